@@ -3,11 +3,13 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-mod crowd;
+mod client_network;
+mod connection_limit;
+mod gcra;
 pub mod http;
+mod maintenance;
 pub mod native;
-mod tally;
-mod upkeep;
+mod resolution_stats;
 
-pub use tally::ResolutionCounter;
-pub use upkeep::Maintenance;
+pub use maintenance::Maintenance;
+pub use resolution_stats::ResolutionCounter;

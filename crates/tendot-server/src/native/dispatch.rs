@@ -1,30 +1,59 @@
-//! From a whole message to its answer.
+//! Dispatch of a message: authenticate, execute, and seal the reply.
 
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use tendot_proto::auth::{AuthError, ChallengeResponse, PendingChallenge};
-use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
-use tendot_proto::endpoint::{IncomingRequest, Rejection, RejectionReason, SealContext, Transport};
+use tendot_proto::auth::ChallengeResponse;
+use tendot_proto::crypto::AwsLcProvider;
+use tendot_proto::endpoint::{IncomingRequest, Rejection, RejectionReason, Transport};
 use tendot_proto::{
-    Budget, Envelope, EnvelopeFlags, Message, MessageHeader, MessageParts, Now, OpFlags, Opcode,
-    ResponseCode, ResponseData, ValueReference, limits,
+    Budget, Envelope, EnvelopeFlags, MessageHeader, MessageParts, Opcode, ResponseCode, limits,
 };
-use tendot_registry::{Caller, Error, HandleIdentity, OUTCOME_UNKNOWN};
-use tendot_store::{ChangeCounters, Store, StoreError};
+use tendot_store::{ChangeCounters, Store};
 use tokio::sync::SemaphorePermit;
 
-use super::fair::tolerates_stale;
-use super::operation::to_operation;
-use super::{NativeReply, NativeServer, metrics};
+use crate::native::NativeServer;
+use crate::native::list::ListContinuation;
+use crate::native::middleware::admission::tolerates_stale;
+use crate::native::middleware::metrics;
+
+/// Reply to a message: bytes, continuation, opcode, response code and cost.
+#[derive(Debug)]
+pub(crate) struct NativeReply {
+    /// Encoded message; `None` if nothing is sent.
+    pub(crate) message: Option<Vec<u8>>,
+    /// Continuation of a list response.
+    pub(crate) more: Option<ListContinuation>,
+    pub(crate) opcode: Opcode,
+    pub(crate) code: ResponseCode,
+    /// Work spent, in steps.
+    pub(crate) cost: u32,
+}
+
+impl NativeReply {
+    /// Empty reply: nothing is sent.
+    pub(crate) const fn none(code: ResponseCode) -> Self {
+        Self { message: None, more: None, opcode: Opcode::RESERVED, code, cost: 0 }
+    }
+
+    pub(crate) fn from_rejection(opcode: Opcode, refusal: &Rejection) -> Self {
+        let message = refusal.response().map(Into::into);
+        Self { message, more: None, opcode, code: refusal.code(), cost: 0 }
+    }
+
+    pub(crate) const fn new(incoming: &IncomingRequest<'_>, code: ResponseCode, message: Vec<u8>) -> Self {
+        let opcode = incoming.message.header.opcode;
+        Self { message: Some(message), more: None, opcode, code, cost: 0 }
+    }
+}
 
 impl NativeServer {
-    /// Answers a message, counts it, and leaves a line if lines are wanted.
+    /// Handles a message, and records its metrics and access log line.
     ///
-    /// Who holds a core for hard work gives it back before waiting for the disk.
-    pub(super) async fn process(
+    /// A CPU permit is released before waiting for the disk.
+    pub(crate) async fn process(
         &self,
         bytes: &[u8],
         transport: Transport,
@@ -34,7 +63,7 @@ impl NativeServer {
         if let Some(reply) = self.cached_reply(bytes, transport, client) {
             return reply;
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         let reply = async {
             let record = self.record_version(bytes);
             let reply = self.decode_and_execute(bytes, transport, core).await;
@@ -48,37 +77,37 @@ impl NativeServer {
         } else {
             reply.await
         };
-        self.record(&reply, transport, client, begun);
+        self.record(&reply, transport, client, started);
         reply
     }
 
-    /// The answer to a message, if it is kept and still right.
-    pub(super) fn cached_reply(
+    /// Cached reply to a message, if there is a valid one.
+    pub(crate) fn cached_reply(
         &self,
         bytes: &[u8],
         transport: Transport,
         client: IpAddr,
     ) -> Option<NativeReply> {
-        let begun = Instant::now();
-        // Who asks for what is there now is not told what others may have changed.
+        let started = Instant::now();
+        // A request for current data is not answered from the cache if other servers may have changed the record.
         if self.is_store_shared() && !tolerates_stale(bytes) {
             return None;
         }
         let reply = self.cached_response(bytes, self.now())?;
-        self.record(&reply, transport, client, begun);
+        self.record(&reply, transport, client, started);
         Some(reply)
     }
 
-    /// Whether records have to be waited for, and others change them, too.
-    pub(super) fn is_store_shared(&self) -> bool {
+    /// Whether the store is shared with other servers, and reads may block.
+    pub(crate) fn is_store_shared(&self) -> bool {
         self.registry.store().change_counters().is_none_or(ChangeCounters::is_shared)
     }
 
-    fn record(&self, reply: &NativeReply, transport: Transport, client: IpAddr, begun: Instant) {
-        let took = begun.elapsed();
-        self.metrics.record_request(transport, reply.opcode, reply.code, took);
+    fn record(&self, reply: &NativeReply, transport: Transport, client: IpAddr, started: Instant) {
+        let duration = started.elapsed();
+        self.metrics.record_request(transport, reply.opcode, reply.code, duration);
         if self.logs_requests || reply.code == ResponseCode::ERROR {
-            log_message(reply, transport, client, took);
+            log_message(reply, transport, client, duration);
         }
     }
 
@@ -93,16 +122,16 @@ impl NativeServer {
             return NativeReply::none(ResponseCode::PROTOCOL_ERROR);
         };
         let id = envelope.session_id;
-        let budget = if core.is_some() { Budget::PER_REQUEST } else { INLINE_BUDGET };
-        let before = budget.remaining();
-        let mut work = budget;
+        let initial_budget = if core.is_some() { Budget::PER_REQUEST } else { INLINE_BUDGET };
+        let before = initial_budget.remaining();
+        let mut budget = initial_budget;
         let opened;
         let mut bytes = bytes;
         let is_encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED) && id != 0;
         if is_encrypted {
             let mut sessions = self.lock_sessions();
             let is_challenged = self.lock_challenges().contains(id);
-            match sessions.open(bytes, is_challenged, now, &AwsLcProvider, &mut work) {
+            match sessions.open(bytes, is_challenged, now, &AwsLcProvider, &mut budget) {
                 Ok((plain, _)) => opened = plain,
                 Err(error) => {
                     let refusal = self.endpoint.reject(envelope, None, RejectionReason::Session(error), now);
@@ -120,23 +149,23 @@ impl NativeServer {
                 let mut reply = NativeReply::from_rejection(opcode, &refusal);
                 if id != 0
                     && let Some(sealed) =
-                        self.authenticate_error(bytes, &refusal, is_encrypted, now, &mut work)
+                        self.authenticate_error(bytes, &refusal, is_encrypted, now, &mut budget)
                 {
                     reply.message = Some(sealed);
                 }
                 return reply;
             }
         };
-        incoming.work = work;
+        incoming.work = budget;
         if id != 0 {
             let mut sessions = self.lock_sessions();
             let is_answer = incoming.message.header.opcode == Opcode::CHALLENGE_RESPONSE;
             let in_session = sessions.contains(id);
-            // An answer outside of a session has the number of its challenge where others have that of their session.
+            // Outside of a session, a challenge response carries the challenge id in place of the session id.
             if !is_encrypted && (in_session || !is_answer) {
                 let is_challenged = self.lock_challenges().contains(id);
-                let (parts, work) = (&incoming.parts, &mut incoming.work);
-                if let Err(error) = sessions.verify(parts, is_challenged, now, &AwsLcProvider, work) {
+                let (parts, budget) = (&incoming.parts, &mut incoming.work);
+                if let Err(error) = sessions.verify(parts, is_challenged, now, &AwsLcProvider, budget) {
                     let header = incoming.message.header;
                     let refusal =
                         self.endpoint.reject(envelope, Some(header), RejectionReason::Session(error), now);
@@ -158,213 +187,18 @@ impl NativeServer {
         reply.cost = before.saturating_sub(left);
         reply
     }
-
-    /// A refusal with a MAC, if the request came in a session and asked for one.
-    fn authenticate_error(
-        &self,
-        bytes: &[u8],
-        refusal: &Rejection,
-        is_opened: bool,
-        now: Now,
-        work: &mut Budget,
-    ) -> Option<Vec<u8>> {
-        let parts =
-            MessageParts::split(bytes).ok().filter(|parts| parts.header.flags.has(OpFlags::CERTIFY))?;
-        let mut response = Message::from_bytes(refusal.response()?).ok()?;
-        response.header.flags = response.header.flags.with(OpFlags::CERTIFY);
-        let mut sealed = response.to_bytes().ok()?;
-        let mut sessions = self.lock_sessions();
-        // Nobody else gets a MAC.
-        if !is_opened {
-            sessions.verify(&parts, false, now, &AwsLcProvider, work).ok()?;
-        }
-        let session = sessions.get_mut(parts.envelope.session_id)?.session_mut();
-        session.add_mac(&mut sealed, &AwsLcProvider, work).ok()?;
-        Some(sealed)
-    }
-
-    /// Who has authenticated in a session.
-    fn session_caller(&self, session: u32) -> Caller {
-        if session == 0 {
-            return Caller::Anonymous;
-        }
-        let mut sessions = self.lock_sessions();
-        let known = sessions.get_mut(session).and_then(|session| session.authenticated_identity());
-        let identity = known.and_then(|known| HandleIdentity::proven(known.index, &known.handle));
-        identity.map_or(Caller::Anonymous, Caller::Handle)
-    }
-
-    /// Looks at the answer to a challenge: may they do what was challenged, are they who they say; then it is done.
-    async fn handle_challenge_response(
-        &self,
-        mut incoming: IncomingRequest<'_>,
-        answer: &ChallengeResponse<'_>,
-        core: &mut Option<CpuPermit<'_>>,
-    ) -> (NativeReply, u32) {
-        let now = self.now();
-        // Taken out first, so that the same answer never works twice.
-        let taken = self.lock_challenges().take(incoming.message.envelope.session_id, now);
-        let pending = match taken {
-            Ok(pending) => pending,
-            Err(error) => {
-                let reply = self.authentication_failed(&mut incoming, &error);
-                return (reply, incoming.work.remaining());
-            }
-        };
-        let challenged = match self.endpoint.decode_request(pending.request(), incoming.transport, now) {
-            Ok(challenged) => challenged,
-            Err(refusal) => {
-                let reply = self.error_reply(&mut incoming, refusal.code(), &refusal.to_string());
-                return (reply, incoming.work.remaining());
-            }
-        };
-        let mut challenged = challenged.resume_after_challenge(incoming);
-        let identity = self.verify_identity(&mut challenged, &pending, answer);
-        let reply = match release_while_pending(core, identity).await {
-            Ok(identity) => {
-                let known = ValueReference::new(identity.index(), identity.handle().as_bytes());
-                self.lock_sessions().mark_authenticated(pending.id(), &known);
-                self.execute(&mut challenged, &Caller::Handle(identity), core).await
-            }
-            Err(reply) => reply,
-        };
-        (reply, challenged.work.remaining())
-    }
-
-    async fn verify_identity(
-        &self,
-        challenged: &mut IncomingRequest<'_>,
-        pending: &PendingChallenge,
-        answer: &ChallengeResponse<'_>,
-    ) -> Result<HandleIdentity, NativeReply> {
-        let mut scratch = Vec::new();
-        let Some(operation) = to_operation(&challenged.message, &mut scratch) else {
-            return Err(self.unsupported(challenged));
-        };
-        let claim = ValueReference::new(answer.key_index, answer.key_handle.as_bytes());
-        let work = &mut challenged.work;
-        if let Err(error) = self.registry.precheck(&operation, &claim, work).await {
-            return Err(self.registry_error(challenged, &error));
-        }
-        if answer.auth_type == b"HS_SECKEY" && !self.registry.owns(answer.key_handle) {
-            let fits =
-                self.registry.verify_secret_at_peer(&claim, pending.challenge(), answer.answer, work).await;
-            let identity =
-                fits.map(|fits| HandleIdentity::proven(claim.index, &claim.handle).filter(|_| fits));
-            return match identity {
-                Ok(identity) => {
-                    identity.ok_or_else(|| self.authentication_failed(challenged, &AuthError::Failed))
-                }
-                Err(error) => Err(self.registry_error(challenged, &error)),
-            };
-        }
-        let keys = match self.registry.key_values(answer.key_handle, work).await {
-            Ok(keys) => keys,
-            Err(error) => return Err(self.registry_error(challenged, &error)),
-        };
-        HandleIdentity::prove(pending, answer, &keys, &self.policy, &AwsLcProvider, work)
-            .map_err(|error| self.authentication_failed(challenged, &error))
-    }
-
-    /// Asks who asks to prove who they are.
-    pub(super) fn issue_challenge(&self, incoming: &mut IncomingRequest<'_>) -> NativeReply {
-        let now = self.now();
-        if let Err(error) = incoming.work.charge(CHALLENGE_COST) {
-            return self.authentication_failed(incoming, &error.into());
-        }
-        let sealed = {
-            let sessions = self.lock_sessions();
-            let mut challenges = self.lock_challenges();
-            let work = &mut incoming.work;
-            let is_session = |id| sessions.contains(id);
-            let request = join_parts(&incoming.parts);
-            let issued = challenges.issue(&request, incoming.transport, now, work, is_session);
-            issued.map(|pending| incoming.challenge(pending).to_bytes())
-        };
-        match sealed {
-            Ok(Ok(bytes)) => match Message::from_bytes(&bytes) {
-                Ok(challenge) => self.seal(incoming, challenge),
-                Err(_) => self.error_reply(incoming, ResponseCode::ERROR, INTERNAL_ERROR),
-            },
-            Ok(Err(_)) => self.error_reply(incoming, ResponseCode::ERROR, INTERNAL_ERROR),
-            Err(error) => self.authentication_failed(incoming, &error),
-        }
-    }
-
-    fn authentication_failed(&self, incoming: &mut IncomingRequest<'_>, error: &AuthError) -> NativeReply {
-        self.error_reply(incoming, error.response_code(), &error.to_string())
-    }
-
-    pub(super) fn unsupported(&self, incoming: &mut IncomingRequest<'_>) -> NativeReply {
-        let message = format!("{} is not done here", incoming.message.header.opcode);
-        self.error_reply(incoming, ResponseCode::OPERATION_NOT_SUPPORTED, &message)
-    }
-
-    /// What the registry does not do; a challenge if it does not know who asks.
-    pub(super) fn registry_error(&self, incoming: &mut IncomingRequest<'_>, error: &Error) -> NativeReply {
-        let code = error.response_code();
-        match code {
-            ResponseCode::AUTHENTICATION_NEEDED => self.issue_challenge(incoming),
-            // Who asks has to know that it may have been done.
-            ResponseCode::ERROR if matches!(error, Error::Store(StoreError::Unknown { .. })) => {
-                tracing::error!(%error, "a request failed");
-                self.error_reply(incoming, code, OUTCOME_UNKNOWN)
-            }
-            // What failed inside is for the operator.
-            ResponseCode::ERROR => {
-                tracing::error!(%error, "a request failed");
-                self.error_reply(incoming, code, INTERNAL_ERROR)
-            }
-            _ => self.error_reply(incoming, code, &error.to_string()),
-        }
-    }
-
-    /// An error with a sentence.
-    pub(super) fn error_reply(
-        &self,
-        incoming: &mut IncomingRequest<'_>,
-        code: ResponseCode,
-        message: &str,
-    ) -> NativeReply {
-        let response = incoming.respond(code, ResponseData::Failed { message: Some(message.as_bytes()) });
-        self.seal(incoming, response)
-    }
-
-    /// A response with all that belongs to it: digest, signature or MAC, encryption.
-    pub(super) fn seal(&self, incoming: &mut IncomingRequest<'_>, response: Message<'_>) -> NativeReply {
-        let code = response.header.response_code;
-        let mut sessions = (incoming.session_id != 0).then(|| self.lock_sessions());
-        let session = sessions.as_mut().and_then(|sessions| sessions.get_mut(incoming.session_id));
-        let mut sealing = SealContext {
-            crypto: &AwsLcProvider,
-            random: &mut SystemRandom,
-            policy: &self.policy,
-            key: Some(self.site.key()),
-            session: session.map(|session| session.session_mut()),
-        };
-        match incoming.seal(response, &mut sealing) {
-            Ok(bytes) => NativeReply::new(incoming, code, bytes),
-            Err(error) => {
-                let text = format!("the answer can't be sent: {error}");
-                let outcome = ResponseData::Failed { message: Some(text.as_bytes()) };
-                let failed = incoming.respond(ResponseCode::ERROR, outcome).to_bytes();
-                NativeReply::new(incoming, ResponseCode::ERROR, failed.unwrap_or_default())
-            }
-        }
-    }
 }
 
-/// A message as it came, or was decrypted.
-pub(super) fn join_parts(parts: &MessageParts<'_>) -> Vec<u8> {
+/// Joins the parts of a received or decrypted message.
+pub(crate) fn join_parts(parts: &MessageParts<'_>) -> Vec<u8> {
     [&parts.envelope.to_bytes()[..], parts.header_and_body, parts.tail].concat()
 }
 
 /// Permit to use one CPU core for expensive work.
-pub(super) type CpuPermit<'n> = SemaphorePermit<'n>;
+pub(crate) type CpuPermit<'n> = SemaphorePermit<'n>;
 
-/// Gives the core back as soon as somebody else is waited for: servers of a site that wait for each other would else wait
-/// for ever.
-pub(super) async fn release_while_pending<T>(
+/// Releases the CPU permit while `future` is pending: servers of a site that wait for each other would deadlock otherwise.
+pub(crate) async fn release_while_pending<T>(
     core: &mut Option<CpuPermit<'_>>,
     future: impl Future<Output = T>,
 ) -> T {
@@ -379,18 +213,11 @@ pub(super) async fn release_while_pending<T>(
     .await
 }
 
-/// What a request may cost for which no core was asked.
+/// Budget of a request that is handled inline, without a CPU permit.
 const INLINE_BUDGET: Budget = Budget::new(20_000);
 
-/// The price of a place among the challenges, in steps of work: it takes none to make one, but there are only so many, and
-/// who had them all would keep others from being challenged.
-const CHALLENGE_COST: u32 = 600;
-
-/// What a stranger is told of what went wrong inside.
-const INTERNAL_ERROR: &str = "the server failed; its log says why";
-
-/// Leaves a line. Names are left out: what is asked for may be nobody's business.
-fn log_message(reply: &NativeReply, transport: Transport, client: IpAddr, took: Duration) {
+/// Writes the access log line. Names are left out: they may be private.
+fn log_message(reply: &NativeReply, transport: Transport, client: IpAddr, duration: Duration) {
     macro_rules! line {
         ($level:expr) => {
             tracing::event!(
@@ -400,7 +227,7 @@ fn log_message(reply: &NativeReply, transport: Transport, client: IpAddr, took: 
                 opcode = reply.opcode.0,
                 code = reply.code.0,
                 bytes = reply.message.as_ref().map_or(0, Vec::len),
-                duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+                duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
                 client = %client,
                 "answered"
             )

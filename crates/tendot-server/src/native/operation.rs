@@ -1,20 +1,20 @@
-//! What a message asks of the registry.
+//! Mapping of messages to registry operations.
 
 use tendot_proto::crypto::{SecureRandom as _, SystemRandom};
 use tendot_proto::{Handle, Message, MessageBody, OpFlags, Opcode, Request};
 use tendot_registry::{HandleOperation, HandleWrite, ResolveQuery};
 
-use super::status::is_status;
+use crate::native::status::is_status;
 
-/// The operation of a message; none if it is not about records. `scratch` is for names that have to be made.
-pub(super) fn to_operation<'a>(
+/// Operation of a message; `None` if it does not concern records. `scratch` holds names that have to be built.
+pub(crate) fn to_operation<'a>(
     message: &Message<'a>,
     scratch: &'a mut Vec<u8>,
 ) -> Option<HandleOperation<'a>> {
     let flags = message.header.flags;
     let MessageBody::Request(request) = message.body else { return None };
     Some(match (message.header.opcode, request) {
-        // How the server is, is for those who administer it.
+        // The server status is for administrators.
         (_, Request::Resolve { handle, .. }) if is_status(handle) => HandleOperation::ListHomed,
         (_, Request::Resolve { handle, indexes, types }) => HandleOperation::Resolve(ResolveQuery {
             name: handle,

@@ -1,4 +1,4 @@
-//! Sessions: made for whoever asks, authenticated in `dispatch.rs`.
+//! Session setup and termination; `dispatch.rs` authenticates callers in sessions.
 
 use tendot_proto::auth::{ServerKeyExchange, SessionError};
 use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
@@ -6,18 +6,18 @@ use tendot_proto::endpoint::IncomingRequest;
 use tendot_proto::message::{KeyExchangeMode, SessionSetup};
 use tendot_proto::{ResponseCode, ResponseData};
 
-use super::{NativeReply, NativeServer};
+use crate::native::{NativeReply, NativeServer};
 
 impl NativeServer {
-    pub(super) fn set_up_session(
+    pub(crate) fn set_up_session(
         &self,
         incoming: &mut IncomingRequest<'_>,
         setup: &SessionSetup<'_>,
     ) -> NativeReply {
         let envelope = incoming.message.envelope;
-        let work = &mut incoming.work;
+        let budget = &mut incoming.work;
         let answer =
-            ServerKeyExchange::new(setup, &envelope, &self.policy, &AwsLcProvider, &mut SystemRandom, work);
+            ServerKeyExchange::new(setup, &envelope, &self.policy, &AwsLcProvider, &mut SystemRandom, budget);
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => return self.error_reply(incoming, error.response_code(), &error.to_string()),
@@ -34,8 +34,8 @@ impl NativeServer {
         self.seal(incoming, response)
     }
 
-    /// Ends the session that the request came in; its MAC has been verified.
-    pub(super) fn terminate_session(&self, incoming: &mut IncomingRequest<'_>) -> NativeReply {
+    /// Ends the session of the request, whose MAC has been verified.
+    pub(crate) fn terminate_session(&self, incoming: &mut IncomingRequest<'_>) -> NativeReply {
         if !self.lock_sessions().remove(incoming.session_id) {
             let error = SessionError::Unknown;
             return self.error_reply(incoming, error.response_code(), &error.to_string());

@@ -1,4 +1,4 @@
-//! `0.SITE/status`: how the server is, as a record that is never stored.
+//! Server status, `0.SITE/status`: a synthetic record that is never stored.
 
 use tendot_proto::endpoint::IncomingRequest;
 use tendot_proto::wire::WireList;
@@ -7,8 +7,8 @@ use tendot_proto::{
 };
 use tendot_registry::{Caller, Error, ResolveQuery};
 
-use super::{NativeReply, NativeServer};
 use crate::http::last_change;
+use crate::native::{NativeReply, NativeServer};
 
 const STATUS_HANDLE: &str = "0.SITE/status";
 
@@ -17,8 +17,8 @@ pub(crate) fn is_status(handle: Handle<'_>) -> bool {
 }
 
 impl NativeServer {
-    /// Answers those who administer the server.
-    pub(super) async fn status_reply(
+    /// Replies with the status to administrators of the server.
+    pub(crate) async fn status_reply(
         &self,
         incoming: &mut IncomingRequest<'_>,
         caller: &Caller,
@@ -41,19 +41,19 @@ impl NativeServer {
         self.seal(incoming, response)
     }
 
-    /// The record, for whichever front door it was asked at.
+    /// Values of the status record, for both protocols.
     pub(crate) async fn status_values(
         &self,
         query: &ResolveQuery<'_>,
         caller: &Caller,
-        work: &mut Budget,
+        budget: &mut Budget,
     ) -> Result<Vec<HandleValue<'static>>, Error> {
-        // Nothing in it is for everybody.
+        // None of the values are public.
         if query.public_only {
             return Err(Error::NoValues);
         }
-        // Whoever may see the list of what is homed may see this.
-        self.registry.list_homed_prefixes(None, 1, caller, work).await?;
+        // Authorized like the list of homed prefixes.
+        self.registry.list_homed_prefixes(None, 1, caller, budget).await?;
         let last = last_change(self.registry.store(), 0).await?;
         let numbers = format!(
             "runtime={}; numreqs={}; version={}",

@@ -1,0 +1,82 @@
+//! Rates, and the generic cell rate algorithm (GCRA) for any number of keys in constant memory.
+//!
+//! GCRA needs one number per key: the time at which its debt is paid off. Keys share the slots of a fixed table by two
+//! independent hashes, and the lower debt counts: a key is limited for others only if both of its slots are also those of heavy
+//! ones.
+
+use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Sustained rate per second and burst.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Rate {
+    /// Sustained requests per second.
+    pub per_second: u32,
+    /// Requests at once after an idle period.
+    pub burst: u32,
+}
+
+impl Rate {
+    /// Cost of a request in nanoseconds.
+    pub(crate) fn interval_nanos(self) -> u64 {
+        1_000_000_000 / u64::from(self.per_second.max(1))
+    }
+
+    /// Maximum debt in nanoseconds.
+    pub(crate) fn burst_nanos(self) -> u64 {
+        self.interval_nanos() * u64::from(self.burst.max(1))
+    }
+}
+
+/// Generic cell rate algorithm (GCRA) for any number of keys in constant memory.
+#[derive(Debug)]
+pub(crate) struct GcraTable {
+    /// Maximum debt in nanoseconds.
+    credit: u64,
+    /// Two rows of slots.
+    pub(crate) slots: Box<[AtomicU64]>,
+    /// Randomly seeded, so that clients cannot choose with whom they share slots.
+    hash: RandomState,
+}
+
+impl GcraTable {
+    /// Creates a table with `slots` eight-byte slots in each of two rows.
+    pub(crate) fn new(slots: usize, credit: u64) -> Self {
+        let slots = (0..2 * slots).map(|_| AtomicU64::new(0)).collect();
+        Self { credit, slots, hash: RandomState::new() }
+    }
+
+    pub(crate) fn slots(&self, of: impl Hash) -> [&AtomicU64; 2] {
+        let hash = self.hash.hash_one(of);
+        let row = self.slots.len() / 2;
+        let (first, second) = (hash as usize % row, (hash >> 32) as usize % row);
+        [&self.slots[first], &self.slots[row + second]]
+    }
+
+    /// Debt in nanoseconds from now.
+    fn debt(slots: [&AtomicU64; 2], now: u64) -> u64 {
+        let [one, two] = slots.map(|slot| slot.load(Ordering::Relaxed));
+        one.min(two).saturating_sub(now)
+    }
+
+    /// Whether `cost` can be added to the debt; otherwise the time to wait.
+    pub(crate) fn check(&self, slots: [&AtomicU64; 2], now: u64, cost: u64) -> Result<(), Duration> {
+        let owed = Self::debt(slots, now) + cost;
+        if owed <= self.credit { Ok(()) } else { Err(Duration::from_nanos(owed - self.credit)) }
+    }
+
+    pub(crate) fn charge(&self, slots: [&AtomicU64; 2], now: u64, cost: u64) {
+        let until = now + Self::debt(slots, now) + cost;
+        for slot in slots {
+            slot.fetch_max(until, Ordering::Relaxed);
+        }
+    }
+
+    /// Subtracts a refunded cost.
+    pub(crate) fn refund(slots: [&AtomicU64; 2], cost: u64) {
+        for slot in slots {
+            let _ = slot.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |until| until.checked_sub(cost));
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! CSV rows (RFC 4180) as registrations: the header row names the columns.
+
+use memchr::memchr_iter;
+use serde_json::value::RawValue;
+use tendot_registry::RegistryError;
+use tendot_registry::doi::RegistrationRequest;
+
+/// Columns named in the header row of a CSV batch.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct CsvColumns(Vec<CsvColumn>);
+
+/// Column of a CSV batch.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum CsvColumn {
+    Name,
+    Prefix,
+    Url,
+    State,
+    Metadata,
+}
+
+impl CsvColumns {
+    /// Parses the header row; the error says what is wrong with it.
+    pub(crate) fn parse(line: &str) -> Result<Self, String> {
+        let fields = split_fields(line).ok_or("the first line has quotes that do not fit")?;
+        let mut columns = Vec::with_capacity(fields.len());
+        for field in fields {
+            let column = match field.trim().to_ascii_lowercase().as_str() {
+                "name" | "doi" => CsvColumn::Name,
+                "prefix" => CsvColumn::Prefix,
+                "url" => CsvColumn::Url,
+                "state" => CsvColumn::State,
+                "metadata" => CsvColumn::Metadata,
+                other => {
+                    return Err(format!(
+                        "the first line names the columns: name, prefix, url, state and metadata, not `{other}`"
+                    ));
+                }
+            };
+            if columns.contains(&column) {
+                return Err(format!("the column `{field}` is there twice"));
+            }
+            columns.push(column);
+        }
+        Ok(Self(columns))
+    }
+
+    /// Name in a row that may otherwise be invalid.
+    pub(crate) fn name_in_row(&self, row: &str) -> Option<Box<str>> {
+        let place = self.0.iter().position(|column| *column == CsvColumn::Name)?;
+        split_fields(row)?.into_iter().nth(place).filter(|name| !name.is_empty()).map(Into::into)
+    }
+
+    /// Parses a row. Empty fields are absent.
+    pub(crate) fn parse_row(&self, row: &str) -> Result<RegistrationRequest, RegistryError> {
+        let fields = split_fields(row).ok_or_else(|| malformed("the quotes do not fit".into()))?;
+        if fields.len() != self.0.len() {
+            return Err(malformed(format!("{} fields, there are {} columns", fields.len(), self.0.len())));
+        }
+        let mut object = serde_json::Map::new();
+        let mut metadata = None;
+        for (column, field) in self.0.iter().zip(fields).filter(|(_, field)| !field.is_empty()) {
+            let name = match column {
+                CsvColumn::Name => "name",
+                CsvColumn::Prefix => "prefix",
+                CsvColumn::Url => "url",
+                CsvColumn::State => "state",
+                // XML metadata is a string.
+                CsvColumn::Metadata if field.starts_with('<') => "metadata",
+                CsvColumn::Metadata => {
+                    metadata =
+                        Some(RawValue::from_string(field).map_err(|error| malformed(error.to_string()))?);
+                    continue;
+                }
+            };
+            object.insert(name.into(), field.into());
+        }
+        let mut json = serde_json::to_string(&object).unwrap_or_default();
+        if let Some(metadata) = metadata {
+            json.pop();
+            let comma = if object.is_empty() { "" } else { "," };
+            json += &format!("{comma}\"metadata\":{}}}", metadata.get());
+        }
+        RegistrationRequest::from_json(json.as_bytes())
+    }
+}
+
+fn malformed(why: String) -> RegistryError {
+    RegistryError::new(tendot_registry::RegistryErrorKind::Malformed, "malformed", why)
+}
+
+/// Number of quotes in a line: while that of a row is odd, a quoted field continues on the next line.
+pub(crate) fn count_quotes(line: &[u8]) -> u64 {
+    memchr_iter(b'"', line).count() as u64
+}
+
+/// Splits a row into fields; `None` if its quotes are unbalanced.
+fn split_fields(row: &str) -> Option<Vec<String>> {
+    let mut fields = Vec::new();
+    let mut rest = row;
+    loop {
+        let (field, after) = match rest.strip_prefix('"') {
+            Some(quoted) => {
+                let mut field = String::new();
+                let mut quoted = quoted;
+                loop {
+                    let (before, after) = quoted.split_once('"')?;
+                    field += before;
+                    match after.strip_prefix('"') {
+                        Some(more) => {
+                            field.push('"');
+                            quoted = more;
+                        }
+                        None => break (field, after),
+                    }
+                }
+            }
+            None => {
+                let end = rest.find(',').unwrap_or(rest.len());
+                let (field, after) = rest.split_at(end);
+                if field.contains('"') {
+                    return None;
+                }
+                (field.to_owned(), after)
+            }
+        };
+        fields.push(field);
+        match after.strip_prefix(',') {
+            Some(more) => rest = more,
+            None => return after.is_empty().then_some(fields),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows() {
+        let check = |row: &str, expected: Option<&[&str]>| {
+            let found = split_fields(row);
+            let found: Option<Vec<&str>> =
+                found.as_ref().map(|found| found.iter().map(|one| &**one).collect());
+            assert_eq!(found.as_deref(), expected, "{row}");
+        };
+        check("a,b", Some(&["a", "b"]));
+        check("", Some(&[""]));
+        check("a,", Some(&["a", ""]));
+        check(r#""a,b",c"#, Some(&["a,b", "c"]));
+        check(r#""a""b""#, Some(&["a\"b"]));
+        check("\"a\nb\",c", Some(&["a\nb", "c"]));
+        check(r#""a"#, None);
+        check(r#"a"b"#, None);
+        check(r#""a"b"#, None);
+        check("=cmd(),@x", Some(&["=cmd()", "@x"]));
+    }
+
+    #[test]
+    fn columns() {
+        let columns = CsvColumns::parse("DOI,url").unwrap();
+        let draft = columns.parse_row("10.1/a,https://example.org/").unwrap();
+        assert_eq!(
+            (draft.name.as_deref(), draft.url.as_deref()),
+            (Some("10.1/a"), Some("https://example.org/"))
+        );
+        assert!(columns.parse_row("10.1/a").is_err());
+        assert!(CsvColumns::parse("name,title").is_err() && CsvColumns::parse("name,name").is_err());
+        assert_eq!((count_quotes(b"a,\"b"), count_quotes(b"a,\"b\"\"\"")), (1, 4));
+    }
+}

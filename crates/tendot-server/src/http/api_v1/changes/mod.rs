@@ -1,0 +1,11 @@
+//! Change feed: `/api/v1/changes`.
+//!
+//! In reading order:
+//!
+//! - `endpoint.rs`: NDJSON and server-sent events
+//! - `subscribers.rs`: shared log poller, subscriber limits
+//! - `log_head.rs`: last log entry, truncation
+
+pub(crate) mod endpoint;
+pub(crate) mod log_head;
+pub(crate) mod subscribers;

@@ -1,0 +1,282 @@
+//! `/api/v1/dois`: DOIs, one at a time.
+
+use http::StatusCode;
+use hyper::body::Incoming;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tendot_proto::{Handle, HandleValue};
+use tendot_registry::doi::{DoiListItem, DoiRecord, RegisterDoi, RegistrationRequest, RetireDoi, UpdateDoi};
+use utoipa::openapi::{HttpMethod, Required};
+
+use crate::http::HttpServer;
+use crate::http::api_v1::idempotency::IdempotencyKey;
+use crate::http::api_v1::schemas::{NameChangeForm, NameListForm, NewNameForm, ResolveFormSchema};
+use crate::http::api_v1::{
+    ApiError, ApiRequest, ApiResult, JSON, created_reply, format_millis, json_reply, list_reply, random,
+    request_budget, with_common_responses, with_paging, with_problem, with_write_responses,
+};
+use crate::http::pages::problem;
+use crate::http::request::conditional::WritePrecondition;
+use crate::http::resolve::redirect;
+use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
+
+/// Registered DOI in responses.
+#[derive(Serialize)]
+pub(crate) struct DoiJson<'a> {
+    name: &'a str,
+    state: &'static str,
+    registrant: &'a str,
+    agency: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<&'a str>,
+    values: &'a [HandleValue<'static>],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<&'a RawValue>,
+    created: String,
+    updated: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended: Option<String>,
+    /// Warnings about the registration.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+impl<'a> DoiJson<'a> {
+    pub(crate) fn of(name: &'a DoiRecord) -> Self {
+        Self {
+            name: &name.name,
+            state: name.state.name(),
+            registrant: &name.registrant,
+            agency: &name.agency,
+            url: name.url(),
+            values: &name.values,
+            metadata: name.metadata.as_deref(),
+            created: format_millis(name.created),
+            updated: format_millis(name.updated),
+            ended: name.ended.map(format_millis),
+            warnings: name.notes.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+/// DOI in a list.
+#[derive(Serialize)]
+struct DoiItemJson<'a> {
+    name: &'a str,
+    state: &'static str,
+    registrant: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<&'a str>,
+    updated: String,
+}
+
+impl<'a> DoiItemJson<'a> {
+    fn of(item: &'a DoiListItem) -> Self {
+        Self {
+            name: &item.name,
+            state: item.state.name(),
+            registrant: &item.registrant,
+            url: item.url.as_deref(),
+            updated: format_millis(item.updated),
+        }
+    }
+}
+
+impl HttpServer {
+    pub(crate) async fn list_dois(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let (after, limit) = request.page_params()?;
+        let (prefix, registrant) = (request.parameters.get("prefix"), request.parameters.get("registrant"));
+        let mut budget = request_budget();
+        let names = self.registry.list_dois(
+            prefix,
+            registrant,
+            after,
+            limit,
+            &request.caller,
+            request.at,
+            &mut budget,
+        );
+        let names = names.await?;
+        Ok(list_reply(names.items.iter().map(DoiItemJson::of).collect(), names.next))
+    }
+
+    pub(crate) async fn register_doi(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+        let bytes = self.read_json_bytes(body).await?;
+        let idempotency_key = IdempotencyKey::load(&self.registry, request, &bytes).await?;
+        if let Some(answer) = idempotency_key
+            .as_ref()
+            .map(|idempotency_key| idempotency_key.replay(request.at))
+            .transpose()?
+            .flatten()
+        {
+            return Ok(answer);
+        }
+        let answered = self
+            .execute_registration(request, RegistrationRequest::from_json(&bytes)?, idempotency_key.as_ref())
+            .await;
+        // A concurrent request with the same key may have been executed. The error stands if that cannot be read.
+        if answered.is_err()
+            && idempotency_key.is_some()
+            && let Ok(Some(idempotency_key)) = IdempotencyKey::load(&self.registry, request, &bytes).await
+            && let Some(answer) = idempotency_key.replay(request.at)?
+        {
+            return Ok(answer);
+        }
+        answered
+    }
+
+    async fn execute_registration(
+        &self,
+        request: &ApiRequest<'_>,
+        draft: RegistrationRequest,
+        idempotency_key: Option<&IdempotencyKey>,
+    ) -> ApiResult {
+        let task = RegisterDoi { draft, random: random()? };
+        let mut budget = request_budget();
+        if request.parameters.is_set("dry-run") {
+            let done = self.registry.dry_run(&task, &request.caller, request.at, &mut budget).await?;
+            return Ok(json_reply(&DoiJson::of(&done), 0, request));
+        }
+        let beside = |done: &DoiRecord| {
+            idempotency_key
+                .map(|idempotency_key| idempotency_key.store_edits(&DoiJson::of(done), request.at))
+                .unwrap_or_default()
+        };
+        let carried =
+            self.registry.execute_with(&task, &request.caller, request.at, &mut budget, beside).await?;
+        let path = doi_path(&carried.done.name);
+        let headers = request.head.headers;
+        Ok(created_reply(&DoiJson::of(&carried.done), carried.revision, &path, headers))
+    }
+
+    pub(crate) async fn get_doi(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let found =
+            self.registry.get_doi(&request.rest, &request.caller, request.at, &mut request_budget()).await?;
+        Ok(json_reply(&DoiJson::of(&found), found.revision, request))
+    }
+
+    pub(crate) async fn update_doi(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+        let bytes = self.read_json_bytes(body).await?;
+        let mut draft = RegistrationRequest::from_json(&bytes)?;
+        if request.precondition()? == WritePrecondition::Absent {
+            let is_other = |name: &str| !Handle::from(name).eq_ignore_case(Handle::from(&*request.rest));
+            if draft.name.as_deref().is_some_and(is_other) {
+                let detail = "the body is about another name than the path";
+                return Err(problem(StatusCode::UNPROCESSABLE_ENTITY, "other-name", detail)
+                    .pointer("/name")
+                    .into());
+            }
+            draft.name = Some(request.rest.as_str().into());
+            return self
+                .execute_registration(request, draft, None)
+                .await
+                .map_err(|wrong| as_precondition_failed(*wrong));
+        }
+        let expect = request.expected_revision()?;
+        let task = UpdateDoi { name: request.rest.as_str().into(), draft, expect };
+        let mut budget = request_budget();
+        if request.parameters.is_set("dry-run") {
+            let done = self.registry.dry_run(&task, &request.caller, request.at, &mut budget).await?;
+            return Ok(json_reply(&DoiJson::of(&done), 0, request));
+        }
+        let carried = self.registry.execute(&task, &request.caller, request.at, &mut budget).await?;
+        let revision = carried.revision.unwrap_or(carried.done.revision);
+        Ok(json_reply(&DoiJson::of(&carried.done), revision, request))
+    }
+
+    pub(crate) async fn retire_doi(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let task = RetireDoi { name: request.rest.as_str().into(), expect: request.expected_revision()? };
+        if request.parameters.is_set("dry-run") {
+            let done =
+                self.registry.dry_run(&task, &request.caller, request.at, &mut request_budget()).await?;
+            return Ok(json_reply(&DoiJson::of(&done), 0, request));
+        }
+        let carried =
+            self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+        Ok(json_reply(&DoiJson::of(&carried.done), carried.revision.unwrap_or_default(), request))
+    }
+}
+
+/// API path of a DOI.
+pub(crate) fn doi_path(name: &str) -> String {
+    format!("/api/v1/dois{}", redirect::format(name))
+}
+
+/// Turns a conflict into a failed precondition, for `If-None-Match: *`.
+fn as_precondition_failed(wrong: ApiError) -> Box<ApiError> {
+    match wrong {
+        ApiError::Problem(problem) if problem.code() == "already-registered" => {
+            problem.with_status(StatusCode::PRECONDITION_FAILED).into()
+        }
+        wrong => Box::new(wrong),
+    }
+}
+
+const DRY: &str = "Tells what would be done, and does nothing";
+
+pub(crate) fn describe() -> PathSpec {
+    let get = with_paging(with_common_responses(OperationSpec::new("Names of a prefix or a registrant"), false))
+        .description(
+            "In the order of their names. There may be fewer than were asked for, and yet more to come, as long as there is \
+             `next`. Names that are only reserved are told to those concerned.",
+        )
+        .query_param("prefix", "Only those under this prefix", text_schema())
+        .query_param("registrant", "Only those of the registrant with this id", text_schema())
+        .response(StatusCode::OK, "The names")
+        .json_content::<NameListForm>(JSON);
+    let get = with_problem(get, StatusCode::NOT_FOUND, "There is no such prefix or registrant");
+    let post = with_write_responses(OperationSpec::new("Registers a new name"))
+        .description(
+            "The name that is given, or a new one under a prefix. It resolves as soon as it is answered. A name that exists in \
+             other letter case exists. With `Idempotency-Key`, the same request gets the same answer for 24 hours.",
+        )
+        .query_param("dry-run", DRY, text_schema())
+        .request_body::<NewNameForm>(JSON, "The name, where it leads, and what it is about", Required::True)
+        .response(StatusCode::CREATED, "The name")
+        .json_content::<ResolveFormSchema>(JSON)
+        .response_header("Location", "Where it is told of")
+        .response_header("ETag", "Its revision; none if this is what was answered before")
+        .response_header("Idempotency-Replayed", "`true` if it was done before, and this is what was answered then")
+        .response(StatusCode::OK, "What would be registered (`dry-run`)")
+        .json_content::<ResolveFormSchema>(JSON);
+    PathSpec::readable(get).with_method(HttpMethod::Post, post)
+}
+
+pub(crate) fn describe_one() -> PathSpec {
+    let path = |spec: OperationSpec| {
+        spec.path_param("name", "A name, with the slashes that it has, percent-encoded or not", text_schema())
+    };
+    let get = path(with_common_responses(
+        OperationSpec::new("A name: its record, metadata, state, registrant and times"),
+        false,
+    ))
+    .response(StatusCode::OK, "The name")
+    .json_content::<ResolveFormSchema>(JSON)
+    .response_header("ETag", "Its revision")
+    .response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
+    let get = with_problem(get, StatusCode::NOT_FOUND, "There is no such name");
+    let put = path(with_write_responses(OperationSpec::new("Changes a name")))
+        .description(
+            "What is given replaces what was there, what is not given stays. With `If-Match`, only if nobody else has changed \
+             it; with `If-None-Match: *` it is registered if it is not there.",
+        )
+        .query_param("dry-run", DRY, text_schema())
+        .request_body::<NameChangeForm>(JSON, "What is to be otherwise", Required::True)
+        .response(StatusCode::OK, "The name as it is now")
+        .json_content::<ResolveFormSchema>(JSON)
+        .response_header("ETag", "Its revision")
+        .response(StatusCode::CREATED, "The name, which is new")
+        .json_content::<ResolveFormSchema>(JSON)
+        .response_header("Location", "Where it is told of")
+        .response_header("ETag", "Its revision");
+    let delete = path(with_write_responses(OperationSpec::new("Ends a name")))
+        .description(
+            "It does not resolve any more, is never given again, and its history stays. One that was only reserved, or is under \
+             a prefix to test, is `removed` and may be given again.",
+        )
+        .query_param("dry-run", DRY, text_schema())
+        .response(StatusCode::OK, "The name as it was, and that it has ended")
+        .json_content::<ResolveFormSchema>(JSON)
+        .response_header("ETag", "Its revision");
+    PathSpec::readable(get).with_method(HttpMethod::Put, put).with_method(HttpMethod::Delete, delete)
+}

@@ -1,0 +1,117 @@
+//! Agencies: `/api/v1/agencies`.
+
+use http::StatusCode;
+use hyper::body::Incoming;
+use serde::Serialize;
+use tendot_registry::party::{Agency, CreateAgency, Held, UpdateAgency};
+use utoipa::openapi::HttpMethod;
+use utoipa::openapi::Required;
+
+use crate::http::HttpServer;
+use crate::http::api_v1::schemas::{AgencyChangeForm, AgencyForm, AgencyListForm, NewAgencyForm};
+use crate::http::api_v1::{
+    ApiRequest, ApiResult, JSON, created_reply, format_millis, json_reply, list_reply, request_budget,
+    with_common_responses, with_paging, with_problem, with_write_responses,
+};
+use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
+
+/// Agency in responses.
+#[derive(Serialize)]
+struct AgencyJson<'a> {
+    code: &'a str,
+    name: &'a str,
+    state: &'static str,
+    metadata: tendot_registry::party::Demand,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    range: Option<&'a tendot_registry::party::PrefixRange>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    locations: Option<&'a str>,
+    created: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    successor: Option<&'a str>,
+}
+
+impl<'a> AgencyJson<'a> {
+    fn of(agency: &'a Agency) -> Self {
+        Self {
+            code: &agency.code,
+            name: &agency.name,
+            state: if agency.ended.is_some() { "ended" } else { "active" },
+            metadata: agency.metadata,
+            range: agency.range.as_ref(),
+            locations: agency.locations.as_deref(),
+            created: format_millis(agency.created),
+            ended: agency.ended.as_ref().map(|ended| format_millis(ended.at)),
+            successor: agency.ended.as_ref().map(|ended| &*ended.successor),
+        }
+    }
+}
+
+impl HttpServer {
+    pub(crate) async fn list_agencies(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let (after, limit) = request.page_params()?;
+        let (items, next) = self.registry.agencies(after, limit, &mut request_budget()).await?;
+        Ok(list_reply(items.iter().map(|held| AgencyJson::of(&held.it)).collect(), next))
+    }
+
+    pub(crate) async fn create_agency(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+        let task: CreateAgency = self.read_json(body).await?;
+        let carried =
+            self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+        let path = format!("/api/v1/agencies/{}", carried.done.code);
+        Ok(created_reply(&AgencyJson::of(&carried.done), carried.revision, &path, request.head.headers))
+    }
+
+    pub(crate) async fn get_agency(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let Held { it, revision } = self.registry.agency(&request.rest, &mut request_budget()).await?;
+        Ok(json_reply(&AgencyJson::of(&it), revision, request))
+    }
+
+    pub(crate) async fn update_agency(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+        let form: UpdateAgency = self.read_json(body).await?;
+        let task =
+            UpdateAgency { code: request.rest.as_str().into(), expect: request.expected_revision()?, ..form };
+        self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+        self.get_agency(request).await
+    }
+}
+
+pub(crate) fn describe() -> PathSpec {
+    let get = with_paging(with_common_responses(OperationSpec::new("All registration agencies"), false))
+        .example_command("curl -s $SERVER/api/v1/agencies")
+        .response(StatusCode::OK, "The agencies, by their codes")
+        .json_content::<AgencyListForm>(JSON);
+    let post = with_write_responses(OperationSpec::new("Makes an agency"))
+        .description(
+            "For the operator. Names of an agency whose `metadata` is `required` come with kernel metadata.",
+        )
+        .request_body::<NewAgencyForm>(JSON, "The agency", Required::True)
+        .example_command(
+            "curl -s $SERVER/api/v1/agencies -H \"Authorization: Bearer $TOKEN\" \\\n  \
+             -d '{\"code\": \"LIB\", \"name\": \"The library\"}'",
+        )
+        .response(StatusCode::CREATED, "The agency")
+        .json_content::<AgencyForm>(JSON)
+        .response_header("Location", "Where it is")
+        .response_header("ETag", "Its revision");
+    PathSpec::readable(get).with_method(HttpMethod::Post, post)
+}
+
+pub(crate) fn describe_one() -> PathSpec {
+    let path = |spec: OperationSpec| spec.path_param("code", "The code of an agency", text_schema());
+    let get = path(with_common_responses(OperationSpec::new("An agency"), false))
+        .response(StatusCode::OK, "The agency")
+        .json_content::<AgencyForm>(JSON)
+        .response_header("ETag", "Its revision")
+        .response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
+    let get = with_problem(get, StatusCode::NOT_FOUND, "There is no such agency");
+    let put = path(with_write_responses(OperationSpec::new("Changes an agency")))
+        .description("What is not given stays as it is.")
+        .request_body::<AgencyChangeForm>(JSON, "What is to be otherwise", Required::True)
+        .response(StatusCode::OK, "The agency as it is now")
+        .json_content::<AgencyForm>(JSON)
+        .response_header("ETag", "Its revision");
+    PathSpec::readable(get).with_method(HttpMethod::Put, put)
+}

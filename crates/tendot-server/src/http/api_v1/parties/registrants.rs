@@ -1,0 +1,116 @@
+//! Registrants: `/api/v1/registrants`.
+
+use http::StatusCode;
+use hyper::body::Incoming;
+use serde::Serialize;
+use tendot_registry::party::{CreateRegistrant, Held, Registrant, UpdateRegistrant};
+use utoipa::openapi::{HttpMethod, Required};
+
+use crate::http::HttpServer;
+use crate::http::api_v1::schemas::{
+    NewRegistrantForm, RegistrantChangeForm, RegistrantForm, RegistrantListForm,
+};
+use crate::http::api_v1::{
+    ApiRequest, ApiResult, JSON, created_reply, format_millis, json_reply, list_reply, random,
+    request_budget, with_common_responses, with_paging, with_problem, with_write_responses,
+};
+use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
+
+/// Registrant in responses.
+#[derive(Serialize)]
+struct RegistrantJson<'a> {
+    id: &'a str,
+    agency: &'a str,
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    contact: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    admins: &'a [Box<str>],
+    created: String,
+}
+
+impl<'a> RegistrantJson<'a> {
+    fn of(registrant: &'a Registrant) -> Self {
+        Self {
+            id: &registrant.id,
+            agency: &registrant.agency,
+            name: &registrant.name,
+            contact: registrant.contact.as_deref(),
+            admins: &registrant.admins,
+            created: format_millis(registrant.created),
+        }
+    }
+}
+
+impl HttpServer {
+    pub(crate) async fn list_registrants(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let (after, limit) = request.page_params()?;
+        let agency = request.parameters.get("agency");
+        let mut budget = request_budget();
+        let list = self.registry.registrants(agency, after, limit, &request.caller, request.at, &mut budget);
+        let (items, next) = list.await?;
+        Ok(list_reply(items.iter().map(|held| RegistrantJson::of(&held.it)).collect(), next))
+    }
+
+    pub(crate) async fn create_registrant(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+        let form: CreateRegistrant = self.read_json(body).await?;
+        let task = CreateRegistrant { random: random()?, ..form };
+        let carried =
+            self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+        let path = format!("/api/v1/registrants/{}", carried.done.id);
+        Ok(created_reply(&RegistrantJson::of(&carried.done), carried.revision, &path, request.head.headers))
+    }
+
+    pub(crate) async fn get_registrant(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let found = self
+            .registry
+            .registrant(&request.rest, &request.caller, request.at, &mut request_budget())
+            .await?;
+        let Held { it, revision } = found;
+        Ok(json_reply(&RegistrantJson::of(&it), revision, request))
+    }
+
+    pub(crate) async fn update_registrant(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+        let form: UpdateRegistrant = self.read_json(body).await?;
+        let task = UpdateRegistrant {
+            id: request.rest.as_str().into(),
+            expect: request.expected_revision()?,
+            ..form
+        };
+        self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+        self.get_registrant(request).await
+    }
+}
+
+pub(crate) fn describe() -> PathSpec {
+    let get = with_paging(with_common_responses(OperationSpec::new("Registrants"), false))
+        .description("How they are reached and who acts for them is told only to themselves, their agency and the operator.")
+        .query_param("agency", "Only those of the agency with this code", text_schema())
+        .response(StatusCode::OK, "The registrants, by their ids")
+        .json_content::<RegistrantListForm>(JSON);
+    let post = with_write_responses(OperationSpec::new("Makes a registrant"))
+        .description("For an agency, which need not be named then, or the operator.")
+        .request_body::<NewRegistrantForm>(JSON, "The registrant", Required::True)
+        .response(StatusCode::CREATED, "The registrant, with its `id`")
+        .json_content::<RegistrantForm>(JSON)
+        .response_header("Location", "Where it is")
+        .response_header("ETag", "Its revision");
+    PathSpec::readable(get).with_method(HttpMethod::Post, post)
+}
+
+pub(crate) fn describe_one() -> PathSpec {
+    let path = |spec: OperationSpec| spec.path_param("id", "The id of a registrant", text_schema());
+    let get = path(with_common_responses(OperationSpec::new("A registrant"), false))
+        .response(StatusCode::OK, "The registrant")
+        .json_content::<RegistrantForm>(JSON)
+        .response_header("ETag", "Its revision")
+        .response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
+    let get = with_problem(get, StatusCode::NOT_FOUND, "There is no such registrant");
+    let put = path(with_write_responses(OperationSpec::new("Changes a registrant")))
+        .description("What is not given stays as it is. Who is listed in `admins` acts for it in the Handle System, at once.")
+        .request_body::<RegistrantChangeForm>(JSON, "What is to be otherwise", Required::True)
+        .response(StatusCode::OK, "The registrant as it is now")
+        .json_content::<RegistrantForm>(JSON)
+        .response_header("ETag", "Its revision");
+    PathSpec::readable(get).with_method(HttpMethod::Put, put)
+}

@@ -1,0 +1,142 @@
+//! API tokens: `/api/v1/tokens`.
+
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, HeaderValue};
+use hyper::body::Incoming;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tendot_registry::party::{ApiToken, CreateToken, RevokeToken, Role, Scope};
+use utoipa::openapi::{HttpMethod, Required};
+
+use crate::http::HttpServer;
+use crate::http::api_v1::schemas::{MadeTokenForm, NewTokenForm, TokenListForm};
+use crate::http::api_v1::{
+    ApiError, ApiRequest, ApiResult, JSON, created_reply, format_millis, list_reply, random, request_budget,
+    with_common_responses, with_paging, with_write_responses,
+};
+use crate::http::pages::problem;
+use crate::http::response::reply::{self, reply};
+use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
+
+/// Body of `POST /api/v1/tokens`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewTokenJson {
+    role: Role,
+    #[serde(default)]
+    subject: Option<Box<str>>,
+    #[serde(default)]
+    scopes: Option<Vec<Scope>>,
+    #[serde(default)]
+    prefixes: Vec<Box<str>>,
+    #[serde(default)]
+    expires: Option<String>,
+    #[serde(default)]
+    label: Option<Box<str>>,
+}
+
+/// Token in responses; the secret only when it is created.
+#[derive(Serialize)]
+struct TokenJson<'a> {
+    id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+    role: Role,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subject: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scopes: Option<&'a [Scope]>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    prefixes: &'a [Box<str>],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<&'a str>,
+    created: String,
+}
+
+impl<'a> TokenJson<'a> {
+    fn of(it: &'a ApiToken, token: Option<String>) -> Self {
+        Self {
+            id: &it.id,
+            token,
+            role: it.role,
+            subject: it.subject.as_deref(),
+            scopes: it.scopes.as_deref(),
+            prefixes: &it.prefixes,
+            expires: it.expires.map(format_millis),
+            label: it.label.as_deref(),
+            created: format_millis(it.created),
+        }
+    }
+}
+
+impl HttpServer {
+    pub(crate) async fn list_tokens(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let (after, limit) = request.page_params()?;
+        let (items, next) =
+            self.registry.tokens(after, limit, &request.caller, request.at, &mut request_budget()).await?;
+        Ok(list_reply(items.iter().map(|held| TokenJson::of(&held.it, None)).collect(), next))
+    }
+
+    pub(crate) async fn create_token(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+        let form: NewTokenJson = self.read_json(body).await?;
+        let expires = form.expires.as_deref().map(parse_timestamp).transpose()?;
+        let task = CreateToken {
+            role: form.role,
+            subject: form.subject,
+            scopes: form.scopes,
+            prefixes: form.prefixes,
+            expires,
+            label: form.label,
+            random: random()?,
+        };
+        let carried =
+            self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+        let shown = TokenJson::of(&carried.done, Some(task.plaintext()));
+        let path = format!("/api/v1/tokens/{}", carried.done.id);
+        Ok(created_reply(&shown, carried.revision, &path, request.head.headers))
+    }
+
+    pub(crate) async fn revoke_token(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let task = RevokeToken { id: request.rest.as_str().into() };
+        self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+        let mut response = reply(StatusCode::NO_CONTENT, reply::JSON, "");
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        Ok(response)
+    }
+}
+
+/// Parses an expiry time to Unix milliseconds.
+fn parse_timestamp(written: &str) -> Result<u64, Box<ApiError>> {
+    let moment = written.parse::<Timestamp>().ok().and_then(|at| u64::try_from(at.as_millisecond()).ok());
+    moment.ok_or_else(|| {
+        let detail = format!("`{written}` is no time, such as 2027-01-31T12:00:00Z");
+        problem(StatusCode::UNPROCESSABLE_ENTITY, "bad-time", detail).pointer("/expires").into()
+    })
+}
+
+pub(crate) fn describe() -> PathSpec {
+    let get = with_paging(with_common_responses(OperationSpec::new("Tokens, without their secrets"), true))
+        .description("Of those for whom who asks acts.")
+        .response(StatusCode::OK, "The tokens, by their ids")
+        .json_content::<TokenListForm>(JSON);
+    let post = with_write_responses(OperationSpec::new("Makes a token"))
+        .description(
+            "`subject` is an agency's code or a registrant's id; the operator's has none. It is shown once. Without `scopes` \
+             it is for all that its role may.",
+        )
+        .request_body::<NewTokenForm>(JSON, "For whom, what for, and until when", Required::True)
+        .response(StatusCode::CREATED, "The token: `token` is what is sent as `Authorization: Bearer …`")
+        .json_content::<MadeTokenForm>(JSON)
+        .response_header("Location", "Where it is")
+        .response_header("ETag", "Its revision");
+    PathSpec::readable(get).with_method(HttpMethod::Post, post)
+}
+
+pub(crate) fn describe_one() -> PathSpec {
+    let delete = with_write_responses(OperationSpec::new("Revokes a token, at once"))
+        .path_param("id", "The id of a token", text_schema())
+        .response(StatusCode::NO_CONTENT, "It is worth nothing any more");
+    PathSpec::single(HttpMethod::Delete, delete)
+}

@@ -1,0 +1,415 @@
+//! `/api/v1/reports/{prefix}`: reports on a prefix, as NDJSON or CSV.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use http::header::{HeaderValue, VARY};
+use serde::Serialize;
+use tendot_registry::report::{PrefixSummary, ReportFinding, ReportFindings, ReportKind};
+use tendot_registry::{Caller, Registry, RegistryError};
+use tokio::sync::Semaphore;
+
+use crate::http::HttpServer;
+use crate::http::api_v1::schemas::{
+    ConfusableNameForm, FailedNameForm, NeverResolvedForm, OddLinkForm, ReportForm, ResolvedNameForm,
+};
+use crate::http::api_v1::{
+    ApiRequest, ApiResult, JSON, format_millis, malformed, number, request_budget, with_common_responses,
+    with_problem,
+};
+use crate::http::pages::problem;
+use crate::http::request::accept;
+use crate::http::response::caching;
+use crate::http::response::reply::{self, Reply, reply};
+use crate::http::response::stream::{BodySink, StreamAborted, stream};
+use crate::http::routing::operation_spec::{OperationSpec, PathSpec, count_schema, text_schema};
+use crate::maintenance::unix_millis;
+
+/// Names that a summary scans at most.
+const MAX_SUMMARY_NAMES: u64 = 1_000_000;
+
+/// Lines per page of the scan.
+const REPORT_PAGE_SIZE: u64 = 500;
+
+const LINES: &str = "application/x-ndjson";
+const CSV: &str = "text/csv";
+
+/// Summary of a prefix.
+#[derive(Serialize)]
+struct ReportSummaryJson<'a> {
+    prefix: &'a str,
+    names: u64,
+    registered: u64,
+    reserved: u64,
+    ended: u64,
+    resolved: u64,
+    resolutions: u64,
+    #[serde(rename = "never-resolved")]
+    never_resolved: u64,
+    failed: u64,
+    failures: u64,
+    links: u64,
+    confusable: u64,
+    /// Whether the scan was complete.
+    complete: bool,
+}
+
+/// One line of a report.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ReportLineJson<'a> {
+    Resolved {
+        name: &'a str,
+        count: u64,
+        first: String,
+        last: String,
+    },
+    NeverResolved {
+        name: &'a str,
+        created: String,
+    },
+    Failed {
+        name: &'a str,
+        count: u64,
+        first: String,
+        last: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        state: Option<&'static str>,
+    },
+    Link {
+        name: &'a str,
+        index: u32,
+        data: &'a str,
+        code: &'static str,
+        detail: &'a str,
+    },
+    Confusable {
+        name: &'a str,
+        code: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        with: Option<&'a str>,
+    },
+}
+
+impl<'a> ReportLineJson<'a> {
+    fn of(finding: &'a ReportFinding) -> Self {
+        match finding {
+            ReportFinding::Resolved { name, count, first, last } => {
+                Self::Resolved { name, count: *count, first: format_day(*first), last: format_day(*last) }
+            }
+            ReportFinding::NeverResolved { name, created } => {
+                Self::NeverResolved { name, created: format_millis(*created) }
+            }
+            ReportFinding::Failed { name, count, first, last, state } => Self::Failed {
+                name,
+                count: *count,
+                first: format_day(*first),
+                last: format_day(*last),
+                state: state.map(|state| state.name()),
+            },
+            ReportFinding::Link { name, index, data, code, why } => {
+                Self::Link { name, index: *index, data, code, detail: why }
+            }
+            ReportFinding::Confusable { name, with } => {
+                let code = if with.is_some() { "same-text" } else { "mixed-scripts" };
+                Self::Confusable { name, code, with: with.as_deref() }
+            }
+        }
+    }
+
+    /// Fields of a CSV row, in the order of [`columns`].
+    fn fields(&self) -> Vec<String> {
+        match self {
+            Self::Resolved { name, count, first, last } => {
+                vec![(*name).into(), count.to_string(), first.clone(), last.clone()]
+            }
+            Self::NeverResolved { name, created } => vec![(*name).into(), created.clone()],
+            Self::Failed { name, count, first, last, state } => vec![
+                (*name).into(),
+                count.to_string(),
+                first.clone(),
+                last.clone(),
+                state.unwrap_or_default().into(),
+            ],
+            Self::Link { name, index, data, code, detail } => {
+                vec![(*name).into(), index.to_string(), (*data).into(), (*code).into(), (*detail).into()]
+            }
+            Self::Confusable { name, code, with } => {
+                vec![(*name).into(), (*code).into(), with.unwrap_or_default().into()]
+            }
+        }
+    }
+}
+
+/// Day since 1970-01-01 as a date.
+fn format_day(day: u32) -> String {
+    let mut date = format_millis(u64::from(day).saturating_mul(86_400_000));
+    date.truncate("1970-01-01".len());
+    date
+}
+
+const fn csv_header(report: ReportKind) -> &'static str {
+    match report {
+        ReportKind::Resolved => "name,count,first,last\r\n",
+        ReportKind::NeverResolved => "name,created\r\n",
+        ReportKind::Failed => "name,count,first,last,state\r\n",
+        ReportKind::Links => "name,index,data,code,detail\r\n",
+        ReportKind::Confusable => "name,code,with\r\n",
+    }
+}
+
+/// Writes a CSV field (RFC 4180). Text that a spreadsheet would take for a formula is prefixed with a quote.
+fn write_csv_field(text: &str, out: &mut BytesMut) {
+    let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
+    let is_plain = guard.is_empty() && !text.contains([',', '"', '\n', '\r']);
+    if is_plain {
+        out.extend_from_slice(text.as_bytes());
+    } else {
+        out.extend_from_slice(format!("\"{guard}{}\"", text.replace('"', "\"\"")).as_bytes());
+    }
+}
+
+/// Report being streamed.
+struct ReportStream {
+    registry: Arc<Registry>,
+    caller: Caller,
+    prefix: String,
+    report: ReportKind,
+    backlog_permits: Arc<Semaphore>,
+    /// Remaining lines.
+    left: u64,
+    is_table: bool,
+}
+
+impl ReportStream {
+    /// Scans one page of names; few scans run concurrently.
+    async fn next_page(&self, after: Option<&str>) -> Result<ReportFindings, RegistryError> {
+        let _turn = self.backlog_permits.acquire().await.ok();
+        let limit = usize::try_from(self.left.min(REPORT_PAGE_SIZE)).unwrap_or(usize::MAX);
+        let (prefix, caller) = (&self.prefix, &self.caller);
+        self.registry
+            .report((self.report, prefix), after, limit, caller, unix_millis(), &mut request_budget())
+            .await
+    }
+
+    async fn send_all(mut self, mut findings: ReportFindings, sink: BodySink) -> Result<(), StreamAborted> {
+        if self.is_table {
+            sink.send(csv_header(self.report)).await?;
+        }
+        loop {
+            sink.send(self.render(&findings.items)).await?;
+            self.left = self.left.saturating_sub(findings.items.len() as u64);
+            let Some(next) = findings.next.filter(|_| self.left > 0) else { return Ok(()) };
+            // A local store never yields: let other tasks run.
+            tokio::task::yield_now().await;
+            findings = tokio::select! {
+                read = self.next_page(Some(&next)) => read.map_err(|refusal| {
+                    if let Some(error) = &refusal.failure {
+                        tracing::error!(%error, "a report was cut off");
+                    }
+                    StreamAborted
+                })?,
+                () = sink.closed() => return Err(StreamAborted),
+            };
+        }
+    }
+
+    fn render(&self, findings: &[ReportFinding]) -> Bytes {
+        let mut piece = BytesMut::new();
+        for finding in findings {
+            let line = ReportLineJson::of(finding);
+            if self.is_table {
+                for (number, text) in line.fields().iter().enumerate() {
+                    piece.extend_from_slice(if number > 0 { b"," } else { b"" });
+                    write_csv_field(text, &mut piece);
+                }
+                piece.extend_from_slice(b"\r\n");
+            } else {
+                piece.extend_from_slice(&serde_json::to_vec(&line).unwrap_or_default());
+                piece.extend_from_slice(b"\n");
+            }
+        }
+        piece.freeze()
+    }
+}
+
+impl HttpServer {
+    /// Handles `GET /api/v1/reports/{prefix}`.
+    pub(crate) async fn get_report_summary(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let (mut summary, mut after) = (PrefixSummary::default(), None::<Box<str>>);
+        let complete = loop {
+            let _turn = self.subscribers.backlog_permits.acquire().await.ok();
+            let (prefix, caller) = (&request.rest, &request.caller);
+            let part = self
+                .registry
+                .prefix_summary(prefix, after.as_deref(), caller, unix_millis(), &mut request_budget())
+                .await?;
+            summary.merge(&part.0);
+            after = part.1;
+            if after.is_none() {
+                break true;
+            }
+            if summary.registered + summary.reserved + summary.ended >= MAX_SUMMARY_NAMES {
+                break false;
+            }
+            tokio::task::yield_now().await;
+        };
+        let told = ReportSummaryJson {
+            prefix: &request.rest,
+            names: summary.registered + summary.reserved + summary.ended,
+            registered: summary.registered,
+            reserved: summary.reserved,
+            ended: summary.ended,
+            resolved: summary.resolved,
+            resolutions: summary.resolutions,
+            never_resolved: summary.never_resolved,
+            failed: summary.failed,
+            failures: summary.failures,
+            links: summary.links,
+            confusable: summary.confusable,
+            complete,
+        };
+        let json = serde_json::to_vec(&told).unwrap_or_default();
+        let mut response = reply(StatusCode::OK, reply::JSON, json);
+        caching::set_private_no_store(response.headers_mut());
+        Ok(response)
+    }
+
+    /// Handles `GET /api/v1/reports/{prefix}/failed` and the other reports.
+    pub(crate) async fn get_report(&self, report: ReportKind, request: ApiRequest<'_>) -> ApiResult {
+        let limit = number(&request.parameters, "limit").map_err(|why| malformed(&why))?;
+        if limit == Some(0) {
+            return Err(malformed("`limit` in the query is 0"));
+        }
+        let after = request.parameters.get("after").filter(|after| !after.is_empty());
+        let is_table = accept::prefers_csv(request.head.headers);
+        let Some(place) = self.subscribers.acquire(true) else { return Ok(too_many()) };
+        let making = ReportStream {
+            registry: Arc::clone(&self.registry),
+            caller: request.caller,
+            prefix: request.rest,
+            report,
+            backlog_permits: Arc::clone(&self.subscribers.backlog_permits),
+            left: limit.unwrap_or(u64::MAX),
+            is_table,
+        };
+        // An error of the first page can still be reported with a status.
+        let findings = making.next_page(after).await?;
+        let kind = HeaderValue::from_static(if is_table { "text/csv;charset=utf-8" } else { LINES });
+        let mut response = stream(StatusCode::OK, kind, async move |sink| {
+            let _place = place;
+            making.send_all(findings, sink).await
+        });
+        caching::set_private_no_store(response.headers_mut());
+        response.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
+        Ok(response)
+    }
+}
+
+fn too_many() -> Reply {
+    let detail = "Too many others read reports or changes at present. Try again later.";
+    problem(StatusCode::SERVICE_UNAVAILABLE, "too-busy", detail).into()
+}
+
+fn report_spec(summary: &str) -> OperationSpec {
+    let spec = with_common_responses(OperationSpec::new(summary), true).path_param(
+        "prefix",
+        "A prefix that was given to somebody, such as `10.70000`",
+        text_schema(),
+    );
+    with_problem(
+        spec,
+        StatusCode::NOT_FOUND,
+        "There is no such prefix, or who asks does not act for its registrant",
+    )
+}
+
+pub(crate) fn describe_summary() -> PathSpec {
+    let get = report_spec("How the names of a prefix do")
+        .description(
+            "How many names there are, how many of them were ever resolved, how many were asked for and not found, and how \
+             many links and names are odd. For those who act for the registrant of the prefix. What is counted is written \
+             down every minute, unless the operator says otherwise. At most 1,000,000 names are looked at: `complete` tells \
+             whether that was all.",
+        )
+        .response(StatusCode::OK, "The summary")
+        .json_content::<ReportForm>(JSON);
+    PathSpec::readable(get)
+}
+
+pub(crate) fn describe(report: ReportKind) -> PathSpec {
+    let (summary, about) = match report {
+        ReportKind::Resolved => (
+            "Names that were resolved",
+            "How often, by HTTP or the native protocol, and on which days first and last.",
+        ),
+        ReportKind::NeverResolved => (
+            "Names that were never resolved",
+            "Those that are registered and that nobody has asked for, by HTTP or the native protocol, since the service counts.",
+        ),
+        ReportKind::Failed => (
+            "Names that were asked for and not found",
+            "How often, and on which days first and last; nothing is kept of who asked. The operator says for how long, and \
+             under each prefix those are kept that were asked for most. In no particular order.",
+        ),
+        ReportKind::Links => (
+            "Links that would not be taken today",
+            "Addresses that are not well-formed, that are taken no more, or that lead to other hosts than the policy of the \
+             prefix says. Where a name has several, they stand together.",
+        ),
+        ReportKind::Confusable => (
+            "Names that can't be told from others",
+            "Those that are the same text as another registered name, composed otherwise (`same-text`), and those with letters \
+             of several scripts (`mixed-scripts`).",
+        ),
+    };
+    let get = report_spec(summary)
+        .description(&format!("{about} One JSON object a line; with `Accept: text/csv` a table, where what looks like a formula has a quote in front."))
+        .query_param("after", "Only what comes after this name: that of the last line", text_schema())
+        .query_param("limit", "At most so many lines, and all of those of the last name; all unless told otherwise", count_schema())
+        .response(StatusCode::OK, "The lines, made while they are sent");
+    let get = match report {
+        ReportKind::Resolved => get.json_content::<ResolvedNameForm>(LINES),
+        ReportKind::NeverResolved => get.json_content::<NeverResolvedForm>(LINES),
+        ReportKind::Failed => get.json_content::<FailedNameForm>(LINES),
+        ReportKind::Links => get.json_content::<OddLinkForm>(LINES),
+        ReportKind::Confusable => get.json_content::<ConfusableNameForm>(LINES),
+    };
+    PathSpec::readable(get.text_content(CSV))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields() {
+        for (text, expected) in [
+            ("10.1/a", "10.1/a"),
+            ("", ""),
+            ("a,b", "\"a,b\""),
+            ("a\"b", "\"a\"\"b\""),
+            ("a\nb", "\"a\nb\""),
+            ("=cmd|' /C calc'!A0", "\"'=cmd|' /C calc'!A0\""),
+            ("=\"x\"", "\"'=\"\"x\"\"\""),
+            ("+1", "\"'+1\""),
+            ("-1", "\"'-1\""),
+            ("@SUM(A1)", "\"'@SUM(A1)\""),
+            ("\t=1", "\"'\t=1\""),
+            ("\r=1", "\"'\r=1\""),
+            ("a=b", "a=b"),
+        ] {
+            let mut out = BytesMut::new();
+            write_csv_field(text, &mut out);
+            assert_eq!(str::from_utf8(&out), Ok(expected), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn days() {
+        assert_eq!(format_day(0), "1970-01-01");
+        assert_eq!(format_day(20_000), "2024-10-04");
+        assert_eq!(format_day(u32::MAX), "1970-01-01");
+    }
+}

@@ -1,0 +1,189 @@
+//! Proofs of key possession: signatures and MACs of nonces, checked against the keys of a handle record.
+
+use std::sync::Arc;
+
+use tendot_proto::auth::{
+    AuthError, AuthPolicy, Challenge, PublicKeyResponse, SecretKeyMac, SecretKeyResponse,
+};
+use tendot_proto::crypto::{
+    AwsLcProvider, CryptoProvider as _, Digest, HashAlgorithm, SecureRandom as _, SystemRandom,
+};
+use tendot_proto::{Budget, HandleValue, ValueReference};
+use tendot_registry::{Caller, Error, HandleIdentity};
+
+use crate::http::authentication::auth_params::{ChallengeAnswer, encode_base64};
+use crate::http::authentication::{AuthAttempt, AuthParams, AuthenticationError, HttpSession};
+use crate::http::request::request_head::RequestHead;
+use crate::http::{HttpServer, REQUEST_BUDGET};
+
+/// Proof of possession of a key: signature, MAC or PBKDF2 MAC.
+#[derive(Debug)]
+pub(crate) enum KeyProof {
+    Signature { hash: String, signature: Vec<u8> },
+    Mac { algorithm: SecretKeyMac, mac: Vec<u8> },
+    Pbkdf2 { salt: Vec<u8>, iterations: u32, key_bits: u32, mac: Vec<u8> },
+}
+
+impl KeyProof {
+    /// Index of the key that made the signature or MAC over both nonces; a claimed index of 0 matches any key.
+    fn verify(&self, nonces: [&[u8]; 2], index: u32, keys: &[HandleValue<'_>]) -> Result<u32, AuthError> {
+        let challenge = Challenge { nonce: nonces[0], digest: nonces[1] };
+        let (policy, budget) = (AuthPolicy::default(), &mut { Budget::PER_REQUEST });
+        let answer = match self {
+            Self::Signature { hash, signature } => {
+                let answer = PublicKeyResponse { hash: hash.as_bytes(), signature };
+                return challenge.verify_public_key(&answer, index, keys, &policy, &AwsLcProvider, budget);
+            }
+            Self::Mac { algorithm, mac } => SecretKeyResponse::Mac { algorithm: *algorithm, mac },
+            Self::Pbkdf2 { salt, iterations, key_bits, mac } => {
+                SecretKeyResponse::Pbkdf2 { salt, iterations: *iterations, key_bits: *key_bits, mac }
+            }
+        };
+        challenge.verify_secret_key(&answer, index, keys, &policy, &AwsLcProvider, budget)
+    }
+}
+
+/// Authenticated identity, and a hash of the key that proved it.
+#[derive(Clone, Debug)]
+pub(crate) struct AuthenticatedKey {
+    pub(crate) identity: HandleIdentity,
+    /// Hash of the key.
+    key: Digest,
+}
+
+impl AuthenticatedKey {
+    pub(crate) fn new(claim: &ValueReference<'_>, key: &HandleValue<'_>) -> Option<Self> {
+        let identity = HandleIdentity::proven(key.index, claim.handle().as_bytes())?;
+        Some(Self { identity, key: fingerprint(key)? })
+    }
+}
+
+impl From<AuthenticatedKey> for Caller {
+    fn from(authenticated: AuthenticatedKey) -> Self {
+        Self::Handle(authenticated.identity)
+    }
+}
+
+fn fingerprint(key: &HandleValue<'_>) -> Option<Digest> {
+    AwsLcProvider.hash(HashAlgorithm::Sha256, &[&key.value_type, &key.data]).ok()
+}
+
+impl HttpServer {
+    /// Keys of the claimed identity.
+    pub(crate) async fn read_keys<'a>(
+        &self,
+        claim: &ValueReference<'_>,
+        attempt: AuthAttempt<'a>,
+    ) -> Result<(Vec<HandleValue<'static>>, AuthAttempt<'a>), AuthenticationError> {
+        match self.registry.key_values(claim.handle(), &mut Budget::new(REQUEST_BUDGET)).await {
+            Ok(keys) => Ok((keys, attempt)),
+            Err(error) => {
+                tracing::error!(%error, "the keys of somebody can't be read");
+                if !matches!(error, Error::Store(_)) {
+                    return Err(AuthenticationError::Failed);
+                }
+                // The store failed, not the client.
+                attempt.mark_succeeded();
+                Err(AuthenticationError::Unavailable)
+            }
+        }
+    }
+
+    /// Whether the record still has the key; assumed while it cannot be read.
+    pub(crate) async fn is_key_current(&self, authenticated: &AuthenticatedKey) -> bool {
+        let keys =
+            self.registry.key_values(authenticated.identity.handle(), &mut Budget::new(REQUEST_BUDGET)).await;
+        keys.is_err()
+            || keys.is_ok_and(|keys| {
+                keys.iter().any(|key| {
+                    key.index == authenticated.identity.index()
+                        && fingerprint(key).is_some_and(|key| key == authenticated.key)
+                })
+            })
+    }
+
+    /// Verifies a secret key that another server of the site stores. That server is sent a proof, not the secret.
+    pub(crate) async fn verify_secret_at_peer(&self, key: &ValueReference<'_>, secret: &[u8]) -> bool {
+        let (mut random, mut budget) = ([0; 48], Budget::PER_REQUEST);
+        SystemRandom.fill(&mut random);
+        let (nonce, digest) = random.split_at(16);
+        let challenge = Challenge { nonce, digest };
+        let form = SecretKeyMac::HmacSha256;
+        let proof = SecretKeyResponse::create(
+            form,
+            secret,
+            challenge,
+            &AwsLcProvider,
+            &mut SystemRandom,
+            &mut budget,
+        );
+        let Ok(proof) = proof else { return false };
+        key.index != 0
+            && self
+                .registry
+                .verify_secret_at_peer(key, challenge, &proof, &mut budget)
+                .await
+                .is_ok_and(|fits| fits)
+    }
+
+    /// Verifies the signature or MAC over the server's and the client's nonce.
+    pub(crate) async fn verify_nonce_signature(
+        &self,
+        nonce: [u8; 16],
+        answer: ChallengeAnswer,
+        request: &RequestHead<'_>,
+    ) -> Result<AuthenticatedKey, AuthenticationError> {
+        let claim = answer.claim.clone();
+        let attempt = self.guess_throttle.start_attempt(request, &claim.to_string())?;
+        let (keys, attempt) = self.read_keys(&claim, attempt).await?;
+        let (index, keys) = self.verify_proof(nonce.to_vec(), answer, keys, attempt).await?;
+        let key = keys.iter().find(|key| key.index == index);
+        key.and_then(|key| AuthenticatedKey::new(&claim, key)).ok_or(AuthenticationError::Failed)
+    }
+
+    /// Verifies a proof on a blocking thread, with at most one verification per core.
+    pub(crate) async fn verify_proof(
+        &self,
+        nonce: Vec<u8>,
+        answer: ChallengeAnswer,
+        keys: Vec<HandleValue<'static>>,
+        attempt: AuthAttempt<'_>,
+    ) -> Result<(u32, Vec<HandleValue<'static>>), AuthenticationError> {
+        let core =
+            Arc::clone(&self.cpu_permits).acquire_owned().await.map_err(|_| AuthenticationError::Failed)?;
+        let worked = tokio::task::spawn_blocking(move || {
+            let found = answer.proof.verify([&nonce, &answer.cnonce], answer.claim.index, &keys);
+            drop(core);
+            found.map(|index| (index, keys))
+        });
+        let found = worked.await.unwrap_or(Err(AuthError::Failed)).map_err(|error| match error {
+            AuthError::Failed => AuthenticationError::Failed,
+            error => AuthenticationError::Rejected(error),
+        })?;
+        attempt.mark_succeeded();
+        Ok(found)
+    }
+}
+
+impl HttpServer {
+    /// Server signature of both nonces, if the client asks for it and the site has a key.
+    pub(crate) async fn sign_nonces(
+        &self,
+        session: &HttpSession,
+        fields: &AuthParams,
+        request: &RequestHead<'_>,
+    ) -> Option<String> {
+        let (native, cnonce) = (self.native.as_ref()?, fields.server_challenge()?);
+        if !self.guess_throttle.charge_signature(request) {
+            return None;
+        }
+        let core = Arc::clone(&self.cpu_permits).acquire_owned().await.ok()?;
+        let (native, nonces) = (Arc::clone(native), [&session.nonce[..], &cnonce].concat());
+        let signed = tokio::task::spawn_blocking(move || {
+            let signature = native.site().sign(&nonces);
+            drop(core);
+            signature
+        });
+        Some(encode_base64(&signed.await.ok()??))
+    }
+}

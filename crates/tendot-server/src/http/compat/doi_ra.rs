@@ -1,0 +1,137 @@
+//! `/doiRA/{name},{name}…`: registration agency of names, as at doi.org.
+
+use http::StatusCode;
+use serde::Serialize;
+use tendot_names::Doi;
+use tendot_proto::record::Namespace;
+use tendot_proto::{Handle, HandleValue};
+use tendot_registry::{Caller, Error, ResolveQuery};
+use tendot_store::StoreError;
+use utoipa::ToSchema;
+
+use crate::http::HttpServer;
+use crate::http::pages::{self, ProblemJson};
+use crate::http::request::query::QueryParams;
+use crate::http::request::request_head::RequestHead;
+use crate::http::request::{name_path, percent};
+use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
+use crate::http::response::reply::{JSON, Reply, reply};
+use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
+
+/// Maximum names per request.
+const MAX_NAMES_PER_REQUEST: usize = 100;
+
+/// Which agency looks after a name, or why that is not known.
+#[derive(Serialize, ToSchema)]
+#[schema(as = AgencyOfName)]
+struct Found {
+    #[serde(rename = "DOI")]
+    doi: String,
+    #[serde(rename = "RA", skip_serializing_if = "Option::is_none")]
+    agency: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
+}
+
+/// Display names of agencies, by their names in prefix records.
+const AGENCY_NAMES: [(&str, &str); 12] = [
+    ("AIRITI", "Airiti"),
+    ("BSI", "BSI"),
+    ("CNKI", "CNKI"),
+    ("CROSSREF", "Crossref"),
+    ("DATACITE", "DataCite"),
+    ("EIDR", "EIDR"),
+    ("HAND", "HAND"),
+    ("ISTIC", "ISTIC"),
+    ("JALC", "JaLC"),
+    ("KISTI", "KISTI"),
+    ("MEDRA", "mEDRA"),
+    ("OP", "OP"),
+];
+
+impl HttpServer {
+    /// Handles `/doiRA/`; `path` is the rest of the path, not decoded: a comma in a name is `%2C`.
+    pub(crate) async fn get_doi_agencies(&self, path: &str, request: &RequestHead<'_>) -> Reply {
+        let mut context = LookupContext::new(request, &QueryParams::default());
+        let mut found = Vec::new();
+        for part in path.split(',').filter(|part| !part.is_empty()).take(MAX_NAMES_PER_REQUEST) {
+            let (doi, result) = match percent::decode_text(part, "path") {
+                Ok(name) => {
+                    let name = name_path::parse(&name).into_owned();
+                    match self.agency_of_name(&name, &mut context).await {
+                        Ok(result) => (name, result),
+                        Err(error) => return pages::problem_for_store(&error).into(),
+                    }
+                }
+                Err(_) => (part.to_owned(), Err("Invalid DOI")),
+            };
+            let (agency, status) = match result {
+                Ok(agency) => (Some(agency), None),
+                Err(status) => (None, Some(status)),
+            };
+            found.push(Found { doi, agency, status });
+        }
+        reply(StatusCode::OK, JSON, serde_json::to_vec(&found).unwrap_or_default())
+    }
+
+    /// Agency of a name or prefix, or the reason it is unknown; an error if the store fails.
+    async fn agency_of_name(
+        &self,
+        name: &str,
+        context: &mut LookupContext<'_>,
+    ) -> Result<Result<String, &'static str>, StoreError> {
+        let is_prefix = name.starts_with("10.") && !name.contains('/');
+        if !is_prefix {
+            if Doi::new(name).is_err() {
+                return Ok(Err("Invalid DOI"));
+            }
+            let query = ResolveQuery::new(Handle::from(name));
+            if let Err(error) = self.lookup(&query, &Caller::Anonymous, context).await {
+                match error {
+                    RecordLookupError::Local(Error::Store(error)) => return Err(error),
+                    error => match error.error() {
+                        Some(Error::NotFound) => return Ok(Err("DOI does not exist")),
+                        Some(Error::NotResponsible { .. } | Error::OtherServer) | None => {
+                            return Ok(Err("Unknown"));
+                        }
+                        Some(_) => {}
+                    },
+                }
+            }
+        }
+        let value = self.lookup_namespace(name, true, context).await?;
+        Ok(value.as_ref().and_then(agency_in_namespace).ok_or("Unknown"))
+    }
+}
+
+/// Display name of the agency in a prefix's namespace value.
+fn agency_in_namespace(value: &HandleValue<'_>) -> Option<String> {
+    let namespace = Namespace::from_bytes(&value.data).ok()?;
+    let agency = namespace.element_text("DOI.RA")?;
+    let code = agency.rsplit('/').next().unwrap_or(agency);
+    let known = AGENCY_NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(code));
+    Some(known.map_or(code, |(_, name)| name).to_owned())
+}
+
+/// OpenAPI spec of `/doiRA/{names}`.
+pub(crate) fn describe() -> PathSpec {
+    PathSpec::readable(
+        OperationSpec::new("Which agency looks after names, or prefixes")
+            .tag("Names")
+            .path_param(
+                "names",
+                "Names or prefixes, with commas between them, 100 at most; a comma in a name is `%2C`",
+                text_schema(),
+            )
+            .example_command("curl -s $SERVER/doiRA/10.5555/DEMO,10.5555/none")
+            .response(
+                StatusCode::OK,
+                "The agency of each, in the order of the request; `status` if there is none to tell",
+            )
+            .json_list_content::<Found>("application/json")
+            .response(StatusCode::INTERNAL_SERVER_ERROR, "The store failed")
+            .json_content::<ProblemJson<'_>>("application/problem+json")
+            .response(StatusCode::SERVICE_UNAVAILABLE, "The database is not reached at present")
+            .json_content::<ProblemJson<'_>>("application/problem+json"),
+    )
+}

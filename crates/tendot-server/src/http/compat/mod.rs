@@ -1,0 +1,4 @@
+//! APIs of other services, for their clients.
+
+pub(crate) mod doi_ra;
+pub(crate) mod reverse_lookup;

@@ -1,0 +1,313 @@
+//! `/api/handles?prefix=…`: names under a prefix, all or one page.
+
+use http::StatusCode;
+use hyper::body::Incoming;
+use serde::Serialize;
+use tendot_proto::{Budget, Handle, ResponseCode};
+use tendot_registry::{Caller, Error};
+use utoipa::ToSchema;
+use utoipa::openapi::HttpMethod;
+
+use crate::http::handle_api::handles::{JSON, with_error};
+use crate::http::handle_api::reply_body::{
+    JsonOptions, authentication_error, body_error, empty_name, json_reply, protocol_error, registry_error,
+};
+use crate::http::request::query::QueryParams;
+use crate::http::request::request_head::RequestHead;
+use crate::http::response::reply::Reply;
+use crate::http::response::{caching, status};
+use crate::http::routing::operation_spec::{OperationSpec, PathSpec, int32_schema, text_schema};
+use crate::http::{HttpServer, MAX_FORM_BYTES};
+
+/// Work budget of a list: about one second of CPU time, which lists a million names or counts thirty million.
+const LIST_BUDGET: u32 = 1_000_000;
+
+/// Names read before other tasks get a turn.
+const LIST_PAGE_SIZE: u64 = 10_000;
+
+/// Maximum bytes of the names in a response.
+const MAX_LIST_BYTES: usize = 16 << 20;
+
+/// Response body of a handle or prefix list.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = List)]
+pub(crate) struct HandleListBody<'a> {
+    response_code: u32,
+    /// The prefix as it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefix: Option<&'a str>,
+    /// How many there are on all pages, as text.
+    total_count: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page_size: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<String>>)]
+    handles: Option<Vec<Box<str>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<String>>)]
+    prefixes: Option<Vec<Box<str>>>,
+}
+
+/// Requested page, or the whole list.
+#[derive(Clone, Copy)]
+struct PageRange(Option<(u32, u32)>);
+
+impl PageRange {
+    fn from_query(parameters: &QueryParams<'_>) -> Result<Self, String> {
+        let number = |name| match parameters.get(name).map(|text| (text, text.parse::<i32>())) {
+            None => Ok(None),
+            Some((_, Ok(number))) => Ok(u32::try_from(number).ok()),
+            Some((text, Err(_))) => Err(format!("`{text}` in the query is no number")),
+        };
+        Ok(Self(number("page")?.zip(number("pageSize")?)))
+    }
+
+    /// Number of names before the page.
+    fn start(self) -> u64 {
+        self.0.map_or(0, |(page, size)| u64::from(page) * u64::from(size))
+    }
+
+    /// Maximum number of names on the page.
+    fn len(self) -> u64 {
+        self.0.map_or(u64::MAX, |(_, size)| size.into())
+    }
+}
+
+/// Names collected so far, within `MAX_LIST_BYTES`.
+#[derive(Default)]
+struct NameCollector {
+    total: u64,
+    names: Vec<Box<str>>,
+    bytes: usize,
+}
+
+/// Reason a list was not returned.
+enum ListError {
+    Registry(Error),
+    TooLong,
+}
+
+impl From<Error> for ListError {
+    fn from(error: Error) -> Self {
+        Self::Registry(error)
+    }
+}
+
+impl NameCollector {
+    fn push(&mut self, names: Vec<Box<str>>) -> Result<(), ListError> {
+        self.total += names.len() as u64;
+        self.bytes += names.iter().map(|name| name.len()).sum::<usize>();
+        self.names.extend(names);
+        if self.bytes > MAX_LIST_BYTES { Err(ListError::TooLong) } else { Ok(()) }
+    }
+}
+
+impl HttpServer {
+    /// Handles `GET /api/handles?prefix=…`.
+    pub(crate) async fn list_handles(&self, request: &RequestHead<'_>) -> Reply {
+        let parameters = match QueryParams::parse(request.query) {
+            Ok(parameters) => parameters,
+            Err(error) => return protocol_error(&error.to_string()),
+        };
+        let Some(prefix) = parameters.get("prefix") else { return empty_name() };
+        self.list(Some(prefix), &parameters, request).await
+    }
+
+    /// Handles `GET /api/prefixes`.
+    pub(crate) async fn list_prefixes(&self, request: &RequestHead<'_>) -> Reply {
+        match QueryParams::parse(request.query) {
+            Ok(parameters) => self.list(None, &parameters, request).await,
+            Err(error) => protocol_error(&error.to_string()),
+        }
+    }
+
+    async fn list(
+        &self,
+        prefix: Option<&str>,
+        parameters: &QueryParams<'_>,
+        request: &RequestHead<'_>,
+    ) -> Reply {
+        let name = prefix.unwrap_or_default();
+        let caller = match self.authenticate(request).await {
+            Ok(caller) => caller,
+            Err(error) => return authentication_error(error, name, request),
+        };
+        let part = match PageRange::from_query(parameters) {
+            Ok(part) => part,
+            Err(why) => return protocol_error(&why),
+        };
+        let form = JsonOptions::from_query(parameters);
+        let gathered = match prefix {
+            Some(prefix) => self.collect_names(prefix, part, &caller).await,
+            None => self.collect_prefixes(part, &caller).await,
+        };
+        let gathered = match gathered {
+            Ok(gathered) => gathered,
+            Err(ListError::TooLong) => return protocol_error("the list is too long; ask for pages of it"),
+            Err(ListError::Registry(error)) => {
+                let status = status::status_for(error.response_code(), request.accepts_credentials);
+                return registry_error(&error, status, name, &form);
+            }
+        };
+        let (names, is_homed) = (gathered.names, prefix.is_none());
+        let (handles, prefixes) = if is_homed { (None, Some(names)) } else { (Some(names), None) };
+        let body = HandleListBody {
+            response_code: ResponseCode::SUCCESS.0,
+            prefix,
+            total_count: gathered.total.to_string(),
+            page: part.0.map(|(page, _)| page),
+            page_size: part.0.map(|(_, size)| size),
+            handles,
+            prefixes,
+        };
+        let mut response = json_reply(StatusCode::OK, &body, &form);
+        caching::set_private_no_store(response.headers_mut());
+        response
+    }
+
+    /// Page of the names under a prefix, and their total number; names on other pages are only counted.
+    async fn collect_names(
+        &self,
+        prefix: &str,
+        part: PageRange,
+        caller: &Caller,
+    ) -> Result<NameCollector, ListError> {
+        let _turn = self.list_permits.acquire().await;
+        let (prefix, mut budget) = (Handle::from(prefix), Budget::new(LIST_BUDGET));
+        let (mut gathered, mut after) = (NameCollector::default(), None);
+        loop {
+            let wanted = part.len() - gathered.names.len() as u64;
+            let before = part.start().saturating_sub(gathered.total);
+            let is_in_part = before == 0 && wanted > 0;
+            let piece = if is_in_part {
+                wanted
+            } else if before > 0 {
+                before
+            } else {
+                LIST_PAGE_SIZE
+            };
+            let limit = usize::try_from(piece.min(LIST_PAGE_SIZE)).unwrap_or(usize::MAX);
+            let after_now: Option<&str> = after.as_deref();
+            after = if is_in_part {
+                let page = self.registry.list_handles(prefix, after_now, limit, caller, &mut budget).await?;
+                gathered.push(page.names)?;
+                page.next
+            } else {
+                let count =
+                    self.registry.count_handles(prefix, after_now, limit, caller, &mut budget).await?;
+                gathered.total += count.names;
+                count.next
+            };
+            if after.is_none() {
+                return Ok(gathered);
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Page of the homed prefixes, and their total number.
+    async fn collect_prefixes(&self, part: PageRange, caller: &Caller) -> Result<NameCollector, ListError> {
+        let _turn = self.list_permits.acquire().await;
+        let (mut gathered, mut after, mut budget) =
+            (NameCollector::default(), None::<Box<str>>, Budget::new(LIST_BUDGET));
+        let limit = usize::try_from(LIST_PAGE_SIZE).unwrap_or(usize::MAX);
+        let mut seen = 0;
+        loop {
+            let page =
+                self.registry.list_homed_prefixes(after.as_deref(), limit, caller, &mut budget).await?;
+            let found = page.names.len() as u64;
+            let is_wanted = |place: u64| place >= part.start() && place - part.start() < part.len();
+            let names = page.names.into_iter().zip(seen..).filter(|(_, place)| is_wanted(*place));
+            gathered.push(names.map(|(name, _)| name).collect())?;
+            seen += found;
+            gathered.total = seen;
+            after = page.next;
+            if after.is_none() {
+                return Ok(gathered);
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Query of a request, with the parameters of its body appended.
+    pub(crate) async fn merge_body_into_query(
+        &self,
+        body: Incoming,
+        request: &RequestHead<'_>,
+    ) -> Result<String, Reply> {
+        let body = self.body_reader.read(body, MAX_FORM_BYTES).await.map_err(body_error)?;
+        let mut query = request.query.unwrap_or_default().to_owned();
+        let kind = request.headers.get(http::header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let is = |wanted: &str| kind.is_some_and(|kind| kind.starts_with(wanted));
+        if is(JSON) && !body.trim_ascii().is_empty() {
+            let no_object = |_| protocol_error("the body is no JSON object");
+            let members: serde_json::Map<String, serde_json::Value> =
+                serde_json::from_slice(&body).map_err(no_object)?;
+            for (name, value) in &members {
+                let all = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+                for value in all {
+                    let text = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
+                    query += &format!("&{}={}", percent_encode(name), percent_encode(&text));
+                }
+            }
+        } else if is("application/x-www-form-urlencoded") {
+            query += "&";
+            // In a form, a plus sign is a space.
+            query += &String::from_utf8_lossy(&body).replace('+', "%20");
+        }
+        Ok(query)
+    }
+}
+
+fn percent_encode(text: &str) -> impl std::fmt::Display {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC)
+}
+
+/// Parameters and responses of a list.
+pub(crate) fn describe_part(spec: OperationSpec) -> OperationSpec {
+    let spec = spec
+        .tag("Records")
+        .query_param("page", "Which page, counted from 0; without it, or below 0, everything", int32_schema())
+        .query_param("pageSize", "Names on a page; with 0, they are only counted", int32_schema())
+        .query_param("pretty", "On several lines", text_schema())
+        .query_param("callback", "A function that a script calls with it", text_schema())
+        .security(true)
+        .response(StatusCode::OK, "The list")
+        .json_content::<HandleListBody<'_>>(JSON)
+        .text_content("application/javascript");
+    describe_refusals(spec)
+}
+
+/// Error responses.
+pub(crate) fn describe_refusals(spec: OperationSpec) -> OperationSpec {
+    let spec =
+        with_error(spec, StatusCode::BAD_REQUEST, "Not understood, no name, or not kept here (code 301)");
+    let spec = with_error(spec, StatusCode::UNAUTHORIZED, "Credentials are needed, or not right")
+        .response_header("WWW-Authenticate", "Which are taken");
+    let spec = with_error(
+        spec,
+        StatusCode::FORBIDDEN,
+        "Who asks may not do this, or credentials are not taken here",
+    );
+    let spec = with_error(spec, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
+    let spec = with_error(spec, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
+    let spec = with_error(spec, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
+    let spec = with_error(spec, StatusCode::NOT_IMPLEMENTED, "Names are not listed here");
+    with_error(spec, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do")
+}
+
+/// OpenAPI spec of `/api/handles`.
+pub(crate) fn describe() -> PathSpec {
+    let list = || {
+        let spec = OperationSpec::new("The names under a prefix");
+        describe_part(spec.query_param("prefix", "The prefix, such as `10.5555`", text_schema()))
+    };
+    let sample = "curl -s \"$SERVER/api/handles?prefix=10.5555&page=0&pageSize=2\" -H \"Authorization: Bearer $TOKEN\"";
+    PathSpec::readable(list().example_command(sample)).with_method(
+        HttpMethod::Post,
+        list().description("As GET; the parameters may be in the body, as a form or as JSON."),
+    )
+}

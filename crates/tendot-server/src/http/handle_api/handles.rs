@@ -1,0 +1,373 @@
+//! `/api/handles/{name}`: read and write a record as JSON.
+
+use std::borrow::Cow;
+use std::time::{Duration, SystemTime};
+
+use aws_lc_rs::rand;
+use http::StatusCode;
+use hyper::body::Incoming;
+use tendot_proto::record::values_from_json;
+use tendot_proto::{Budget, Handle, HandleValue, Now, ResponseCode};
+use tendot_registry::{Caller, Error, HandleWrite, Resolution, ResolveQuery};
+use utoipa::openapi::{HttpMethod, Required};
+
+use crate::http::handle_api::reply_body::{
+    HandleBody, JsonOptions, authentication_error, body_error, empty_name, json_reply, no_randomness,
+    protocol_error, registry_error, upstream_error, write_status,
+};
+use crate::http::handle_api::schemas::NewRecordForm;
+use crate::http::middleware::response_cache::CachePolicy;
+use crate::http::request::percent;
+use crate::http::request::percent::RequestSyntaxError;
+use crate::http::request::query::QueryParams;
+use crate::http::request::request_head::RequestHead;
+use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
+use crate::http::response::reply::Reply;
+use crate::http::response::{caching, status};
+use crate::http::routing::operation_spec::{
+    OperationSpec, PathSpec, array_schema, index_schema, text_schema,
+};
+use crate::http::{HttpServer, REQUEST_BUDGET};
+use crate::native::is_status;
+
+/// Maximum size of a submitted record.
+const MAX_RECORD_BYTES: usize = 4 << 20;
+
+/// Parses the name in a path, and the query.
+pub(crate) fn parse_name_and_query<'a>(
+    path: &'a str,
+    request: &RequestHead<'a>,
+) -> Result<(Cow<'a, str>, QueryParams<'a>), RequestSyntaxError> {
+    Ok((percent::decode_text(path, "path")?, QueryParams::parse(request.query)?))
+}
+
+/// Requested indexes, or what is wrong with one.
+fn indexes(parameters: &QueryParams<'_>) -> Result<Vec<u32>, String> {
+    let read = |index: &str| index.parse().map_err(|_| format!("`{index}` in the query is no index"));
+    parameters.get_all("index").map(read).collect()
+}
+
+impl HttpServer {
+    /// Handles `GET /api/handles/{name}`; `path` is the name, not decoded yet.
+    pub(crate) async fn get_handle(&self, path: &str, request: &RequestHead<'_>, now: SystemTime) -> Reply {
+        let (name, parameters) = match parse_name_and_query(path, request) {
+            Ok(read) => read,
+            Err(error) => return protocol_error(&error.to_string()),
+        };
+        if name.is_empty() {
+            return self.list_handles(request).await;
+        }
+        let caller = match self.authenticate(request).await {
+            Ok(caller) => caller,
+            Err(error) => return authentication_error(error, &name, request),
+        };
+        let is_known = caller != Caller::Anonymous;
+        let form = JsonOptions::from_query(&parameters);
+        let indexes = match indexes(&parameters) {
+            Ok(indexes) => indexes,
+            Err(why) => return protocol_error(&why),
+        };
+        let query = ResolveQuery {
+            indexes,
+            types: parameters.get_all("type").map(str::as_bytes).collect(),
+            // A caller with credentials also sees the values that only it may read.
+            public_only: parameters.flag("publicOnly").unwrap_or(!is_known),
+            ..ResolveQuery::new(Handle::from(&*name))
+        };
+        if let Some(native) = self.native.as_ref().filter(|_| is_status(query.name)) {
+            let found = native.status_values(&query, &caller, &mut Budget::new(REQUEST_BUDGET)).await;
+            return self.status_reply(found, &name, &form, request);
+        }
+        let version = self.record_version(&name, request);
+        let found = self.lookup(&query, &caller, &mut LookupContext::new(request, &parameters)).await;
+        if let Some(resolution_counter) = self.resolution_counter.as_ref().filter(|_| !is_known) {
+            match &found {
+                Ok((Resolution::Values(_), None)) => {
+                    resolution_counter.count_resolution(&self.registry, &name).await
+                }
+                Err(RecordLookupError::Local(error)) => {
+                    resolution_counter.count_failure(&self.registry, &name, error).await
+                }
+                _ => {}
+            }
+        }
+        let provenance = match &found {
+            Ok((_, provenance)) => *provenance,
+            Err(error) => error.provenance(),
+        };
+        let (code, values) = match found {
+            Ok((Resolution::Values(values), _)) => (ResponseCode::SUCCESS, values),
+            Ok((Resolution::Referral(values), _)) => (ResponseCode::PREFIX_REFERRAL, values),
+            Err(
+                RecordLookupError::Local(Error::NoValues) | RecordLookupError::Upstream(Error::NoValues, _),
+            ) => (ResponseCode::VALUES_NOT_FOUND, Vec::new()),
+            Err(RecordLookupError::Local(error) | RecordLookupError::Upstream(error, _)) => {
+                let status = status::status_for(error.response_code(), request.accepts_credentials);
+                let mut response = registry_error(&error, status, &name, &form);
+                if let Some(provenance) = provenance {
+                    caching::add_cache_status(response.headers_mut(), provenance);
+                }
+                return response;
+            }
+            Err(RecordLookupError::UpstreamUnavailable(error)) => {
+                return upstream_error(&error, &name, &form);
+            }
+        };
+        let status = status::status_for(code, request.accepts_credentials);
+        let mut response =
+            json_reply(status, &HandleBody::for_handle(code, &name).with_values(&values), &form);
+        if status != StatusCode::OK || is_known {
+            caching::set_private_no_store(response.headers_mut());
+            return response;
+        }
+        let seconds = caching::min_ttl_seconds(&values, now);
+        caching::set_max_age_with_provenance(response.headers_mut(), seconds, provenance, now);
+        if let Some(version) =
+            version.filter(|_| provenance.is_none() && caching::has_only_relative_ttls(&values))
+        {
+            response.extensions_mut().insert(CachePolicy { record: version, seconds, has_metadata: false });
+        }
+        let body = response.body().clone();
+        caching::add_etag(response, &body, request.headers)
+    }
+
+    /// Reply with the server status, for authorized callers.
+    fn status_reply(
+        &self,
+        found: Result<Vec<HandleValue<'static>>, Error>,
+        name: &str,
+        form: &JsonOptions<'_>,
+        request: &RequestHead<'_>,
+    ) -> Reply {
+        let (code, values) = match found {
+            Ok(values) => (ResponseCode::SUCCESS, values),
+            Err(Error::NoValues) => (ResponseCode::VALUES_NOT_FOUND, Vec::new()),
+            Err(error) => {
+                let status = status::status_for(error.response_code(), request.accepts_credentials);
+                return registry_error(&error, status, name, form);
+            }
+        };
+        let mut response =
+            json_reply(StatusCode::OK, &HandleBody::for_handle(code, name).with_values(&values), form);
+        caching::set_private_no_store(response.headers_mut());
+        response
+    }
+
+    /// Handles `PUT /api/handles/{name}`.
+    pub(crate) async fn put_handle(
+        &self,
+        path: &str,
+        request: &RequestHead<'_>,
+        body: Incoming,
+        now: SystemTime,
+    ) -> Reply {
+        let (name, parameters) = match parse_name_and_query(path, request) {
+            Ok(read) => read,
+            Err(error) => return protocol_error(&error.to_string()),
+        };
+        if name.is_empty() {
+            return empty_name();
+        }
+        let body = match self.body_reader.read(body, MAX_RECORD_BYTES).await {
+            Ok(body) => body,
+            Err(error) => return body_error(error),
+        };
+        let json: serde_json::Value = match serde_json::from_slice(&body) {
+            Ok(json) => json,
+            Err(error) => return protocol_error(&format!("the body is no JSON: {error}")),
+        };
+        match json.get("handle") {
+            None | Some(serde_json::Value::Null) => {}
+            Some(_) if parameters.is_set("mintNewSuffix") => {}
+            Some(serde_json::Value::String(other)) if other.eq_ignore_ascii_case(&name) => {}
+            Some(_) => return protocol_error("the body has another handle than the path"),
+        }
+        let values = match values_from_json(&json) {
+            Ok(values) => values,
+            Err(error) => return protocol_error(&error.to_string()),
+        };
+        let handle = Handle::from(&*name);
+        let overwrite = parameters.flag("overwrite").unwrap_or(true);
+        let mut indexes = parameters.get_all("index").peekable();
+        let write = if indexes.peek().is_some() {
+            let is_asked = |index: u32| {
+                parameters.get_all("index").any(|asked| asked == "various" || asked.parse() == Ok(index))
+            };
+            if !values.iter().all(|value| is_asked(value.index)) {
+                return protocol_error("the body has other indexes than the query");
+            }
+            HandleWrite::Add { name: handle, values, overwrite, force: parameters.is_set("force") }
+        } else {
+            let mut mint = parameters.is_set("mintNewSuffix").then_some([0; 16]);
+            if mint.as_mut().is_some_and(|random| rand::fill(random).is_err()) {
+                return no_randomness();
+            }
+            HandleWrite::Create { name: handle, values, overwrite, mint, force: parameters.is_set("force") }
+        };
+        self.execute_write(&name, &write, &parameters, request, now).await
+    }
+
+    /// Handles `DELETE /api/handles/{name}`.
+    pub(crate) async fn delete_handle(
+        &self,
+        path: &str,
+        request: &RequestHead<'_>,
+        now: SystemTime,
+    ) -> Reply {
+        let (name, parameters) = match parse_name_and_query(path, request) {
+            Ok(read) => read,
+            Err(error) => return protocol_error(&error.to_string()),
+        };
+        if name.is_empty() {
+            return empty_name();
+        }
+        let handle = Handle::from(&*name);
+        let indexes = match indexes(&parameters) {
+            Ok(indexes) => indexes,
+            Err(why) => return protocol_error(&why),
+        };
+        let write = if indexes.is_empty() {
+            HandleWrite::Delete { name: handle, for_ever: false }
+        } else {
+            HandleWrite::Remove { name: handle, indexes, force: parameters.is_set("force") }
+        };
+        self.execute_write(&name, &write, &parameters, request, now).await
+    }
+
+    pub(crate) async fn execute_write(
+        &self,
+        name: &str,
+        write: &HandleWrite<'_>,
+        parameters: &QueryParams<'_>,
+        request: &RequestHead<'_>,
+        now: SystemTime,
+    ) -> Reply {
+        let caller = match self.authenticate(request).await {
+            Ok(caller) => caller,
+            Err(error) => return authentication_error(error, name, request),
+        };
+        let form = JsonOptions::from_query(parameters);
+        let unix = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let now = Now { elapsed: Duration::ZERO, unix };
+        match self.registry.write(write, &caller, now, &mut Budget::new(REQUEST_BUDGET)).await {
+            Ok(done) => {
+                let is_new =
+                    !done.replaced && matches!(write, HandleWrite::Create { .. } | HandleWrite::Add { .. });
+                let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+                let shown = if matches!(write, HandleWrite::Create { .. }) { &done.name } else { name };
+                json_reply(status, &HandleBody::for_handle(ResponseCode::SUCCESS, shown), &form)
+            }
+            Err(error) => {
+                registry_error(&error, write_status(&error, request.accepts_credentials), name, &form)
+            }
+        }
+    }
+}
+
+/// OpenAPI spec of `/api/handles/{name}`.
+pub(crate) fn describe() -> PathSpec {
+    let get = || {
+        let spec = OperationSpec::new("A record")
+            .query_param("type", "Only values of this type", array_schema(text_schema()))
+            .query_param("index", "Only the value of this index", array_schema(index_schema()))
+            .query_param(
+                "publicOnly",
+                "Only what everybody may read, also to who may read more",
+                text_schema(),
+            )
+            .query_param("callback", "A function that a script calls with the record", text_schema())
+            .security(false);
+        let spec = with_common_responses(spec)
+            .response(StatusCode::OK, "The record; code 200 if it has no such values")
+            .json_content::<HandleBody<'_>>(JSON)
+            .text_content("application/javascript")
+            .response_header("Cache-Control", "How long it holds, from the values' TTL")
+            .response_header("ETag", "Changes when the answer does")
+            .response(StatusCode::MULTIPLE_CHOICES, "It is kept elsewhere, and the values say where")
+            .json_content::<HandleBody<'_>>(JSON)
+            .response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
+        let spec = with_error(spec, StatusCode::NOT_FOUND, "There is no such record (code 100)");
+        let spec = with_error(spec, StatusCode::BAD_GATEWAY, "Who keeps it gave no answer that can be used");
+        let spec = with_error(spec, StatusCode::GATEWAY_TIMEOUT, "Who keeps it did not answer in time");
+        with_error(spec, StatusCode::LOOP_DETECTED, "The question came back to who passed it on")
+    };
+    let put = OperationSpec::new("Stores a record, or some of its values")
+        .description("With `index`, only values of these indexes are added or replaced; else the record is as it is sent.")
+        .query_param("index", "These values only; `various` for those that are sent", array_schema(text_schema()))
+        .query_param("overwrite", "`false` if what is there stays as it is", text_schema())
+        .query_param("mintNewSuffix", "The name is made up, and begins with that in the path", text_schema())
+        .query_param("force", "Also without an administrator that is left", text_schema())
+        .request_body::<NewRecordForm>(JSON, "Values, at most 4 MiB", Required::True)
+        .security(true)
+        .example_command(
+            "curl -s -X PUT $SERVER/api/handles/10.5555/MINE -H \"Authorization: Bearer $TOKEN\" \\\n  \
+             -d '[{\"index\": 1, \"type\": \"URL\", \"data\": \"https://example.org/mine\"}]'",
+        );
+    let put = with_write_responses(put)
+        .response(StatusCode::CREATED, "It is new")
+        .json_content::<HandleBody<'_>>(JSON)
+        .text_content("application/javascript");
+    let put = with_error(
+        put,
+        StatusCode::NOT_FOUND,
+        "There is no record that the values could be added to (code 100)",
+    );
+    let put = with_error(put, StatusCode::CONFLICT, "There is one already (code 101, or 201 for a value)");
+    let put = with_error(put, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
+    let put = with_error(put, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
+    let delete = OperationSpec::new("Removes a record, or some of its values")
+        .query_param("index", "Only the value of this index", array_schema(index_schema()))
+        .query_param("force", "Also the last administrator", text_schema())
+        .security(true)
+        .example_command(
+            "curl -s -X DELETE $SERVER/api/handles/10.5555/MINE -H \"Authorization: Bearer $TOKEN\"",
+        );
+    let delete =
+        with_error(with_write_responses(delete), StatusCode::NOT_FOUND, "There is no such record (code 100)");
+    let post = get().description("As GET, for clients that can do no other.");
+    let get = get()
+        .example_command("curl -s \"$SERVER/api/handles/10.5555/DEMO?pretty\"")
+        .example_command("curl -s \"$SERVER/api/handles/10.5555/DEMO?type=URL\"");
+    PathSpec::readable(get)
+        .with_method(HttpMethod::Post, post)
+        .with_method(HttpMethod::Put, put)
+        .with_method(HttpMethod::Delete, delete)
+}
+
+pub(crate) const JSON: &str = "application/json";
+
+/// Responses of all operations.
+fn with_common_responses(spec: OperationSpec) -> OperationSpec {
+    let spec = spec
+        .tag("Records")
+        .path_param("name", "A name, with the slashes that it has, percent-encoded or not", text_schema())
+        .query_param("pretty", "On several lines", text_schema());
+    let spec =
+        with_error(spec, StatusCode::BAD_REQUEST, "Not understood, no name, or not kept here (code 301)");
+    let spec = with_error(spec, StatusCode::UNAUTHORIZED, "Credentials are needed, or not right")
+        .response_header("WWW-Authenticate", "Which are taken");
+    let spec = with_error(
+        spec,
+        StatusCode::FORBIDDEN,
+        "Who asks may not do this, or credentials are not taken here",
+    );
+    let spec = with_error(spec, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
+    with_error(
+        spec,
+        StatusCode::SERVICE_UNAVAILABLE,
+        "There is too much to do, or the database is not reached",
+    )
+    .response_header("Retry-After", "Seconds, if it may go well then")
+}
+
+fn with_write_responses(spec: OperationSpec) -> OperationSpec {
+    let spec = with_common_responses(spec)
+        .response(StatusCode::OK, "It is done")
+        .json_content::<HandleBody<'_>>(JSON)
+        .text_content("application/javascript");
+    with_error(spec, StatusCode::INSUFFICIENT_STORAGE, "There is no room on the disk of the server")
+}
+
+pub(crate) fn with_error(spec: OperationSpec, status: StatusCode, about: &str) -> OperationSpec {
+    spec.response(status, about).json_content::<HandleBody<'_>>(JSON)
+}

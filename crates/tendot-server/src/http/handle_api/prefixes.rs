@@ -1,0 +1,81 @@
+//! `/api/prefixes`: list, home and unhome prefixes.
+
+use std::time::SystemTime;
+
+use http::StatusCode;
+use tendot_proto::Handle;
+use tendot_registry::HandleWrite;
+use utoipa::openapi::HttpMethod;
+
+use crate::http::HttpServer;
+use crate::http::handle_api::handle_list::{describe_part, describe_refusals};
+use crate::http::handle_api::handles::{JSON, parse_name_and_query};
+use crate::http::handle_api::reply_body::{HandleBody, protocol_error};
+use crate::http::request::request_head::RequestHead;
+use crate::http::response::reply::Reply;
+use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
+
+impl HttpServer {
+    /// Handles `POST` and `DELETE /api/prefixes/{prefix}`: homes or unhomes a prefix. It may also be in the query.
+    pub(crate) async fn home_prefix(
+        &self,
+        path: &str,
+        request: &RequestHead<'_>,
+        is_to_be: bool,
+        now: SystemTime,
+    ) -> Reply {
+        let (name, parameters) = match parse_name_and_query(path, request) {
+            Ok(read) => read,
+            Err(error) => return protocol_error(&error.to_string()),
+        };
+        let name = if name.is_empty() { parameters.get("prefix").unwrap_or_default() } else { &*name };
+        if name.is_empty() {
+            return protocol_error("no prefix is named");
+        }
+        let prefix = Handle::from(name);
+        let write = if is_to_be { HandleWrite::Home { prefix } } else { HandleWrite::Unhome { prefix } };
+        self.execute_write(name, &write, &parameters, request, now).await
+    }
+}
+
+fn with_write_responses(spec: OperationSpec) -> OperationSpec {
+    let spec = spec
+        .tag("Records")
+        .query_param("pretty", "On several lines", text_schema())
+        .query_param("callback", "A function that a script calls with it", text_schema())
+        .security(true)
+        .response(StatusCode::OK, "It is so, now or already")
+        .json_content::<HandleBody<'_>>(JSON)
+        .text_content("application/javascript");
+    describe_refusals(spec)
+}
+
+const HOME_SUMMARY: &str = "Names under a prefix are to be kept here";
+const UNHOME_SUMMARY: &str = "Names under a prefix are no longer to be kept here; records stay";
+
+/// OpenAPI spec of `/api/prefixes`.
+pub(crate) fn describe() -> PathSpec {
+    let named = |summary| {
+        with_write_responses(OperationSpec::new(summary).query_param("prefix", "Which", text_schema()))
+    };
+    let list = describe_part(OperationSpec::new("The prefixes that are kept here"))
+        .example_command("curl -s \"$SERVER/api/prefixes?pretty\" -H \"Authorization: Bearer $TOKEN\"");
+    PathSpec::readable(list)
+        .with_method(HttpMethod::Post, named(HOME_SUMMARY))
+        .with_method(HttpMethod::Delete, named(UNHOME_SUMMARY))
+}
+
+/// OpenAPI spec of `/api/prefixes/{prefix}`.
+pub(crate) fn describe_one() -> PathSpec {
+    let named = |summary| {
+        with_write_responses(OperationSpec::new(summary).path_param(
+            "prefix",
+            "`0.NA/10.5555`, or `10.5555`",
+            text_schema(),
+        ))
+    };
+    let home = "curl -s -X POST $SERVER/api/prefixes/0.NA/10.5556 -H \"Authorization: Bearer $TOKEN\"";
+    let unhome = "curl -s -X DELETE $SERVER/api/prefixes/0.NA/10.5556 -H \"Authorization: Bearer $TOKEN\"";
+    PathSpec::single(HttpMethod::Post, named(HOME_SUMMARY).example_command(home))
+        .with_method(HttpMethod::Delete, named(UNHOME_SUMMARY).example_command(unhome))
+}

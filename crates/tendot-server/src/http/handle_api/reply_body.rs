@@ -1,0 +1,223 @@
+//! Response bodies of the handle API: JSON, JSONP and errors.
+
+use std::borrow::Cow;
+
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, HeaderValue};
+use serde::Serialize;
+use tendot_proto::record::Site;
+use tendot_proto::{HandleValue, ResponseCode};
+use tendot_registry::{Error, OUTCOME_UNKNOWN};
+use tendot_store::StoreError;
+use utoipa::ToSchema;
+
+use crate::http::authentication::AuthenticationError;
+use crate::http::handle_api::schemas::ValueForm;
+use crate::http::pages;
+use crate::http::request::body::BodyError;
+use crate::http::request::query::QueryParams;
+use crate::http::request::request_head::RequestHead;
+use crate::http::resolve::upstream::UpstreamError;
+use crate::http::response::reply::{JSON, Reply, add_retry_after, reply};
+use crate::http::response::status;
+
+/// Response body of the handle API.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Record)]
+pub(crate) struct HandleBody<'a> {
+    /// 1 if all is well, 100 if there is no such record, 200 if it has no such values, and others of the protocol.
+    response_code: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<Cow<'a, str>>,
+    /// The name as it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    handle: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<ValueForm>>)]
+    values: Option<&'a [HandleValue<'static>]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    site: Option<&'a Site<'static>>,
+}
+
+impl<'a> HandleBody<'a> {
+    pub(crate) const fn for_handle(code: ResponseCode, handle: &'a str) -> Self {
+        Self { response_code: code.0, message: None, handle: Some(handle), values: None, site: None }
+    }
+
+    pub(crate) const fn for_site(site: &'a Site<'static>) -> Self {
+        let code = ResponseCode::SUCCESS.0;
+        Self { response_code: code, message: None, handle: None, values: None, site: Some(site) }
+    }
+
+    pub(crate) fn with_values(self, values: &'a [HandleValue<'static>]) -> Self {
+        Self { values: Some(values), ..self }
+    }
+}
+
+/// JSON output options: pretty-printing and JSONP callback.
+#[derive(Default)]
+pub(crate) struct JsonOptions<'a> {
+    pretty: bool,
+    callback: Option<&'a str>,
+}
+
+impl<'a> JsonOptions<'a> {
+    pub(crate) fn from_query(parameters: &'a QueryParams<'_>) -> Self {
+        Self { pretty: parameters.is_set("pretty"), callback: parameters.get("callback") }
+    }
+}
+
+/// Invalid request.
+pub(crate) fn protocol_error(why: &str) -> Reply {
+    error_reply(ResponseCode::PROTOCOL_ERROR, StatusCode::BAD_REQUEST, why)
+}
+
+/// Unknown path or method; also for `/api/v1`.
+pub(crate) fn unknown_endpoint(method: &http::Method, path: &str) -> Reply {
+    if path == "/api/v1" || path.starts_with("/api/v1/") {
+        let detail = format!("There is nothing that is done by {method} at {path}.");
+        let hint = "All that is done, and where: /docs, and for programs /openapi.json.";
+        return pages::problem(StatusCode::NOT_FOUND, "no-such-path", detail).hint(hint).into();
+    }
+    let why = format!("Unknown HTTP API endpoint {method} {path}");
+    error_reply(ResponseCode::PROTOCOL_ERROR, StatusCode::NOT_FOUND, &why)
+}
+
+/// Empty name.
+pub(crate) fn empty_name() -> Reply {
+    error_reply(ResponseCode::INVALID_HANDLE, StatusCode::BAD_REQUEST, "Empty handle invalid")
+}
+
+/// The random number generator failed.
+pub(crate) fn no_randomness() -> Reply {
+    error_reply(ResponseCode::ERROR, StatusCode::INTERNAL_SERVER_ERROR, "the system has no randomness")
+}
+
+/// Request body rejected: too large, too slow or malformed.
+pub(crate) fn body_error(error: BodyError) -> Reply {
+    error_reply(ResponseCode::PROTOCOL_ERROR, error.status(), &error.to_string())
+}
+
+fn error_reply(code: ResponseCode, status: StatusCode, why: &str) -> Reply {
+    let body = HandleBody {
+        response_code: code.0,
+        message: Some(why.into()),
+        handle: None,
+        values: None,
+        site: None,
+    };
+    json_reply(status, &body, &JsonOptions::default())
+}
+
+/// Reply for a registry error.
+pub(crate) fn registry_error(error: &Error, status: StatusCode, name: &str, form: &JsonOptions<'_>) -> Reply {
+    let message = match error {
+        // The response code is sufficient.
+        Error::NotFound | Error::NeedsAuthentication | Error::NotAdministrator { .. } => None,
+        Error::AlreadyExists { name: existing } if **existing == *name => None,
+        Error::Store(error) => {
+            tracing::error!(%error, "the store failed");
+            Some(match error {
+                StoreError::Full { .. } => "there is no room on the disk of the server".into(),
+                StoreError::ReadOnly { .. } => "nothing can be written at present".into(),
+                StoreError::Unreachable { .. } => "the database is not reached at present".into(),
+                StoreError::Unknown { .. } => OUTCOME_UNKNOWN.into(),
+                _ => "the store failed".into(),
+            })
+        }
+        error => Some(error.to_string().into()),
+    };
+    let handle = (!name.is_empty()).then_some(name);
+    let body = HandleBody { message, handle, ..HandleBody::for_handle(error.response_code(), name) };
+    let mut response = json_reply(status, &body, form);
+    if status == StatusCode::SERVICE_UNAVAILABLE && !matches!(error, Error::Exhausted(_)) {
+        add_retry_after(response.headers_mut());
+    }
+    response
+}
+
+/// Reply for a name whose responsible service could not be queried.
+pub(crate) fn upstream_error(error: &UpstreamError, name: &str, form: &JsonOptions<'_>) -> Reply {
+    let message =
+        format!("this handle is not kept here, and could not be asked for: {}", error.public_message());
+    let body =
+        HandleBody { message: Some(message.into()), ..HandleBody::for_handle(ResponseCode::ERROR, name) };
+    json_reply(error.status(), &body, form)
+}
+
+/// Reply for failed authentication.
+pub(crate) fn authentication_error(
+    error: AuthenticationError,
+    name: &str,
+    request: &RequestHead<'_>,
+) -> Reply {
+    if let Some(answer) = error.retry_reply() {
+        return answer;
+    }
+    let status = status::status_for(ResponseCode::AUTHENTICATION_NEEDED, request.accepts_credentials);
+    let handle = (!name.is_empty()).then_some(name);
+    let code = ResponseCode::AUTHENTICATION_FAILED;
+    let body =
+        HandleBody { message: Some(error.to_string().into()), handle, ..HandleBody::for_handle(code, name) };
+    let mut response = json_reply(status, &body, &JsonOptions::default());
+    response.extensions_mut().insert(error);
+    response
+}
+
+/// Status of a registry error. Missing values are a client error only in writes.
+pub(crate) const fn write_status(error: &Error, accepts_credentials: bool) -> StatusCode {
+    match (error, error.response_code()) {
+        (Error::Store(StoreError::Full { .. }), _) => StatusCode::INSUFFICIENT_STORAGE,
+        (Error::Store(StoreError::Unknown { .. }), _) => StatusCode::SERVICE_UNAVAILABLE,
+        (_, ResponseCode::VALUES_NOT_FOUND) => StatusCode::BAD_REQUEST,
+        (_, code) => status::status_for(code, accepts_credentials),
+    }
+}
+
+pub(crate) fn json_reply(status: StatusCode, body: &impl Serialize, form: &JsonOptions<'_>) -> Reply {
+    let printed = if form.pretty { serde_json::to_vec_pretty(body) } else { serde_json::to_vec(body) };
+    let Ok(json) = printed else { return reply(StatusCode::INTERNAL_SERVER_ERROR, JSON, "") };
+    let Some(callback) = form.callback else {
+        let mut response = reply(status, JSON, json);
+        if status != StatusCode::OK {
+            response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        }
+        return response;
+    };
+    // Browsers do not run a script with an error status.
+    let script = format!("{}({});", callback_name(callback), escape_for_script(&json));
+    reply(StatusCode::OK, HeaderValue::from_static("application/javascript;charset=utf-8"), script)
+}
+
+/// JSONP callback name; invalid characters become `_`.
+fn callback_name(callback: &str) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.');
+    callback.chars().take(128).map(|c| if is_part(c) { c } else { '_' }).collect()
+}
+
+/// JSON for a script: escapes U+2028 and U+2029, which old scripts do not allow.
+fn escape_for_script(json: &[u8]) -> String {
+    String::from_utf8_lossy(json).replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions() {
+        assert_eq!(callback_name("my.call_back$1"), "my.call_back$1");
+        assert_eq!(callback_name("alert(1)//"), "alert_1___");
+        assert_eq!(callback_name(&"a".repeat(1_000)).len(), 128);
+    }
+
+    #[test]
+    fn scripts() {
+        let body = HandleBody::for_handle(ResponseCode::SUCCESS, "a\u{2028}b");
+        let response =
+            json_reply(StatusCode::BAD_REQUEST, &body, &JsonOptions { pretty: false, callback: Some("f") });
+        assert_eq!(&**response.body(), br#"f({"responseCode":1,"handle":"a\u2028b"});"#);
+    }
+}

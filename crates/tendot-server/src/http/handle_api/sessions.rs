@@ -1,0 +1,305 @@
+//! `/api/sessions`: authenticate once, then use the session id.
+
+use std::time::Instant;
+
+use http::header::{HeaderValue, LOCATION};
+use http::{Method, StatusCode};
+use hyper::body::Incoming;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa::openapi::{HttpMethod, Required};
+
+use crate::http::authentication::{
+    AuthParams, AuthParamsJson, AuthenticatedKey, AuthenticationError, HttpCredentials, HttpSession,
+    SERVER_SIGNATURE_ALGORITHM,
+};
+use crate::http::handle_api::handles::JSON;
+use crate::http::handle_api::reply_body::{
+    HandleBody, JsonOptions, authentication_error, body_error, json_reply, no_randomness, protocol_error,
+};
+use crate::http::request::request_head::RequestHead;
+use crate::http::response::caching;
+use crate::http::response::reply::{Reply, TEXT, reply};
+use crate::http::routing::operation_spec::{OperationSpec, PathSpec};
+use crate::http::{HttpServer, MAX_FORM_BYTES};
+
+/// Response body of `/api/sessions`.
+#[derive(Default, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Session)]
+struct SessionBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<String>,
+    /// What is to be signed, before what the client adds; as Base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nonce: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_alg: Option<&'static str>,
+    /// Our signature of both nonces, if the client sent one and said nothing of itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_signature: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    authenticated: Option<bool>,
+    /// Who is known, `INDEX:HANDLE`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl HttpServer {
+    /// Handles `POST /api/sessions`.
+    pub(crate) async fn create_session(&self, body: Incoming, request: &RequestHead<'_>) -> Reply {
+        let (credentials, fields) = match self.read_session_params(body, request).await {
+            Ok(read) => read,
+            Err(refused) => return refused,
+        };
+        if fields.session_id().is_some() {
+            return protocol_error("a new session has no name yet");
+        }
+        let authenticated = self.authenticate_without_session(credentials.as_ref(), &fields, request).await;
+        if let Some(Err(error)) = authenticated
+            && let Some(answer) = error.retry_reply()
+        {
+            return answer;
+        }
+        let Some(mut session) = self.sessions.create(Instant::now()) else { return no_randomness() };
+        let mut error = None;
+        match authenticated {
+            // Not kept in a session: whether the key is still in its record could not be checked later.
+            Some(Ok(authenticated))
+                if matches!(credentials, Some(HttpCredentials::Basic(_)))
+                    && !self.registry.owns(authenticated.identity.handle()) =>
+            {
+                error = Some(AuthenticationError::KeyAtPeer);
+            }
+            Some(Ok(authenticated)) => {
+                self.sessions.authenticate_new(&session, authenticated.clone());
+                session.authenticated = Some(authenticated);
+            }
+            Some(Err(why)) => error = Some(why),
+            None => {}
+        }
+        let mut response = self.session_reply(StatusCode::CREATED, &session, &fields, error, request).await;
+        response.headers_mut().insert(LOCATION, HeaderValue::from_static("/api/sessions/this"));
+        response
+    }
+
+    /// Handles all methods of `/api/sessions/this`.
+    pub(crate) async fn session_request(
+        &self,
+        method: &Method,
+        other: &str,
+        body: Incoming,
+        request: &RequestHead<'_>,
+    ) -> Reply {
+        let (credentials, fields) = match self.read_session_params(body, request).await {
+            Ok(read) => read,
+            Err(refused) => return refused,
+        };
+        if !other.is_empty() {
+            return forbidden("nobody sees the sessions of others; yours is `/api/sessions/this`");
+        }
+        let now = Instant::now();
+        let mut session = fields.session_id().map(|id| id.and_then(|id| self.sessions.get(id, now)));
+        // A key that was removed from its record ends its sessions.
+        if let Some(Some(found)) = &session
+            && let Some(authenticated) = &found.authenticated
+            && !self.is_key_current(authenticated).await
+        {
+            self.sessions.remove(found.id);
+            session = Some(None);
+        }
+        if *method == Method::DELETE {
+            return match session.flatten().filter(|session| self.sessions.remove(session.id)) {
+                Some(_) => reply(StatusCode::NO_CONTENT, TEXT, ""),
+                None => forbidden(NO_SUCH_SESSION),
+            };
+        }
+        match session {
+            Some(None) => forbidden(NO_SUCH_SESSION),
+            Some(Some(session)) if fields.has_identity_claim() => {
+                let answered = self.verify_challenge_answer(&session, &fields, request).await;
+                self.challenge_answer_reply(session, answered, &fields, request).await
+            }
+            Some(Some(session)) => self.session_reply(StatusCode::OK, &session, &fields, None, request).await,
+            None => match self.authenticate_without_session(credentials.as_ref(), &fields, request).await {
+                Some(Err(error)) => refused(Some(Err(error)), request),
+                authenticated => {
+                    let id = authenticated
+                        .and_then(Result::ok)
+                        .map(|authenticated| authenticated.identity.to_string());
+                    let body =
+                        SessionBody { authenticated: Some(id.is_some()), id, ..SessionBody::default() };
+                    uncached_json(StatusCode::OK, &body)
+                }
+            },
+        }
+    }
+
+    /// Parameters of header and body; sessions are created only where credentials are accepted.
+    async fn read_session_params<'h>(
+        &self,
+        body: Incoming,
+        request: &RequestHead<'h>,
+    ) -> Result<(Option<HttpCredentials<'h>>, AuthParams), Reply> {
+        if !request.accepts_credentials {
+            return Err(forbidden(
+                "sessions are made only over TLS, from this machine, or by trusted proxies",
+            ));
+        }
+        let body = self.body_reader.read(body, MAX_FORM_BYTES).await.map_err(body_error)?;
+        let no_fields = |error| protocol_error(&format!("the body is no JSON of a session: {error}"));
+        let in_body = AuthParams::from_json(&body).map_err(no_fields)?;
+        let credentials = HttpCredentials::from_request(request)
+            .map_err(|error| authentication_error(error, "", request))?;
+        let fields = match &credentials {
+            Some(HttpCredentials::Handle(fields)) => in_body.merge_missing(fields.clone()),
+            _ => in_body,
+        };
+        Ok((credentials, fields))
+    }
+
+    /// Authenticates by password or certificate, without a session.
+    async fn authenticate_without_session(
+        &self,
+        credentials: Option<&HttpCredentials<'_>>,
+        fields: &AuthParams,
+        request: &RequestHead<'_>,
+    ) -> Option<Result<AuthenticatedKey, AuthenticationError>> {
+        match credentials {
+            Some(HttpCredentials::Basic(encoded)) => Some(self.authenticate_basic(encoded, request).await),
+            _ if fields.uses_client_certificate() => Some(self.authenticate_certificate(request).await),
+            // API tokens are sent with every request.
+            Some(HttpCredentials::Bearer(_)) => Some(Err(AuthenticationError::Failed)),
+            _ if fields.has_identity_claim() => Some(Err(AuthenticationError::NoSession)),
+            _ => None,
+        }
+    }
+
+    async fn challenge_answer_reply(
+        &self,
+        mut session: HttpSession,
+        answered: Result<AuthenticatedKey, AuthenticationError>,
+        fields: &AuthParams,
+        request: &RequestHead<'_>,
+    ) -> Reply {
+        let error = match answered {
+            Err(error) => match error.retry_reply() {
+                Some(answer) => return answer,
+                None => error,
+            },
+            Ok(authenticated) => {
+                session.authenticated = Some(authenticated);
+                return self.session_reply(StatusCode::OK, &session, fields, None, request).await;
+            }
+        };
+        // An authenticated session stays authenticated.
+        let status = if session.authenticated.is_some() { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
+        let mut response = self.session_reply(status, &session, fields, Some(error), request).await;
+        response.extensions_mut().insert(error);
+        response.extensions_mut().insert(session.id);
+        response
+    }
+
+    async fn session_reply(
+        &self,
+        status: StatusCode,
+        session: &HttpSession,
+        fields: &AuthParams,
+        error: Option<AuthenticationError>,
+        request: &RequestHead<'_>,
+    ) -> Reply {
+        let server_signature = self.sign_nonces(session, fields, request).await;
+        let body = SessionBody {
+            session_id: Some(session.id.to_string()),
+            nonce: Some(session.nonce_base64()),
+            server_alg: server_signature.is_some().then_some(SERVER_SIGNATURE_ALGORITHM),
+            server_signature,
+            authenticated: session.authenticated.as_ref().map(|_| true),
+            id: session.authenticated.as_ref().map(|authenticated| authenticated.identity.to_string()),
+            error: error.map(|error| error.to_string()),
+        };
+        uncached_json(status, &body)
+    }
+}
+
+const NO_SUCH_SESSION: &str = "there is no such session, or no longer";
+
+fn uncached_json(status: StatusCode, body: &SessionBody) -> Reply {
+    let mut response = json_reply(status, body, &JsonOptions::default());
+    caching::set_private_no_store(response.headers_mut());
+    response
+}
+
+fn refused(
+    authenticated: Option<Result<AuthenticatedKey, AuthenticationError>>,
+    request: &RequestHead<'_>,
+) -> Reply {
+    let error = authenticated.and_then(Result::err).unwrap_or(AuthenticationError::Failed);
+    authentication_error(error, "", request)
+}
+
+fn forbidden(why: &str) -> Reply {
+    reply(StatusCode::FORBIDDEN, TEXT, format!("{why}\n"))
+}
+
+fn with_session_responses(spec: OperationSpec, status: StatusCode, about: &str) -> OperationSpec {
+    spec.tag("Sessions")
+        .response(status, about)
+        .json_content::<SessionBody>(JSON)
+        .response(StatusCode::BAD_REQUEST, "Not understood")
+        .json_content::<HandleBody<'_>>(JSON)
+        .response(StatusCode::UNAUTHORIZED, "The answer is not right, or the header not understood")
+        .json_content::<SessionBody>(JSON)
+        .response_header("WWW-Authenticate", "The session and its nonce")
+        .response(
+            StatusCode::FORBIDDEN,
+            "There is no such session, or no longer; or credentials are not taken here",
+        )
+        .text_content("text/plain")
+        .response(StatusCode::REQUEST_TIMEOUT, "The body did not come in time")
+        .json_content::<HandleBody<'_>>(JSON)
+        .response(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large")
+        .json_content::<HandleBody<'_>>(JSON)
+}
+
+const PARAMS_DESCRIPTION: &str = "What could stand in the header";
+
+/// OpenAPI spec of `/api/sessions`.
+pub(crate) fn describe() -> PathSpec {
+    let spec = OperationSpec::new("A new session")
+        .description(
+            "Its name and nonce. Whoever signs that, together with a nonce of their own, is known in it from then on; who \
+             sends a password or a certificate is at once. It ends after half an hour without a request, or a day.",
+        )
+        .request_body::<AuthParamsJson>(JSON, PARAMS_DESCRIPTION, Required::False)
+        .example_command("curl -s -X POST $SERVER/api/sessions");
+    let spec = with_session_responses(spec, StatusCode::CREATED, "The session")
+        .response_header("Location", "`/api/sessions/this`");
+    PathSpec::single(HttpMethod::Post, spec)
+}
+
+/// OpenAPI spec of `/api/sessions/this`.
+pub(crate) fn describe_one() -> PathSpec {
+    let get =
+        OperationSpec::new("The session of who asks").example_command("curl -s $SERVER/api/sessions/this");
+    let get =
+        with_session_responses(get, StatusCode::OK, "The session, and who is known in it").security(false);
+    let put = || {
+        let spec = OperationSpec::new("Who somebody is").request_body::<AuthParamsJson>(
+            JSON,
+            PARAMS_DESCRIPTION,
+            Required::False,
+        );
+        with_session_responses(spec, StatusCode::OK, "The session, and who is known in it").security(false)
+    };
+    let delete = OperationSpec::new("Ends the session");
+    let delete = with_session_responses(delete, StatusCode::OK, "")
+        .response(StatusCode::NO_CONTENT, "It is over")
+        .security(true);
+    PathSpec::readable(get)
+        .with_method(HttpMethod::Put, put())
+        .with_method(HttpMethod::Post, put())
+        .with_method(HttpMethod::Delete, delete)
+}

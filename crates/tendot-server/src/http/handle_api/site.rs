@@ -1,0 +1,49 @@
+//! `/api/site`: site record of this server.
+
+use http::{Method, StatusCode};
+use utoipa::openapi::HttpMethod;
+
+use crate::http::handle_api::handles::{JSON, with_error};
+use crate::http::handle_api::reply_body::{HandleBody, JsonOptions, json_reply, protocol_error};
+use crate::http::request::query::QueryParams;
+use crate::http::request::request_head::RequestHead;
+use crate::http::response::reply::Reply;
+use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
+use crate::http::{HttpServer, handle_api};
+
+impl HttpServer {
+    /// Handles `GET /api/site`; not found if the native protocol is disabled.
+    pub(crate) fn get_site(&self, request: &RequestHead<'_>) -> Reply {
+        let Some(native) = &self.native else {
+            return handle_api::unknown_endpoint(&Method::GET, "/api/site");
+        };
+        match QueryParams::parse(request.query) {
+            Ok(parameters) => json_reply(
+                StatusCode::OK,
+                &HandleBody::for_site(native.site().site()),
+                &JsonOptions::from_query(&parameters),
+            ),
+            Err(error) => protocol_error(&error.to_string()),
+        }
+    }
+}
+
+pub(crate) fn describe() -> PathSpec {
+    let get = get_spec().example_command("curl -s \"$SERVER/api/site?pretty\"");
+    let post = get_spec().description("As GET, for clients that can do no other.");
+    let post = with_error(post, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
+    let post = with_error(post, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
+    PathSpec::readable(get).with_method(HttpMethod::Post, post)
+}
+
+fn get_spec() -> OperationSpec {
+    let spec = OperationSpec::new("Who this service is in the Handle System")
+        .tag("Operation")
+        .query_param("pretty", "On several lines", text_schema())
+        .query_param("callback", "A function that a script calls with it", text_schema())
+        .response(StatusCode::OK, "Its addresses and keys, as HS_SITE has them")
+        .json_content::<HandleBody<'_>>(JSON)
+        .text_content("application/javascript");
+    let spec = with_error(spec, StatusCode::BAD_REQUEST, "Not understood");
+    with_error(spec, StatusCode::NOT_FOUND, "It does not speak the native protocol")
+}

@@ -1,0 +1,43 @@
+//! Native messages inside HTTP.
+
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Method, StatusCode};
+use hyper::body::Incoming;
+use tendot_proto::endpoint::Transport;
+use tendot_proto::{limits, tunnel};
+
+use crate::http::HttpServer;
+use crate::http::middleware::client_address::RemoteClient;
+use crate::http::response::reply::{Reply, TEXT, reply};
+
+/// Maximum size of a message, with the line break that some clients put before it.
+const MAX_MESSAGE_BYTES: usize = 2 + limits::ENVELOPE_LEN + limits::MAX_MESSAGE_LEN;
+
+const HANDLE_MESSAGE: HeaderValue = HeaderValue::from_static(tunnel::CONTENT_TYPE);
+
+/// Whether a request carries a native message.
+pub(crate) fn is_handle_message(method: &Method, headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    *method == Method::POST && kind.is_some_and(tunnel::is_message_type)
+}
+
+impl HttpServer {
+    /// Handles a native message. The path is ignored: clients put the name there, too.
+    ///
+    /// Clients read the body whatever the status is; so it has a length and is never compressed.
+    pub(crate) async fn post_handle_message(&self, body: Incoming, client: &RemoteClient) -> Reply {
+        let Some(native) = &self.native else {
+            let why = "messages of the Handle System are not taken here\n";
+            return reply(StatusCode::UNSUPPORTED_MEDIA_TYPE, TEXT, why);
+        };
+        let body = match self.body_reader.read(body, MAX_MESSAGE_BYTES).await {
+            Ok(body) => body,
+            Err(error) => return reply(error.status(), TEXT, format!("{error}\n")),
+        };
+        let message = tunnel::strip_leading_newline(&body);
+        match native.handle_message_complete(message, Transport::Http, client.address).await {
+            Some(message) => reply(StatusCode::OK, HANDLE_MESSAGE, message),
+            None => reply(StatusCode::BAD_REQUEST, TEXT, "this is no message that is answered\n"),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! `/api/verifications/{identity}`: verifies the answer to another server's challenge against a secret key that is stored here.
+
+use data_encoding::BASE64;
+use http::StatusCode;
+use serde::Serialize;
+use tendot_proto::{Budget, Handle, ResponseCode, ValueReference};
+use tendot_registry::{Caller, Error, ResolveQuery};
+use utoipa::ToSchema;
+use utoipa::openapi::HttpMethod;
+
+use crate::http::authentication::{AuthParams, AuthenticationError, ChallengeAnswer};
+use crate::http::handle_api::handles::{JSON, parse_name_and_query, with_error};
+use crate::http::handle_api::reply_body::{
+    JsonOptions, authentication_error, json_reply, protocol_error, registry_error,
+};
+use crate::http::request::request_head::RequestHead;
+use crate::http::response::reply::Reply;
+use crate::http::response::{caching, status};
+use crate::http::routing::operation_spec::{OperationSpec, PathSpec, index_schema, text_schema};
+use crate::http::{HttpServer, REQUEST_BUDGET};
+
+/// Response body of `/api/verifications`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Verification)]
+struct VerificationBody<'a> {
+    response_code: u32,
+    /// Whether it fits.
+    is_valid: bool,
+    handle: &'a str,
+}
+
+impl HttpServer {
+    /// Handles `GET /api/verifications/{identity}`. It is public: secrets are not disclosed, and guesses are throttled.
+    pub(crate) async fn get_verification(&self, path: &str, request: &RequestHead<'_>) -> Reply {
+        let (identity, parameters) = match parse_name_and_query(path, request) {
+            Ok(read) => read,
+            Err(error) => return protocol_error(&error.to_string()),
+        };
+        if identity.is_empty() {
+            return protocol_error("no identity is named; one is written as `300:0.NA/10.1000`");
+        }
+        let Some((index, handle)) =
+            identity.split_once(':').filter(|(index, _)| index.parse::<u32>().is_ok())
+        else {
+            return protocol_error(&format!("`{identity}` has no index"));
+        };
+        let claim = ValueReference::new(index.parse().unwrap_or_default(), handle.as_bytes()).into_owned();
+        if ["nonce", "cnonce", "alg", "signature"].iter().any(|name| !parameters.has(name)) {
+            return protocol_error("`nonce`, `cnonce`, `alg` and `signature` are needed");
+        }
+        let form = JsonOptions::from_query(&parameters);
+        // Keys of other services cannot be verified here.
+        if let Err(error) = self.check_responsible(Handle::from(handle)).await {
+            let status = status::status_for(error.response_code(), request.accepts_credentials);
+            return registry_error(&error, status, handle, &form);
+        }
+        let fields = AuthParams::from_query(&parameters);
+        if fields.has_invalid_number() {
+            return protocol_error("`iterations` and `length` are numbers from 1 on");
+        }
+        let nonce = parameters.get("nonce").and_then(|nonce| BASE64.decode(nonce.as_bytes()).ok());
+        let proof = match fields.proof("HS_SECKEY") {
+            Err(AuthenticationError::Malformed) => return protocol_error("the algorithm is not known"),
+            proof => proof,
+        };
+        let is_valid = match (nonce, fields.cnonce(), proof) {
+            (Some(nonce), Some(cnonce), Ok(proof)) => {
+                let attempt = match self.guess_throttle.start_attempt(request, &claim.to_string()) {
+                    Ok(attempt) => attempt,
+                    Err(error) => return authentication_error(error, handle, request),
+                };
+                let (keys, attempt) = match self.read_keys(&claim, attempt).await {
+                    Ok(keys) => keys,
+                    Err(error) => return authentication_error(error, handle, request),
+                };
+                let answer = ChallengeAnswer { claim, cnonce, proof };
+                self.verify_proof(nonce, answer, keys, attempt).await.is_ok()
+            }
+            _ => false,
+        };
+        let body = VerificationBody { response_code: ResponseCode::SUCCESS.0, is_valid, handle };
+        let mut response = json_reply(StatusCode::OK, &body, &form);
+        caching::set_private_no_store(response.headers_mut());
+        response
+    }
+
+    /// Whether this server is responsible for a name, existing or not.
+    async fn check_responsible(&self, name: Handle<'_>) -> Result<(), Error> {
+        let query = ResolveQuery { public_only: true, ..ResolveQuery::new(name) };
+        match self.registry.resolve(&query, &Caller::Anonymous, &mut Budget::new(REQUEST_BUDGET)).await {
+            Err(error @ (Error::NotResponsible { .. } | Error::OtherServer | Error::Name(_))) => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// OpenAPI spec of `/api/verifications/{identity}`.
+pub(crate) fn describe() -> PathSpec {
+    let verify = || {
+        let spec = OperationSpec::new("Whether a secret key has signed two nonces")
+            .tag("Sessions")
+            .path_param("identity", "The key, `INDEX:HANDLE`", text_schema())
+            .query_param("nonce", "The server's nonce, as Base64", text_schema())
+            .query_param("cnonce", "The client's nonce, as Base64", text_schema())
+            .query_param("alg", "`HMAC-SHA256` or `PBKDF2-HMAC-SHA1`", text_schema())
+            .query_param("signature", "What the key makes of both, as Base64", text_schema())
+            .query_param("salt", "For PBKDF2, as Base64", text_schema())
+            .query_param("iterations", "For PBKDF2", index_schema())
+            .query_param("length", "For PBKDF2: bits of the key", index_schema())
+            .query_param("pretty", "On several lines", text_schema())
+            .query_param("callback", "A function that a script calls with it", text_schema())
+            .response(StatusCode::OK, "Whether it has")
+            .json_content::<VerificationBody<'_>>(JSON)
+            .text_content("application/javascript");
+        let spec = with_error(spec, StatusCode::BAD_REQUEST, "Not understood, or not kept here (code 301)");
+        let spec = with_error(spec, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
+        with_error(spec, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large")
+    };
+    PathSpec::readable(verify()).with_method(
+        HttpMethod::Post,
+        verify().description("As GET; the parameters may be in the body, as a form or as JSON."),
+    )
+}

@@ -1,0 +1,235 @@
+//! `HttpServer`: shared state and settings.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use tendot_registry::Registry;
+use tokio::sync::Semaphore;
+
+use crate::http::api_v1::KeyLocks;
+use crate::http::api_v1::changes::subscribers::Subscribers;
+use crate::http::authentication::{GuessThrottle, HttpSessionTable};
+use crate::http::compat::reverse_lookup::ReverseLookupGate;
+use crate::http::health::{Readiness, ReadinessProbe};
+use crate::http::middleware::client_address::ProxyTrust;
+use crate::http::middleware::metrics::{ExternalMetric, HttpMetrics};
+use crate::http::middleware::rate_limit::{HttpRateLimiter, HttpRateLimits};
+use crate::http::middleware::request_id::RequestIdGenerator;
+use crate::http::middleware::response_cache::ResponseCache;
+use crate::http::request::body::BodyReader;
+use crate::http::resolve::upstream::UpstreamResolver;
+use crate::native::NativeServer;
+use crate::resolution_stats::ResolutionCounter;
+
+/// Default size of the response cache.
+const DEFAULT_RESPONSE_CACHE_BYTES: usize = 16 << 20;
+
+/// Lists that are built concurrently; further requests wait.
+const MAX_CONCURRENT_LISTS: usize = 2;
+
+/// HTTP service over a registry: shared state, settings and handlers.
+#[derive(Debug)]
+pub struct HttpServer {
+    pub(super) registry: Arc<Registry>,
+    pub(super) operator_token: Option<Box<str>>,
+    /// Resolver for names that this server is not responsible for.
+    pub(super) upstream_resolver: Option<Box<UpstreamResolver>>,
+    pub(super) trust: ProxyTrust,
+    pub(super) rate_limiter: Option<HttpRateLimiter>,
+    pub(super) response_cache: Option<ResponseCache>,
+    /// Resolution statistics.
+    pub(super) resolution_counter: Option<Arc<ResolutionCounter>>,
+    pub(super) body_reader: BodyReader,
+    pub(super) reverse_lookups: ReverseLookupGate,
+    pub(super) request_ids: RequestIdGenerator,
+    pub(super) metrics: Arc<HttpMetrics>,
+    pub(super) external_metrics: Arc<Vec<ExternalMetric>>,
+    /// Networks, beside loopback, that may read `/metrics`.
+    pub(super) metrics_allow: Vec<IpNet>,
+    pub(super) logs_requests: bool,
+    /// Server for native messages inside HTTP.
+    pub(super) native: Option<Arc<NativeServer>>,
+    pub(super) sessions: HttpSessionTable,
+    pub(super) guess_throttle: GuessThrottle,
+    /// Limits concurrent proof verifications to the number of cores.
+    pub(super) cpu_permits: Arc<Semaphore>,
+    /// Limits concurrent lists.
+    pub(super) list_permits: Semaphore,
+    pub(super) subscribers: Subscribers,
+    /// Locks of the idempotency keys in use.
+    pub(super) key_locks: KeyLocks,
+    /// Whether the server accepts requests, for `/readyz`.
+    pub(super) is_ready: AtomicBool,
+    /// Callback for the readiness of the store.
+    pub(super) readiness_probe: Option<ReadinessProbe>,
+}
+
+impl HttpServer {
+    /// Creates a server over this registry, with default settings.
+    pub fn new(registry: Arc<Registry>) -> Self {
+        Self {
+            registry,
+            operator_token: None,
+            upstream_resolver: None,
+            trust: ProxyTrust::default(),
+            rate_limiter: None,
+            response_cache: Some(ResponseCache::new(DEFAULT_RESPONSE_CACHE_BYTES)),
+            resolution_counter: None,
+            body_reader: BodyReader::new(Duration::from_secs(10)),
+            reverse_lookups: ReverseLookupGate::new(Duration::from_secs(10)),
+            request_ids: RequestIdGenerator::new(),
+            metrics: Arc::new(HttpMetrics::new()),
+            external_metrics: Arc::default(),
+            metrics_allow: Vec::new(),
+            logs_requests: false,
+            native: None,
+            sessions: HttpSessionTable::default(),
+            guess_throttle: GuessThrottle::new(),
+            cpu_permits: Arc::new(Semaphore::new(
+                std::thread::available_parallelism().map_or(1, usize::from),
+            )),
+            list_permits: Semaphore::new(MAX_CONCURRENT_LISTS),
+            subscribers: Subscribers::new(),
+            key_locks: KeyLocks::default(),
+            is_ready: AtomicBool::new(false),
+            readiness_probe: None,
+        }
+    }
+
+    /// Registry that this server uses.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Sets the operator's API token.
+    #[must_use]
+    pub fn operator_token(mut self, token: impl Into<Box<str>>) -> Self {
+        self.operator_token = Some(token.into());
+        self
+    }
+
+    /// Accepts credentials over plain HTTP from loopback addresses. Default: true.
+    #[must_use]
+    pub const fn trust_loopback(mut self, trust: bool) -> Self {
+        self.trust.loopback = trust;
+        self
+    }
+
+    /// Sets the trusted proxies, and where plain-text credentials are accepted.
+    #[must_use]
+    pub fn proxy_trust(mut self, trust: ProxyTrust) -> Self {
+        self.trust = trust;
+        self
+    }
+
+    /// Sets rate limits. Default: none.
+    #[must_use]
+    pub fn rate_limits(mut self, rates: HttpRateLimits) -> Self {
+        self.rate_limiter = Some(HttpRateLimiter::new(rates));
+        self
+    }
+
+    /// Sets the size of the response cache in bytes; 0 disables it. Default: 16 MiB.
+    #[must_use]
+    pub fn response_cache_size(mut self, bytes: usize) -> Self {
+        self.response_cache = (bytes > 0).then(|| ResponseCache::new(bytes));
+        self
+    }
+
+    /// Counts resolutions for reports. Default: not counted.
+    #[must_use]
+    pub fn resolution_counter(mut self, resolution_counter: Arc<ResolutionCounter>) -> Self {
+        self.resolution_counter = Some(Arc::clone(&resolution_counter));
+        let (name, about) =
+            ("tendot_resolutions_not_counted", "Resolutions that are in no report, for want of room.");
+        let failures = Arc::clone(&resolution_counter);
+        let http =
+            self.figure(name, about, true, move || Some(resolution_counter.dropped_resolutions() as f64));
+        let (name, about) =
+            ("tendot_failures_not_counted", "Names not found that are in no report, for want of room.");
+        http.figure(name, about, true, move || Some(failures.dropped_failures() as f64))
+    }
+
+    /// Sets the time a request body may take, in addition to one second per kilobyte.
+    #[must_use]
+    pub const fn body_timeout(mut self, time: Duration) -> Self {
+        self.body_reader = BodyReader::new(time);
+        self
+    }
+
+    /// Sets the timeout of reverse lookups. Default: 10 s.
+    #[must_use]
+    pub fn reverse_lookup_timeout(mut self, time: Duration) -> Self {
+        self.reverse_lookups = ReverseLookupGate::new(time);
+        self
+    }
+
+    /// Sets the networks, beside loopback, that may read `/metrics`.
+    #[must_use]
+    pub fn metrics_allow(mut self, networks: Vec<IpNet>) -> Self {
+        self.metrics_allow = networks;
+        self
+    }
+
+    /// Adds a counter (`only_grows`; its name gets the suffix `_total`) or a gauge of another part of the program to
+    /// `/metrics`. It is left out while `read` returns `None`.
+    #[must_use]
+    pub fn figure(
+        mut self,
+        name: &'static str,
+        about: &'static str,
+        only_grows: bool,
+        read: impl Fn() -> Option<f64> + Send + Sync + 'static,
+    ) -> Self {
+        self.add_external_metric(ExternalMetric::new(name, about, only_grows, read));
+        self
+    }
+
+    /// Adds several gauges that differ in the value of `label`.
+    #[must_use]
+    pub fn external_gauges(
+        mut self,
+        name: &'static str,
+        about: &'static str,
+        label: &'static str,
+        read: impl Fn() -> Vec<(String, f64)> + Send + Sync + 'static,
+    ) -> Self {
+        self.add_external_metric(ExternalMetric::labelled_gauges(name, about, label, read));
+        self
+    }
+
+    fn add_external_metric(&mut self, figure: ExternalMetric) {
+        // The only reference until the server starts.
+        if let Some(external_metrics) = Arc::get_mut(&mut self.external_metrics) {
+            external_metrics.push(figure);
+        }
+    }
+
+    /// Enables an access log line per request. Responses with a 5xx status are always logged.
+    #[must_use]
+    pub const fn log_requests(mut self, logs: bool) -> Self {
+        self.logs_requests = logs;
+        self
+    }
+
+    /// Sets the server for native messages inside HTTP; its site and metrics are published, too.
+    #[must_use]
+    pub fn native_server(mut self, native: Arc<NativeServer>) -> Self {
+        self.native = Some(native);
+        self
+    }
+
+    /// Sets the callback that reports the readiness of the store in `/readyz`. Default: always ready.
+    #[must_use]
+    pub fn readiness_probe(mut self, read: impl Fn() -> Readiness + Send + Sync + 'static) -> Self {
+        self.readiness_probe = Some(ReadinessProbe::new(read));
+        self
+    }
+
+    /// Sets whether the server accepts requests, for `/readyz`.
+    pub fn set_ready(&self, is_ready: bool) {
+        self.is_ready.store(is_ready, Ordering::Relaxed);
+    }
+}

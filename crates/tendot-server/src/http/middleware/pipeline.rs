@@ -1,0 +1,88 @@
+//! Order of the steps that every request passes: client address, request id, rate limit, response cache, handler, compression,
+//! metrics and access log.
+
+use std::time::Instant;
+
+use http::header::HeaderValue;
+use http::{Method, StatusCode, Uri};
+use hyper::body::Incoming;
+
+use crate::http::middleware::access_log::log_request;
+use crate::http::middleware::client_address::{ConnectionPeer, RemoteClient};
+use crate::http::middleware::compression;
+use crate::http::middleware::metrics::RequestKind;
+use crate::http::middleware::request_id::X_REQUEST_ID;
+use crate::http::response::reply::{self, Reply, TEXT};
+use crate::http::{HttpLimits, HttpServer};
+
+/// Context of one request: start time, client, request id and kind.
+pub(crate) struct RequestContext {
+    pub(crate) started: Instant,
+    pub(crate) client: RemoteClient,
+    pub(crate) id: HeaderValue,
+    pub(crate) kind: RequestKind,
+}
+
+impl HttpServer {
+    /// Builds the context of a request, and the reply if no lookup is needed: rate limit, too many headers, or cached response.
+    pub(crate) fn try_fast_path(
+        &self,
+        request: &http::Request<Incoming>,
+        peer: &ConnectionPeer,
+        limits: &HttpLimits,
+    ) -> (RequestContext, Option<Reply>) {
+        let started = Instant::now();
+        let headers = request.headers();
+        let client = self.trust.resolve_client(peer, headers);
+        let id = self.request_ids.id_for(headers, client.is_proxied);
+        let kind = RequestKind::request_kind(request.method(), request.uri().path());
+        let mut response = self
+            .check_rate_limit(&client, kind, started)
+            // For HTTP/2; hyper enforces the limit for HTTP/1.
+            .or_else(|| (headers.len() > limits.headers).then(|| header_fields_too_large(limits.headers)))
+            .or_else(|| self.cached_response(request));
+        let context = RequestContext { started, client, id, kind };
+        if let Some(response) = &mut response {
+            reply::add_common_headers(response.headers_mut());
+            if compression::should_compress(headers, response) {
+                compression::compress_inline(response);
+            }
+            self.record(&context, request.method(), request.uri(), response);
+        }
+        (context, response)
+    }
+
+    /// Handles a request that the fast path did not answer.
+    pub(crate) async fn handle_request(
+        &self,
+        request: http::Request<Incoming>,
+        context: &RequestContext,
+    ) -> Reply {
+        let (parts, body) = request.into_parts();
+        let mut response = self.dispatch(&parts, body, &context.client).await;
+        reply::add_common_headers(response.headers_mut());
+        if compression::should_compress(&parts.headers, &mut response) {
+            compression::compress(&mut response).await;
+        }
+        self.record(context, &parts.method, &parts.uri, &mut response);
+        response
+    }
+
+    /// Records metrics and the access log line of a request, and adds its request id.
+    fn record(&self, context: &RequestContext, method: &Method, uri: &Uri, response: &mut Reply) {
+        let (status, duration) = (response.status(), context.started.elapsed());
+        self.metrics.record_request(context.kind, status, duration);
+        if self.logs_requests || status.is_server_error() {
+            log_request(context, method, uri, response, duration);
+        }
+        response.headers_mut().insert(X_REQUEST_ID, context.id.clone());
+    }
+}
+
+fn header_fields_too_large(limit: usize) -> Reply {
+    reply::reply(
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        TEXT,
+        format!("at most {limit} headers are read\n"),
+    )
+}

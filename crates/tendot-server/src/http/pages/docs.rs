@@ -1,0 +1,154 @@
+//! API reference page (`/docs`).
+
+use std::sync::LazyLock;
+
+use askama::Template;
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, HeaderMap, HeaderValue};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::path::{Operation, ParameterIn};
+
+use crate::http::response::caching;
+use crate::http::response::reply::{HTML, PAGE_SECURITY_HEADERS, Reply, reply};
+use crate::http::routing::openapi::{DOCUMENT, documented_operations};
+use crate::http::routing::operation_spec::{CODE_SAMPLES, COMMON_RESPONSES};
+use crate::http::routing::routes::ROUTES;
+
+#[derive(Template)]
+#[template(path = "docs.html")]
+struct DocsPage {
+    about: CodeSpans,
+    groups: Vec<OperationGroup>,
+    for_all: Vec<(String, CodeSpans)>,
+}
+
+/// One section of the API reference.
+struct OperationGroup {
+    name: String,
+    about: CodeSpans,
+    operations: Vec<OperationEntry>,
+}
+
+/// One operation of the API reference.
+struct OperationEntry {
+    id: String,
+    method: &'static str,
+    /// Paths with the same operation.
+    paths: Vec<&'static str>,
+    summary: String,
+    about: CodeSpans,
+    parameters: Vec<(String, &'static str, CodeSpans)>,
+    body: Option<(String, CodeSpans)>,
+    credentials: Option<&'static str>,
+    answers: Vec<(String, CodeSpans, Vec<String>)>,
+    samples: Vec<String>,
+}
+
+/// Text whose backtick parts are code.
+struct CodeSpans(Vec<(bool, String)>);
+
+impl CodeSpans {
+    fn of(text: Option<&str>) -> Self {
+        let parts = text.unwrap_or_default().split('`').enumerate();
+        let parts = parts.map(|(number, part)| (number % 2 == 1, part.to_owned()));
+        Self(parts.filter(|(_, part)| !part.is_empty()).collect())
+    }
+}
+
+static RENDERED_PAGE: LazyLock<Bytes> = LazyLock::new(|| build_page().render().unwrap_or_default().into());
+
+/// Handles `GET /docs`.
+pub(crate) fn get_docs(request: &HeaderMap) -> Reply {
+    let mut response = reply(StatusCode::OK, HTML, RENDERED_PAGE.clone());
+    response.headers_mut().extend(PAGE_SECURITY_HEADERS);
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
+    caching::add_etag(response, &RENDERED_PAGE, request)
+}
+
+fn build_page() -> DocsPage {
+    let groups = DOCUMENT.tags.iter().flatten().map(|tag| OperationGroup {
+        name: tag.name.clone(),
+        about: CodeSpans::of(tag.description.as_deref()),
+        operations: operations_in(&tag.name),
+    });
+    let answers = DOCUMENT.components.iter().flat_map(|components| &components.responses);
+    let for_all = COMMON_RESPONSES.iter().filter_map(|(status, name)| {
+        let found = answers.clone().find(|(found, _)| found == name);
+        let RefOr::T(response) = found?.1 else { return None };
+        Some(((*status).to_owned(), CodeSpans::of(Some(&response.description))))
+    });
+    DocsPage {
+        about: CodeSpans::of(DOCUMENT.info.description.as_deref()),
+        groups: groups.collect(),
+        for_all: for_all.collect(),
+    }
+}
+
+/// Operations of a section.
+fn operations_in(group: &str) -> Vec<OperationEntry> {
+    let mut all: Vec<OperationEntry> = Vec::new();
+    let mut routes = Vec::new();
+    for (path, route) in ROUTES.into_iter().rev() {
+        let Some(item) = DOCUMENT.paths.get_path_item(path) else { continue };
+        for (method, operation) in documented_operations(item) {
+            if !operation.tags.iter().flatten().any(|tag| tag == group) {
+                continue;
+            }
+            let same = routes.iter().position(|known| *known == (route, method));
+            match same.and_then(|at| all.get_mut(at)) {
+                Some(shown) => shown.paths.push(path),
+                None => {
+                    routes.push((route, method));
+                    all.push(OperationEntry::of(method, path, operation));
+                }
+            }
+        }
+    }
+    all
+}
+
+impl OperationEntry {
+    fn of(method: &'static str, path: &'static str, operation: &Operation) -> Self {
+        let parameters = operation.parameters.iter().flatten().filter_map(|parameter| match parameter {
+            RefOr::T(one) => {
+                let place = if one.parameter_in == ParameterIn::Path { "path" } else { "query" };
+                Some((one.name.clone(), place, CodeSpans::of(one.description.as_deref())))
+            }
+            RefOr::Ref(_) => None,
+        });
+        let body = operation.request_body.iter().find_map(|body| match body {
+            RefOr::T(body) => {
+                let kind = body.content.keys().next()?.clone();
+                Some((kind, CodeSpans::of(body.description.as_deref())))
+            }
+            RefOr::Ref(_) => None,
+        });
+        let answers = operation.responses.responses.iter().filter_map(|(status, response)| match response {
+            RefOr::T(response) => {
+                let kinds = response.content.keys().cloned().collect();
+                Some((status.clone(), CodeSpans::of(Some(&response.description)), kinds))
+            }
+            // Common responses are described once.
+            RefOr::Ref(_) => None,
+        });
+        let samples =
+            operation.extensions.iter().filter_map(|extensions| extensions.get(CODE_SAMPLES)?.as_array());
+        let samples = samples.flatten().filter_map(|sample| Some(sample["source"].as_str()?.to_owned()));
+        Self {
+            id: operation.operation_id.clone().unwrap_or_default(),
+            method,
+            paths: vec![path],
+            summary: operation.summary.clone().unwrap_or_default(),
+            about: CodeSpans::of(operation.description.as_deref()),
+            parameters: parameters.collect(),
+            body,
+            credentials: operation
+                .security
+                .as_ref()
+                .map(|ways| if ways.contains(&Default::default()) { "taken" } else { "needed" }),
+            answers: answers.collect(),
+            samples: samples.collect(),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Registry data of a name: registrant, dates and metadata.
+
+use std::time::SystemTime;
+
+use tendot_proto::{Budget, Handle};
+use tendot_registry::Caller;
+use tendot_registry::doi::{DoiRecord, DoiStatus};
+use tendot_store::HistoryOrder;
+
+use crate::http::api_v1::format_millis;
+use crate::http::pages::page_budget::{PageBudget, truncate_chars};
+use crate::http::pages::values::format_timestamp;
+use crate::http::resolve::metadata::{METADATA_FORMATS, to_unix_millis};
+use crate::http::resolve::redirect::format;
+use crate::http::{HttpServer, REQUEST_BUDGET};
+use crate::maintenance::unix_millis;
+
+/// Maximum number of creators shown.
+const MAX_CREATORS: usize = 6;
+
+/// Maximum characters of a title or name.
+const MAX_TEXT_CHARS: usize = 400;
+
+/// Registry data of a name: registration, registrant, agency.
+#[derive(Debug, Default)]
+pub(crate) struct RegistrationDetails {
+    registered: Option<DoiRecord>,
+    /// Names of the registrant and the agency.
+    registrant: Option<String>,
+    agency: Option<String>,
+    /// Retirement time, if the name is retired.
+    pub(super) ended: Option<u64>,
+}
+
+impl RegistrationDetails {
+    pub(super) fn title(&self) -> Option<String> {
+        Some(self.registered.as_ref()?.citation_summary()?.title)
+    }
+
+    /// Id and name of the registrant.
+    pub(super) fn registrant(&self) -> Option<(&str, Option<&str>)> {
+        Some((&self.registered.as_ref()?.registrant, self.registrant.as_deref()))
+    }
+}
+
+/// Registry data as shown.
+#[derive(Debug)]
+pub(super) struct RegistrationCard {
+    pub(super) state: &'static str,
+    pub(super) title: Option<String>,
+    pub(super) creators: Option<String>,
+    pub(super) rows: Vec<RegistrationRow>,
+    /// Metadata formats and their links.
+    pub(super) formats: Vec<(&'static str, String)>,
+}
+
+/// One labelled row of the card.
+#[derive(Debug)]
+pub(super) struct RegistrationRow {
+    pub(super) label: &'static str,
+    pub(super) text: String,
+    pub(super) date: Option<String>,
+}
+
+impl HttpServer {
+    /// Public registry data of a name that is or was registered.
+    pub(crate) async fn registration_details(&self, name: &str) -> Option<RegistrationDetails> {
+        let (now, budget) = (SystemTime::now(), &mut Budget::new(REQUEST_BUDGET));
+        let registered = self.public_registration(name, now, budget).await.ok()??;
+        let anonymous = &Caller::Anonymous;
+        let registrant =
+            self.registry.registrant(&registered.registrant, anonymous, to_unix_millis(now), budget).await;
+        let agency = self.registry.agency(&registered.agency, budget).await;
+        Some(RegistrationDetails {
+            registrant: registrant.ok().map(|held| held.it.name.into()),
+            agency: agency.ok().map(|held| held.it.name.into()),
+            ended: registered.ended,
+            registered: Some(registered),
+        })
+    }
+
+    /// Public registry data of a retired name; if it was not registered here, the retirement time from its history.
+    pub(crate) async fn retired_details(&self, name: &str) -> RegistrationDetails {
+        if let Some(known) = self.registration_details(name).await {
+            return known;
+        }
+        let (handle, order) = (Handle::from(name), HistoryOrder::NewestFirst { before: u64::MAX });
+        let last = self
+            .registry
+            .record_history(
+                handle,
+                order,
+                1,
+                &Caller::Anonymous,
+                unix_millis(),
+                &mut Budget::new(REQUEST_BUDGET),
+            )
+            .await;
+        let ended = last.ok().and_then(|last| last.items.first().map(|event| event.at)).filter(|at| *at > 0);
+        RegistrationDetails { ended, ..RegistrationDetails::default() }
+    }
+}
+
+impl RegistrationCard {
+    pub(super) fn new(known: &RegistrationDetails, page_budget: &mut PageBudget) -> Self {
+        let mut rows = Vec::new();
+        let registered = known.registered.as_ref();
+        let summary = registered.and_then(DoiRecord::citation_summary);
+        let mut line = |text: &str| page_budget.line(&truncate_chars(text, MAX_TEXT_CHARS));
+        let mut add = |label, text: Option<String>| {
+            rows.extend(text.map(|text| RegistrationRow { label, text, date: None }));
+        };
+        let party = |id: &str, name: Option<&String>| match name {
+            Some(name) => format!("{name} ({id})"),
+            None => id.to_owned(),
+        };
+        let shown = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let (mut title, mut creators) = (None, None);
+        if let Some(summary) = &summary {
+            title = shown(&summary.title).map(|title| line(&title));
+            let some = summary.creators.iter().take(MAX_CREATORS).cloned().collect::<Vec<_>>().join("; ");
+            let more = summary.creators.len().saturating_sub(MAX_CREATORS);
+            let all = if more > 0 { format!("{some} and {more} more") } else { some };
+            creators = shown(&all).map(|creators| line(&creators));
+            add("Type", shown(&summary.kind).map(|kind| line(&kind)));
+            add("Made", summary.date.as_deref().map(&mut line));
+            add("Published by", summary.publisher.as_deref().map(&mut line));
+        }
+        add("Registrant", registered.map(|it| line(&party(&it.registrant, known.registrant.as_ref()))));
+        add("Agency", registered.map(|it| line(&party(&it.agency, known.agency.as_ref()))));
+        let mut add_date = |label, at: Option<u64>| {
+            let at = at.filter(|at| *at > 0).map(format_millis);
+            rows.extend(at.map(|at| RegistrationRow { label, text: format_timestamp(&at), date: Some(at) }));
+        };
+        add_date("Since", registered.map(|it| it.created));
+        add_date("Changed", registered.filter(|it| it.updated != it.created).map(|it| it.updated));
+        add_date("Ended", known.ended);
+        let state = registered.map_or(DoiStatus::Tombstone, |it| it.state);
+        let forms = registered.filter(|_| summary.is_some()).map(|it| format(&it.name));
+        let formats = forms.map(|path| {
+            let link = |(name, label, _): &(&str, &'static str, _)| {
+                (*label, format!("/api/v1/metadata{path}?format={name}"))
+            };
+            METADATA_FORMATS.iter().map(link).collect()
+        });
+        Self {
+            state: match state {
+                DoiStatus::Reserved => "Reserved",
+                DoiStatus::Registered => "Registered",
+                DoiStatus::Tombstone | DoiStatus::Removed => "Ended",
+            },
+            title,
+            creators,
+            rows,
+            formats: formats.unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Handle values as shown on pages, by type.
+
+use serde_json::Value as Json;
+use tendot_proto::record::{
+    Admin, AdminPermissions, InterfaceProtocol, KeyComponents, Locations, PublicKey, Site, ValueData,
+};
+use tendot_proto::{HandleValue, Ttl};
+
+use crate::http::pages::page_budget::{PageBudget, truncate_chars};
+use crate::http::resolve::locations::redirect_target;
+
+/// Characters of a text that are shown inline; longer texts are collapsed.
+const MAX_INLINE_CHARS: usize = 280;
+
+/// Row of the value table.
+pub(super) struct ValueRow {
+    pub(super) index: u32,
+    pub(super) value_type: String,
+    pub(super) lines: Vec<ValueLine>,
+    pub(super) folded: Option<CollapsedText>,
+    pub(super) ttl: String,
+    /// Time of the last change, for people and in machine-readable form.
+    pub(super) changed: Option<(String, String)>,
+}
+
+/// Line within a value cell.
+#[derive(Default)]
+pub(super) struct ValueLine {
+    pub(super) label: &'static str,
+    pub(super) text: String,
+    /// Link target, if the URL is a valid redirect target.
+    pub(super) link: Option<String>,
+    pub(super) note: String,
+}
+
+impl ValueLine {
+    fn new(label: &'static str, text: String) -> Self {
+        Self { label, text, ..Self::default() }
+    }
+}
+
+/// Text inside a `<details>` element.
+pub(super) struct CollapsedText {
+    pub(super) title: String,
+    pub(super) text: String,
+}
+
+impl ValueRow {
+    pub(super) fn of(value: &HandleValue<'_>, page_budget: &mut PageBudget) -> Self {
+        let json = serde_json::to_value(value).unwrap_or_default();
+        let changed = json.get("timestamp").and_then(Json::as_str);
+        let mut row = Self {
+            index: value.index,
+            value_type: page_budget.line(&value.type_name()),
+            lines: Vec::new(),
+            folded: None,
+            ttl: format_ttl(value.ttl, json.get("ttl")),
+            changed: changed.map(|date| (format_timestamp(date), date.to_owned())),
+        };
+        match value.decode_data() {
+            Ok(ValueData::Url(url)) => row.lines.push(url_line("", url.as_str(), page_budget)),
+            Ok(ValueData::Admin(admin)) => row.lines.extend(admin_lines(&admin, page_budget)),
+            Ok(ValueData::Site(site)) => {
+                row.lines.extend(site_lines(&site, page_budget));
+                row.add_collapsed("All of it as JSON", &pretty_json(&json), page_budget);
+            }
+            Ok(ValueData::PublicKey(key)) => {
+                row.lines.push(ValueLine::new("", describe_key(&key)));
+                row.add_collapsed("The key as JSON", &pretty_json(&json), page_budget);
+            }
+            Ok(ValueData::ValueList(list)) => {
+                row.lines.extend(list.members.iter().map_while(|member| {
+                    page_budget.has_room().then(|| ValueLine::new("", page_budget.line(&member.to_string())))
+                }));
+            }
+            Ok(ValueData::Locations(locations)) => {
+                row.lines.extend(location_lines(&locations, page_budget));
+                row.add_collapsed("All of it as XML", locations.as_str(), page_budget);
+            }
+            _ => row.add_text(&json, value.data.len(), page_budget),
+        }
+        row
+    }
+
+    /// Adds data as text, or as bytes if it is not text.
+    fn add_text(&mut self, json: &Json, length: usize, page_budget: &mut PageBudget) {
+        let data = json.pointer("/data/value").and_then(Json::as_str).unwrap_or_default();
+        if json.pointer("/data/format").and_then(Json::as_str) == Some("base64") {
+            let title = format!("{length} bytes, as base64");
+            self.add_collapsed(&title, data, page_budget);
+        } else if data.chars().nth(MAX_INLINE_CHARS).is_some() || data.contains('\n') {
+            let first = page_budget
+                .line(&truncate_chars(data.lines().next().unwrap_or_default(), MAX_INLINE_CHARS / 2));
+            self.lines.push(ValueLine::new("", first));
+            self.add_collapsed(&format!("All of it, {length} bytes"), data, page_budget);
+        } else {
+            self.lines.push(ValueLine::new("", page_budget.line(data)));
+        }
+    }
+
+    fn add_collapsed(&mut self, title: &str, text: &str, page_budget: &mut PageBudget) {
+        if page_budget.has_room() {
+            self.folded = Some(CollapsedText { title: title.to_owned(), text: page_budget.lines(text) });
+        }
+    }
+}
+
+/// Line with a URL; it is a link only if it is a valid redirect target.
+fn url_line(label: &'static str, stored: &str, page_budget: &mut PageBudget) -> ValueLine {
+    let text = page_budget.line(stored);
+    match redirect_target::sanitize(stored) {
+        Ok(address) => ValueLine { label, text, link: page_budget.url(&address), note: String::new() },
+        Err(error) => ValueLine { label, text, link: None, note: format!("not followed: {error}") },
+    }
+}
+
+fn admin_lines(admin: &Admin<'_>, page_budget: &mut PageBudget) -> [ValueLine; 2] {
+    let rights: Vec<&str> = PERMISSION_NAMES
+        .iter()
+        .filter(|(right, _)| admin.permissions.has(*right))
+        .map(|(_, name)| *name)
+        .collect();
+    let rights = match admin.permissions {
+        all if all.has(AdminPermissions::ALL) => "everything".to_owned(),
+        _ if rights.is_empty() => "nothing".to_owned(),
+        _ => rights.join(", "),
+    };
+    [
+        ValueLine::new("Administrator", page_budget.line(&admin.reference.to_string())),
+        ValueLine::new("May", page_budget.line(&rights)),
+    ]
+}
+
+const PERMISSION_NAMES: [(AdminPermissions, &str); 13] = [
+    (AdminPermissions::ADD_HANDLE, "create names"),
+    (AdminPermissions::DELETE_HANDLE, "delete names"),
+    (AdminPermissions::ADD_DERIVED_PREFIX, "create derived prefixes"),
+    (AdminPermissions::DELETE_DERIVED_PREFIX, "delete derived prefixes"),
+    (AdminPermissions::MODIFY_VALUE, "modify values"),
+    (AdminPermissions::REMOVE_VALUE, "remove values"),
+    (AdminPermissions::ADD_VALUE, "add values"),
+    (AdminPermissions::MODIFY_ADMIN, "modify administrators"),
+    (AdminPermissions::REMOVE_ADMIN, "remove administrators"),
+    (AdminPermissions::ADD_ADMIN, "add administrators"),
+    (AdminPermissions::READ_VALUE, "read values"),
+    (AdminPermissions::LIST_HANDLES, "list names"),
+    (AdminPermissions::LIST_DERIVED_PREFIXES, "list derived prefixes"),
+];
+
+fn site_lines(site: &Site<'_>, page_budget: &mut PageBudget) -> Vec<ValueLine> {
+    let mut lines = Vec::new();
+    if let Some(description) = site.description() {
+        lines.push(ValueLine::new("Site", page_budget.line(description)));
+    }
+    let kind = if site.is_primary() { "primary" } else { "mirror" };
+    let Site { protocol_major: major, protocol_minor: minor, serial, .. } = site;
+    lines.push(ValueLine::new(
+        "Kind",
+        page_budget.line(&format!("{kind}, protocol {major}.{minor}, serial {serial}")),
+    ));
+    for server in &site.servers {
+        if !page_budget.has_room() {
+            break;
+        }
+        let mut text = format!("{}: {}", server.id, server.ip());
+        for (number, interface) in server.interfaces.iter().enumerate().take(16) {
+            let transport = match interface.transport {
+                InterfaceProtocol::UDP => "UDP",
+                InterfaceProtocol::TCP => "TCP",
+                InterfaceProtocol::HTTP => "HTTP",
+                InterfaceProtocol::HTTPS => "HTTPS",
+                _ => "other",
+            };
+            text += &format!("{} {transport} {}", if number == 0 { " by" } else { "," }, interface.port);
+        }
+        lines.push(ValueLine::new("Server", page_budget.line(&text)));
+    }
+    lines
+}
+
+fn describe_key(key: &PublicKey<'_>) -> String {
+    let bits = |number: &[u8]| {
+        let significant = number.iter().skip_while(|byte| **byte == 0);
+        let leading = significant.clone().next().map_or(0, |byte| byte.leading_zeros() as usize);
+        significant.count() * 8 - leading
+    };
+    match key.components() {
+        KeyComponents::Rsa { modulus, .. } => format!("RSA public key, {} bits", bits(modulus)),
+        KeyComponents::Dsa { p, .. } => format!("DSA public key, {} bits", bits(p)),
+        KeyComponents::DiffieHellman { p, .. } => format!("Diffie–Hellman public key, {} bits", bits(p)),
+    }
+}
+
+fn location_lines(locations: &Locations<'_>, page_budget: &mut PageBudget) -> Vec<ValueLine> {
+    let methods: Vec<&str> = locations.selection_methods().collect();
+    let mut lines = vec![ValueLine::new("Chosen by", page_budget.line(&methods.join(", ")))];
+    for location in &locations.locations {
+        if !page_budget.has_room() {
+            break;
+        }
+        let attributes: Vec<String> = location
+            .attributes()
+            .filter(|(name, _)| !matches!(*name, "href" | "id"))
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
+        let mut line =
+            location.href().map_or_else(ValueLine::default, |href| url_line("", href, page_budget));
+        line.label = "Place";
+        let more = page_budget.line(&attributes.join(", "));
+        let both = [line.note.as_str(), &more];
+        line.note = both.into_iter().filter(|note| !note.is_empty()).collect::<Vec<_>>().join("; ");
+        lines.push(line);
+    }
+    lines
+}
+
+fn pretty_json(json: &Json) -> String {
+    let value = json.pointer("/data/value").cloned().unwrap_or_default();
+    serde_json::to_string_pretty(&value).unwrap_or_default()
+}
+
+/// TTL in words.
+fn format_ttl(ttl: Ttl, json: Option<&Json>) -> String {
+    match ttl {
+        Ttl::Relative(seconds) => format_duration(seconds.into()),
+        Ttl::Absolute(_) => {
+            format!("until {}", format_timestamp(json.and_then(Json::as_str).unwrap_or_default()))
+        }
+        Ttl::Other { .. } => "not known".into(),
+    }
+}
+
+/// Duration in the largest unit that fits.
+pub(super) fn format_duration(seconds: u64) -> String {
+    let (number, unit) = match seconds {
+        0 => return "not at all".into(),
+        _ if seconds.is_multiple_of(86_400) => (seconds / 86_400, "day"),
+        _ if seconds.is_multiple_of(3_600) => (seconds / 3_600, "hour"),
+        _ if seconds.is_multiple_of(60) => (seconds / 60, "minute"),
+        _ => (seconds, "second"),
+    };
+    format!("{number} {unit}{}", if number == 1 { "" } else { "s" })
+}
+
+/// `2004-01-21T14:14:17Z` in a form for people.
+pub(super) fn format_timestamp(date: &str) -> String {
+    date.replace('T', " ").replace('Z', " UTC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        let expected = [
+            (0, "not at all"),
+            (1, "1 second"),
+            (90, "90 seconds"),
+            (120, "2 minutes"),
+            (3_600, "1 hour"),
+            (86_400, "1 day"),
+            (172_800, "2 days"),
+        ];
+        for (seconds, text) in expected {
+            assert_eq!(format_duration(seconds), text);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Percent-decoding, with the position of a syntax error.
+
+use std::borrow::Cow;
+
+/// Syntax error in a path or query, with its byte offset.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{why} (byte {at} of the {what})")]
+pub(crate) struct RequestSyntaxError {
+    pub(crate) what: &'static str,
+    pub(crate) at: usize,
+    pub(crate) why: &'static str,
+}
+
+impl RequestSyntaxError {
+    pub(crate) const fn new(what: &'static str, at: usize, why: &'static str) -> Self {
+        Self { what, at, why }
+    }
+}
+
+/// Percent-decodes a part of the request target (RFC 3986, section 2.1). Malformed escapes are rejected, and so is NUL, which
+/// ends names in other programs.
+pub(crate) fn decode<'a>(text: &'a str, what: &'static str) -> Result<Cow<'a, [u8]>, RequestSyntaxError> {
+    let bytes = text.as_bytes();
+    let Some(first) = bytes.iter().position(|byte| *byte == b'%') else { return Ok(Cow::Borrowed(bytes)) };
+    let mut decoded = Vec::with_capacity(bytes.len());
+    decoded.extend_from_slice(bytes.get(..first).unwrap_or_default());
+    let mut at = first;
+    while let Some(byte) = bytes.get(at) {
+        if *byte != b'%' {
+            decoded.push(*byte);
+            at += 1;
+            continue;
+        }
+        let digits =
+            (bytes.get(at + 1).copied().and_then(hex_digit), bytes.get(at + 2).copied().and_then(hex_digit));
+        match digits {
+            (Some(0), Some(0)) => {
+                return Err(RequestSyntaxError::new(what, at, "`%00` stands for no character"));
+            }
+            (Some(high), Some(low)) => decoded.push(high << 4 | low),
+            _ => {
+                return Err(RequestSyntaxError::new(
+                    what,
+                    at,
+                    "`%` is not followed by two hexadecimal digits",
+                ));
+            }
+        }
+        at += 3;
+    }
+    Ok(Cow::Owned(decoded))
+}
+
+/// Percent-decodes to text. Invalid UTF-8 becomes U+FFFD, as in the deployed software; no registered name contains it there.
+pub(crate) fn decode_text<'a>(text: &'a str, what: &'static str) -> Result<Cow<'a, str>, RequestSyntaxError> {
+    Ok(match decode(text, what)? {
+        Cow::Borrowed(_) => Cow::Borrowed(text),
+        Cow::Owned(bytes) => Cow::Owned(
+            String::from_utf8(bytes)
+                .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
+        ),
+    })
+}
+
+const fn hex_digit(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        b'A'..=b'F' => Some(byte - b'A' + 10),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn once() {
+        check("10.1/x", Ok("10.1/x"));
+        check("10.1%2Fx", Ok("10.1/x"));
+        check("10.1%252Fx", Ok("10.1%2Fx"));
+        check("a+b", Ok("a+b"));
+        check("%c3%A9", Ok("é"));
+        check("é", Ok("é"));
+        check("%0d%0a", Ok("\r\n"));
+        check("%2e%2e", Ok(".."));
+        check("%C0%AF", Ok("\u{fffd}\u{fffd}"));
+        check("%FF", Ok("\u{fffd}"));
+        check("%", Err(0));
+        check("a%2", Err(1));
+        check("a%zz", Err(1));
+        check("ab%2+", Err(2));
+        check("ab%00", Err(2));
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: Result<&str, usize>) {
+        let found = decode_text(text, "path");
+        assert_eq!(found.as_deref().map_err(|error| error.at), expected, "{text}");
+    }
+}

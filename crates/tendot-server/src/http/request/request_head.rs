@@ -1,0 +1,28 @@
+//! Head of a request, as handlers read it.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, Version, header};
+
+/// Head of a request: query, headers, HTTP version and client facts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestHead<'a> {
+    /// Query, not decoded.
+    pub(crate) query: Option<&'a str>,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) version: Version,
+    /// Client address, if known.
+    pub(crate) client: Option<IpAddr>,
+    /// Whether the client is on loopback.
+    pub(crate) is_loopback: bool,
+    /// Whether credentials are accepted on this connection.
+    pub(crate) accepts_credentials: bool,
+    /// Client certificate.
+    pub(crate) certificate: Option<&'a [u8]>,
+}
+
+/// Whether a request may be answered with slightly stale data: it has no credentials and does not ask for authoritative data.
+pub(crate) fn tolerates_stale(request: &RequestHead<'_>) -> bool {
+    let is_known = request.headers.contains_key(header::AUTHORIZATION) || request.certificate.is_some();
+    !is_known && !request.query.is_some_and(|query| query.contains("auth"))
+}

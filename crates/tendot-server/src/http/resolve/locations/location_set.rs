@@ -1,0 +1,164 @@
+//! Locations of a record: its own, those of included records, and those of its prefix.
+
+use tendot_proto::record::{Locations, Namespace};
+use tendot_proto::{Handle, HandleValue};
+use tendot_registry::{Caller, Error, Resolution, ResolveQuery};
+use tendot_store::StoreError;
+
+use crate::http::HttpServer;
+use crate::http::resolve::locations::selection::RedirectCandidate;
+use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
+
+/// Records whose locations are combined for one redirect.
+const MAX_INCLUDED_RECORDS: usize = 20;
+
+/// Maximum number of candidates.
+const MAX_CANDIDATES: usize = 256;
+
+/// Type of location values.
+pub(crate) const LOCATION_TYPE: &str = "10320/loc";
+
+/// `10320/loc` values that apply to a record, its own first.
+#[derive(Debug, Default)]
+pub(crate) struct LocationSet {
+    values: Vec<HandleValue<'static>>,
+    /// Whether the first one is the record's own.
+    has_own: bool,
+}
+
+impl LocationSet {
+    /// Parses the values.
+    pub(crate) fn parse(&self) -> Vec<Locations<'_>> {
+        self.values.iter().filter_map(|value| Locations::from_bytes(&value.data).ok()).collect()
+    }
+
+    /// The record's own locations among the parsed ones.
+    pub(crate) fn own_locations<'l, 'a>(&self, read: &'l [Locations<'a>]) -> Option<&'l Locations<'a>> {
+        if self.has_own { read.first() } else { None }
+    }
+
+    /// All values that take part in the selection.
+    pub(crate) fn values(&self) -> &[HandleValue<'static>] {
+        &self.values
+    }
+}
+
+impl HttpServer {
+    /// Collects the locations of a record. Invalid or missing ones are skipped; a store failure is an error, since the result
+    /// would be incomplete.
+    pub(crate) async fn collect_locations(
+        &self,
+        name: &str,
+        values: &[HandleValue<'static>],
+        namespace: Option<&Namespace<'_>>,
+        context: &mut LookupContext<'_>,
+    ) -> Result<LocationSet, StoreError> {
+        let mut places = LocationSet::default();
+        let mut waiting = Vec::new();
+        let mut without_namespace = false;
+        let own = values.iter().find(|value| value.has_type(LOCATION_TYPE));
+        if let Some((own, read)) = own.and_then(|own| Some((own, Locations::from_bytes(&own.data).ok()?))) {
+            without_namespace = read.excludes_prefix_locations() || read.attribute("nshdl").is_some();
+            waiting = included_handles(&read);
+            waiting.extend(read.attribute("nshdl").into_iter().flat_map(split_handles));
+            places.values.push(own.clone());
+            places.has_own = true;
+        }
+        if !without_namespace && let Some(named) = namespace.and_then(Namespace::locations_handle) {
+            waiting.extend(split_handles(named));
+        }
+        let mut seen = vec![name.to_owned()];
+        while let Some(handle) = waiting.pop() {
+            if seen.len() > MAX_INCLUDED_RECORDS || seen.iter().any(|one| one.eq_ignore_ascii_case(&handle)) {
+                continue;
+            }
+            let query = ResolveQuery {
+                types: vec![LOCATION_TYPE.as_bytes()],
+                ..ResolveQuery::new(Handle::from(&*handle))
+            };
+            let found = store_error_or_none(self.lookup(&query, &Caller::Anonymous, context).await)?;
+            if let Some((Resolution::Values(found), _)) = found {
+                for value in found {
+                    let Ok(read) = Locations::from_bytes(&value.data) else { continue };
+                    waiting.extend(included_handles(&read));
+                    places.values.push(value);
+                }
+            }
+            seen.push(handle);
+        }
+        Ok(places)
+    }
+
+    /// Namespace settings of a prefix. The upstream is queried only on request: local names must not depend on it. A store
+    /// failure is an error: an inactive prefix must not be served by accident.
+    pub(crate) async fn lookup_namespace(
+        &self,
+        name: &str,
+        asks_elsewhere: bool,
+        context: &mut LookupContext<'_>,
+    ) -> Result<Option<HandleValue<'static>>, StoreError> {
+        let prefix = if name.contains('/') {
+            Handle::from(name).prefix_handle()
+        } else {
+            [b"0.NA/", name.as_bytes()].concat()
+        };
+        let query = ResolveQuery { types: vec![b"HS_NAMESPACE"], ..ResolveQuery::new(Handle::new(&prefix)) };
+        let found = if asks_elsewhere {
+            self.lookup(&query, &Caller::Anonymous, context).await.map(|(found, _)| found)
+        } else {
+            self.registry.resolve(&query, &Caller::Anonymous, &mut context.budget).await.map_err(Into::into)
+        };
+        Ok(match store_error_or_none(found)? {
+            Some(Resolution::Values(values)) => values.into_iter().next(),
+            _ => None,
+        })
+    }
+}
+
+/// Result, `None` if not found; an error if the store failed.
+fn store_error_or_none<T>(found: Result<T, RecordLookupError>) -> Result<Option<T>, StoreError> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(RecordLookupError::Local(Error::Store(error))) => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Records that locations include.
+fn included_handles(locations: &Locations<'_>) -> Vec<String> {
+    let attributes = ["include", "includeNamespace"].into_iter().filter_map(|name| locations.attribute(name));
+    let elements =
+        locations.others.iter().filter(|other| matches!(other.tag, "include" | "includeNamespace"));
+    attributes.chain(elements.map(|element| &*element.text)).flat_map(split_handles).collect()
+}
+
+fn split_handles(list: &str) -> impl Iterator<Item = String> {
+    list.split([',', ' ', '\n', '\t']).filter(|name| !name.is_empty()).map(str::to_owned)
+}
+
+/// All redirect candidates, in order.
+pub(crate) fn redirect_candidates<'a>(
+    name: &str,
+    values: &'a [HandleValue<'a>],
+    own: Option<&Locations<'_>>,
+    read: &'a [Locations<'a>],
+) -> Vec<RedirectCandidate<'a>> {
+    let locations = read.iter().flat_map(|locations| &locations.locations);
+    let mut candidates: Vec<RedirectCandidate<'_>> = locations
+        .filter_map(|location| RedirectCandidate::from_location(location, name))
+        .take(MAX_CANDIDATES)
+        .collect();
+    if own.is_some_and(Locations::excludes_url_values) {
+        return candidates;
+    }
+    // Beside own locations, `URL` values are for clients that do not support locations.
+    let default = if own.is_some() { 0.0 } else { 1.0 };
+    let weight = own.and_then(Locations::url_weight).unwrap_or(default);
+    let weight_below = own.and_then(Locations::url_subtype_weight).unwrap_or_default();
+    for value in values.iter().filter(|value| value.has_type("URL")).take(MAX_CANDIDATES) {
+        let is_exact = value.value_type.len() == "URL".len();
+        candidates
+            .push(RedirectCandidate::from_url_value(value, if is_exact { weight } else { weight_below }));
+    }
+    candidates
+}

@@ -1,0 +1,143 @@
+//! Redirect targets: the URL of a record, made safe for `Location`.
+
+use std::borrow::Cow;
+
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use url::Url;
+
+/// Schemes that redirects may lead to. Other URLs are shown as text: they could run in a browser, or read local files.
+pub(crate) const REDIRECT_SCHEMES: [&str; 5] = ["http", "https", "ftp", "ftps", "mailto"];
+
+/// Characters encoded in a URL: all that RFC 3986 does not allow. A percent sign stays, since it may begin an escape.
+const URL_ENCODE_SET: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'<')
+    .add(b'>')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// Reason a URL cannot be a redirect target.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub(crate) enum TargetError {
+    #[error("it has control characters")]
+    ControlCharacter,
+    #[error("it has no scheme that is redirected to")]
+    UnsupportedScheme,
+    #[error("its host is not a name")]
+    InvalidHost,
+}
+
+/// URL for `Location`: trimmed, host in ASCII, other characters encoded as needed.
+pub(crate) fn sanitize(stored: &str) -> Result<Cow<'_, str>, TargetError> {
+    let address = stored.trim();
+    if address.contains(char::is_control) {
+        return Err(TargetError::ControlCharacter);
+    }
+    let scheme = address.split_once(':').map_or("", |(scheme, _)| scheme);
+    if !REDIRECT_SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+        return Err(TargetError::UnsupportedScheme);
+    }
+    // Fast path: nearly all need no change.
+    if address.bytes().all(|byte| {
+        byte.is_ascii()
+            && !matches!(byte, b' ' | b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}')
+    }) {
+        return Ok(Cow::Borrowed(address));
+    }
+    let (before, host, after) = split_host(address);
+    let host = if host.is_ascii() {
+        Cow::Borrowed(host)
+    } else {
+        Cow::Owned(url::Host::parse(host).map_err(|_| TargetError::InvalidHost)?.to_string())
+    };
+    let encoded = |text| utf8_percent_encode(text, URL_ENCODE_SET);
+    Ok(Cow::Owned(format!("{}{}{}", encoded(before), encoded(&host), encoded(after))))
+}
+
+/// Splits a URL before and after its host.
+fn split_host(address: &str) -> (&str, &str, &str) {
+    let Some(start) = address.find("://").map(|at| at + 3) else { return (address, "", "") };
+    let end = address[start..].find(['/', '?', '#', '\\']).map_or(address.len(), |at| start + at);
+    let start = address[start..end].rfind('@').map_or(start, |at| start + at + 1);
+    let end = address[start..end].rfind(':').map_or(end, |at| start + at);
+    (&address[..start], &address[start..end], &address[end..])
+}
+
+/// URL with a suffix; `None` if that would change the host or is not plain text.
+pub(crate) fn append_suffix(address: &str, more: &str) -> Option<String> {
+    if more.contains(char::is_control) {
+        return None;
+    }
+    let long = sanitize(&format!("{address}{more}")).ok()?.into_owned();
+    let (one, two) = (Url::parse(address).ok()?, Url::parse(&long).ok()?);
+    let authority = |url: &Url| {
+        let whole = (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port_or_known_default());
+        (whole, url.username().to_owned(), url.password().map(str::to_owned))
+    };
+    (one.has_host() && authority(&one) == authority(&two)).then_some(long)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn safe() {
+        check("https://example.org/one", Ok("https://example.org/one"));
+        check("  https://example.org/ \t", Ok("https://example.org/"));
+        check("https://example.org/a b?x=1&y=%20", Ok("https://example.org/a%20b?x=1&y=%20"));
+        check("https://example.org/例", Ok("https://example.org/%E4%BE%8B"));
+        check("https://bücher.example/x", Ok("https://xn--bcher-kva.example/x"));
+        check("https://me@bücher.example:8443/ü", Ok("https://me@xn--bcher-kva.example:8443/%C3%BC"));
+        check("https://example.org/<a>\"^`{|}\\", Ok("https://example.org/%3Ca%3E%22%5E%60%7B%7C%7D%5C"));
+        check("HTTPS://EXAMPLE.org", Ok("HTTPS://EXAMPLE.org"));
+        check("http://[::1]:80/", Ok("http://[::1]:80/"));
+        check("mailto:me@example.org", Ok("mailto:me@example.org"));
+        check("ftp://example.org/", Ok("ftp://example.org/"));
+        check("https://x/\r\nSet-Cookie:a=1", Err(TargetError::ControlCharacter));
+        check("https://x/\0", Err(TargetError::ControlCharacter));
+        check("https://x/\u{85}y", Err(TargetError::ControlCharacter));
+        check("java\tscript:alert(1)", Err(TargetError::ControlCharacter));
+        check(" javascript:alert(1)", Err(TargetError::UnsupportedScheme));
+        check("JaVaScript:alert(1)", Err(TargetError::UnsupportedScheme));
+        check("data:text/html,x", Err(TargetError::UnsupportedScheme));
+        check("vbscript:x", Err(TargetError::UnsupportedScheme));
+        check("file:///etc/passwd", Err(TargetError::UnsupportedScheme));
+        check("//example.org/", Err(TargetError::UnsupportedScheme));
+        check("example.org", Err(TargetError::UnsupportedScheme));
+        check("", Err(TargetError::UnsupportedScheme));
+        check("https://a\u{3000}b\u{ff0f}é/x", Err(TargetError::InvalidHost));
+    }
+
+    #[track_caller]
+    fn check(stored: &str, expected: Result<&str, TargetError>) {
+        assert_eq!(sanitize(stored).as_deref().map_err(|error| *error), expected, "{stored:?}");
+    }
+
+    #[test]
+    fn appended() {
+        appends("https://example.org/one", "/x/y", Some("https://example.org/one/x/y"));
+        appends("https://example.org/one", "?a=b c", Some("https://example.org/one?a=b%20c"));
+        appends("https://example.org/one?a", "&b", Some("https://example.org/one?a&b"));
+        appends("https://example.org", "/x", Some("https://example.org/x"));
+        appends("https://example.org", "//evil.net", Some("https://example.org//evil.net"));
+        appends("https://example.org/", "../x", Some("https://example.org/../x"));
+        appends("https://example.org", ".evil.net", None);
+        appends("https://example.org", "@evil.net", None);
+        appends("https://example.org", ":81", None);
+        appends("https://example.org", ":443/x", Some("https://example.org:443/x"));
+        appends("https://example.org", "\\.evil.net", None);
+        appends("https://example.org/", "\r\nX: y", None);
+        appends("mailto:me@example.org", "?subject=x", None);
+    }
+
+    #[track_caller]
+    fn appends(address: &str, more: &str, expected: Option<&str>) {
+        assert_eq!(append_suffix(address, more).as_deref(), expected, "{address} {more:?}");
+    }
+}

@@ -1,0 +1,90 @@
+//! Metadata of locally registered names, in the negotiated format.
+
+use std::time::SystemTime;
+
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, HeaderMap, HeaderValue, VARY};
+use tendot_proto::Budget;
+use tendot_registry::doi::DoiRecord;
+use tendot_registry::metadata::MetadataFormat;
+use tendot_registry::{Caller, Error, RegistryError, RegistryErrorKind};
+
+use crate::http::request::accept::metadata_media_types;
+use crate::http::response::caching;
+use crate::http::response::reply::{Reply, reply};
+use crate::http::{HttpServer, pages};
+
+/// Metadata formats, by names for links.
+pub(crate) const METADATA_FORMATS: [(&str, &str, MetadataFormat); 8] = [
+    ("kernel-json", "Kernel JSON", MetadataFormat::KernelJson),
+    ("kernel-xml", "Kernel XML", MetadataFormat::KernelXml),
+    ("system-json", "System JSON", MetadataFormat::SystemJson),
+    ("csl-json", "CSL JSON", MetadataFormat::CslJson),
+    ("bibtex", "BibTeX", MetadataFormat::BibTeX),
+    ("ris", "RIS", MetadataFormat::Ris),
+    ("schema-org", "Schema.org", MetadataFormat::SchemaOrg),
+    ("datacite-json", "DataCite JSON", MetadataFormat::DataCiteJson),
+];
+
+impl HttpServer {
+    /// Public registration data of a name; `None` if it was never registered.
+    pub(crate) async fn public_registration(
+        &self,
+        name: &str,
+        now: SystemTime,
+        budget: &mut Budget,
+    ) -> Result<Option<DoiRecord>, Error> {
+        self.registration(name, &Caller::Anonymous, now, budget).await
+    }
+
+    /// Registration data of a name as visible to this caller.
+    pub(crate) async fn registration(
+        &self,
+        name: &str,
+        caller: &Caller,
+        now: SystemTime,
+        budget: &mut Budget,
+    ) -> Result<Option<DoiRecord>, Error> {
+        match self.registry.get_doi(name, caller, to_unix_millis(now), budget).await {
+            Ok(registered) => Ok(Some(registered)),
+            Err(refusal) if refusal.reason == RegistryErrorKind::NotFound => Ok(None),
+            Err(RegistryError { failure: Some(error), .. }) => Err(Error::Store(error)),
+            Err(refusal) => Err(Error::Policy(Box::new(refusal))),
+        }
+    }
+}
+
+/// Unix time in milliseconds.
+pub(crate) fn to_unix_millis(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Reply with metadata of this media type.
+pub(crate) fn metadata_reply(text: String, media_type: &str, request: &HeaderMap) -> Reply {
+    let kind = HeaderValue::try_from(format!("{media_type};charset=utf-8"));
+    let kind = kind.unwrap_or(HeaderValue::from_static("application/octet-stream"));
+    let mut response = reply(StatusCode::OK, kind, text);
+    add_vary_accept(response.headers_mut());
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // The ETag covers the media type, too.
+    let of = [media_type.as_bytes(), b" ", response.body()].concat();
+    caching::add_etag(response, &of, request)
+}
+
+/// Adds `Vary: Accept`.
+pub(crate) fn add_vary_accept(headers: &mut HeaderMap) {
+    headers.append(VARY, HeaderValue::from_static("Accept"));
+}
+
+/// Reply 406, with the available formats.
+pub(crate) fn not_acceptable(name: &str) -> Reply {
+    let types: Vec<&str> = metadata_media_types().map(|(_, media_type)| media_type).collect();
+    let detail = format!("`Accept` names no type that the metadata of `{name}` can be given as.");
+    let problem = pages::problem(StatusCode::NOT_ACCEPTABLE, "not-acceptable", detail)
+        .hint("ask for one of `types`, or for `*/*`")
+        .member("types", types);
+    let mut response = Reply::from(problem);
+    add_vary_accept(response.headers_mut());
+    response
+}

@@ -1,0 +1,526 @@
+//! Resolution of a name to a redirect: `GET /{name}`.
+
+use std::borrow::Cow;
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::SystemTime;
+
+use http::header::{HeaderMap, HeaderValue, LOCATION, VARY};
+use http::{StatusCode, Version};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use tendot_proto::record::{Locations, Namespace};
+use tendot_proto::{Handle, HandleValue};
+use tendot_registry::{Caller, Error, Resolution, ResolveQuery};
+use utoipa::ToSchema;
+
+use crate::http::middleware::response_cache::CachePolicy;
+use crate::http::request::accept::{self, LocationPreference, MetadataPreference, location_preferences};
+use crate::http::request::query::QueryParams;
+use crate::http::request::request_head::RequestHead;
+use crate::http::request::{name_path, percent};
+use crate::http::resolve::explain::{self, ResolutionTrace, TraceEvent, TraceSink};
+use crate::http::resolve::locations::link_headers;
+use crate::http::resolve::locations::location_set::redirect_candidates;
+use crate::http::resolve::locations::redirect_target::{self, TargetError};
+use crate::http::resolve::locations::selection::{
+    CandidateSource, RedirectCandidate, SelectionContext, select,
+};
+use crate::http::resolve::lookup::{LookupContext, Provenance, RecordLookupError};
+use crate::http::resolve::metadata;
+use crate::http::response::caching;
+use crate::http::response::reply::{HTML, Reply, reply};
+use crate::http::routing::operation_spec::{OperationSpec, PathSpec, array_schema, text_schema};
+use crate::http::{HttpServer, api_v1, pages};
+
+/// Maximum length of an alias chain.
+const MAX_ALIAS_HOPS: usize = 10;
+
+/// Characters encoded in a name within a path.
+const PATH_ENCODE_SET: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// Outcome of resolving a name over HTTP.
+pub(crate) enum RedirectOutcome {
+    /// A reply, as a rule a redirect.
+    Redirect(Reply),
+    /// No redirect target: the record is shown, with the reason if its URL is not valid.
+    ShowRecord(Option<TargetError>),
+    /// The prefix is inactive; the message of its record.
+    PrefixInactive(String),
+    /// The name is part of an alias loop: its chain.
+    AliasLoop(Vec<String>),
+    /// Metadata was requested: media type and reply.
+    Metadata(&'static str, Reply),
+    /// No acceptable representation.
+    NotAcceptable,
+}
+
+impl HttpServer {
+    /// Handles `GET /{name}`; `path` is not decoded yet.
+    pub(crate) async fn get_name(&self, path: &str, request: &RequestHead<'_>, now: SystemTime) -> Reply {
+        let read = QueryParams::parse(request.query)
+            .and_then(|parameters| Ok((percent::decode_text(path, "path")?, parameters)));
+        match read {
+            Err(error) if error.what == "path" => pages::syntax_error_page(&error, path, request),
+            Err(error) => pages::syntax_error_page(&error, request.query.unwrap_or_default(), request),
+            Ok((path, parameters)) => {
+                self.resolve_name(&name_path::parse_or_short_doi(&path), &parameters, request, now).await
+            }
+        }
+    }
+
+    /// Handles a request for a name, from the path, a query or a form.
+    pub(crate) async fn resolve_name(
+        &self,
+        name: &str,
+        parameters: &QueryParams<'_>,
+        request: &RequestHead<'_>,
+        now: SystemTime,
+    ) -> Reply {
+        let mut context = LookupContext::new(request, parameters);
+        if parameters.has("history") {
+            return self.history_page(name, parameters, request, &mut context).await;
+        }
+        let shows = wants_record(parameters);
+        let query = request.query.filter(|_| shows || parameters.has("explain")).map(explain::redirect_query);
+        let request = &RequestHead {
+            query: query.as_ref().map_or(request.query, |query| query.as_deref()),
+            ..*request
+        };
+        if parameters.has("explain") {
+            return self.get_trace(name, parameters, request, now, &mut context).await;
+        }
+        let outcome = self.resolve_redirect(name, parameters, request, now, &mut context, &mut |_| {}).await;
+        if let Some(resolution_counter) = &self.resolution_counter {
+            match &outcome {
+                Ok(_) if context.provenance.is_none() => {
+                    resolution_counter.count_resolution(&self.registry, name).await
+                }
+                Err(RecordLookupError::Local(error)) => {
+                    resolution_counter.count_failure(&self.registry, name, error).await
+                }
+                _ => {}
+            }
+        }
+        match outcome {
+            Ok(RedirectOutcome::Redirect(answer)) if !shows => answer,
+            Ok(RedirectOutcome::PrefixInactive(says)) if !shows => {
+                pages::prefix_inactive(name, says, request)
+            }
+            Ok(RedirectOutcome::AliasLoop(chain)) if !shows => pages::alias_loop(name, &chain, request),
+            Ok(RedirectOutcome::Metadata(_, answer)) if !shows => answer,
+            Ok(RedirectOutcome::NotAcceptable) if !shows => metadata::not_acceptable(name),
+            Ok(outcome) => self.record_page(name, parameters, &outcome, request, &mut context).await,
+            Err(error) => self.lookup_failed(name, &error, request, &mut context).await,
+        }
+    }
+
+    /// Resolves a name to its outcome, emitting trace events.
+    pub(crate) async fn resolve_redirect(
+        &self,
+        name: &str,
+        parameters: &QueryParams<'_>,
+        request: &RequestHead<'_>,
+        now: SystemTime,
+        context: &mut LookupContext<'_>,
+        trace: TraceSink<'_>,
+    ) -> Result<RedirectOutcome, RecordLookupError> {
+        let version = self.record_version(name, request);
+        let (values, provenance) = self.lookup_values(name, parameters, context).await?;
+        let has_metadata = context.has_metadata;
+        trace(TraceEvent::RecordFound(&values, provenance, has_metadata));
+        let action = parameters.get("action").unwrap_or("redirect");
+        if !parameters.has("ignore_aliases")
+            && let Some(alias) = find_alias(&values)
+        {
+            return Ok(self
+                .follow_aliases(alias, request, caching::min_ttl_seconds(&values, now), now, context, trace)
+                .await);
+        }
+        let namespace =
+            self.lookup_namespace(name, provenance.is_some(), context).await.map_err(Error::from)?;
+        let namespace = namespace.as_ref().and_then(|value| Namespace::from_bytes(&value.data).ok());
+        if let Some(namespace) = namespace.as_ref().filter(|namespace| !namespace.is_active()) {
+            let message = namespace.status_message().unwrap_or_default();
+            let contact = namespace.contact().map(|contact| format!(" Whom to ask: {contact}."));
+            return Ok(RedirectOutcome::PrefixInactive(format!("{message}{}", contact.unwrap_or_default())));
+        }
+        let places =
+            self.collect_locations(name, &values, namespace.as_ref(), context).await.map_err(Error::from)?;
+        let read = places.parse();
+        let own = places.own_locations(&read);
+        let candidates = redirect_candidates(name, &values, own, &read);
+        trace(TraceEvent::Candidates(&candidates));
+        if action == "showurls" {
+            return Ok(RedirectOutcome::Redirect(pages::locations_xml(&candidates)));
+        }
+        if has_metadata && !wants_record(parameters) {
+            let outcome =
+                self.negotiate_metadata(name, parameters, request, now, &candidates, context).await?;
+            if let Some(mut outcome) = outcome {
+                if let RedirectOutcome::Metadata(_, response) = &mut outcome {
+                    link_headers::add_record_headers(response.headers_mut(), &values, &read);
+                }
+                return Ok(outcome);
+            }
+        }
+        let chosen = if read.is_empty() {
+            first_url_candidate(&candidates)
+        } else {
+            let methods =
+                own.or(read.first()).map(|read| read.selection_methods().collect()).unwrap_or_default();
+            let asking = selection_context(parameters, request, action);
+            select_candidate(&candidates, methods, &asking, trace)
+        };
+        let Some(chosen) = chosen else { return Ok(RedirectOutcome::ShowRecord(None)) };
+        let address = match redirect_target::sanitize(&chosen.href) {
+            Ok(address) => address,
+            Err(error) => return Ok(RedirectOutcome::ShowRecord(Some(error))),
+        };
+        let address = match parameters.get("urlappend").filter(|more| !more.is_empty()) {
+            Some(more) => redirect_target::append_suffix(&address, more).map_or(address, Cow::Owned),
+            None => address,
+        };
+        let status = chosen.http_status().or_else(|| own.and_then(Locations::http_status));
+        let mut response = redirect_reply(&address, status, request, parameters.has("redirectionHeaders"));
+        let took_part = places.values().iter().chain(match chosen.origin {
+            CandidateSource::Url(value) => Some(value),
+            CandidateSource::Location(_) => None,
+        });
+        let seconds = caching::min_ttl_seconds(took_part.clone(), now);
+        caching::set_max_age_with_provenance(response.headers_mut(), seconds, context.provenance, now);
+        // Without a location choice, the reply is identical for all clients that do not prefer metadata, and cacheable. The
+        // record version covers the namespace value of the prefix, but not the record of its locations.
+        let is_alone = namespace.as_ref().is_none_or(|namespace| namespace.locations_handle().is_none());
+        if let Some(version) = version.filter(|_| is_alone && read.is_empty())
+            && context.provenance.is_none()
+            && caching::has_only_relative_ttls(took_part)
+        {
+            response.extensions_mut().insert(CachePolicy { record: version, seconds, has_metadata });
+        }
+        add_vary(response.headers_mut(), &candidates);
+        if has_metadata {
+            metadata::add_vary_accept(response.headers_mut());
+        }
+        link_headers::add_record_headers(response.headers_mut(), &values, &read);
+        Ok(RedirectOutcome::Redirect(caching::add_etag(response, address.as_bytes(), request.headers)))
+    }
+
+    /// Metadata of a name, if it is preferred to the redirect.
+    async fn negotiate_metadata(
+        &self,
+        name: &str,
+        parameters: &QueryParams<'_>,
+        request: &RequestHead<'_>,
+        now: SystemTime,
+        candidates: &[RedirectCandidate<'_>],
+        context: &mut LookupContext<'_>,
+    ) -> Result<Option<RedirectOutcome>, RecordLookupError> {
+        let (format, media_type) = match accept::metadata_over_page(request.headers) {
+            MetadataPreference::NotRequested => return Ok(None),
+            // One of the locations may provide the requested type.
+            MetadataPreference::NotAcceptable => {
+                let is_for_programs = |candidate: &RedirectCandidate<'_>| {
+                    candidate.attribute("http_role") == Some("conneg")
+                        || candidate.attribute("media-type").is_some()
+                };
+                let leads_on = candidates.iter().any(is_for_programs);
+                return Ok((!leads_on).then_some(RedirectOutcome::NotAcceptable));
+            }
+            // With `?explain`, this requests the trace as JSON.
+            MetadataPreference::Format(_, "application/json") if parameters.has("explain") => {
+                return Ok(None);
+            }
+            MetadataPreference::Format(format, media_type) => (format, media_type),
+        };
+        let registered = self.public_registration(name, now, &mut context.budget).await?;
+        let text = registered.and_then(|registered| registered.metadata_in(format));
+        Ok(text.map(|text| {
+            RedirectOutcome::Metadata(media_type, metadata::metadata_reply(text, media_type, request.headers))
+        }))
+    }
+
+    /// Public values of a record, all or the requested ones, with their provenance.
+    pub(crate) async fn lookup_values(
+        &self,
+        name: &str,
+        parameters: &QueryParams<'_>,
+        context: &mut LookupContext<'_>,
+    ) -> Result<(Vec<HandleValue<'static>>, Option<Provenance>), RecordLookupError> {
+        let query = ResolveQuery {
+            indexes: parameters.get_all("index").filter_map(|index| index.parse().ok()).collect(),
+            types: parameters.get_all("type").map(str::as_bytes).collect(),
+            ..ResolveQuery::new(Handle::from(name))
+        };
+        match self.lookup(&query, &Caller::Anonymous, context).await? {
+            (Resolution::Values(values) | Resolution::Referral(values), provenance) => {
+                Ok((values, provenance))
+            }
+        }
+    }
+
+    /// Follows an alias: redirects to the path of the last name in its chain.
+    async fn follow_aliases(
+        &self,
+        alias: String,
+        request: &RequestHead<'_>,
+        mut seconds: u64,
+        now: SystemTime,
+        context: &mut LookupContext<'_>,
+        trace: TraceSink<'_>,
+    ) -> RedirectOutcome {
+        let mut seen = vec![alias];
+        while let Some(last) = seen.last() {
+            // A missing record is reported by the next request.
+            let Ok((values, _)) = self.lookup_values(last, &QueryParams::default(), context).await else {
+                break;
+            };
+            let Some(next) = find_alias(&values) else { break };
+            if seen.len() == MAX_ALIAS_HOPS || seen.iter().any(|one| one.eq_ignore_ascii_case(&next)) {
+                return RedirectOutcome::AliasLoop(seen);
+            }
+            seconds = seconds.min(caching::min_ttl_seconds(&values, now));
+            seen.push(next);
+        }
+        trace(TraceEvent::AliasesFollowed(&seen));
+        let target = seen.pop().unwrap_or_default();
+        let query = request.query.map(|query| format!("?{query}")).unwrap_or_default();
+        let mut response = redirect_reply(&format!("{}{query}", format(&target)), Some(301), request, false);
+        caching::set_max_age_with_provenance(response.headers_mut(), seconds, context.provenance, now);
+        RedirectOutcome::Redirect(response)
+    }
+}
+
+/// Whether the record is requested rather than its redirect.
+fn wants_record(parameters: &QueryParams<'_>) -> bool {
+    parameters.has("noredirect") || parameters.get("action") == Some("showvalues")
+}
+
+/// Redirect to the path of a name on this server.
+pub(crate) fn redirect_to_name(name: &str, request: &RequestHead<'_>) -> Reply {
+    redirect_reply(&format(name), Some(303), request, false)
+}
+
+pub(crate) fn format(name: &str) -> String {
+    // Two slashes would begin a host name.
+    let mut path = String::from("/");
+    let mut rest = name.trim_start_matches('/');
+    // Browsers remove `.` and `..` segments, so the slash beside them is encoded.
+    let is_dots = |segment: &str| matches!(segment, "." | "..");
+    while let Some((segment, after)) = rest.split_once('/') {
+        path.extend(utf8_percent_encode(segment, PATH_ENCODE_SET));
+        path.push_str(if is_dots(segment) || is_dots(after) { "%2F" } else { "/" });
+        rest = after;
+    }
+    path.extend(utf8_percent_encode(rest, PATH_ENCODE_SET));
+    path
+}
+
+/// Target of an alias record.
+fn find_alias(values: &[HandleValue<'_>]) -> Option<String> {
+    let alias = values.iter().find(|value| value.value_type.eq_ignore_ascii_case(b"HS_ALIAS"))?;
+    Some(str::from_utf8(&alias.data).ok()?.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+/// Without locations, the first `URL` value wins, else the first of a subtype.
+fn first_url_candidate<'c, 'a>(candidates: &'c [RedirectCandidate<'a>]) -> Option<&'c RedirectCandidate<'a>> {
+    candidates.iter().find(|candidate| candidate.weight > 0.0).or(candidates.first())
+}
+
+fn select_candidate<'c, 'a>(
+    candidates: &'c [RedirectCandidate<'a>],
+    methods: Vec<&str>,
+    asking: &SelectionContext<'_>,
+    trace: TraceSink<'_>,
+) -> Option<&'c RedirectCandidate<'a>> {
+    select(candidates, &methods, asking, |step| trace(TraceEvent::Selection(step)))
+        .and_then(|number| candidates.get(number))
+}
+
+fn selection_context<'a>(
+    parameters: &'a QueryParams<'_>,
+    request: &RequestHead<'a>,
+    action: &str,
+) -> SelectionContext<'a> {
+    let mut wished: Vec<LocationPreference<'_>> =
+        parameters.get_all("locatt").map(LocationPreference::parse).collect();
+    if action == "metadata" {
+        wished.push(LocationPreference::parse("role:metadata"));
+    }
+    wished.extend(location_preferences(request.headers));
+    SelectionContext {
+        preferences: wished,
+        address: parameters.get("ip").and_then(|address| address.parse().ok()).or(request.client),
+        country: parameters.get("country").map(Cow::Borrowed),
+        // Not secret, only evenly distributed.
+        random: (RandomState::new().hash_one(0_u8) >> 11) as f64 / (1_u64 << 53) as f64,
+    }
+}
+
+/// Redirect reply. HTTP/1.0 has only two redirect statuses.
+fn redirect_reply(
+    address: &str,
+    status: Option<u16>,
+    request: &RequestHead<'_>,
+    only_headers: bool,
+) -> Reply {
+    let status = status.filter(|status| *status == 301 || request.version > Version::HTTP_10).unwrap_or(302);
+    let status = if only_headers { 200 } else { status };
+    let mut response =
+        reply(StatusCode::from_u16(status).unwrap_or(StatusCode::FOUND), HTML, pages::redirect_body(address));
+    // Characters that a header cannot contain are encoded.
+    response.headers_mut().extend(HeaderValue::try_from(address).map(|address| (LOCATION, address)));
+    response
+}
+
+/// Sets `Vary` to the headers that the selection depended on.
+fn add_vary(headers: &mut HeaderMap, candidates: &[RedirectCandidate<'_>]) {
+    let has = |attribute| candidates.iter().any(|candidate| candidate.attribute(attribute).is_some());
+    if has("http_role") || has("media-type") {
+        headers.append(VARY, HeaderValue::from_static("Accept, User-Agent"));
+    }
+    if has("language") {
+        headers.append(VARY, HeaderValue::from_static("Accept-Language"));
+    }
+}
+
+/// OpenAPI spec of `/{name}`.
+pub(crate) fn describe() -> PathSpec {
+    let get = OperationSpec::new("Where a name leads")
+        .description(
+            "Redirects to the place that the record, the parameters and the client's wishes come to. `Accept`, \
+             `Accept-Language` and `User-Agent` count where the record has places for them. Where there is metadata, \
+             `Accept` is answered with it if it is preferred to a page.",
+        )
+        .tag("Names")
+        .path_param(
+            "name",
+            "A name, in any written form: `10.5555/DEMO`, `doi:…`, `hdl:…`, `urn:doi:…`, `info:doi/…`, an address of a \
+             proxy; without slash and dot, a shortDOI",
+            text_schema(),
+        )
+        .example_command("curl -si $SERVER/10.5555/DEMO")
+        .example_command("curl -si \"$SERVER/10.5555/DEMO-COPIES?locatt=country:gb\"")
+        .example_command("curl -s \"$SERVER/10.5555/DEMO?explain=json\"");
+    PathSpec::readable(with_resolution_responses(with_resolution_params(get)))
+}
+
+/// OpenAPI spec of `/resolve` and `/openurl`.
+pub(crate) fn describe_open_url() -> PathSpec {
+    let get = OperationSpec::new("Where a name leads that comes as OpenURL")
+        .description("As `GET /{name}` for the name in `id` or `rft_id`; without either, the first page.")
+        .tag("Names")
+        .query_param("id", "A name, such as `doi:10.5555/DEMO`", text_schema())
+        .query_param("rft_id", "The same, if there is no `id`", text_schema())
+        .example_command("curl -si \"$SERVER/resolve?id=doi:10.5555/DEMO\"");
+    PathSpec::readable(with_resolution_responses(with_resolution_params(get)))
+}
+
+fn with_resolution_params(spec: OperationSpec) -> OperationSpec {
+    spec.query_param("noredirect", "Shows the record instead", text_schema())
+        .query_param(
+            "history",
+            "Shows what ever changed instead, `before` the change of a number",
+            text_schema(),
+        )
+        .query_param("explain", "Tells instead how the place was chosen; `json` for programs", text_schema())
+        .query_param("type", "Only values of this type count", array_schema(text_schema()))
+        .query_param(
+            "index",
+            "Only values of this index count; what is no number is passed over",
+            array_schema(text_schema()),
+        )
+        .query_param(
+            "locatt",
+            "Which location is wanted: `country:gb`, or `country` for any",
+            array_schema(text_schema()),
+        )
+        .query_param("country", "The country to choose for", text_schema())
+        .query_param("ip", "The address to choose for, instead of the client's", text_schema())
+        .query_param(
+            "urlappend",
+            "Put at the end of the address, unless it then led to another host",
+            text_schema(),
+        )
+        .query_param("ignore_aliases", "Does not follow `HS_ALIAS`", text_schema())
+        .query_param("redirectionHeaders", "Answers 200 with the headers of the redirect", text_schema())
+        .query_param("action", "`showurls` for the places as XML, `showvalues` for the record", text_schema())
+}
+
+/// Schema only: JSON body of `GET /{name}`.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "schema only")]
+enum TraceOrMetadata {
+    Explanation(Box<ResolutionTrace>),
+    Metadata(api_v1::MetadataSchema),
+}
+
+/// Responses of a request for a name.
+pub(crate) fn with_resolution_responses(spec: OperationSpec) -> OperationSpec {
+    let problem = |spec: OperationSpec, status, about: &str| {
+        spec.response(status, about)
+            .text_content("text/html")
+            .json_content::<pages::ProblemJson<'_>>("application/problem+json")
+    };
+    let spec = spec
+        .response(
+            StatusCode::OK,
+            "The record or the explanation, if asked for, or if there is no place to lead to; metadata, if there is some \
+             and `Accept` prefers it",
+        )
+        .text_content("text/html")
+        .text_content("text/xml");
+    let is_new = |media_type: &str| !matches!(media_type, "application/json" | "text/xml");
+    let spec = api_v1::describe_types(spec, is_new).json_content::<TraceOrMetadata>("application/json");
+    let leads = [
+        (StatusCode::MOVED_PERMANENTLY, "The name stands for another, or its record says so"),
+        (StatusCode::FOUND, "The place"),
+        (StatusCode::SEE_OTHER, "The place, if its record says so"),
+        (StatusCode::TEMPORARY_REDIRECT, "The place, if its record says so"),
+        (StatusCode::PERMANENT_REDIRECT, "The place, if its record says so"),
+    ];
+    let spec = leads.into_iter().fold(spec, |spec, (status, about)| {
+        let spec =
+            spec.response(status, about).text_content("text/html").response_header("Location", "The address");
+        spec.response_header("Cache-Control", "How long it holds, from the values' TTL")
+            .response_header("ETag", "Changes when it does")
+    });
+    let spec = spec.response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
+    let spec = problem(spec, StatusCode::BAD_REQUEST, "Not written as it should be, or not kept here");
+    let spec =
+        problem(spec, StatusCode::NOT_FOUND, "Not registered; `near` has names that may have been meant");
+    let spec = spec
+        .response(StatusCode::NOT_ACCEPTABLE, "There is metadata, but not as any type that `Accept` names")
+        .json_content::<pages::ProblemJson<'_>>("application/problem+json");
+    let spec = problem(spec, StatusCode::GONE, "Ended, and not given again");
+    let spec = problem(spec, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
+    let spec = problem(spec, StatusCode::SERVICE_UNAVAILABLE, "It would cost more than a request may");
+    problem(spec, StatusCode::LOOP_DETECTED, "The name leads in a circle")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_paths() {
+        assert_eq!(format("10.1/a b%?#é"), "/10.1/a%20b%25%3F%23%C3%A9");
+        assert_eq!(format("//example.org/x"), "/example.org/x");
+        assert_eq!(format("10.1/a/../b/./c/.."), "/10.1/a/..%2Fb/.%2Fc%2F..");
+        assert_eq!(format("10.1//x/"), "/10.1//x/");
+    }
+}

@@ -1,0 +1,263 @@
+//! Suggestions: registered names that are similar to one that was not found.
+
+use std::borrow::Cow;
+
+use tendot_proto::{Budget, Handle};
+use tendot_registry::{Caller, ResolveQuery, is_invisible};
+use tendot_store::{NameKey, RecordStatus, Store};
+
+use crate::http::HttpServer;
+use crate::http::request::percent;
+use crate::http::resolve::entry_points::extract_name;
+
+/// Maximum number of suggestions.
+const MAX_SUGGESTIONS: usize = 5;
+
+/// Maximum number of variants that are looked up.
+const MAX_VARIANTS: usize = 64;
+
+/// Names read per scan in store order.
+const SCAN_LIMIT: usize = 12;
+
+/// Registered name that is similar to the requested one.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Suggestion {
+    /// Name as registered.
+    pub(crate) name: String,
+    /// Relation to the requested name.
+    pub(crate) why: &'static str,
+}
+
+impl HttpServer {
+    /// Suggested names, the likeliest first. If names of the prefix are not listed publicly, only variants that differ by
+    /// copying errors are returned.
+    pub(crate) async fn suggest_names(&self, name: &str, budget: &mut Budget) -> Vec<Suggestion> {
+        let mut near: Vec<Suggestion> = Vec::new();
+        let lists = self.registry.settings().list_handles;
+        let typed = if lists { typo_variants(name) } else { Vec::new() };
+        let tries = copy_error_variants(name)
+            .into_iter()
+            .chain(typed.into_iter().map(|other| (other, "one sign differs")));
+        for (other, why) in tries.take(MAX_VARIANTS) {
+            if near.len() == MAX_SUGGESTIONS {
+                return near;
+            }
+            if let Some(spelled) = self.registered_spelling(&other, budget).await {
+                add(&mut near, name, &spelled, why);
+            }
+        }
+        if lists {
+            for start in common_prefixes(name) {
+                for other in self.next_names(start, budget).await {
+                    if near.len() == MAX_SUGGESTIONS {
+                        return near;
+                    }
+                    let is_near = other.len().abs_diff(name.len()) <= 6
+                        && other
+                            .split_at_checked(start.len())
+                            .is_some_and(|(s, _)| s.eq_ignore_ascii_case(start));
+                    if is_near && self.registered_spelling(&other, budget).await.is_some() {
+                        add(&mut near, name, &other, "it begins alike");
+                    }
+                }
+            }
+        }
+        near
+    }
+
+    /// Name as registered, if its record is public.
+    async fn registered_spelling(&self, name: &str, budget: &mut Budget) -> Option<String> {
+        self.registry
+            .resolve(&ResolveQuery::new(Handle::from(name)), &Caller::Anonymous, budget)
+            .await
+            .ok()?;
+        let entry = self.registry.store().get(&NameKey::new(name).ok()?).await.ok()?;
+        Some(entry.map_or_else(|| name.to_owned(), |entry| entry.name.into()))
+    }
+
+    /// Next names in store order.
+    async fn next_names(&self, start: &str, budget: &mut Budget) -> Vec<String> {
+        let Ok(key) = NameKey::new(start) else { return Vec::new() };
+        if budget.charge(SCAN_LIMIT as u32).is_err() {
+            return Vec::new();
+        }
+        let listed =
+            self.registry.store().list_names(key.prefix(), Some(&key), SCAN_LIMIT).await.unwrap_or_default();
+        let live = listed.into_iter().filter(|listed| listed.state == RecordStatus::Live);
+        live.map(|listed| listed.name.into()).collect()
+    }
+}
+
+fn add(near: &mut Vec<Suggestion>, asked: &str, name: &str, why: &'static str) {
+    let is_new = |other: &str| !other.eq_ignore_ascii_case(name);
+    if is_new(asked) && near.iter().all(|one| is_new(&one.name)) {
+        near.push(Suggestion { name: name.to_owned(), why });
+    }
+}
+
+/// Variants of the name before likely copying errors.
+fn copy_error_variants(name: &str) -> Vec<(String, &'static str)> {
+    let mut tries = Vec::new();
+    let mut add = |other: Cow<'_, str>, why| {
+        if *other != *name && !other.is_empty() {
+            tries.push((other.into_owned(), why));
+        }
+    };
+    add(extract_name(name).into(), "the DOI name in it");
+    let is_mark =
+        |c: char| c.is_ascii_punctuation() && !matches!(c, '/' | '-' | '_' | '#') || "”’»…".contains(c);
+    // One by one: the last but one may be part of the name.
+    for (at, _) in name.char_indices().rev().take_while(|(_, c)| is_mark(*c)).take(4) {
+        add(name.get(..at).unwrap_or_default().into(), "without the punctuation at its end");
+    }
+    add(name.trim_end_matches('/').into(), "without the slash at its end");
+    add(format!("{name}/").into(), "with a slash at its end");
+    if let Some((prefix, suffix)) = name.split_once('/') {
+        add(format!("{prefix}/{}", suffix.trim_start_matches('/')).into(), "with one slash after the prefix");
+    }
+    if let Ok(decoded) = percent::decode_text(name, "name") {
+        add(decoded, "percent-decoded once more");
+    }
+    if let Some(repaired) = tendot_names::repair(name) {
+        add(repaired.target.as_str().into(), "without what was attached to it");
+    }
+    let is_stray = |c: char| is_invisible(c) || c.is_whitespace();
+    add(
+        name.chars().filter(|c| !is_stray(*c)).collect::<String>().into(),
+        "without spaces and invisible signs",
+    );
+    add(name.replace(['‐', '‑', '–', '—', '−'], "-").into(), "with plain hyphens");
+    tries
+}
+
+/// Variants for likely typing errors, from the end: look-alike characters, transpositions, one character too many.
+fn typo_variants(name: &str) -> Vec<String> {
+    let Some((prefix, suffix)) = name.split_once('/') else { return Vec::new() };
+    let letters: Vec<char> = suffix.chars().collect();
+    let with = |edit: &dyn Fn(&mut Vec<char>)| {
+        let mut edited = letters.clone();
+        edit(&mut edited);
+        format!("{prefix}/{}", edited.into_iter().collect::<String>())
+    };
+    // Longer names are not typed by hand.
+    let places = || (0..letters.len().min(MAX_VARIANTS)).map(|number| letters.len() - 1 - number);
+    let mut tries = Vec::new();
+    for at in places() {
+        let Some(letter) = letters.get(at) else { continue };
+        let alike = LOOKALIKES.iter().filter(|alike| alike.contains(*letter)).flat_map(|alike| alike.chars());
+        tries.extend(alike.filter(|other| other != letter).map(|other| with(&|edited| edited[at] = other)));
+    }
+    tries.extend(places().filter(|at| *at > 0).map(|at| with(&|edited| edited.swap(at, at - 1))));
+    if letters.len() > 1 {
+        tries.extend(places().map(|at| with(&|edited| _ = edited.remove(at))));
+    }
+    tries
+}
+
+/// Characters that are mistaken for one another; one case is enough for letters.
+const LOOKALIKES: [&str; 7] = ["0O", "0o", "1I", "1i", "1l", "1L", "-_"];
+
+/// Beginnings of the name that are long enough to be meaningful, the longest first.
+fn common_prefixes(name: &str) -> impl Iterator<Item = &str> {
+    let suffix = name.split_once('/').map_or("", |(_, suffix)| suffix);
+    let (signs, before) = (suffix.chars().count(), name.len() - suffix.len());
+    [0, 1, 2, 4].into_iter().filter(move |cut| (signs - cut.min(&signs)) * 2 > signs).filter_map(move |cut| {
+        let end = suffix.char_indices().nth(signs - cut).map_or(suffix.len(), |(end, _)| end);
+        name.get(..before + end)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tendot_proto::HandleValue;
+    use tendot_registry::{Registry, RegistrySettings};
+    use tendot_store::{ChangeSet, Edit, MemoryStore, Precondition};
+
+    use super::*;
+    use crate::http::REQUEST_BUDGET;
+
+    const NAMES: [&str; 8] = [
+        "10.5555/DEMO",
+        "10.5555/Demo-Copies",
+        "10.5555/ONE",
+        "10.5555/with-hyphen",
+        "10.5555/x.2010.01",
+        "10.5555/a/b",
+        "10.5555/slash/",
+        "10.9999/DEMO",
+    ];
+
+    #[test]
+    fn found() {
+        check("10.5555/demo.", "10.5555/DEMO: without the punctuation at its end");
+        check("10.5555/demo).", "10.5555/DEMO: without the punctuation at its end");
+        check("10.5555/one/", "10.5555/ONE: without the slash at its end");
+        check("10.5555/slash", "10.5555/slash/: with a slash at its end");
+        check("10.5555//ONE", "10.5555/ONE: with one slash after the prefix");
+        check("10.5555/a%2Fb", "10.5555/a/b: percent-decoded once more");
+        check("10.5555/ON\u{200b}E", "10.5555/ONE: the DOI name in it");
+        check("10.5555/with–hyphen", "10.5555/with-hyphen: with plain hyphens");
+        check("doi.org/10.5555/ONE", "10.5555/ONE: the DOI name in it");
+        check("10.5555/0NE", "10.5555/ONE: one sign differs");
+        check("10.5555/with_hyphen", "10.5555/with-hyphen: one sign differs");
+        check("10.5555/OEN", "10.5555/ONE: one sign differs");
+        check("10.5555/DEEMO", "10.5555/DEMO: one sign differs");
+        check("10.5555/DEM", "10.5555/DEMO: it begins alike");
+        check("10.5555/demo-copy", "10.5555/Demo-Copies: it begins alike");
+        check("10.5555/demo-copias", "10.5555/Demo-Copies: it begins alike");
+        check("10.5555/nothing-like-it", "");
+        check("10.9998/DEMO", "");
+        check("10.5555", "");
+        check("", "");
+    }
+
+    #[track_caller]
+    fn check(name: &str, expected: &str) {
+        assert_eq!(near(name, RegistrySettings::default()), expected, "{name}");
+    }
+
+    /// First suggestion with its reason.
+    fn near(name: &str, settings: RegistrySettings) -> String {
+        let found = tries(name, settings, REQUEST_BUDGET);
+        found.first().map(|near| format!("{}: {}", near.name, near.why)).unwrap_or_default()
+    }
+
+    fn tries(name: &str, settings: RegistrySettings, budget: u32) -> Vec<Suggestion> {
+        let put = |name: &str| Edit::Put {
+            name: name.into(),
+            values: vec![HandleValue::new(1, "URL", "https://example.org/")],
+            expect: Precondition::Absent,
+        };
+        let mut edits: Vec<Edit> = NAMES.map(put).into();
+        edits.push(put("10.5555/ended"));
+        edits.push(Edit::Tombstone { name: "10.5555/ended".into(), expect: Precondition::Any });
+        edits.extend((0..50).map(|number| put(&format!("10.5555/many-{number:02}"))));
+        edits.push(Edit::Home { prefix: "10.5555".into() });
+        let store = MemoryStore::new();
+        pollster::block_on(store.commit(ChangeSet { by: "test".into(), at: 0, edits })).unwrap();
+        let http = HttpServer::new(Arc::new(Registry::new(store, settings)));
+        pollster::block_on(http.suggest_names(name, &mut Budget::new(budget)))
+    }
+
+    #[test]
+    fn not_listed() {
+        let closed = || RegistrySettings { list_handles: false, ..RegistrySettings::default() };
+        assert_eq!(near("10.5555/DEM", closed()), "");
+        assert_eq!(near("10.5555/0NE", closed()), "");
+        assert_eq!(near("10.5555/ONE.", closed()), "10.5555/ONE: without the punctuation at its end");
+    }
+
+    #[test]
+    fn bounded() {
+        assert_eq!(
+            tries("10.5555/many-", RegistrySettings::default(), REQUEST_BUDGET).len(),
+            MAX_SUGGESTIONS
+        );
+        assert_eq!(tries("10.5555/many-", RegistrySettings::default(), 10), []);
+        assert_eq!(tries("10.5555/ended.", RegistrySettings::default(), REQUEST_BUDGET), []);
+        let long = format!("10.5555/{}", "é.".repeat(500));
+        assert_eq!(tries(&long, RegistrySettings::default(), REQUEST_BUDGET), []);
+    }
+}

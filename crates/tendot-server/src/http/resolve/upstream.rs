@@ -1,0 +1,191 @@
+//! Upstream resolver for names that this server is not responsible for.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use http::StatusCode;
+use tendot_client::native::{NativeClient, ResolveError};
+use tendot_client::{
+    CacheSettings, HttpUpstream, HttpUpstreamError, LookupOutcome, ResolveRequest, Resolver, UpstreamReply,
+};
+use tendot_proto::lookup::LookupErrorKind;
+use tokio::sync::Semaphore;
+
+use crate::http::HttpServer;
+use crate::http::middleware::access_log::LogSafe;
+use crate::http::middleware::metrics::{ExternalMetric, HttpMetrics, UpstreamOutcome};
+
+/// Concurrent upstream queries. More would let an unresponsive upstream exhaust memory and sockets.
+const MAX_UPSTREAM_IN_FLIGHT: usize = 128;
+
+/// Client of the upstream resolver: HTTP or Handle protocol.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum UpstreamClient {
+    /// Another resolver, over HTTP.
+    Http(Box<HttpUpstream>),
+    /// The responsible Handle servers, found from a root.
+    Native(NativeClient),
+}
+
+/// Reason the upstream resolver gave no usable response.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UpstreamError {
+    #[error(transparent)]
+    Http(#[from] HttpUpstreamError),
+    #[error(transparent)]
+    Native(#[from] ResolveError),
+    #[error("{MAX_UPSTREAM_IN_FLIGHT} questions are under way already")]
+    Overloaded,
+    #[error("the question came back to who passed it on")]
+    Loop,
+    #[error("the questions of one request took too long")]
+    Timeout,
+    #[error("one request asks for too much")]
+    TooManyQueries,
+}
+
+impl UpstreamError {
+    pub(crate) const fn status(&self) -> StatusCode {
+        match self {
+            Self::Http(HttpUpstreamError::Time { .. }) | Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
+            Self::Http(HttpUpstreamError::Circle { .. }) | Self::Loop => StatusCode::LOOP_DETECTED,
+            Self::Native(error) if is_timeout(error) => StatusCode::GATEWAY_TIMEOUT,
+            Self::Native(ResolveError::Busy { .. }) | Self::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Http(_) | Self::Native(_) | Self::TooManyQueries => StatusCode::BAD_GATEWAY,
+        }
+    }
+
+    /// Error code of the problem.
+    pub(crate) fn code(&self) -> &'static str {
+        match self.status() {
+            StatusCode::GATEWAY_TIMEOUT => "upstream-silent",
+            StatusCode::LOOP_DETECTED => "upstream-loop",
+            StatusCode::SERVICE_UNAVAILABLE => "upstream-busy",
+            _ => "upstream-failed",
+        }
+    }
+
+    /// Message for clients; addresses and network errors are only logged.
+    pub(crate) fn public_message(&self) -> String {
+        match self {
+            Self::Http(HttpUpstreamError::Connection { base, .. }) => format!("{base} can't be reached"),
+            Self::Http(HttpUpstreamError::Answer { base, .. }) => {
+                format!("{base} gave an answer that is none")
+            }
+            Self::Native(error) if is_timeout(error) => {
+                format!("{HANDLE_SYSTEM_NAME} did not answer in time")
+            }
+            Self::Native(ResolveError::Busy { .. }) | Self::Overloaded => {
+                "too many names are being asked for elsewhere".into()
+            }
+            Self::Native(_) => format!("{HANDLE_SYSTEM_NAME} gave no answer that can be used"),
+            error => error.to_string(),
+        }
+    }
+}
+
+const HANDLE_SYSTEM_NAME: &str = "the Handle System";
+
+const fn is_timeout(error: &ResolveError) -> bool {
+    matches!(error, ResolveError::Lookup(error) if matches!(error.kind, LookupErrorKind::Time))
+}
+
+/// Caching resolver for names of other services.
+#[derive(Debug)]
+pub(crate) struct UpstreamResolver {
+    pub(crate) resolver: Resolver<MeteredUpstream>,
+    /// Identifies queries that come back in a loop.
+    pub(crate) id: String,
+}
+
+impl UpstreamResolver {
+    /// Name of the upstream.
+    pub(crate) fn name(&self) -> &str {
+        match &self.resolver.upstream().upstream {
+            UpstreamClient::Http(upstream) => upstream.base_url(),
+            UpstreamClient::Native(_) => HANDLE_SYSTEM_NAME,
+        }
+    }
+}
+
+impl HttpServer {
+    /// Name of the upstream, for people.
+    pub(crate) fn upstream_name(&self) -> &str {
+        self.upstream_resolver.as_ref().map_or("nobody", |upstream_resolver| upstream_resolver.name())
+    }
+
+    /// Resolves names of other services through an upstream, with a cache. Default: none.
+    #[must_use]
+    pub fn upstream(mut self, upstream: UpstreamClient, settings: CacheSettings) -> Self {
+        let metrics = Arc::clone(&self.metrics);
+        let resolver = Resolver::new(
+            MeteredUpstream { upstream, room: Semaphore::new(MAX_UPSTREAM_IN_FLIGHT), metrics },
+            settings,
+        );
+        if let Some(external_metrics) = Arc::get_mut(&mut self.external_metrics) {
+            let (entries, bytes) = (resolver.clone(), resolver.clone());
+            let (name, about) = ("tendot_upstream_cache_entries", "Answers of others that are kept.");
+            external_metrics
+                .push(ExternalMetric::new(name, about, false, move || Some(entries.cache_entries() as f64)));
+            let (name, about) = ("tendot_upstream_cache_bytes", "Memory that they take, roughly.");
+            external_metrics
+                .push(ExternalMetric::new(name, about, false, move || Some(bytes.cache_bytes() as f64)));
+        }
+        self.metrics.upstream.is_there.store(true, Ordering::Relaxed);
+        let id = format!("{:016x}", RandomState::new().hash_one(0_u8));
+        self.upstream_resolver = Some(Box::new(UpstreamResolver { resolver, id }));
+        self
+    }
+}
+
+/// Upstream client with an in-flight limit and metrics.
+#[derive(Debug)]
+pub(crate) struct MeteredUpstream {
+    upstream: UpstreamClient,
+    room: Semaphore,
+    metrics: Arc<HttpMetrics>,
+}
+
+impl tendot_client::Upstream for MeteredUpstream {
+    type Error = UpstreamError;
+
+    async fn ask(&self, name: &str) -> Result<LookupOutcome, UpstreamError> {
+        tendot_client::Upstream::reply(self, &name.into()).await.map(|reply| reply.found)
+    }
+
+    async fn reply(&self, question: &ResolveRequest<'_>) -> Result<UpstreamReply, UpstreamError> {
+        // Fails instead of waiting: waiting queries would wait for unresponsive upstreams.
+        let Ok(_permit) = self.room.try_acquire() else {
+            self.metrics.upstream.record_query(UpstreamOutcome::Overloaded, None);
+            return Err(UpstreamError::Overloaded);
+        };
+        let started = Instant::now();
+        let reply: Result<UpstreamReply, UpstreamError> = match &self.upstream {
+            UpstreamClient::Http(upstream) => upstream.reply(question).await.map_err(Into::into),
+            UpstreamClient::Native(upstream) => upstream.reply(question).await.map_err(Into::into),
+        };
+        let outcome = match &reply {
+            Ok(UpstreamReply { found: LookupOutcome::Nothing | LookupOutcome::NotKept, .. }) => {
+                UpstreamOutcome::NotFound
+            }
+            Ok(_) => UpstreamOutcome::Found,
+            Err(UpstreamError::Http(HttpUpstreamError::Name { .. })) => UpstreamOutcome::UnsupportedName,
+            Err(error) if error.status() == StatusCode::GATEWAY_TIMEOUT => UpstreamOutcome::Timeout,
+            Err(UpstreamError::Http(HttpUpstreamError::Answer { .. } | HttpUpstreamError::Circle { .. })) => {
+                UpstreamOutcome::InvalidResponse
+            }
+            Err(UpstreamError::Native(ResolveError::Refused { .. } | ResolveError::Malformed { .. })) => {
+                UpstreamOutcome::InvalidResponse
+            }
+            Err(_) => UpstreamOutcome::Unreachable,
+        };
+        self.metrics.upstream.record_query(outcome, Some(started.elapsed()));
+        reply.inspect_err(|error| {
+            // The message may contain client-supplied text.
+            tracing::warn!(error = %LogSafe(&error.to_string()), "a name that is kept elsewhere could not be asked for");
+        })
+    }
+}

@@ -1,0 +1,15 @@
+//! Replies: headers, status codes, caching and streamed bodies.
+//!
+//! In reading order:
+//!
+//! - `reply.rs`: reply, media types, common headers
+//! - `status.rs`: response code to HTTP status
+//! - `caching.rs`: `Cache-Control`, `ETag`, 304
+//! - `stream.rs`: bodies made while they are sent
+//! - `spool.rs`: spooled bodies on disk
+
+pub(crate) mod caching;
+pub(crate) mod reply;
+pub(crate) mod spool;
+pub(crate) mod status;
+pub(crate) mod stream;

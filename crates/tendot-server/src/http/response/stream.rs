@@ -1,0 +1,96 @@
+//! Streamed response bodies, in constant memory: the producer waits for slow clients.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::HeaderValue;
+use tokio::sync::mpsc;
+
+use crate::http::response::reply::{Reply, reply};
+use crate::http::response::spool;
+
+/// Chunks queued for sending; beyond that, the producer waits.
+const MAX_QUEUED_CHUNKS: usize = 4;
+
+/// A streamed body was aborted: the client left, or its source failed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("the answer was cut off")]
+pub(crate) struct StreamAborted;
+
+/// Reply whose body `make` produces while it is sent. An error or panic aborts the body so that the client notices. It is not
+/// compressed, since that would delay chunks.
+///
+/// `make` runs in its own task, and ends when a chunk cannot be sent any more.
+pub(crate) fn stream<F>(status: StatusCode, kind: HeaderValue, make: impl FnOnce(BodySink) -> F) -> Reply
+where
+    F: Future<Output = Result<(), StreamAborted>> + Send + 'static,
+{
+    streamed_reply(status, kind, spawn_producer(make))
+}
+
+/// Like [`stream`], for a response to a body that is still being received: `make` does not wait for a client that reads only
+/// after sending everything. Unread chunks are spooled to disk, within bounds.
+pub(crate) fn stream_spooled<F>(
+    status: StatusCode,
+    kind: HeaderValue,
+    make: impl FnOnce(BodySink) -> F,
+) -> Reply
+where
+    F: Future<Output = Result<(), StreamAborted>> + Send + 'static,
+{
+    let (sender, receiver) = mpsc::channel(MAX_QUEUED_CHUNKS);
+    tokio::spawn(spool::run(spawn_producer(make), sender));
+    streamed_reply(status, kind, receiver)
+}
+
+fn spawn_producer<F>(make: impl FnOnce(BodySink) -> F) -> mpsc::Receiver<Bytes>
+where
+    F: Future<Output = Result<(), StreamAborted>> + Send + 'static,
+{
+    let (sender, receiver) = mpsc::channel(MAX_QUEUED_CHUNKS);
+    let made = make(BodySink(sender.clone()));
+    tokio::spawn(async move {
+        if made.await.is_ok() {
+            // An empty chunk is the end mark; a closed channel is not.
+            let _ = sender.send(Bytes::new()).await;
+        }
+    });
+    receiver
+}
+
+fn streamed_reply(status: StatusCode, kind: HeaderValue, receiver: mpsc::Receiver<Bytes>) -> Reply {
+    let mut response = reply(status, kind, Bytes::new());
+    response.extensions_mut().insert(StreamedBody(Arc::new(Mutex::new(Some(receiver)))));
+    response
+}
+
+/// Sending half of a streamed body.
+#[derive(Clone, Debug)]
+pub(crate) struct BodySink(mpsc::Sender<Bytes>);
+
+impl BodySink {
+    /// Sends a chunk, waiting for room in the queue.
+    pub(crate) async fn send(&self, piece: impl Into<Bytes>) -> Result<(), StreamAborted> {
+        let piece = piece.into();
+        if piece.is_empty() {
+            return Ok(());
+        }
+        self.0.send(piece).await.map_err(|_| StreamAborted)
+    }
+
+    /// Waits until the client has disconnected.
+    pub(crate) async fn closed(&self) {
+        self.0.closed().await;
+    }
+}
+
+/// Marks a reply whose body is streamed, and holds its receiver.
+#[derive(Clone, Debug)]
+struct StreamedBody(Arc<Mutex<Option<mpsc::Receiver<Bytes>>>>);
+
+/// Source of a streamed body, if the reply has one.
+pub(crate) fn take_stream(response: &mut Reply) -> Option<mpsc::Receiver<Bytes>> {
+    let streamed = response.extensions_mut().remove::<StreamedBody>()?;
+    streamed.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+}

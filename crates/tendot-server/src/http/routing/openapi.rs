@@ -1,0 +1,144 @@
+//! OpenAPI document (`/openapi.json`), built from the specs beside the handlers.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, HeaderMap, HeaderValue};
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::schema::{Components, Type};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http as HttpScheme, HttpAuthScheme, SecurityScheme};
+use utoipa::openapi::tag::TagBuilder;
+use utoipa::openapi::{
+    ContentBuilder, Header, HeaderBuilder, InfoBuilder, LicenseBuilder, ObjectBuilder, OpenApi,
+    OpenApiBuilder, Paths, Ref, ResponseBuilder,
+};
+
+use crate::http::response::caching;
+use crate::http::response::reply::{JSON, Reply, reply};
+use crate::http::routing::operation_spec::COMMON_RESPONSES;
+use crate::http::routing::routes::ROUTES;
+
+/// Tags: the sections of the API reference, in order.
+const TAGS: [(&str, &str); 7] = [
+    ("Names", "Where a name leads, and who looks after it."),
+    ("Registry", "Agencies, registrants, prefixes, tokens, names with metadata, and who has them."),
+    ("Records", "What is kept under a name, as JSON; as the interface of Handle.Net has it."),
+    ("Sessions", "Who somebody is; as the interface of Handle.Net has it."),
+    ("Operation", "For those who run the service."),
+    ("Description", "What you read here."),
+    ("Pages", "What browsers ask for."),
+];
+
+const API_DESCRIPTION: &str = "Resolves DOI names and handles. Names stand at the end of paths, percent-encoded or not, with the \
+    slashes that they have. HEAD is GET without a body. Every answer has the header `X-Request-Id`, and may be read by \
+    pages of other sites.";
+
+const HANDLE_SCHEME_DESCRIPTION: &str = "`Handle sessionId=\"…\", cnonce=\"…\", id=\"INDEX:HANDLE\", type=\"HS_PUBKEY\", alg=\"SHA256\", \
+    signature=\"…\"`: the session's nonce and one of the client's own, signed together with the key at that index; then \
+    `Handle sessionId=\"…\"`. Or `Handle clientCert=\"true\"`, with a certificate that has the identity as its name";
+
+/// OpenAPI document, built on first use.
+pub(crate) static DOCUMENT: LazyLock<OpenApi> = LazyLock::new(build_document);
+
+static DOCUMENT_JSON: LazyLock<Bytes> =
+    LazyLock::new(|| serde_json::to_vec(&*DOCUMENT).unwrap_or_default().into());
+
+/// Handles `GET /openapi.json`.
+pub(crate) fn get_openapi(request: &HeaderMap) -> Reply {
+    let mut response = reply(StatusCode::OK, JSON, DOCUMENT_JSON.clone());
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
+    caching::add_etag(response, &DOCUMENT_JSON, request)
+}
+
+fn build_document() -> OpenApi {
+    let mut paths = Paths::new();
+    let mut components = Components::new();
+    for (template, route) in ROUTES {
+        let mut described = route.spec();
+        components.schemas.extend(described.schemas);
+        let path = &mut described.path;
+        let operations = [
+            ("get", &mut path.get),
+            ("head", &mut path.head),
+            ("options", &mut path.options),
+            ("post", &mut path.post),
+            ("put", &mut path.put),
+            ("delete", &mut path.delete),
+        ];
+        for (method, operation) in operations {
+            if let Some(operation) = operation {
+                operation.operation_id = Some(operation_id(method, template));
+            }
+        }
+        paths.paths.insert(template.into(), described.path);
+    }
+    components.headers.insert("X-Request-Id".into(), request_id_header().into());
+    for (name, about) in COMMON_RESPONSES.map(|(_, name)| name).into_iter().zip(COMMON_RESPONSE_DESCRIPTIONS)
+    {
+        let text = ObjectBuilder::new().schema_type(Type::String);
+        let response = ResponseBuilder::new()
+            .description(about)
+            .content("text/plain", ContentBuilder::new().schema(Some(text)).build())
+            .header_ref("X-Request-Id", Ref::new("#/components/headers/X-Request-Id"));
+        components.responses.insert(name.into(), response.build().into());
+    }
+    for (name, scheme, about) in [
+        ("password", HttpAuthScheme::Basic, "`INDEX%3AHANDLE` and the secret of that `HS_SECKEY` value"),
+        ("token", HttpAuthScheme::Bearer, "The operator's token"),
+    ] {
+        let mut scheme = HttpScheme::new(scheme);
+        scheme.description = Some(format!(
+            "{about}. Taken over TLS, from the machine itself, and from proxies that the operator trusts."
+        ));
+        components.add_security_scheme(name, SecurityScheme::Http(scheme));
+    }
+    // OpenAPI has no type for a custom HTTP authentication scheme of this kind.
+    let nonce = ApiKey::Header(ApiKeyValue::with_description("Authorization", HANDLE_SCHEME_DESCRIPTION));
+    components.add_security_scheme("nonce", SecurityScheme::ApiKey(nonce));
+    let license = LicenseBuilder::new().name("MIT OR Apache-2.0").identifier(Some("MIT OR Apache-2.0"));
+    let info = InfoBuilder::new()
+        .title("Tendot")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(API_DESCRIPTION))
+        .license(Some(license.build()));
+    let groups = TAGS.map(|(name, about)| TagBuilder::new().name(name).description(Some(about)).build());
+    OpenApiBuilder::new()
+        .info(info.build())
+        .paths(paths)
+        .components(Some(components))
+        .tags(Some(groups))
+        .build()
+}
+
+const COMMON_RESPONSE_DESCRIPTIONS: [&str; COMMON_RESPONSES.len()] = [
+    "The path has more than 64 KiB",
+    "You ask too often; `Retry-After` says how many seconds to wait",
+    "There are more headers than are read, or larger ones",
+];
+
+fn request_id_header() -> Header {
+    HeaderBuilder::new()
+        .schema(Some(ObjectBuilder::new().schema_type(Type::String).pattern(Some("^[A-Za-z0-9._-]{1,128}$"))))
+        .description(Some("The name of the request, which the log has, too"))
+        .build()
+}
+
+/// Operation id, such as `getApiHandlesName`.
+fn operation_id(method: &str, template: &str) -> String {
+    let mut identifier = method.to_owned();
+    for word in template.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
+        let (first, rest) = word.split_at(1);
+        identifier += &first.to_ascii_uppercase();
+        identifier += rest;
+    }
+    identifier
+}
+
+/// Operations of a path with their methods, without HEAD and OPTIONS.
+pub(crate) fn documented_operations(
+    path: &utoipa::openapi::PathItem,
+) -> impl Iterator<Item = (&'static str, &Operation)> {
+    let all = [("GET", &path.get), ("POST", &path.post), ("PUT", &path.put), ("DELETE", &path.delete)];
+    all.into_iter().filter_map(|(method, operation)| Some((method, operation.as_ref()?)))
+}

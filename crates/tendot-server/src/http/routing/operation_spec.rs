@@ -1,0 +1,257 @@
+//! Builder for OpenAPI operations, used beside each handler; `openapi.rs` combines them.
+
+use http::StatusCode;
+use serde_json::json;
+use utoipa::ToSchema;
+use utoipa::openapi::path::{HttpMethod, Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
+use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::schema::{ArrayBuilder, Type};
+use utoipa::openapi::security::SecurityRequirement;
+use utoipa::openapi::{
+    Content, HeaderBuilder, ObjectBuilder, Ref, RefOr, Required, Response, ResponseBuilder, Schema,
+};
+
+/// Responses that every operation may have; `openapi.rs` defines them.
+pub(crate) const COMMON_RESPONSES: [(&str, &str); 3] =
+    [("414", "PathTooLong"), ("429", "TooOften"), ("431", "HeadTooLarge")];
+
+/// OpenAPI extension for example commands, understood by other tools, too.
+pub(crate) const CODE_SAMPLES: &str = "x-codeSamples";
+
+/// OpenAPI path item and the schemas it refers to.
+pub(crate) struct PathSpec {
+    pub(crate) path: PathItem,
+    pub(crate) schemas: Vec<(String, RefOr<Schema>)>,
+}
+
+impl PathSpec {
+    /// Path with GET; HEAD and OPTIONS are added.
+    pub(crate) fn readable(get: OperationSpec) -> Self {
+        let mut described = Self::single(HttpMethod::Get, get.clone());
+        let mut head = get.operation;
+        head.summary = Some("The same without its body".into());
+        head.description = None;
+        head.extensions = None;
+        for response in head.responses.responses.values_mut() {
+            if let RefOr::T(response) = response {
+                response.content.clear();
+            }
+        }
+        described.path.head = Some(head);
+        described
+    }
+
+    /// Path with a single method.
+    pub(crate) fn single(method: HttpMethod, spec: OperationSpec) -> Self {
+        let options =
+            OperationSpec::new("Which methods there are, for browsers that ask before they send something")
+                .response(StatusCode::OK, "The methods")
+                .response_header("Allow", "The methods")
+                .response_header("Access-Control-Allow-Methods", "The methods, for pages of other sites");
+        let mut options = options.operation;
+        options.tags.clone_from(&spec.operation.tags);
+        let in_path = spec.operation.parameters.iter().flatten();
+        let in_path =
+            in_path.filter(|one| matches!(one, RefOr::T(one) if one.parameter_in == ParameterIn::Path));
+        options.parameters = Some(in_path.cloned().collect());
+        let mut path = PathItem::new(method, spec.operation);
+        path.options = Some(options);
+        Self { path, schemas: spec.schemas }
+    }
+
+    /// Adds a method.
+    pub(crate) fn with_method(mut self, method: HttpMethod, spec: OperationSpec) -> Self {
+        self.path.merge_operations(PathItem::new(method, spec.operation));
+        self.schemas.extend(spec.schemas);
+        self
+    }
+}
+
+/// Builder for one OpenAPI operation.
+#[derive(Clone)]
+pub(crate) struct OperationSpec {
+    operation: Operation,
+    schemas: Vec<(String, RefOr<Schema>)>,
+    /// Status of the response that is being described.
+    status: String,
+}
+
+impl OperationSpec {
+    pub(crate) fn new(summary: &str) -> Self {
+        let mut operation = Operation::new();
+        operation.summary = Some(summary.into());
+        for (status, name) in COMMON_RESPONSES {
+            let answer = RefOr::Ref(Ref::from_response_name(name));
+            operation.responses.responses.insert(status.into(), answer);
+        }
+        Self { operation, schemas: Vec::new(), status: String::new() }
+    }
+
+    /// Sets the description.
+    pub(crate) fn description(mut self, description: &str) -> Self {
+        self.operation.description = Some(description.into());
+        self
+    }
+
+    /// Sets the tag: the section of the API reference.
+    pub(crate) fn tag(mut self, group: &str) -> Self {
+        self.operation.tags = Some(vec![group.into()]);
+        self
+    }
+
+    /// Adds an example command for a server with the demo records; `$SERVER` is its address.
+    pub(crate) fn example_command(mut self, command: &str) -> Self {
+        let samples = self.operation.extensions.get_or_insert_default().entry(CODE_SAMPLES.into());
+        if let Some(samples) = samples.or_insert(json!([])).as_array_mut() {
+            samples.push(json!({"lang": "Shell", "source": command}));
+        }
+        self
+    }
+
+    /// Adds a path parameter.
+    pub(crate) fn path_param(self, name: &str, about: &str, schema: Schema) -> Self {
+        self.parameter(name, ParameterIn::Path, about, schema)
+    }
+
+    /// Adds a query parameter.
+    pub(crate) fn query_param(self, name: &str, about: &str, schema: Schema) -> Self {
+        self.parameter(name, ParameterIn::Query, about, schema)
+    }
+
+    fn parameter(mut self, name: &str, place: ParameterIn, about: &str, schema: Schema) -> Self {
+        let required = if place == ParameterIn::Path { Required::True } else { Required::False };
+        let parameter: Parameter = ParameterBuilder::new()
+            .name(name)
+            .parameter_in(place)
+            .required(required.clone())
+            .description(Some(about))
+            .schema(Some(schema))
+            .build();
+        let parameters = self.operation.parameters.get_or_insert_default();
+        let at = if required == Required::True { 0 } else { parameters.len() };
+        parameters.insert(at, RefOr::T(parameter));
+        self
+    }
+
+    /// Sets the request body.
+    pub(crate) fn request_body<T: ToSchema>(mut self, kind: &str, about: &str, required: Required) -> Self {
+        let content = Content::new(Some(self.schema_ref::<T>()));
+        let body = RequestBodyBuilder::new()
+            .description(Some(about))
+            .content(kind, content)
+            .required(Some(required))
+            .build();
+        self.operation.request_body = Some(RefOr::T(body));
+        self
+    }
+
+    /// Accepts credentials; they are required if `are_needed`.
+    pub(crate) fn security(mut self, are_needed: bool) -> Self {
+        let nobody = (!are_needed).then(SecurityRequirement::default);
+        let known = ["password", "nonce", "token"]
+            .map(|scheme| SecurityRequirement::new::<_, [&str; 0], _>(scheme, []));
+        self.operation.security = Some(nobody.into_iter().chain(known).collect());
+        self
+    }
+
+    /// Adds a response; the following calls describe it.
+    pub(crate) fn response(mut self, status: StatusCode, about: &str) -> Self {
+        self.status = status.as_str().into();
+        let response = ResponseBuilder::new()
+            .description(about)
+            .header_ref("X-Request-Id", Ref::new("#/components/headers/X-Request-Id"))
+            .build();
+        self.operation.responses.responses.insert(self.status.clone(), RefOr::T(response));
+        self
+    }
+
+    /// Adds a text body of this media type to the response.
+    pub(crate) fn text_content(self, kind: &str) -> Self {
+        let schema = ObjectBuilder::new().schema_type(Type::String);
+        self.content(kind, Content::new(Some(schema)))
+    }
+
+    /// Adds a JSON body to the response.
+    pub(crate) fn json_content<T: ToSchema>(mut self, kind: &str) -> Self {
+        let content = Content::new(Some(self.schema_ref::<T>()));
+        self.content(kind, content)
+    }
+
+    /// Adds a body that is a JSON array to the response.
+    pub(crate) fn json_list_content<T: ToSchema>(mut self, kind: &str) -> Self {
+        let content = Content::new(Some(ArrayBuilder::new().items(self.schema_ref::<T>())));
+        self.content(kind, content)
+    }
+
+    fn content(mut self, kind: &str, content: Content) -> Self {
+        if let Some(answer) = self.current_response() {
+            answer.content.insert(kind.into(), RefOr::T(content));
+        }
+        self
+    }
+
+    /// Adds a header to the response.
+    pub(crate) fn response_header(mut self, name: &str, about: &str) -> Self {
+        let header = HeaderBuilder::new()
+            .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
+            .description(Some(about))
+            .build();
+        if let Some(answer) = self.current_response() {
+            answer.headers.insert(name.into(), RefOr::T(header));
+        }
+        self
+    }
+
+    fn current_response(&mut self) -> Option<&mut Response> {
+        match self.operation.responses.responses.get_mut(&self.status)? {
+            RefOr::T(response) => Some(response),
+            RefOr::Ref(_) => None,
+        }
+    }
+
+    fn schema_ref<T: ToSchema>(&mut self) -> Ref {
+        self.schemas.push((T::name().into_owned(), T::schema()));
+        T::schemas(&mut self.schemas);
+        Ref::from_schema_name(T::name())
+    }
+}
+
+/// Schema of a string without NUL.
+pub(crate) fn text_schema() -> Schema {
+    ObjectBuilder::new().schema_type(Type::String).pattern(Some(r"^[^\u0000]*$")).into()
+}
+
+/// Schema of a string that matches a pattern.
+pub(crate) fn pattern_schema(pattern: &str) -> Schema {
+    ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern)).into()
+}
+
+/// Schema of an enumeration.
+pub(crate) fn enum_schema<'w>(words: impl IntoIterator<Item = &'w str>) -> Schema {
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).into()
+}
+
+/// Schema of a positive integer.
+pub(crate) fn positive_schema() -> Schema {
+    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(u32::MAX)).into()
+}
+
+/// Schema of an array.
+pub(crate) fn array_schema(one: Schema) -> Schema {
+    ArrayBuilder::new().items(RefOr::T(one)).into()
+}
+
+/// Schema of a 32-bit integer.
+pub(crate) fn int32_schema() -> Schema {
+    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(i32::MIN)).maximum(Some(i32::MAX)).into()
+}
+
+/// Schema of a non-negative integer.
+pub(crate) fn count_schema() -> Schema {
+    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(usize::MAX)).into()
+}
+
+/// Schema of a value index.
+pub(crate) fn index_schema() -> Schema {
+    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(u32::MAX)).into()
+}

@@ -1,0 +1,110 @@
+//! Bodies for hyper's own 4xx responses, which have neither a body nor a request id.
+
+use bytes::Bytes;
+use http::HeaderValue;
+
+use crate::http::server::listener::HttpLimits;
+use crate::http::server::smuggling_guard::HeadFault;
+
+/// Maximum length of hyper's own error responses.
+const MAX_HYPER_ERROR_LEN: usize = 256;
+
+/// Maximum length of path and query.
+const MAX_PATH_LEN: usize = (u16::MAX - 1) as usize;
+
+/// Offset of a response of hyper's own in the written bytes. It is the last one of a connection; the server's responses have
+/// other headers, and none of its bodies ends with an empty line.
+pub(crate) fn find_hyper_error(written: &[u8]) -> Option<usize> {
+    if !written.ends_with(b"\r\n\r\n") {
+        return None;
+    }
+    let tail = written.len().saturating_sub(MAX_HYPER_ERROR_LEN);
+    let at = tail + memchr::memmem::rfind(&written[tail..], b"HTTP/1.")?;
+    let (status, mut lines) = split_head(&written[at..])?;
+    // `100 Continue` is hyper's own, too, and has no headers.
+    let is_refusal = status.split(' ').nth(1).is_some_and(|status| status.starts_with('4'));
+    (is_refusal && lines.all(|line| HYPER_ERROR_HEADERS.iter().any(|own| line.starts_with(own))))
+        .then_some(at)
+}
+
+/// Headers of hyper's own error responses.
+const HYPER_ERROR_HEADERS: [&str; 3] = ["connection: close", "content-length: 0", "date: "];
+
+/// Splits a head into status line and header lines.
+fn split_head(head: &[u8]) -> Option<(&str, impl Iterator<Item = &str>)> {
+    let mut lines = str::from_utf8(head).ok()?.strip_suffix("\r\n\r\n")?.split("\r\n");
+    Some((lines.next()?, lines))
+}
+
+/// Response with a body that says what is wrong, as far as known, and with the request id.
+pub(crate) fn add_body(own: &[u8], fault: Option<HeadFault>, limits: &HttpLimits, id: &HeaderValue) -> Bytes {
+    let Some((status, lines)) = split_head(own) else { return Bytes::copy_from_slice(own) };
+    let why = match (status.split(' ').nth(1), fault) {
+        (Some("414"), _) => format!("the path has more than {MAX_PATH_LEN} bytes"),
+        (Some("431"), _) => {
+            format!("the head has more than {} headers, or {} bytes", limits.headers, limits.header_bytes)
+        }
+        (_, Some(fault)) => format!("the head of the request is not understood: {fault}"),
+        (_, None) => "the head of the request is not understood: it has a method, a space, a path, a space, `HTTP/1.1`, \
+                      and then lines of `name: value`"
+            .into(),
+    };
+    let id = id.to_str().unwrap_or_default();
+    let mut answer = format!(
+        "{status}\r\ncontent-type: text/plain;charset=utf-8\r\nx-content-type-options: nosniff\r\n\
+         access-control-allow-origin: *\r\ncache-control: no-store\r\nx-request-id: {id}\r\n"
+    );
+    for line in lines.filter(|line| !line.starts_with("content-length")) {
+        answer += line;
+        answer += "\r\n";
+    }
+    answer += &format!("content-length: {}\r\n\r\n{why}\n", why.len() + 1);
+    answer.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN_ANSWER: &str = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\
+                              date: Mon, 16 Nov 2026 04:48:24 GMT\r\n\r\n";
+
+    #[test]
+    fn found() {
+        let before = "HTTP/1.1 304 Not Modified\r\netag: \"x\"\r\nx-request-id: 1\r\n\r\n";
+        assert_eq!(find_hyper_error(OWN_ANSWER.as_bytes()), Some(0));
+        assert_eq!(find_hyper_error(format!("{before}{OWN_ANSWER}").as_bytes()), Some(before.len()));
+        assert_eq!(
+            find_hyper_error(format!("{}{OWN_ANSWER}", before.repeat(9)).as_bytes()),
+            Some(9 * before.len())
+        );
+        assert_eq!(find_hyper_error(before.as_bytes()), None);
+        assert_eq!(find_hyper_error(format!("{OWN_ANSWER}{before}").as_bytes()), None);
+        assert_eq!(find_hyper_error(format!("{OWN_ANSWER}x").as_bytes()), None);
+        assert_eq!(
+            find_hyper_error(b"HTTP/1.1 400 Bad Request\r\nx-request-id: 1\r\ncontent-length: 0\r\n\r\n"),
+            None
+        );
+        assert_eq!(find_hyper_error(b"HTTP/1.1 100 Continue\r\n\r\n"), None);
+        assert_eq!(find_hyper_error(b"\r\n\r\n"), None);
+        assert_eq!(find_hyper_error(b""), None);
+    }
+
+    #[test]
+    fn mended() {
+        let mend = |own: &str, fault| {
+            let mended =
+                add_body(own.as_bytes(), fault, &HttpLimits::default(), &HeaderValue::from_static("abc"));
+            String::from_utf8(mended.to_vec()).unwrap()
+        };
+        let answer = mend(OWN_ANSWER, Some(HeadFault { line: 2, what: "it ends without CR" }));
+        assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
+        assert!(answer.contains("\r\nx-request-id: abc\r\n") && answer.contains("\r\nconnection: close\r\n"));
+        let body = "the head of the request is not understood: line 2: it ends without CR\n";
+        assert!(answer.ends_with(&format!("\r\ncontent-length: {}\r\n\r\n{body}", body.len())), "{answer}");
+        assert_eq!(answer.matches("content-length").count(), 1);
+        assert!(
+            mend(&OWN_ANSWER.replace("400", "414"), None).ends_with("the path has more than 65534 bytes\n")
+        );
+    }
+}

@@ -1,0 +1,276 @@
+//! Validation of HTTP/1 request heads against request smuggling: ambiguous heads are made invalid.
+//!
+//! hyper accepts a bare LF as a line end, ignores `Content-Length` beside `Transfer-Encoding`, and accepts the same length
+//! twice. A proxy in front may parse these differently. A NUL is written into such a line, which no parser accepts: the
+//! response is 400, and the connection is closed.
+
+use std::fmt;
+
+use memchr::memchr;
+
+/// Bytes of a line that are examined: longer than the relevant names and numbers.
+const LINE_PREFIX_LEN: usize = 64;
+
+/// First line of an HTTP/2 connection preface.
+const HTTP2_PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r";
+
+/// Line of a request head that is invalid, and why.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct HeadFault {
+    pub(crate) line: u32,
+    pub(crate) what: &'static str,
+}
+
+impl fmt::Display for HeadFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.what)
+    }
+}
+
+/// Streaming validator of HTTP/1 request heads against request smuggling (RFC 9112, section 11.2).
+#[derive(Debug)]
+pub(crate) struct HeadValidator {
+    place: HeadState,
+    line: [u8; LINE_PREFIX_LEN],
+    /// Length of the current line; may exceed the bytes stored of it.
+    length: usize,
+    /// Whether the last byte was CR.
+    after_return: bool,
+    /// Whether the line contains control characters.
+    has_controls: bool,
+    is_first_line: bool,
+    /// Complete lines of the head.
+    lines: u32,
+    /// First fault found, also if hyper is the one to reject it.
+    fault: Option<HeadFault>,
+    is_first_request: bool,
+    lengths: u8,
+    body: u64,
+    is_chunked: bool,
+}
+
+/// Parser state: before, in or after a head.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum HeadState {
+    /// Before the first byte of a request.
+    BeforeHead,
+    InHead,
+    /// Remaining bytes of a body.
+    InBody(u64),
+    /// No longer parsed: HTTP/2, or after a body whose end is unknown here.
+    Unparsed,
+}
+
+impl HeadValidator {
+    pub(crate) const fn new() -> Self {
+        Self {
+            place: HeadState::BeforeHead,
+            line: [0; LINE_PREFIX_LEN],
+            length: 0,
+            after_return: false,
+            has_controls: false,
+            is_first_line: true,
+            lines: 0,
+            fault: None,
+            is_first_request: true,
+            lengths: 0,
+            body: 0,
+            is_chunked: false,
+        }
+    }
+
+    /// Whether a head has been received in part.
+    pub(crate) fn is_in_head(&self) -> bool {
+        self.place == HeadState::InHead
+    }
+
+    /// Fault of the last head, as far as known.
+    pub(crate) fn fault(&self) -> Option<HeadFault> {
+        let current = HeadFault { line: self.lines + 1, what: CONTROL_CHARACTERS };
+        self.fault.or(self.has_controls.then_some(current))
+    }
+
+    /// Whether nothing has been received.
+    pub(crate) fn has_received_nothing(&self) -> bool {
+        self.is_first_request && self.place == HeadState::BeforeHead
+    }
+
+    /// Parses the next bytes, and invalidates ambiguous lines.
+    pub(crate) fn inspect(&mut self, mut bytes: &mut [u8]) {
+        while !bytes.is_empty() {
+            match self.place {
+                HeadState::Unparsed => return,
+                HeadState::InBody(left) => {
+                    let here = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+                    self.place = if left == here as u64 {
+                        HeadState::BeforeHead
+                    } else {
+                        HeadState::InBody(left - here as u64)
+                    };
+                    bytes = &mut bytes[here..];
+                }
+                HeadState::BeforeHead => {
+                    self.place = HeadState::InHead;
+                    self.is_first_line = true;
+                    (self.lengths, self.body, self.is_chunked) = (0, 0, false);
+                    (self.lines, self.fault) = (0, None);
+                }
+                HeadState::InHead => {
+                    let Some(end) = memchr(b'\n', bytes) else {
+                        self.buffer_line(bytes);
+                        return;
+                    };
+                    self.buffer_line(&bytes[..end]);
+                    self.lines = self.lines.saturating_add(1);
+                    if let Err(what) = self.check_line() {
+                        self.record_fault(what);
+                        bytes[end] = 0;
+                        self.place = HeadState::Unparsed;
+                    }
+                    (self.length, self.after_return, self.has_controls) = (0, false, false);
+                    bytes = &mut bytes[end + 1..];
+                }
+            }
+        }
+    }
+
+    fn record_fault(&mut self, what: &'static str) {
+        self.fault.get_or_insert(HeadFault { line: self.lines, what });
+    }
+
+    fn buffer_line(&mut self, bytes: &[u8]) {
+        let start = self.length.min(LINE_PREFIX_LEN);
+        let kept = bytes.len().min(LINE_PREFIX_LEN - start);
+        self.line[start..start + kept].copy_from_slice(&bytes[..kept]);
+        self.length = self.length.saturating_add(bytes.len());
+        // Branch-free, so that the loop is vectorized.
+        let is_control = |byte: u8| (byte < b' ') & (byte != b'\t') & (byte != b'\r');
+        self.has_controls |= bytes.iter().fold(false, |found, byte| found | is_control(*byte));
+        if let Some(last) = bytes.last() {
+            self.after_return = *last == b'\r';
+        }
+    }
+
+    /// Processes a complete line; an error if it is ambiguous.
+    fn check_line(&mut self) -> Result<(), &'static str> {
+        if self.has_controls {
+            self.record_fault(CONTROL_CHARACTERS);
+        }
+        if !self.after_return {
+            return Err("it does not end with CR and LF");
+        }
+        let line = &self.line[..self.length.min(LINE_PREFIX_LEN)];
+        if line == b"\r" {
+            // Empty lines before a request are ignored.
+            if !self.is_first_line {
+                self.is_first_request = false;
+                self.place = match (self.is_chunked, self.body) {
+                    (true, _) => HeadState::Unparsed,
+                    (false, 0) => HeadState::BeforeHead,
+                    (false, length) => HeadState::InBody(length),
+                };
+            }
+            return Ok(());
+        }
+        if self.is_first_line {
+            self.is_first_line = false;
+            if self.is_first_request && line == HTTP2_PREFACE_LINE {
+                self.place = HeadState::Unparsed;
+            }
+            return Ok(());
+        }
+        if matches!(line.first(), Some(b' ' | b'\t')) {
+            self.record_fault("it begins with a space, as if it belonged to the one before");
+            return Ok(());
+        }
+        if let Some(value) = header_value(line, b"content-length:") {
+            self.lengths = self.lengths.saturating_add(1);
+            // hyper rejects invalid numbers.
+            self.body = str::from_utf8(value).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        } else if header_value(line, b"transfer-encoding:").is_some() {
+            self.is_chunked = true;
+        }
+        if self.lengths + u8::from(self.is_chunked) < 2 {
+            return Ok(());
+        }
+        Err("the length of the body is told twice")
+    }
+}
+
+const CONTROL_CHARACTERS: &str = "it has control characters";
+
+fn header_value<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let (start, rest) = line.split_at_checked(name.len())?;
+    start.eq_ignore_ascii_case(name).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spoiled() {
+        check("GET / HTTP/1.1\r\nHost: a\r\n\r\n", true);
+        check("\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", true);
+        check("GET / HTTP/1.1\nHost: a\n\n", false);
+        check("GET / HTTP/1.1\r\nHost: a\n\r\n", false);
+        check("GET / HTTP/1.1\r\nHost: a\r\n\n", false);
+        check("GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\nHost: a\r\n\r\n", false);
+        check("PUT / HTTP/1.1\r\nContent-Length: 4\r\n\r\na\nb\nGET / HTTP/1.1\r\n\r\n", true);
+        check("PUT / HTTP/1.1\r\nContent-Length: 4\r\n\r\na\nb\nGET / HTTP/1.1\n\r\n", false);
+        check("PUT / HTTP/1.1\r\nContent-Length: 4\r\nContent-Length: 4\r\n\r\n", false);
+        check("PUT / HTTP/1.1\r\nContent-Length: 4\r\ntransfer-encoding: chunked\r\n\r\n", false);
+        check("PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\ncontent-length: 4\r\n\r\n", false);
+        check("PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n\n\r\n", true);
+        check("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\n\n\n", true);
+        check("GET / HTTP/1.1\r\n\r\nPRI * HTTP/2.0\r\n\n", false);
+        check(&format!("GET /{} HTTP/1.1\r\nA: b\r\n\r\n", "x".repeat(9_000)), true);
+        check(&format!("GET /{} HTTP/1.1\nA: b\r\n\r\n", "x".repeat(9_000)), false);
+    }
+
+    /// Checks the input as a whole, and byte by byte.
+    #[track_caller]
+    fn check(sent: &str, expected: bool) {
+        for piece in [sent.len(), 1, 7] {
+            let mut heads = HeadValidator::new();
+            let mut bytes = sent.as_bytes().to_vec();
+            bytes.chunks_mut(piece).for_each(|bytes| heads.inspect(bytes));
+            assert_eq!(bytes == sent.as_bytes(), expected, "{sent:?} by {piece}");
+        }
+    }
+
+    #[test]
+    fn faults() {
+        let check = |sent: &str, expected: Option<&str>| {
+            let mut heads = HeadValidator::new();
+            heads.inspect(&mut sent.as_bytes().to_vec());
+            assert_eq!(heads.fault().map(|fault| fault.to_string()).as_deref(), expected, "{sent:?}");
+        };
+        check("GET / HTTP/1.1\r\nHost: a\r\n\r\n", None);
+        check("GET / HTTP/1.1\r\nHost: a\n", Some("line 2: it does not end with CR and LF"));
+        check("GET /\0 HTTP/1.1\r\nHost: a\r\n", Some("line 1: it has control characters"));
+        check("GET /\0", Some("line 1: it has control characters"));
+        check("GET / HTTP/1.1\r\nA: \u{1b}\r\n\r\n", Some("line 2: it has control characters"));
+        check("GET /\0 HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n", None);
+        check(
+            "GET / HTTP/1.1\r\nA: b\r\n c\r\n\r\n",
+            Some("line 3: it begins with a space, as if it belonged to the one before"),
+        );
+        let twice = "GET / HTTP/1.1\r\nContent-Length: 4\r\nContent-Length: 4\r\n\r\n";
+        check(twice, Some("line 3: the length of the body is told twice"));
+    }
+
+    #[test]
+    fn within() {
+        let mut heads = HeadValidator::new();
+        assert!(heads.has_received_nothing() && !heads.is_in_head());
+        heads.inspect(&mut b"GET / HTTP/1.1\r\nHost".to_owned());
+        assert!(!heads.has_received_nothing() && heads.is_in_head());
+        heads.inspect(&mut b": a\r\nContent-Length: 2\r\n\r\n".to_owned());
+        assert!(!heads.has_received_nothing() && !heads.is_in_head());
+        heads.inspect(&mut b"ab".to_owned());
+        assert!(!heads.is_in_head());
+        heads.inspect(b"G".to_owned().as_mut_slice());
+        assert!(heads.is_in_head());
+    }
+}

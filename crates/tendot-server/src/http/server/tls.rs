@@ -1,0 +1,220 @@
+//! Server certificate: loading, reload on change, expiry warning.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ClientHello, NoClientAuth, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use tokio_rustls::TlsAcceptor;
+
+use crate::http::server::client_verifier::UnanchoredClientVerifier;
+use crate::http::server::x509::not_after;
+
+/// Interval between checks of the certificate files.
+const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Reason a certificate or key cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("`{}` can't be read: {error}", path.display())]
+    File {
+        /// File.
+        path: PathBuf,
+        /// Cause.
+        error: std::io::Error,
+    },
+    /// A file does not contain the expected PEM item.
+    #[error("`{}` has no {what} in PEM form: {error}", path.display())]
+    Pem {
+        /// File.
+        path: PathBuf,
+        /// Expected item.
+        what: &'static str,
+        /// Cause.
+        error: rustls::pki_types::pem::Error,
+    },
+    /// The key file is readable by others.
+    #[error("`{}` can be read by everybody on this machine (mode {mode:o}); `chmod 600` it", path.display())]
+    Open {
+        /// File.
+        path: PathBuf,
+        /// Permission bits.
+        mode: u32,
+    },
+    /// The key does not match the certificate, or its type is not supported.
+    #[error("`{}` and `{}` don't go together: {error}", certificate.display(), key.display())]
+    Pair {
+        /// Certificate file.
+        certificate: PathBuf,
+        /// Key file.
+        key: PathBuf,
+        /// Cause.
+        error: rustls::Error,
+    },
+}
+
+/// Server certificate and key, reloaded when their files change.
+#[derive(Debug)]
+pub struct ServerCertificate {
+    files: [PathBuf; 2],
+    current: Arc<CurrentCertificate>,
+    /// Stamps of the files when last checked.
+    seen: Mutex<[Option<FileStamp>; 2]>,
+    config: Arc<ServerConfig>,
+}
+
+/// Modification time, inode and size of a file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct FileStamp {
+    modified: (i64, i64),
+    inode: u64,
+    size: u64,
+}
+
+impl FileStamp {
+    fn read(path: &PathBuf) -> Option<Self> {
+        let found = fs::metadata(path).ok()?;
+        Some(Self { modified: (found.mtime(), found.mtime_nsec()), inode: found.ino(), size: found.len() })
+    }
+}
+
+/// Certificate resolver that returns the certificate loaded last.
+#[derive(Debug)]
+struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
+
+impl CurrentCertificate {
+    fn get(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl ResolvesServerCert for CurrentCertificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.get())
+    }
+}
+
+impl ServerCertificate {
+    /// Loads a certificate chain and its key.
+    pub fn load(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Result<Self, TlsError> {
+        let files = [certificate.into(), key.into()];
+        // Taken before reading, so that a concurrent change triggers a reload.
+        let seen = Mutex::new([FileStamp::read(&files[0]), FileStamp::read(&files[1])]);
+        let read = load_key_pair(&files[0], &files[1])?;
+        let current = Arc::new(CurrentCertificate(RwLock::new(Arc::new(read))));
+        let pair = |error| TlsError::Pair { certificate: files[0].clone(), key: files[1].clone(), error };
+        let config = server_config(&current, Arc::new(NoClientAuth)).map_err(pair)?;
+        Ok(Self { seen, current, config: Arc::new(config), files })
+    }
+
+    /// Requests client certificates, for authentication. Default: off, because browsers with client certificates then prompt
+    /// their users.
+    pub fn request_client_certificates(mut self) -> Result<Self, TlsError> {
+        let asked = server_config(&self.current, Arc::new(UnanchoredClientVerifier::new()));
+        let [certificate, key] = self.files.clone();
+        self.config = Arc::new(asked.map_err(|error| TlsError::Pair { certificate, key, error })?);
+        Ok(self)
+    }
+
+    /// Reloads the files. On error, the current certificate stays in use.
+    pub fn reload(&self) -> Result<(), TlsError> {
+        let read = load_key_pair(&self.files[0], &self.files[1])?;
+        *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
+        Ok(())
+    }
+
+    /// Expiry of the certificate, in Unix seconds.
+    pub fn not_after(&self) -> Option<u64> {
+        not_after(self.current.get().cert.first()?)
+    }
+
+    /// Reloads the files when they change, and warns before expiry. Never returns.
+    pub(crate) async fn watch_files(&self) {
+        let mut told = None;
+        loop {
+            self.warn_before_expiry(&mut told);
+            tokio::time::sleep(FILE_CHECK_INTERVAL).await;
+            let now = [FileStamp::read(&self.files[0]), FileStamp::read(&self.files[1])];
+            let before =
+                std::mem::replace(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner), now);
+            if before == now {
+                continue;
+            }
+            told = None;
+            match self.reload() {
+                Ok(()) => tracing::info!("the certificate was read again"),
+                Err(error) => tracing::error!(%error, "the certificate stays what it was"),
+            }
+        }
+    }
+
+    /// Warns once each when 30 days, 7 days and one day are left.
+    fn warn_before_expiry(&self, told: &mut Option<u64>) {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let Some(end) = self.not_after() else { return };
+        let days = end.saturating_sub(now) / 86_400;
+        let Some(near) = [1, 7, 30].into_iter().find(|near| days < *near) else { return };
+        if told.is_none_or(|last| near < last) {
+            *told = Some(near);
+            tracing::warn!(days, "the certificate ends soon");
+        }
+    }
+
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(Arc::clone(&self.config))
+    }
+}
+
+fn server_config(
+    current: &Arc<CurrentCertificate>,
+    clients: Arc<dyn ClientCertVerifier>,
+) -> Result<ServerConfig, rustls::Error> {
+    let mut config = ServerConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+        .with_safe_default_protocol_versions()?
+        .with_client_cert_verifier(clients)
+        .with_cert_resolver(Arc::clone(current) as _);
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.ticketer = aws_lc_rs::Ticketer::new()?;
+    Ok(config)
+}
+
+fn load_key_pair(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
+    let file = |path: &Path| {
+        let failed = |error| TlsError::File { path: path.into(), error };
+        // Certificate and key files are small: reject large files.
+        let size = fs::metadata(path).map_err(failed)?.len();
+        if size > 1 << 20 {
+            return Err(failed(std::io::ErrorKind::FileTooLarge.into()));
+        }
+        fs::read(path).map_err(failed)
+    };
+    let mode = fs::metadata(key).map_or(0, |found| found.permissions().mode() & 0o777);
+    if mode & 0o007 != 0 {
+        return Err(TlsError::Open { path: key.into(), mode });
+    }
+    let none = |path: &Path, what, error| TlsError::Pem { path: path.into(), what, error };
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&file(certificate)?).collect();
+    let chain =
+        chain
+            .and_then(|chain| {
+                if chain.is_empty() { Err(rustls::pki_types::pem::Error::NoItemsFound) } else { Ok(chain) }
+            })
+            .map_err(|error| none(certificate, "certificate", error))?;
+    let secret =
+        PrivateKeyDer::from_pem_slice(&file(key)?).map_err(|error| none(key, "private key", error))?;
+    CertifiedKey::from_der(chain, secret, &aws_lc_rs::default_provider()).map_err(|error| TlsError::Pair {
+        certificate: certificate.into(),
+        key: key.into(),
+        error,
+    })
+}

@@ -1,0 +1,174 @@
+//! Authentication of native messages: challenge, proof, identity.
+
+use tendot_proto::auth::{
+    AuthError, AuthPolicy, ChallengeLimits, ChallengeResponse, ChallengeTable, PendingChallenge,
+};
+use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
+use tendot_proto::endpoint::{IncomingRequest, Transport};
+use tendot_proto::{Budget, Message, Now, ResponseCode, ValueReference};
+use tendot_registry::{Caller, HandleIdentity};
+
+use crate::native::dispatch::{CpuPermit, join_parts, release_while_pending};
+use crate::native::operation::to_operation;
+use crate::native::respond::INTERNAL_ERROR;
+use crate::native::{NativeReply, NativeServer};
+
+/// Outstanding challenges; those issued over UDP have a table of their own.
+///
+/// UDP source addresses may be forged: however many challenges are issued over UDP, they take no room from other transports.
+#[derive(Debug)]
+pub(crate) struct PendingChallenges {
+    forgeable: ChallengeTable,
+    others: ChallengeTable,
+}
+
+impl PendingChallenges {
+    pub(crate) fn new(policy: AuthPolicy) -> Self {
+        let table = || ChallengeTable::new(ChallengeLimits::default(), policy);
+        Self { forgeable: table(), others: table() }
+    }
+
+    /// Issues a challenge for a request on this transport.
+    pub(crate) fn issue(
+        &mut self,
+        request: &[u8],
+        transport: Transport,
+        now: Now,
+        budget: &mut Budget,
+        is_session: impl Fn(u32) -> bool,
+    ) -> Result<&PendingChallenge, AuthError> {
+        let (table, other) = match transport {
+            Transport::Udp => (&mut self.forgeable, &self.others),
+            Transport::Tcp | Transport::Http => (&mut self.others, &self.forgeable),
+        };
+        let is_taken = |id| is_session(id) || other.contains(id);
+        table.issue(request, now, &AwsLcProvider, &mut SystemRandom, budget, is_taken)
+    }
+
+    /// Removes the challenge with this id, for its only answer.
+    pub(crate) fn take(&mut self, id: u32, now: Now) -> Result<PendingChallenge, AuthError> {
+        self.others.consume(id, now).or_else(|_| self.forgeable.consume(id, now))
+    }
+
+    pub(crate) fn contains(&self, id: u32) -> bool {
+        self.others.contains(id) || self.forgeable.contains(id)
+    }
+}
+
+/// Cost of a challenge in steps: issuing one is cheap, but their number is limited, and one client must not exhaust them.
+const CHALLENGE_COST: u32 = 600;
+
+impl NativeServer {
+    /// Caller that is authenticated in a session.
+    pub(crate) fn session_caller(&self, session: u32) -> Caller {
+        if session == 0 {
+            return Caller::Anonymous;
+        }
+        let mut sessions = self.lock_sessions();
+        let known = sessions.get_mut(session).and_then(|session| session.authenticated_identity());
+        let identity = known.and_then(|known| HandleIdentity::proven(known.index, &known.handle));
+        identity.map_or(Caller::Anonymous, Caller::Handle)
+    }
+
+    /// Handles a challenge response: checks authorization for the challenged request, verifies the proof, and executes the
+    /// request.
+    pub(crate) async fn handle_challenge_response(
+        &self,
+        mut incoming: IncomingRequest<'_>,
+        answer: &ChallengeResponse<'_>,
+        core: &mut Option<CpuPermit<'_>>,
+    ) -> (NativeReply, u32) {
+        let now = self.now();
+        // Removed first, so that an answer is accepted only once.
+        let taken = self.lock_challenges().take(incoming.message.envelope.session_id, now);
+        let pending = match taken {
+            Ok(pending) => pending,
+            Err(error) => {
+                let reply = self.authentication_failed(&mut incoming, &error);
+                return (reply, incoming.work.remaining());
+            }
+        };
+        let challenged = match self.endpoint.decode_request(pending.request(), incoming.transport, now) {
+            Ok(challenged) => challenged,
+            Err(refusal) => {
+                let reply = self.error_reply(&mut incoming, refusal.code(), &refusal.to_string());
+                return (reply, incoming.work.remaining());
+            }
+        };
+        let mut challenged = challenged.resume_after_challenge(incoming);
+        let identity = self.verify_identity(&mut challenged, &pending, answer);
+        let reply = match release_while_pending(core, identity).await {
+            Ok(identity) => {
+                let known = ValueReference::new(identity.index(), identity.handle().as_bytes());
+                self.lock_sessions().mark_authenticated(pending.id(), &known);
+                self.execute(&mut challenged, &Caller::Handle(identity), core).await
+            }
+            Err(reply) => reply,
+        };
+        (reply, challenged.work.remaining())
+    }
+
+    async fn verify_identity(
+        &self,
+        challenged: &mut IncomingRequest<'_>,
+        pending: &PendingChallenge,
+        answer: &ChallengeResponse<'_>,
+    ) -> Result<HandleIdentity, NativeReply> {
+        let mut scratch = Vec::new();
+        let Some(operation) = to_operation(&challenged.message, &mut scratch) else {
+            return Err(self.unsupported(challenged));
+        };
+        let claim = ValueReference::new(answer.key_index, answer.key_handle.as_bytes());
+        let budget = &mut challenged.work;
+        if let Err(error) = self.registry.precheck(&operation, &claim, budget).await {
+            return Err(self.registry_error(challenged, &error));
+        }
+        if answer.auth_type == b"HS_SECKEY" && !self.registry.owns(answer.key_handle) {
+            let fits =
+                self.registry.verify_secret_at_peer(&claim, pending.challenge(), answer.answer, budget).await;
+            let identity =
+                fits.map(|fits| HandleIdentity::proven(claim.index, &claim.handle).filter(|_| fits));
+            return match identity {
+                Ok(identity) => {
+                    identity.ok_or_else(|| self.authentication_failed(challenged, &AuthError::Failed))
+                }
+                Err(error) => Err(self.registry_error(challenged, &error)),
+            };
+        }
+        let keys = match self.registry.key_values(answer.key_handle, budget).await {
+            Ok(keys) => keys,
+            Err(error) => return Err(self.registry_error(challenged, &error)),
+        };
+        HandleIdentity::prove(pending, answer, &keys, &self.policy, &AwsLcProvider, budget)
+            .map_err(|error| self.authentication_failed(challenged, &error))
+    }
+
+    /// Replies with a challenge to authenticate.
+    pub(crate) fn issue_challenge(&self, incoming: &mut IncomingRequest<'_>) -> NativeReply {
+        let now = self.now();
+        if let Err(error) = incoming.work.charge(CHALLENGE_COST) {
+            return self.authentication_failed(incoming, &error.into());
+        }
+        let sealed = {
+            let sessions = self.lock_sessions();
+            let mut challenges = self.lock_challenges();
+            let budget = &mut incoming.work;
+            let is_session = |id| sessions.contains(id);
+            let request = join_parts(&incoming.parts);
+            let issued = challenges.issue(&request, incoming.transport, now, budget, is_session);
+            issued.map(|pending| incoming.challenge(pending).to_bytes())
+        };
+        match sealed {
+            Ok(Ok(bytes)) => match Message::from_bytes(&bytes) {
+                Ok(challenge) => self.seal(incoming, challenge),
+                Err(_) => self.error_reply(incoming, ResponseCode::ERROR, INTERNAL_ERROR),
+            },
+            Ok(Err(_)) => self.error_reply(incoming, ResponseCode::ERROR, INTERNAL_ERROR),
+            Err(error) => self.authentication_failed(incoming, &error),
+        }
+    }
+
+    fn authentication_failed(&self, incoming: &mut IncomingRequest<'_>, error: &AuthError) -> NativeReply {
+        self.error_reply(incoming, error.response_code(), &error.to_string())
+    }
+}

@@ -1,0 +1,89 @@
+//! List responses, in as many messages as needed; each is built when the one before has been sent.
+
+use tendot_proto::endpoint::{IncomingRequest, Transport};
+use tendot_proto::wire::WireList;
+use tendot_proto::{OpFlags, ResponseCode, ResponseData, limits};
+use tendot_registry::{Caller, Error, HandleList, HandleOperation};
+
+use crate::native::dispatch::join_parts;
+use crate::native::operation::to_operation;
+use crate::native::{NativeReply, NativeServer};
+
+/// Remaining part of a list response.
+#[derive(Debug)]
+pub(crate) struct ListContinuation {
+    request: Vec<u8>,
+    /// Request id of the list request, or of the challenge response.
+    request_id: u32,
+    transport: Transport,
+    caller: Caller,
+    after: Box<str>,
+}
+
+impl NativeServer {
+    /// First message of a list of names or prefixes after `after`.
+    pub(crate) async fn list_reply(
+        &self,
+        incoming: &mut IncomingRequest<'_>,
+        caller: &Caller,
+        after: Option<&str>,
+    ) -> NativeReply {
+        let HandleList { names, next } = match self.list_page(incoming, caller, after).await {
+            Ok(page) => page,
+            Err(error) => return self.registry_error(incoming, &error),
+        };
+        let names: Vec<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
+        let mut response =
+            incoming.respond(ResponseCode::SUCCESS, ResponseData::Handles(WireList::from(&names[..])));
+        if next.is_some() {
+            response.header.flags = response.header.flags.with(OpFlags::CONTINUOUS);
+        }
+        let mut reply = self.seal(incoming, response);
+        reply.more = next.map(|after| ListContinuation {
+            request: join_parts(&incoming.parts),
+            request_id: incoming.message.envelope.request_id,
+            transport: incoming.transport,
+            caller: caller.clone(),
+            after,
+        });
+        reply
+    }
+
+    /// Next message of a list. `None` if it cannot be built: the list is then incomplete, which the client notices because more
+    /// was announced.
+    pub(crate) async fn next_list_message(&self, listing: ListContinuation) -> Option<NativeReply> {
+        let mut incoming =
+            self.endpoint.decode_request(&listing.request, listing.transport, self.now()).ok()?;
+        incoming.message.envelope.request_id = listing.request_id;
+        Some(self.list_reply(&mut incoming, &listing.caller, Some(&listing.after)).await)
+    }
+
+    /// Collects one message's worth of names, if there are as many.
+    async fn list_page(
+        &self,
+        incoming: &mut IncomingRequest<'_>,
+        caller: &Caller,
+        after: Option<&str>,
+    ) -> Result<HandleList, Error> {
+        let mut scratch = Vec::new();
+        let message = incoming.message;
+        let operation = to_operation(&message, &mut scratch);
+        let mut found = HandleList { names: Vec::new(), next: after.map(Into::into) };
+        loop {
+            let (after, limit) = (found.next.as_deref(), limits::LIST_BATCH_HANDLES - found.names.len());
+            let budget = &mut incoming.work;
+            let page = match operation {
+                Some(HandleOperation::List(prefix)) => {
+                    self.registry.list_handles(prefix, after, limit, caller, budget).await?
+                }
+                _ => self.registry.list_homed_prefixes(after, limit, caller, budget).await?,
+            };
+            found.names.extend(page.names);
+            found.next = page.next;
+            // Retired names are left out, so a page may be short.
+            if found.next.is_none() || found.names.len() >= limits::LIST_BATCH_HANDLES {
+                return Ok(found);
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Admission control: CPU fairness, and whether a message is handled inline, asynchronously or on a thread.
+
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use tendot_proto::endpoint::Transport;
+use tendot_proto::{
+    Envelope, EnvelopeFlags, Message, MessageHeader, OpFlags, Opcode, ResponseCode, ResponseData, limits,
+};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+use crate::client_network::plain;
+use crate::native::middleware::metrics::DropReason;
+use crate::native::{NativeReply, NativeServer};
+
+/// Costs below this are not charged.
+const MIN_CHARGED_COST: u32 = 500;
+
+/// Size of a tunnelled response after which no further message is added.
+const MAX_TUNNEL_BODY_BYTES: usize = 1 << 20;
+
+impl NativeServer {
+    /// Handles a message, unless its source has used up its CPU budget.
+    ///
+    /// Expensive work (signatures, keys, proofs) runs on threads, with at most one per core.
+    pub(crate) async fn handle_message(
+        self: &Arc<Self>,
+        message: &[u8],
+        transport: Transport,
+        client: IpAddr,
+    ) -> NativeReply {
+        if self.is_over_budget(client) {
+            return self.busy_reply(message, transport);
+        }
+        if is_expensive(message) {
+            let Ok(place) =
+                Arc::clone(self.admission_queue(message, transport, client)).acquire_owned().await
+            else {
+                return self.busy_reply(message, transport);
+            };
+            // Many messages may have arrived before the first one was charged.
+            if self.is_over_budget(client) {
+                return self.busy_reply(message, transport);
+            }
+            let (native, copy) = (Arc::clone(self), message.to_vec());
+            // The task continues, and is charged, even if the client disconnects.
+            let worked = tokio::task::spawn_blocking(move || {
+                let reply = Handle::current().block_on(async {
+                    let mut core = native.cpu_permits.acquire().await.ok();
+                    native.process(&copy, transport, client, &mut core).await
+                });
+                native.charge_reply(client, &reply);
+                drop(place);
+                reply
+            });
+            worked.await.unwrap_or_else(|_| self.busy_reply(message, transport))
+        } else {
+            let reply = self.process(message, transport, client, &mut None).await;
+            self.charge_reply(client, &reply);
+            reply
+        }
+    }
+
+    /// Queue of an expensive message. Servers of a site query each other while their own clients hold permits: with a shared
+    /// queue, full ones would deadlock.
+    fn admission_queue(&self, message: &[u8], transport: Transport, client: IpAddr) -> &Arc<Semaphore> {
+        let servers = &self.site.site().servers;
+        // Peers use TCP; the source address of a datagram can be forged.
+        let is_neighbour = transport != Transport::Udp
+            && servers.len() > 1
+            && servers.iter().any(|server| server.ip() == plain(client));
+        // Only servers send this request, and answering it queries no other server.
+        let is_proof =
+            peek_headers(message).is_some_and(|(_, header)| header.opcode == Opcode::VERIFY_CHALLENGE);
+        if is_proof || is_neighbour { &self.peer_permits } else { &self.expensive_permits }
+    }
+
+    /// Handles a message for which [`is_public_read`] holds, if that does not block.
+    pub(crate) fn try_inline(
+        &self,
+        message: &[u8],
+        transport: Transport,
+        client: IpAddr,
+    ) -> Option<NativeReply> {
+        if self.is_over_budget(client) {
+            return Some(self.busy_reply(message, transport));
+        }
+        if self.is_store_shared() {
+            return self.cached_reply(message, transport, client);
+        }
+        let mut core = None;
+        let answer = pin!(self.process(message, transport, client, &mut core));
+        match answer.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(reply) => {
+                self.charge_reply(client, &reply);
+                Some(reply)
+            }
+            // It changed nothing, and can be repeated.
+            Poll::Pending => None,
+        }
+    }
+
+    pub(crate) fn is_over_budget(&self, client: IpAddr) -> bool {
+        let rate_limiter = self.rate_limiter.as_ref().filter(|rate_limiter| !rate_limiter.is_exempt(client));
+        rate_limiter.is_some_and(|rate_limiter| !rate_limiter.has_cpu_budget(client, Instant::now()))
+    }
+
+    fn charge_reply(&self, client: IpAddr, reply: &NativeReply) {
+        if reply.cost > MIN_CHARGED_COST {
+            self.charge(client, reply.cost);
+        }
+    }
+
+    /// Charges CPU time to a client, in microseconds.
+    pub(crate) fn charge(&self, client: IpAddr, microseconds: u32) {
+        if let Some(rate_limiter) =
+            self.rate_limiter.as_ref().filter(|rate_limiter| !rate_limiter.is_exempt(client))
+        {
+            rate_limiter.charge_cpu(client, microseconds, Instant::now());
+        }
+    }
+
+    /// All messages of a response, as far as they fit in one body.
+    pub(crate) async fn handle_message_complete(
+        self: &Arc<Self>,
+        message: &[u8],
+        transport: Transport,
+        client: IpAddr,
+    ) -> Option<Vec<u8>> {
+        let mut reply = self.handle_message(message, transport, client).await;
+        let mut whole = reply.message?;
+        // The client knows from the announcement that the rest is missing.
+        while whole.len() < MAX_TUNNEL_BODY_BYTES
+            && let Some(listing) = reply.more.take()
+        {
+            reply = self.next_list_message(listing).await?;
+            whole.append(&mut reply.message?);
+        }
+        Some(whole)
+    }
+
+    /// Over UDP, nothing is sent: a reply would end the client's retries, and its address may be forged.
+    fn busy_reply(&self, message: &[u8], transport: Transport) -> NativeReply {
+        self.metrics.record_drop(DropReason::CpuLimit);
+        let mut reply = NativeReply::none(ResponseCode::SERVER_TOO_BUSY);
+        if transport != Transport::Udp
+            && let Ok(incoming) = self.endpoint.decode_request(message, transport, self.now())
+        {
+            let outcome =
+                ResponseData::Failed { message: Some(b"you have had your share of work; wait a little") };
+            let response: Message<'_> = incoming.respond(ResponseCode::SERVER_TOO_BUSY, outcome);
+            reply.message = response.to_bytes().ok();
+        }
+        reply
+    }
+}
+
+/// Whether a message is an unsigned read of public values or of the site: it changes nothing and is cheap.
+pub(crate) fn is_public_read(message: &[u8]) -> bool {
+    let Some((envelope, header)) = peek_headers(message) else { return true };
+    let is_question = header.opcode == Opcode::RESOLUTION && header.flags.has(OpFlags::PUBLIC_ONLY)
+        || header.opcode == Opcode::GET_SITE_INFO;
+    envelope.session_id == 0 && is_question && !is_expensive(message)
+}
+
+/// Whether a message may be answered with slightly stale data.
+pub(crate) fn tolerates_stale(message: &[u8]) -> bool {
+    peek_headers(message).is_some_and(|(envelope, header)| {
+        envelope.session_id == 0
+            && !envelope.flags.has(EnvelopeFlags::ENCRYPTED)
+            && header.opcode == Opcode::RESOLUTION
+            && !header.flags.has(OpFlags::AUTHORITATIVE)
+    })
+}
+
+/// Whether a message needs a signature, a key, or a proof of one. Messages in a session are authenticated by the session.
+fn is_expensive(message: &[u8]) -> bool {
+    let Some((envelope, header)) = peek_headers(message) else { return false };
+    let is_encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED);
+    let is_signed = header.flags.has(OpFlags::CERTIFY) && envelope.session_id == 0;
+    let asks = matches!(
+        header.opcode,
+        Opcode::CHALLENGE_RESPONSE
+            | Opcode::VERIFY_CHALLENGE
+            | Opcode::SESSION_SETUP
+            | Opcode::SESSION_TERMINATE
+    );
+    is_encrypted || is_signed || asks
+}
+
+fn peek_headers(message: &[u8]) -> Option<(Envelope, MessageHeader)> {
+    let envelope = Envelope::from_bytes(message).ok()?;
+    let (header, _) = MessageHeader::from_bytes(message.get(limits::ENVELOPE_LEN..)?).ok()?;
+    Some((envelope, header))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tendot_proto::message::DigestAlgorithm;
+    use tendot_proto::record::{Site, SiteServer};
+    use tendot_proto::{MessageBody, Now, Request, RequestDigest};
+    use tendot_registry::{Registry, RegistrySettings};
+    use tendot_store::MemoryStore;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::native::OwnSite;
+    use crate::native::native_server::MAX_EXPENSIVE_REQUESTS;
+
+    /// All permits are held by requests that wait for the other server, which waits for this one.
+    #[tokio::test(start_paused = true)]
+    async fn neighbours_have_places_of_their_own() {
+        let key = OwnSite::generate_key().unwrap();
+        let server = |address: [u8; 4], public_key: Vec<u8>| SiteServer {
+            address: SiteServer::encode_address(address.into()),
+            public_key: public_key.into(),
+            ..SiteServer::default()
+        };
+        let ours = key.public_key().unwrap().to_bytes();
+        let servers = vec![server([192, 0, 2, 1], ours), server([192, 0, 2, 2], Vec::new())];
+        let site = OwnSite::new(Site { servers, ..Site::default() }, &key).unwrap();
+        let registry = Arc::new(Registry::new(MemoryStore::new(), RegistrySettings::default()));
+        let native = Arc::new(NativeServer::new(registry, site));
+        let _all = native
+            .expensive_permits
+            .acquire_many(u32::try_from(MAX_EXPENSIVE_REQUESTS).unwrap())
+            .await
+            .unwrap();
+        let name = tendot_proto::Handle::from("10.1/x");
+        let now = Now { elapsed: Duration::ZERO, unix: 1_800_000_000 };
+        let mut signed = Message::resolution(name, 7, now);
+        signed.header.flags = signed.header.flags.with(OpFlags::CERTIFY);
+        let mut proof = Message::resolution(name, 7, now);
+        proof.header.opcode = Opcode::VERIFY_CHALLENGE;
+        let digest = RequestDigest { algorithm: DigestAlgorithm::Untold, bytes: &[7; 32] };
+        proof.body = MessageBody::Request(Request::VerifyChallenge {
+            key_handle: name,
+            key_index: 1,
+            nonce: &[7; 16],
+            digest,
+            answer: &[7],
+        });
+        let (signed, proof) = (signed.to_bytes().unwrap(), proof.to_bytes().unwrap());
+        let check = async |message: &[u8], transport, client: [u8; 4], expected| {
+            let answer = native.handle_message(message, transport, client.into());
+            let answered = timeout(Duration::from_millis(if expected { 10_000 } else { 50 }), answer).await;
+            assert_eq!(answered.is_ok(), expected, "{transport:?} {client:?}");
+        };
+        check(&signed, Transport::Tcp, [192, 0, 2, 2], true).await;
+        check(&signed, Transport::Udp, [192, 0, 2, 2], false).await;
+        check(&signed, Transport::Tcp, [192, 0, 2, 3], false).await;
+        check(&proof, Transport::Tcp, [192, 0, 2, 3], true).await;
+    }
+}

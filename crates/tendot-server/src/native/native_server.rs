@@ -1,0 +1,130 @@
+//! `NativeServer`: shared state and settings.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use tendot_proto::Now;
+use tendot_proto::auth::{AuthPolicy, SessionLimits, SessionTable};
+use tendot_proto::endpoint::Endpoint;
+use tendot_registry::Registry;
+use tokio::sync::Semaphore;
+
+use crate::native::authentication::PendingChallenges;
+use crate::native::middleware::metrics::NativeMetrics;
+use crate::native::middleware::rate_limit::{NativeRateLimiter, NativeRateLimits};
+use crate::native::middleware::response_cache::ResponseCache;
+use crate::native::own_site::OwnSite;
+use crate::resolution_stats::ResolutionCounter;
+
+/// Maximum concurrent expensive requests, for other servers of the site and for everybody else. Each has a thread, which may
+/// also wait for the disk.
+pub(super) const MAX_EXPENSIVE_REQUESTS: usize = 64;
+
+/// Default size of the response cache.
+const DEFAULT_RESPONSE_CACHE_BYTES: usize = 16 << 20;
+
+/// Handle protocol service over a registry: shared state and settings.
+#[derive(Debug)]
+pub struct NativeServer {
+    pub(super) registry: Arc<Registry>,
+    pub(super) site: OwnSite,
+    pub(super) endpoint: Endpoint,
+    pub(super) policy: AuthPolicy,
+    pub(super) challenges: Mutex<PendingChallenges>,
+    pub(super) sessions: Mutex<SessionTable>,
+    pub(super) rate_limiter: Option<NativeRateLimiter>,
+    pub(super) response_cache: Option<ResponseCache>,
+    /// Resolution statistics.
+    pub(super) resolution_counter: Option<Arc<ResolutionCounter>>,
+    /// Permits for expensive requests; `cpu_permits` limits how many of them run at once.
+    pub(super) expensive_permits: Arc<Semaphore>,
+    /// Permits for expensive requests of other servers of the site, which have clients waiting there.
+    pub(super) peer_permits: Arc<Semaphore>,
+    pub(super) cpu_permits: Semaphore,
+    pub(super) metrics: Arc<NativeMetrics>,
+    pub(super) logs_requests: bool,
+    pub(super) start: Instant,
+}
+
+impl NativeServer {
+    /// Creates a server over this registry for this site, with default settings.
+    pub fn new(registry: Arc<Registry>, site: OwnSite) -> Self {
+        let policy = AuthPolicy::default();
+        Self {
+            registry,
+            endpoint: Endpoint { site_serial: site.site().serial, primary: site.site().is_primary() },
+            site,
+            policy,
+            challenges: Mutex::new(PendingChallenges::new(policy)),
+            sessions: Mutex::new(SessionTable::new(SessionLimits::default())),
+            rate_limiter: None,
+            response_cache: Some(ResponseCache::new(DEFAULT_RESPONSE_CACHE_BYTES)),
+            resolution_counter: None,
+            expensive_permits: Arc::new(Semaphore::new(MAX_EXPENSIVE_REQUESTS)),
+            peer_permits: Arc::new(Semaphore::new(MAX_EXPENSIVE_REQUESTS)),
+            cpu_permits: Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)),
+            metrics: Arc::default(),
+            logs_requests: false,
+            start: Instant::now(),
+        }
+    }
+
+    /// Sets rate limits. Default: none.
+    #[must_use]
+    pub fn rate_limits(mut self, rates: NativeRateLimits) -> Self {
+        self.rate_limiter = Some(NativeRateLimiter::new(rates));
+        self
+    }
+
+    /// Sets the size of the response cache in bytes; 0 disables it. Default: 16 MiB.
+    #[must_use]
+    pub fn response_cache_size(mut self, bytes: usize) -> Self {
+        self.response_cache = (bytes > 0).then(|| ResponseCache::new(bytes));
+        self
+    }
+
+    /// Counts resolutions for reports. Default: not counted.
+    #[must_use]
+    pub fn resolution_counter(mut self, resolution_counter: Arc<ResolutionCounter>) -> Self {
+        self.resolution_counter = Some(resolution_counter);
+        self
+    }
+
+    /// Allows sessions with the 1024-bit Diffie-Hellman group, which Handle.Net's clients use. Default: true.
+    #[must_use]
+    pub const fn allow_dh_1024(mut self, is_taken: bool) -> Self {
+        self.policy.group_1024 = is_taken;
+        self
+    }
+
+    /// Enables an access log line per request. Internal errors are always logged.
+    #[must_use]
+    pub const fn log_requests(mut self, logs: bool) -> Self {
+        self.logs_requests = logs;
+        self
+    }
+
+    /// Site of this server.
+    pub const fn site(&self) -> &OwnSite {
+        &self.site
+    }
+
+    pub(crate) fn metrics(&self) -> Arc<NativeMetrics> {
+        Arc::clone(&self.metrics)
+    }
+
+    pub(super) fn now(&self) -> Now {
+        let unix =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        Now { elapsed: self.start.elapsed(), unix }
+    }
+
+    /// Lock order: sessions before challenges.
+    pub(super) fn lock_sessions(&self) -> MutexGuard<'_, SessionTable> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn lock_challenges(&self) -> MutexGuard<'_, PendingChallenges> {
+        self.challenges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,108 @@
+//! Site record of this server, and its private key.
+
+use std::fmt;
+
+use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der};
+use aws_lc_rs::rsa::{KeyPair, KeySize};
+use tendot_proto::auth::PrivateKey;
+use tendot_proto::crypto::{AwsLcProvider, HashAlgorithm, SigningKey};
+use tendot_proto::record::Site;
+use tendot_registry::HashPartition;
+use tokio_rustls::TlsAcceptor;
+
+use crate::native::server::tls;
+
+/// Reason a site key cannot be used.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SiteKeyError {
+    /// A key could not be generated.
+    #[error("a key can't be made")]
+    NotMade,
+    /// The key cannot sign.
+    #[error("the key can't sign: an RSA key with its primes, of at least 2048 bits, can")]
+    Unusable,
+    /// The key does not belong to exactly one server of the site.
+    #[error("the site has {found} servers with our key, and we have to be one of them")]
+    NotInSite {
+        /// Number of servers with this key.
+        found: usize,
+    },
+}
+
+/// Site record of this server, and its private key.
+pub struct OwnSite {
+    site: Site<'static>,
+    place: usize,
+    bytes: Vec<u8>,
+    key: Box<dyn SigningKey>,
+    tls: TlsAcceptor,
+}
+
+impl OwnSite {
+    /// Creates the site; of several servers, this one is that with the public part of `key`.
+    pub fn new(site: Site<'static>, key: &PrivateKey) -> Result<Self, SiteKeyError> {
+        let place = if site.servers.len() > 1 { place(&site, key)? } else { 0 };
+        let tls = tls::acceptor(key)?;
+        let bytes = site.to_bytes();
+        let key = key.signing_key(&AwsLcProvider).map_err(|_| SiteKeyError::Unusable)?;
+        Ok(Self { site, place, bytes, key, tls })
+    }
+
+    /// Generates a 2048-bit RSA key, which all deployed clients can verify.
+    pub fn generate_key() -> Result<PrivateKey, SiteKeyError> {
+        let pair = KeyPair::generate(KeySize::Rsa2048).map_err(|_| SiteKeyError::NotMade)?;
+        let wrapped: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| SiteKeyError::NotMade)?;
+        // PKCS #8 header before an RSAPrivateKey of this size.
+        let der = wrapped.as_ref().get(26..).ok_or(SiteKeyError::NotMade)?;
+        PrivateKey::from_der(der).map_err(|_| SiteKeyError::NotMade)
+    }
+
+    /// Site record.
+    pub const fn site(&self) -> &Site<'static> {
+        &self.site
+    }
+
+    /// Index of this server in the site.
+    pub const fn server_index(&self) -> usize {
+        self.place
+    }
+
+    /// Hash partition of this server; `None` if it stores all names.
+    pub fn partition(&self) -> Option<HashPartition> {
+        HashPartition::new(&self.site, self.place)
+    }
+
+    /// Encoded site record.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Signs a message with SHA-256.
+    pub(crate) fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
+        self.key.sign(HashAlgorithm::Sha256, message).ok()
+    }
+
+    pub(crate) fn key(&self) -> &dyn SigningKey {
+        &*self.key
+    }
+
+    pub(crate) const fn tls(&self) -> &TlsAcceptor {
+        &self.tls
+    }
+}
+
+fn place(site: &Site<'_>, key: &PrivateKey) -> Result<usize, SiteKeyError> {
+    let public = key.public_key().ok_or(SiteKeyError::Unusable)?.to_bytes();
+    let mut places = (0..).zip(&site.servers).filter(|(_, server)| *server.public_key == *public);
+    match (places.next(), places.count()) {
+        (Some((place, _)), 0) => Ok(place),
+        (first, others) => Err(SiteKeyError::NotInSite { found: usize::from(first.is_some()) + others }),
+    }
+}
+
+impl fmt::Debug for OwnSite {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.site.fmt(formatter)
+    }
+}

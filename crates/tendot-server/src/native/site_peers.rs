@@ -1,0 +1,231 @@
+//! Client for the other servers of the site, over TCP, with verified signatures.
+
+use std::fmt;
+use std::time::Duration;
+
+use tendot_client::native::{NativeClient, ResolveError, RootSites};
+use tendot_client::{CacheSettings, LookupOutcome, Resolver, Upstream};
+use tendot_proto::auth::{AuthPolicy, Challenge, SecretKeyResponse};
+use tendot_proto::lookup::{LookupConfig, LookupRequest};
+use tendot_proto::message::DigestAlgorithm;
+use tendot_proto::record::{InterfaceProtocol, Site};
+use tendot_proto::{
+    Budget, Handle, HandleValue, MessageBody, Opcode, ProtocolVersion, Request, RequestDigest, Response,
+    ResponseData, ValueReference,
+};
+use tendot_registry::{Error, PeerFuture, SitePeers};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
+
+/// TTL of cached responses: for so long, a revoked permission remains valid here.
+const PEER_CACHE_TTL: Duration = Duration::from_secs(10);
+
+/// Timeout of a query.
+const PEER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Work charged for a query: a signature at the peer, and some overhead.
+const PEER_QUERY_COST: u32 = 1_000;
+
+/// Concurrent queries per peer, each over its own connection; a server accepts 100 connections from one address. Further
+/// queries wait.
+const MAX_QUERIES_PER_PEER: usize = 32;
+
+/// Size of the cache.
+const PEER_CACHE_BYTES: u64 = 4 << 20;
+
+/// Client for the other servers of the site; implements the registry's `SitePeers`.
+pub struct SitePeerClient {
+    records: Resolver<PeerUpstream>,
+}
+
+/// Upstream that queries the server responsible for a name.
+struct PeerUpstream {
+    site: RootSites,
+    /// Permits per server, so that an unresponsive one does not block the others.
+    places: Vec<Semaphore>,
+}
+
+impl SitePeerClient {
+    /// Creates a client for the servers of this site.
+    pub fn new(site: Site<'static>) -> Self {
+        let places = site.servers.iter().map(|_| Semaphore::new(MAX_QUERIES_PER_PEER)).collect();
+        let asked = PeerUpstream { site: RootSites::from_site(site), places };
+        let kept = CacheSettings {
+            bytes: PEER_CACHE_BYTES,
+            longest: PEER_CACHE_TTL,
+            nothing: PEER_CACHE_TTL,
+            stale: Duration::ZERO,
+            retry: Duration::from_secs(1),
+        };
+        Self { records: Resolver::new(asked, kept) }
+    }
+}
+
+impl PeerUpstream {
+    /// Client that queries only the server responsible for a name.
+    fn client_for(&self, name: Handle<'_>) -> NativeClient {
+        NativeClient::new(LookupConfig {
+            certify: true,
+            // The site record is trusted.
+            private_addresses: true,
+            transports: vec![InterfaceProtocol::TCP],
+            time: PEER_TIMEOUT,
+            ..self.site.clone().into_direct_config(name)
+        })
+    }
+
+    /// Permit for a query to the server responsible for a name.
+    async fn acquire_permit(&self, name: Handle<'_>) -> Result<SemaphorePermit<'_>, ResolveError> {
+        let busy = || ResolveError::Busy { waited: PEER_TIMEOUT };
+        let site = self.site.sites().first().ok_or_else(busy)?;
+        let keeper = Handle::new(&name.qualified()).server_index(site.hash_option, self.places.len());
+        let places = keeper.and_then(|keeper| self.places.get(keeper)).ok_or_else(busy)?;
+        timeout(PEER_TIMEOUT, places.acquire()).await.ok().and_then(Result::ok).ok_or_else(busy)
+    }
+}
+
+impl Upstream for PeerUpstream {
+    type Error = ResolveError;
+
+    async fn ask(&self, name: &str) -> Result<LookupOutcome, ResolveError> {
+        let handle = Handle::from(name);
+        let _place = self.acquire_permit(handle).await?;
+        self.client_for(handle).ask(name).await
+    }
+}
+
+impl SitePeers for SitePeerClient {
+    fn public_values<'a>(
+        &'a self,
+        name: &'a str,
+        budget: &'a mut Budget,
+    ) -> PeerFuture<'a, Option<Vec<HandleValue<'static>>>> {
+        Box::pin(async move {
+            let answer = match self.records.kept(name) {
+                Some(kept) => kept,
+                None => {
+                    budget.charge(PEER_QUERY_COST)?;
+                    self.records.resolve(name).await
+                }
+            };
+            let answer = answer.map_err(|error| Error::Neighbour { why: error.to_string() })?;
+            match &*answer.found {
+                LookupOutcome::Values(values) => Ok(Some(values.clone())),
+                LookupOutcome::NoValues => Ok(Some(Vec::new())),
+                LookupOutcome::Nothing => Ok(None),
+                LookupOutcome::NotKept => {
+                    Err(Error::Neighbour { why: "it knows another record of our site".into() })
+                }
+            }
+        })
+    }
+
+    fn verify_secret<'a>(
+        &'a self,
+        key: &'a ValueReference<'a>,
+        challenge: Challenge<'a>,
+        answer: &'a [u8],
+        budget: &'a mut Budget,
+    ) -> PeerFuture<'a, bool> {
+        Box::pin(async move {
+            // The client chooses the cost of its proof, so it is charged before the proof is forwarded.
+            let proof = SecretKeyResponse::from_bytes(answer, ProtocolVersion::LATEST).ok();
+            let taken = proof.filter(|proof| proof.validate(AuthPolicy::default().secret_keys).is_ok());
+            let Some(proof) = taken else { return Ok(false) };
+            budget.charge(PEER_QUERY_COST.saturating_add(proof.cost()))?;
+            let unsaid = |why: String| Error::Neighbour { why };
+            let request = Request::VerifyChallenge {
+                key_handle: key.handle(),
+                key_index: key.index,
+                nonce: challenge.nonce,
+                digest: RequestDigest { algorithm: DigestAlgorithm::Untold, bytes: challenge.digest },
+                answer,
+            };
+            let question = LookupRequest::new(key.handle(), Opcode::VERIFY_CHALLENGE, &request);
+            let asked = self.records.upstream();
+            let _place =
+                asked.acquire_permit(key.handle()).await.map_err(|error| unsaid(error.to_string()))?;
+            let said = asked.client_for(key.handle()).lookup(question).await;
+            let said = said.map_err(|error| unsaid(error.to_string()))?;
+            let message = said.message().map_err(|error| unsaid(error.to_string()))?;
+            match message.body {
+                MessageBody::Response(Response { outcome: ResponseData::Verified(fits), .. }) => {
+                    Ok(fits == 1)
+                }
+                _ => Err(unsaid(format!("it says {}", message.header.response_code))),
+            }
+        })
+    }
+}
+
+impl fmt::Debug for SitePeerClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SiteNeighbours").field(&self.records.upstream().site).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tendot_proto::record::{HashOption, SiteServer};
+
+    use super::*;
+
+    /// No peer is reachable at this address.
+    fn neighbours() -> SitePeerClient {
+        let servers = vec![SiteServer::default(); 2];
+        SitePeerClient::new(Site { hash_option: HashOption::WHOLE, servers, ..Site::default() })
+    }
+
+    #[tokio::test]
+    async fn a_proof_costs_what_it_takes() {
+        let (neighbours, key) = (neighbours(), ValueReference::parse("301:10.1/x"));
+        let challenge = Challenge { nonce: &[7; 16], digest: &[7; 32] };
+        let check = async |iterations, key_bits, steps, expected: &str, spent: u32| {
+            let proof = SecretKeyResponse::Pbkdf2 { salt: &[7; 16], iterations, key_bits, mac: &[7; 20] };
+            let mut budget = Budget::new(steps);
+            let said = neighbours.verify_secret(&key, challenge, &proof.to_bytes(), &mut budget).await;
+            let said = match said {
+                Ok(fits) => fits.to_string(),
+                Err(Error::Neighbour { .. }) => "asked".into(),
+                Err(Error::Exhausted(_)) => "too much".into(),
+                Err(error) => panic!("{error}"),
+            };
+            assert_eq!((&*said, steps - budget.remaining()), (expected, spent), "{iterations} {key_bits}");
+        };
+        check(10_000, 160, 250_000, "asked", PEER_QUERY_COST + 2_501).await;
+        check(200_000, 512, 250_000, "asked", PEER_QUERY_COST + 200_001).await;
+        check(200_000, 512, 100_000, "too much", 0).await;
+        check(200_001, 160, 250_000, "false", 0).await;
+        check(u32::MAX, u32::MAX, 250_000, "false", 0).await;
+    }
+
+    #[tokio::test]
+    async fn a_question_is_paid_for_before_it_is_asked() {
+        let (neighbours, mut budget) = (neighbours(), Budget::new(2 * PEER_QUERY_COST - 1));
+        // A failed query is cached for a second.
+        for _ in 0..2 {
+            assert!(matches!(
+                neighbours.public_values("10.1/x", &mut budget).await,
+                Err(Error::Neighbour { .. })
+            ));
+            assert_eq!(budget.remaining(), PEER_QUERY_COST - 1);
+        }
+        assert!(matches!(neighbours.public_values("10.1/y", &mut budget).await, Err(Error::Exhausted(_))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn so_many_at_once() {
+        let neighbours = neighbours();
+        let asked = neighbours.records.upstream();
+        let names = (0..9).map(|number| format!("10.1/{number}")).collect::<Vec<_>>();
+        let mut places = Vec::new();
+        for name in &names {
+            while let Ok(place) =
+                timeout(Duration::from_millis(50), asked.acquire_permit(Handle::from(&**name))).await
+            {
+                places.push(place.unwrap());
+            }
+        }
+        assert_eq!(places.len(), 2 * MAX_QUERIES_PER_PEER, "each of the two is asked so much");
+    }
+}

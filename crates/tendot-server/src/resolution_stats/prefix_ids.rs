@@ -1,0 +1,77 @@
+//! Small ids of the prefixes that are allocated to registrants.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tendot_registry::Registry;
+use tendot_store::Store;
+
+/// Prefixes whose allocation check is cached.
+const MAX_CACHED_PREFIXES: usize = 1 << 16;
+
+/// Small ids of the prefixes that are allocated to registrants.
+#[derive(Debug, Default)]
+pub(crate) struct PrefixIds(RwLock<PrefixIdTable>);
+
+/// Cached allocation checks, and the ids assigned so far.
+#[derive(Debug, Default)]
+struct PrefixIdTable {
+    /// Version of the store's prefixes for which the cached checks are valid.
+    version: Option<u64>,
+    answers: HashMap<Box<[u8]>, Option<u32>>,
+    /// All prefixes with an id; ids are never reused.
+    names: Vec<Arc<str>>,
+    numbers: HashMap<Arc<str>, u32>,
+}
+
+impl PrefixIds {
+    /// Id of a prefix, or `None` if it is not allocated.
+    pub(crate) async fn id_for(&self, registry: &Registry, prefix: &[u8]) -> Option<u32> {
+        if !prefix.starts_with(b"10.") {
+            return None;
+        }
+        let version = registry.store().change_counters().and_then(|versions| versions.prefix_version());
+        if version.is_some() {
+            let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            if known.version == version
+                && let Some(answer) = known.answers.get(prefix)
+            {
+                return *answer;
+            }
+        }
+        let name = str::from_utf8(prefix).ok()?;
+        let is_allocated = registry.is_allocated_prefix(name).await.ok()?;
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let number = if is_allocated { Some(known.assign_id(name)?) } else { None };
+        if version.is_some() {
+            if known.version != version || known.answers.len() >= MAX_CACHED_PREFIXES {
+                known.version = version;
+                known.answers.clear();
+            }
+            known.answers.insert(prefix.into(), number);
+        }
+        number
+    }
+
+    /// Id of a prefix that already has one.
+    pub(crate) fn id_if_assigned(&self, prefix: &str) -> Option<u32> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).numbers.get(prefix).copied()
+    }
+
+    /// All prefixes, indexed by id.
+    pub(crate) fn names(&self) -> Vec<Arc<str>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).names.clone()
+    }
+}
+
+impl PrefixIdTable {
+    fn assign_id(&mut self, prefix: &str) -> Option<u32> {
+        if let Some(number) = self.numbers.get(prefix) {
+            return Some(*number);
+        }
+        let (number, name) = (u32::try_from(self.names.len()).ok()?, Arc::<str>::from(prefix));
+        self.names.push(Arc::clone(&name));
+        self.numbers.insert(name, number);
+        Some(number)
+    }
+}
