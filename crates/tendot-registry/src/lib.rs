@@ -31,9 +31,6 @@ pub use history::{
     PrefixHolder, RecordSnapshot, Then,
 };
 pub use listing::{HandleCount, HandleList, ReverseLookup, ReverseLookupMatch, ReverseLookupMatches};
-/// Former path of [`registration`], which the other crates import until they are changed.
-#[doc(no_inline)]
-pub use registration as doi;
 pub use registry::Registry;
 pub use resolve::{HashPartition, PeerFuture, Resolution, ResolveQuery, SitePeers};
 pub use settings::{RecordLimits, RegistrySettings, TemplateSettings};

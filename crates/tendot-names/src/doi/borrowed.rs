@@ -56,7 +56,7 @@ impl Doi {
     /// Validates `text` with the given rules.
     pub fn with_rules(text: &str, rules: SyntaxRules) -> Result<&Self, Error> {
         rules.check(text, false)?;
-        Ok(Doi::new_unchecked(text))
+        Ok(Self::new_unchecked(text))
     }
 
     /// Validates bytes with the current rules.
@@ -77,7 +77,7 @@ impl Doi {
     #[cfg(feature = "alloc")]
     pub(crate) fn allowing_unassigned(text: &str, rules: SyntaxRules) -> Result<&Self, Error> {
         rules.check(text, true)?;
-        Ok(Doi::new_unchecked(text))
+        Ok(Self::new_unchecked(text))
     }
 
     /// Converts validated text without checking it again. The only `unsafe` code of this crate.

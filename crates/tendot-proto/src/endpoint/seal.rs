@@ -66,7 +66,7 @@ impl IncomingRequest<'_> {
                     session.add_mac(&mut bytes, with.crypto, budget)?;
                 }
                 (_, Some(key)) if version >= ProtocolVersion::SHA256 => {
-                    sign_message(&mut bytes, key, budget)?
+                    sign_message(&mut bytes, key, budget)?;
                 }
                 _ => {}
             }

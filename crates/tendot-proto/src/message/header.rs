@@ -36,7 +36,7 @@ impl MessageHeader {
     pub fn for_request(opcode: Opcode, now: Now) -> Self {
         Self {
             opcode,
-            response_code: ResponseCode::PER_REQUEST,
+            response_code: ResponseCode::REQUEST,
             flags: OpFlags::DEFAULT,
             site_serial: Self::UNKNOWN_SITE_SERIAL,
             recursion_count: 0,
@@ -113,7 +113,7 @@ impl MessageHeader {
 
     /// Whether this is a request.
     pub fn is_request(&self) -> bool {
-        self.response_code == ResponseCode::PER_REQUEST
+        self.response_code == ResponseCode::REQUEST
     }
 }
 

@@ -19,7 +19,7 @@ pub struct ResponseCode(pub u32);
 code_points! {
     ResponseCode:
     /// No response code: the message is a request.
-    PER_REQUEST = 0, "RC_RESERVED";
+    REQUEST = 0, "RC_RESERVED";
     /// Success.
     SUCCESS = 1, "RC_SUCCESS";
     /// Server error.

@@ -175,10 +175,10 @@ impl StreamLayout for DumpStream {
                 writer.u64(position.last_id.cast_unsigned());
             }
             DumpRecord::HandleDate { handle, stamp } => {
-                encode_date(TYPE_HANDLE_STAMP, handle, *stamp, writer)
+                encode_date(TYPE_HANDLE_STAMP, handle, *stamp, writer);
             }
             DumpRecord::PrefixDate { handle, stamp } => {
-                encode_date(TYPE_PREFIX_STAMP, handle, *stamp, writer)
+                encode_date(TYPE_PREFIX_STAMP, handle, *stamp, writer);
             }
             DumpRecord::Handle(HandleRecord { handle, values }) => {
                 writer.u8(TYPE_HANDLE);

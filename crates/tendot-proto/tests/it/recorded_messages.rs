@@ -127,7 +127,7 @@ fn show_header(header: &MessageHeader, body_length: usize) -> String {
     let flags: Vec<&str> =
         flags.iter().filter(|(flag, _)| header.flags.has(*flag)).map(|(_, name)| *name).collect();
     let code = match header.response_code {
-        ResponseCode::PER_REQUEST => "RC_RESERVED(request)".into(),
+        ResponseCode::REQUEST => "RC_RESERVED(request)".into(),
         code => code.to_string(),
     };
     format!(

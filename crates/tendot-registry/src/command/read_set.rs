@@ -25,8 +25,11 @@ pub(crate) struct TrackedStore {
 struct ReadSet {
     records: BTreeSet<(NameKey, Option<u64>)>,
     prefixes: BTreeSet<(NameKey, bool)>,
-    notes: BTreeSet<(Box<[u8]>, Option<Box<[u8]>>)>,
+    aux_entries: BTreeSet<AuxState>,
 }
+
+/// Key of an aux entry, and its value if it exists.
+type AuxState = (Box<[u8]>, Option<Box<[u8]>>);
 
 impl TrackedStore {
     /// Handle without tracking.
@@ -50,7 +53,7 @@ impl TrackedStore {
         let records = read_set.records.into_iter().map(record);
         records
             .chain(read_set.prefixes.into_iter().map(prefix))
-            .chain(read_set.notes.into_iter().map(note))
+            .chain(read_set.aux_entries.into_iter().map(note))
             .collect()
     }
 
@@ -80,7 +83,7 @@ impl TrackedStore {
     pub(crate) async fn note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
         let body = self.store.get_aux(key).await?;
         if let Some(mut read_set) = self.read_set() {
-            read_set.notes.insert((key.into(), body.clone()));
+            read_set.aux_entries.insert((key.into(), body.clone()));
         }
         Ok(body)
     }

@@ -46,7 +46,7 @@ impl ReverseLookup {
         match self.terms.iter_mut().find(|term| term.value_type.eq_ignore_ascii_case(value_type)) {
             Some(term) => term.patterns.push(pattern),
             None => {
-                self.terms.push(ReverseLookupTerm { value_type: value_type.into(), patterns: vec![pattern] })
+                self.terms.push(ReverseLookupTerm { value_type: value_type.into(), patterns: vec![pattern] });
             }
         }
     }

@@ -143,7 +143,7 @@ impl QuotaTable {
                     deltas.entry(prefix).or_default().added += 1;
                 }
                 Edit::Tombstone { .. } | Edit::Remove { .. } => {
-                    deltas.entry(prefix).or_default().removed += 1
+                    deltas.entry(prefix).or_default().removed += 1;
                 }
                 _ => {}
             }

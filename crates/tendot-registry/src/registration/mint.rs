@@ -61,7 +61,7 @@ pub(crate) fn generate(random: u64) -> String {
 /// Whether a suffix has the minted form and valid check digits.
 ///
 /// ```
-/// use tendot_registry::doi::is_minted;
+/// use tendot_registry::registration::is_minted;
 ///
 /// assert!(is_minted("00000001-95") && is_minted("00000001-95".to_uppercase().as_str()));
 /// assert!(!is_minted("00000010-95") && !is_minted("00000001-96"));

@@ -15,7 +15,7 @@ use crate::validate::UniqueKeys;
 /// Request to register or update a DOI, as JSON.
 ///
 /// ```
-/// use tendot_registry::doi::RegistrationRequest;
+/// use tendot_registry::registration::RegistrationRequest;
 ///
 /// let draft = RegistrationRequest::from_json(br#"{"name": "10.70000/a", "url": "https://example.org/"}"#).unwrap();
 /// assert_eq!(draft.name.as_deref(), Some("10.70000/a"));

@@ -155,7 +155,7 @@ impl Registry {
                     Err(CommitError::Conflict(_) | CommitError::Note { .. })
                         if attempts < MAX_STATS_ATTEMPTS =>
                     {
-                        attempts += 1
+                        attempts += 1;
                     }
                     Err(error) => return Err(error.into()),
                     Ok(_) => break,

@@ -5,10 +5,10 @@ use std::sync::Barrier;
 use std::task::{Context, Waker};
 
 use tendot_proto::{Handle, HandleValue};
-use tendot_registry::doi::{
+use tendot_registry::party::{PrefixPolicy, RevokeToken, UpdatePrefix, UpdateRegistrant};
+use tendot_registry::registration::{
     BatchLine, BatchLineOutcome, RegisterDoi, RegistrationRequest, RetireDoi, is_minted,
 };
-use tendot_registry::party::{PrefixPolicy, RevokeToken, UpdatePrefix, UpdateRegistrant};
 use tendot_registry::transfer::{ProposeTransfer, TransferSubject};
 use tendot_registry::{Caller, HandleWrite};
 use tendot_store::{Edit, Store};
@@ -335,7 +335,7 @@ fn attack_p9_races(kind: StoreKind) {
         &|fixture| {
             let to = fixture.id("A2");
             Box::new(move |store| {
-                store.execute(&forced(TransferSubject::Names(vec!["10.71000/x".into()]), to))
+                store.execute(&forced(TransferSubject::Names(vec!["10.71000/x".into()]), to));
             })
         },
         without_x,
@@ -353,7 +353,7 @@ fn attack_p9_races(kind: StoreKind) {
         'A',
         &|_| {
             Box::new(move |store| {
-                store.execute(&forced(TransferSubject::Agency("alpha".into()), "beta".into()))
+                store.execute(&forced(TransferSubject::Agency("alpha".into()), "beta".into()));
             })
         },
         refused("bad-token"),
@@ -362,7 +362,7 @@ fn attack_p9_races(kind: StoreKind) {
         '1',
         &|_| {
             Box::new(move |store| {
-                store.execute(&forced(TransferSubject::Agency("alpha".into()), "beta".into()))
+                store.execute(&forced(TransferSubject::Agency("alpha".into()), "beta".into()));
             })
         },
         all.clone(),

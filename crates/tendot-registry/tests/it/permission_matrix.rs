@@ -1,11 +1,11 @@
 //! Permission matrix: every operation by every kind of caller, over all stores.
 
 use tendot_proto::{Handle, HandleValue};
-use tendot_registry::doi::{DoiStatus, RegisterDoi, RegistrationRequest};
 use tendot_registry::party::{
     AllocatePrefix, CreateAgency, CreateRegistrant, PrefixPolicy, RevokeToken, Role, Scope, UpdateAgency,
     UpdatePrefix, UpdateRegistrant,
 };
+use tendot_registry::registration::{DoiStatus, RegisterDoi, RegistrationRequest};
 use tendot_registry::transfer::{DecideTransfer, TransferSubject};
 use tendot_registry::{Caller, HandleWrite, RegistryError, ResolveQuery};
 use tendot_testing::block_on;

@@ -4,11 +4,11 @@
 use std::sync::Barrier;
 
 use tendot_proto::{Handle, HandleValue, ValuePermissions};
-use tendot_registry::doi::{DoiStatus, RegisterDoi, RegistrationRequest, RetireDoi, UpdateDoi};
 use tendot_registry::party::{
     AllocatePrefix, CreateAgency, CreateRegistrant, PrefixPolicy, RevokeToken, Role, UpdatePrefix,
     UpdateRegistrant,
 };
+use tendot_registry::registration::{DoiStatus, RegisterDoi, RegistrationRequest, RetireDoi, UpdateDoi};
 use tendot_registry::report::ResolutionCount;
 use tendot_registry::transfer::{DecideTransfer, ProposeTransfer, TransferSubject};
 use tendot_registry::{
@@ -277,7 +277,7 @@ fn attack_p9_races(kind: StoreKind) {
         &|fixture| {
             let to = fixture.id("A2");
             later(Box::new(move |store| {
-                store.execute(&forced(TransferSubject::Prefix(PREFIX_A1.into()), &to))
+                store.execute(&forced(TransferSubject::Prefix(PREFIX_A1.into()), &to));
             }))
         },
         'c',

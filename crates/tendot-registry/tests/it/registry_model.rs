@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tendot_proto::{Handle, HandleValue, Now};
-use tendot_registry::doi::{
-    DoiStatus, RegisterDoi, RegistrationRequest, RegistrationState, RetireDoi, UpdateDoi,
-};
 use tendot_registry::party::{
     AllocatePrefix, CreateAgency, CreateRegistrant, CreateToken, PrefixPolicy, RevokeToken, Role,
     UpdatePrefix, UpdateRegistrant,
+};
+use tendot_registry::registration::{
+    DoiStatus, RegisterDoi, RegistrationRequest, RegistrationState, RetireDoi, UpdateDoi,
 };
 use tendot_registry::transfer::{DecideTransfer, ProposeTransfer, TransferState, TransferSubject};
 use tendot_registry::{

@@ -213,7 +213,7 @@ fn registrations(client: &ApiClient) {
     // Minted names.
     let minted = client.create("/dois", &json!({"prefix": "10.70000", "url": "https://example.org/2"}));
     let name = minted["name"].as_str().unwrap();
-    assert!(tendot_registry::doi::is_minted(name.strip_prefix("10.70000/").unwrap()), "{name}");
+    assert!(tendot_registry::registration::is_minted(name.strip_prefix("10.70000/").unwrap()), "{name}");
     assert_eq!(client.redirect_of(name).0, 302);
     // Several locations.
     let loc = "<locations><location href=\"https://example.org/loc\" weight=\"1\"/></locations>";

@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use tendot_proto::Handle;
 use tendot_proto::record::HandleRecord;
-use tendot_registry::doi::is_reserved;
 use tendot_registry::party::is_reserved_prefix;
+use tendot_registry::registration::is_reserved;
 use tendot_store::{AnyStore, NameKey, PostgresSettings, RecordStatus, Store, StoreError, StoredRecord};
 use tokio::runtime::Runtime;
 

@@ -299,7 +299,13 @@ fn every_error_code_is_documented() {
     }
     let mut codes = BTreeSet::new();
     for text in &texts {
-        for call in ["Refusal::new(", "Refusal::invalid(", "Self::new(Reason", "Self::invalid(", "problem("] {
+        for call in [
+            "RegistryError::new(",
+            "RegistryError::invalid(",
+            "Self::new(RegistryErrorKind",
+            "Self::invalid(",
+            "problem(",
+        ] {
             codes.extend(codes_of(text, call));
         }
     }

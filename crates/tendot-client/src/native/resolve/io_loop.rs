@@ -81,7 +81,7 @@ impl NativeClient {
             LookupEvent::Finished(response) => return Some(Ok(response)),
             LookupEvent::Failed(error) => return Some(Err(error.into())),
             LookupEvent::Resolve { domain } => {
-                sockets.resolve_domain(domain, Arc::clone(&self.shared.dns_threads))
+                sockets.resolve_domain(domain, Arc::clone(&self.shared.dns_threads));
             }
             LookupEvent::Measured { server, time } => self.shared.rtt.record(server, time),
             LookupEvent::Located { prefix_handle, sites, until } => {

@@ -5,7 +5,9 @@ use hyper::body::Incoming;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tendot_proto::{Handle, HandleValue};
-use tendot_registry::doi::{DoiListItem, DoiRecord, RegisterDoi, RegistrationRequest, RetireDoi, UpdateDoi};
+use tendot_registry::registration::{
+    DoiListItem, DoiRecord, RegisterDoi, RegistrationRequest, RetireDoi, UpdateDoi,
+};
 use utoipa::openapi::{HttpMethod, Required};
 
 use crate::http::HttpServer;

@@ -83,10 +83,10 @@ impl HttpServer {
         if let Some(resolution_counter) = self.resolution_counter.as_ref().filter(|_| !is_known) {
             match &found {
                 Ok((Resolution::Values(_), None)) => {
-                    resolution_counter.count_resolution(&self.registry, &name).await
+                    resolution_counter.count_resolution(&self.registry, &name).await;
                 }
                 Err(RecordLookupError::Local(error)) => {
-                    resolution_counter.count_failure(&self.registry, &name, error).await
+                    resolution_counter.count_failure(&self.registry, &name, error).await;
                 }
                 _ => {}
             }

@@ -83,8 +83,8 @@ impl ProxyTrust {
                 .any(|name| [X_FORWARDED_FOR, X_FORWARDED_PROTO, FORWARDED, VIA].contains(name));
         if !is_loopback && self.is_trusted_proxy(peer_address) {
             let (address, is_encrypted) = match self.forwarded_by {
-                ForwardedBy::XForwarded => self.from_x_forwarded(headers),
-                ForwardedBy::Forwarded => self.from_forwarded(headers),
+                ForwardedBy::XForwarded => self.parse_x_forwarded(headers),
+                ForwardedBy::Forwarded => self.parse_forwarded(headers),
             };
             return RemoteClient {
                 address: address.unwrap_or(peer_address),
@@ -103,7 +103,7 @@ impl ProxyTrust {
         }
     }
 
-    fn from_x_forwarded(&self, headers: &HeaderMap) -> (Option<IpAddr>, bool) {
+    fn parse_x_forwarded(&self, headers: &HeaderMap) -> (Option<IpAddr>, bool) {
         let address =
             self.last_untrusted_hop(list_header_values(headers, X_FORWARDED_FOR).map(parse_address));
         let mut schemes = list_header_values(headers, X_FORWARDED_PROTO).peekable();
@@ -111,7 +111,7 @@ impl ProxyTrust {
         (address, is_said && schemes.all(|scheme| scheme.eq_ignore_ascii_case("https")))
     }
 
-    fn from_forwarded(&self, headers: &HeaderMap) -> (Option<IpAddr>, bool) {
+    fn parse_forwarded(&self, headers: &HeaderMap) -> (Option<IpAddr>, bool) {
         let parameter = |hop: &'_ str, wanted: &str| {
             hop.split(';').find_map(|pair| {
                 let (name, value) = pair.split_once('=')?;

@@ -36,7 +36,7 @@ impl RequestKind {
         (Self::Operation, "operation"),
     ];
 
-    pub(crate) fn request_kind(method: &Method, path: &str) -> Self {
+    pub(crate) fn classify(method: &Method, path: &str) -> Self {
         if path.starts_with("/api/") {
             let homes = *method == Method::POST && path.starts_with("/api/prefixes");
             let writes = homes || matches!(*method, Method::PUT | Method::DELETE);
@@ -364,10 +364,10 @@ mod tests {
         for (number, (kind, _)) in RequestKind::LABELS.iter().enumerate() {
             assert_eq!(*kind as usize, number);
         }
-        assert_eq!(RequestKind::request_kind(&Method::GET, "/10.1000/182"), RequestKind::Redirect);
-        assert_eq!(RequestKind::request_kind(&Method::GET, "/api/handles/10.1000/182"), RequestKind::Read);
-        assert_eq!(RequestKind::request_kind(&Method::PUT, "/api/handles/10.1000/182"), RequestKind::Write);
-        assert_eq!(RequestKind::request_kind(&Method::GET, "/livez"), RequestKind::Operation);
+        assert_eq!(RequestKind::classify(&Method::GET, "/10.1000/182"), RequestKind::Redirect);
+        assert_eq!(RequestKind::classify(&Method::GET, "/api/handles/10.1000/182"), RequestKind::Read);
+        assert_eq!(RequestKind::classify(&Method::PUT, "/api/handles/10.1000/182"), RequestKind::Write);
+        assert_eq!(RequestKind::classify(&Method::GET, "/livez"), RequestKind::Operation);
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl HttpServer {
         let headers = request.headers();
         let client = self.trust.resolve_client(peer, headers);
         let id = self.request_ids.id_for(headers, client.is_proxied);
-        let kind = RequestKind::request_kind(request.method(), request.uri().path());
+        let kind = RequestKind::classify(request.method(), request.uri().path());
         let mut response = self
             .check_rate_limit(&client, kind, started)
             // For HTTP/2; hyper enforces the limit for HTTP/1.

@@ -3,7 +3,7 @@
 use askama::Template;
 use http::StatusCode;
 use tendot_proto::Handle;
-use tendot_registry::doi::DoiStatus;
+use tendot_registry::registration::DoiStatus;
 use tendot_registry::{Caller, Happening, HistoryEvent, RecordSnapshot, Then};
 use tendot_store::{EditKind, HistoryOrder};
 

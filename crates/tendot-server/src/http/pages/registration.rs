@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use tendot_proto::{Budget, Handle};
 use tendot_registry::Caller;
-use tendot_registry::doi::{DoiRecord, DoiStatus};
+use tendot_registry::registration::{DoiRecord, DoiStatus};
 use tendot_store::HistoryOrder;
 
 use crate::http::api_v1::format_millis;

@@ -139,7 +139,7 @@ impl ResolutionTrace {
             }
             TraceEvent::AliasesFollowed(names) => self.aliases.extend_from_slice(names),
             TraceEvent::Candidates(candidates) => {
-                self.places = candidates.iter().map(TraceLocation::from_candidate).collect()
+                self.places = candidates.iter().map(TraceLocation::from_candidate).collect();
             }
             TraceEvent::Selection(step) => self.choice.push(step),
         }
@@ -274,7 +274,7 @@ impl HttpServer {
             let known = explained.aliases.len();
             let outcome = self
                 .resolve_redirect(&asked, parameters, request, now, context, &mut |event| {
-                    explained.record(event)
+                    explained.record(event);
                 })
                 .await;
             let aliases = explained.aliases.get(known..).unwrap_or_default().to_vec();

@@ -5,8 +5,8 @@ use std::time::SystemTime;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderMap, HeaderValue, VARY};
 use tendot_proto::Budget;
-use tendot_registry::doi::DoiRecord;
 use tendot_registry::metadata::MetadataFormat;
+use tendot_registry::registration::DoiRecord;
 use tendot_registry::{Caller, Error, RegistryError, RegistryErrorKind};
 
 use crate::http::request::accept::metadata_media_types;

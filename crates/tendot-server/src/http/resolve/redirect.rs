@@ -107,10 +107,10 @@ impl HttpServer {
         if let Some(resolution_counter) = &self.resolution_counter {
             match &outcome {
                 Ok(_) if context.provenance.is_none() => {
-                    resolution_counter.count_resolution(&self.registry, name).await
+                    resolution_counter.count_resolution(&self.registry, name).await;
                 }
                 Err(RecordLookupError::Local(error)) => {
-                    resolution_counter.count_failure(&self.registry, name, error).await
+                    resolution_counter.count_failure(&self.registry, name, error).await;
                 }
                 _ => {}
             }

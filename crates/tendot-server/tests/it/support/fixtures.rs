@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use tendot_proto::Budget;
-use tendot_registry::doi::{RegisterDoi, RegistrationRequest, RetireDoi, UpdateDoi};
 use tendot_registry::party::{AllocatePrefix, CreateAgency, CreateRegistrant, PrefixPolicy};
+use tendot_registry::registration::{RegisterDoi, RegistrationRequest, RetireDoi, UpdateDoi};
 use tendot_registry::transfer::{ProposeTransfer, TransferSubject};
 use tendot_registry::{Caller, Command, Registry};
 

@@ -3,7 +3,7 @@
 use memchr::memchr_iter;
 use serde_json::value::RawValue;
 use tendot_registry::RegistryError;
-use tendot_registry::doi::RegistrationRequest;
+use tendot_registry::registration::RegistrationRequest;
 
 /// Columns named in the header row of a CSV batch.
 #[derive(Clone, Debug, Eq, PartialEq)]
