@@ -18,6 +18,7 @@ use crate::process::run;
 use crate::report::{Counts, Report};
 use crate::root;
 use crate::test_programs::TestRun;
+use crate::words::check_words;
 use crate::{documentation, fuzz};
 
 /// All crates with all features: every command selects the same, so that nothing is compiled twice for other features.
@@ -33,6 +34,7 @@ fn cargo<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
 pub(crate) fn check() -> Result<()> {
     let (report, passed) = (Report::new(), PassedRecords::open()?);
     report.check("crates are described", check_crate_table);
+    report.check("words", check_words);
     report.check("format", || run(&mut cargo(["fmt", "--check"])));
     report.check("clippy", clippy);
     let unit_tests = TestRun {
@@ -54,6 +56,7 @@ pub(crate) fn test(is_full: bool, is_rerun: bool) -> Result<()> {
     let passed = if is_rerun { None } else { Some(PassedRecords::open()?) };
     install_toolchain_parts()?;
     report.check("crates are described", check_crate_table);
+    report.check("words", check_words);
     report.check("format", || run(&mut cargo(["fmt", "--check"])));
     let database = SharedDatabase::default();
     std::thread::scope(|scope| {

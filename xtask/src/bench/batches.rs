@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Result, ensure};
 
 use super::dist::{benchmark, build_dist};
-use super::measure::{group_digits, measurement, recreate_dir, run_measured};
+use super::measure::{group_digits, measurement, median, recreate_dir, run_measured};
 use super::postgres_server::Postgres;
 use crate::root;
 
@@ -16,10 +16,10 @@ const ROUNDS: usize = 3;
 
 /// Variants: label, mode of the benchmark program, concurrent transactions.
 const VARIANTS: [(&str, &str, &str); 4] = [
-    ("the store, two changes under way", "store", "2"),
-    ("the store, sixteen changes under way", "store", "16"),
+    ("embedded store, 2 in flight", "store", "2"),
+    ("embedded store, 16 in flight", "store", "16"),
     ("PostgreSQL, row by row", "each", "1"),
-    ("PostgreSQL, pipelined, two transactions under way", "pipelined", "2"),
+    ("PostgreSQL, pipelined, 2 in flight", "pipelined", "2"),
 ];
 
 /// Runs the benchmark and prints a table.
@@ -32,14 +32,14 @@ pub(crate) fn bench_batches() -> Result<()> {
         let mut memory = [0_f64; VARIANTS.len()];
         let mut history = 0_f64;
         for _ in 0..ROUNDS {
-            for (at, (_, system, under_way)) in VARIANTS.iter().enumerate() {
+            for (at, (_, system, in_flight)) in VARIANTS.iter().enumerate() {
                 recreate_dir(&folder)?;
                 // A directory that the user of PostgreSQL can access.
                 let server = std::env::temp_dir().join(format!("tendot-batches-{}", std::process::id()));
                 let postgres = if *system == "store" { None } else { Some(Postgres::start(&server)?) };
-                let place = if postgres.is_some() { &server } else { &folder };
+                let directory = if postgres.is_some() { &server } else { &folder };
                 let mut command = benchmark("batches");
-                command.arg(system).arg(place).args([RECORDS, order, under_way]);
+                command.arg(system).arg(directory).args([RECORDS, order, in_flight]);
                 let (measured, own) = run_measured(&mut command)?;
                 rates[at].push(measurement(&measured, "rate")?);
                 memory[at] = memory[at].max(own);
@@ -49,22 +49,21 @@ pub(crate) fn bench_batches() -> Result<()> {
             }
         }
         fs::remove_dir_all(&folder)?;
-        println!("\n{RECORDS} records in {order} order, 1,000 a transaction: median of {ROUNDS} rounds\n");
-        let medians = rates.map(|mut rates| {
-            rates.sort_unstable_by(f64::total_cmp);
-            rates.get(ROUNDS / 2).copied().unwrap_or_default()
-        });
+        println!("\n{RECORDS} records in {order} order, 1,000 per transaction: median of {ROUNDS} rounds\n");
+        let medians = rates.map(median);
         let [.., row_by_row, pipelined] = medians;
         ensure!(row_by_row > 0.0 && pipelined > 0.0, "nothing was measured");
-        println!("| | records a second | of row by row | of pipelined | memory of its own |");
+        println!("| | records/s | relative to row by row | relative to pipelined | RssAnon |");
         println!("|---|---:|---:|---:|---:|");
         for (((name, ..), rate), memory) in VARIANTS.iter().zip(medians).zip(memory) {
             let rounded = group_digits(rate as u64);
             let (one, two) = (rate / row_by_row, rate / pipelined);
             println!("| {name} | {rounded} | {one:.2} | {two:.2} | {:.0} MB |", memory / 1e3);
         }
-        println!("\nReading the history of one of them took {history:.0} µs at most, median of about 1,000.");
+        println!(
+            "\nReading the history of a record: {history:.0} µs (median of about 1,000, slowest round)."
+        );
     }
-    println!("\nMemory of PostgreSQL is that of its client.");
+    println!("\nPostgreSQL figures are the client's memory.");
     Ok(())
 }

@@ -14,6 +14,7 @@ use tendot_testing::{ServerProcess, free_port};
 use super::dist::{benchmark, build_dist};
 use super::http::{prepare_store, wrk_script};
 use super::native::NativeLoad;
+use super::report::write_section;
 use super::wrk::{self, LoadResult, median_result, run_wrk};
 use crate::process::{apt_install, is_installed, run};
 use crate::root;
@@ -113,7 +114,7 @@ fn counted(folder: &Path, binary: &Path, kind: Kind, names: &[String], names_fil
     server.process.wait()?;
     let collected =
         server.log.iter().find_map(|line| Some(line.split_once("Collected : ")?.1.trim().parse()));
-    Ok(collected.context("callgrind counted nothing")??)
+    Ok(collected.context("callgrind printed no count")??)
 }
 
 fn register(http: SocketAddr, data: &Path, names: usize) -> Result<()> {
@@ -125,7 +126,7 @@ fn register(http: SocketAddr, data: &Path, names: usize) -> Result<()> {
         ensure!(response.status == 201, "{path}: {}{}", response.head, response.text());
         Ok(response.json())
     };
-    post("agencies", json!({"code": "BENCH", "name": "Benchmark", "metadata": "on-request"}))?;
+    post("agencies", json!({"code": "BENCH", "name": "Benchmark", "metadata": "optional"}))?;
     let registrant = post("registrants", json!({"agency": "BENCH", "name": "Benchmark"}))?["id"].clone();
     let prefix = post("prefixes", json!({"registrant": registrant}))?["prefix"].clone();
     let prefix = prefix.as_str().context("no prefix")?;
@@ -191,14 +192,13 @@ fn interleave(label: &'static str, round: impl Fn(usize) -> Result<LoadResult>) 
     Ok(Rates { label, old, new })
 }
 
-/// Builds `tendot` with the profiles `dist` and `release`, each into an empty target directory, and writes time, size and speed
-/// to `docs/speed-build.md`.
+/// Builds `tendot` with the profiles `dist` and `release`, each into an empty target directory, and reports time, size and speed.
 pub(crate) fn bench_build() -> Result<()> {
     let folder = root().join("target/bench/build");
     fs::create_dir_all(&folder)?;
     let mut report = String::from(
-        "# Build profiles\n\nMade by `cargo xtask bench-build`: `tendot` built from an empty target directory on two cores, dependencies \
-         downloaded.\n\n| profile | seconds | MB |\n|---|---:|---:|\n",
+        "`cargo xtask bench build`: `tendot` built from an empty target directory on two cores, dependencies downloaded.\n\n\
+         | profile | seconds | MB |\n|---|---:|---:|\n",
     );
     let binaries = ["dist", "release"].map(|profile| (profile, folder.join(format!("tendot-{profile}"))));
     for (profile, binary) in &binaries {
@@ -227,5 +227,5 @@ pub(crate) fn bench_build() -> Result<()> {
     for Rates { label, old, new } in rates(&folder, &binaries, &data, &names)? {
         writeln!(report, "| {label} | {old:.0} | {new:.0} | {:.2} |", new / old)?;
     }
-    Ok(fs::write(root().join("docs/speed-build.md"), report)?)
+    write_section("build", &report)
 }

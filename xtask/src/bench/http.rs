@@ -14,6 +14,8 @@ use anyhow::{Context as _, Result, ensure};
 use tendot_testing::ServerProcess;
 
 use super::dist::{benchmark, build_dist, tendot};
+use super::measure::{MarkdownTable, group_digits};
+use super::report::{Bar, write_plot, write_section};
 use super::wrk::{self, ROUND_SECONDS, WRK_SCRIPT, median_result, run_wrk};
 use crate::interop::java::HandleNetProcess;
 use crate::process::{apt_install, output, run, start_server};
@@ -34,12 +36,6 @@ const REQUESTS_PER_SAMPLE: f64 = 1e6;
 const MEMORY_SAMPLES: u32 = 10;
 
 pub(crate) fn bench_http() -> Result<()> {
-    let mut report = String::from(
-        "# How fast HTTP is\n\nMade by `cargo xtask bench-http`. Ratios count: all are of one run, on two shared cores. 1,000,000 \
-         names are in the embedded store, and 10,000 of them are asked for, by `wrk` with 32 connections on one core; each server \
-         has the other for itself. Rounds are interleaved, the median of five counts. nginx has the bytes of one of our answers \
-         in memory. Handle.Net's server is that of DSpace (9.2), with its own store (JE).\n\n",
-    );
     wrk::ensure_installed()?;
     if Command::new("nginx").arg("-v").output().is_err() {
         apt_install(&["nginx-light"])?;
@@ -55,8 +51,7 @@ pub(crate) fn bench_http() -> Result<()> {
     let server = start_tendot(&tendot, &data)?;
     let ready = started.elapsed();
     let _nginx = start_nginx(&folder, &names[0])?;
-    report_line(&mut report, &format!("- Ready with {RECORDS} names after {} ms.", ready.as_millis()));
-    let java_server = start_java(&folder)?;
+    let java = start_java(&folder)?;
     let script = folder.join("names.lua");
     fs::write(&script, wrk_script(&names, "/"))?;
     // Warm-up for the JIT compiler.
@@ -64,93 +59,112 @@ pub(crate) fn bench_http() -> Result<()> {
         run_wrk(HANDLE_NET_ADDR, &script)?;
     }
 
-    for (what, prefix) in [("redirect", "/"), ("JSON", "/api/handles/")] {
-        fs::write(&script, wrk_script(&names, prefix))?;
-        let fixed = folder.join("fixed.lua");
-        let one = [if prefix == "/" { "redirect".into() } else { "json".into() }];
-        fs::write(&fixed, wrk_script(&one, "/"))?;
-        let (mut ours, mut nginx, mut java) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut our_time, mut java_time) = (0.0, 0.0);
-        for _ in 0..ROUNDS {
-            let before = cpu_seconds(&server)?;
-            ours.push(run_wrk(TENDOT_ADDR, &script)?);
-            our_time += cpu_seconds(&server)? - before;
-            nginx.push(run_wrk(NGINX_ADDR, &fixed)?);
-            let before = cpu_seconds(&java_server)?;
-            java.push(run_wrk(HANDLE_NET_ADDR, &script)?);
-            java_time += cpu_seconds(&java_server)? - before;
-        }
-        our_time /= ours.iter().map(|round| round.requests).sum::<f64>();
-        java_time /= java.iter().map(|round| round.requests).sum::<f64>();
-        let ours = median_result(ours);
-        for (who, theirs) in [("nginx", median_result(nginx)), ("Handle.Net's server", median_result(java))] {
-            report_line(
-                &mut report,
-                &format!(
-                    "- {what}: {:.2} × {who} ({:.0}/s and {:.0}/s), p99 {:.2} × ({:.0} µs and {:.0} µs).",
-                    ours.rate / theirs.rate,
-                    ours.rate,
-                    theirs.rate,
-                    ours.p99 / theirs.p99,
-                    ours.p99,
-                    theirs.p99
-                ),
-            );
-        }
-        // A shared machine does not always provide two full cores, so the latency is measured with some idle time.
-        fs::write(&script, wrk_script(&names, prefix) + WRK_DELAY)?;
-        fs::write(&fixed, wrk_script(&one, "/") + WRK_DELAY)?;
-        let (mut ours, mut nginx) = (Vec::new(), Vec::new());
-        for _ in 0..ROUNDS {
-            ours.push(run_wrk(TENDOT_ADDR, &script)?);
-            nginx.push(run_wrk(NGINX_ADDR, &fixed)?);
-        }
-        let (ours, theirs) = (median_result(ours), median_result(nginx));
-        report_line(
-            &mut report,
-            &format!(
-                "- {what}, clients that wait a millisecond between requests ({:.0}/s and {:.0}/s): p99 {:.2} × nginx \
-                 ({:.0} µs and {:.0} µs).",
-                ours.rate,
-                theirs.rate,
-                ours.p99 / theirs.p99,
-                ours.p99,
-                theirs.p99
-            ),
-        );
-        // CPU time per request is comparable on a busy machine, too.
-        let about = format!(
-            "- {what}: time of the processor for a request {:.1} µs, Handle.Net's server {:.1} µs: ratio {:.2}.",
-            our_time * 1e6,
-            java_time * 1e6,
-            java_time / our_time
-        );
-        report_line(&mut report, &about);
-    }
-    fs::write(&script, wrk_script(&names, "/api/handles/"))?;
-    let mut grown = Vec::new();
-    for _ in 0..MEMORY_SAMPLES {
-        let mut asked = 0.0;
-        while asked < REQUESTS_PER_SAMPLE {
-            asked += run_wrk(TENDOT_ADDR, &script)?.rate * ROUND_SECONDS;
-        }
-        grown.push(anonymous_memory(server.process.id())?);
-    }
-    let about = format!(
-        "- Memory of its own (RssAnon) after each million of 10 more requests: {}.",
-        grown.join(", ")
+    let mut section = format!(
+        "`cargo xtask bench http`. nginx has the bytes of one of our responses in memory. The server is ready {} ms after its start.\n\n\
+         ![Redirects and JSON relative to nginx and Handle.Net](../images/performance-http.svg)\n\n",
+        ready.as_millis()
     );
-    report_line(&mut report, &about);
-    fs::write(root().join("docs/speed-http.md"), report)?;
-    Ok(())
+    let columns = ["Tendot", "nginx", "ratio", "Handle.Net", "ratio"];
+    let mut table = MarkdownTable::new(&mut section, columns.into_iter().map(str::to_owned))?;
+    let mut bars = Vec::new();
+    for (label, prefix) in [("redirect", "/"), ("JSON record", "/api/handles/")] {
+        measure_requests(&mut table, &mut bars, &folder, &names, (label, prefix), [&server, &java])?;
+    }
+
+    fs::write(&script, wrk_script(&names, "/api/handles/"))?;
+    let mut memory = Vec::new();
+    for _ in 0..MEMORY_SAMPLES {
+        let mut requests = 0.0;
+        while requests < REQUESTS_PER_SAMPLE {
+            requests += run_wrk(TENDOT_ADDR, &script)?.rate * ROUND_SECONDS;
+        }
+        memory.push(anonymous_memory(server.process.id())?);
+    }
+    let memory = memory.join(", ");
+    writeln!(section, "\nMemory after each of {MEMORY_SAMPLES} million further requests: {memory}.")?;
+    write_plot("http", &bars)?;
+    write_section("http", &section)
 }
 
-/// Prints a line of the report at once.
-#[allow(clippy::print_stdout, reason = "this command prints a report")]
-pub(crate) fn report_line(report: &mut String, line: &str) {
-    println!("{line}");
-    report.push_str(line);
-    report.push('\n');
+/// Measures one kind of request at all three servers and adds the rows.
+fn measure_requests(
+    table: &mut MarkdownTable<'_>,
+    bars: &mut Vec<Bar>,
+    folder: &Path,
+    names: &[String],
+    (label, prefix): (&str, &str),
+    [server, java]: [&ServerProcess; 2],
+) -> Result<()> {
+    let (script, fixed) = (folder.join("names.lua"), folder.join("fixed.lua"));
+    fs::write(&script, wrk_script(names, prefix))?;
+    let fixed_path = [if prefix == "/" { "redirect".to_owned() } else { "json".to_owned() }];
+    fs::write(&fixed, wrk_script(&fixed_path, "/"))?;
+    let [mut ours, mut nginx, mut theirs] = [const { Vec::new() }; 3];
+    let [mut our_time, mut their_time] = [0.0; 2];
+    for _ in 0..ROUNDS {
+        let before = cpu_seconds(server)?;
+        ours.push(run_wrk(TENDOT_ADDR, &script)?);
+        our_time += cpu_seconds(server)? - before;
+        nginx.push(run_wrk(NGINX_ADDR, &fixed)?);
+        let before = cpu_seconds(java)?;
+        theirs.push(run_wrk(HANDLE_NET_ADDR, &script)?);
+        their_time += cpu_seconds(java)? - before;
+    }
+    our_time *= 1e6 / ours.iter().map(|round| round.requests).sum::<f64>();
+    their_time *= 1e6 / theirs.iter().map(|round| round.requests).sum::<f64>();
+    let [ours, nginx, theirs] = [ours, nginx, theirs].map(median_result);
+    let rate = |number: f64| group_digits(number as u64);
+    let micros = |number: f64| format!("{} µs", group_digits(number as u64));
+    let ratio = |ours: f64, theirs: f64| format!("{:.2}", ours / theirs);
+    table.row(
+        &format!("{label}s/s"),
+        [
+            rate(ours.rate),
+            rate(nginx.rate),
+            ratio(ours.rate, nginx.rate),
+            rate(theirs.rate),
+            ratio(ours.rate, theirs.rate),
+        ],
+    )?;
+    table.row(
+        &format!("{label} p99"),
+        [
+            micros(ours.p99),
+            micros(nginx.p99),
+            ratio(ours.p99, nginx.p99),
+            micros(theirs.p99),
+            ratio(ours.p99, theirs.p99),
+        ],
+    )?;
+    bars.push(Bar { label: format!("{label}s/s, relative to nginx"), ratio: ours.rate / nginx.rate });
+    bars.push(Bar { label: format!("{label}s/s, relative to Handle.Net"), ratio: ours.rate / theirs.rate });
+
+    // A shared machine does not always provide two full cores, so the latency is measured with some idle time.
+    fs::write(&script, wrk_script(names, prefix) + WRK_DELAY)?;
+    fs::write(&fixed, wrk_script(&fixed_path, "/") + WRK_DELAY)?;
+    let [mut ours, mut nginx] = [const { Vec::new() }; 2];
+    for _ in 0..ROUNDS {
+        ours.push(run_wrk(TENDOT_ADDR, &script)?);
+        nginx.push(run_wrk(NGINX_ADDR, &fixed)?);
+    }
+    let [ours, nginx] = [ours, nginx].map(median_result);
+    let label_idle = format!("{label} p99, 1 ms think time ({}/s)", rate(ours.rate));
+    let empty = String::new;
+    table.row(
+        &label_idle,
+        [micros(ours.p99), micros(nginx.p99), ratio(ours.p99, nginx.p99), empty(), empty()],
+    )?;
+    // CPU time per request is comparable on a busy machine, too.
+    table.row(
+        &format!("CPU time per {label}"),
+        [
+            format!("{our_time:.1} µs"),
+            empty(),
+            empty(),
+            format!("{their_time:.1} µs"),
+            ratio(our_time, their_time),
+        ],
+    )
 }
 
 /// Creates the store unless it exists; returns a sample of its names in random order.
@@ -202,9 +216,9 @@ fn start_java(folder: &Path) -> Result<ServerProcess> {
 /// Starts nginx with one worker and one response of Tendot in memory.
 fn start_nginx(folder: &Path, name: &str) -> Result<ServerProcess> {
     // Another server at this address would be measured instead.
-    ensure!(std::net::TcpStream::connect(NGINX_ADDR).is_err(), "somebody else answers at {NGINX_ADDR}");
+    ensure!(std::net::TcpStream::connect(NGINX_ADDR).is_err(), "another server listens on {NGINX_ADDR}");
     let head = output(Command::new("curl").args(["-s", "-i", &format!("http://{TENDOT_ADDR}/{name}")]))?;
-    let (head, _) = head.split_once("\r\n\r\n").context("no answer")?;
+    let (head, _) = head.split_once("\r\n\r\n").context("no response")?;
     let json =
         output(Command::new("curl").args(["-s", &format!("http://{TENDOT_ADDR}/api/handles/{name}")]))?;
     let mut added = String::new();

@@ -23,8 +23,8 @@ impl<'a> MarkdownTable<'a> {
         Ok(Self(out))
     }
 
-    pub(crate) fn row(&mut self, name: &str, cells: impl Iterator<Item = Result<String>>) -> Result<()> {
-        let cells: Vec<String> = cells.collect::<Result<_>>()?;
+    pub(crate) fn row(&mut self, name: &str, cells: impl IntoIterator<Item = String>) -> Result<()> {
+        let cells: Vec<String> = cells.into_iter().collect();
         Ok(writeln!(self.0, "| {name} | {} |", cells.join(" | "))?)
     }
 }
@@ -47,9 +47,9 @@ pub(crate) fn run_measured(command: &mut Command) -> Result<(Measurements, f64)>
         std::thread::sleep(Duration::from_millis(20));
     };
     ensure!(status.success(), "{command:?} failed: {status}");
-    let printed = std::io::read_to_string(child.stdout.take().context("what it printed")?)?;
+    let printed = std::io::read_to_string(child.stdout.take().context("stdout is not piped")?)?;
     let measured = printed.lines().map(|line| {
-        let (name, number) = line.split_once(' ').context("a name and a number a line")?;
+        let (name, number) = line.split_once(' ').context("expected `NAME NUMBER`")?;
         Ok((name.to_owned(), number.parse()?))
     });
     Ok((measured.collect::<Result<_>>()?, most))
@@ -83,6 +83,12 @@ pub(crate) fn total_memory() -> Result<String> {
 pub(crate) fn load_average() -> Result<String> {
     let load = fs::read_to_string("/proc/loadavg")?;
     Ok(load.split(' ').nth(2).context("three numbers")?.to_owned())
+}
+
+/// The middle value, or 0 without values.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
 /// Formats a number as `1,234,567`.

@@ -1,5 +1,6 @@
 //! Parsing, extraction, messages and JSON, as ratios to other programs on the same input at the same time.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -7,6 +8,8 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use super::dist::{benchmark, build_dist, tendot};
+use super::measure::median;
+use super::report::{Bar, write_plot, write_section};
 use crate::process::{apt_install, is_installed, output, run};
 use crate::root;
 
@@ -17,34 +20,80 @@ const CORPUS_MEGABYTES: &str = "240";
 
 const ROUNDS: usize = 7;
 
-#[allow(clippy::print_stdout, reason = "this command prints a report")]
-pub(crate) fn bench() -> Result<()> {
+/// Runs the benchmark and writes the report.
+pub(crate) fn bench_names() -> Result<()> {
     let folder = root().join("target/bench");
     std::fs::create_dir_all(&folder)?;
     build_dist()?;
+    let mut report = NamesReport::default();
+    measure_parsing(&mut report, &folder)?;
+    measure_extraction(&mut report, &folder)?;
+    // Prints the times of inputs that are made to be slow.
+    run(benchmark("find").arg("worst"))?;
 
-    println!("\nReading and normalizing 1,000,000 written forms");
-    let lines = folder.join("forms.txt");
-    run(benchmark("read").arg("write").arg(&lines))?;
-    let python = python_with_idutils(&folder)?;
-    let idutils = output(Command::new(python).arg(root().join("bench/idutils_rate.py")).arg(&lines))?;
-    let rust = output(benchmark("read").arg("run").arg(&lines))?;
-    let rates: Vec<(&str, f64, &str)> = idutils
-        .lines()
-        .chain(rust.lines())
-        .map(parse_rate_line)
-        .collect::<Option<_>>()
-        .context("three words a line")?;
-    let ours = rates.last().context("our own rate")?.1;
-    for (who, rate, accepted) in &rates {
-        println!(
-            "{who:>8} {:>12.0} a second, {accepted} accepted; tendot is {:.1} times as fast",
-            rate,
-            ours / rate
-        );
+    let times = output(&mut benchmark("message"))?;
+    let [(_, sha256, bytes), (_, ours, _)] = parse_rate_lines(&times)?[..] else {
+        bail!("expected two lines")
+    };
+    let peer = format!("time of one SHA-256 over the same {bytes} bytes");
+    report.row("decode a native request and encode its response", &peer, ours / sha256);
+
+    let rates = output(&mut benchmark("json"))?;
+    let [(_, derived, _), (_, ours, _)] = parse_rate_lines(&rates)?[..] else { bail!("expected two lines") };
+    report.row("write records as JSON", "`serde_json` with a derived struct", ours / derived);
+    report.write()
+}
+
+/// Rows and bars of the report.
+#[derive(Default)]
+struct NamesReport {
+    rows: String,
+    bars: Vec<Bar>,
+}
+
+impl NamesReport {
+    fn row(&mut self, task: &str, peer: &str, ratio: f64) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.rows, "| {task} | {peer} | {ratio:.2} × |");
+        self.bars.push(Bar { label: format!("{task} / {}", peer.replace('`', "")), ratio });
     }
 
-    println!("\nFinding names in {CORPUS_MEGABYTES} MB of text");
+    fn write(&self) -> Result<()> {
+        // Decoding is compared by time: less is better, unlike in the other rows.
+        let bars: Vec<Bar> = self
+            .bars
+            .iter()
+            .filter(|bar| !bar.label.contains("SHA-256"))
+            .map(|bar| Bar { label: bar.label.clone(), ratio: bar.ratio })
+            .collect();
+        write_plot("names", &bars)?;
+        let section = format!(
+            "`cargo xtask bench names`. Medians of {ROUNDS} rounds.\n\n\
+             ![Parsing and extraction relative to other programs](../images/performance-names.svg)\n\n\
+             | task | relative to | ratio |\n|---|---|---:|\n{}",
+            self.rows
+        );
+        write_section("names", &section)
+    }
+}
+
+/// Parses and normalizes 1,000,000 written forms.
+fn measure_parsing(report: &mut NamesReport, folder: &Path) -> Result<()> {
+    let lines = folder.join("forms.txt");
+    run(benchmark("read").arg("write").arg(&lines))?;
+    let python = python_with_idutils(folder)?;
+    let idutils = output(Command::new(python).arg(root().join("bench/idutils_rate.py")).arg(&lines))?;
+    let rust = output(benchmark("read").arg("run").arg(&lines))?;
+    let rates = [parse_rate_lines(&idutils)?, parse_rate_lines(&rust)?].concat();
+    let ((_, ours, _), peers) = rates.split_last().context("no rates")?;
+    for (peer, rate, _) in peers {
+        report.row("parse and normalize", peer, ours / rate);
+    }
+    Ok(())
+}
+
+/// Extracts names from text, on one and on two threads.
+fn measure_extraction(report: &mut NamesReport, folder: &Path) -> Result<()> {
     let corpus = folder.join("corpus");
     run(benchmark("find").arg("write").arg(&corpus).arg(CORPUS_MEGABYTES))?;
     if !is_installed("rg") {
@@ -60,37 +109,19 @@ pub(crate) fn bench() -> Result<()> {
         two.push(run_timed(Command::new(tendot()).args(["extract", "--threads=2"]).arg(&corpus))?);
     }
     let [ripgrep, one, two] = times.map(median);
-    println!("  ripgrep -o, one thread: {ripgrep:.3} s");
-    println!("  tendot, one thread:     {one:.3} s, {:.2} times as fast as ripgrep", ripgrep / one);
-    println!("  tendot, two threads:    {two:.3} s, {:.2} times as fast as one", one / two);
-
-    println!("\nInputs made to be slow, the library alone");
-    run(benchmark("find").arg("worst"))?;
-
-    println!(
-        "\nReading a resolution request and writing its response, against one SHA-256 over the same bytes"
-    );
-    let times = output(&mut benchmark("message"))?;
-    let times: Vec<(&str, f64, &str)> =
-        times.lines().map(parse_rate_line).collect::<Option<_>>().context("three words a line")?;
-    let [(_, sha256, bytes), (_, ours, _)] = times[..] else { bail!("two lines") };
-    println!("  SHA-256: {sha256:.0} ns over {bytes} bytes");
-    println!("  tendot:  {ours:.0} ns, {:.2} of it", ours / sha256);
-
-    println!("\nWriting 1,000,000 records as JSON, against serde_json with a derived struct");
-    let rates = output(&mut benchmark("json"))?;
-    let rates: Vec<(&str, f64, &str)> =
-        rates.lines().map(parse_rate_line).collect::<Option<_>>().context("three words a line")?;
-    let [(_, derived, _), (_, ours, _)] = rates[..] else { bail!("two lines") };
-    println!("  derived: {derived:.0} a second");
-    println!("  tendot:  {ours:.0} a second, {:.2} of it", ours / derived);
+    let task = format!("extract from {CORPUS_MEGABYTES} MB, one thread");
+    report.row(&task, "`ripgrep -o` with Crossref's pattern", ripgrep / one);
+    report.row("the same on two threads", "one thread", one / two);
     Ok(())
 }
 
-/// Parses `name rate accepted`.
-fn parse_rate_line(line: &str) -> Option<(&str, f64, &str)> {
-    let mut words = line.split(' ');
-    Some((words.next()?, words.next()?.parse().ok()?, words.next()?))
+/// Parses lines of `name rate accepted`.
+fn parse_rate_lines(text: &str) -> Result<Vec<(&str, f64, &str)>> {
+    fn parse(line: &str) -> Option<(&str, f64, &str)> {
+        let mut words = line.split(' ');
+        Some((words.next()?, words.next()?.parse().ok()?, words.next()?))
+    }
+    text.lines().map(parse).collect::<Option<_>>().context("expected `NAME RATE COUNT`")
 }
 
 fn python_with_idutils(folder: &Path) -> Result<std::path::PathBuf> {
@@ -108,9 +139,4 @@ fn run_timed(command: &mut Command) -> Result<f64> {
     let status = command.stdout(Stdio::null()).status()?;
     ensure!(status.success(), "{command:?} failed: {status}");
     Ok(start.elapsed().as_secs_f64())
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    values[values.len() / 2]
 }

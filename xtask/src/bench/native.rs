@@ -10,7 +10,9 @@ use anyhow::{Context as _, Result, ensure};
 use tendot_testing::ServerProcess;
 
 use super::dist::{benchmark, build_dist, tendot};
-use super::http::{RECORDS, ROUNDS, cpu_seconds, prepare_store, report_line};
+use super::http::{ROUNDS, cpu_seconds, prepare_store};
+use super::measure::{MarkdownTable, group_digits};
+use super::report::{Bar, write_plot, write_section};
 use super::wrk::{LoadResult, ROUND_SECONDS, median_result};
 use crate::interop::java::HandleNetProcess;
 use crate::process::{output, run, start_server};
@@ -23,14 +25,8 @@ const HANDLE_NET_PORTS: (u16, u16, u16) = (18082, 18083, 18084);
 /// Server administrator of the Java server, not used here.
 const SERVER_ADMIN: &str = "300:0.NA/10.1000";
 
+/// Runs the benchmark and writes the report.
 pub(crate) fn bench_native() -> Result<()> {
-    let mut report = format!(
-        "# How fast the native protocol is\n\nMade by `cargo xtask bench-native`. Ratios count: all are of one run, on two \
-         shared cores. {RECORDS} names are in the embedded store, and 10,000 of them are asked for, 32 at a time, from one \
-         core; each server has the other for itself. Rounds are interleaved, the median of five counts. The plain servers \
-         are in `bench/`: one thread that receives and sends, or accepts, reads, writes and closes, always the same answer, \
-         as long as ours. Handle.Net's server is that of DSpace (9.2), with its own store (JE).\n\n"
-    );
     build_dist()?;
     let tendot = tendot();
     // Shares its data with the HTTP benchmark.
@@ -40,87 +36,128 @@ pub(crate) fn bench_native() -> Result<()> {
     let file = folder.join("names");
     fs::write(&file, names.join("\n"))?;
 
-    let asking = NativeLoad { names: file };
-    measure_resolution(&mut report, &asking, &tendot, &folder, &names[0])?;
-    measure_creation(&mut report, &asking, &tendot, &root().join("target/bench/native"))?;
-    fs::write(root().join("docs/speed-native.md"), report)?;
-    Ok(())
+    let mut section = String::from(INTRO);
+    let columns = ["Tendot", "fixed response", "ratio", "Handle.Net", "ratio"];
+    let mut table = MarkdownTable::new(&mut section, columns.into_iter().map(str::to_owned))?;
+    let (load, mut bars) = (NativeLoad { names: file }, Vec::new());
+    measure_resolution(&mut table, &mut bars, &load, &tendot, &folder, &names[0])?;
+    measure_creation(&mut table, &mut bars, &load, &tendot, &root().join("target/bench/native"))?;
+    write_plot("native", &bars)?;
+    write_section("native", &section)
 }
+
+const INTRO: &str = "\
+`cargo xtask bench native`. The fixed-response servers (`bench/`) have one thread that receives and sends, or accepts, reads, writes and
+closes, always the same response of the same length.
+
+![Native resolution relative to a fixed response and to Handle.Net](../images/performance-native.svg)
+
+";
 
 /// Measures resolution over UDP, TCP and keep-alive TCP.
 fn measure_resolution(
-    report: &mut String,
-    asking: &NativeLoad,
+    table: &mut MarkdownTable<'_>,
+    bars: &mut Vec<Bar>,
+    load: &NativeLoad,
     tendot: &Path,
     folder: &Path,
     name: &str,
 ) -> Result<()> {
     let mut serve = Command::new(tendot);
     serve.args(["serve", "--http", "off", "--native", TENDOT_ADDR, "--data"]).arg(folder.join("data"));
-    let ours = start_server(&mut on_core("0", &serve))?;
+    let server = start_server(&mut on_core("0", &serve))?;
     let java_server = start_java(&folder.join("java"), &folder.join("records.jsonl"), SERVER_ADMIN, false)?;
     let java = format!("127.0.0.1:{}", HANDLE_NET_PORTS.0);
-    let answer = folder.join("answer");
-    run(benchmark("native").args(["answer", TENDOT_ADDR, name]).arg(&answer))?;
+    let response = folder.join("response");
+    run(benchmark("native").args(["answer", TENDOT_ADDR, name]).arg(&response))?;
     // Warm-up for the JIT compiler.
-    for way in ["udp", "tcp", "kept"] {
+    for transport in ["udp", "tcp", "kept"] {
         for _ in 0..3 {
-            asking.run(way, &java)?;
+            load.run(transport, &java)?;
         }
     }
-    for (way, what, plain) in [
-        ("udp", "datagrams", Some("echo")),
-        ("tcp", "connections, each for one request", Some("accept")),
-        ("kept", "connections that are kept", None),
+    for (transport, label, fixed) in [
+        ("udp", "UDP", Some("echo")),
+        ("tcp", "TCP, one request per connection", Some("accept")),
+        ("kept", "TCP, persistent connections", None),
     ] {
-        let plain = plain.map(|plain| {
-            start_server(&mut on_core(
-                "0",
-                benchmark("native").args([plain, FIXED_RESPONSE_ADDR]).arg(&answer),
-            ))
+        let fixed = fixed.map(|kind| {
+            let mut command = benchmark("native");
+            start_server(&mut on_core("0", command.args([kind, FIXED_RESPONSE_ADDR]).arg(&response)))
         });
-        let plain = plain.transpose()?;
-        let mut peers = vec![("tendot", TENDOT_ADDR, &ours, Vec::new(), 0.0)];
-        peers.extend(
-            plain.as_ref().map(|plain| ("the plain server", FIXED_RESPONSE_ADDR, plain, Vec::new(), 0.0)),
-        );
-        peers.push(("Handle.Net's server", &java, &java_server, Vec::new(), 0.0));
+        let fixed = fixed.transpose()?;
+        let mut ours = PeerRounds::new(TENDOT_ADDR, &server);
+        let mut fixed = fixed.as_ref().map(|server| PeerRounds::new(FIXED_RESPONSE_ADDR, server));
+        let mut theirs = PeerRounds::new(&java, &java_server);
         for _ in 0..ROUNDS {
-            for (_, address, server, rounds, time) in &mut peers {
-                let before = cpu_seconds(server)?;
-                rounds.push(asking.run(way, address)?);
-                *time += cpu_seconds(server)? - before;
+            for peer in std::iter::once(&mut ours).chain(&mut fixed).chain(std::iter::once(&mut theirs)) {
+                peer.run(load, transport)?;
             }
         }
-        let mut measured = peers.into_iter().map(|(who, _, _, rounds, time)| {
-            let requests: f64 = rounds.iter().map(|round| round.requests).sum();
-            (who, median_result(rounds), time / requests)
-        });
-        let (_, our, our_time) = measured.next().context("nothing was measured")?;
-        for (who, their, time) in measured {
-            report_line(
-                report,
-                &format!(
-                    "- {what}: {:.2} × {who} ({:.0}/s and {:.0}/s), p99 {:.2} × ({:.0} µs and {:.0} µs); time of the processor \
-                     {:.1} µs and {:.1} µs, ratio {:.2}.",
-                    our.rate / their.rate,
-                    our.rate,
-                    their.rate,
-                    our.p99 / their.p99,
-                    our.p99,
-                    their.p99,
-                    our_time * 1e6,
-                    time * 1e6,
-                    time / our_time
-                ),
-            );
+        let (ours, fixed, theirs) = (ours.finish(), fixed.map(PeerRounds::finish), theirs.finish());
+        if let Some(fixed) = &fixed {
+            let ratio = ours.rate / fixed.rate;
+            bars.push(Bar { label: format!("{label}, relative to a fixed response"), ratio });
         }
+        bars.push(Bar { label: format!("{label}, relative to Handle.Net"), ratio: ours.rate / theirs.rate });
+        let rate = |number: f64| group_digits(number as u64);
+        let micros = |number: f64| format!("{} µs", group_digits(number as u64));
+        let cpu_time = |number: f64| format!("{number:.1} µs");
+        let row = |number: fn(&PeerResult) -> f64, format: &dyn Fn(f64) -> String| {
+            let ratio = |peer: &PeerResult| format!("{:.2}", number(&ours) / number(peer));
+            let (fixed, fixed_ratio) =
+                fixed.as_ref().map(|peer| (format(number(peer)), ratio(peer))).unwrap_or_default();
+            [format(number(&ours)), fixed, fixed_ratio, format(number(&theirs)), ratio(&theirs)]
+        };
+        table.row(&format!("{label}, requests/s"), row(|peer| peer.rate, &rate))?;
+        table.row("p99", row(|peer| peer.p99, &micros))?;
+        table.row("CPU time per request", row(|peer| peer.cpu_micros, &cpu_time))?;
     }
     Ok(())
 }
 
+/// Rounds of one server.
+struct PeerRounds<'a> {
+    address: &'a str,
+    server: &'a ServerProcess,
+    rounds: Vec<LoadResult>,
+    cpu_seconds: f64,
+}
+
+/// Medians of the rounds of one server.
+struct PeerResult {
+    rate: f64,
+    p99: f64,
+    cpu_micros: f64,
+}
+
+impl<'a> PeerRounds<'a> {
+    fn new(address: &'a str, server: &'a ServerProcess) -> Self {
+        Self { address, server, rounds: Vec::new(), cpu_seconds: 0.0 }
+    }
+
+    fn run(&mut self, load: &NativeLoad, transport: &str) -> Result<()> {
+        let before = cpu_seconds(self.server)?;
+        self.rounds.push(load.run(transport, self.address)?);
+        self.cpu_seconds += cpu_seconds(self.server)? - before;
+        Ok(())
+    }
+
+    fn finish(self) -> PeerResult {
+        let requests: f64 = self.rounds.iter().map(|round| round.requests).sum();
+        let LoadResult { rate, p99, .. } = median_result(self.rounds);
+        PeerResult { rate, p99, cpu_micros: self.cpu_seconds * 1e6 / requests }
+    }
+}
+
 /// Measures durable creation of records by 32 administrators in sessions; servers and load generator share both cores.
-fn measure_creation(report: &mut String, asking: &NativeLoad, tendot: &Path, folder: &Path) -> Result<()> {
+fn measure_creation(
+    table: &mut MarkdownTable<'_>,
+    bars: &mut Vec<Bar>,
+    load: &NativeLoad,
+    tendot: &Path,
+    folder: &Path,
+) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
     }
@@ -133,27 +170,22 @@ fn measure_creation(report: &mut String, asking: &NativeLoad, tendot: &Path, fol
     )?;
     let _java = start_java(&folder.join("java"), &records, "300:0.NA/10.5555", true)?;
     let (site, java) = (data.join("siteinfo.json"), folder.join("java/resolver/bootstrap_handles"));
-    asking.create(&java, "warm")?;
-    let (mut our, mut their) = (Vec::new(), Vec::new());
+    load.create(&java, "warm")?;
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        our.push(asking.create(&site, &round.to_string())?);
-        their.push(asking.create(&java, &round.to_string())?);
+        ours.push(load.create(&site, &round.to_string())?);
+        theirs.push(load.create(&java, &round.to_string())?);
     }
-    let (our, their) = (median_result(our), median_result(their));
-    report_line(
-        report,
-        &format!(
-            "- Durable creations in 32 sessions: {:.2} × Handle.Net's server with a store that is synced ({:.0}/s and {:.0}/s), \
-             p99 {:.2} × ({:.0} µs and {:.0} µs).",
-            our.rate / their.rate,
-            our.rate,
-            their.rate,
-            our.p99 / their.p99,
-            our.p99,
-            their.p99
-        ),
-    );
-    Ok(())
+    let (ours, theirs) = (median_result(ours), median_result(theirs));
+    let ratio = ours.rate / theirs.rate;
+    bars.push(Bar { label: "durable creations, relative to Handle.Net".into(), ratio });
+    let cells = |ours: f64, theirs: f64, unit: &str| {
+        let number = |number: f64| format!("{}{unit}", group_digits(number as u64));
+        [number(ours), String::new(), String::new(), number(theirs), format!("{:.2}", ours / theirs)]
+    };
+    let label = "durable creations/s in 32 sessions (Handle.Net with a synced store)";
+    table.row(label, cells(ours.rate, theirs.rate, ""))?;
+    table.row("p99", cells(ours.p99, theirs.p99, " µs"))
 }
 
 /// Load generator for the native protocol.
@@ -163,9 +195,9 @@ pub(crate) struct NativeLoad {
 }
 
 impl NativeLoad {
-    pub(crate) fn run(&self, way: &str, address: &str) -> Result<LoadResult> {
+    pub(crate) fn run(&self, transport: &str, address: &str) -> Result<LoadResult> {
         let mut command = benchmark("native");
-        command.args([way, address]).arg(&self.names).arg(ROUND_SECONDS.to_string());
+        command.args([transport, address]).arg(&self.names).arg(ROUND_SECONDS.to_string());
         parse_load_result(&mut on_core("1", &command))
     }
 
@@ -177,12 +209,12 @@ impl NativeLoad {
 }
 
 fn parse_load_result(command: &mut Command) -> Result<LoadResult> {
-    let said = output(command)?;
+    let printed = output(command)?;
     let line =
-        said.lines().find_map(|line| line.strip_prefix("measured ")).context("nothing was measured")?;
+        printed.lines().find_map(|line| line.strip_prefix("measured ")).context("nothing was measured")?;
     let numbers: Vec<f64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
     let &[requests, rate, p99, lost] = &numbers[..] else { anyhow::bail!("`{line}`") };
-    ensure!(lost <= requests / 1000.0, "{lost} of {requests} requests had no answer");
+    ensure!(lost <= requests / 1000.0, "{lost} of {requests} requests got no response");
     Ok(LoadResult { requests, rate, p99 })
 }
 

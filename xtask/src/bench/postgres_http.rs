@@ -3,16 +3,19 @@
 //! Names are requested with a Zipf distribution. Hosts are simulated: each has a network namespace, and a cgroup with a quarter
 //! of a core for a server and a standby.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
-use tendot_testing::ServerProcess;
+use tendot_testing::{SeededRng, ServerProcess};
 
 use super::dist::{build_dist, tendot};
-use super::http::{ROUNDS, prepare_store, report_line};
+use super::http::{ROUNDS, prepare_store};
+use super::measure::{group_digits, median};
+use super::report::write_section;
 use super::wrk::{self, WRK_SCRIPT, median_result, run_wrk, start_wrk, wrk_result};
 use crate::process::{output, run, start_server};
 use crate::root;
@@ -24,9 +27,10 @@ const SCRIPT_REQUESTS: usize = 200_000;
 const CPU_PERCENT: u32 = 25;
 
 pub(crate) fn bench_postgres_http() -> Result<()> {
-    let mut report = String::from(
-        "# How fast HTTP is on PostgreSQL\n\nMade by `cargo xtask bench-postgres-http`. Ratios count: all are of one run, on two shared \
-         cores. 1,000,000 names are in both stores. Rounds are interleaved, the median of five counts.\n\n",
+    let mut section = format!(
+        "`cargo xtask bench postgres-http`: 1,000,000 names in both stores, Zipf-distributed requests ({}, repeated), server on one core,\n\
+         client and database on the other.\n\n",
+        group_digits(SCRIPT_REQUESTS as u64)
     );
     wrk::ensure_installed()?;
     let folder = root().join("target/bench/http");
@@ -44,10 +48,9 @@ pub(crate) fn bench_postgres_http() -> Result<()> {
         .arg(folder.join("records.jsonl"))
         .args(["--store", &address("127.0.0.1")]))?;
     primary.psql("vacuum analyze tendot_records");
-    compare_with_embedded(&mut report, &folder, &tendot, &names, &address("127.0.0.1"))?;
-    compare_two_hosts(&mut report, &folder, &tendot, &names, &primary)?;
-    fs::write(root().join("docs/speed-postgres-http.md"), report)?;
-    Ok(())
+    compare_with_embedded(&mut section, &folder, &tendot, &names, &address("127.0.0.1"))?;
+    compare_two_hosts(&mut section, &folder, &tendot, &names, &primary)?;
+    write_section("postgres-http", &section)
 }
 
 fn read_names(lines: &Path) -> Result<Vec<String>> {
@@ -60,7 +63,7 @@ fn read_names(lines: &Path) -> Result<Vec<String>> {
 }
 
 fn compare_with_embedded(
-    report: &mut String,
+    section: &mut String,
     folder: &Path,
     tendot: &Path,
     names: &[String],
@@ -70,11 +73,19 @@ fn compare_with_embedded(
     let (embedded, database) = ("127.0.0.1:18090", "127.0.0.1:18091");
     let data = format!("embedded:{}", folder.join("data").display());
     let own = tempfile::tempdir()?;
-    for kept in ["auto", "256MiB", "16MiB"] {
+    section.push_str(
+        "| `http.response_cache_size` | redirects/s | embedded store | ratio | p99 | embedded store |\n\
+         |---|---:|---:|---:|---:|---:|\n",
+    );
+    for (size, label) in [
+        ("auto", "`auto` (256 MiB; embedded 16 MiB)"),
+        ("256MiB", "256MiB for both"),
+        ("16MiB", "16MiB for both"),
+    ] {
         let start = |at: &str, store: &str| {
             let mut command = Command::new("taskset");
             command.args(["-c", "0"]).arg(tendot).args(["serve", "--native", "off", "--http", at]);
-            command.args(["--set", &format!("http.kept={kept}"), "--store", store, "--data"]);
+            command.args(["--set", &format!("http.response_cache_size={size}"), "--store", store, "--data"]);
             start_server(command.arg(own.path()))
         };
         let _servers = (start(embedded, &data)?, start(database, address)?);
@@ -88,24 +99,21 @@ fn compare_with_embedded(
             theirs.push(run_wrk(embedded, &script)?);
         }
         let (ours, theirs) = (median_result(ours), median_result(theirs));
-        let about = format!(
-            "- Redirects, names as often as 1/rank (Zipf; {SCRIPT_REQUESTS} questions, then the same again), `http.kept` {kept}, server on \
-             one core, `wrk` with 32 connections and the database on the other: {:.2} × the embedded store ({:.0}/s and {:.0}/s), \
-             p99 {:.2} × ({:.0} µs and {:.0} µs).",
+        writeln!(
+            section,
+            "| {label} | {} | {} | {:.2} | {} µs | {} µs |",
+            group_digits(ours.rate as u64),
+            group_digits(theirs.rate as u64),
             ours.rate / theirs.rate,
-            ours.rate,
-            theirs.rate,
-            ours.p99 / theirs.p99,
-            ours.p99,
-            theirs.p99
-        );
-        report_line(report, &about);
+            group_digits(ours.p99 as u64),
+            group_digits(theirs.p99 as u64),
+        )?;
     }
     Ok(())
 }
 
 fn compare_two_hosts(
-    report: &mut String,
+    section: &mut String,
     folder: &Path,
     tendot: &Path,
     names: &[String],
@@ -128,23 +136,20 @@ fn compare_two_hosts(
             singles += run_wrk(&host.address, &script)?.rate;
         }
         alone.push(singles / 2.0);
-        let asking =
+        let running =
             hosts.iter().map(|host| start_wrk(&host.address, &script, &[])).collect::<Result<Vec<_>>>()?;
         let rates =
-            asking.into_iter().map(|asked| Ok(wrk_result(asked)?.rate)).collect::<Result<Vec<_>>>()?;
+            running.into_iter().map(|child| Ok(wrk_result(child)?.rate)).collect::<Result<Vec<_>>>()?;
         together.push(rates.iter().sum::<f64>());
     }
-    let middle = |mut all: Vec<f64>| {
-        all.sort_by(f64::total_cmp);
-        all[all.len() / 2]
-    };
-    let (alone, together) = (middle(alone), middle(together));
-    let about = format!(
-        "- Two machines of a network namespace and {CPU_PERCENT} % of a core each, for a server and the standby that it asks, names evenly, \
-         next to nothing kept: {:.2} × one of them ({together:.0}/s and {alone:.0}/s). The primary is on neither.",
+    let (alone, together) = (median(alone), median(together));
+    writeln!(
+        section,
+        "\nTwo hosts ({CPU_PERCENT} % of a core each, for a server and its standby) with evenly distributed names and a minimal cache: \
+         {}/s,\n{:.2} × one of them.",
+        group_digits(together as u64),
         together / alone
-    );
-    report_line(report, &about);
+    )?;
     Ok(())
 }
 
@@ -192,8 +197,12 @@ impl SimulatedHost {
         let mut command = Command::new("sh");
         command.args(["-c", &enter, "sh", "ip", "netns", "exec", &space]).arg(tendot);
         command.args(["serve", "--native", "off", "--http", &address, "--store", &store, "--data"]);
-        let server =
-            start_server(command.arg(data).args(["--set", "http.kept=1MiB", "--set", "rate.enabled=false"]))?;
+        let server = start_server(command.arg(data).args([
+            "--set",
+            "http.response_cache_size=1MiB",
+            "--set",
+            "http.rate_limit.enabled=false",
+        ]))?;
         Ok(Self { number, address, _server: server, _standby: standby })
     }
 }
@@ -228,27 +237,16 @@ fn remove_namespace(number: u32) {
 fn zipf(names: &[String]) -> impl Iterator<Item = &str> {
     // The harmonic sum up to n is about ln n, so a uniform number u gives rank n^u.
     let most = names.len() as f64;
-    let mut random = SeededRng(0x9e37_79b9_7f4a_7c15);
-    std::iter::repeat_with(move || &*names[((most.powf(random.next()) - 1.0) as usize).min(names.len() - 1)])
-}
-
-fn uniform(names: &[String]) -> impl Iterator<Item = &str> {
-    let mut random = SeededRng(0x2545_f491_4f6c_dd1d);
+    let mut random = SeededRng::new(1);
     std::iter::repeat_with(move || {
-        &*names[((names.len() as f64 * random.next()) as usize).min(names.len() - 1)]
+        let uniform = random.below(1 << 24) as f64 / f64::from(1 << 24);
+        &*names[((most.powf(uniform) - 1.0) as usize).min(names.len() - 1)]
     })
 }
 
-/// Seeded pseudo-random numbers (xorshift64): the same in every run.
-struct SeededRng(u64);
-
-impl SeededRng {
-    fn next(&mut self) -> f64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
-    }
+fn uniform(names: &[String]) -> impl Iterator<Item = &str> {
+    let mut random = SeededRng::new(2);
+    std::iter::repeat_with(move || &**random.pick(names))
 }
 
 /// Writes a wrk script that requests the names of a file in sequence.

@@ -1,4 +1,4 @@
-//! PostgreSQL store against `psql` and `pgbench` on the same server. Writes `docs/speed-postgres.md`.
+//! PostgreSQL store against `psql` and `pgbench` on the same server.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -9,12 +9,9 @@ use anyhow::{Context as _, Result};
 use tendot_testing::postgres::PostgresServer;
 
 use super::dist::{benchmark, build_dist, tendot};
-use super::measure::{
-    MarkdownTable, Measurements, cpu_model, group_digits, load_average, measurement, run_measured,
-    total_memory,
-};
+use super::measure::{MarkdownTable, Measurements, group_digits, measurement, median, run_measured};
+use super::report::{Bar, write_plot, write_section};
 use crate::process::{output, run};
-use crate::root;
 
 const RECORDS: u64 = 1_000_000;
 
@@ -37,7 +34,6 @@ where name_key = convert_to('10.1000/' || :number, 'UTF8');
 /// Runs the benchmark, prints the report and writes it to a file.
 #[allow(clippy::print_stdout, reason = "this command prints a report")]
 pub(crate) fn bench_postgres_store() -> Result<()> {
-    let begin = Instant::now();
     build_dist()?;
     let bench = PostgresBench::start()?;
     let (mut all, mut peak) = (Samples::default(), 0_f64);
@@ -53,9 +49,10 @@ pub(crate) fn bench_postgres_store() -> Result<()> {
             bench.deposit(clients, &mut all)?;
         }
     }
-    let text = report(&all.medians(), peak, begin.elapsed().as_secs() / 60)?;
+    let (text, bars) = report(&all.medians(), peak)?;
     println!("\n{text}");
-    Ok(fs::write(root().join("docs/speed-postgres.md"), text)?)
+    write_plot("postgres", &bars)?;
+    write_section("postgres", &text)
 }
 
 /// Samples per name and round.
@@ -68,10 +65,6 @@ impl Samples {
     }
 
     fn medians(self) -> Measurements {
-        let median = |mut values: Vec<f64>| {
-            values.sort_unstable_by(f64::total_cmp);
-            values.get(values.len() / 2).copied().unwrap_or_default()
-        };
         self.0.into_iter().map(|(name, values)| (name, median(values))).collect()
     }
 }
@@ -201,91 +194,85 @@ fn rate_of(printed: &[u8]) -> Result<f64> {
     printed.trim().strip_prefix("rate ").context("a rate")?.parse().context("a number")
 }
 
-fn report(all: &Measurements, peak: f64, minutes: u64) -> Result<String> {
-    let mut out = String::from(INTRO);
+/// The section of the report, and the bars of its plot.
+fn report(all: &Measurements, peak: f64) -> Result<(String, Vec<Bar>)> {
+    let (mut out, mut bars) = (String::new(), Vec::new());
     writeln!(
         out,
-        "The machine: {}, {} cores, {} of memory, on which the server and its clients ran; {} programs wanted to run at once,\n\
-         over the last quarter of an hour. Medians of {ROUNDS} rounds, in which all took turns. All of it took {minutes} \
-         minutes.\n",
-        cpu_model()?,
-        std::thread::available_parallelism()?,
-        total_memory()?,
-        load_average()?,
+        "`cargo xtask bench postgres`, against PostgreSQL's own programs on the same server: durable, 1 GB of shared buffers,\n\
+         `max_wal_size` of 8 GB, TCP on one host. Medians of {ROUNDS} rounds.\n\n\
+         ![PostgreSQL store relative to PostgreSQL's own programs](../images/performance-postgres.svg)\n"
     )?;
-    writeln!(out, "## Importing {} records\n\n{IMPORT_METHOD}", group_digits(RECORDS))?;
+    writeln!(out, "### Import of {} records\n\n{IMPORT_METHOD}", group_digits(RECORDS))?;
     let names = ["command", "library", "unsorted", "sorted"];
-    let titles = ["`tendot import` of JSON lines", "the library", "`COPY`", "`COPY`, sorted before"];
+    let titles = ["`tendot import` of JSON lines", "library", "`COPY`", "`COPY`, sorted file"];
     let seconds = names.iter().map(|name| measurement(all, name)).collect::<Result<Vec<f64>>>()?;
     let mut table = MarkdownTable::new(&mut out, titles.into_iter().map(str::to_owned))?;
-    table.row("seconds", seconds.iter().map(|seconds| Ok(format!("{seconds:.1}"))))?;
-    let rate = |seconds: &f64| Ok(group_digits((RECORDS as f64 / seconds) as u64));
-    table.row("records a second", seconds.iter().map(rate))?;
-    for (title, name) in [("of `COPY`", "unsorted"), ("of `COPY`, sorted before", "sorted")] {
+    table.row("seconds", seconds.iter().map(|seconds| format!("{seconds:.1}")))?;
+    let rate = |seconds: &f64| group_digits((RECORDS as f64 / seconds) as u64);
+    table.row("records/s", seconds.iter().map(rate))?;
+    for (title, name) in [("relative to `COPY`", "unsorted"), ("relative to `COPY`, sorted file", "sorted")] {
         let theirs = measurement(all, name)?;
-        table.row(title, seconds.iter().map(|seconds| Ok(format!("{:.2}", theirs / seconds))))?;
+        table.row(title, seconds.iter().map(|seconds| format!("{:.2}", theirs / seconds)))?;
     }
+    let ratio = measurement(all, "unsorted")? / measurement(all, "library")?;
+    bars.push(Bar { label: "library import, relative to COPY".into(), ratio });
     writeln!(
         out,
-        "\n`tendot import` had at most {:.0} MB of memory of its own. Somebody who deposited one record after the other through \
-         another\nstore while the library imported waited for {:.2} s at the most, and deposited {} (medians of the rounds).\n",
+        "\nPeak memory of `tendot import`: {:.0} MB. Longest commit of a concurrent writer: {:.2} s ({} commits).\n",
         peak / 1e3,
         measurement(all, "longest")?,
         group_digits(measurement(all, "deposits")? as u64),
     )?;
 
     writeln!(out, "{READ_METHOD}")?;
-    let titles = ["`Store::get` a second", "of the same `select`", "of `pgbench -S`"];
+    let titles = ["`Store::get`/s", "relative to the same `select`", "relative to `pgbench -S`"];
     let mut table = MarkdownTable::new(&mut out, titles.into_iter().map(str::to_owned))?;
     for clients in READ_CLIENTS {
         let ours = measurement(all, &format!("get-{clients}"))?;
-        let ratio = |name: &str| Ok(format!("{:.2}", ours / measurement(all, &format!("{name}-{clients}"))?));
-        let cells = [Ok(group_digits(ours as u64)), ratio("same"), ratio("select")];
-        table.row(&clients_label(clients), cells.into_iter())?;
+        let same = ours / measurement(all, &format!("same-{clients}"))?;
+        let select = ours / measurement(all, &format!("select-{clients}"))?;
+        let cells = [group_digits(ours as u64), format!("{same:.2}"), format!("{select:.2}")];
+        table.row(&clients_label(clients), cells)?;
+        bars.push(Bar {
+            label: format!("reads, {}, relative to pgbench -S", clients_label(clients)),
+            ratio: select,
+        });
     }
     writeln!(out, "\n{COMMIT_METHOD}")?;
-    let titles = ["deposits a second", "of `pgbench -N`"];
+    let titles = ["writes/s", "relative to `pgbench -N`"];
     let mut table = MarkdownTable::new(&mut out, titles.into_iter().map(str::to_owned))?;
     for clients in COMMIT_CLIENTS {
         let ours = measurement(all, &format!("deposit-{clients}"))?;
         let theirs = measurement(all, &format!("update-{clients}"))?;
-        let cells = [Ok(group_digits(ours as u64)), Ok(format!("{:.2}", ours / theirs))];
-        table.row(&clients_label(clients), cells.into_iter())?;
+        let ratio = ours / theirs;
+        table.row(&clients_label(clients), [group_digits(ours as u64), format!("{ratio:.2}")])?;
+        bars.push(Bar {
+            label: format!("writes, {}, relative to pgbench -N", clients_label(clients)),
+            ratio,
+        });
     }
-    Ok(out)
+    Ok((out, bars))
 }
 
 fn clients_label(clients: u32) -> String {
-    format!("{clients} at once")
+    format!("{clients} client{}", if clients == 1 { "" } else { "s" })
 }
 
-const INTRO: &str = "\
-# How fast the store in PostgreSQL is
-
-Written by `cargo xtask bench-postgres-store`, which measures all of it anew. Times say little about another machine; the
-ratios are to PostgreSQL's own programs, in the same run and on the same server: as it comes, durable, with 1 GB of shared
-buffers and `max_wal_size` of 8 GB, over TCP on this machine.
-
-";
-
 const IMPORT_METHOD: &str = "\
-Unsorted, into new tables. `COPY` is psql's `\\copy` of a binary file with the rows as they stand in our table, into that
-table with its primary key; also of a file that somebody sorted before. The library has its records in memory when it
-begins, and sorts them; the command reads and checks JSON. Both write the log, and see what is there already.
+Unsorted, into new tables. `COPY` is psql's `\\copy` of a binary file into our table with its primary key. The library has its records in
+memory and sorts them; the command also parses and checks JSON. Both write the change log.
 ";
 
 const READ_METHOD: &str = "\
-## Reading, without a cache
+### Reads without a cache
 
-Names are drawn from 1,000,000 records, all of them in the server's memory. So many clients ask, each the next one when it
-has its answer, over at most as many connections. The same `select` is that of our store, run by pgbench on the same rows;
-`pgbench -S` reads from a table of as many rows. All have prepared statements.
+Random names of 1,000,000 records in the server's memory, prepared statements. The same `select` is that of our store, run by pgbench.
 ";
 
 const COMMIT_METHOD: &str = "\
-## Durable deposits
+### Durable writes
 
-Each client waits until its record is durable before it sends the next: a record, its history, a line of the log, counters.
-`pgbench -N` changes a row, reads it and adds another, with prepared statements. Deposits that come at the same time share a
-transaction and a connection.
+A write is a record, its history, a log entry and counters; concurrent writes share a transaction. `pgbench -N` updates and reads a row
+and inserts another.
 ";

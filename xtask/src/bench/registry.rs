@@ -1,5 +1,4 @@
-//! Registrations over HTTP against direct commits, batches against PostgreSQL, and the delay of the change feed. Writes
-//! `docs/speed-registry.md`.
+//! Registrations over HTTP against direct commits, batches against PostgreSQL, and the delay of the change feed.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,8 +9,9 @@ use anyhow::{Context as _, Result};
 use tendot_testing::{ServerProcess, anonymous_memory};
 
 use super::dist::{benchmark, build_dist, tendot};
-use super::measure::{group_digits, measurement, recreate_dir, run_measured};
+use super::measure::{group_digits, measurement, median, recreate_dir, run_measured};
 use super::postgres_server::Postgres;
+use super::report::{Bar, write_plot, write_section};
 use crate::process::{output, start_server};
 use crate::root;
 
@@ -33,15 +33,21 @@ pub(crate) fn bench_registry() -> Result<()> {
     let folder = root().join("target/bench/registry");
     recreate_dir(&folder)?;
     let mut report = format!(
-        "# How fast the registry is\n\nMade by `cargo xtask bench-registry`. Ratios count: all are of one run, on two shared \
-         cores, with who asks on the same. Deposits have kernel metadata, about 600 bytes each. Medians of {ROUNDS} rounds, of \
-         {BATCHES} for batches, which take turns.\n\n"
+        "`cargo xtask bench registry`. Registrations have kernel metadata, about 600 bytes each; clients run on the same cores. \
+         Medians of {ROUNDS} rounds, of {BATCHES} for batches.\n\n\
+         ![Registrations relative to the store and to PostgreSQL](../images/performance-registry.svg)\n\n"
     );
-    measure_registrations(&mut report, &folder)?;
-    measure_batches(&mut report, &folder)?;
-    fs::write(root().join("docs/speed-registry.md"), report)?;
+    let registrations = measure_registrations(&mut report, &folder)?;
+    let batches = measure_batches(&mut report, &folder)?;
     fs::remove_dir_all(&folder)?;
-    Ok(())
+    write_plot(
+        "registry",
+        &[
+            Bar { label: "POST /dois, relative to group commit".into(), ratio: registrations },
+            Bar { label: "POST /dois/batch, relative to PostgreSQL".into(), ratio: batches },
+        ],
+    )?;
+    write_section("registry", &report)
 }
 
 /// Server with one allocated prefix.
@@ -75,12 +81,8 @@ fn parse_measurement(said: &str, name: &str) -> Result<f64> {
     Ok(line.trim().parse()?)
 }
 
-fn median(mut measured: Vec<f64>) -> f64 {
-    measured.sort_unstable_by(f64::total_cmp);
-    measured.get(measured.len() / 2).copied().unwrap_or_default()
-}
-
-fn measure_registrations(report: &mut String, folder: &Path) -> Result<()> {
+/// Measures single registrations; returns their rate relative to the commits of the store.
+fn measure_registrations(report: &mut String, folder: &Path) -> Result<f64> {
     let service = RegistryServer::start(&folder.join("service"))?;
     let (mut over_http, mut straight, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
@@ -94,21 +96,22 @@ fn measure_registrations(report: &mut String, folder: &Path) -> Result<()> {
         fs::remove_dir_all(&directory)?;
     }
     let followed = output(&mut service.benchmark("follow", &["500"]))?;
+    let ratio = median(ratios);
     writeln!(
         report,
-        "| {CLIENTS} clients, a deposit each at a time | a second | times the store's own |\n|---|---:|---:|\n\
-         | the store's group commit | {} | 1.00 |\n| `POST /api/v1/dois` | {} | {:.2} |\n\n\
-         A change is seen by who follows `/api/v1/changes` {:.1} ms after it was answered, 99 of 100 within {:.1} ms.\n",
+        "| {CLIENTS} clients, one registration each at a time | per second | relative to the store |\n|---|---:|---:|\n\
+         | group commit of the store | {} | 1.00 |\n| `POST /api/v1/dois` | {} | {ratio:.2} |\n\n\
+         Change feed delay: median {:.1} ms, p99 {:.1} ms.\n",
         group_digits(median(straight) as u64),
         group_digits(median(over_http) as u64),
-        median(ratios),
         parse_measurement(&followed, "median")?,
         parse_measurement(&followed, "p99")?,
     )?;
-    Ok(())
+    Ok(ratio)
 }
 
-fn measure_batches(report: &mut String, folder: &Path) -> Result<()> {
+/// Measures batches; returns their rate relative to PostgreSQL.
+fn measure_batches(report: &mut String, folder: &Path) -> Result<f64> {
     let (mut ours, mut theirs, mut ratios, mut memory) = (Vec::new(), Vec::new(), Vec::new(), 0_f64);
     for round in 0..BATCHES {
         let data = folder.join(format!("batch-{round}"));
@@ -116,27 +119,27 @@ fn measure_batches(report: &mut String, folder: &Path) -> Result<()> {
         let http = parse_measurement(&with_memory_sampling(&service, &mut memory)?, "rate")?;
         drop(service);
         fs::remove_dir_all(&data)?;
-        let place = std::env::temp_dir().join(format!("tendot-registry-{}", std::process::id()));
-        let postgres = Postgres::start(&place)?;
+        let directory = std::env::temp_dir().join(format!("tendot-registry-{}", std::process::id()));
+        let postgres = Postgres::start(&directory)?;
         let mut command = benchmark("batches");
-        command.arg("each").arg(&place).args([BATCH_RECORDS, "ascending", "1"]);
+        command.arg("each").arg(&directory).args([BATCH_RECORDS, "ascending", "1"]);
         let rate = measurement(&run_measured(&mut command)?.0, "rate")?;
         drop(postgres);
         ours.push(http);
         theirs.push(rate);
         ratios.push(http / rate);
     }
+    let ratio = median(ratios);
     writeln!(
         report,
-        "| a batch of {BATCH_RECORDS} deposits with metadata | a second | times PostgreSQL |\n|---|---:|---:|\n\
-         | PostgreSQL, the same rows, 1,000 a transaction, prepared, over one connection | {} | 1.00 |\n\
-         | `POST /api/v1/dois/batch` | {} | {:.2} |\n\nThe service had at most {:.0} MB of memory of its own meanwhile.",
+        "| a batch of {BATCH_RECORDS} registrations with metadata | per second | relative to PostgreSQL |\n|---|---:|---:|\n\
+         | PostgreSQL, the same rows, 1,000 per transaction, prepared, one connection | {} | 1.00 |\n\
+         | `POST /api/v1/dois/batch` | {} | {ratio:.2} |\n\nPeak memory of the server: {:.0} MB.",
         group_digits(median(theirs) as u64),
         group_digits(median(ours) as u64),
-        median(ratios),
         memory / 1e6,
     )?;
-    Ok(())
+    Ok(ratio)
 }
 
 /// Sends a batch and samples the anonymous memory of the server in bytes; page cache is not counted.
@@ -148,6 +151,6 @@ fn with_memory_sampling(service: &RegistryServer, memory: &mut f64) -> Result<St
             *memory = memory.max(anonymous_memory(pid) as f64);
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
-        batch.join().map_err(|_| anyhow::anyhow!("the batch has stopped"))?
+        batch.join().map_err(|_| anyhow::anyhow!("the batch panicked"))?
     })
 }

@@ -1,4 +1,4 @@
-//! Embedded store against LMDB alone, against PostgreSQL, and one writer against many. Writes `docs/speed.md`.
+//! Embedded store against LMDB alone, against PostgreSQL, and one writer against many.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -14,6 +14,7 @@ use super::measure::{
     run_measured, total_memory,
 };
 use super::postgres_server::Postgres;
+use super::report::{Bar, write_plot, write_section};
 use crate::process::{output, run};
 use crate::root;
 
@@ -29,26 +30,25 @@ const IMPORT_DISK_BYTES_PER_RECORD: u64 = 1_700;
 /// Measures stores of these sizes; without sizes, all default sizes and the import comparison.
 #[allow(clippy::print_stdout, reason = "this command prints a report")]
 pub(crate) fn bench_store(sizes: &[u64]) -> Result<()> {
-    let begin = Instant::now();
     let folder = root().join("target/bench/store");
     recreate_dir(&folder)?;
     build_dist()?;
     let is_all = sizes.is_empty();
     let imported =
         if is_all { IMPORT_RECORDS } else { sizes.iter().copied().max().unwrap_or(IMPORT_RECORDS) };
-    let mut left_out = Vec::new();
-    let mut fits = |records: u64, room: u64| -> Result<bool> {
-        let (free, needed) = (free_bytes(&folder)?, records * room);
+    let mut skipped = Vec::new();
+    let mut fits = |records: u64, bytes_per_record: u64| -> Result<bool> {
+        let (free, needed) = (free_bytes(&folder)?, records * bytes_per_record);
         let fits = needed <= free;
         if !fits {
-            let missing = format!(
-                "{} records were left out: they need {} GB of disk, {} were free",
+            let message = format!(
+                "Skipped {} records: {} GB of disk needed, {} GB free",
                 group_digits(records),
                 needed.div_ceil(1_000_000_000),
                 free / 1_000_000_000
             );
-            println!("{missing}");
-            left_out.push(missing);
+            println!("{message}");
+            skipped.push(message);
         }
         Ok(fits)
     };
@@ -67,12 +67,12 @@ pub(crate) fn bench_store(sizes: &[u64]) -> Result<()> {
     let deposits = run_measured(benchmark("deposits").arg(&folder))?.0;
     fs::remove_dir_all(&folder)?;
 
-    let minutes = begin.elapsed().as_secs() / 60;
-    let report = StoreReport { stores, import, imported, deposits, left_out, minutes };
+    let report = StoreReport { stores, import, imported, deposits, skipped };
     let text = report.to_markdown()?;
     println!("\n{text}");
     if is_all {
-        fs::write(root().join("docs/speed.md"), text)?;
+        write_plot("store", &report.bars()?)?;
+        write_section("store", &text)?;
     }
     Ok(())
 }
@@ -118,7 +118,7 @@ fn measure_import(folder: &Path, records: u64) -> Result<Measurements> {
     fs::remove_file(&lines)?;
     let mut export =
         Command::new(&tendot).arg("export").arg("--data").arg(&data).stdout(Stdio::piped()).spawn()?;
-    let exported = digest(export.stdout.take().context("what was exported")?.into())?;
+    let exported = digest(export.stdout.take().context("stdout is not piped")?.into())?;
     ensure!(export.wait()?.success() && given == exported, "imported {given}, but exported {exported}");
     fs::remove_dir_all(&data)?;
 
@@ -143,25 +143,24 @@ struct StoreReport {
     import: Option<Measurements>,
     imported: u64,
     deposits: Measurements,
-    left_out: Vec<String>,
-    minutes: u64,
+    skipped: Vec<String>,
 }
 
 impl StoreReport {
     fn to_markdown(&self) -> Result<String> {
-        let mut out = String::from(INTRO);
+        let mut out = String::new();
         writeln!(
             out,
-            "The machine: {}, {} cores, {} of memory; {} programs wanted to run at once, over the last quarter of an hour. A \
-             page of\n4 KiB is durable (`fdatasync`) after {:.0} µs, median of 200. All of it took {} minutes.\n",
+            "`cargo xtask bench store`. Records have two or three values, URLs of 60 to 90 bytes and one of 5,000 prefixes; they are\n\
+             unsorted. The machine: {}, {} cores, {} of memory, load average {} (15 min); `fdatasync` of 4 KiB takes {:.0} µs\n\
+             (median of 200).\n\n![Embedded store relative to LMDB and PostgreSQL](../images/performance-store.svg)\n",
             cpu_model()?,
             std::thread::available_parallelism()?,
             total_memory()?,
             load_average()?,
             measurement(&self.deposits, "sync-microseconds")?,
-            self.minutes
         )?;
-        for line in &self.left_out {
+        for line in &self.skipped {
             writeln!(out, "{line}.\n")?;
         }
         if !self.stores.is_empty() {
@@ -172,6 +171,24 @@ impl StoreReport {
         }
         self.commit_section(&mut out)?;
         Ok(out)
+    }
+
+    /// Bars of the plot: the largest store, the import and the commits.
+    fn bars(&self) -> Result<Vec<Bar>> {
+        let mut bars = Vec::new();
+        let mut bar = |label: String, ratio: f64| bars.push(Bar { label, ratio });
+        if let Some((records, all)) = self.stores.last() {
+            let ratio = measurement(all, "own-read-rate")? / measurement(all, "own-engine-rate")?;
+            bar(format!("reads of {} records, relative to LMDB", group_digits(*records)), ratio);
+        }
+        if let Some(import) = &self.import {
+            let theirs = measurement(import, "postgres-seconds")?;
+            bar("tendot import, relative to COPY".into(), theirs / measurement(import, "tendot-seconds")?);
+            bar("library import, relative to COPY".into(), theirs / measurement(import, "library-seconds")?);
+        }
+        let ratio = measurement(&self.deposits, "deposits-ratio-64")?;
+        bar("durable writes of 64 writers, relative to one".into(), ratio);
+        Ok(bars)
     }
 
     fn read_section(&self, out: &mut String) -> Result<()> {
@@ -189,31 +206,32 @@ impl StoreReport {
             Box::new(move |all| Ok(format!("{:.0} MB", measurement(all, name)? / 1e3)))
         };
         let rows: [(&str, CellFormat); 15] = [
-            ("records read a second", whole("own-read-rate")),
-            ("… of the bare engine, same bytes", ratio("own-read-rate", "own-engine-rate")),
-            ("… of the bare engine, same bytes, copied", ratio("own-read-rate", "own-engine-copy-rate")),
-            ("… of the bare engine, wire form", ratio("wire-read-rate", "wire-engine-rate")),
-            ("names resolved a second", whole("own-resolve-rate")),
-            ("… of the bare engine, same bytes", ratio("own-resolve-rate", "own-engine-rate")),
-            ("… of the bare engine, wire form", ratio("wire-resolve-rate", "wire-engine-rate")),
-            ("reading, p99", micros("own-read-p99")),
-            ("… bare engine, same bytes", micros("own-engine-p99")),
-            ("… bare engine, wire form", micros("wire-engine-p99")),
-            ("bytes on disk, a record", Box::new(|all| Ok(format!("{:.1}", measurement(all, "size")?)))),
-            ("… of the bare engine, wire form", ratio("size", "wire-engine-size")),
-            ("imported a second, by the library", whole("import-rate")),
-            ("memory of its own, importing", megabytes("import-memory")),
-            ("memory of its own, reading", megabytes("own-read-memory")),
+            ("reads/s", whole("own-read-rate")),
+            ("relative to LMDB, same bytes", ratio("own-read-rate", "own-engine-rate")),
+            ("relative to LMDB, same bytes, copied", ratio("own-read-rate", "own-engine-copy-rate")),
+            ("relative to LMDB, wire form", ratio("wire-read-rate", "wire-engine-rate")),
+            ("resolutions/s", whole("own-resolve-rate")),
+            ("relative to LMDB, same bytes", ratio("own-resolve-rate", "own-engine-rate")),
+            ("relative to LMDB, wire form", ratio("wire-resolve-rate", "wire-engine-rate")),
+            ("read p99", micros("own-read-p99")),
+            ("LMDB p99, same bytes", micros("own-engine-p99")),
+            ("LMDB p99, wire form", micros("wire-engine-p99")),
+            ("disk bytes per record", Box::new(|all| Ok(format!("{:.1}", measurement(all, "size")?)))),
+            ("relative to LMDB, wire form", ratio("size", "wire-engine-size")),
+            ("library import, records/s", whole("import-rate")),
+            ("memory during import", megabytes("import-memory")),
+            ("memory during reads", megabytes("own-read-memory")),
         ];
         let columns = self.stores.iter().map(|(records, _)| group_digits(*records));
         let mut table = MarkdownTable::new(out, columns)?;
         for (name, show) in rows {
-            table.row(name, self.stores.iter().map(|(_, measured)| show(measured)))?;
+            let cells = self.stores.iter().map(|(_, measured)| show(measured)).collect::<Result<Vec<_>>>()?;
+            table.row(name, cells)?;
         }
         if let [(few, first), .., (many, last)] = self.stores.as_slice() {
             let times = measurement(last, "own-read-p99")? / measurement(first, "own-read-p99")?;
             let (few, many) = (group_digits(*few), group_digits(*many));
-            writeln!(out, "\nReading's p99 with {many} records is {times:.2} times that with {few}.")?;
+            writeln!(out, "\nRead p99 at {many} records: {times:.2} × that at {few}.")?;
         }
         out.push('\n');
         Ok(())
@@ -221,8 +239,8 @@ impl StoreReport {
 
     fn import_section(&self, import: &Measurements, out: &mut String) -> Result<()> {
         let records = self.imported as f64;
-        writeln!(out, "## Importing {} records\n\n{IMPORT_METHOD}", group_digits(self.imported))?;
-        let columns = ["`tendot import` of JSON lines", "the library", "PostgreSQL's `COPY`"];
+        writeln!(out, "### Import of {} records\n\n{IMPORT_METHOD}", group_digits(self.imported))?;
+        let columns = ["`tendot import` of JSON lines", "library", "PostgreSQL `COPY`"];
         let mut table = MarkdownTable::new(out, columns.into_iter().map(str::to_owned))?;
         let seconds =
             ["tendot-seconds", "library-seconds", "postgres-seconds"].map(|name| measurement(import, name));
@@ -230,31 +248,27 @@ impl StoreReport {
         let seconds = [ours?, library?, theirs?];
         let theirs = seconds[2];
         let (size, their_size) = (measurement(import, "tendot-size")?, measurement(import, "postgres-size")?);
-        table.row("seconds", seconds.iter().map(|seconds| Ok(format!("{seconds:.1}"))))?;
+        table.row("seconds", seconds.iter().map(|seconds| format!("{seconds:.1}")))?;
+        table.row("records/s", seconds.iter().map(|seconds| group_digits((records / seconds) as u64)))?;
         table.row(
-            "records a second",
-            seconds.iter().map(|seconds| Ok(group_digits((records / seconds) as u64))),
-        )?;
-        table.row(
-            "times as fast as PostgreSQL",
-            seconds.iter().map(|seconds| Ok(format!("{:.2}", theirs / seconds))),
+            "relative to PostgreSQL",
+            seconds.iter().map(|seconds| format!("{:.2}", theirs / seconds)),
         )?;
         let sizes = [size, size, their_size];
-        table
-            .row("bytes on disk, a record", sizes.iter().map(|size| Ok(format!("{:.1}", size / records))))?;
+        table.row("disk bytes per record", sizes.iter().map(|size| format!("{:.1}", size / records)))?;
         let memory = measurement(import, "tendot-memory")? / 1e3;
-        Ok(writeln!(out, "\n`tendot import` had at most {memory:.0} MB of memory of its own.\n")?)
+        Ok(writeln!(out, "\nPeak memory of `tendot import`: {memory:.0} MB.\n")?)
     }
 
     fn commit_section(&self, out: &mut String) -> Result<()> {
         out.push_str(COMMIT_METHOD);
         let mut table =
-            MarkdownTable::new(out, ["a second", "times one writer"].into_iter().map(str::to_owned))?;
+            MarkdownTable::new(out, ["writes/s", "relative to one writer"].into_iter().map(str::to_owned))?;
         for writers in [1, 16, 64] {
             let rate = measurement(&self.deposits, &format!("deposits-{writers}"))?;
             let ratio = measurement(&self.deposits, &format!("deposits-ratio-{writers}"))?;
-            let cells = [Ok(group_digits(rate as u64)), Ok(format!("{ratio:.1}"))];
-            table.row(&format!("{writers} at once"), cells.into_iter())?;
+            let label = format!("{writers} writer{}", if writers == 1 { "" } else { "s" });
+            table.row(&label, [group_digits(rate as u64), format!("{ratio:.1}")])?;
         }
         Ok(())
     }
@@ -263,48 +277,29 @@ impl StoreReport {
 /// Formats one table cell.
 type CellFormat = Box<dyn Fn(&Measurements) -> Result<String>>;
 
-const INTRO: &str = "\
-# How fast the embedded store is
-
-Written by `cargo xtask bench-store`, which measures all of it anew. Times say little about another machine; the ratios are
-to peers that were measured in the same run with the same records.
-
-";
-
 const READ_METHOD: &str = "\
-## Reading and size
+### Reads and size
 
-Records have two or three values, addresses of 60 to 90 bytes and one of 5,000 prefixes of very different size; they come
-unsorted. 300,000 names, drawn from all, are read in random order by one thread, each in a transaction of its own.
-Everything is in memory and was read before. Ours and the engine take turns, every 10,000 names; rates are medians of
-150 turns, p99 of five rounds.
-
-The bare engine is LMDB, opened as we open it. It gives bytes where they are; we give a record of typed values of its own,
-its checksum verified. It holds the very bytes that our store has (“same bytes”; also with these copied, so that they
-outlive the transaction), or records as they stand in messages (“wire form”). Resolving is all that the registry does:
-whether the prefix is ours, which values may be read.
-
-Memory of its own is `RssAnon`: the most of it while importing; after reading, the names for the measurement included.
-Pages of the store are the system's.
+300,000 random names are read by one thread, each in its own transaction, with everything in memory. Rates are medians of 150 turns of
+10,000 names, p99 of five rounds. LMDB is opened as we open it and returns bytes; the store returns typed values and verifies a
+checksum. *Same bytes*: LMDB holds the bytes of our store, also copied; *wire form*: records as in messages. *Resolutions* add the
+registry: responsibility and permissions.
 
 ";
 
 const IMPORT_METHOD: &str = "\
-Unsorted, from a file, into a new store. PostgreSQL 15 copies the same records from a file of its text format (`COPY`) into
-a table with the name as primary key and the wire form of the values as `bytea`; durable as it is by default, with 1 GB of
-shared buffers and `max_wal_size` of 8 GB. The library makes up its records as it goes. `tendot export` gave back the same
-lines, by a digest that does not depend on their order.
+Unsorted, from a file, into a new store. PostgreSQL 15 copies the same records by `COPY` into a table with the name as primary key and
+the wire form as `bytea`, durable, with 1 GB of shared buffers and `max_wal_size` of 8 GB. `tendot export` returned the same lines.
 ";
 
 const COMMIT_METHOD: &str = "\
-## Durable deposits
+### Durable writes
 
-Each writer waits until its record is durable before it sends the next. Medians of five rounds of three seconds; each ratio
-is to the one writer of its own round.
+Each writer waits until its record is durable. Medians of five rounds of three seconds.
 
 ";
 
 fn free_bytes(folder: &Path) -> Result<u64> {
     let free = output(Command::new("df").args(["--output=avail", "-B1"]).arg(folder))?;
-    free.lines().last().context("a line of numbers")?.trim().parse().context("a number of bytes")
+    free.lines().last().context("`df` printed nothing")?.trim().parse().context("`df` printed no number")
 }

@@ -1,4 +1,4 @@
-//! `wrk`, which asks a server over HTTP as fast as it answers, and tells what it measured.
+//! `wrk`, the HTTP load generator.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -7,10 +7,10 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::process::apt_install;
 
-/// How long one round takes.
+/// Duration of one round.
 pub(crate) const ROUND_SECONDS: f64 = 4.0;
 
-/// The end of every script: one request after the other, and what is printed.
+/// End of every script: requests in sequence, and the line with the results.
 pub(crate) const WRK_SCRIPT: &str = "\
 request = function()
   at = at % #requests + 1
@@ -23,9 +23,9 @@ done = function(summary, latency)
 end
 ";
 
-/// Installs it if it is missing.
+/// Installs `wrk` if it is missing.
 pub(crate) fn ensure_installed() -> Result<()> {
-    // It ends with 1 whatever it is asked; that it can be started is enough.
+    // Exits with 1 even for `-v`; that it starts is enough.
     if Command::new("wrk").arg("-v").output().is_err() {
         apt_install(&["wrk"])?;
     }
@@ -40,31 +40,31 @@ pub(crate) struct LoadResult {
     pub(crate) p99: f64,
 }
 
-/// Asks with 32 connections, on the second core.
+/// Runs wrk with 32 connections on the second core.
 pub(crate) fn run_wrk(address: &str, script: &Path) -> Result<LoadResult> {
     wrk_result(start_wrk(address, script, &["taskset", "-c", "1"])?)
 }
 
-/// Begins to ask, as the words before it say.
-pub(crate) fn start_wrk(address: &str, script: &Path, before: &[&str]) -> Result<Child> {
-    let mut words = before.iter().copied().chain(["wrk"]);
+/// Starts wrk, prefixed by other commands such as `taskset`.
+pub(crate) fn start_wrk(address: &str, script: &Path, prefix: &[&str]) -> Result<Child> {
+    let mut words = prefix.iter().copied().chain(["wrk"]);
     let mut command = Command::new(words.next().unwrap_or("wrk"));
     command.args(words).args(["-t1", "-c32", &format!("-d{ROUND_SECONDS}s"), "-s"]).arg(script);
     Ok(command.arg(format!("http://{address}/")).stdout(Stdio::piped()).spawn()?)
 }
 
-/// What was measured, when it is at its end.
-pub(crate) fn wrk_result(asking: Child) -> Result<LoadResult> {
-    let said = String::from_utf8(asking.wait_with_output()?.stdout)?;
+/// Waits for wrk and parses its results.
+pub(crate) fn wrk_result(child: Child) -> Result<LoadResult> {
+    let printed = String::from_utf8(child.wait_with_output()?.stdout)?;
     let line =
-        said.lines().find_map(|line| line.strip_prefix("measured ")).context("wrk measured nothing")?;
+        printed.lines().find_map(|line| line.strip_prefix("measured ")).context("wrk measured nothing")?;
     let numbers: Vec<f64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
     let &[requests, rate, p99, errors] = &numbers[..] else { anyhow::bail!("`{line}`") };
     ensure!(errors == 0.0, "{errors} requests failed");
     Ok(LoadResult { requests, rate, p99 })
 }
 
-/// The median of the rates, and that of the times.
+/// Median of the rates, and median of the p99 times.
 pub(crate) fn median_result(mut all: Vec<LoadResult>) -> LoadResult {
     all.sort_by(|one, two| one.rate.total_cmp(&two.rate));
     let LoadResult { requests, rate, .. } = all[all.len() / 2];
