@@ -129,7 +129,7 @@ impl<U: Upstream + 'static> Resolver<U> {
             return cached;
         }
         let (inner, request) = (Arc::clone(&self.0), request.into_owned());
-        // A separate task, to finish and cache the reply even if the caller goes away; the old entry would be lost otherwise.
+        // A separate task, so that the reply is cached even if the caller goes away; otherwise the old entry would be lost.
         let task = tokio::spawn(async move {
             if request.is_authoritative || request.is_forwarded() {
                 inner.resolve_directly(key, &request).await

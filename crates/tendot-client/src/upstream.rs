@@ -29,7 +29,7 @@ pub enum LookupOutcome {
     NoValues,
     /// Handle not found.
     NotFound,
-    /// The server is not responsible for the prefix and gave no referral.
+    /// The server is not responsible for the prefix and sent no referral.
     NotResponsible,
 }
 
@@ -75,7 +75,7 @@ impl From<LookupOutcome> for UpstreamReply {
 pub struct ResolveRequest<'a> {
     /// Name of the record.
     pub name: Cow<'a, str>,
-    /// Whether caches must be bypassed on the whole way to the authoritative server.
+    /// Whether the request bypasses all caches up to the authoritative server.
     pub is_authoritative: bool,
     /// `CDN-Loop` value (RFC 8586): services that forwarded the request, this one last; empty if loops need not be detected.
     pub cdn_loop: Cow<'a, str>,

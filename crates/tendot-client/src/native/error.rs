@@ -88,7 +88,7 @@ pub enum AdminError {
         /// Error message of the server; may be empty.
         message: String,
     },
-    /// The challenge cannot or must not be answered.
+    /// There is no valid challenge response, or sending one would be unsafe.
     #[error("authentication failed: {0}")]
     Authentication(#[from] AuthError),
     /// There is no session, or it failed.

@@ -294,7 +294,7 @@ async fn attack_invalid_responses() {
         vec![StreamStep::Send(request)]
     };
     check(delete(encrypted).await, "no such session");
-    // A challenge to another request is not answered.
+    // A challenge for another request is rejected.
     let challenge = move |request: &[u8]| {
         let mut request = request.to_vec();
         *request.last_mut().unwrap() = 0;
@@ -365,7 +365,7 @@ async fn attack_tampered_responses() {
     check(forged_response, true, "response is not authenticated").await;
 }
 
-/// A challenge is answered only in the session of the request.
+/// A challenge is accepted only in the session of the request.
 #[tokio::test]
 async fn attack_challenge_of_another_session() {
     let server = TestHandleServer::start(service()).await;

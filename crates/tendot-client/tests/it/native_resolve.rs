@@ -201,7 +201,7 @@ async fn prefix_lookup_is_single_flight() {
     }
 }
 
-/// The sites of a prefix are cached for their TTL, but not after a server says that it is not responsible.
+/// The sites of a prefix are cached for their TTL, unless a server responds that it is not responsible.
 #[tokio::test]
 async fn moved_prefix_is_relocated() {
     let _clock = StoppedClock::new();
@@ -357,7 +357,7 @@ async fn unreachable_sites_are_forgotten() {
     fails_after_its_time().await;
     let server = TestHandleServer::start(TestHandleService::new().with_url(NAME, URL)).await;
     root.service().records.insert(b"0.NA/10.1000".to_vec(), vec![site_value(1, &server.site())]);
-    // The cached sites are tried once more, which takes all the time of the lookup.
+    // The cached sites are queried again until the lookup times out.
     fails_after_its_time().await;
     assert_eq!(first_url(&native.resolve(NAME, &ResolveOptions::default()).await.unwrap().outcome), URL);
 }

@@ -65,7 +65,7 @@ impl IncrementalExtractor {
         }
     }
 
-    /// Next DOI in `text`; `is_last` says that no more text follows.
+    /// Next DOI in `text`; `is_last` is true if no more text follows.
     ///
     /// On [`ExtractStep::NeedMoreInput`], drop the bytes before `keep_from`, call [`consume`](Self::consume), append more
     /// text and call again.

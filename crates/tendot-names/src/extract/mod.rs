@@ -59,7 +59,7 @@ pub struct Extractor {
 const DEFAULT_MAX_LEN: usize = 2048;
 
 impl Extractor {
-    /// Does not join lines, trims publisher tails, accepts DOIs of up to 2,048 bytes.
+    /// Default settings: does not join lines, trims publisher tails, accepts DOIs of up to 2,048 bytes.
     pub const fn new() -> Self {
         Self {
             join_lines: false,

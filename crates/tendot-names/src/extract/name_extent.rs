@@ -103,7 +103,7 @@ impl<'t> TextCandidate<'_, 't> {
 
     /// Percent-decodes the DOI; returns the encoded length and the DOI, or `None` if nothing was decoded.
     ///
-    /// In plain text it is decoded only if all triplets are valid; after a label or in a URL, an invalid `%` is kept.
+    /// In plain text it is decoded only if all triplets are valid; after a label or in a URL, an invalid `%` remains a literal.
     fn percent_decode_doi(&mut self, encoded: &str) -> Option<(usize, DoiBuf)> {
         let is_bare = self.context.wrapper_start == self.start && !self.has_encoded_slash;
         let invalid_triplet =

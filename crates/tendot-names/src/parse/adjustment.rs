@@ -43,7 +43,7 @@ adjustments! {
     InvisibleRemoved = 7, "invisible-removed";
     /// A bare DOI without `/` was percent-decoded.
     PercentDecoded = 8, "percent-decoded";
-    /// An invalid `%` was kept as a literal.
+    /// An invalid `%` was read as a literal.
     LiteralPercent = 9, "literal-percent";
     /// An unassigned code point was accepted.
     UnassignedAccepted = 10, "unassigned-accepted";

@@ -40,13 +40,13 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// Accepts the input forms defined by the standards.
+    /// Strict parser: accepts the input forms defined by the standards.
     pub const fn strict() -> Self {
         Self { rules: SyntaxRules::Current, is_lenient: false, max_len: usize::MAX }
     }
 
-    /// Also accepts labels, surrounding white space and quotes, URLs without scheme, repeated proxy URLs and invisible
-    /// characters; [`ParsedName::adjustments`] lists the changes.
+    /// Lenient parser: also accepts labels, surrounding white space and quotes, URLs without scheme, repeated proxy URLs
+    /// and invisible characters; [`ParsedName::adjustments`] lists the changes.
     pub const fn lenient() -> Self {
         Self { is_lenient: true, ..Self::strict() }
     }

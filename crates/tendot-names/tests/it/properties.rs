@@ -182,9 +182,9 @@ proptest! {
     }
 
     #[test]
-    fn extraction_is_ordered_and_valid(text in adversarial_text(), join in any::<bool>(), keep in any::<bool>()) {
+    fn extraction_is_ordered_and_valid(text in adversarial_text(), join_lines in any::<bool>(), keep_tails in any::<bool>()) {
         let text = text.as_bytes();
-        let extractor = Extractor::new().join_lines(join).keep_publisher_tails(keep);
+        let extractor = Extractor::new().join_lines(join_lines).keep_publisher_tails(keep_tails);
         let mut last_end = 0;
         for found in extractor.find_iter(text) {
             prop_assert!(found.span.start >= last_end && found.span.end <= text.len());
@@ -200,20 +200,20 @@ proptest! {
     }
 
     #[test]
-    fn incremental_extraction_matches_whole(text in adversarial_text(), cuts in vec(0..400usize, 0..12), join in any::<bool>()) {
+    fn incremental_extraction_matches_whole(text in adversarial_text(), cuts in vec(0..400usize, 0..12), join_lines in any::<bool>()) {
         let text = text.as_bytes();
-        let extractor = Extractor::new().join_lines(join);
+        let extractor = Extractor::new().join_lines(join_lines);
         let whole: Vec<_> = extractor.find_iter(text).map(|found| (found.doi.to_string(), found.span)).collect();
         let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(text.len())).collect();
         cuts.push(text.len());
         cuts.sort_unstable();
 
         let mut incremental = extractor.incremental();
-        let (mut buffer, mut base, mut taken) = (Vec::new(), 0, 0);
+        let (mut buffer, mut base, mut previous_cut) = (Vec::new(), 0, 0);
         let mut chunks = Vec::new();
         for (index, cut) in cuts.iter().enumerate() {
-            buffer.extend_from_slice(&text[taken..*cut]);
-            taken = *cut;
+            buffer.extend_from_slice(&text[previous_cut..*cut]);
+            previous_cut = *cut;
             loop {
                 match incremental.next_doi(&buffer, index + 1 == cuts.len()) {
                     ExtractStep::Found(found) => {

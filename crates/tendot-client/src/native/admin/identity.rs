@@ -62,7 +62,7 @@ impl AdminIdentity {
         &self.reference
     }
 
-    /// Key to answer challenges with.
+    /// Key for challenge responses.
     pub(super) fn credentials(&self) -> ClientKey<'_> {
         match &self.key {
             IdentityKey::Secret(secret) => ClientKey::SecretKey(secret),

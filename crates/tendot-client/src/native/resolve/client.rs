@@ -57,7 +57,7 @@ use crate::upstream::{LookupOutcome, ResolveRequest, Upstream, UpstreamReply};
 /// # Authenticity
 ///
 /// A response is accepted only from the queried address, to the querying port, with the request id; port and id are random, which
-/// stops off-path spoofing. With [`LookupConfig::certify`], the response and every record on the way must be signed.
+/// stops off-path spoofing. With [`LookupConfig::certify`], the response and every record used to find the server must be signed.
 #[derive(Clone)]
 pub struct NativeClient {
     pub(super) shared: Arc<NativeClientInner>,
@@ -84,7 +84,7 @@ pub struct ResolveOptions {
     pub types: Vec<String>,
     /// Value indexes, in addition to the types; all values if both are empty.
     pub indexes: Vec<u32>,
-    /// Whether only a primary site may answer.
+    /// Whether only a primary site may respond.
     pub is_authoritative: bool,
 }
 
