@@ -151,7 +151,7 @@ fn resolves_and_administers_over_https() {
         block_on(NativeClient::new(config).resolve("10.5555/ONE", &ResolveOptions::default()))
     };
     let resolution = resolve(&site).unwrap();
-    assert_eq!(resolution.from.unwrap().transport, InterfaceProtocol::HTTPS);
+    assert_eq!(resolution.server.unwrap().transport, InterfaceProtocol::HTTPS);
     assert!(matches!(resolution.outcome, LookupOutcome::Values(_)));
     let administer = |site: &Site<'static>, name: &str| {
         let peer = AdminServer::for_handle(&RootSites::from_site(site.clone()), name).unwrap();
