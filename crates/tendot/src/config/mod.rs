@@ -183,7 +183,7 @@ mod tests {
         );
         check(
             "upstream = \"https://me:secret@doi.org\"",
-            "t.toml:1: `upstream` is `https://me:***@doi.org`: it has a",
+            "t.toml:1: `upstream` is `https://me:***@doi.org`: user name not",
         );
         check(
             "store = \"postgre://me:secret@host/db\"",
