@@ -194,7 +194,7 @@ fn unreachable_or_invalid_server() {
     };
     check(&["--server", &format!("hdl://{dead}"), "10.1000/182"], "over TCP: cannot be reached");
     check(&["--server", &format!("http://{dead}"), "10.1000/182"], "request to http://");
-    check(&["--server", "gopher://x", "10.1000/182"], "no address of a resolver");
+    check(&["--server", "gopher://x", "10.1000/182"], "invalid upstream URL");
     check(&["--server", "hdl://127.0.0.1", "--certified", "10.1000/182"], "hint: `--server-key");
     check(&["--root", "/nonexistent", "10.1000/182"], "/nonexistent: ");
     check(&["--server", "hdl://127.0.0.1", ""], "is no name");
