@@ -13,10 +13,10 @@ pub(crate) fn check(bytes: &[u8]) {
     let mut last_end = 0;
     for found in extractor.find_iter(text) {
         assert!(found.span.start >= last_end && found.span.end <= text.len());
-        let checked = Doi::new(found.name.as_str());
+        let checked = Doi::new(found.doi.as_str());
         assert!(checked.is_ok() || checked.unwrap_err().kind().code() == "unassigned-character");
         last_end = found.span.end;
-        whole.push((found.name.to_string(), found.span));
+        whole.push((found.doi.to_string(), found.span));
     }
     let size = usize::from(settings >> 4) * 7 + 1;
     assert_eq!(extract_incrementally(extractor.incremental(), text, size), whole, "in chunks of {size}");
@@ -37,9 +37,9 @@ fn extract_incrementally(
             match scan.next_doi(&buffer, taken == text.len()) {
                 ExtractStep::Found(found) => {
                     let span = found.span.start + base..found.span.end + base;
-                    found_names.push((found.name.to_string(), span));
+                    found_names.push((found.doi.to_string(), span));
                 }
-                ExtractStep::NeedMore(keep_from) => {
+                ExtractStep::NeedMoreInput { keep_from } => {
                     buffer.drain(..keep_from);
                     scan.consume(keep_from);
                     base += keep_from;

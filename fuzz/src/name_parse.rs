@@ -16,7 +16,7 @@ pub(crate) fn check(bytes: &[u8]) {
                             checked.is_ok() || checked.unwrap_err().kind().code() == "unassigned-character"
                         );
                     }
-                    DoiOrShortDoi::Short(short) => assert_eq!(short.prefix(), "10"),
+                    DoiOrShortDoi::ShortDoi(short) => assert_eq!(short.prefix(), "10"),
                 },
                 Err(error) => assert!(error.offset() <= bytes.len()),
             }

@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
             let accept = |line: &&&str| {
                 let Ok(reading) = reader.parse(line) else { return false };
                 key.clear();
-                reading.identifier().write_key(&mut key);
+                reading.identifier().append_comparison_key(&mut key);
                 black_box(&key);
                 true
             };

@@ -1,14 +1,14 @@
-//! Performs every administration operation at a server, with and without signatures and sessions.
+//! Runs every administration operation against a server: plain, signed, in a session, encrypted.
 //!
 //! ```console
 //! $ cargo run -p tendot-client --example admin_operations -- siteinfo.json 10.5555 300:0.NA/10.5555 admpriv.bin all
 //! $ cargo run -p tendot-client --example admin_operations -- siteinfo.json 10.5555 301:0.NA/10.5555 secret:… names
 //! ```
 //!
-//! The identity needs all permissions under the prefix; for `all`, it must also be allowed to home prefixes. Handles that the
-//! example creates are deleted again.
+//! The identity needs all permissions under the prefix, and for `all` the permission to home prefixes. The example deletes the
+//! handles that it creates.
 
-#![expect(clippy::print_stdout, reason = "the result of the example")]
+#![expect(clippy::print_stdout, reason = "an example prints its result")]
 
 use std::error::Error;
 use std::ops::ControlFlow;
@@ -20,7 +20,9 @@ use tendot_proto::{HandleValue, ValuePermissions, ValueReference};
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [site, prefix, identity, key, extent] = &arguments[..] else {
-        return Err("siteinfo.json PREFIX INDEX:HANDLE KEY-FILE|secret:TEXT all|names".into());
+        return Err(
+            "usage: admin_operations siteinfo.json PREFIX INDEX:HANDLE KEY-FILE|secret:TEXT all|names".into(),
+        );
     };
     let root = RootSites::from_bytes(&std::fs::read(site)?)?;
     let reference = ValueReference::parse(identity);
@@ -35,19 +37,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         let server = AdminServer::for_handle(&root, &name).ok_or("no primary site")?;
         let mut admin = AdminClient::new(server, identity.clone());
         let operations = async {
-            admin = with_mode(admin, mode).await?;
+            admin = configure(admin, mode).await?;
             if extent == "all" {
-                home_and_unhome(&mut admin, prefix).await?;
+                check_prefixes(&mut admin, prefix).await?;
             }
-            all_operations(admin, prefix, &name).await
+            check_records(admin, prefix, &name).await
         };
         runtime.block_on(operations).map_err(|error| format!("{mode}: {error}"))?;
-        println!("{mode}: all done");
+        println!("{mode}: ok");
     }
     Ok(())
 }
 
-async fn with_mode(mut admin: AdminClient, mode: &str) -> Result<AdminClient, Box<dyn Error>> {
+async fn configure(mut admin: AdminClient, mode: &str) -> Result<AdminClient, Box<dyn Error>> {
     match mode {
         "signed" => admin = admin.require_signature(),
         "session" => admin.open_session(false).await?,
@@ -57,21 +59,21 @@ async fn with_mode(mut admin: AdminClient, mode: &str) -> Result<AdminClient, Bo
     Ok(admin)
 }
 
-async fn home_and_unhome(admin: &mut AdminClient, prefix: &str) -> Result<(), Box<dyn Error>> {
+async fn check_prefixes(admin: &mut AdminClient, prefix: &str) -> Result<(), Box<dyn Error>> {
     let derived = format!("{prefix}.administer");
     admin.home_prefix(&derived).await?;
     let mut homed = Vec::new();
-    let each = |name: tendot_proto::Handle<'_>| {
+    let on_handle = |name: tendot_proto::Handle<'_>| {
         homed.push(name.to_string().to_ascii_uppercase());
         ControlFlow::Continue(())
     };
-    admin.list_homed_prefixes(each).await?;
+    admin.list_homed_prefixes(on_handle).await?;
     assert!(homed.contains(&format!("0.NA/{}", derived.to_ascii_uppercase())), "{homed:?}");
     admin.unhome_prefix(&derived).await?;
     Ok(())
 }
 
-async fn all_operations(mut admin: AdminClient, prefix: &str, name: &str) -> Result<(), Box<dyn Error>> {
+async fn check_records(mut admin: AdminClient, prefix: &str, name: &str) -> Result<(), Box<dyn Error>> {
     let reference = admin.identity().reference().clone();
     let permissions = AdminPermissions(0x0ff3);
     let owner = Admin { permissions, reference, legacy_byte_length: false }.to_bytes();
@@ -88,12 +90,12 @@ async fn all_operations(mut admin: AdminClient, prefix: &str, name: &str) -> Res
     assert!(texts.iter().any(|text| text == "x@example.org"), "{texts:?}");
     admin.remove_values(name, &[2]).await?;
     let mut names = 0;
-    let each = |_: tendot_proto::Handle<'_>| {
+    let on_handle = |_: tendot_proto::Handle<'_>| {
         names += 1;
         ControlFlow::Continue(())
     };
-    admin.list_handles(prefix, each).await?;
-    assert!(names > 0, "the list is empty");
+    admin.list_handles(prefix, on_handle).await?;
+    assert!(names > 0, "no handle listed");
     admin.delete(name).await?;
     admin.close_session().await?;
     Ok(())

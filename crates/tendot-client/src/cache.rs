@@ -15,33 +15,33 @@ use crate::upstream::{LookupOutcome, UpstreamReply};
 #[derive(Clone, Copy, Debug)]
 pub struct CacheSettings {
     /// Maximum size of all cached replies, in bytes.
-    pub bytes: u64,
+    pub max_bytes: u64,
     /// Upper limit of every TTL.
-    pub longest: Duration,
+    pub max_ttl: Duration,
     /// TTL of "not found".
-    pub nothing: Duration,
+    pub negative_ttl: Duration,
     /// How long an expired reply may be served while the upstream fails (RFC 8767).
-    pub stale: Duration,
+    pub stale_if_error: Duration,
     /// How long a failure is cached (RFC 9520, section 3.2).
-    pub retry: Duration,
+    pub error_ttl: Duration,
 }
 
 impl Default for CacheSettings {
     fn default() -> Self {
         Self {
-            bytes: 32 << 20,
-            longest: Duration::from_secs(86_400),
-            nothing: Duration::from_secs(60),
-            stale: Duration::from_secs(86_400),
-            retry: Duration::from_secs(5),
+            max_bytes: 32 << 20,
+            max_ttl: Duration::from_secs(86_400),
+            negative_ttl: Duration::from_secs(60),
+            stale_if_error: Duration::from_secs(86_400),
+            error_ttl: Duration::from_secs(5),
         }
     }
 }
 
 impl CacheSettings {
     /// Remaining TTL of a reply: the smallest TTL of its values, minus its age.
-    fn ttl_of(&self, UpstreamReply { found, age }: &UpstreamReply) -> Duration {
-        let LookupOutcome::Values(values) = found else { return self.nothing };
+    fn ttl_of(&self, UpstreamReply { outcome, age }: &UpstreamReply) -> Duration {
+        let LookupOutcome::Values(values) = outcome else { return self.negative_ttl };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let seconds = |value: &HandleValue<'_>| match value.ttl {
             Ttl::Relative(seconds) => u64::from(seconds).saturating_sub(age.as_secs()),
@@ -49,7 +49,7 @@ impl CacheSettings {
             Ttl::Other { .. } => 0,
         };
         let shortest = values.iter().map(seconds).min().unwrap_or_default();
-        Duration::from_secs(shortest).min(self.longest)
+        Duration::from_secs(shortest).min(self.max_ttl)
     }
 }
 
@@ -74,10 +74,13 @@ impl<E> CachedLookup<E> {
     pub(crate) fn from_reply(reply: UpstreamReply, settings: &CacheSettings, now: Instant) -> Self {
         let expires_at = now + settings.ttl_of(&reply);
         // "Not found" is never served stale.
-        let stale =
-            if matches!(reply.found, LookupOutcome::Values(_)) { settings.stale } else { Duration::ZERO };
+        let stale = if matches!(reply.outcome, LookupOutcome::Values(_)) {
+            settings.stale_if_error
+        } else {
+            Duration::ZERO
+        };
         Self {
-            outcome: Ok(Arc::new(reply.found)),
+            outcome: Ok(Arc::new(reply.outcome)),
             issued_at: now.checked_sub(reply.age).unwrap_or(now),
             expires_at,
             fetched_at: now,
@@ -88,7 +91,7 @@ impl<E> CachedLookup<E> {
 
     /// Cache entry of a failure (RFC 9520).
     pub(crate) fn from_error(error: E, settings: &CacheSettings, now: Instant) -> Self {
-        let retry_at = now + settings.retry;
+        let retry_at = now + settings.error_ttl;
         Self {
             outcome: Err(Arc::new(error)),
             issued_at: now,
@@ -100,16 +103,16 @@ impl<E> CachedLookup<E> {
     }
 
     /// Reply from this entry, or the cached error.
-    pub(crate) fn reply(&self, source: CacheStatus) -> Result<CachedReply, Arc<E>> {
+    pub(crate) fn reply(&self, cache_status: CacheStatus) -> Result<CachedReply, Arc<E>> {
         let now = Instant::now();
         // A fresh reply may be used once even with TTL 0.
-        let is_old = self.fetched_at > self.expires_at || source == CacheStatus::Kept;
+        let is_old = self.fetched_at > self.expires_at || cache_status == CacheStatus::Hit;
         Ok(CachedReply {
-            found: self.outcome.clone()?,
-            source,
+            outcome: self.outcome.clone()?,
+            cache_status,
             age: now.saturating_duration_since(self.issued_at),
-            fresh: self.expires_at.saturating_duration_since(now),
-            stale: now.checked_duration_since(self.expires_at).filter(|_| is_old),
+            remaining_ttl: self.expires_at.saturating_duration_since(now),
+            stale_for: now.checked_duration_since(self.expires_at).filter(|_| is_old),
         })
     }
 }
@@ -141,12 +144,12 @@ const SHARD_BYTES: u64 = 4 << 20;
 /// Empty cache of the size in `settings`.
 pub(crate) fn lookup_cache<E>(settings: &CacheSettings) -> LookupCache<E> {
     let options = OptionsBuilder::new()
-        .estimated_items_capacity(usize::try_from(settings.bytes / 1_024).unwrap_or(usize::MAX).max(16))
-        .weight_capacity(settings.bytes)
-        .shards(usize::try_from(settings.bytes / SHARD_BYTES).unwrap_or(usize::MAX).clamp(1, 64))
+        .estimated_items_capacity(usize::try_from(settings.max_bytes / 1_024).unwrap_or(usize::MAX).max(16))
+        .weight_capacity(settings.max_bytes)
+        .shards(usize::try_from(settings.max_bytes / SHARD_BYTES).unwrap_or(usize::MAX).clamp(1, 64))
         .build();
     match options {
         Ok(options) => Cache::with_options(options, LookupWeighter, Default::default(), Default::default()),
-        Err(_) => Cache::with_weighter(16, settings.bytes, LookupWeighter),
+        Err(_) => Cache::with_weighter(16, settings.max_bytes, LookupWeighter),
     }
 }

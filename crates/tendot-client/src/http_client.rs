@@ -26,7 +26,7 @@ pub(crate) fn tls_config_with_roots(pem: &[u8]) -> Result<ClientConfig, String> 
         roots.add(certificate).map_err(|error| error.to_string())?;
     }
     if roots.is_empty() {
-        return Err("there is none in the file".into());
+        return Err("no certificate in the file".into());
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();

@@ -4,6 +4,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
 mod cache;
+mod cdn_loop;
 mod http_client;
 mod http_upstream;
 pub mod native;
@@ -12,7 +13,8 @@ mod resolver;
 mod upstream;
 
 pub use cache::CacheSettings;
-pub use http_upstream::{HttpUpstream, HttpUpstreamError, WAY};
+pub use cdn_loop::{CDN_LOOP, CDN_LOOP_ID_PREFIX};
+pub use http_upstream::{HttpUpstream, HttpUpstreamError};
 pub use registry::{
     BatchOptions, BatchResultStream, ProblemFault, RegistryClient, RegistryClientError, RegistryProblem,
     RegistryReply,

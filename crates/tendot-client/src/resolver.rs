@@ -16,53 +16,54 @@ use crate::upstream::{LookupOutcome, ResolveRequest, Upstream};
 #[derive(Clone, Debug)]
 pub struct CachedReply {
     /// Outcome of the lookup.
-    pub found: Arc<LookupOutcome>,
+    pub outcome: Arc<LookupOutcome>,
     /// Whether it came from the cache.
-    pub source: CacheStatus,
+    pub cache_status: CacheStatus,
     /// Time since the authoritative server sent it.
     pub age: Duration,
     /// Remaining TTL; zero if expired.
-    pub fresh: Duration,
+    pub remaining_ttl: Duration,
     /// Time since expiry, if it is served stale.
-    pub stale: Option<Duration>,
+    pub stale_for: Option<Duration>,
 }
 
 /// Cache status of a reply.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum CacheStatus {
-    /// Served from the cache (hit).
-    Kept,
-    /// Shared the response of a concurrent request (coalesced).
-    Shared,
-    /// Fetched from the upstream (miss).
-    Asked,
+    /// Served from the cache.
+    Hit,
+    /// Shared the response of a concurrent request.
+    Coalesced,
+    /// Fetched from the upstream.
+    Miss,
 }
 
 /// Caching resolver in front of an [`Upstream`].
 ///
 /// Concurrent requests for one name are coalesced into one upstream request, which continues if the callers go away. When the
-/// upstream fails, an expired reply is served for [`CacheSettings::stale`] (RFC 8767); failures are cached for
-/// [`CacheSettings::retry`] (RFC 9520).
+/// upstream fails, an expired reply is served for [`CacheSettings::stale_if_error`] (RFC 8767); failures are cached for
+/// [`CacheSettings::error_ttl`] (RFC 9520).
 ///
 /// ```
-/// use tendot_client::{CacheSettings, LookupOutcome, Resolver, Upstream};
+/// use tendot_client::{CacheSettings, LookupOutcome, ResolveRequest, Resolver, Upstream, UpstreamReply};
 /// use tendot_proto::HandleValue;
 ///
 /// struct FixedRecords;
 /// impl Upstream for FixedRecords {
 ///     type Error = std::io::Error;
-///     async fn ask(&self, name: &str) -> Result<LookupOutcome, std::io::Error> {
-///         Ok(match name {
+///     async fn resolve(&self, request: &ResolveRequest<'_>) -> Result<UpstreamReply, std::io::Error> {
+///         let outcome = match &*request.name {
 ///             "10.1000/1" => LookupOutcome::Values(vec![HandleValue::new(1, "URL", "https://example.org/")]),
-///             _ => LookupOutcome::Nothing,
-///         })
+///             _ => LookupOutcome::NotFound,
+///         };
+///         Ok(outcome.into())
 ///     }
 /// }
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
 /// let resolver = Resolver::new(FixedRecords, CacheSettings::default());
-/// assert!(matches!(&*resolver.resolve("10.1000/1").await?.found, LookupOutcome::Values(_)));
-/// assert!(matches!(&*resolver.resolve("10.1000/2").await?.found, LookupOutcome::Nothing));
+/// assert!(matches!(&*resolver.resolve("10.1000/1").await?.outcome, LookupOutcome::Values(_)));
+/// assert!(matches!(&*resolver.resolve("10.1000/2").await?.outcome, LookupOutcome::NotFound));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -110,7 +111,7 @@ impl<U: Upstream + 'static> Resolver<U> {
     }
 
     /// Cached reply for a name, or its cached error; sends no request.
-    pub fn kept(&self, name: &str) -> Option<Result<CachedReply, Arc<U::Error>>> {
+    pub fn get_cached(&self, name: &str) -> Option<Result<CachedReply, Arc<U::Error>>> {
         self.0.get_cached(&Handle::from(name).canonical())
     }
 
@@ -128,7 +129,7 @@ impl<U: Upstream + 'static> Resolver<U> {
             return cached;
         }
         let (inner, request) = (Arc::clone(&self.0), request.into_owned());
-        // A separate task, to finish and cache the reply even if the caller goes away; the old entry would be lost otherwise.
+        // A separate task, so that the reply is cached even if the caller goes away; otherwise the old entry would be lost.
         let task = tokio::spawn(async move {
             if request.is_authoritative || request.is_forwarded() {
                 inner.resolve_directly(key, &request).await
@@ -151,7 +152,7 @@ impl<U: Upstream> ResolverInner<U> {
     /// Cached reply or error, unless the upstream has to be queried again.
     fn get_cached(&self, key: &[u8]) -> Option<Result<CachedReply, Arc<U::Error>>> {
         let cached = self.cache.get(key).filter(|cached| Instant::now() < cached.retry_at)?;
-        Some(cached.reply(CacheStatus::Kept))
+        Some(cached.reply(CacheStatus::Hit))
     }
 
     /// Sends the request, or waits for a concurrent one.
@@ -170,7 +171,7 @@ impl<U: Upstream> ResolverInner<U> {
             }
         });
         let (guard, old) = match entry.await {
-            EntryResult::Retained(cached) => return cached.reply(CacheStatus::Shared),
+            EntryResult::Retained(cached) => return cached.reply(CacheStatus::Coalesced),
             EntryResult::Replaced(guard, old) => (guard, Some(old)),
             EntryResult::Vacant(guard) => (guard, None),
             // Unreachable: neither removal nor a timeout is requested.
@@ -178,17 +179,17 @@ impl<U: Upstream> ResolverInner<U> {
                 return self.resolve_directly(key, request).await;
             }
         };
-        let reply = self.upstream.reply(request).await;
+        let reply = self.upstream.resolve(request).await;
         let now = Instant::now();
         let lookup = match (reply, old) {
             (Ok(reply), _) => CachedLookup::from_reply(reply, &self.settings, now),
             (Err(_), Some(old)) if old.outcome.is_ok() && now < old.discard_at => {
-                let retry_at = (now + self.settings.retry).min(old.discard_at);
+                let retry_at = (now + self.settings.error_ttl).min(old.discard_at);
                 CachedLookup { fetched_at: now, retry_at, ..old }
             }
             (Err(error), _) => CachedLookup::from_error(error, &self.settings, now),
         };
-        let reply = lookup.reply(CacheStatus::Asked);
+        let reply = lookup.reply(CacheStatus::Miss);
         // Fails only if the placeholder was evicted; others then send their own request.
         let _ = guard.insert(lookup);
         reply
@@ -201,17 +202,17 @@ impl<U: Upstream> ResolverInner<U> {
         key: Box<[u8]>,
         request: &ResolveRequest<'_>,
     ) -> Result<CachedReply, Arc<U::Error>> {
-        match self.upstream.reply(request).await {
+        match self.upstream.resolve(request).await {
             Ok(reply) => {
                 let lookup = CachedLookup::from_reply(reply, &self.settings, Instant::now());
-                let reply = lookup.reply(CacheStatus::Asked);
+                let reply = lookup.reply(CacheStatus::Miss);
                 self.cache.insert(key, lookup);
                 reply
             }
             Err(error) => {
                 let old = self.cache.get(&key).filter(|old| Instant::now() < old.discard_at);
                 match old.filter(|old| old.outcome.is_ok() && !request.is_authoritative) {
-                    Some(old) => old.reply(CacheStatus::Kept),
+                    Some(old) => old.reply(CacheStatus::Hit),
                     None => Err(Arc::new(error)),
                 }
             }

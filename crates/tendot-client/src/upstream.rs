@@ -1,4 +1,4 @@
-//! Trait of upstreams, its request and its reply.
+//! [`Upstream`] trait, its request and its reply.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -6,21 +6,18 @@ use std::time::Duration;
 
 use tendot_proto::HandleValue;
 
+use crate::cdn_loop;
+
 /// Source of handle records outside this process, such as an upstream resolver.
 pub trait Upstream: Send + Sync {
     /// Error of a failed request.
     type Error: std::error::Error + Send + Sync + 'static;
 
     /// Fetches all public values of a record.
-    fn ask(&self, name: &str) -> impl Future<Output = Result<LookupOutcome, Self::Error>> + Send;
-
-    /// Fetches all public values of a record, with the options of `request`; the reply has an age.
-    fn reply(
+    fn resolve(
         &self,
         request: &ResolveRequest<'_>,
-    ) -> impl Future<Output = Result<UpstreamReply, Self::Error>> + Send {
-        async { self.ask(&request.name).await.map(UpstreamReply::from) }
-    }
+    ) -> impl Future<Output = Result<UpstreamReply, Self::Error>> + Send;
 }
 
 /// Outcome of a lookup: values, no public values, not found, not responsible.
@@ -31,9 +28,9 @@ pub enum LookupOutcome {
     /// Record without public values.
     NoValues,
     /// Handle not found.
-    Nothing,
-    /// The server is not responsible for the prefix and gave no referral.
-    NotKept,
+    NotFound,
+    /// The server is not responsible for the prefix and sent no referral.
+    NotResponsible,
 }
 
 impl LookupOutcome {
@@ -56,14 +53,14 @@ impl LookupOutcome {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UpstreamReply {
     /// Outcome of the lookup.
-    pub found: LookupOutcome,
+    pub outcome: LookupOutcome,
     /// Time for which the upstream had cached it (`Age`).
     pub age: Duration,
 }
 
 impl From<LookupOutcome> for UpstreamReply {
-    fn from(found: LookupOutcome) -> Self {
-        Self { found, age: Duration::ZERO }
+    fn from(outcome: LookupOutcome) -> Self {
+        Self { outcome, age: Duration::ZERO }
     }
 }
 
@@ -78,23 +75,23 @@ impl From<LookupOutcome> for UpstreamReply {
 pub struct ResolveRequest<'a> {
     /// Name of the record.
     pub name: Cow<'a, str>,
-    /// Whether caches must be bypassed on the whole way to the authoritative server.
+    /// Whether the request bypasses all caches up to the authoritative server.
     pub is_authoritative: bool,
-    /// Services that forwarded the request, separated by commas, this one last; empty if loops need not be detected.
-    pub way: Cow<'a, str>,
+    /// `CDN-Loop` value (RFC 8586): services that forwarded the request, this one last; empty if loops need not be detected.
+    pub cdn_loop: Cow<'a, str>,
 }
 
 impl ResolveRequest<'_> {
     /// Whether another service forwarded the request.
     pub(crate) fn is_forwarded(&self) -> bool {
-        self.way.contains(',')
+        cdn_loop::service_count(&self.cdn_loop) > 1
     }
 
     pub(crate) fn into_owned(self) -> ResolveRequest<'static> {
         ResolveRequest {
             name: self.name.into_owned().into(),
             is_authoritative: self.is_authoritative,
-            way: self.way.into_owned().into(),
+            cdn_loop: self.cdn_loop.into_owned().into(),
         }
     }
 }

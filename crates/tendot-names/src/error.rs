@@ -119,29 +119,25 @@ impl ErrorKind {
     /// Error message without a final full stop.
     pub const fn message(self) -> &'static str {
         match self {
-            Self::InvalidUtf8 => "the text is not UTF-8",
-            Self::ControlCharacter => "a control character can't be part of a DOI name",
-            Self::FormatCharacter => "an invisible format character can't be part of a DOI name",
-            Self::PrivateUseCharacter => "a private-use character can't be part of a DOI name",
-            Self::UnassignedCharacter => {
-                "a character that Unicode has not assigned can't be part of a DOI name"
+            Self::InvalidUtf8 => "invalid UTF-8",
+            Self::ControlCharacter => "control characters are not allowed in a DOI",
+            Self::FormatCharacter => "invisible format characters are not allowed in a DOI",
+            Self::PrivateUseCharacter => "private-use characters are not allowed in a DOI",
+            Self::UnassignedCharacter => "unassigned Unicode code points are not allowed in a DOI",
+            Self::Empty => "empty input",
+            Self::MissingSlash => "missing `/` between prefix and suffix",
+            Self::EmptyPrefix => "missing prefix before `/`, such as `10.1000`",
+            Self::EmptySuffix => "missing suffix after `/`",
+            Self::BadDirectoryIndicator => "invalid prefix: must start with `10.`",
+            Self::MissingRegistrant => "missing registrant code after `10.`",
+            Self::BadRegistrant => "invalid registrant code: expected digits, in groups separated by dots",
+            Self::ReservedSuffix => "reserved suffix: starts with one character and `/` (Z39.84 section 4.3)",
+            Self::UnknownForm => "unsupported URL or URN: not a known form of a DOI",
+            Self::BadUrn => "invalid URN (RFC 8141)",
+            Self::BadPercentEncoding => {
+                "invalid percent-encoding: `%` must be followed by two hexadecimal digits"
             }
-            Self::Empty => "there is no name here",
-            Self::MissingSlash => "a DOI name has a slash between prefix and suffix, and there is none",
-            Self::EmptyPrefix => "nothing stands before the slash; a prefix such as `10.1000` belongs there",
-            Self::EmptySuffix => "nothing stands after the slash; the suffix is missing",
-            Self::BadDirectoryIndicator => "a DOI name begins with `10.`",
-            Self::MissingRegistrant => "the registrant code after `10.` is missing",
-            Self::BadRegistrant => {
-                "the registrant code after `10.` is made of digits, in groups separated by dots"
-            }
-            Self::ReservedSuffix => {
-                "a suffix that begins with one character and a slash is reserved by Z39.84"
-            }
-            Self::UnknownForm => "this address is not one of the written forms of a DOI name",
-            Self::BadUrn => "this is not a URN as RFC 8141 defines them",
-            Self::BadPercentEncoding => "a percent sign is not followed by two hexadecimal digits",
-            Self::TooLong => "the name is longer than allowed here",
+            Self::TooLong => "input is too long",
         }
     }
 }

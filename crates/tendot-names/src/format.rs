@@ -10,7 +10,7 @@ use crate::percent::{AsciiUppercaseWriter, UnencodedSet, write_percent_encoded};
 #[non_exhaustive]
 pub enum OutputForm {
     /// Bare DOI in its input spelling.
-    Name,
+    Bare,
     /// ASCII letters in upper case: the comparison key (Z39.84 section 4).
     Canonical,
     /// `doi:` URI of the June 2024 draft: every byte that is neither unreserved nor `/` is percent-encoded.
@@ -41,7 +41,7 @@ pub enum OutputForm {
 impl OutputForm {
     /// All output forms.
     pub const ALL: [Self; 13] = [
-        Self::Name,
+        Self::Bare,
         Self::Canonical,
         Self::Uri,
         Self::Uri202411,
@@ -59,7 +59,7 @@ impl OutputForm {
     /// Stable code, as used on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Name => "name",
+            Self::Bare => "name",
             Self::Canonical => "canonical",
             Self::Uri => "uri",
             Self::Uri202411 => "uri-2024-11",
@@ -173,7 +173,7 @@ impl fmt::Display for FormDisplay<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.text;
         match self.form {
-            OutputForm::Name => f.write_str(text),
+            OutputForm::Bare => f.write_str(text),
             OutputForm::Canonical => AsciiUppercaseWriter(f).write_str(text),
             OutputForm::Uri => write_with_scheme(f, "doi:", text, UnencodedSet::URI),
             OutputForm::Uri202411 => {

@@ -18,7 +18,7 @@ impl UnencodedSet {
 
     /// Scheme as published in November 2024: characters of a path segment (RFC 3986 section 3.3).
     ///
-    /// Slashes inside the suffix are encoded; the slash after the prefix is written separately.
+    /// Slashes inside the suffix are encoded; the slash after the prefix is not.
     pub(crate) const URI_2024_11: Self = Self::UNRESERVED.with(b"!$&'()*+,;=:@");
 
     /// Canonical form of the 2003 draft: characters allowed in a URI by RFC 2396, without `? & = #`, which the 2002
@@ -150,7 +150,7 @@ mod decode {
     #[derive(Debug)]
     pub(crate) struct PercentDecoded<'a> {
         pub(crate) text: Cow<'a, str>,
-        /// Whether an invalid `%` was kept as a literal.
+        /// Whether an invalid `%` was read as a literal.
         pub(crate) has_literal_percent: bool,
     }
 

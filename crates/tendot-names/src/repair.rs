@@ -11,11 +11,11 @@ use crate::{Doi, DoiBuf, DoiOrShortDoi, Extractor, Parser};
 #[non_exhaustive]
 pub struct RepairedDoi<'a> {
     /// The DOI or shortDOI.
-    pub target: DoiOrShortDoi<'a>,
+    pub identifier: DoiOrShortDoi<'a>,
     /// Text removed before the DOI.
-    pub before: Cow<'a, str>,
+    pub text_before: Cow<'a, str>,
     /// Text removed after the DOI.
-    pub after: Cow<'a, str>,
+    pub text_after: Cow<'a, str>,
 }
 
 /// Extracts the DOI from a field that should hold one, and removes known damage: punctuation, publisher tails, appended
@@ -27,8 +27,8 @@ pub struct RepairedDoi<'a> {
 /// use tendot_names::repair;
 ///
 /// let repaired = repair("10.1126/science.1255642.pmid:26068859").unwrap();
-/// assert_eq!(repaired.target.as_str(), "10.1126/science.1255642");
-/// assert_eq!(repaired.after, ".pmid:26068859");
+/// assert_eq!(repaired.identifier.as_str(), "10.1126/science.1255642");
+/// assert_eq!(repaired.text_after, ".pmid:26068859");
 /// assert!(repair("not a doi").is_none());
 /// ```
 pub fn repair(field: &str) -> Option<RepairedDoi<'_>> {
@@ -36,21 +36,21 @@ pub fn repair(field: &str) -> Option<RepairedDoi<'_>> {
     let cleaned = remove_html_breaks(field);
     let found = extractor.find_iter(cleaned.as_bytes()).next();
     let Some(found) = found else {
-        let target = Parser::lenient().parse(field).ok()?.into_identifier();
+        let identifier = Parser::lenient().parse(field).ok()?.into_identifier();
         let has_word_character =
-            target.as_str().split('/').skip(1).any(|part| part.contains(char::is_alphanumeric));
-        let (before, after) = (Cow::Borrowed(""), Cow::Borrowed(""));
-        return has_word_character.then_some(RepairedDoi { target, before, after });
+            identifier.as_str().split('/').skip(1).any(|part| part.contains(char::is_alphanumeric));
+        let (text_before, text_after) = (Cow::Borrowed(""), Cow::Borrowed(""));
+        return has_word_character.then_some(RepairedDoi { identifier, text_before, text_after });
     };
-    let doi = trim_field_tail(found.name.as_str());
+    let doi = trim_field_tail(found.doi.as_str());
     let raw = cleaned.get(found.span.clone())?;
-    let end = if doi.len() == found.name.as_str().len() {
+    let end = if doi.len() == found.doi.as_str().len() {
         found.span.end
     } else {
         // The trimmed text may have been percent-encoded.
         found.span.start + encoded_offset(raw, doi.len())
     };
-    let (before, after) = match &cleaned {
+    let (text_before, text_after) = match &cleaned {
         Cow::Borrowed(field) => (
             Cow::Borrowed(field.get(..found.span.start)?),
             Cow::Borrowed(field.get(end..).unwrap_or_default()),
@@ -62,7 +62,8 @@ pub fn repair(field: &str) -> Option<RepairedDoi<'_>> {
     };
     let doi = collapse_doubled(doi);
     Doi::new(&doi).or_else(|_| Doi::allowing_unassigned(&doi, crate::SyntaxRules::Current)).ok()?;
-    Some(RepairedDoi { target: DoiOrShortDoi::Doi(Cow::Owned(DoiBuf::from_validated(doi))), before, after })
+    let identifier = DoiOrShortDoi::Doi(Cow::Owned(DoiBuf::from_validated(doi)));
+    Some(RepairedDoi { identifier, text_before, text_after })
 }
 
 /// Removes HTML line breaks, and a doubled dot in the prefix.

@@ -95,7 +95,7 @@ impl ParseMode for Lenient {
     fn parse(text: &str) -> Result<DoiBuf, Error> {
         match Parser::lenient().parse(text)?.into_identifier() {
             DoiOrShortDoi::Doi(doi) => Ok(doi.into_owned()),
-            DoiOrShortDoi::Short(_) => Err(Error::new(ErrorKind::MissingRegistrant, 0)),
+            DoiOrShortDoi::ShortDoi(_) => Err(Error::new(ErrorKind::MissingRegistrant, 0)),
         }
     }
 }
@@ -107,7 +107,7 @@ impl<M: ParseMode> Visitor<'_> for DoiVisitor<M> {
     type Value = DoiBuf;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a DOI name")
+        f.write_str("a DOI")
     }
 
     fn visit_str<E: ::serde::de::Error>(self, text: &str) -> Result<DoiBuf, E> {

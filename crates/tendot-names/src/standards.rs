@@ -90,7 +90,7 @@
 //!     "http://my.resolver.inc/resolve?id=doi%3A10.1000%2Fmsws",
 //!     "rtsp://service.net/query?doi%3A10.1000%2Fmsws",
 //! ] {
-//!     assert_eq!(find_iter(request.as_bytes()).next().unwrap().name.as_str(), "10.1000/msws");
+//!     assert_eq!(find_iter(request.as_bytes()).next().unwrap().doi.as_str(), "10.1000/msws");
 //! }
 //! ```
 //!

@@ -13,17 +13,17 @@ thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
 }
 
-#[allow(unsafe_code, reason = "an allocator can't be written without it")]
-// SAFETY: every call is passed on to the system's allocator unchanged.
+#[allow(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait")]
+// SAFETY: all calls are forwarded to the system allocator.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc::alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `GlobalAlloc::dealloc`.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc::dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -56,10 +56,10 @@ fn parses_plain_dois_without_allocating() {
         "http://dx.doi.org/10.1000/456#789",
         "10.1000/日本語",
         "10/abc",
-        "not a name",
+        "not a DOI",
     ] {
-        for reader in [Parser::strict(), Parser::lenient()] {
-            assert_eq!(allocations(|| drop(reader.parse(text))), 0, "{text}");
+        for parser in [Parser::strict(), Parser::lenient()] {
+            assert_eq!(allocations(|| drop(parser.parse(text))), 0, "{text}");
         }
     }
 }
@@ -71,12 +71,12 @@ fn allocator_counts_allocations() {
 
 #[test]
 fn formats_dois_without_allocating() {
-    let reading =
+    let parsed =
         Parser::strict().parse("10.1002/(SICI)1097-4571(199806)49:8<693::AID-ASI4>3.0.CO;2-0").unwrap();
-    let name = reading.doi().unwrap();
+    let doi = parsed.doi().unwrap();
     for form in OutputForm::ALL {
-        if let Some(written) = name.format(form) {
-            assert_eq!(allocations(|| write!(DiscardWriter, "{written}").unwrap()), 0, "{form:?}");
+        if let Some(formatted) = doi.format(form) {
+            assert_eq!(allocations(|| write!(DiscardWriter, "{formatted}").unwrap()), 0, "{form:?}");
         }
     }
 }

@@ -18,31 +18,31 @@ pub enum ResolveError {
     #[error(transparent)]
     Lookup(LookupError),
     /// The server returned an error response code.
-    #[error("{from} says {code}{}", format_server_message(message))]
-    Refused {
+    #[error("{server} returned {code}{}", format_server_message(message))]
+    ErrorResponse {
         /// Server.
-        from: TransportAddress,
+        server: TransportAddress,
         /// Response code.
         code: ResponseCode,
         /// Error message of the server; may be empty.
         message: String,
     },
     /// The response cannot be decoded.
-    #[error("{from} gave an answer that is none: {error}")]
-    Malformed {
+    #[error("invalid response from {server}: {error}")]
+    InvalidResponse {
         /// Server.
-        from: TransportAddress,
+        server: TransportAddress,
         /// Cause.
         error: DecodeError,
     },
     /// The lookup received more bytes than allowed.
-    #[error("more than {limit} bytes came before there was an answer")]
-    TooMuch {
+    #[error("lookup received more than {limit} bytes")]
+    TooManyBytes {
         /// Maximum number of bytes.
         limit: usize,
     },
     /// Too many lookups are in flight.
-    #[error("too many look-ups for {} s", .waited.as_secs())]
+    #[error("too many concurrent lookups; waited {} s", .waited.as_secs())]
     Busy {
         /// Time that the lookup waited.
         waited: Duration,
@@ -60,49 +60,49 @@ impl From<LookupError> for ResolveError {
 #[non_exhaustive]
 pub enum AdminError {
     /// The site has no administration interface over TCP or HTTP (lists: TCP only).
-    #[error("the server takes no administration that way")]
-    NoInterface,
+    #[error("the server has no suitable administration interface")]
+    NoAdminInterface,
     /// Cannot connect; nothing was sent.
-    #[error("{to} cannot be reached: {error}")]
+    #[error("cannot connect to {address}: {error}")]
     Unreachable {
         /// Address of the server.
-        to: SocketAddr,
+        address: SocketAddr,
         /// Cause.
         error: io::Error,
     },
     /// The server may have applied the change, but its response is missing or invalid.
-    #[error("{from} may have done it, but gave no usable answer: {why}")]
-    Uncertain {
+    #[error("outcome unknown: no valid response from {server}: {reason}")]
+    OutcomeUnknown {
         /// Server.
-        from: TransportAddress,
+        server: TransportAddress,
         /// Cause.
-        why: String,
+        reason: String,
     },
     /// The server returned an error; after `SESSION_TIMEOUT` and `INVALID_SESSION_KEY` the session is closed.
-    #[error("{from} says {code}{}", format_server_message(message))]
-    Refused {
+    #[error("{server} returned {code}{}", format_server_message(message))]
+    ErrorResponse {
         /// Server.
-        from: TransportAddress,
+        server: TransportAddress,
         /// Response code.
         code: ResponseCode,
         /// Error message of the server; may be empty.
         message: String,
     },
-    /// The challenge cannot or must not be answered.
-    #[error("no proof is given: {0}")]
+    /// There is no valid challenge response, or sending one would be unsafe.
+    #[error("authentication failed: {0}")]
     Authentication(#[from] AuthError),
     /// There is no session, or it failed.
-    #[error("the session: {0}")]
+    #[error("session error: {0}")]
     Session(#[from] SessionError),
     /// The site has no public key, so a session could not be authenticated.
-    #[error("no session with a server whose key is not known")]
-    NoKey,
+    #[error("cannot open a session: the server's public key is unknown")]
+    UnknownServerKey,
     /// The request cannot be encoded.
     #[error(transparent)]
     Encode(#[from] EncodeError),
     /// The response cannot be decoded.
     #[error(transparent)]
-    Malformed(#[from] DecodeError),
+    Decode(#[from] DecodeError),
 }
 
 /// Maximum length of a server's message in an error, in characters.

@@ -33,20 +33,20 @@ pub struct RootSites {
 #[non_exhaustive]
 pub enum RootSitesError {
     /// Neither JSON nor encoded values.
-    #[error("neither a JSON object nor the values of a record: {0}")]
-    Bytes(#[from] DecodeError),
+    #[error("neither JSON nor encoded handle values: {0}")]
+    Decode(#[from] DecodeError),
     /// Invalid JSON, or of another format.
-    #[error("no root: {0}")]
+    #[error("invalid root file: {0}")]
     Json(#[from] JsonError),
     /// No site with a server.
-    #[error("no site in it")]
-    Empty,
+    #[error("no site found")]
+    NoSites,
 }
 
 impl RootSites {
     /// Global Handle Registry, as published with Handle.Net 9 in July 2019 (`root.json`, format `bootstrap_handles`).
     pub fn global_registry() -> Self {
-        // A test proves that it parses.
+        // Parsing cannot fail: a unit test parses the same file.
         Self::from_bytes(include_bytes!("../../root.json")).unwrap_or(Self { sites: Vec::new() })
     }
 
@@ -67,7 +67,7 @@ impl RootSites {
             decode_sites(&decode_root_info(file)?)
         };
         if sites.iter().all(|site: &Arc<Site<'_>>| site.servers.is_empty()) {
-            return Err(RootSitesError::Empty);
+            return Err(RootSitesError::NoSites);
         }
         Ok(Self { sites })
     }
@@ -149,27 +149,27 @@ mod tests {
     #[test]
     fn reads_root_files() {
         let site = include_bytes!("../../../../conformance/vectors/handle-net/siteinfo.json");
-        let of_site = RootSites::from_bytes(site).unwrap();
-        assert_eq!(of_site.sites().len(), 1);
-        let value = HandleValue::with_data(1, "HS_SITE", of_site.sites()[0].to_bytes());
-        assert_eq!(RootSites::from_bytes(&encode_root_info(&[value])).unwrap(), of_site);
+        let from_site = RootSites::from_bytes(site).unwrap();
+        assert_eq!(from_site.sites().len(), 1);
+        let value = HandleValue::with_data(1, "HS_SITE", from_site.sites()[0].to_bytes());
+        assert_eq!(RootSites::from_bytes(&encode_root_info(&[value])).unwrap(), from_site);
         let record = format!(
             r#"{{"handle":"0.NA/0.NA","values":[{{"index":1,"type":"HS_SITE","data":{{"format":"site","value":{}}}}}]}}"#,
             str::from_utf8(site).unwrap()
         );
-        assert_eq!(RootSites::from_bytes(record.as_bytes()).unwrap(), of_site);
+        assert_eq!(RootSites::from_bytes(record.as_bytes()).unwrap(), from_site);
     }
 
     #[test]
     fn rejects_invalid_root_files() {
-        check(b"", "neither a JSON object");
-        check(b"rubbish", "neither a JSON object");
-        check(b"{}", "no root: ");
-        check(b"{", "no root: ");
-        check(br#"{"servers":1}"#, "no root: ");
+        check(b"", "neither JSON");
+        check(b"invalid", "neither JSON");
+        check(b"{}", "invalid root file: ");
+        check(b"{", "invalid root file: ");
+        check(br#"{"servers":1}"#, "invalid root file: ");
         check(br#"{"handle":"0.NA/0.NA","values":[]}"#, "no site");
         check(&[0, 0, 0, 4, 0, 0, 0, 0], "no site");
-        check(&[0xff; 12], "neither a JSON object");
+        check(&[0xff; 12], "neither JSON");
     }
 
     #[track_caller]

@@ -24,14 +24,14 @@ const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-re
 /// Options of a batch upload.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BatchOptions<'a> {
-    /// CSV rows instead of JSON lines.
-    pub is_table: bool,
-    /// Validate without executing.
-    pub dry_run: bool,
+    /// Whether the lines are CSV rows instead of JSON.
+    pub is_csv: bool,
+    /// Whether to validate without executing.
+    pub is_dry_run: bool,
     /// Idempotency key of the batch.
-    pub key: Option<&'a str>,
-    /// The source may pause, so a stall is not an error.
-    pub is_slow: bool,
+    pub idempotency_key: Option<&'a str>,
+    /// Whether the source may pause, so that a stall is not an error.
+    pub has_slow_source: bool,
 }
 
 impl RegistryClient {
@@ -41,17 +41,17 @@ impl RegistryClient {
         options: &BatchOptions<'_>,
         source: impl Read + Send + 'static,
     ) -> Result<BatchResultStream, RegistryClientError> {
-        let query: &[_] = if options.dry_run { &[("dry-run", "true")] } else { &[] };
-        let content_type = if options.is_table { "text/csv" } else { "application/x-ndjson" };
+        let query: &[_] = if options.is_dry_run { &[("dry-run", "true")] } else { &[] };
+        let content_type = if options.is_csv { "text/csv" } else { "application/x-ndjson" };
         let mut request =
             self.request(Method::POST, &["dois", "batch"], query).header(CONTENT_TYPE, content_type);
-        if let Some(key) = options.key {
+        if let Some(key) = options.idempotency_key {
             request = request.header(IDEMPOTENCY_KEY, key);
         }
         let progress = Arc::new(UploadProgress::default());
         let body = UploadBody::spawn(source, Arc::clone(&progress));
         let request = request.body(Either::Right(body)).map_err(|error| self.invalid_request(&error))?;
-        let stall_timeout = StallTimeout { progress, has_slow_source: options.is_slow };
+        let stall_timeout = StallTimeout { progress, has_slow_source: options.has_slow_source };
         let response = stall_timeout.run(self.client.request(request)).await;
         let response = response.ok_or_else(|| self.stalled())?.map_err(|error| {
             stall_timeout.progress.take_read_error().unwrap_or_else(|| self.transport_error(&error))
@@ -99,15 +99,13 @@ impl BatchResultStream {
             }
             searched = self.buffer.len();
             if searched > MAX_LINE_BYTES {
-                return Err(self
-                    .client
-                    .invalid_response(format!("a line has more than {MAX_LINE_BYTES} bytes")));
+                return Err(self.client.invalid_response(format!("line exceeds {MAX_LINE_BYTES} bytes")));
             }
             let frame =
                 self.stall_timeout.run(self.body.frame()).await.ok_or_else(|| self.client.stalled())?;
             match frame {
                 None if self.buffer.is_empty() => return Ok(None),
-                None => return Err(self.client.invalid_response("its last line has no end".into())),
+                None => return Err(self.client.invalid_response("truncated last line".into())),
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         self.buffer.extend_from_slice(&data);

@@ -44,63 +44,63 @@ pub struct ProblemFault {
 #[non_exhaustive]
 pub enum RegistryClientError {
     /// The base URL is invalid.
-    #[error("`{base}` is no address of a service: {why}")]
-    Base {
+    #[error("invalid server URL `{base_url}`: {reason}")]
+    InvalidBaseUrl {
         /// Base URL.
-        base: String,
+        base_url: String,
         /// Cause.
-        why: String,
+        reason: String,
     },
     /// The CA certificates cannot be read.
-    #[error("no certificate can be read: {why}")]
-    Certificates {
+    #[error("invalid CA certificates: {reason}")]
+    InvalidCaCertificates {
         /// Cause.
-        why: String,
+        reason: String,
     },
     /// The token has characters that a header cannot carry.
-    #[error("the token is none: it has characters that no token has")]
-    Token,
+    #[error("invalid token: contains characters not allowed in a header")]
+    InvalidToken,
     /// The token would be sent to another host over plain HTTP.
-    #[error("{base} is not on this machine, and without TLS the token could be read on the way")]
-    InTheClear {
+    #[error("refusing to send the token to {base_url} over plain HTTP; use `https://`")]
+    InsecureTransport {
         /// Base URL.
-        base: String,
+        base_url: String,
     },
     /// The server cannot be reached.
-    #[error("{base} can't be reached: {why}")]
+    #[error("cannot connect to {base_url}: {reason}")]
     Unreachable {
         /// Base URL.
-        base: String,
+        base_url: String,
         /// Cause.
-        why: String,
+        reason: String,
     },
     /// The connection ended before the response did.
-    #[error("the connection to {base} was cut: {why}")]
-    Cut {
+    #[error("connection to {base_url} lost: {reason}")]
+    ConnectionLost {
         /// Base URL.
-        base: String,
+        base_url: String,
         /// Cause.
-        why: String,
+        reason: String,
     },
     /// The response is invalid.
-    #[error("{base} gave an answer that is none: {why}")]
-    Answer {
+    #[error("invalid response from {base_url}: {reason}")]
+    InvalidResponse {
         /// Base URL.
-        base: String,
+        base_url: String,
         /// Cause.
-        why: String,
+        reason: String,
     },
     /// Error status without problem details, such as from a proxy.
-    #[error("{base} answered with status {status}")]
-    Status {
+    #[error("unexpected status {status} from {base_url}")]
+    UnexpectedStatus {
         /// Base URL.
-        base: String,
+        base_url: String,
         /// HTTP status.
         status: StatusCode,
     },
     /// The source of the batch cannot be read.
-    #[error("{0}")]
-    Source(io::Error),
+    #[error("cannot read the input: {0}")]
+    ReadSource(io::Error),
     /// The registry rejected the request.
     #[error("{}", .0.detail)]
     Problem(Box<RegistryProblem>),
@@ -110,9 +110,9 @@ impl RegistryClientError {
     /// Whether a retry may succeed.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Cut { .. } | Self::Unreachable { .. } => true,
+            Self::ConnectionLost { .. } | Self::Unreachable { .. } => true,
             Self::Problem(problem) => is_transient_status(problem.status),
-            Self::Status { status, .. } => is_transient_status(status.as_u16()),
+            Self::UnexpectedStatus { status, .. } => is_transient_status(status.as_u16()),
             _ => false,
         }
     }

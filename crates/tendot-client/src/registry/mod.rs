@@ -46,7 +46,7 @@ type RequestBody = Either<Full<Bytes>, UploadBody>;
 #[derive(Clone, Debug)]
 pub struct RegistryClient {
     /// Base URL without a trailing slash.
-    base: String,
+    base_url: String,
     token: Option<HeaderValue>,
     client: Client<HttpsConnector<HttpConnector>, RequestBody>,
 }
@@ -76,33 +76,36 @@ impl RegistryClient {
         token: Option<&str>,
         ca_certificates: Option<&[u8]>,
     ) -> Result<Self, RegistryClientError> {
-        let invalid = |why: &str| RegistryClientError::Base { base: base_url.into(), why: why.into() };
-        let uri: Uri = base_url.parse().map_err(|_| invalid("it is not written as one"))?;
+        let invalid = |reason: &str| RegistryClientError::InvalidBaseUrl {
+            base_url: base_url.into(),
+            reason: reason.into(),
+        };
+        let uri: Uri = base_url.parse().map_err(|_| invalid("not a valid URL"))?;
         let host = uri.host().unwrap_or_default();
         if !matches!(uri.scheme_str(), Some("http" | "https")) || host.is_empty() {
-            return Err(invalid("it has to begin with `https://` or `http://` and a host"));
+            return Err(invalid("expected `https://HOST` or `http://HOST`"));
         }
         if uri.query().is_some() {
-            return Err(invalid("it has a `?`"));
+            return Err(invalid("query string not allowed"));
         }
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            return Err(invalid("it has a user name; credentials are a token"));
+            return Err(invalid("user name not allowed; use a token"));
         }
-        let base = base_url.trim_end_matches('/').to_owned();
+        let base_url = base_url.trim_end_matches('/').to_owned();
         if token.is_some() && uri.scheme_str() == Some("http") && !is_loopback_host(host) {
-            return Err(RegistryClientError::InTheClear { base });
+            return Err(RegistryClientError::InsecureTransport { base_url });
         }
         let token = token.map(|token| {
-            let mut header =
-                HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| RegistryClientError::Token)?;
+            let mut header = HeaderValue::try_from(format!("Bearer {token}"))
+                .map_err(|_| RegistryClientError::InvalidToken)?;
             header.set_sensitive(true);
             Ok(header)
         });
         let builder = match ca_certificates {
             None => HttpsConnectorBuilder::new().with_webpki_roots(),
             Some(pem) => {
-                let config =
-                    tls_config_with_roots(pem).map_err(|why| RegistryClientError::Certificates { why })?;
+                let config = tls_config_with_roots(pem)
+                    .map_err(|reason| RegistryClientError::InvalidCaCertificates { reason })?;
                 HttpsConnectorBuilder::new().with_tls_config(config)
             }
         };
@@ -113,12 +116,12 @@ impl RegistryClient {
         tcp.set_keepalive(Some(Duration::from_secs(15)));
         let connector = builder.https_or_http().enable_http1().wrap_connector(tcp);
         let client = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
-        Ok(Self { base, token: token.transpose()?, client })
+        Ok(Self { base_url, token: token.transpose()?, client })
     }
 
     /// Base URL without a trailing slash.
     pub fn base_url(&self) -> &str {
-        &self.base
+        &self.base_url
     }
 
     /// Whether requests carry a token.
@@ -166,12 +169,12 @@ impl RegistryClient {
     }
 
     fn request(&self, method: Method, path: &[&str], query: &[(&str, &str)]) -> http::request::Builder {
-        let mut url = format!("{}/api/v1", self.base);
+        let mut url = format!("{}/api/v1", self.base_url);
         for segment in path {
             url += &format!("/{}", utf8_percent_encode(segment, SEGMENT_ENCODE_SET));
         }
-        for (number, (name, value)) in query.iter().enumerate() {
-            let separator = if number == 0 { '?' } else { '&' };
+        for (index, (name, value)) in query.iter().enumerate() {
+            let separator = if index == 0 { '?' } else { '&' };
             url += &format!("{separator}{name}={}", utf8_percent_encode(value, SEGMENT_ENCODE_SET));
         }
         let mut request = Request::builder()
@@ -204,14 +207,14 @@ impl RegistryClient {
             Ok(RegistryReply { body: self.read_body(response).await?, revision })
         };
         let timed_out =
-            || self.connection_lost(&format!("there was no answer within {} s", REQUEST_TIMEOUT.as_secs()));
+            || self.connection_lost(&format!("no response within {} s", REQUEST_TIMEOUT.as_secs()));
         tokio::time::timeout(REQUEST_TIMEOUT, reply).await.unwrap_or_else(|_| Err(timed_out()))
     }
 
     async fn read_body(&self, response: Response<Incoming>) -> Result<Bytes, RegistryClientError> {
         let body = Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() {
-                self.invalid_response(format!("it has more than {MAX_BODY_BYTES} bytes"))
+                self.invalid_response(format!("response exceeds {MAX_BODY_BYTES} bytes"))
             } else {
                 self.connection_lost(&error_chain(&*error))
             }
@@ -225,34 +228,34 @@ impl RegistryClient {
             Ok(Ok(problem)) if problem.status == status.as_u16() => {
                 RegistryClientError::Problem(problem.into())
             }
-            Ok(_) => RegistryClientError::Status { base: self.base.clone(), status },
+            Ok(_) => RegistryClientError::UnexpectedStatus { base_url: self.base_url.clone(), status },
             Err(error) => error,
         }
     }
 
     fn transport_error(&self, error: &hyper_util::client::legacy::Error) -> RegistryClientError {
-        let (base, why) = (self.base.clone(), error_chain(error));
+        let (base_url, reason) = (self.base_url.clone(), error_chain(error));
         if error.is_connect() {
-            RegistryClientError::Unreachable { base, why }
+            RegistryClientError::Unreachable { base_url, reason }
         } else {
-            RegistryClientError::Cut { base, why }
+            RegistryClientError::ConnectionLost { base_url, reason }
         }
     }
 
     fn invalid_request(&self, error: &http::Error) -> RegistryClientError {
-        RegistryClientError::Base { base: self.base.clone(), why: error.to_string() }
+        RegistryClientError::InvalidBaseUrl { base_url: self.base_url.clone(), reason: error.to_string() }
     }
 
-    fn connection_lost(&self, why: &str) -> RegistryClientError {
-        RegistryClientError::Cut { base: self.base.clone(), why: why.into() }
+    fn connection_lost(&self, reason: &str) -> RegistryClientError {
+        RegistryClientError::ConnectionLost { base_url: self.base_url.clone(), reason: reason.into() }
     }
 
     fn stalled(&self) -> RegistryClientError {
-        self.connection_lost(&format!("nothing moved for {} s", STALL_TIMEOUT.as_secs()))
+        self.connection_lost(&format!("no progress for {} s", STALL_TIMEOUT.as_secs()))
     }
 
-    fn invalid_response(&self, why: String) -> RegistryClientError {
-        RegistryClientError::Answer { base: self.base.clone(), why }
+    fn invalid_response(&self, reason: String) -> RegistryClientError {
+        RegistryClientError::InvalidResponse { base_url: self.base_url.clone(), reason }
     }
 }
 

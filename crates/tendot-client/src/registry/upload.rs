@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::RegistryClientError;
 
-/// Time without progress after which an upload is taken for broken.
+/// Time without progress after which an upload fails.
 pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Size of a chunk read from the source.
@@ -33,7 +33,7 @@ impl UploadProgress {
     /// Error of reading the source, if any.
     pub(super) fn take_read_error(&self) -> Option<RegistryClientError> {
         let mut error = self.read_error.lock().unwrap_or_else(PoisonError::into_inner);
-        error.take().map(RegistryClientError::Source)
+        error.take().map(RegistryClientError::ReadSource)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the caching resolver and of its upstreams, over HTTP and over the Handle protocol.
+//! Integration tests: caching resolver, HTTP upstream, Handle protocol client.
 
 mod http_upstream;
 mod native_admin;

@@ -42,7 +42,7 @@ fn by_key() -> AdminIdentity {
     AdminIdentity::with_private_key(300, PREFIX, &private_key("admpriv.bin")).unwrap()
 }
 
-/// A site of one server, as an administrator sees it.
+/// Single server of a site.
 fn admin_server(server: SiteServer<'static>) -> AdminServer {
     AdminServer::for_handle(&RootSites::from_site(site(vec![server])), "10.1000/1").unwrap()
 }
@@ -154,7 +154,7 @@ fn collect_into(names: &mut Vec<String>) -> impl FnMut(Handle<'_>) -> ControlFlo
 
 fn code<T: Debug>(result: Result<T, AdminError>) -> ResponseCode {
     match result {
-        Err(AdminError::Refused { code, .. }) => code,
+        Err(AdminError::ErrorResponse { code, .. }) => code,
         other => panic!("{other:?}"),
     }
 }
@@ -174,11 +174,11 @@ async fn long_lists() {
         let all = names(&mut admin).await;
         assert_eq!((all.len(), &*all[1_233]), (1_234, "10.1000/1233"));
         let mut count = 0;
-        let each = |_: Handle<'_>| {
+        let on_handle = |_: Handle<'_>| {
             count += 1;
             if count == 60 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        admin.list_handles("10.1000", each).await.unwrap();
+        admin.list_handles("10.1000", on_handle).await.unwrap();
         assert_eq!(count, 60);
     }
 }
@@ -216,10 +216,10 @@ async fn falls_back_to_http() {
     admin.create("10.1000/182", &url_value("https://example.org/")).await.unwrap();
     assert!(server.service().transports().iter().all(|transport| *transport == InterfaceProtocol::HTTP));
     let listed = admin.list_handles("10.1000", |_| ControlFlow::Continue(())).await.unwrap_err();
-    assert!(matches!(listed, AdminError::NoInterface), "lists need TCP: {listed}");
+    assert!(matches!(listed, AdminError::NoAdminInterface), "lists need TCP: {listed}");
     let mut admin = AdminClient::new(admin_server(server.server(&[InterfaceProtocol::UDP])), by_key());
     let error = admin.delete("10.1000/182").await.unwrap_err();
-    assert!(matches!(error, AdminError::NoInterface), "UDP is never used: {error}");
+    assert!(matches!(error, AdminError::NoAdminInterface), "UDP is never used: {error}");
 }
 
 #[tokio::test]
@@ -244,12 +244,12 @@ async fn attack_wrong_server_key() {
     let with_wrong_key = admin_server(entry);
     let mut admin = AdminClient::new(with_wrong_key.clone(), by_key());
     let error = admin.open_session(true).await.unwrap_err().to_string();
-    assert_eq!(error, "the session: the credential does not fit the message and the key");
+    assert_eq!(error, "session error: the credential does not fit the message and the key");
     let mut admin = AdminClient::new(with_wrong_key, by_key()).require_signature();
     let error = admin.home_prefix("10.1000").await.unwrap_err().to_string();
-    assert!(error.contains("nothing proves that the answer is the server's"), "{error}");
+    assert!(error.contains("response is not authenticated"), "{error}");
     let mut admin = AdminClient::new(admin_server_at(server.address), by_key());
-    assert!(matches!(admin.open_session(true).await, Err(AdminError::NoKey)));
+    assert!(matches!(admin.open_session(true).await, Err(AdminError::UnknownServerKey)));
     admin.home_prefix("10.1000").await.unwrap();
 }
 
@@ -264,25 +264,25 @@ async fn delete(script: impl FnMut(&[u8]) -> Vec<StreamStep> + Send + 'static) -
 async fn attack_invalid_responses() {
     let _clock = StoppedClock::new();
     let check = |error: AdminError, expected: &str| {
-        assert!(matches!(error, AdminError::Uncertain { .. }), "{error}");
+        assert!(matches!(error, AdminError::OutcomeUnknown { .. }), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
     };
     let response = |request: &[u8]| service().respond(request, ServerTransport::Tcp).remove(0);
-    check(delete(|_| Vec::new()).await, "the connection was closed");
+    check(delete(|_| Vec::new()).await, "connection closed by the server");
     check(delete(move |request| vec![StreamStep::Send(response(request)[..70].to_vec())]).await, "closed");
-    check(delete(|request| vec![StreamStep::Send(request.to_vec())]).await, "the answer is a request");
+    check(delete(|request| vec![StreamStep::Send(request.to_vec())]).await, "message is not a response");
     let other = move |request: &[u8]| {
         let mut message = response(request);
         message[8] ^= 1;
         vec![StreamStep::Send(message)]
     };
-    check(delete(other).await, "the answer is to request");
+    check(delete(other).await, "request id mismatch");
     let opcode = move |request: &[u8]| {
         let mut message = response(request);
         message[limits::ENVELOPE_LEN + 3] = 102;
         vec![StreamStep::Send(message)]
     };
-    check(delete(opcode).await, "the answer is to operation 102");
+    check(delete(opcode).await, "opcode mismatch: 102");
     let huge = |request: &[u8]| {
         let envelope = Envelope { length: u32::MAX, ..envelope(request) };
         vec![StreamStep::Send(envelope.to_bytes().to_vec()), StreamStep::Flood(vec![0; 1 << 16])]
@@ -294,7 +294,7 @@ async fn attack_invalid_responses() {
         vec![StreamStep::Send(request)]
     };
     check(delete(encrypted).await, "no such session");
-    // A challenge to another request is not answered.
+    // A challenge for another request is rejected.
     let challenge = move |request: &[u8]| {
         let mut request = request.to_vec();
         *request.last_mut().unwrap() = 0;
@@ -303,7 +303,10 @@ async fn attack_invalid_responses() {
         vec![StreamStep::Send(response(&request))]
     };
     let error = delete(challenge).await;
-    assert_eq!(error.to_string(), "no proof is given: the challenge is not about the request that was sent");
+    assert_eq!(
+        error.to_string(),
+        "authentication failed: the challenge is not about the request that was sent"
+    );
 }
 
 /// An administrator behind a proxy that changes every response once the returned flag is set.
@@ -332,7 +335,7 @@ async fn attack_tampered_responses() {
         admin.home_prefix("10.1000").await.unwrap();
         is_active.store(true, Ordering::Relaxed);
         let error = admin.create("10.1000/1", &url_value("https://example.org/")).await.unwrap_err();
-        assert!(matches!(error, AdminError::Uncertain { .. }), "{error}");
+        assert!(matches!(error, AdminError::OutcomeUnknown { .. }), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
     };
     let flipped = |mut response: Vec<u8>| {
@@ -347,7 +350,7 @@ async fn attack_tampered_responses() {
         message.tail = CredentialSection::Empty;
         message.to_bytes().unwrap()
     };
-    check(bare, false, "nothing proves that the answer is the server's").await;
+    check(bare, false, "response is not authenticated").await;
     // A forged plaintext response where an encrypted one is expected.
     let forged_response = |response: Vec<u8>| {
         let request = envelope(&response);
@@ -359,10 +362,10 @@ async fn attack_tampered_responses() {
         forged[limits::ENVELOPE_LEN + 3] = 100;
         forged
     };
-    check(forged_response, true, "nothing proves that the answer is the server's").await;
+    check(forged_response, true, "response is not authenticated").await;
 }
 
-/// A challenge is answered only in the session of the request.
+/// A challenge is accepted only in the session of the request.
 #[tokio::test]
 async fn attack_challenge_of_another_session() {
     let server = TestHandleServer::start(service()).await;
@@ -374,7 +377,7 @@ async fn attack_challenge_of_another_session() {
     admin.open_session(false).await.unwrap();
     is_active.store(true, Ordering::Relaxed);
     let error = admin.home_prefix("10.1000").await.unwrap_err();
-    assert!(error.to_string().contains("the challenge is not of the session"), "{error}");
+    assert!(error.to_string().contains("challenge belongs to another session"), "{error}");
     let challenge_responses = |server: &TestHandleServer| {
         server.service().operations.iter().filter(|(opcode, _)| *opcode == Opcode::CHALLENGE_RESPONSE).count()
     };
@@ -386,7 +389,7 @@ async fn attack_replayed_responses() {
     let server = TestHandleServer::start(service()).await;
     server.service().clock_lag_secs = 50_000;
     let error = admin(&server, by_secret()).home_prefix("10.1000").await.unwrap_err();
-    assert!(error.to_string().contains("the answer ended at"), "{error}");
+    assert!(error.to_string().contains("response expired at"), "{error}");
 }
 
 #[tokio::test]
@@ -397,7 +400,7 @@ async fn unreachable_server() {
     assert!(matches!(error, AdminError::Unreachable { .. }), "{error}");
 }
 
-/// The root leads to the server of a name, where a record is created.
+/// Locates the server of a handle through the root, and creates a record there.
 #[tokio::test]
 async fn locates_admin_server() {
     let server = TestHandleServer::start(service()).await;
@@ -410,6 +413,6 @@ async fn locates_admin_server() {
     let mut admin = AdminClient::new(located, by_key());
     admin.open_session(true).await.unwrap();
     admin.create("10.1000/new", &url_value("https://example.org/")).await.unwrap();
-    let found = native.resolve("10.1000/NEW", &ResolveOptions::default()).await.unwrap().found;
-    assert!(matches!(found, LookupOutcome::Values(_)));
+    let reply = native.resolve("10.1000/NEW", &ResolveOptions::default()).await.unwrap();
+    assert!(matches!(reply.outcome, LookupOutcome::Values(_)));
 }

@@ -33,16 +33,16 @@ fn root_service_for(server: &TestHandleServer) -> TestHandleService {
     TestHandleService::new().with_record("0.NA/10.1000", vec![site_value(1, &server.site())])
 }
 
-fn first_url(found: &LookupOutcome) -> &str {
-    let LookupOutcome::Values(values) = found else { panic!("{found:?}") };
+fn first_url(outcome: &LookupOutcome) -> &str {
+    let LookupOutcome::Values(values) = outcome else { panic!("{outcome:?}") };
     str::from_utf8(&values[0].data).unwrap()
 }
 
 async fn resolve(config: LookupConfig) -> Result<LookupOutcome, ResolveError> {
     let native = NativeClient::new(config);
-    let query = ResolveOptions::default();
-    let resolution = timeout(2 * WAIT_TIMEOUT, native.resolve(NAME, &query)).await;
-    Ok(resolution.expect("the lookup ignores its time limit")?.found)
+    let options = ResolveOptions::default();
+    let reply = timeout(2 * WAIT_TIMEOUT, native.resolve(NAME, &options)).await;
+    Ok(reply.expect("the lookup ignores its time limit")?.outcome)
 }
 
 /// Settings that query a server for [`NAME`] without a prefix lookup.
@@ -87,11 +87,14 @@ async fn resolves_through_root_by_hash() {
     .await;
     let native = NativeClient::new(root.config());
     for name in &names {
-        let found = native.resolve(name, &ResolveOptions::default()).await.unwrap();
+        let reply = native.resolve(name, &ResolveOptions::default()).await.unwrap();
         let server = Handle::from(&**name).server_index(HashOption::WHOLE, 3).unwrap();
-        assert_eq!(first_url(&found.found), format!("https://example.org/{server}"));
-        let from = found.from.unwrap();
-        assert_eq!((from.address, from.transport), (servers[server].address, InterfaceProtocol::UDP));
+        assert_eq!(first_url(&reply.outcome), format!("https://example.org/{server}"));
+        let server_address = reply.server.unwrap();
+        assert_eq!(
+            (server_address.address, server_address.transport),
+            (servers[server].address, InterfaceProtocol::UDP)
+        );
     }
     assert_eq!(root.service().requests.len(), 2, "prefix and service are looked up once");
     assert!(servers.iter().all(|server| !server.service().requests.is_empty()));
@@ -103,15 +106,18 @@ async fn not_found_outcomes() {
     let server = TestHandleServer::start(TestHandleService::new().with_url(NAME, URL)).await;
     let root = TestHandleServer::start(root_service_for(&server)).await;
     let native = NativeClient::new(root.config());
-    let nothing = native.resolve("10.1000/none", &ResolveOptions::default()).await.unwrap();
-    assert_eq!((nothing.found, nothing.from.unwrap().address), (LookupOutcome::Nothing, server.address));
-    let none = ResolveOptions { types: vec!["EMAIL".into()], ..ResolveOptions::default() };
-    assert_eq!(native.resolve(NAME, &none).await.unwrap().found, LookupOutcome::NoValues);
+    let not_found = native.resolve("10.1000/none", &ResolveOptions::default()).await.unwrap();
+    assert_eq!(
+        (not_found.outcome, not_found.server.unwrap().address),
+        (LookupOutcome::NotFound, server.address)
+    );
+    let emails = ResolveOptions { types: vec!["EMAIL".into()], ..ResolveOptions::default() };
+    assert_eq!(native.resolve(NAME, &emails).await.unwrap().outcome, LookupOutcome::NoValues);
     let unknown = native.resolve("10.2000/1", &ResolveOptions::default()).await.unwrap();
-    assert_eq!((unknown.found, unknown.from), (LookupOutcome::Nothing, None), "unknown prefix");
+    assert_eq!((unknown.outcome, unknown.server), (LookupOutcome::NotFound, None), "unknown prefix");
     server.service().forced_code = Some(ResponseCode::SERVER_TOO_BUSY);
     let error = native.resolve(NAME, &ResolveOptions::default()).await.unwrap_err().to_string();
-    assert!(error.ends_with("over UDP says RC_SERVER_TOO_BUSY: forced code"), "{error}");
+    assert!(error.ends_with("over UDP returned RC_SERVER_TOO_BUSY: forced code"), "{error}");
 }
 
 #[tokio::test]
@@ -123,9 +129,9 @@ async fn value_selection() {
     let server = TestHandleServer::start(TestHandleService::new().with_record(NAME, values)).await;
     let native = NativeClient::new(direct_config(&server));
     let check = async |types: &[&str], indexes: &[u32], expected: &[u32]| {
-        let types = types.iter().map(|one| (*one).to_owned()).collect();
-        let query = ResolveOptions { types, indexes: indexes.to_vec(), is_authoritative: false };
-        let LookupOutcome::Values(values) = native.resolve(NAME, &query).await.unwrap().found else {
+        let types = types.iter().map(|name| (*name).to_owned()).collect();
+        let options = ResolveOptions { types, indexes: indexes.to_vec(), is_authoritative: false };
+        let LookupOutcome::Values(values) = native.resolve(NAME, &options).await.unwrap().outcome else {
             panic!()
         };
         assert_eq!(values.iter().map(|value| value.index).collect::<Vec<_>>(), expected);
@@ -144,12 +150,12 @@ async fn works_with_caching_resolver() {
     let server = TestHandleServer::start(TestHandleService::new().with_url(NAME, URL)).await;
     let root = TestHandleServer::start(root_service_for(&server)).await;
     let resolver = Arc::new(Resolver::new(NativeClient::new(root.config()), CacheSettings::default()));
-    let many = (0..50).map(|_| {
+    let tasks = (0..50).map(|_| {
         let resolver = Arc::clone(&resolver);
-        tokio::spawn(async move { first_url(&resolver.resolve(NAME).await.unwrap().found).to_owned() })
+        tokio::spawn(async move { first_url(&resolver.resolve(NAME).await.unwrap().outcome).to_owned() })
     });
-    for one in many.collect::<Vec<_>>() {
-        assert_eq!(one.await.unwrap(), URL);
+    for task in tasks.collect::<Vec<_>>() {
+        assert_eq!(task.await.unwrap(), URL);
     }
     resolver.resolve("10.1000/none").await.unwrap();
     resolver.resolve("10.1000/NONE").await.unwrap();
@@ -167,35 +173,35 @@ async fn prefix_lookup_is_single_flight() {
     let server = TestHandleServer::start(service).await;
     let root = TestHandleServer::start(root_service_for(&server)).await;
     let native = NativeClient::new(root.config());
-    let many: Vec<_> = (0..100)
+    let tasks: Vec<_> = (0..100)
         .map(|number| {
             let native = native.clone();
             tokio::spawn(async move {
-                let found = native.resolve(&format!("10.1000/{number}"), &ResolveOptions::default()).await;
-                assert_eq!(first_url(&found.unwrap().found), URL);
+                let reply = native.resolve(&format!("10.1000/{number}"), &ResolveOptions::default()).await;
+                assert_eq!(first_url(&reply.unwrap().outcome), URL);
             })
         })
         .collect();
-    for one in many {
-        one.await.unwrap();
+    for task in tasks {
+        task.await.unwrap();
     }
     assert_eq!(root.service().requests.len(), 1);
-    // For an unknown prefix each request is sent without waiting for a time-out.
-    let many: Vec<_> = (0..100)
+    // For an unknown prefix each request is sent without waiting for a timeout.
+    let tasks: Vec<_> = (0..100)
         .map(|number| {
             let native = native.clone();
             tokio::spawn(async move {
-                let found = native.resolve(&format!("10.2000/{number}"), &ResolveOptions::default()).await;
-                assert_eq!(found.unwrap().found, LookupOutcome::Nothing);
+                let reply = native.resolve(&format!("10.2000/{number}"), &ResolveOptions::default()).await;
+                assert_eq!(reply.unwrap().outcome, LookupOutcome::NotFound);
             })
         })
         .collect();
-    for one in many {
-        one.await.unwrap();
+    for task in tasks {
+        task.await.unwrap();
     }
 }
 
-/// The sites of a prefix are cached for their TTL, but not after a server says that it is not responsible.
+/// The sites of a prefix are cached for their TTL, unless a server responds that it is not responsible.
 #[tokio::test]
 async fn moved_prefix_is_relocated() {
     let _clock = StoppedClock::new();
@@ -203,7 +209,7 @@ async fn moved_prefix_is_relocated() {
         TestHandleServer::start(TestHandleService::new().with_url(NAME, "https://example.org/old")).await;
     let root = TestHandleServer::start(root_service_for(&old)).await;
     let native = NativeClient::new(root.config());
-    let resolve = async || native.resolve(NAME, &ResolveOptions::default()).await.unwrap().found;
+    let resolve = async || native.resolve(NAME, &ResolveOptions::default()).await.unwrap().outcome;
     assert_eq!(first_url(&resolve().await), "https://example.org/old");
     assert_eq!(first_url(&resolve().await), "https://example.org/old");
     assert_eq!(root.service().requests.len(), 1);
@@ -229,7 +235,7 @@ async fn random_port_and_request_id() {
     assert!(ports.len() >= 18, "{ports:?}");
 }
 
-/// Each request that remains unanswered is repeated after a short wait, the one that is answered has all the time it needs.
+/// Unanswered requests are repeated after a short wait; the answered one has no short timeout.
 #[tokio::test]
 async fn lost_datagrams() {
     let check = async |faults: DatagramFaults, unanswered: usize, transports: &[InterfaceProtocol]| {
@@ -241,8 +247,8 @@ async fn lost_datagrams() {
             datagram_waits.push(WAIT_TIMEOUT);
         }
         let config = LookupConfig { datagram_waits, time: WAIT_TIMEOUT, ..direct_config(&server) };
-        let found = resolve(config).await.unwrap();
-        assert_eq!(first_url(&found).len(), URL.len() + 2_001);
+        let outcome = resolve(config).await.unwrap();
+        assert_eq!(first_url(&outcome).len(), URL.len() + 2_001);
         assert_eq!(server.service().transports(), transports);
     };
     let (udp, none) = (InterfaceProtocol::UDP, DatagramFaults::default());
@@ -268,8 +274,8 @@ async fn falls_back_to_tcp_then_http() {
         }
         let mut config = config(vec![site(vec![entry])]);
         config.overrides.insert(b"10.1000".to_vec(), config.root.clone());
-        let found = NativeClient::new(config).resolve(NAME, &ResolveOptions::default()).await.unwrap();
-        assert_eq!((first_url(&found.found), found.from.unwrap().transport), (URL, expected));
+        let reply = NativeClient::new(config).resolve(NAME, &ResolveOptions::default()).await.unwrap();
+        assert_eq!((first_url(&reply.outcome), reply.server.unwrap().transport), (URL, expected));
     };
     check(&[], InterfaceProtocol::UDP).await;
     check(&[InterfaceProtocol::UDP], InterfaceProtocol::TCP).await;
@@ -305,8 +311,8 @@ async fn fast_and_preferred_sites() {
 
     let native = NativeClient::with_preferred_servers(settings, vec![[127, 0, 0, 2].into()]);
     for _ in 0..3 {
-        let found = native.resolve(NAME, &ResolveOptions::default()).await.unwrap();
-        assert_eq!(found.from.unwrap().address.ip().to_string(), "127.0.0.2");
+        let reply = native.resolve(NAME, &ResolveOptions::default()).await.unwrap();
+        assert_eq!(reply.server.unwrap().address.ip().to_string(), "127.0.0.2");
     }
 }
 
@@ -317,13 +323,13 @@ async fn primary_sites() {
     let mirror =
         TestHandleServer::start(TestHandleService::new().with_url(NAME, "https://example.org/old")).await;
     let primary = TestHandleServer::start(TestHandleService::new().with_url(NAME, URL)).await;
-    let of_mirror = Site { flags: 0, ..mirror.site() };
-    let sites = vec![site_value(1, &of_mirror), site_value(2, &primary.site())];
+    let mirror_site = Site { flags: 0, ..mirror.site() };
+    let sites = vec![site_value(1, &mirror_site), site_value(2, &primary.site())];
     let root = TestHandleServer::start(TestHandleService::new().with_record("0.NA/10.1000", sites)).await;
     for _ in 0..10 {
         let native = NativeClient::new(root.config());
-        let query = ResolveOptions { is_authoritative: true, ..ResolveOptions::default() };
-        assert_eq!(first_url(&native.resolve(NAME, &query).await.unwrap().found), URL);
+        let options = ResolveOptions { is_authoritative: true, ..ResolveOptions::default() };
+        assert_eq!(first_url(&native.resolve(NAME, &options).await.unwrap().outcome), URL);
         assert!(native.locate_admin_server(NAME).await.unwrap().site().is_primary());
     }
     assert!(mirror.service().requests.is_empty());
@@ -351,9 +357,9 @@ async fn unreachable_sites_are_forgotten() {
     fails_after_its_time().await;
     let server = TestHandleServer::start(TestHandleService::new().with_url(NAME, URL)).await;
     root.service().records.insert(b"0.NA/10.1000".to_vec(), vec![site_value(1, &server.site())]);
-    // The cached sites are tried once more, which takes all the time of the lookup.
+    // The cached sites are queried again until the lookup times out.
     fails_after_its_time().await;
-    assert_eq!(first_url(&native.resolve(NAME, &ResolveOptions::default()).await.unwrap().found), URL);
+    assert_eq!(first_url(&native.resolve(NAME, &ResolveOptions::default()).await.unwrap().outcome), URL);
 }
 
 /// A datagram that cannot be sent is not waited for.
@@ -399,17 +405,17 @@ async fn referrals() {
 #[tokio::test]
 async fn attack_referral_loop() {
     let _clock = StoppedClock::new();
-    let (one, two) = (
+    let (first, second) = (
         TestHandleServer::start(TestHandleService::new()).await,
         TestHandleServer::start(TestHandleService::new()).await,
     );
-    for (server, other) in [(&one, &two), (&two, &one)] {
+    for (server, other) in [(&first, &second), (&second, &first)] {
         let values = vec![site_value(1, &other.site())];
         server.service().referral = Some((ResponseCode::SERVICE_REFERRAL, Vec::new(), values));
     }
-    let error = lookup_error(direct_config(&one)).await;
+    let error = lookup_error(direct_config(&first)).await;
     assert_eq!(error.kind, LookupErrorKind::ReferralLoop);
-    assert!(one.service().requests.len() + two.service().requests.len() < 4);
+    assert!(first.service().requests.len() + second.service().requests.len() < 4);
 
     // Two services that refer to each other, and an endless chain of services.
     let root = TestHandleServer::start(
@@ -419,7 +425,7 @@ async fn attack_referral_loop() {
             .with_record("0.SERV/b", vec![HandleValue::new(1, "HS_SERV", "0.SERV/a")]),
     )
     .await;
-    assert_eq!(resolve(root.config()).await.unwrap(), LookupOutcome::Nothing, "no server is found");
+    assert_eq!(resolve(root.config()).await.unwrap(), LookupOutcome::NotFound, "no server is found");
     assert!(root.service().requests.len() < 8);
     let mut service = TestHandleService::new()
         .with_record("0.NA/10.1000", vec![HandleValue::new(1, "HS_SERV", "0.SERV/0")]);
@@ -581,7 +587,7 @@ async fn attack_streams() {
         check_stream(huge, "the answer is too long"),
         check_stream(other_id, "the answer is to request"),
         check_stream(|_| vec![StreamStep::Flood(vec![2; 1 << 16])], "the answer is too long"),
-        check_stream(endless, "more than 4194304 bytes came"),
+        check_stream(endless, "more than 4194304 bytes"),
     );
 }
 
@@ -619,7 +625,7 @@ async fn check_transport(address: SocketAddr, transport: InterfaceProtocol, expe
     assert!(error.contains(expected), "{error}");
 }
 
-/// Where a time-out is expected, the time of the whole lookup is short and the only limit; all other results may take long.
+/// Where a timeout is expected, the time of the whole lookup is short and the only limit; all other results may take long.
 fn with_time_for(expected: &str, config: LookupConfig) -> LookupConfig {
     let is_timeout = expected.ends_with("no answer");
     LookupConfig {
@@ -664,5 +670,8 @@ async fn unreachable_root() {
         LookupConfig { private_addresses: true, ..RootSites::from_addresses(&[closed], None).into_config() };
     let error = lookup_error(config).await;
     assert_eq!(String::from_utf8(error.handle.clone()).unwrap(), "0.NA/10.1000");
-    assert!(error.attempts.iter().all(|one| matches!(one.error, AttemptError::Connection(_))), "{error}");
+    assert!(
+        error.attempts.iter().all(|attempt| matches!(attempt.error, AttemptError::Connection(_))),
+        "{error}"
+    );
 }

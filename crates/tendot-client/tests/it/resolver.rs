@@ -23,7 +23,7 @@ struct FakeUpstream {
 impl Upstream for &FakeUpstream {
     type Error = io::Error;
 
-    async fn ask(&self, name: &str) -> Result<LookupOutcome, io::Error> {
+    async fn resolve(&self, request: &ResolveRequest<'_>) -> Result<UpstreamReply, io::Error> {
         let number = self.request_count.fetch_add(1, Ordering::Relaxed) + 1;
         sleep(Duration::from_millis(100)).await;
         if self.is_failing.load(Ordering::Relaxed) {
@@ -32,17 +32,13 @@ impl Upstream for &FakeUpstream {
         let value = |ttl| {
             vec![HandleValue { ttl, ..HandleValue::new(1, "URL", format!("https://example.org/{number}")) }]
         };
-        Ok(match name.rsplit('/').next().unwrap() {
-            "none" => LookupOutcome::Nothing,
+        let outcome = match request.name.rsplit('/').next().unwrap() {
+            "none" => LookupOutcome::NotFound,
             "never" => LookupOutcome::Values(value(Ttl::Relative(0))),
             "big" => LookupOutcome::Values(vec![HandleValue::with_data(1, "DESC", vec![0; 100_000])]),
             _ => LookupOutcome::Values(value(Ttl::Relative(600))),
-        })
-    }
-
-    async fn reply(&self, question: &ResolveRequest<'_>) -> Result<UpstreamReply, io::Error> {
-        let age = Duration::from_secs(self.age.load(Ordering::Relaxed).into());
-        Ok(UpstreamReply { found: self.ask(&question.name).await?, age })
+        };
+        Ok(UpstreamReply { outcome, age: Duration::from_secs(self.age.load(Ordering::Relaxed).into()) })
     }
 }
 
@@ -62,12 +58,12 @@ fn new_resolver() -> (&'static FakeUpstream, Resolver<&'static FakeUpstream>) {
 async fn cached_until_ttl_expires() {
     let (upstream, resolver) = new_resolver();
     for name in ["10.1000/x", "10.1000/X", "10.1000/x"] {
-        assert!(matches!(&*resolver.resolve(name).await.unwrap().found, LookupOutcome::Values(_)));
+        assert!(matches!(&*resolver.resolve(name).await.unwrap().outcome, LookupOutcome::Values(_)));
     }
     assert_eq!(upstream.take_request_count(), 1);
     advance(Duration::from_secs(599)).await;
     let reply = resolver.resolve("10.1000/x").await.unwrap();
-    assert!(reply.age >= Duration::from_secs(599) && reply.fresh <= Duration::from_secs(1));
+    assert!(reply.age >= Duration::from_secs(599) && reply.remaining_ttl <= Duration::from_secs(1));
     assert_eq!(upstream.take_request_count(), 0);
     advance(Duration::from_secs(2)).await;
     let reply = resolver.resolve("10.1000/x").await.unwrap();
@@ -79,7 +75,7 @@ async fn cached_until_ttl_expires() {
 async fn negative_ttl_and_zero_ttl() {
     let (upstream, resolver) = new_resolver();
     for _ in 0..3 {
-        assert_eq!(*resolver.resolve("10.1000/none").await.unwrap().found, LookupOutcome::Nothing);
+        assert_eq!(*resolver.resolve("10.1000/none").await.unwrap().outcome, LookupOutcome::NotFound);
     }
     assert_eq!(upstream.take_request_count(), 1);
     advance(Duration::from_secs(61)).await;
@@ -95,18 +91,18 @@ async fn negative_ttl_and_zero_ttl() {
 async fn concurrent_requests_are_coalesced() {
     let (upstream, resolver) = new_resolver();
     for round in 0..2 {
-        let all = (0..50).map(|_| resolver.resolve("10.1000/x"));
-        let mut all: Vec<_> = all.map(Box::pin).collect();
-        // All of them start before the first reply.
+        let requests = (0..50).map(|_| resolver.resolve("10.1000/x"));
+        let mut requests: Vec<_> = requests.map(Box::pin).collect();
+        // All start before the first reply.
         let start_all = std::future::poll_fn(|context| {
-            let pending = all.iter_mut().map(|one| one.as_mut().poll(context).is_pending());
+            let pending = requests.iter_mut().map(|request| request.as_mut().poll(context).is_pending());
             let pending = pending.filter(|pending| *pending).count();
             assert_eq!(pending, 50);
             std::task::Poll::Ready(())
         });
         start_all.await;
-        for one in all {
-            one.await.unwrap();
+        for request in requests {
+            request.await.unwrap();
         }
         assert_eq!(upstream.take_request_count(), 1, "round {round}");
         advance(Duration::from_secs(601)).await;
@@ -122,26 +118,26 @@ async fn serves_stale_on_upstream_error() {
     assert!(resolver.resolve("10.1000/y").await.is_err());
     advance(Duration::from_secs(700)).await;
     let reply = resolver.resolve("10.1000/x").await.unwrap();
-    assert!(reply.stale >= Some(Duration::from_secs(100)) && reply.age >= Duration::from_secs(700));
+    assert!(reply.stale_for >= Some(Duration::from_secs(100)) && reply.age >= Duration::from_secs(700));
     // A failing upstream is not queried again at once.
     upstream.take_request_count();
-    assert!(resolver.resolve("10.1000/x").await.unwrap().stale.is_some());
+    assert!(resolver.resolve("10.1000/x").await.unwrap().stale_for.is_some());
     assert_eq!(upstream.take_request_count(), 0);
     advance(Duration::from_secs(11)).await;
-    assert!(resolver.resolve("10.1000/x").await.unwrap().stale.is_some());
+    assert!(resolver.resolve("10.1000/x").await.unwrap().stale_for.is_some());
     assert_eq!(upstream.take_request_count(), 1);
     // Staleness is limited.
     advance(Duration::from_secs(86_400 + 600)).await;
     assert!(resolver.resolve("10.1000/x").await.is_err());
     upstream.is_failing.store(false, Ordering::Relaxed);
     advance(Duration::from_secs(6)).await;
-    assert_eq!(resolver.resolve("10.1000/x").await.unwrap().stale, None);
+    assert_eq!(resolver.resolve("10.1000/x").await.unwrap().stale_for, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn memory_is_bounded() {
     let (upstream, _) = new_resolver();
-    let settings = CacheSettings { bytes: 1 << 20, ..CacheSettings::default() };
+    let settings = CacheSettings { max_bytes: 1 << 20, ..CacheSettings::default() };
     let resolver = Resolver::new(upstream, settings);
     for number in 0..200 {
         resolver.resolve(&*format!("10.1000/{number}/big")).await.unwrap();
@@ -178,9 +174,9 @@ async fn not_found_is_never_served_stale() {
 async fn failures_are_coalesced_and_cached() {
     let (upstream, resolver) = new_resolver();
     upstream.is_failing.store(true, Ordering::Relaxed);
-    let all: Vec<_> = (0..50).map(|_| spawn(&resolver, "10.1000/x".into())).collect();
-    for one in all {
-        assert!(one.await.unwrap().is_err());
+    let requests: Vec<_> = (0..50).map(|_| spawn(&resolver, "10.1000/x".into())).collect();
+    for request in requests {
+        assert!(request.await.unwrap().is_err());
     }
     assert!(resolver.resolve("10.1000/x").await.is_err());
     assert_eq!(upstream.take_request_count(), 1);
@@ -193,10 +189,10 @@ async fn failures_are_coalesced_and_cached() {
 #[tokio::test(start_paused = true)]
 async fn zero_ttl_is_coalesced() {
     let (upstream, resolver) = new_resolver();
-    let all: Vec<_> = (0..50).map(|_| spawn(&resolver, "10.1000/never".into())).collect();
-    for one in all {
-        let reply = one.await.unwrap().unwrap();
-        assert_eq!((reply.stale, reply.fresh), (None, Duration::ZERO));
+    let requests: Vec<_> = (0..50).map(|_| spawn(&resolver, "10.1000/never".into())).collect();
+    for request in requests {
+        let reply = request.await.unwrap().unwrap();
+        assert_eq!((reply.stale_for, reply.remaining_ttl), (None, Duration::ZERO));
     }
     assert_eq!(upstream.take_request_count(), 1);
 }
@@ -208,11 +204,11 @@ async fn cancelled_caller_does_not_cancel_request() {
     resolver.resolve("10.1000/x").await.unwrap();
     advance(Duration::from_secs(700)).await;
     upstream.is_failing.store(true, Ordering::Relaxed);
-    let one = spawn(&resolver, "10.1000/x".into());
+    let request = spawn(&resolver, "10.1000/x".into());
     sleep(Duration::from_millis(50)).await;
-    one.abort();
+    request.abort();
     sleep(Duration::from_millis(10)).await;
-    assert!(resolver.resolve("10.1000/x").await.unwrap().stale.is_some());
+    assert!(resolver.resolve("10.1000/x").await.unwrap().stale_for.is_some());
     assert_eq!(upstream.take_request_count(), 2);
 }
 
@@ -220,31 +216,32 @@ async fn cancelled_caller_does_not_cancel_request() {
 async fn authoritative_bypasses_cache() {
     let (upstream, resolver) = new_resolver();
     let authoritative = || ResolveRequest { is_authoritative: true, ..ResolveRequest::from("10.1000/x") };
-    assert_eq!(resolver.resolve(authoritative()).await.unwrap().source, CacheStatus::Asked);
-    assert_eq!(resolver.resolve("10.1000/x").await.unwrap().source, CacheStatus::Kept);
-    assert_eq!(resolver.resolve(authoritative()).await.unwrap().source, CacheStatus::Asked);
+    assert_eq!(resolver.resolve(authoritative()).await.unwrap().cache_status, CacheStatus::Miss);
+    assert_eq!(resolver.resolve("10.1000/x").await.unwrap().cache_status, CacheStatus::Hit);
+    assert_eq!(resolver.resolve(authoritative()).await.unwrap().cache_status, CacheStatus::Miss);
     assert_eq!(upstream.take_request_count(), 2);
     // The authoritative reply replaces the cached one.
     let cached = resolver.resolve("10.1000/x").await.unwrap();
-    assert!(format!("{:?}", cached.found).contains("example.org/2"), "{cached:?}");
+    assert!(format!("{:?}", cached.outcome).contains("example.org/2"), "{cached:?}");
     // Stale replies are not authoritative.
     upstream.is_failing.store(true, Ordering::Relaxed);
     assert!(resolver.resolve(authoritative()).await.is_err());
-    assert_eq!(resolver.resolve("10.1000/x").await.unwrap().source, CacheStatus::Kept);
+    assert_eq!(resolver.resolve("10.1000/x").await.unwrap().cache_status, CacheStatus::Hit);
 }
 
 /// Two services that forward the same request to each other do not wait for each other.
 #[tokio::test(start_paused = true)]
 async fn forwarded_requests_are_not_coalesced() {
     let (upstream, resolver) = new_resolver();
-    let one = spawn(&resolver, "10.1000/x".into());
+    let first = spawn(&resolver, "10.1000/x".into());
     sleep(Duration::from_millis(50)).await;
-    let forwarded = ResolveRequest { way: "a, b".into(), ..ResolveRequest::from("10.1000/x") };
-    let two = spawn(&resolver, forwarded.clone());
-    assert_eq!(one.await.unwrap().unwrap().source, CacheStatus::Asked);
-    assert_eq!(two.await.unwrap().unwrap().source, CacheStatus::Asked);
+    let forwarded =
+        ResolveRequest { cdn_loop: "tendot-a, tendot-b".into(), ..ResolveRequest::from("10.1000/x") };
+    let second = spawn(&resolver, forwarded.clone());
+    assert_eq!(first.await.unwrap().unwrap().cache_status, CacheStatus::Miss);
+    assert_eq!(second.await.unwrap().unwrap().cache_status, CacheStatus::Miss);
     assert_eq!(upstream.take_request_count(), 2);
-    assert_eq!(resolver.resolve(forwarded).await.unwrap().source, CacheStatus::Kept);
+    assert_eq!(resolver.resolve(forwarded).await.unwrap().cache_status, CacheStatus::Hit);
 }
 
 /// A reply that another cache has stored is cached for the rest of its TTL.
@@ -253,7 +250,7 @@ async fn age_reduces_ttl() {
     let (upstream, resolver) = new_resolver();
     upstream.age.store(500, Ordering::Relaxed);
     let reply = resolver.resolve("10.1000/x").await.unwrap();
-    assert_eq!((reply.age.as_secs(), reply.fresh.as_secs()), (500, 100));
+    assert_eq!((reply.age.as_secs(), reply.remaining_ttl.as_secs()), (500, 100));
     advance(Duration::from_secs(101)).await;
     resolver.resolve("10.1000/x").await.unwrap();
     assert_eq!(upstream.take_request_count(), 2);
@@ -261,8 +258,8 @@ async fn age_reduces_ttl() {
 
 fn spawn(
     resolver: &Resolver<&'static FakeUpstream>,
-    question: ResolveRequest<'static>,
+    request: ResolveRequest<'static>,
 ) -> tokio::task::JoinHandle<Result<CachedReply, Arc<io::Error>>> {
     let resolver = resolver.clone();
-    tokio::spawn(async move { resolver.resolve(question).await })
+    tokio::spawn(async move { resolver.resolve(request).await })
 }

@@ -206,7 +206,7 @@ impl fmt::Display for Doi {
 
 impl fmt::Debug for Doi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Name").field(&&self.0).finish()
+        f.debug_tuple("Doi").field(&&self.0).finish()
     }
 }
 

@@ -104,7 +104,7 @@ impl FromStr for DoiBuf {
     fn from_str(text: &str) -> Result<Self, Error> {
         match Parser::strict().parse(text)?.into_identifier() {
             DoiOrShortDoi::Doi(doi) => Ok(doi.into_owned()),
-            DoiOrShortDoi::Short(_) => {
+            DoiOrShortDoi::ShortDoi(_) => {
                 let offset = text.find("10/").map_or(0, |start| start + 2);
                 Err(Error::new(ErrorKind::MissingRegistrant, offset))
             }
@@ -146,7 +146,7 @@ impl fmt::Display for DoiBuf {
 
 impl fmt::Debug for DoiBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Doi").field(&&*self.0).finish()
+        f.debug_tuple("DoiBuf").field(&&*self.0).finish()
     }
 }
 

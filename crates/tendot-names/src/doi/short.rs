@@ -16,7 +16,7 @@ use crate::{FormDisplay, OutputForm};
 /// use tendot_names::{Parser, DoiOrShortDoi};
 ///
 /// let parsed = Parser::strict().parse("https://doi.org/10/gf4gqc")?;
-/// let DoiOrShortDoi::Short(short) = parsed.identifier() else { panic!("a shortDOI") };
+/// let DoiOrShortDoi::ShortDoi(short) = parsed.identifier() else { panic!("a shortDOI") };
 /// assert_eq!(short.as_str(), "10/gf4gqc");
 /// # Ok::<(), tendot_names::Error>(())
 /// ```
@@ -51,12 +51,12 @@ impl<'a> ShortDoi<'a> {
     }
 
     /// Appends the comparison key, see [`Doi::append_comparison_key`](crate::Doi::append_comparison_key).
-    pub fn write_key(&self, key: &mut Vec<u8>) {
+    pub fn append_comparison_key(&self, key: &mut Vec<u8>) {
         append_uppercase(key, self.0.as_bytes());
     }
 
     /// Formats the shortDOI in an output form; `None` for [`OutputForm::Eidr`].
-    pub fn written_as(&self, form: OutputForm) -> Option<FormDisplay<'_>> {
+    pub fn format(&self, form: OutputForm) -> Option<FormDisplay<'_>> {
         FormDisplay::new(&self.0, form)
     }
 

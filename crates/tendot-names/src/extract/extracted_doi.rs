@@ -11,7 +11,7 @@ use crate::Doi;
 #[non_exhaustive]
 pub struct ExtractedDoi<'t> {
     /// The decoded DOI.
-    pub name: Cow<'t, Doi>,
+    pub doi: Cow<'t, Doi>,
     /// Byte range in the text.
     pub span: Range<usize>,
     /// Properties of the DOI.

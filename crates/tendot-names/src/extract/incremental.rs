@@ -16,12 +16,12 @@ use crate::ascii_case::ends_with_ignore_case;
 /// let mut extractor = Extractor::new().incremental();
 /// let mut text = b"see 10.1000/1".to_vec();
 /// // The DOI may continue in the next chunk.
-/// let ExtractStep::NeedMore(keep_from) = extractor.next_doi(&text, false) else { panic!() };
+/// let ExtractStep::NeedMoreInput { keep_from } = extractor.next_doi(&text, false) else { panic!() };
 /// text.drain(..keep_from);
 /// extractor.consume(keep_from);
 /// text.extend_from_slice(b"82, page 3");
 /// let ExtractStep::Found(found) = extractor.next_doi(&text, true) else { panic!() };
-/// assert_eq!(found.name.as_str(), "10.1000/182");
+/// assert_eq!(found.doi.as_str(), "10.1000/182");
 /// ```
 #[derive(Clone, Debug)]
 pub struct IncrementalExtractor {
@@ -40,8 +40,11 @@ pub struct IncrementalExtractor {
 pub enum ExtractStep<'t> {
     /// A DOI.
     Found(ExtractedDoi<'t>),
-    /// More input is needed. The text from this offset on must be passed again.
-    NeedMore(usize),
+    /// More input is needed.
+    NeedMoreInput {
+        /// Offset from which on the text must be passed again.
+        keep_from: usize,
+    },
     /// End of the text.
     End,
 }
@@ -62,9 +65,9 @@ impl IncrementalExtractor {
         }
     }
 
-    /// Next DOI in `text`; `is_last` says that no more text follows.
+    /// Next DOI in `text`; `is_last` is true if no more text follows.
     ///
-    /// On [`ExtractStep::NeedMore`], drop the bytes before its offset, call [`consume`](Self::consume), append more
+    /// On [`ExtractStep::NeedMoreInput`], drop the bytes before `keep_from`, call [`consume`](Self::consume), append more
     /// text and call again.
     pub fn next_doi<'t>(&mut self, text: &'t [u8], is_last: bool) -> ExtractStep<'t> {
         loop {
@@ -81,7 +84,9 @@ impl IncrementalExtractor {
                 }
                 // The text may end inside `10.`.
                 self.position = self.position.max(text.len().saturating_sub(2));
-                return ExtractStep::NeedMore(self.position.saturating_sub(2 * MAX_LOOK_BACK));
+                return ExtractStep::NeedMoreInput {
+                    keep_from: self.position.saturating_sub(2 * MAX_LOOK_BACK),
+                };
             };
             match self.evaluate_candidate(text, start, is_last) {
                 CandidateOutcome::Doi { doi, resume_at } => {
@@ -101,7 +106,7 @@ impl IncrementalExtractor {
                 }
                 CandidateOutcome::NeedMoreInput => {
                     self.position = start;
-                    return ExtractStep::NeedMore(start.saturating_sub(2 * MAX_LOOK_BACK));
+                    return ExtractStep::NeedMoreInput { keep_from: start.saturating_sub(2 * MAX_LOOK_BACK) };
                 }
             }
         }

@@ -29,7 +29,7 @@ pub use incremental::{ExtractStep, IncrementalExtractor};
 ///
 /// ```
 /// let text = "See (10.1130/2013.2502(04)) and https://doi.org/10.1000/456%23789.".as_bytes();
-/// let dois: Vec<_> = tendot_names::find_iter(text).map(|found| found.name.to_string()).collect();
+/// let dois: Vec<_> = tendot_names::find_iter(text).map(|found| found.doi.to_string()).collect();
 /// assert_eq!(dois, ["10.1130/2013.2502(04)", "10.1000/456#789"]);
 /// ```
 pub fn find_iter(text: &[u8]) -> impl Iterator<Item = ExtractedDoi<'_>> {
@@ -43,7 +43,7 @@ pub fn find_iter(text: &[u8]) -> impl Iterator<Item = ExtractedDoi<'_>> {
 ///
 /// let text = b"doi: 10.1016/j.brainresrev.2010.03.\n002 PMID: 20227440";
 /// let mut joined = Extractor::new().join_lines(true).find_iter(text);
-/// assert_eq!(joined.next().unwrap().name.as_str(), "10.1016/j.brainresrev.2010.03.002");
+/// assert_eq!(joined.next().unwrap().doi.as_str(), "10.1016/j.brainresrev.2010.03.002");
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Extractor {
@@ -59,7 +59,7 @@ pub struct Extractor {
 const DEFAULT_MAX_LEN: usize = 2048;
 
 impl Extractor {
-    /// Does not join lines, trims publisher tails, accepts DOIs of up to 2,048 bytes.
+    /// Default settings: does not join lines, trims publisher tails, accepts DOIs of up to 2,048 bytes.
     pub const fn new() -> Self {
         Self {
             join_lines: false,
@@ -80,7 +80,7 @@ impl Extractor {
     /// ```
     /// # use tendot_names::Extractor;
     /// let text = b"https://publisher.example/doi/10.1002/asi.20001/full";
-    /// let found = |extractor: Extractor| extractor.find_iter(text).next().unwrap().name.to_string();
+    /// let found = |extractor: Extractor| extractor.find_iter(text).next().unwrap().doi.to_string();
     /// assert_eq!(found(Extractor::new()), "10.1002/asi.20001");
     /// assert_eq!(found(Extractor::new().keep_publisher_tails(true)), "10.1002/asi.20001/full");
     /// ```
@@ -93,7 +93,7 @@ impl Extractor {
     /// ```
     /// # use tendot_names::Extractor;
     /// let found = Extractor::new().field_separator(Some(b',')).find_iter(b"1,10.1000/182,2010").next().unwrap();
-    /// assert_eq!(found.name.as_str(), "10.1000/182");
+    /// assert_eq!(found.doi.as_str(), "10.1000/182");
     /// ```
     pub const fn field_separator(self, separator: Option<u8>) -> Self {
         Self { field_separator: separator, ..self }
@@ -114,7 +114,7 @@ impl Extractor {
         let mut extractor = IncrementalExtractor::new(self);
         core::iter::from_fn(move || match extractor.next_doi(text, true) {
             ExtractStep::Found(found) => Some(found),
-            ExtractStep::NeedMore(_) | ExtractStep::End => None,
+            ExtractStep::NeedMoreInput { .. } | ExtractStep::End => None,
         })
     }
 

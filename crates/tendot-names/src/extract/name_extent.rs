@@ -20,11 +20,11 @@ impl<'t> TextCandidate<'_, 't> {
         let Some(mut unescaped) = self.unescaped.take() else {
             let raw = str::from_utf8(self.text.get(start..end)?).ok()?;
             let (len, decoded) = self.name_extent(raw, self.suffix_start - start)?;
-            let name = match decoded {
+            let doi = match decoded {
                 Some(doi) => Cow::Owned(doi),
                 None => Cow::Borrowed(assume_valid(raw.get(..len)?)),
             };
-            return Some(ExtractedDoi { name, span: start..start + len, flags: self.flags });
+            return Some(ExtractedDoi { doi, span: start..start + len, flags: self.flags });
         };
         unescaped.copy_until(self.text, end);
         let suffix_start =
@@ -37,7 +37,7 @@ impl<'t> TextCandidate<'_, 't> {
             assume_valid(&text);
             DoiBuf::from_validated(text)
         });
-        Some(ExtractedDoi { name: Cow::Owned(doi), span: start..end, flags: self.flags })
+        Some(ExtractedDoi { doi: Cow::Owned(doi), span: start..end, flags: self.flags })
     }
 
     /// Trims the label of the next DOI, a `pmid` label, and the end of an HTML comment.
@@ -103,7 +103,7 @@ impl<'t> TextCandidate<'_, 't> {
 
     /// Percent-decodes the DOI; returns the encoded length and the DOI, or `None` if nothing was decoded.
     ///
-    /// In plain text it is decoded only if all triplets are valid; after a label or in a URL, an invalid `%` is kept.
+    /// In plain text it is decoded only if all triplets are valid; after a label or in a URL, an invalid `%` remains a literal.
     fn percent_decode_doi(&mut self, encoded: &str) -> Option<(usize, DoiBuf)> {
         let is_bare = self.context.wrapper_start == self.start && !self.has_encoded_slash;
         let invalid_triplet =

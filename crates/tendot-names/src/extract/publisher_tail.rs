@@ -70,16 +70,16 @@ const ANNOTATIONS: [&str; 9] = [
     "/-/dc",
 ];
 
-/// Maximum number of tails trimmed from one DOI; keeps the work linear.
+/// Maximum number of tails trimmed from one DOI, so that the work is linear.
 const MAX_TAIL_CUTS: usize = 8;
 
 /// Trims publisher tails and annotations from the suffix, which starts at `suffix_start`.
 pub(super) fn trim_publisher_tails(text: &str, suffix_start: usize, in_url: bool, opener: u8) -> &str {
     let mut rest = text;
     for _ in 0..MAX_TAIL_CUTS {
-        let kept = rest.get(suffix_start..).and_then(|suffix| trim_one_tail(suffix, rest, in_url));
-        let Some(kept) = kept else { break };
-        rest = trim_punctuation(rest.get(..suffix_start + kept).unwrap_or_default(), opener);
+        let suffix_len = rest.get(suffix_start..).and_then(|suffix| trim_one_tail(suffix, rest, in_url));
+        let Some(suffix_len) = suffix_len else { break };
+        rest = trim_punctuation(rest.get(..suffix_start + suffix_len).unwrap_or_default(), opener);
     }
     rest
 }
@@ -101,8 +101,8 @@ fn trim_one_tail(suffix: &str, whole: &str, in_url: bool) -> Option<usize> {
         if let Some(tail) = tail {
             return Some(bytes.len() - tail);
         }
-        if let Some(kept) = before_bracketed_annotation(suffix) {
-            return Some(kept);
+        if let Some(len) = before_bracketed_annotation(suffix) {
+            return Some(len);
         }
     }
     if in_url {

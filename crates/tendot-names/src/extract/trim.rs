@@ -2,7 +2,7 @@
 
 /// Trims trailing punctuation, quotes and unbalanced brackets.
 ///
-/// `opener` is the character before the DOI, such as the `_` of Markdown opener.
+/// `opener` is the character before the DOI, such as the `_` of Markdown emphasis.
 pub(super) fn trim_punctuation(text: &str, opener: u8) -> &str {
     let mut rest = text;
     // Opening minus closing brackets of each kind in `rest`, counted once.

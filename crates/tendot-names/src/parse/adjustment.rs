@@ -26,31 +26,31 @@ macro_rules! adjustments {
 
 adjustments! {
     /// White space around the DOI or after a label was trimmed.
-    Trimmed = 0, "trimmed";
+    WhitespaceTrimmed = 0, "whitespace-trimmed";
     /// Angle brackets, quotes or a colon around the input were removed.
-    Unwrapped = 1, "unwrapped";
+    DelimitersRemoved = 1, "delimiters-removed";
     /// A label was removed.
-    LabelDropped = 2, "label-dropped";
+    LabelRemoved = 2, "label-removed";
     /// The proxy URL was repeated.
-    DoubledAddress = 3, "doubled-address";
+    DuplicateUrl = 3, "duplicate-url";
     /// More than one slash followed the host.
     ExtraSlashes = 4, "extra-slashes";
     /// The URL had no scheme.
-    SchemeMissing = 5, "scheme-missing";
+    MissingScheme = 5, "missing-scheme";
     /// The URL named the default port.
     DefaultPort = 6, "default-port";
     /// Invisible characters were removed.
-    InvisibleDropped = 7, "invisible-dropped";
+    InvisibleRemoved = 7, "invisible-removed";
     /// A bare DOI without `/` was percent-decoded.
-    Decoded = 8, "decoded";
-    /// An invalid `%` was kept as a literal.
-    PercentKept = 9, "percent-kept";
+    PercentDecoded = 8, "percent-decoded";
+    /// An invalid `%` was read as a literal.
+    LiteralPercent = 9, "literal-percent";
     /// An unassigned code point was accepted.
     UnassignedAccepted = 10, "unassigned-accepted";
     /// A query was removed from a URN.
-    QueryCut = 11, "query-cut";
+    QueryRemoved = 11, "query-removed";
     /// A URN had characters that must be percent-encoded.
-    RawInUrn = 12, "raw-in-urn";
+    UnencodedInUrn = 12, "unencoded-in-urn";
     /// Repair removed text.
     Repaired = 13, "repaired";
 }

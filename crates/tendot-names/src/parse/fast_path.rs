@@ -16,8 +16,8 @@ pub(super) struct FastPathInput<'a> {
 #[inline]
 pub(super) fn match_fast_path(text: &str) -> Option<FastPathInput<'_>> {
     let (doi, form) = match text.as_bytes().first()? {
-        b'1' => (text, InputForm::Name),
-        b'd' => (text.strip_prefix("doi:")?, InputForm::Doi),
+        b'1' => (text, InputForm::Bare),
+        b'd' => (text.strip_prefix("doi:")?, InputForm::DoiUri),
         b'h' => {
             let rest = text.strip_prefix("http")?;
             let rest = rest.strip_prefix('s').unwrap_or(rest).strip_prefix("://")?;
@@ -33,7 +33,7 @@ pub(super) fn match_fast_path(text: &str) -> Option<FastPathInput<'_>> {
     }
     let bytes = doi.as_bytes();
     let (is_plain, may_be_encoded) = match form {
-        InputForm::Name => (is_printable_ascii(bytes), false),
+        InputForm::Bare => (is_printable_ascii(bytes), false),
         InputForm::Urn => (bytes.iter().all(|byte| is_urn_byte(*byte)), bytes.contains(&b'%')),
         _ => {
             let ByteClasses { is_printable, has_percent, has_query_or_fragment } = classify_bytes(bytes);

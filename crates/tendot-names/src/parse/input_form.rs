@@ -5,19 +5,19 @@
 #[non_exhaustive]
 pub enum InputForm {
     /// Bare DOI.
-    Name,
+    Bare,
     /// `doi:` URI or label.
-    Doi,
+    DoiUri,
     /// `urn:doi:`.
     Urn,
     /// Proxy URL (doi.org).
     ProxyUrl,
     /// Handle proxy URL (hdl.handle.net).
-    HandleUrl,
+    HandleProxyUrl,
     /// `info:doi/`.
-    Info,
+    InfoUri,
     /// `hdl:`.
-    Hdl,
+    HdlUri,
     /// `urn:eidr:`.
     UrnEidr,
 }
@@ -26,13 +26,13 @@ impl InputForm {
     /// Stable code in kebab case.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Name => "name",
-            Self::Doi => "doi",
+            Self::Bare => "name",
+            Self::DoiUri => "doi",
             Self::Urn => "urn",
             Self::ProxyUrl => "proxy-url",
-            Self::HandleUrl => "handle-url",
-            Self::Info => "info",
-            Self::Hdl => "hdl",
+            Self::HandleProxyUrl => "handle-url",
+            Self::InfoUri => "info",
+            Self::HdlUri => "hdl",
             Self::UrnEidr => "urn-eidr",
         }
     }
@@ -44,14 +44,14 @@ impl InputForm {
 
     const fn specificity(self) -> u8 {
         match self {
-            Self::Name => 0,
-            Self::Doi => 1,
-            Self::Urn | Self::Info | Self::Hdl | Self::UrnEidr => 2,
-            Self::ProxyUrl | Self::HandleUrl => 3,
+            Self::Bare => 0,
+            Self::DoiUri => 1,
+            Self::Urn | Self::InfoUri | Self::HdlUri | Self::UrnEidr => 2,
+            Self::ProxyUrl | Self::HandleProxyUrl => 3,
         }
     }
 
     pub(super) const fn is_url(self) -> bool {
-        matches!(self, Self::ProxyUrl | Self::HandleUrl)
+        matches!(self, Self::ProxyUrl | Self::HandleProxyUrl)
     }
 }

@@ -35,7 +35,7 @@ impl<'a> ParsedName<'a> {
     pub fn doi(&self) -> Option<&Doi> {
         match &self.identifier {
             DoiOrShortDoi::Doi(doi) => Some(doi),
-            DoiOrShortDoi::Short(_) => None,
+            DoiOrShortDoi::ShortDoi(_) => None,
         }
     }
 
@@ -52,8 +52,8 @@ impl<'a> ParsedName<'a> {
     pub(super) fn into_owned<'b>(self) -> ParsedName<'b> {
         let identifier = match self.identifier {
             DoiOrShortDoi::Doi(doi) => DoiOrShortDoi::Doi(Cow::Owned(doi.into_owned())),
-            DoiOrShortDoi::Short(short) => {
-                DoiOrShortDoi::Short(ShortDoi::from_validated(Cow::Owned(short.into_string())))
+            DoiOrShortDoi::ShortDoi(short) => {
+                DoiOrShortDoi::ShortDoi(ShortDoi::from_validated(Cow::Owned(short.into_string())))
             }
         };
         ParsedName { identifier, input_form: self.input_form, adjustments: self.adjustments }
@@ -66,7 +66,7 @@ pub enum DoiOrShortDoi<'a> {
     /// DOI.
     Doi(Cow<'a, Doi>),
     /// ShortDOI: an alias of a DOI, without registrant code.
-    Short(ShortDoi<'a>),
+    ShortDoi(ShortDoi<'a>),
 }
 
 impl DoiOrShortDoi<'_> {
@@ -74,7 +74,7 @@ impl DoiOrShortDoi<'_> {
     pub fn as_str(&self) -> &str {
         match self {
             Self::Doi(doi) => doi.as_str(),
-            Self::Short(short) => short.as_str(),
+            Self::ShortDoi(short) => short.as_str(),
         }
     }
 
@@ -82,7 +82,7 @@ impl DoiOrShortDoi<'_> {
     pub fn prefix(&self) -> &str {
         match self {
             Self::Doi(doi) => doi.prefix(),
-            Self::Short(short) => short.prefix(),
+            Self::ShortDoi(short) => short.prefix(),
         }
     }
 
@@ -90,20 +90,20 @@ impl DoiOrShortDoi<'_> {
     pub fn suffix(&self) -> &str {
         match self {
             Self::Doi(doi) => doi.suffix(),
-            Self::Short(short) => short.suffix(),
+            Self::ShortDoi(short) => short.suffix(),
         }
     }
 
     /// Formats the DOI or shortDOI; `None` for [`OutputForm::Eidr`] unless it has an EIDR prefix.
-    pub fn written_as(&self, form: OutputForm) -> Option<FormDisplay<'_>> {
+    pub fn format(&self, form: OutputForm) -> Option<FormDisplay<'_>> {
         match self {
             Self::Doi(doi) => doi.format(form),
-            Self::Short(short) => short.written_as(form),
+            Self::ShortDoi(short) => short.format(form),
         }
     }
 
     /// Appends the comparison key, see [`Doi::append_comparison_key`].
-    pub fn write_key(&self, key: &mut Vec<u8>) {
+    pub fn append_comparison_key(&self, key: &mut Vec<u8>) {
         append_uppercase(key, self.as_str().as_bytes());
     }
 }

@@ -20,8 +20,8 @@ use crate::{Doi, DoiBuf, Error, ErrorKind, ShortDoi, SyntaxRules};
 /// let parsed = Parser::lenient().parse(" DOI: https://dx.doi.org/10.1000%2F182 ")?;
 /// assert_eq!(parsed.doi().unwrap().as_str(), "10.1000/182");
 /// assert_eq!(parsed.input_form(), InputForm::ProxyUrl);
-/// assert!(parsed.adjustments().contains(Adjustment::Trimmed));
-/// assert!(parsed.adjustments().contains(Adjustment::LabelDropped));
+/// assert!(parsed.adjustments().contains(Adjustment::WhitespaceTrimmed));
+/// assert!(parsed.adjustments().contains(Adjustment::LabelRemoved));
 ///
 /// // Strict parsing rejects the space after the label.
 /// assert_eq!(Parser::strict().parse("DOI: 10.1000/182").unwrap_err().offset(), 4);
@@ -40,13 +40,13 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// Accepts the input forms defined by the standards.
+    /// Strict parser: accepts the input forms defined by the standards.
     pub const fn strict() -> Self {
         Self { rules: SyntaxRules::Current, is_lenient: false, max_len: usize::MAX }
     }
 
-    /// Also accepts labels, surrounding white space and quotes, URLs without scheme, repeated proxy URLs and invisible
-    /// characters; [`ParsedName::adjustments`] lists the changes.
+    /// Lenient parser: also accepts labels, surrounding white space and quotes, URLs without scheme, repeated proxy URLs
+    /// and invisible characters; [`ParsedName::adjustments`] lists the changes.
     pub const fn lenient() -> Self {
         Self { is_lenient: true, ..Self::strict() }
     }
@@ -98,7 +98,7 @@ impl Parser {
         let clean: String = text.chars().filter(|&c| !is_removable_invisible(c)).collect();
         // Errors refer to the input, not to the cleaned text.
         let in_input = |error: Error| Error::new(error.kind(), original_offset(text, error.offset()));
-        let adjustments = Adjustments::default().with(Adjustment::InvisibleDropped);
+        let adjustments = Adjustments::default().with(Adjustment::InvisibleRemoved);
         let stripped = strip_lenient(&clean).map_err(in_input)?;
         Ok(self.parse_stripped(stripped, adjustments).map_err(in_input)?.into_owned())
     }
@@ -132,7 +132,7 @@ impl Parser {
             return self.parse_eidr(text, offset, form, adjustments);
         }
         let may_be_encoded =
-            if form == InputForm::Name { self.is_lenient && has_only_encoded_slash(text) } else { true };
+            if form == InputForm::Bare { self.is_lenient && has_only_encoded_slash(text) } else { true };
         if !may_be_encoded {
             return self
                 .validate(Cow::Borrowed(text), form, adjustments)
@@ -140,11 +140,11 @@ impl Parser {
         }
         let invalid_triplet = if self.is_lenient { InvalidTriplet::Keep } else { InvalidTriplet::Reject };
         let decoded = percent_decode(text, invalid_triplet).map_err(|error| error.shifted_by(offset))?;
-        if form == InputForm::Name {
-            adjustments = adjustments.with(Adjustment::Decoded);
+        if form == InputForm::Bare {
+            adjustments = adjustments.with(Adjustment::PercentDecoded);
         }
         if decoded.has_literal_percent {
-            adjustments = adjustments.with(Adjustment::PercentKept);
+            adjustments = adjustments.with(Adjustment::LiteralPercent);
         }
         let in_input = |error: Error| Error::new(error.kind(), offset + encoded_offset(text, error.offset()));
         if self.is_lenient && matches!(decoded.text, Cow::Owned(_)) && !decoded.text.starts_with("10.") {
@@ -152,7 +152,7 @@ impl Parser {
             let inner = strip_decoded(&decoded.text).map_err(in_input)?;
             if inner.offset > 0 {
                 let form = form.more_specific(inner.form);
-                let adjustments = adjustments.union(inner.adjustments).with(Adjustment::LabelDropped);
+                let adjustments = adjustments.union(inner.adjustments).with(Adjustment::LabelRemoved);
                 let parsed = self.validate(Cow::Borrowed(inner.text), form, adjustments);
                 return Ok(parsed.map_err(|error| in_input(error.shifted_by(inner.offset)))?.into_owned());
             }
@@ -175,8 +175,11 @@ impl Parser {
         };
         let invalid_triplet = if self.is_lenient { InvalidTriplet::Keep } else { InvalidTriplet::Reject };
         let decoded = percent_decode(&encoded, invalid_triplet).map_err(|error| error.shifted_by(offset))?;
-        let adjustments =
-            if decoded.has_literal_percent { adjustments.with(Adjustment::PercentKept) } else { adjustments };
+        let adjustments = if decoded.has_literal_percent {
+            adjustments.with(Adjustment::LiteralPercent)
+        } else {
+            adjustments
+        };
         let in_input =
             |error: Error| Error::new(error.kind(), offset + encoded_offset(&encoded, error.offset()));
         Ok(self.validate(decoded.text, form, adjustments).map_err(in_input)?.into_owned())
@@ -190,7 +193,7 @@ impl Parser {
         adjustments: Adjustments,
     ) -> Result<ParsedName<'a>, Error> {
         if ShortDoi::is_short_doi(&text) {
-            let identifier = DoiOrShortDoi::Short(ShortDoi::from_validated(text));
+            let identifier = DoiOrShortDoi::ShortDoi(ShortDoi::from_validated(text));
             return Ok(ParsedName { identifier, input_form: form, adjustments });
         }
         let mut adjustments = adjustments;

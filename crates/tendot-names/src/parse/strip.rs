@@ -30,7 +30,7 @@ const PROXY_HOSTS: [(&str, InputForm); 4] = [
     ("doi.org", InputForm::ProxyUrl),
     ("dx.doi.org", InputForm::ProxyUrl),
     ("www.doi.org", InputForm::ProxyUrl),
-    ("hdl.handle.net", InputForm::HandleUrl),
+    ("hdl.handle.net", InputForm::HandleProxyUrl),
 ];
 
 /// Removes the one wrapper that strict parsing accepts.
@@ -38,7 +38,7 @@ pub(super) fn strip_strict(text: &str) -> Result<StrippedInput<'_>, Error> {
     let bare = StrippedInput {
         text,
         offset: 0,
-        form: InputForm::Name,
+        form: InputForm::Bare,
         is_eidr: false,
         adjustments: Adjustments::default(),
     };
@@ -69,7 +69,7 @@ pub(super) fn strip_lenient(text: &str) -> Result<StrippedInput<'_>, Error> {
     let mut stripped = StrippedInput {
         text,
         offset: 0,
-        form: InputForm::Name,
+        form: InputForm::Bare,
         is_eidr: false,
         adjustments: Adjustments::default(),
     };
@@ -88,7 +88,7 @@ pub(super) fn strip_lenient(text: &str) -> Result<StrippedInput<'_>, Error> {
         }
         if let Some(wrapper) = match_label(stripped.text) {
             stripped = stripped.strip_wrapper(wrapper);
-            stripped.adjustments = stripped.adjustments.with(Adjustment::LabelDropped);
+            stripped.adjustments = stripped.adjustments.with(Adjustment::LabelRemoved);
             continue;
         }
         let is_first_url = !stripped.form.is_url();
@@ -98,8 +98,8 @@ pub(super) fn strip_lenient(text: &str) -> Result<StrippedInput<'_>, Error> {
         };
         stripped = stripped.strip_wrapper(url.wrapper);
         for (applies, adjustment) in [
-            (!is_first_url, Adjustment::DoubledAddress),
-            (!url.has_scheme, Adjustment::SchemeMissing),
+            (!is_first_url, Adjustment::DuplicateUrl),
+            (!url.has_scheme, Adjustment::MissingScheme),
             (url.has_default_port, Adjustment::DefaultPort),
         ] {
             if applies {
@@ -113,9 +113,9 @@ pub(super) fn strip_lenient(text: &str) -> Result<StrippedInput<'_>, Error> {
     if stripped.form == InputForm::Urn || stripped.form == InputForm::UrnEidr {
         let tail = with_components.text.get(stripped.text.len()..).unwrap_or_default();
         if tail.starts_with('?') && !tail.starts_with("?+") && !tail.starts_with("?=") {
-            stripped.adjustments = stripped.adjustments.with(Adjustment::QueryCut);
+            stripped.adjustments = stripped.adjustments.with(Adjustment::QueryRemoved);
         } else if check_urn(with_components).is_err() {
-            stripped.adjustments = stripped.adjustments.with(Adjustment::RawInUrn);
+            stripped.adjustments = stripped.adjustments.with(Adjustment::UnencodedInUrn);
         }
     }
     Ok(stripped)
@@ -128,7 +128,7 @@ pub(super) fn strip_decoded(text: &str) -> Result<StrippedInput<'_>, Error> {
     let mut stripped = StrippedInput {
         text,
         offset: 0,
-        form: InputForm::Name,
+        form: InputForm::Bare,
         is_eidr: false,
         adjustments: Adjustments::default(),
     };
@@ -150,9 +150,9 @@ impl<'a> StrippedInput<'a> {
     /// Removes a wrapper; a second one that is not a repeated URL counts as a label.
     fn strip_wrapper(self, wrapper: Wrapper) -> Self {
         let mut adjustments = self.adjustments;
-        let is_second = self.form != InputForm::Name;
+        let is_second = self.form != InputForm::Bare;
         if is_second && !(self.form.is_url() && wrapper.form.is_url()) {
-            adjustments = adjustments.with(Adjustment::LabelDropped);
+            adjustments = adjustments.with(Adjustment::LabelRemoved);
         }
         let is_eidr = self.is_eidr || wrapper.form == InputForm::UrnEidr;
         Self { form: self.form.more_specific(wrapper.form), is_eidr, adjustments, ..self.skip(wrapper.len) }
@@ -176,7 +176,7 @@ impl<'a> StrippedInput<'a> {
         if trimmed.text.len() == self.text.len() {
             return self;
         }
-        Self { adjustments: self.adjustments.with(Adjustment::Trimmed), ..trimmed }
+        Self { adjustments: self.adjustments.with(Adjustment::WhitespaceTrimmed), ..trimmed }
     }
 
     /// Removes `<…>` or quotes around the input, also before a trailing colon, and a leading colon left by a label.
@@ -197,7 +197,7 @@ impl<'a> StrippedInput<'a> {
         if self.text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
             return self;
         }
-        let adjustments = self.adjustments.with(Adjustment::Unwrapped);
+        let adjustments = self.adjustments.with(Adjustment::DelimitersRemoved);
         if let Some(rest) = self.text.strip_prefix(':').filter(|_| !self.is_eidr) {
             return Self { text: rest, offset: self.offset + 1, adjustments, ..self };
         }
@@ -237,11 +237,11 @@ impl<'a> StrippedInput<'a> {
     /// (2024 draft, section 2).
     pub(super) fn strip_query_and_fragment(self) -> Self {
         let end = match self.form {
-            InputForm::ProxyUrl | InputForm::HandleUrl | InputForm::Urn | InputForm::UrnEidr => {
+            InputForm::ProxyUrl | InputForm::HandleProxyUrl | InputForm::Urn | InputForm::UrnEidr => {
                 self.text.bytes().position(|byte| matches!(byte, b'?' | b'#'))
             }
-            InputForm::Info => self.text.find('#'),
-            InputForm::Name | InputForm::Doi | InputForm::Hdl => None,
+            InputForm::InfoUri => self.text.find('#'),
+            InputForm::Bare | InputForm::DoiUri | InputForm::HdlUri => None,
         };
         let Some(end) = end else { return self };
         Self { text: self.text.get(..end).unwrap_or_default(), ..self }
@@ -251,11 +251,11 @@ impl<'a> StrippedInput<'a> {
 /// Scheme or URN namespace at the start.
 fn match_scheme(text: &str) -> Option<Wrapper> {
     let (scheme, form) = match text.as_bytes() {
-        [b'd' | b'D', ..] => ("doi:", InputForm::Doi),
+        [b'd' | b'D', ..] => ("doi:", InputForm::DoiUri),
         [b'u' | b'U', _, _, _, b'd' | b'D', ..] => ("urn:doi:", InputForm::Urn),
         [b'u' | b'U', ..] => ("urn:eidr:", InputForm::UrnEidr),
-        [b'i' | b'I', ..] => ("info:doi/", InputForm::Info),
-        [b'h' | b'H', b'd' | b'D', ..] => ("hdl:", InputForm::Hdl),
+        [b'i' | b'I', ..] => ("info:doi/", InputForm::InfoUri),
+        [b'h' | b'H', b'd' | b'D', ..] => ("hdl:", InputForm::HdlUri),
         _ => return None,
     };
     starts_with_ignore_case(text.as_bytes(), scheme.as_bytes()).then_some(Wrapper { form, len: scheme.len() })
@@ -264,10 +264,10 @@ fn match_scheme(text: &str) -> Option<Wrapper> {
 /// Label at the start: `DOI 10.1000/182`, `DOI：10.1000/182`, `doi10.1000/182`, `URL:https://…`.
 fn match_label(text: &str) -> Option<Wrapper> {
     if starts_with_ignore_case(text.as_bytes(), b"url:http") {
-        return Some(Wrapper { form: InputForm::Name, len: 4 });
+        return Some(Wrapper { form: InputForm::Bare, len: 4 });
     }
     if starts_with_ignore_case(text.as_bytes(), b"info:hdl/") {
-        return Some(Wrapper { form: InputForm::Info, len: 9 });
+        return Some(Wrapper { form: InputForm::InfoUri, len: 9 });
     }
     if !starts_with_ignore_case(text.as_bytes(), b"doi") {
         return None;
@@ -279,7 +279,7 @@ fn match_label(text: &str) -> Option<Wrapper> {
         _ if rest.starts_with("10.") => 3,
         _ => return None,
     };
-    Some(Wrapper { form: InputForm::Doi, len })
+    Some(Wrapper { form: InputForm::DoiUri, len })
 }
 
 /// Proxy URL at the start of the input.

@@ -1,4 +1,4 @@
-//! Tests of names: properties and conformance vectors.
+//! Integration tests: properties and conformance vectors.
 
 mod properties;
 mod vectors;

@@ -25,7 +25,7 @@ fn prefix() -> impl Strategy<Value = String> {
     prop_oneof![4 => "10\\.[0-9]{4,6}", 1 => "10\\.[0-9]{1,3}(\\.[0-9]{1,7}){0,2}"]
 }
 
-fn name() -> impl Strategy<Value = DoiBuf> {
+fn doi() -> impl Strategy<Value = DoiBuf> {
     (prefix(), vec(character(), 1..40)).prop_map(|(prefix, suffix)| {
         let suffix: String = suffix.into_iter().collect();
         DoiBuf::with_rules(format!("{prefix}/{suffix}"), SyntaxRules::Current).unwrap()
@@ -33,9 +33,9 @@ fn name() -> impl Strategy<Value = DoiBuf> {
 }
 
 /// The same DOI with the case of some ASCII letters flipped.
-fn with_case_flipped(name: &Doi, flips: u64) -> DoiBuf {
-    let flip = |(at, c): (usize, char)| {
-        if flips >> (at % 64) & 1 == 0 {
+fn with_case_flipped(doi: &Doi, flips: u64) -> DoiBuf {
+    let flip = |(index, c): (usize, char)| {
+        if flips >> (index % 64) & 1 == 0 {
             c
         } else if c.is_ascii_lowercase() {
             c.to_ascii_uppercase()
@@ -43,23 +43,23 @@ fn with_case_flipped(name: &Doi, flips: u64) -> DoiBuf {
             c.to_ascii_lowercase()
         }
     };
-    DoiBuf::with_rules(name.as_str().chars().enumerate().map(flip).collect::<String>(), SyntaxRules::Current)
+    DoiBuf::with_rules(doi.as_str().chars().enumerate().map(flip).collect::<String>(), SyntaxRules::Current)
         .unwrap()
 }
 
-fn hash(name: &Doi) -> u64 {
+fn hash(doi: &Doi) -> u64 {
     let mut hasher = DefaultHasher::new();
-    name.hash(&mut hasher);
+    doi.hash(&mut hasher);
     hasher.finish()
 }
 
-fn key(name: &Doi) -> Vec<u8> {
+fn key(doi: &Doi) -> Vec<u8> {
     let mut key = Vec::new();
-    name.append_comparison_key(&mut key);
+    doi.append_comparison_key(&mut key);
     key
 }
 
-/// How many inputs each property is tried on; four times as many in a full run (`TENDOT_TEST_FULL`).
+/// Number of inputs per property; four times as many in a full run (`TENDOT_TEST_FULL`).
 fn cases() -> u32 {
     let is_full_run = std::env::var_os("TENDOT_TEST_FULL").is_some_and(|value| value != "0");
     if is_full_run { 4000 } else { 1000 }
@@ -69,48 +69,48 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn formatted_dois_parse_back(name in name()) {
+    fn formatted_dois_parse_back(doi in doi()) {
         for form in [OutputForm::Uri, OutputForm::Uri202411, OutputForm::Urn, OutputForm::Url, OutputForm::UrlMinimal, OutputForm::UrlFull, OutputForm::Info] {
-            let written = name.format(form).unwrap().to_string();
-            for reader in [Parser::strict(), Parser::lenient()] {
-                let reading = reader.parse(&written).unwrap();
-                prop_assert!(reading.doi().unwrap().eq_exact(&name), "{}", written);
+            let formatted = doi.format(form).unwrap().to_string();
+            for parser in [Parser::strict(), Parser::lenient()] {
+                let parsed = parser.parse(&formatted).unwrap();
+                prop_assert!(parsed.doi().unwrap().eq_exact(&doi), "{}", formatted);
             }
         }
         for form in [OutputForm::Canonical, OutputForm::Uri2003] {
-            let written = name.format(form).unwrap().to_string();
-            let reading = Parser::strict().parse(&written).unwrap();
-            prop_assert_eq!(reading.doi().unwrap(), &*name);
+            let formatted = doi.format(form).unwrap().to_string();
+            let parsed = Parser::strict().parse(&formatted).unwrap();
+            prop_assert_eq!(parsed.doi().unwrap(), &*doi);
             // Canonical forms do not depend on the spelling, and formatting them again changes nothing.
-            let again = reading.doi().unwrap().format(form).unwrap().to_string();
-            prop_assert_eq!(again, written);
+            let again = parsed.doi().unwrap().format(form).unwrap().to_string();
+            prop_assert_eq!(again, formatted);
         }
-        let bare = Parser::strict().parse(name.as_str()).unwrap();
-        prop_assert!(bare.doi().unwrap().eq_exact(&name));
+        let bare = Parser::strict().parse(doi.as_str()).unwrap();
+        prop_assert!(bare.doi().unwrap().eq_exact(&doi));
     }
 
     #[test]
-    fn urls_have_no_dot_segments(name in name()) {
+    fn urls_have_no_dot_segments(doi in doi()) {
         for form in [OutputForm::Url, OutputForm::UrlFull] {
-            let written = name.format(form).unwrap().to_string();
-            let path = written.strip_prefix("https://doi.org/").unwrap();
-            prop_assert!(path.split('/').all(|segment| !matches!(segment, "." | "..")), "{}", written);
-            prop_assert!(path.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#\"<>".contains(&byte)), "{}", written);
+            let formatted = doi.format(form).unwrap().to_string();
+            let path = formatted.strip_prefix("https://doi.org/").unwrap();
+            prop_assert!(path.split('/').all(|segment| !matches!(segment, "." | "..")), "{}", formatted);
+            prop_assert!(path.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#\"<>".contains(&byte)), "{}", formatted);
         }
     }
 
     #[test]
-    fn equality_is_an_equivalence(name in name(), other in name(), flips: u64, more: u64) {
-        let (second, third) = (with_case_flipped(&name, flips), with_case_flipped(&name, more));
-        prop_assert_eq!(&name, &name);
-        prop_assert_eq!(&name, &second);
-        prop_assert_eq!(&second, &name);
+    fn equality_is_an_equivalence(doi in doi(), other in doi(), flips: u64, more: u64) {
+        let (second, third) = (with_case_flipped(&doi, flips), with_case_flipped(&doi, more));
+        prop_assert_eq!(&doi, &doi);
+        prop_assert_eq!(&doi, &second);
+        prop_assert_eq!(&second, &doi);
         prop_assert_eq!(&second, &third);
-        prop_assert_eq!(hash(&name), hash(&second));
-        prop_assert_eq!(key(&name), key(&third));
-        prop_assert_eq!(name.cmp(&second), std::cmp::Ordering::Equal);
-        prop_assert_eq!(name == other, key(&name) == key(&other));
-        prop_assert_eq!(name.cmp(&other), key(&name).cmp(&key(&other)));
+        prop_assert_eq!(hash(&doi), hash(&second));
+        prop_assert_eq!(key(&doi), key(&third));
+        prop_assert_eq!(doi.cmp(&second), std::cmp::Ordering::Equal);
+        prop_assert_eq!(doi == other, key(&doi) == key(&other));
+        prop_assert_eq!(doi.cmp(&other), key(&doi).cmp(&key(&other)));
     }
 
     #[test]
@@ -146,8 +146,8 @@ proptest! {
 
     #[test]
     fn error_offsets_are_in_bounds(text in input_form_text()) {
-        for reader in [Parser::strict(), Parser::lenient(), Parser::lenient().rules(SyntaxRules::Z3984)] {
-            if let Err(error) = reader.parse(&text) {
+        for parser in [Parser::strict(), Parser::lenient(), Parser::lenient().rules(SyntaxRules::Z3984)] {
+            if let Err(error) = parser.parse(&text) {
                 prop_assert!(error.offset() <= text.len(), "{:?} {}", text, error);
                 prop_assert!(text.is_char_boundary(error.offset()), "{:?} {}", text, error);
             }
@@ -156,73 +156,73 @@ proptest! {
 
     #[test]
     fn extracts_in_any_context(prefix in "10\\.[0-9]{4,6}", suffix in unambiguous_suffix(), context in 0..CONTEXTS.len()) {
-        let name = format!("{prefix}/{suffix}");
+        let doi = format!("{prefix}/{suffix}");
         let (before, after) = CONTEXTS[context];
-        let text = format!("{before}{name}{after}");
-        check_extracts(&text, &name)?;
+        let text = format!("{before}{doi}{after}");
+        check_extracts(&text, &doi)?;
     }
 
     #[test]
     fn extracts_escaped_dois(prefix in "10\\.[0-9]{4,6}", suffix in unambiguous_suffix(), page in 1..999u32) {
-        let name = format!("{prefix}/(SICI){suffix}:8<{page}::AID-X{page}>3.0.CO;2-{suffix}");
-        let entities = name.replace('<', "&lt;").replace('>', "&gt;");
-        check_extracts(&format!("<pub-id pub-id-type=\"doi\">{entities}</pub-id>"), &name)?;
-        let unicode = name.replace('<', "\\u003c").replace('>', "\\u003e").replace('/', "\\/");
-        check_extracts(&format!("{{\"DOI\":\"{unicode}\",\"volume\":1}}"), &name)?;
-        let tex = name.replace('_', "\\_").replace('<', "{\\textless}").replace('>', "{\\textgreater}");
-        check_extracts(&format!("  doi = {{{tex}}},\n"), &name)?;
-        let parsed = Doi::new(&name).unwrap();
+        let doi = format!("{prefix}/(SICI){suffix}:8<{page}::AID-X{page}>3.0.CO;2-{suffix}");
+        let entities = doi.replace('<', "&lt;").replace('>', "&gt;");
+        check_extracts(&format!("<pub-id pub-id-type=\"doi\">{entities}</pub-id>"), &doi)?;
+        let unicode = doi.replace('<', "\\u003c").replace('>', "\\u003e").replace('/', "\\/");
+        check_extracts(&format!("{{\"DOI\":\"{unicode}\",\"volume\":1}}"), &doi)?;
+        let tex = doi.replace('_', "\\_").replace('<', "{\\textless}").replace('>', "{\\textgreater}");
+        check_extracts(&format!("  doi = {{{tex}}},\n"), &doi)?;
+        let parsed = Doi::new(&doi).unwrap();
         for form in [OutputForm::Url, OutputForm::UrlFull, OutputForm::Uri, OutputForm::Urn] {
-            check_extracts(&format!("see {}, or not.", parsed.format(form).unwrap()), &name)?;
+            check_extracts(&format!("see {}, or not.", parsed.format(form).unwrap()), &doi)?;
         }
         let nested = parsed.format(OutputForm::UrlFull).unwrap().to_string().replace(':', "%3A").replace('/', "%2F");
         prop_assume!(!nested.contains("%25"));
         let nested = nested.replace("%28", "(").replace("%29", ")");
-        check_extracts(&format!("https://login.example.edu/login?url={nested}&x=1"), &name)?;
+        check_extracts(&format!("https://login.example.edu/login?url={nested}&x=1"), &doi)?;
     }
 
     #[test]
-    fn extraction_is_ordered_and_valid(text in adversarial_text(), join in any::<bool>(), keep in any::<bool>()) {
+    fn extraction_is_ordered_and_valid(text in adversarial_text(), join_lines in any::<bool>(), keep_tails in any::<bool>()) {
         let text = text.as_bytes();
-        let extractor = Extractor::new().join_lines(join).keep_publisher_tails(keep);
+        let extractor = Extractor::new().join_lines(join_lines).keep_publisher_tails(keep_tails);
         let mut last_end = 0;
         for found in extractor.find_iter(text) {
             prop_assert!(found.span.start >= last_end && found.span.end <= text.len());
             prop_assert!(text[found.span.clone()].starts_with(b"10."));
-            let unassigned = Doi::new(found.name.as_str());
-            prop_assert!(unassigned.is_ok() || unassigned.unwrap_err().kind().code() == "unassigned-character");
+            let result = Doi::new(found.doi.as_str());
+            prop_assert!(result.is_ok() || result.unwrap_err().kind().code() == "unassigned-character");
             if !found.flags.iter().any(|flag| matches!(flag, ExtractionFlag::Decoded | ExtractionFlag::Joined)) {
                 let raw = String::from_utf8(text[found.span.clone()].to_vec()).unwrap();
-                prop_assert_eq!(raw.replace(['\u{200B}', '\u{AD}'], ""), found.name.as_str());
+                prop_assert_eq!(raw.replace(['\u{200B}', '\u{AD}'], ""), found.doi.as_str());
             }
             last_end = found.span.end;
         }
     }
 
     #[test]
-    fn incremental_extraction_matches_whole(text in adversarial_text(), cuts in vec(0..400usize, 0..12), join in any::<bool>()) {
+    fn incremental_extraction_matches_whole(text in adversarial_text(), cuts in vec(0..400usize, 0..12), join_lines in any::<bool>()) {
         let text = text.as_bytes();
-        let extractor = Extractor::new().join_lines(join);
-        let whole: Vec<_> = extractor.find_iter(text).map(|found| (found.name.to_string(), found.span)).collect();
+        let extractor = Extractor::new().join_lines(join_lines);
+        let whole: Vec<_> = extractor.find_iter(text).map(|found| (found.doi.to_string(), found.span)).collect();
         let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(text.len())).collect();
         cuts.push(text.len());
         cuts.sort_unstable();
 
-        let mut scan = extractor.incremental();
-        let (mut buffer, mut base, mut taken) = (Vec::new(), 0, 0);
+        let mut incremental = extractor.incremental();
+        let (mut buffer, mut base, mut previous_cut) = (Vec::new(), 0, 0);
         let mut chunks = Vec::new();
         for (index, cut) in cuts.iter().enumerate() {
-            buffer.extend_from_slice(&text[taken..*cut]);
-            taken = *cut;
+            buffer.extend_from_slice(&text[previous_cut..*cut]);
+            previous_cut = *cut;
             loop {
-                match scan.next_doi(&buffer, index + 1 == cuts.len()) {
+                match incremental.next_doi(&buffer, index + 1 == cuts.len()) {
                     ExtractStep::Found(found) => {
                         let span = found.span.start + base..found.span.end + base;
-                        chunks.push((found.name.to_string(), span));
+                        chunks.push((found.doi.to_string(), span));
                     }
-                    ExtractStep::NeedMore(keep_from) => {
+                    ExtractStep::NeedMoreInput { keep_from } => {
                         buffer.drain(..keep_from);
-                        scan.consume(keep_from);
+                        incremental.consume(keep_from);
                         base += keep_from;
                         break;
                     }
@@ -235,10 +235,10 @@ proptest! {
 
     #[test]
     fn repair_keeps_valid_dois(prefix in "10\\.[0-9]{1,6}", suffix in "[a-z]{1,8}[0-9]{2,6}") {
-        let name = format!("{prefix}/{suffix}");
-        let repaired = repair(&name).unwrap();
-        prop_assert_eq!(repaired.target.as_str(), &name);
-        prop_assert_eq!((&*repaired.before, &*repaired.after), ("", ""));
+        let doi = format!("{prefix}/{suffix}");
+        let repaired = repair(&doi).unwrap();
+        prop_assert_eq!(repaired.identifier.as_str(), &doi);
+        prop_assert_eq!((&*repaired.text_before, &*repaired.text_after), ("", ""));
     }
 }
 
@@ -290,9 +290,9 @@ const CONTEXTS: [(&str, &str); 34] = [
     ("see ", "[CrossRef] and"),
 ];
 
-fn check_extracts(text: &str, name: &str) -> Result<(), TestCaseError> {
-    let found: Vec<_> = find_iter(text.as_bytes()).map(|found| found.name.to_string()).collect();
-    prop_assert_eq!(found, [name], "{}", text);
+fn check_extracts(text: &str, doi: &str) -> Result<(), TestCaseError> {
+    let found: Vec<_> = find_iter(text.as_bytes()).map(|found| found.doi.to_string()).collect();
+    prop_assert_eq!(found, [doi], "{}", text);
     Ok(())
 }
 

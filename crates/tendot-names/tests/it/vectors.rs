@@ -37,7 +37,7 @@ fn vectors() {
     assert_eq!(failed, expected, "failing cases differ from expected_failures.txt\n{report}");
 }
 
-/// The differences from the expectation.
+/// Differences between a case and its expectation.
 fn check(case: &Value) -> Vec<String> {
     let expect = &case["expect"];
     let input = case["input"].as_str().unwrap_or_default();
@@ -57,9 +57,9 @@ fn check(case: &Value) -> Vec<String> {
                 compare(rules.as_str(), &expect[rules.as_str()], actual.into());
             }
             if let Some(prefix) = expect.get("prefix") {
-                let name = Doi::with_rules(input, SyntaxRules::Minimal2002).unwrap();
-                compare("prefix", prefix, name.prefix().into());
-                compare("suffix", &expect["suffix"], name.suffix().into());
+                let doi = Doi::with_rules(input, SyntaxRules::Minimal2002).unwrap();
+                compare("prefix", prefix, doi.prefix().into());
+                compare("suffix", &expect["suffix"], doi.suffix().into());
             }
         }
         "bytes-invalid" => {
@@ -68,12 +68,12 @@ fn check(case: &Value) -> Vec<String> {
             compare("from_bytes", &expect["from_bytes"], format!("{:?}", error.kind()).into());
         }
         "form" => {
-            for (policy, reader) in [("strict", Parser::strict()), ("lenient", Parser::lenient())] {
-                compare(policy, &expect[policy], parse_to_json(reader, input));
+            for (mode, parser) in [("strict", Parser::strict()), ("lenient", Parser::lenient())] {
+                compare(mode, &expect[mode], parse_to_json(parser, input));
             }
         }
         "encode" => {
-            let name = Doi::new(input).unwrap();
+            let doi = Doi::new(input).unwrap();
             for (key, form) in [
                 ("doi_uri", OutputForm::Uri),
                 ("urn", OutputForm::Urn),
@@ -81,7 +81,7 @@ fn check(case: &Value) -> Vec<String> {
                 ("url_recommended", OutputForm::Url),
                 ("canonical2003", OutputForm::Uri2003),
             ] {
-                compare(key, &expect[key], to_json_string(name.format(form).unwrap()));
+                compare(key, &expect[key], to_json_string(doi.format(form).unwrap()));
             }
             for form in [
                 OutputForm::Uri,
@@ -92,24 +92,24 @@ fn check(case: &Value) -> Vec<String> {
                 OutputForm::UrlFull,
                 OutputForm::Info,
             ] {
-                let written = name.format(form).unwrap().to_string();
-                let back = parse_to_json(Parser::strict(), &written);
+                let formatted = doi.format(form).unwrap().to_string();
+                let back = parse_to_json(Parser::strict(), &formatted);
                 compare(form.as_str(), &back["name"], input.into());
             }
         }
         "canonical2003" => {
-            let reading = Parser::strict().rules(SyntaxRules::Minimal2002).parse(input).unwrap();
-            let written = reading.doi().unwrap().format(OutputForm::Uri2003).unwrap();
-            compare("canonical2003", &expect["canonical2003"], to_json_string(written));
+            let parsed = Parser::strict().rules(SyntaxRules::Minimal2002).parse(input).unwrap();
+            let formatted = parsed.doi().unwrap().format(OutputForm::Uri2003).unwrap();
+            compare("canonical2003", &expect["canonical2003"], to_json_string(formatted));
         }
         "equivalence" => {
-            let names: Vec<DoiOrShortDoi<'_>> = case["input"]
+            let identifiers: Vec<DoiOrShortDoi<'_>> = case["input"]
                 .as_array()
                 .unwrap()
                 .iter()
                 .map(|input| Parser::lenient().parse(input.as_str().unwrap()).unwrap().into_identifier())
                 .collect();
-            compare("equal", &expect["equal"], (names[0] == names[1]).into());
+            compare("equal", &expect["equal"], (identifiers[0] == identifiers[1]).into());
         }
         "extract" => {
             for (mode, extractor) in [
@@ -119,13 +119,13 @@ fn check(case: &Value) -> Vec<String> {
             ] {
                 if let Some(expected) = expect.get(mode) {
                     let found: Vec<String> =
-                        extractor.find_iter(input.as_bytes()).map(|found| found.name.to_string()).collect();
+                        extractor.find_iter(input.as_bytes()).map(|found| found.doi.to_string()).collect();
                     compare(mode, expected, found.into());
                 }
             }
         }
         "repair" => {
-            let repaired = repair(input).map(|repaired| repaired.target.as_str().to_owned());
+            let repaired = repair(input).map(|repaired| repaired.identifier.as_str().to_owned());
             compare("repair", &expect["repair"], repaired.into());
         }
         class => panic!("unknown class {class}"),
@@ -133,11 +133,11 @@ fn check(case: &Value) -> Vec<String> {
     differences
 }
 
-fn parse_to_json(reader: Parser, input: &str) -> Value {
-    match reader.parse(input) {
-        Ok(reading) => {
-            let kind = if reading.doi().is_some() { "doi" } else { "short" };
-            let (name, form) = (reading.identifier().as_str(), reading.input_form().as_str());
+fn parse_to_json(parser: Parser, input: &str) -> Value {
+    match parser.parse(input) {
+        Ok(parsed) => {
+            let kind = if parsed.doi().is_some() { "doi" } else { "short" };
+            let (name, form) = (parsed.identifier().as_str(), parsed.input_form().as_str());
             serde_json::json!({"kind": kind, "name": name, "form": form})
         }
         Err(error) => serde_json::json!({"error": format!("{:?}", error.kind())}),
@@ -149,5 +149,5 @@ fn to_json_string(text: impl Display) -> Value {
 }
 
 fn decode_hex(hex: &str) -> Vec<u8> {
-    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+    (0..hex.len()).step_by(2).map(|index| u8::from_str_radix(&hex[index..index + 2], 16).unwrap()).collect()
 }

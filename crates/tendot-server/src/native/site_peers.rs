@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use tendot_client::native::{NativeClient, ResolveError, RootSites};
-use tendot_client::{CacheSettings, LookupOutcome, Resolver, Upstream};
+use tendot_client::{CacheSettings, LookupOutcome, ResolveRequest, Resolver, Upstream, UpstreamReply};
 use tendot_proto::auth::{AuthPolicy, Challenge, SecretKeyResponse};
 use tendot_proto::lookup::{LookupConfig, LookupRequest};
 use tendot_proto::message::DigestAlgorithm;
@@ -51,11 +51,11 @@ impl SitePeerClient {
         let places = site.servers.iter().map(|_| Semaphore::new(MAX_QUERIES_PER_PEER)).collect();
         let asked = PeerUpstream { site: RootSites::from_site(site), places };
         let kept = CacheSettings {
-            bytes: PEER_CACHE_BYTES,
-            longest: PEER_CACHE_TTL,
-            nothing: PEER_CACHE_TTL,
-            stale: Duration::ZERO,
-            retry: Duration::from_secs(1),
+            max_bytes: PEER_CACHE_BYTES,
+            max_ttl: PEER_CACHE_TTL,
+            negative_ttl: PEER_CACHE_TTL,
+            stale_if_error: Duration::ZERO,
+            error_ttl: Duration::from_secs(1),
         };
         Self { records: Resolver::new(asked, kept) }
     }
@@ -87,10 +87,10 @@ impl PeerUpstream {
 impl Upstream for PeerUpstream {
     type Error = ResolveError;
 
-    async fn ask(&self, name: &str) -> Result<LookupOutcome, ResolveError> {
-        let handle = Handle::from(name);
+    async fn resolve(&self, request: &ResolveRequest<'_>) -> Result<UpstreamReply, ResolveError> {
+        let handle = Handle::from(&*request.name);
         let _place = self.acquire_permit(handle).await?;
-        self.client_for(handle).ask(name).await
+        Upstream::resolve(&self.client_for(handle), request).await
     }
 }
 
@@ -101,7 +101,7 @@ impl SitePeers for SitePeerClient {
         budget: &'a mut Budget,
     ) -> PeerFuture<'a, Option<Vec<HandleValue<'static>>>> {
         Box::pin(async move {
-            let answer = match self.records.kept(name) {
+            let answer = match self.records.get_cached(name) {
                 Some(kept) => kept,
                 None => {
                     budget.charge(PEER_QUERY_COST)?;
@@ -109,11 +109,11 @@ impl SitePeers for SitePeerClient {
                 }
             };
             let answer = answer.map_err(|error| Error::Neighbour { why: error.to_string() })?;
-            match &*answer.found {
+            match &*answer.outcome {
                 LookupOutcome::Values(values) => Ok(Some(values.clone())),
                 LookupOutcome::NoValues => Ok(Some(Vec::new())),
-                LookupOutcome::Nothing => Ok(None),
-                LookupOutcome::NotKept => {
+                LookupOutcome::NotFound => Ok(None),
+                LookupOutcome::NotResponsible => {
                     Err(Error::Neighbour { why: "it knows another record of our site".into() })
                 }
             }

@@ -303,7 +303,7 @@ fn trace_of_an_upstream_query() {
     drop(upstream);
     let trace_json = trace("10.7777/OTHER");
     assert_eq!(trace_json["outcome"], "failed");
-    assert_eq!(upstream_steps(&trace_json), [format!("false {base} can't be reached")]);
+    assert_eq!(upstream_steps(&trace_json), [format!("false {base} is unreachable")]);
 }
 
 #[test]
@@ -354,8 +354,11 @@ fn stale_responses_while_the_upstream_is_down() {
     let place = bind();
     let address = place.local_addr().unwrap();
     let upstream = start_upstream(place);
-    let resolver =
-        start_resolver_at(bind(), address, CacheSettings { retry: SECOND / 10, ..CacheSettings::default() });
+    let resolver = start_resolver_at(
+        bind(),
+        address,
+        CacheSettings { error_ttl: SECOND / 10, ..CacheSettings::default() },
+    );
     assert_eq!(resolver.get("/10.7777/SHORT").status, 302);
     drop(upstream);
     let response = wait_for("the response is stale", || {
@@ -463,7 +466,7 @@ fn attack_c6_upstream_timeout() {
     assert_eq!(resolver.metric("tendot_upstream_requests_total{outcome=\"silence\"}"), 1.0);
     let response = resolver.get("/api/handles/10.7777/x");
     assert_eq!(response.status, 504);
-    assert!(response.text().contains("did not answer within 5 s"), "{}", response.text());
+    assert!(response.text().contains("timed out after 5 s"), "{}", response.text());
 }
 
 /// Queries to an upstream that does not respond are limited.
@@ -516,18 +519,18 @@ fn attack_h4_resolver_loops() {
     // Too many hops count as a loop.
     let upstream = start_upstream(bind());
     let resolver = start_resolver(upstream.address);
-    let tendot_way = |count: usize| format!("Tendot-Way: {}", vec!["x"; count].join(", "));
-    assert_eq!(resolver.request("GET", "/api/handles/10.7777/several", &tendot_way(9)).status, 200);
-    assert_eq!(resolver.request("GET", "/api/handles/10.7777/several", &tendot_way(10)).status, 508);
-    assert_eq!(resolver.request("GET", "/api/handles/10.7777/several", &tendot_way(2_000)).status, 508);
-    assert_eq!(resolver.request("GET", "/api/handles/10.5555/ONE", &tendot_way(2_000)).status, 200);
+    let cdn_loop = |count: usize| format!("CDN-Loop: {}", vec!["x"; count].join(", "));
+    assert_eq!(resolver.request("GET", "/api/handles/10.7777/several", &cdn_loop(9)).status, 200);
+    assert_eq!(resolver.request("GET", "/api/handles/10.7777/several", &cdn_loop(10)).status, 508);
+    assert_eq!(resolver.request("GET", "/api/handles/10.7777/several", &cdn_loop(2_000)).status, 508);
+    assert_eq!(resolver.request("GET", "/api/handles/10.5555/ONE", &cdn_loop(2_000)).status, 200);
 }
 
 #[test]
 fn attack_c6_memory_is_bounded() {
     let value = format!(r#"{{"index":1,"type":"DESC","data":"{}","ttl":600}}"#, "x".repeat(100_000));
     let upstream = FakeUpstream::respond_always(record_response(&value));
-    let settings = CacheSettings { bytes: 1 << 20, ..CacheSettings::default() };
+    let settings = CacheSettings { max_bytes: 1 << 20, ..CacheSettings::default() };
     let resolver = start_resolver_at(bind(), upstream.address, settings);
     for number in 0..40 {
         assert_eq!(resolver.get(&format!("/api/handles/10.7777/{number}")).status, 200);

@@ -178,12 +178,12 @@ mod tests {
         );
         check(
             "upstream = \"doi.org\"",
-            "t.toml:1: `upstream` is `doi.org`: it has to begin with `https://` or `http://` and a host; a resolver is \
+            "t.toml:1: `upstream` is `doi.org`: expected `https://HOST` or `http://HOST`; a resolver is \
              written as `https://doi.org`",
         );
         check(
             "upstream = \"https://me:secret@doi.org\"",
-            "t.toml:1: `upstream` is `https://me:***@doi.org`: it has a",
+            "t.toml:1: `upstream` is `https://me:***@doi.org`: user name not",
         );
         check(
             "store = \"postgre://me:secret@host/db\"",

@@ -295,10 +295,10 @@ impl ServerSettings {
 
     pub(crate) fn cache(&self) -> CacheSettings {
         CacheSettings {
-            bytes: self.cache_size.0,
-            longest: self.cache_max_ttl,
-            nothing: self.cache_negative_ttl,
-            stale: self.cache_stale_if_error,
+            max_bytes: self.cache_size.0,
+            max_ttl: self.cache_max_ttl,
+            negative_ttl: self.cache_negative_ttl,
+            stale_if_error: self.cache_stale_if_error,
             ..CacheSettings::default()
         }
     }

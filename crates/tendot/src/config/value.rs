@@ -137,8 +137,8 @@ impl SettingValue for UpstreamSetting {
             _ => HttpUpstream::new(text)
                 .map(|upstream| Self(Some(UpstreamClient::Http(Box::new(upstream)))))
                 .map_err(|error| match error {
-                    HttpUpstreamError::Base { why, .. } => {
-                        format!("{why}; a resolver is written as `https://doi.org`")
+                    HttpUpstreamError::InvalidBaseUrl { reason, .. } => {
+                        format!("{reason}; a resolver is written as `https://doi.org`")
                     }
                     error => error.to_string(),
                 }),

@@ -58,7 +58,7 @@ pub(crate) struct OutputFormArgument(pub(crate) OutputForm);
 impl ValueEnum for OutputFormArgument {
     fn value_variants<'a>() -> &'a [Self] {
         const ALL: [OutputFormArgument; OutputForm::ALL.len()] = {
-            let mut all = [OutputFormArgument(OutputForm::Name); OutputForm::ALL.len()];
+            let mut all = [OutputFormArgument(OutputForm::Bare); OutputForm::ALL.len()];
             let mut index = 0;
             while index < all.len() {
                 all[index] = OutputFormArgument(OutputForm::ALL[index]);
@@ -71,7 +71,7 @@ impl ValueEnum for OutputFormArgument {
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let help = match self.0 {
-            OutputForm::Name => "as written, decoded",
+            OutputForm::Bare => "as written, decoded",
             OutputForm::Canonical => "ASCII letters in upper case, the comparison key",
             OutputForm::Uri => "doi: URI of the June 2024 draft",
             OutputForm::Uri202411 => "doi: URI as published in November 2024",
@@ -149,7 +149,7 @@ impl NamePrinter {
             self.report_invalid(input, &format!("no DOI name: {error}"));
         }
         match (self.style, &parsed) {
-            (NameOutput::Form(form), Ok(parsed)) => match parsed.target.written_as(form) {
+            (NameOutput::Form(form), Ok(parsed)) => match parsed.target.format(form) {
                 Some(written) => self.output.write_line(written),
                 None => {
                     self.report_invalid(input, &format!("without a form `{}`", form.as_str()));
@@ -179,19 +179,20 @@ impl NamePrinter {
             && let Ok(field) = str::from_utf8(input)
             && let Some(repaired) = repair(field)
             // A name that violates `--rules` goes to the parser below, whose error says why.
-            && self.parser.parse(repaired.target.as_str()).is_ok()
+            && self.parser.parse(repaired.identifier.as_str()).is_ok()
         {
             // Form and adjustments are those of the complete input, if it parses.
             let whole = self.parser.parse(field).ok();
             let form = whole.as_ref().map_or("name", |parsed| parsed.input_form().as_str());
             let mut notes: Vec<Adjustment> =
                 whole.iter().flat_map(|parsed| parsed.adjustments().iter()).collect();
-            let untouched = whole.is_some_and(|parsed| *parsed.identifier() == repaired.target);
-            let cut = (!untouched).then_some(RemovedText { before: repaired.before, after: repaired.after });
+            let untouched = whole.is_some_and(|parsed| *parsed.identifier() == repaired.identifier);
+            let cut = (!untouched)
+                .then_some(RemovedText { before: repaired.text_before, after: repaired.text_after });
             if cut.is_some() {
                 notes.push(Adjustment::Repaired);
             }
-            return Ok(ParsedInput { target: repaired.target, form, notes, cut });
+            return Ok(ParsedInput { target: repaired.identifier, form, notes, cut });
         }
         let parsed: ParsedName<'a> = self.parser.parse_bytes(input)?;
         let (form, notes) = (parsed.input_form().as_str(), parsed.adjustments().iter().collect());
@@ -219,7 +220,7 @@ fn conforms_to(target: &DoiOrShortDoi<'_>, rules: SyntaxRules) -> bool {
 }
 
 fn format_as(target: &DoiOrShortDoi<'_>, form: OutputForm) -> String {
-    target.written_as(form).map(|written| written.to_string()).unwrap_or_default()
+    target.format(form).map(|written| written.to_string()).unwrap_or_default()
 }
 
 #[derive(Serialize)]

@@ -51,7 +51,7 @@ impl ApiSession {
         let trusted = trusted.transpose()?;
         let client = RegistryClient::new(&server, token.as_deref(), trusted.as_deref());
         let client = client.map_err(|error| match &error {
-            RegistryClientError::InTheClear { .. } => {
+            RegistryClientError::InsecureTransport { .. } => {
                 CliError::new(error.to_string()).with_hint("ask it at `https://…`, or through a tunnel")
             }
             _ => CliError::new(escape_control(&error.to_string())),
@@ -186,7 +186,7 @@ impl ApiSession {
     }
 
     fn invalid_response(&self, error: &dyn Display) -> CliError {
-        CliError::new(format!("{} gave an answer that is none: {error}", self.client.base_url()))
+        CliError::new(format!("invalid response from {}: {error}", self.client.base_url()))
     }
 
     /// Maps a client error to a `CliError` with a hint.

@@ -151,7 +151,7 @@ pub(crate) fn import(
 impl ApiSession {
     /// Sends an empty batch, so that a missing permission is found before a large upload.
     fn check_permission(&self) -> Result<(), CliError> {
-        let options = BatchOptions { dry_run: true, ..BatchOptions::default() };
+        let options = BatchOptions { is_dry_run: true, ..BatchOptions::default() };
         self.map_error(self.runtime.block_on(async {
             let mut answers = self.client.batch(&options, io::empty()).await?;
             while answers.next_line().await?.is_some() {}
@@ -276,10 +276,10 @@ impl BatchUpload<'_> {
         report: &mut BatchReport,
     ) -> Result<Result<(), RegistryClientError>, CliError> {
         let options = BatchOptions {
-            is_table: self.source.format == BatchFormat::Csv,
-            dry_run: self.dry_run,
-            key: self.key,
-            is_slow: self.source.file.is_none(),
+            is_csv: self.source.format == BatchFormat::Csv,
+            is_dry_run: self.dry_run,
+            idempotency_key: self.key,
+            has_slow_source: self.source.file.is_none(),
         };
         let client = &self.session.client;
         let answers = match &self.source.file {

@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: &ResolveArguments) -> Result<CommandStatus, CliErro
         }
         server => runtime.block_on(resolve_native(server, &name, arguments))?,
     };
-    if found == LookupOutcome::NotKept {
+    if found == LookupOutcome::NotResponsible {
         let from = from.map_or_else(String::new, |source| format!("{} says that ", source.from));
         let why =
             format!("{from}names like `{}` are not kept there (code 301)", quote_input(name.as_bytes()));
@@ -147,10 +147,10 @@ async fn resolve_http(
     })?;
     let question =
         ResolveRequest { name: name.into(), is_authoritative: arguments.auth, ..ResolveRequest::default() };
-    let reply = upstream.reply(&question).await.map_err(|error| CliError::new(error.to_string()))?;
+    let reply = upstream.resolve(&question).await.map_err(|error| CliError::new(error.to_string()))?;
     let transport = if server.starts_with("https") { "https" } else { "http" };
     let source = ResponseSource { from: server.to_owned(), transport: transport.to_owned() };
-    Ok((filter_values(reply.found, arguments), Some(source)))
+    Ok((filter_values(reply.outcome, arguments), Some(source)))
 }
 
 /// Selects the values requested by `--type` and `--index`.
@@ -181,7 +181,7 @@ async fn resolve_native(
         eprint_warning("the root has changed since this program was made; `--root FILE` takes a newer one");
     }
     let resolution = resolved.map_err(|error| lookup_error(&error, arguments))?;
-    Ok((resolution.found, resolution.from.map(ResponseSource::from)))
+    Ok((resolution.outcome, resolution.server.map(ResponseSource::from)))
 }
 
 fn lookup_config(
@@ -285,7 +285,7 @@ fn print_resolution(
     let (code, values): (_, &[_]) = match found {
         LookupOutcome::Values(values) => (ResponseCode::SUCCESS, values),
         LookupOutcome::NoValues => (ResponseCode::VALUES_NOT_FOUND, &[]),
-        LookupOutcome::Nothing | LookupOutcome::NotKept => (ResponseCode::HANDLE_NOT_FOUND, &[]),
+        LookupOutcome::NotFound | LookupOutcome::NotResponsible => (ResponseCode::HANDLE_NOT_FOUND, &[]),
     };
     let mut output = StdoutWriter::new();
     if arguments.json {
@@ -320,7 +320,7 @@ fn print_resolution(
                 .print();
             CommandStatus::Negative
         }
-        LookupOutcome::Nothing | LookupOutcome::NotKept => {
+        LookupOutcome::NotFound | LookupOutcome::NotResponsible => {
             let why = match source {
                 Some(_) => format!("no record for `{name}` (handle not found, code 100)"),
                 None => format!("no record for `{name}`: nobody keeps names of its prefix (code 100)"),

@@ -16,7 +16,7 @@ use crate::native::{AdminError, ResolveOptions};
 /// Client that administers the records of one server.
 ///
 /// Each operation is sent once, over TCP, else HTTP or HTTPS, and authenticated when the server sends a challenge. If it is not
-/// known whether the server applied it, the error is [`AdminError::Uncertain`].
+/// known whether the server applied it, the error is [`AdminError::OutcomeUnknown`].
 ///
 /// In a session ([`open_session`](Self::open_session)) the key is used once, and messages are protected against changes.
 ///
@@ -84,7 +84,7 @@ impl AdminClient {
     }
 
     /// Server that is administered.
-    pub const fn peer(&self) -> &AdminServer {
+    pub const fn server(&self) -> &AdminServer {
         &self.server
     }
 
@@ -223,8 +223,8 @@ impl AdminClient {
         mut on_handle: impl FnMut(Handle<'_>) -> ControlFlow<()> + Send,
     ) -> Result<(), AdminError> {
         let mut on_message = |response: &[u8]| match response_outcome(response) {
-            Some(ResponseData::Handles(names)) => {
-                names.iter().try_for_each(|name| on_handle(Handle::new(name)))
+            Some(ResponseData::Handles(handles)) => {
+                handles.iter().try_for_each(|handle| on_handle(Handle::new(handle)))
             }
             _ => ControlFlow::Continue(()),
         };

@@ -25,9 +25,9 @@ pub(super) struct AdminConnection {
 pub(super) enum AdminConnectionError {
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("the connection was closed")]
+    #[error("connection closed by the server")]
     Closed,
-    #[error("no answer within {} s", AdminConnection::MESSAGE_TIMEOUT.as_secs())]
+    #[error("no response within {} s", AdminConnection::MESSAGE_TIMEOUT.as_secs())]
     Timeout,
     #[error(transparent)]
     Frame(#[from] FrameError),

@@ -111,8 +111,8 @@ impl AdminClient {
         if received.code == ResponseCode::AUTHENTICATION_NEEDED {
             let session_id = envelope(&sealed).session_id;
             if session_id != 0 && received.session_id != session_id {
-                let why = "the challenge is not of the session".into();
-                return Err(AdminError::Uncertain { from: received.server, why });
+                let reason = "challenge belongs to another session".into();
+                return Err(AdminError::OutcomeUnknown { server: received.server, reason });
             }
             let challenge_response = self.respond_to_challenge(&request, &received, flags)?;
             request_id = envelope(&challenge_response).request_id;
@@ -215,8 +215,8 @@ impl AdminClient {
             }
         }
         Err(match first_error {
-            Some((to, error)) => AdminError::Unreachable { to, error },
-            None => AdminError::NoInterface,
+            Some((address, error)) => AdminError::Unreachable { address, error },
+            None => AdminError::NoAdminInterface,
         })
     }
 
@@ -228,24 +228,24 @@ impl AdminClient {
         opcode: Opcode,
         server: TransportAddress,
     ) -> Result<ValidatedResponse, AdminError> {
-        let invalid = |why: String| AdminError::Uncertain { from: server, why };
+        let invalid = |reason: String| AdminError::OutcomeUnknown { server, reason };
         let (bytes, is_authenticated) =
             self.open_response(response).map_err(|error| invalid(error.to_string()))?;
         let message = Message::from_bytes(&bytes).map_err(|error| invalid(error.to_string()))?;
         let (envelope, header) = (message.envelope, message.header);
         if header.is_request() {
-            return Err(invalid("the answer is a request".into()));
+            return Err(invalid("message is not a response".into()));
         }
         if envelope.request_id != request_id {
-            return Err(invalid(format!("the answer is to request {:#x}", envelope.request_id)));
+            return Err(invalid(format!("request id mismatch: {:#x}", envelope.request_id)));
         }
         // Errors for malformed requests have opcode 0; some authentication errors have that of the challenge response.
         let is_error_opcode = matches!(header.opcode, Opcode::RESERVED | Opcode::CHALLENGE_RESPONSE);
         if header.opcode != opcode && !(is_error_opcode && header.response_code.is_error()) {
-            return Err(invalid(format!("the answer is to operation {}", header.opcode.0)));
+            return Err(invalid(format!("opcode mismatch: {}", header.opcode.0)));
         }
         if u64::from(header.expiration) < self.clock.now().unix {
-            return Err(invalid(format!("the answer ended at {}", header.expiration)));
+            return Err(invalid(format!("response expired at {}", header.expiration)));
         }
         let (code, has_more) = (header.response_code, header.flags.has(OpFlags::CONTINUOUS));
         let session_id = envelope.session_id;
@@ -275,17 +275,17 @@ impl AdminClient {
             }
             let body = Message::from_bytes(&received.bytes).map(|message| server_message(&message.body));
             let message = body.unwrap_or_default();
-            return Err(AdminError::Refused { from: received.server, code, message });
+            return Err(AdminError::ErrorResponse { server: received.server, code, message });
         }
         if !received.is_authenticated && (self.session.is_some() || self.requires_signature) {
-            let why = "nothing proves that the answer is the server's".into();
-            return Err(AdminError::Uncertain { from: received.server, why });
+            let reason = "response is not authenticated".into();
+            return Err(AdminError::OutcomeUnknown { server: received.server, reason });
         }
         Ok(())
     }
 
     fn outcome_unknown(&self, server: TransportAddress, error: &AdminConnectionError) -> AdminError {
-        AdminError::Uncertain { from: server, why: error.to_string() }
+        AdminError::OutcomeUnknown { server, reason: error.to_string() }
     }
 }
 

@@ -14,8 +14,8 @@ use zeroize::Zeroizing;
 /// use tendot_client::native::AdminIdentity;
 ///
 /// let admin = AdminIdentity::with_secret_key(301, "0.NA/10.1000", b"example-secret");
-/// assert_eq!(format!("{admin:?}"), "Identity(301:0.NA/10.1000, SecretKey)");
-/// assert!(AdminIdentity::with_key_file(300, "0.NA/10.1000", b"rubbish", None).is_err());
+/// assert_eq!(format!("{admin:?}"), "AdminIdentity(301:0.NA/10.1000, SecretKey)");
+/// assert!(AdminIdentity::with_key_file(300, "0.NA/10.1000", b"invalid", None).is_err());
 /// ```
 #[derive(Clone)]
 pub struct AdminIdentity {
@@ -62,7 +62,7 @@ impl AdminIdentity {
         &self.reference
     }
 
-    /// Key to answer challenges with.
+    /// Key for challenge responses.
     pub(super) fn credentials(&self) -> ClientKey<'_> {
         match &self.key {
             IdentityKey::Secret(secret) => ClientKey::SecretKey(secret),
@@ -73,6 +73,6 @@ impl AdminIdentity {
 
 impl fmt::Debug for AdminIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Identity({}, {:?})", self.reference, self.credentials())
+        write!(f, "AdminIdentity({}, {:?})", self.reference, self.credentials())
     }
 }

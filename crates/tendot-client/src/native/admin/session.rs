@@ -25,7 +25,7 @@ impl AdminClient {
     /// record needs the server's public key, which authenticates the server.
     pub async fn open_session(&mut self, is_encrypted: bool) -> Result<(), AdminError> {
         self.session = None;
-        let key = self.server.public_key().ok_or(AdminError::NoKey)?.into_owned();
+        let key = self.server.public_key().ok_or(AdminError::UnknownServerKey)?.into_owned();
         let mut budget = Budget::PER_REQUEST;
         let key_exchange =
             ClientKeyExchange::new(DhGroup::Modp2048, &AwsLcProvider, &mut SystemRandom, &mut budget)?;

@@ -37,8 +37,8 @@ use crate::upstream::{LookupOutcome, ResolveRequest, Upstream, UpstreamReply};
 /// let native = NativeClient::new(RootSites::global_registry().into_config());
 /// let options = ResolveOptions { types: vec!["URL".into()], ..ResolveOptions::default() };
 /// let reply = native.resolve("10.1000/182", &options).await?;
-/// if let LookupOutcome::Values(values) = &reply.found {
-///     println!("{} values, {:?}", values.len(), reply.from);
+/// if let LookupOutcome::Values(values) = &reply.outcome {
+///     println!("{} values, {:?}", values.len(), reply.server);
 /// }
 ///
 /// // With a cache and request coalescing.
@@ -57,7 +57,7 @@ use crate::upstream::{LookupOutcome, ResolveRequest, Upstream, UpstreamReply};
 /// # Authenticity
 ///
 /// A response is accepted only from the queried address, to the querying port, with the request id; port and id are random, which
-/// stops off-path spoofing. With [`LookupConfig::certify`], the response and every record on the way must be signed.
+/// stops off-path spoofing. With [`LookupConfig::certify`], the response and every record used to find the server must be signed.
 #[derive(Clone)]
 pub struct NativeClient {
     pub(super) shared: Arc<NativeClientInner>,
@@ -84,7 +84,7 @@ pub struct ResolveOptions {
     pub types: Vec<String>,
     /// Value indexes, in addition to the types; all values if both are empty.
     pub indexes: Vec<u32>,
-    /// Whether only a primary site may answer.
+    /// Whether only a primary site may respond.
     pub is_authoritative: bool,
 }
 
@@ -92,9 +92,9 @@ pub struct ResolveOptions {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ServerReply {
     /// Outcome of the lookup.
-    pub found: LookupOutcome,
+    pub outcome: LookupOutcome,
     /// Server that sent it; `None` if the prefix is unknown.
-    pub from: Option<TransportAddress>,
+    pub server: Option<TransportAddress>,
 }
 
 impl NativeClient {
@@ -153,14 +153,14 @@ impl NativeClient {
             Ok(response) => response,
             // Unknown prefix: the handle does not exist.
             Err(ResolveError::Lookup(LookupError { kind: LookupErrorKind::ServiceNotFound, .. })) => {
-                return Ok(ServerReply { found: LookupOutcome::Nothing, from: None });
+                return Ok(ServerReply { outcome: LookupOutcome::NotFound, server: None });
             }
             Err(error) => return Err(error),
         };
-        let from = TransportAddress { address: response.from, transport: response.transport };
-        let message = response.message().map_err(|error| ResolveError::Malformed { from, error })?;
+        let server = TransportAddress { address: response.from, transport: response.transport };
+        let message = response.message().map_err(|error| ResolveError::InvalidResponse { server, error })?;
         let code = message.header.response_code;
-        let found = match (code, message.body) {
+        let outcome = match (code, message.body) {
             (
                 ResponseCode::SUCCESS,
                 MessageBody::Response(Response { outcome: ResponseData::Resolved { values, .. }, .. }),
@@ -171,13 +171,13 @@ impl NativeClient {
                 if values.is_empty() { LookupOutcome::NoValues } else { LookupOutcome::Values(values) }
             }
             (ResponseCode::VALUES_NOT_FOUND, _) => LookupOutcome::NoValues,
-            (ResponseCode::HANDLE_NOT_FOUND, _) => LookupOutcome::Nothing,
-            (ResponseCode::SERVER_NOT_RESPONSIBLE, _) => LookupOutcome::NotKept,
+            (ResponseCode::HANDLE_NOT_FOUND, _) => LookupOutcome::NotFound,
+            (ResponseCode::SERVER_NOT_RESPONSIBLE, _) => LookupOutcome::NotResponsible,
             (code, body) => {
-                return Err(ResolveError::Refused { from, code, message: server_message(&body) });
+                return Err(ResolveError::ErrorResponse { server, code, message: server_message(&body) });
             }
         };
-        Ok(ServerReply { found, from: Some(from) })
+        Ok(ServerReply { outcome, server: Some(server) })
     }
 
     /// Sends any request to the servers responsible for its handle; returns their response whatever its code.
@@ -249,19 +249,15 @@ impl NativeClient {
 impl Upstream for NativeClient {
     type Error = ResolveError;
 
-    async fn ask(&self, name: &str) -> Result<LookupOutcome, ResolveError> {
-        Ok(self.resolve(name, &ResolveOptions::default()).await?.found)
-    }
-
-    async fn reply(&self, request: &ResolveRequest<'_>) -> Result<UpstreamReply, ResolveError> {
+    async fn resolve(&self, request: &ResolveRequest<'_>) -> Result<UpstreamReply, ResolveError> {
         let options =
             ResolveOptions { is_authoritative: request.is_authoritative, ..ResolveOptions::default() };
-        Ok(self.resolve(&request.name, &options).await?.found.into())
+        Ok(self.resolve(&request.name, &options).await?.outcome.into())
     }
 }
 
 impl fmt::Debug for NativeClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Native").field("config", &self.shared.config).finish_non_exhaustive()
+        f.debug_struct("NativeClient").field("config", &self.shared.config).finish_non_exhaustive()
     }
 }

@@ -51,7 +51,7 @@ impl NativeClient {
                 Some(event) => {
                     received = received.saturating_add(event.received_bytes());
                     if received > Self::MAX_RECEIVED_BYTES {
-                        return Err(ResolveError::TooMuch { limit: Self::MAX_RECEIVED_BYTES });
+                        return Err(ResolveError::TooManyBytes { limit: Self::MAX_RECEIVED_BYTES });
                     }
                     self.handle_socket_event(&mut lookup, event);
                 }

@@ -100,7 +100,7 @@ impl LookupSockets {
 
     /// Resolves a domain name on a blocking thread; `threads` limits their number.
     ///
-    /// The system call cannot be cancelled, so the thread keeps its permit until that returns. After a timeout, also of waiting
+    /// The system call cannot be cancelled, so the thread holds its permit until it returns. After a timeout, also of waiting
     /// for a permit, the list of addresses is empty.
     pub(super) fn resolve_domain(&mut self, domain: String, threads: Arc<Semaphore>) {
         let sender = self.sender.clone();

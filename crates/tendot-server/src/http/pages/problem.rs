@@ -364,7 +364,7 @@ fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> {
                 ..Problem::new(StatusCode::NOT_FOUND, "prefix-alone", "A prefix, and no name", String::new())
             }
         }
-        (Error::NotResponsible { .. }, NameKind::Doi(DoiOrShortDoi::Short(_))) => {
+        (Error::NotResponsible { .. }, NameKind::Doi(DoiOrShortDoi::ShortDoi(_))) => {
             let detail =
                 "This is a shortDOI: it stands for a longer name, and only the DOI Foundation knows which.";
             Problem {

@@ -119,7 +119,7 @@ impl RecordPage {
         let read = NameKind::classify(name);
         let kind = match &read {
             NameKind::Doi(DoiOrShortDoi::Doi(_)) => "DOI name",
-            NameKind::Doi(DoiOrShortDoi::Short(_)) => "shortDOI",
+            NameKind::Doi(DoiOrShortDoi::ShortDoi(_)) => "shortDOI",
             NameKind::Prefix(_) => "Prefix",
             NameKind::Handle | NameKind::Empty => "Handle",
         };
@@ -178,7 +178,7 @@ fn written_forms(name: &str, read: &NameKind<'_>, page_budget: &mut PageBudget) 
     let written: Vec<(&str, String)> = match read {
         NameKind::Doi(target) => WRITTEN_FORMS
             .iter()
-            .filter_map(|(form, label)| Some((*label, target.written_as(*form)?.to_string())))
+            .filter_map(|(form, label)| Some((*label, target.format(*form)?.to_string())))
             .collect(),
         _ => {
             let address = public_url(name).map(|address| ("Address", address));
@@ -200,7 +200,7 @@ const WRITTEN_FORMS: [(OutputForm, &str); 13] = [
     (OutputForm::Url, "Address"),
     (OutputForm::UrlMinimal, "the shortest"),
     (OutputForm::UrlFull, "all encoded"),
-    (OutputForm::Name, "Name"),
+    (OutputForm::Bare, "Name"),
     (OutputForm::Canonical, "for comparing"),
     (OutputForm::Display, "In print"),
     (OutputForm::Uri, "URI"),

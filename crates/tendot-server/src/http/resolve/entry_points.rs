@@ -71,6 +71,6 @@ pub(crate) fn extract_name(pasted: &str) -> String {
     if let Ok(reading) = Parser::lenient().parse(pasted) {
         return reading.into_identifier().as_str().to_owned();
     }
-    let found = tendot_names::find_iter(pasted.as_bytes()).next().map(|found| found.name.to_string());
+    let found = tendot_names::find_iter(pasted.as_bytes()).next().map(|found| found.doi.to_string());
     found.unwrap_or_else(|| name_path::parse_or_short_doi(pasted).into_owned())
 }

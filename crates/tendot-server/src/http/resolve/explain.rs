@@ -506,7 +506,7 @@ impl<'a> NameKind<'a> {
             Self::Doi(target) => {
                 let kind =
                     if matches!(target, DoiOrShortDoi::Doi(_)) { "the DOI name" } else { "the shortDOI" };
-                let canonical = target.written_as(OutputForm::Canonical).map(|form| form.to_string());
+                let canonical = target.format(OutputForm::Canonical).map(|form| form.to_string());
                 format!("read as {kind} `{name}`, compared as `{}`", canonical.unwrap_or_default())
             }
             Self::Handle => format!("read as the handle `{name}`, which is no DOI name"),
@@ -519,7 +519,7 @@ impl<'a> NameKind<'a> {
 /// Public resolver URL of a name that this server is not responsible for.
 pub(crate) fn public_url(name: &str) -> Option<String> {
     match NameKind::classify(name) {
-        NameKind::Doi(target) => target.written_as(OutputForm::Url).map(|url| url.to_string()),
+        NameKind::Doi(target) => target.format(OutputForm::Url).map(|url| url.to_string()),
         NameKind::Handle => Some(format!("https://hdl.handle.net{}", format(name))),
         NameKind::Prefix(_) | NameKind::Empty => None,
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::header::HeaderMap;
 use serde::{Serialize, Serializer};
-use tendot_client::{CacheStatus, CachedReply, HttpUpstreamError, LookupOutcome, ResolveRequest, WAY};
+use tendot_client::{CDN_LOOP, CacheStatus, CachedReply, HttpUpstreamError, LookupOutcome, ResolveRequest};
 use tendot_proto::{Budget, limits};
 use tendot_registry::{Caller, Error, Resolution, ResolveQuery};
 use tokio::time::{Instant, timeout_at};
@@ -72,20 +72,20 @@ pub(crate) struct Provenance {
 
 fn serialize_cache_status<S: Serializer>(source: &CacheStatus, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(match source {
-        CacheStatus::Kept => "kept",
-        CacheStatus::Shared => "shared",
-        CacheStatus::Asked => "asked",
+        CacheStatus::Hit => "kept",
+        CacheStatus::Coalesced => "shared",
+        CacheStatus::Miss => "asked",
     })
 }
 
 impl Provenance {
     fn from_cached_reply(answer: &CachedReply) -> Self {
         Self {
-            source: answer.source,
+            source: answer.cache_status,
             age: answer.age.as_secs(),
             // Rounded up, so that a full day is reported as such.
-            fresh: (answer.fresh + Duration::from_millis(999)).as_secs(),
-            stale: answer.stale.map(|stale| stale.as_secs()),
+            fresh: (answer.remaining_ttl + Duration::from_millis(999)).as_secs(),
+            stale: answer.stale_for.map(|stale| stale.as_secs()),
         }
     }
 
@@ -105,7 +105,7 @@ impl Provenance {
         let age = self.age;
         match (self.stale, self.source) {
             (Some(_), _) => format!("{base} does not answer; this is what it said {age} s ago"),
-            (None, CacheStatus::Kept) => {
+            (None, CacheStatus::Hit) => {
                 format!("{base} said this {age} s ago; it may be kept for {} s", self.fresh)
             }
             (None, _) if age > 0 => format!("{base} was asked, and had kept this for {age} s"),
@@ -188,35 +188,37 @@ impl HttpServer {
         let question = ResolveRequest {
             name: name.into(),
             is_authoritative: context.is_authoritative,
-            way: cdn_loop_value.into(),
+            cdn_loop: cdn_loop_value.into(),
         };
         let until = *context.until.get_or_insert_with(|| Instant::now() + UPSTREAM_TIMEOUT);
         let answer = timeout_at(until, upstream_resolver.resolver.resolve(question)).await;
-        if !matches!(&answer, Ok(Ok(CachedReply { source: CacheStatus::Kept, .. }))) {
+        if !matches!(&answer, Ok(Ok(CachedReply { cache_status: CacheStatus::Hit, .. }))) {
             context.questions -= 1;
         }
         let answer = match answer.map_err(|_| unanswered(UpstreamError::Timeout))? {
             Ok(answer) => answer,
             // As if no upstream were configured.
-            Err(unasked) if matches!(*unasked, UpstreamError::Http(HttpUpstreamError::Name { .. })) => {
+            Err(unasked)
+                if matches!(*unasked, UpstreamError::Http(HttpUpstreamError::UnsupportedName { .. })) =>
+            {
                 return Err(error.into());
             }
             Err(error) => return Err(RecordLookupError::UpstreamUnavailable(error)),
         };
         let counts = &self.metrics.upstream;
-        let counter = match (answer.stale, answer.source) {
+        let counter = match (answer.stale_for, answer.cache_status) {
             (Some(_), _) => &counts.stale,
-            (None, CacheStatus::Kept) => &counts.hits,
-            (None, CacheStatus::Shared) => &counts.shared,
-            (None, CacheStatus::Asked) => &counts.misses,
+            (None, CacheStatus::Hit) => &counts.hits,
+            (None, CacheStatus::Coalesced) => &counts.shared,
+            (None, CacheStatus::Miss) => &counts.misses,
         };
         counter.fetch_add(1, Ordering::Relaxed);
         let provenance = Provenance::from_cached_reply(&answer);
-        let values = match &*answer.found {
+        let values = match &*answer.outcome {
             LookupOutcome::Values(values) => query.select(values, &mut context.budget),
             LookupOutcome::NoValues => Err(Error::NoValues),
-            LookupOutcome::Nothing => Err(Error::NotFound),
-            LookupOutcome::NotKept => Err(error),
+            LookupOutcome::NotFound => Err(Error::NotFound),
+            LookupOutcome::NotResponsible => Err(error),
         };
         match values {
             Ok(values) => {
@@ -233,10 +235,11 @@ impl UpstreamResolver {
     /// `CDN-Loop` value of an upstream query; an error if the request has been here before or passed too many servers.
     fn cdn_loop_value(&self, headers: &HeaderMap) -> Result<String, UpstreamError> {
         let mut cdn_loop_value = String::new();
-        for line in headers.get_all(WAY) {
+        for line in headers.get_all(CDN_LOOP) {
             let line = line.to_str().map_err(|_| UpstreamError::Loop)?;
             for service in line.split(',').map(str::trim).filter(|service| !service.is_empty()) {
-                if service == self.id || cdn_loop_value.len() + service.len() > MAX_CDN_LOOP_BYTES {
+                let id = service.split(';').next().unwrap_or_default().trim_end();
+                if id == self.id || cdn_loop_value.len() + service.len() > MAX_CDN_LOOP_BYTES {
                     return Err(UpstreamError::Loop);
                 }
                 cdn_loop_value += service;

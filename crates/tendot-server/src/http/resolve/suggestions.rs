@@ -119,7 +119,7 @@ fn copy_error_variants(name: &str) -> Vec<(String, &'static str)> {
         add(decoded, "percent-decoded once more");
     }
     if let Some(repaired) = tendot_names::repair(name) {
-        add(repaired.target.as_str().into(), "without what was attached to it");
+        add(repaired.identifier.as_str().into(), "without what was attached to it");
     }
     let is_stray = |c: char| is_invisible(c) || c.is_whitespace();
     add(

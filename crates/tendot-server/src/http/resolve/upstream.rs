@@ -8,7 +8,8 @@ use std::time::Instant;
 use http::StatusCode;
 use tendot_client::native::{NativeClient, ResolveError};
 use tendot_client::{
-    CacheSettings, HttpUpstream, HttpUpstreamError, LookupOutcome, ResolveRequest, Resolver, UpstreamReply,
+    CDN_LOOP_ID_PREFIX, CacheSettings, HttpUpstream, HttpUpstreamError, LookupOutcome, ResolveRequest,
+    Resolver, UpstreamReply,
 };
 use tendot_proto::lookup::LookupErrorKind;
 use tokio::sync::Semaphore;
@@ -50,8 +51,8 @@ pub(crate) enum UpstreamError {
 impl UpstreamError {
     pub(crate) const fn status(&self) -> StatusCode {
         match self {
-            Self::Http(HttpUpstreamError::Time { .. }) | Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
-            Self::Http(HttpUpstreamError::Circle { .. }) | Self::Loop => StatusCode::LOOP_DETECTED,
+            Self::Http(HttpUpstreamError::Timeout { .. }) | Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
+            Self::Http(HttpUpstreamError::LoopDetected { .. }) | Self::Loop => StatusCode::LOOP_DETECTED,
             Self::Native(error) if is_timeout(error) => StatusCode::GATEWAY_TIMEOUT,
             Self::Native(ResolveError::Busy { .. }) | Self::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
             Self::Http(_) | Self::Native(_) | Self::TooManyQueries => StatusCode::BAD_GATEWAY,
@@ -71,9 +72,11 @@ impl UpstreamError {
     /// Message for clients; addresses and network errors are only logged.
     pub(crate) fn public_message(&self) -> String {
         match self {
-            Self::Http(HttpUpstreamError::Connection { base, .. }) => format!("{base} can't be reached"),
-            Self::Http(HttpUpstreamError::Answer { base, .. }) => {
-                format!("{base} gave an answer that is none")
+            Self::Http(HttpUpstreamError::Connection { base_url, .. }) => {
+                format!("{base_url} is unreachable")
+            }
+            Self::Http(HttpUpstreamError::InvalidResponse { base_url, .. }) => {
+                format!("{base_url} sent an invalid response")
             }
             Self::Native(error) if is_timeout(error) => {
                 format!("{HANDLE_SYSTEM_NAME} did not answer in time")
@@ -135,7 +138,7 @@ impl HttpServer {
                 .push(ExternalMetric::new(name, about, false, move || Some(bytes.cache_bytes() as f64)));
         }
         self.metrics.upstream.is_there.store(true, Ordering::Relaxed);
-        let id = format!("{:016x}", RandomState::new().hash_one(0_u8));
+        let id = format!("{CDN_LOOP_ID_PREFIX}{:016x}", RandomState::new().hash_one(0_u8));
         self.upstream_resolver = Some(Box::new(UpstreamResolver { resolver, id }));
         self
     }
@@ -152,11 +155,7 @@ pub(crate) struct MeteredUpstream {
 impl tendot_client::Upstream for MeteredUpstream {
     type Error = UpstreamError;
 
-    async fn ask(&self, name: &str) -> Result<LookupOutcome, UpstreamError> {
-        tendot_client::Upstream::reply(self, &name.into()).await.map(|reply| reply.found)
-    }
-
-    async fn reply(&self, question: &ResolveRequest<'_>) -> Result<UpstreamReply, UpstreamError> {
+    async fn resolve(&self, question: &ResolveRequest<'_>) -> Result<UpstreamReply, UpstreamError> {
         // Fails instead of waiting: waiting queries would wait for unresponsive upstreams.
         let Ok(_permit) = self.room.try_acquire() else {
             self.metrics.upstream.record_query(UpstreamOutcome::Overloaded, None);
@@ -164,22 +163,26 @@ impl tendot_client::Upstream for MeteredUpstream {
         };
         let started = Instant::now();
         let reply: Result<UpstreamReply, UpstreamError> = match &self.upstream {
-            UpstreamClient::Http(upstream) => upstream.reply(question).await.map_err(Into::into),
-            UpstreamClient::Native(upstream) => upstream.reply(question).await.map_err(Into::into),
+            UpstreamClient::Http(upstream) => upstream.resolve(question).await.map_err(Into::into),
+            UpstreamClient::Native(upstream) => {
+                tendot_client::Upstream::resolve(upstream, question).await.map_err(Into::into)
+            }
         };
         let outcome = match &reply {
-            Ok(UpstreamReply { found: LookupOutcome::Nothing | LookupOutcome::NotKept, .. }) => {
-                UpstreamOutcome::NotFound
-            }
+            Ok(UpstreamReply {
+                outcome: LookupOutcome::NotFound | LookupOutcome::NotResponsible, ..
+            }) => UpstreamOutcome::NotFound,
             Ok(_) => UpstreamOutcome::Found,
-            Err(UpstreamError::Http(HttpUpstreamError::Name { .. })) => UpstreamOutcome::UnsupportedName,
+            Err(UpstreamError::Http(HttpUpstreamError::UnsupportedName { .. })) => {
+                UpstreamOutcome::UnsupportedName
+            }
             Err(error) if error.status() == StatusCode::GATEWAY_TIMEOUT => UpstreamOutcome::Timeout,
-            Err(UpstreamError::Http(HttpUpstreamError::Answer { .. } | HttpUpstreamError::Circle { .. })) => {
-                UpstreamOutcome::InvalidResponse
-            }
-            Err(UpstreamError::Native(ResolveError::Refused { .. } | ResolveError::Malformed { .. })) => {
-                UpstreamOutcome::InvalidResponse
-            }
+            Err(UpstreamError::Http(
+                HttpUpstreamError::InvalidResponse { .. } | HttpUpstreamError::LoopDetected { .. },
+            )) => UpstreamOutcome::InvalidResponse,
+            Err(UpstreamError::Native(
+                ResolveError::ErrorResponse { .. } | ResolveError::InvalidResponse { .. },
+            )) => UpstreamOutcome::InvalidResponse,
             Err(_) => UpstreamOutcome::Unreachable,
         };
         self.metrics.upstream.record_query(outcome, Some(started.elapsed()));

@@ -69,12 +69,12 @@ pub(crate) fn add_cache_status(headers: &mut HeaderMap, provenance: Provenance) 
     const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
     let status = match (provenance.stale, provenance.source) {
         (Some(over), _) => format!("tendot; hit; ttl=-{}", over.max(1)),
-        (None, CacheStatus::Kept) => format!("tendot; hit; ttl={}", provenance.fresh),
-        (None, CacheStatus::Shared) => "tendot; fwd=miss; collapsed".into(),
-        (None, CacheStatus::Asked) => "tendot; fwd=miss".into(),
+        (None, CacheStatus::Hit) => format!("tendot; hit; ttl={}", provenance.fresh),
+        (None, CacheStatus::Coalesced) => "tendot; fwd=miss; collapsed".into(),
+        (None, CacheStatus::Miss) => "tendot; fwd=miss".into(),
     };
     headers.extend(HeaderValue::try_from(status).map(|value| (CACHE_STATUS, value)));
-    if provenance.age > 0 || provenance.source == CacheStatus::Kept {
+    if provenance.age > 0 || provenance.source == CacheStatus::Hit {
         headers.insert(AGE, provenance.age.into());
     }
 }

@@ -180,7 +180,7 @@ impl NameSink for ExtractCollector<'_> {
     const COUNTS_LINES: bool = false;
 
     fn push(&mut self, found: &ExtractedDoi<'_>, _: &[u8], _: u64, _: u64) -> Result<(), ReceiverGone> {
-        self.names.extend_from_slice(found.name.as_str().as_bytes());
+        self.names.extend_from_slice(found.doi.as_str().as_bytes());
         self.names.push(b'\n');
         self.count += 1;
         if self.names.len() < Self::MAX_BATCH_BYTES { Ok(()) } else { self.flush() }

@@ -22,7 +22,7 @@ impl Hit {
     pub(crate) fn new(found: &ExtractedDoi<'_>, text: &[u8], base: u64, line: u64) -> Self {
         let raw = text.get(found.span.clone()).unwrap_or_default();
         Self {
-            name: found.name.to_string(),
+            name: found.doi.to_string(),
             line,
             start: base + found.span.start as u64,
             end: base + found.span.end as u64,
@@ -82,7 +82,7 @@ pub(crate) fn search<S: NameSink>(
                     let line = if S::COUNTS_LINES { lines.advance_to(text, found.span.start) } else { 0 };
                     sink.push(&found, text, base, line).map_err(SearchError::Sink)?;
                 }
-                ExtractStep::NeedMore(keep_from) => break keep_from,
+                ExtractStep::NeedMoreInput { keep_from } => break keep_from,
                 ExtractStep::End => {
                     return Ok(if S::COUNTS_LINES { lines.advance_to(text, filled) } else { 0 });
                 }
@@ -139,7 +139,7 @@ mod tests {
         const COUNTS_LINES: bool = true;
 
         fn push(&mut self, found: &ExtractedDoi<'_>, _: &[u8], base: u64, line: u64) -> Result<(), ()> {
-            self.0.push((found.name.to_string(), line, base + found.span.start as u64));
+            self.0.push((found.doi.to_string(), line, base + found.span.start as u64));
             Ok(())
         }
     }
@@ -164,7 +164,7 @@ mod tests {
                 .find_iter(text)
                 .map(|found| {
                     let line = memchr::memchr_iter(b'\n', &text[..found.span.start]).count() as u64;
-                    (found.name.to_string(), line, found.span.start as u64)
+                    (found.doi.to_string(), line, found.span.start as u64)
                 })
                 .collect();
             assert!(expected.len() >= 5);

@@ -28,7 +28,7 @@ fn upstream_resolver() {
     assert_eq!(server.get("/10.5555/DEMO").status, 302);
     assert_eq!(server.get("/10.5555/OTHER").status, 502);
     let (code, stdout) = doctor();
-    let expected = format!("not ok  upstream  {base} can't be reached");
+    let expected = format!("not ok  upstream  {base} is unreachable");
     assert!(code == Some(2) && stdout.contains(&expected), "{stdout}");
 }
 

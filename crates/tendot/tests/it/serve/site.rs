@@ -140,7 +140,7 @@ fn runtime() -> Runtime {
 fn code<T>(outcome: Result<T, AdminError>) -> u32 {
     match outcome {
         Ok(_) => 1,
-        Err(AdminError::Refused { code, .. }) => code.0,
+        Err(AdminError::ErrorResponse { code, .. }) => code.0,
         Err(error) => panic!("{error}"),
     }
 }
