@@ -114,7 +114,7 @@ impl AuthMachines {
 
     fn request(&self, operand: u8) -> Message<'static> {
         let handle = Handle::new([&b"10.1000/1"[..], b"10.1000/2"][usize::from(operand % 2)]);
-        Message::request(Opcode::DELETE_HANDLE, Request::Named { handle }, u32::from(operand), self.now)
+        Message::request(Opcode::DELETE_HANDLE, Request::HandleOnly { handle }, u32::from(operand), self.now)
     }
 
     fn challenge(&mut self, operand: u8) {
@@ -194,8 +194,8 @@ impl AuthMachines {
         let answer = answer.expect("valid proposal");
         let data = answer.response_data().to_vec();
         let id = self.sessions.insert(answer, self.now, &mut self.random, |_| false);
-        let mut response =
-            incoming.respond(ResponseCode::SUCCESS, ResponseData::Session { mode: setup.mode, data: &data });
+        let mut response = incoming
+            .respond(ResponseCode::SUCCESS, ResponseData::SessionSetup { mode: setup.mode, data: &data });
         response.envelope.session_id = id;
         let (key, public) = &*SERVER_KEY;
         let mut sealing = SealContext {

@@ -49,7 +49,9 @@ pub(crate) fn check(bytes: &[u8]) {
         while let Some(event) = lookup.poll() {
             match event {
                 LookupEvent::Finished(_) | LookupEvent::Failed(_) => is_over = true,
-                LookupEvent::Resolve { domain } => lookup.handle_addresses(&domain, &[[192, 0, 2, 3].into()]),
+                LookupEvent::ResolveDomain { domain } => {
+                    lookup.handle_addresses(&domain, &[[192, 0, 2, 3].into()])
+                }
                 _ => {}
             }
         }

@@ -21,7 +21,7 @@ pub(crate) fn check(bytes: &[u8]) {
         match endpoint.decode_request(bytes, transport, now) {
             Ok(incoming) => {
                 let response =
-                    incoming.respond(ResponseCode::ERROR, ResponseData::Failed { message: Some(b"") });
+                    incoming.respond(ResponseCode::ERROR, ResponseData::Error { message: Some(b"") });
                 let response = response.to_bytes().expect("short response");
                 Message::from_bytes(&response).expect("own response decodes");
             }
@@ -41,7 +41,7 @@ fn iterate_lists(message: &Message<'_>) {
             assert_eq!(indexes.iter().count(), indexes.len());
             assert_eq!(types.iter().count(), types.len());
         }
-        MessageBody::Request(Request::Values { values, .. })
+        MessageBody::Request(Request::WriteValues { values, .. })
         | MessageBody::Response(Response { outcome: ResponseData::Resolved { values, .. }, .. })
         | MessageBody::Response(Response {
             outcome: ResponseData::Referral { values: Some(values), .. },

@@ -21,7 +21,7 @@ pub(crate) fn check(bytes: &[u8]) {
             ..MessageHeader::for_request(Opcode(u16::from_be_bytes([*high, *low]).into()), now)
         },
         body: MessageBody::Request(Request::Unknown(body)),
-        body_rest: &[],
+        trailing_body: &[],
         tail: CredentialSection::Empty,
     };
     let Ok(encoded) = message.to_bytes() else { return };

@@ -44,7 +44,7 @@ where
     if kind == 0 {
         assert!(stream.starts_with(&written));
     }
-    if let Err(ReplicationError::Malformed(error) | ReplicationError::Unfinished(error)) = end {
+    if let Err(ReplicationError::Malformed(error) | ReplicationError::Truncated(error)) = end {
         assert!(error.offset() <= stream.len(), "{error}");
     }
 }

@@ -71,7 +71,7 @@ fn answer(
             handle,
             values: WireList::from(values),
         })),
-        body_rest: &[],
+        trailing_body: &[],
         tail: CredentialSection::Empty,
     };
     Ok(response.encode(out)?)

@@ -118,7 +118,7 @@ pub(super) fn format_server_message(message: &str) -> String {
 pub(super) fn server_message(body: &MessageBody<'_>) -> String {
     match body {
         MessageBody::Response(Response {
-            outcome: ResponseData::Failed { message: Some(message) }, ..
+            outcome: ResponseData::Error { message: Some(message) }, ..
         }) => String::from_utf8_lossy(message).into_owned(),
         _ => String::new(),
     }

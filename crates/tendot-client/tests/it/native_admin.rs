@@ -354,7 +354,7 @@ async fn attack_tampered_responses() {
         let mut service = TestHandleService::new();
         let mut message = Message::resolution("0.NA/10".into(), request.request_id, now());
         message.header.opcode = Opcode::GET_SITE_INFO;
-        message.body = MessageBody::Request(Request::Plain { handle: None });
+        message.body = MessageBody::Request(Request::NoOperand { handle: None });
         let mut forged = service.respond(&message.to_bytes().unwrap(), ServerTransport::Tcp).remove(0);
         forged[limits::ENVELOPE_LEN + 3] = 100;
         forged

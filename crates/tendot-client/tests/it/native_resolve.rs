@@ -236,11 +236,11 @@ async fn lost_datagrams() {
         let long = HandleValue::new(1, "URL", format!("{URL}/{}", "x".repeat(2_000)));
         let service = TestHandleService::new().with_record(NAME, vec![long]);
         let server = TestHandleServer::with_datagram_faults(service, faults).await;
-        let mut datagram_waits = vec![Duration::from_millis(20); unanswered];
+        let mut udp_timeouts = vec![Duration::from_millis(20); unanswered];
         if transports.last() == Some(&InterfaceProtocol::UDP) {
-            datagram_waits.push(WAIT_TIMEOUT);
+            udp_timeouts.push(WAIT_TIMEOUT);
         }
-        let config = LookupConfig { datagram_waits, time: WAIT_TIMEOUT, ..direct_config(&server) };
+        let config = LookupConfig { udp_timeouts, time: WAIT_TIMEOUT, ..direct_config(&server) };
         let found = resolve(config).await.unwrap();
         assert_eq!(first_url(&found).len(), URL.len() + 2_001);
         assert_eq!(server.service().transports(), transports);
@@ -291,8 +291,8 @@ async fn fast_and_preferred_sites() {
     settings.overrides.insert(b"10.1000".to_vec(), settings.root.clone());
     // Only the first site is queried.
     settings.time = WAIT_TIMEOUT;
-    settings.next_site = WAIT_TIMEOUT;
-    settings.datagram_waits = vec![WAIT_TIMEOUT];
+    settings.next_site_delay = WAIT_TIMEOUT;
+    settings.udp_timeouts = vec![WAIT_TIMEOUT];
 
     let native = NativeClient::new(settings.clone());
     while slow.service().requests.is_empty() || fast.service().requests.is_empty() {
@@ -439,9 +439,9 @@ async fn attack_private_addresses() {
     let _clock = StoppedClock::new();
     let server = TestHandleServer::start(TestHandleService::new().with_url(NAME, URL)).await;
     let root = TestHandleServer::start(root_service_for(&server)).await;
-    let public_only = LookupConfig { private_addresses: false, ..root.config() };
+    let public_only = LookupConfig { allow_private_addresses: false, ..root.config() };
     let error = lookup_error(public_only.clone()).await;
-    assert_eq!(error.kind, LookupErrorKind::NoSite);
+    assert_eq!(error.kind, LookupErrorKind::NoUsableSite);
     assert!(server.service().requests.is_empty());
 
     // Nor through a domain name.
@@ -449,7 +449,7 @@ async fn attack_private_addresses() {
     by_name.servers[0].address = [0; 16];
     by_name.attributes = vec![SiteAttribute { name: b"domain"[..].into(), value: b"localhost"[..].into() }];
     root.service().records.insert(b"0.NA/10.1000".to_vec(), vec![site_value(1, &by_name)]);
-    assert_eq!(lookup_error(public_only).await.kind, LookupErrorKind::NoSite);
+    assert_eq!(lookup_error(public_only).await.kind, LookupErrorKind::NoUsableSite);
     assert!(server.service().requests.is_empty());
     assert_eq!(
         first_url(&resolve(root.config()).await.unwrap()),
@@ -624,8 +624,8 @@ fn with_time_for(expected: &str, config: LookupConfig) -> LookupConfig {
     let is_timeout = expected.ends_with("no answer");
     LookupConfig {
         time: if is_timeout { Duration::from_millis(300) } else { WAIT_TIMEOUT },
-        datagram_waits: vec![2 * WAIT_TIMEOUT],
-        stream_wait: 2 * WAIT_TIMEOUT,
+        udp_timeouts: vec![2 * WAIT_TIMEOUT],
+        stream_timeout: 2 * WAIT_TIMEOUT,
         ..config
     }
 }
@@ -638,7 +638,7 @@ async fn slow_stream_is_accepted() {
     let config = LookupConfig {
         transports: vec![InterfaceProtocol::TCP],
         time: WAIT_TIMEOUT,
-        stream_wait: WAIT_TIMEOUT,
+        stream_timeout: WAIT_TIMEOUT,
         ..direct_config_at(address)
     };
     assert_eq!(first_url(&resolve(config).await.unwrap()), URL);
@@ -660,8 +660,10 @@ async fn outdated_root_is_reported() {
 async fn unreachable_root() {
     let _clock = StoppedClock::new();
     let closed = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-    let config =
-        LookupConfig { private_addresses: true, ..RootSites::from_addresses(&[closed], None).into_config() };
+    let config = LookupConfig {
+        allow_private_addresses: true,
+        ..RootSites::from_addresses(&[closed], None).into_config()
+    };
     let error = lookup_error(config).await;
     assert_eq!(String::from_utf8(error.handle.clone()).unwrap(), "0.NA/10.1000");
     assert!(error.attempts.iter().all(|one| matches!(one.error, AttemptError::Connection(_))), "{error}");

@@ -21,9 +21,10 @@ mod policy;
 mod session;
 mod signature;
 
+pub use crate::message::ChallengeResponse;
 pub use challenge::{
-    Challenge, ChallengeLimits, ChallengeResponse, ChallengeTable, ClientKey, PendingChallenge,
-    PublicKeyResponse, SecretKeyMac, SecretKeyResponse,
+    Challenge, ChallengeLimits, ChallengeTable, ClientKey, PendingChallenge, PublicKeyResponse, SecretKeyMac,
+    SecretKeyResponse,
 };
 pub use computed_digest::ComputedDigest;
 pub use credential::{CredentialError, add_mac, sign_message, verify_message_mac, verify_message_signature};

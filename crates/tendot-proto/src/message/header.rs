@@ -119,13 +119,12 @@ impl MessageHeader {
 
 /// Operation flags (RFC 3652, 2.2.2). Unknown bits are preserved.
 ///
-///
 /// ```
 /// use tendot_proto::OpFlags;
 ///
 /// assert_eq!(OpFlags::DEFAULT.0, 0x1900_0000);
-/// assert!(OpFlags::DEFAULT.has(OpFlags::PUBLIC_ONLY));
-/// assert!(!OpFlags::DEFAULT.without(OpFlags::PUBLIC_ONLY).has(OpFlags::PUBLIC_ONLY));
+/// assert!(OpFlags::DEFAULT.contains(OpFlags::PUBLIC_ONLY));
+/// assert!(!OpFlags::DEFAULT.without(OpFlags::PUBLIC_ONLY).contains(OpFlags::PUBLIC_ONLY));
 /// ```
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct OpFlags(pub u32);
@@ -187,7 +186,7 @@ impl OpFlags {
     ];
 
     /// Whether all of `flags` are set.
-    pub const fn has(self, flags: Self) -> bool {
+    pub const fn contains(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
     }
 

@@ -127,7 +127,7 @@ impl NativeServer {
         let mut budget = initial_budget;
         let opened;
         let mut bytes = bytes;
-        let is_encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED) && id != 0;
+        let is_encrypted = envelope.flags.contains(EnvelopeFlags::ENCRYPTED) && id != 0;
         if is_encrypted {
             let mut sessions = self.lock_sessions();
             let is_challenged = self.lock_challenges().contains(id);

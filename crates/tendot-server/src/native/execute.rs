@@ -27,7 +27,7 @@ impl NativeServer {
             }
             Request::SessionSetup(setup) => return self.set_up_session(incoming, &setup),
             Request::VerifyChallenge { .. } => return self.verify_challenge(incoming).await,
-            Request::Plain { .. } => match incoming.message.header.opcode {
+            Request::NoOperand { .. } => match incoming.message.header.opcode {
                 Opcode::GET_SITE_INFO => {
                     let response =
                         incoming.respond(ResponseCode::SUCCESS, ResponseData::SiteInfo(self.site.bytes()));
@@ -98,7 +98,7 @@ impl NativeServer {
         let done = self.registry.write(write, caller, self.now(), &mut incoming.work).await?;
         let outcome = match write {
             HandleWrite::Create { .. } => ResponseData::Created { handle: Some(Handle::from(&*done.name)) },
-            _ => ResponseData::Done,
+            _ => ResponseData::Empty,
         };
         let mut response = incoming.respond(ResponseCode::SUCCESS, outcome);
         if matches!(write, HandleWrite::Create { mint: Some(_), .. }) {
@@ -118,7 +118,7 @@ impl NativeServer {
         let name = request.handle().filter(|name| name.is_prefix_handle())?;
         let is_homing = matches!(header.opcode, Opcode::HOME_PREFIX | Opcode::UNHOME_PREFIX);
         if is_homing
-            || header.flags.has(OpFlags::DO_NOT_REFER)
+            || header.flags.contains(OpFlags::DO_NOT_REFER)
             || envelope.newest_version() < ProtocolVersion::PREFIX_REFERRALS
         {
             return None;
@@ -153,7 +153,8 @@ impl NativeServer {
                 .verify_secret_key(&proof, key_index, &keys, &self.policy, &AwsLcProvider, budget)
                 .is_ok()
         });
-        let response = incoming.respond(ResponseCode::SUCCESS, ResponseData::Verified(u8::from(fits)));
+        let response =
+            incoming.respond(ResponseCode::SUCCESS, ResponseData::ChallengeVerified(u8::from(fits)));
         self.seal(incoming, response)
     }
 }

@@ -67,7 +67,7 @@ impl PeerUpstream {
         NativeClient::new(LookupConfig {
             certify: true,
             // The site record is trusted.
-            private_addresses: true,
+            allow_private_addresses: true,
             transports: vec![InterfaceProtocol::TCP],
             time: PEER_TIMEOUT,
             ..self.site.clone().into_direct_config(name)
@@ -138,7 +138,7 @@ impl SitePeers for SitePeerClient {
                 key_handle: key.handle(),
                 key_index: key.index,
                 nonce: challenge.nonce,
-                digest: RequestDigest { algorithm: DigestAlgorithm::Untold, bytes: challenge.digest },
+                digest: RequestDigest { algorithm: DigestAlgorithm::Untagged, bytes: challenge.digest },
                 answer,
             };
             let question = LookupRequest::new(key.handle(), Opcode::VERIFY_CHALLENGE, &request);
@@ -149,9 +149,9 @@ impl SitePeers for SitePeerClient {
             let said = said.map_err(|error| unsaid(error.to_string()))?;
             let message = said.message().map_err(|error| unsaid(error.to_string()))?;
             match message.body {
-                MessageBody::Response(Response { outcome: ResponseData::Verified(fits), .. }) => {
-                    Ok(fits == 1)
-                }
+                MessageBody::Response(Response {
+                    outcome: ResponseData::ChallengeVerified(fits), ..
+                }) => Ok(fits == 1),
                 _ => Err(unsaid(format!("it says {}", message.header.response_code))),
             }
         })

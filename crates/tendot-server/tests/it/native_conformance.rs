@@ -144,7 +144,7 @@ impl Replay {
             bytes.extend(payload);
         }
         let envelope = Envelope::from_bytes(&bytes).ok();
-        match envelope.filter(|envelope| envelope.flags.has(EnvelopeFlags::ENCRYPTED)) {
+        match envelope.filter(|envelope| envelope.flags.contains(EnvelopeFlags::ENCRYPTED)) {
             Some(envelope) => {
                 let key = &self.recorded_keys[&envelope.session_id];
                 Some((key.decrypt(&bytes, &AwsLcProvider, &mut { Budget::PER_REQUEST }).unwrap(), true))
@@ -273,7 +273,7 @@ impl Replay {
         }
         let Some(mut ours) = ours else { return Some("no response".into()) };
         let recorded_id = Envelope::from_bytes(&theirs).unwrap().session_id;
-        let is_encrypted = Envelope::from_bytes(&ours).unwrap().flags.has(EnvelopeFlags::ENCRYPTED);
+        let is_encrypted = Envelope::from_bytes(&ours).unwrap().flags.contains(EnvelopeFlags::ENCRYPTED);
         if is_encrypted != was_encrypted {
             return Some(format!("encrypted: {is_encrypted}"));
         }
@@ -288,7 +288,7 @@ impl Replay {
             MessageBody::Response(Response { outcome: ResponseData::Challenge { .. }, .. }) => {
                 self.challenge = Some([(theirs, recorded), (ours, sent)]);
             }
-            MessageBody::Response(Response { outcome: ResponseData::Session { .. }, .. }) => {
+            MessageBody::Response(Response { outcome: ResponseData::SessionSetup { .. }, .. }) => {
                 let (request, response) =
                     (MessageParts::split(&sent).unwrap(), MessageParts::split(&ours).unwrap());
                 let (policy, work) = (AuthPolicy::default(), &mut { Budget::PER_REQUEST });
@@ -389,15 +389,15 @@ fn outcome_difference(name: &str, theirs: ResponseData<'_>, ours: ResponseData<'
             if same { None } else { differ() }
         }
         // The texts of errors differ.
-        (ResponseData::Failed { .. }, ResponseData::Failed { message: Some(words) }) if !words.is_empty() => {
+        (ResponseData::Error { .. }, ResponseData::Error { message: Some(words) }) if !words.is_empty() => {
             None
         }
         (ResponseData::Challenge { nonce: one, .. }, ResponseData::Challenge { nonce: two, .. }) => {
             if one.len() == two.len() && one != two { None } else { differ() }
         }
         (
-            ResponseData::Session { mode: one, data: theirs },
-            ResponseData::Session { mode: two, data: ours },
+            ResponseData::SessionSetup { mode: one, data: theirs },
+            ResponseData::SessionSetup { mode: two, data: ours },
         ) => {
             // The length of a Diffie-Hellman number varies with leading zeros.
             if one == two && theirs[..4] == ours[..4] && theirs.len().abs_diff(ours.len()) < 4 {

@@ -120,7 +120,7 @@ pub fn site(servers: Vec<SiteServer<'static>>) -> Site<'static> {
 /// Settings of a client that has these sites as its root, and may follow records to loopback addresses.
 pub fn config(root: Vec<Site<'static>>) -> LookupConfig {
     let root = root.into_iter().map(Arc::new).collect();
-    LookupConfig { private_addresses: true, ..LookupConfig::new(root) }
+    LookupConfig { allow_private_addresses: true, ..LookupConfig::new(root) }
 }
 
 /// A value that describes a site, for prefix and service records.

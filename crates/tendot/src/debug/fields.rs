@@ -28,8 +28,8 @@ pub(super) fn describe_body(
         MessageBody::Request(request) => describe_request(request)?,
         MessageBody::Response(response) => describe_response(response)?,
     };
-    if !message.body_rest.is_empty() {
-        body.add_hex("rest", message.body_rest);
+    if !message.trailing_body.is_empty() {
+        body.add_hex("rest", message.trailing_body);
     }
     description.add("body", body);
     describe_credential(&message.tail, valid, description);
@@ -44,7 +44,7 @@ pub(super) fn describe_envelope(envelope: &Envelope, description: &mut FieldList
     ];
     description.add("version", envelope.version.to_string());
     description.add("suggestedVersion", envelope.newest_version().to_string());
-    let set = flags.iter().filter(|(flag, _)| envelope.flags.has(*flag));
+    let set = flags.iter().filter(|(flag, _)| envelope.flags.contains(*flag));
     description.add("envelopeFlags", set.map(|(_, name)| *name).collect::<FieldValue>());
     description.add("sessionId", envelope.session_id);
     description.add("requestId", envelope.request_id);
@@ -64,7 +64,7 @@ pub(super) fn describe_header(
         description.add("responseCodeName", header.response_code.to_string());
     }
     description.add_number_with_text("opFlags", header.flags.0, format!("{:#010x}", header.flags.0))?;
-    let set = OpFlags::MNEMONICS.iter().filter(|(flag, _)| header.flags.has(*flag));
+    let set = OpFlags::MNEMONICS.iter().filter(|(flag, _)| header.flags.contains(*flag));
     description.add("opFlagNames", set.map(|(_, name)| *name).collect::<FieldValue>());
     description.add("siteInfoSerial", header.site_serial);
     description.add("recursionCount", header.recursion_count);
@@ -82,9 +82,9 @@ fn describe_request(request: &Request<'_>) -> Result<FieldList, CliError> {
             body.add("indexes", indexes.iter().collect::<FieldValue>());
             body.add("types", types.iter().map(lossy_text).collect::<FieldValue>());
         }
-        Request::Plain { handle: Some(handle) } => add_handle(&mut body, "handle", handle),
-        Request::Named { handle } => add_handle(&mut body, "handle", handle),
-        Request::Values { handle, values } => {
+        Request::NoOperand { handle: Some(handle) } => add_handle(&mut body, "handle", handle),
+        Request::HandleOnly { handle } => add_handle(&mut body, "handle", handle),
+        Request::WriteValues { handle, values } => {
             add_handle(&mut body, "handle", handle);
             body.add("values", describe_values(&values)?);
         }
@@ -106,15 +106,15 @@ fn describe_request(request: &Request<'_>) -> Result<FieldList, CliError> {
             body.add_hex("answer", answer);
         }
         Request::SessionSetup(setup) => add_session_setup(&mut body, &setup)?,
-        Request::ExchangeKey { key } => body.add_hex("key", key),
+        Request::ExchangeSessionKey { key } => body.add_hex("key", key),
         Request::RetrieveTransactions { since, receiver } => {
             match since {
-                ReplicationStart::Transaction { id, queried } => {
+                ReplicationStart::AfterTransaction { id, queried } => {
                     body.add("lastTransactionId", id);
                     body.add("lastQueryTime", queried);
                 }
                 ReplicationStart::States(states) => body.add("states", lossy_text(states)),
-                ReplicationStart::Other(kind) => body.add("kind", kind),
+                ReplicationStart::Unknown(kind) => body.add("kind", kind),
             }
             add_receiver(&mut body, receiver);
         }
@@ -149,26 +149,26 @@ fn describe_response(response: &Response<'_>) -> Result<FieldList, CliError> {
                 handles.iter().map(|handle| Handle::new(handle).to_string()).collect::<FieldValue>(),
             );
         }
-        ResponseData::Verified(valid) => body.add("isValid", valid),
-        ResponseData::Session { mode, data } => {
+        ResponseData::ChallengeVerified(valid) => body.add("isValid", valid),
+        ResponseData::SessionSetup { mode, data } => {
             body.add("keyExchangeMode", mode.0);
             body.add_hex("data", data);
         }
         ResponseData::NextTransactionId(id) => body.add("nextTransactionId", id),
-        ResponseData::Transactions { flags } => body.add("flags", flags),
+        ResponseData::TransactionStream { flags } => body.add("flags", flags),
         ResponseData::Referral { handle, values } => {
             add_handle(&mut body, "referralHandle", handle);
             if let Some(values) = values {
                 body.add("values", describe_values(&values)?);
             }
         }
-        ResponseData::Challenge { nonce, old_digest } => {
+        ResponseData::Challenge { nonce, legacy_digest } => {
             body.add_hex("nonce", nonce);
-            if let Some(digest) = old_digest {
+            if let Some(digest) = legacy_digest {
                 body.add_hex("requestDigest", digest);
             }
         }
-        ResponseData::Failed { message: Some(message) } => body.add("message", lossy_text(message)),
+        ResponseData::Error { message: Some(message) } => body.add("message", lossy_text(message)),
         ResponseData::Unknown(bytes) => body.add_hex("bytes", bytes),
         _ => {}
     }
@@ -180,12 +180,13 @@ fn describe_credential(
     valid: Option<&CredentialCheck>,
     description: &mut FieldList,
 ) {
-    let Credential { options, signer, counter, credential_type, algorithm, signature } = match tail {
-        CredentialSection::Absent => return,
-        CredentialSection::Empty => return description.add("credential", FieldValue::Null),
-        CredentialSection::Credential(credential) => credential,
-        CredentialSection::Other(bytes) => return description.add_hex("rest", bytes),
-    };
+    let Credential { version_and_options: options, signer, counter, credential_type, algorithm, signature } =
+        match tail {
+            CredentialSection::Absent => return,
+            CredentialSection::Empty => return description.add("credential", FieldValue::Null),
+            CredentialSection::Present(credential) => credential,
+            CredentialSection::Malformed(bytes) => return description.add_hex("rest", bytes),
+        };
     let mut fields = FieldList::default();
     fields.add("options", *options);
     fields.add("signer", lossy_text(signer));
@@ -238,7 +239,7 @@ fn add_receiver(body: &mut FieldList, receiver: HashPartition) {
 
 fn add_digest(body: &mut FieldList, digest: &RequestDigest<'_>) {
     let algorithm = match digest.algorithm {
-        DigestAlgorithm::Untold => None,
+        DigestAlgorithm::Untagged => None,
         DigestAlgorithm::Md5 => Some("MD5"),
         DigestAlgorithm::Sha1 => Some("SHA-1"),
         DigestAlgorithm::Sha256 => Some("SHA-256"),

@@ -70,7 +70,7 @@ impl AdminClient {
             envelope,
             header,
             body: MessageBody::Request(request),
-            body_rest: &[],
+            trailing_body: &[],
             tail: CredentialSection::Empty,
         };
         Ok(message.to_bytes()?)
@@ -100,7 +100,7 @@ impl AdminClient {
     ) -> Result<Vec<u8>, AdminError> {
         let flags = self.operation_flags(flags);
         let has_private_values = match request {
-            Request::Values { values, .. } => values.iter().any(|value| !value.permissions.is_public()),
+            Request::WriteValues { values, .. } => values.iter().any(|value| !value.permissions.is_public()),
             _ => false,
         };
         let request = self.encode_request(opcode, flags, request)?;
@@ -247,7 +247,7 @@ impl AdminClient {
         if u64::from(header.expiration) < self.clock.now().unix {
             return Err(invalid(format!("the answer ended at {}", header.expiration)));
         }
-        let (code, has_more) = (header.response_code, header.flags.has(OpFlags::CONTINUOUS));
+        let (code, has_more) = (header.response_code, header.flags.contains(OpFlags::CONTINUOUS));
         let session_id = envelope.session_id;
         // Messages about the session itself may be signed instead.
         let checks_signature = self.requires_signature || self.session.is_some();

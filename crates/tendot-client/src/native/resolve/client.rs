@@ -52,7 +52,7 @@ use crate::upstream::{LookupOutcome, ResolveRequest, Upstream, UpstreamReply};
 /// # Private addresses
 ///
 /// A prefix owner can put any address into its record, so records may point to public addresses only, unless
-/// [`LookupConfig::private_addresses`] is set, as for a private root.
+/// [`LookupConfig::allow_private_addresses`] is set, as for a private root.
 ///
 /// # Authenticity
 ///
@@ -113,7 +113,7 @@ impl NativeClient {
     /// Client that queries the given servers first.
     pub fn with_preferred_servers(mut config: LookupConfig, servers: Vec<IpAddr>) -> Self {
         let rtt = Arc::new(RttTable::new(servers));
-        config.response_times.get_or_insert(Arc::clone(&rtt) as _);
+        config.rtt_estimates.get_or_insert(Arc::clone(&rtt) as _);
         config.crypto.get_or_insert_with(|| Arc::new(AwsLcProvider));
         let shared = NativeClientInner {
             config: Arc::new(config),

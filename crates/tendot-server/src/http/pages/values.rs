@@ -117,11 +117,11 @@ fn url_line(label: &'static str, stored: &str, page_budget: &mut PageBudget) -> 
 fn admin_lines(admin: &Admin<'_>, page_budget: &mut PageBudget) -> [ValueLine; 2] {
     let rights: Vec<&str> = PERMISSION_NAMES
         .iter()
-        .filter(|(right, _)| admin.permissions.has(*right))
+        .filter(|(right, _)| admin.permissions.contains(*right))
         .map(|(_, name)| *name)
         .collect();
     let rights = match admin.permissions {
-        all if all.has(AdminPermissions::ALL) => "everything".to_owned(),
+        all if all.contains(AdminPermissions::ALL) => "everything".to_owned(),
         _ if rights.is_empty() => "nothing".to_owned(),
         _ => rights.join(", "),
     };
@@ -226,7 +226,7 @@ fn format_ttl(ttl: Ttl, json: Option<&Json>) -> String {
         Ttl::Absolute(_) => {
             format!("until {}", format_timestamp(json.and_then(Json::as_str).unwrap_or_default()))
         }
-        Ttl::Other { .. } => "not known".into(),
+        Ttl::Unknown { .. } => "not known".into(),
     }
 }
 

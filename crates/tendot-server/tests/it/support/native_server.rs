@@ -399,7 +399,7 @@ pub(crate) fn response_code(response: &[u8]) -> u32 {
 /// The text of an error response; empty if it has none.
 pub(crate) fn error_message(response: &[u8]) -> String {
     match Message::from_bytes(response).unwrap().body {
-        MessageBody::Response(Response { outcome: ResponseData::Failed { message: Some(text) }, .. }) => {
+        MessageBody::Response(Response { outcome: ResponseData::Error { message: Some(text) }, .. }) => {
             String::from_utf8(text.to_vec()).unwrap()
         }
         _ => String::new(),

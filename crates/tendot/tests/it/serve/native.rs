@@ -200,7 +200,7 @@ fn shutdown_closes_idle_connections() {
 /// Creates a handle with the secret key of `301:10.5555/ADMIN`; the response code.
 fn create(address: SocketAddr, name: &str) -> std::io::Result<u32> {
     let values = [HandleValue::new(1, "URL", "https://example.org/")];
-    let request = Request::Values { handle: Handle::from(name), values: WireList::from(&values[..]) };
+    let request = Request::WriteValues { handle: Handle::from(name), values: WireList::from(&values[..]) };
     let request = Message::request(Opcode::CREATE_HANDLE, request, 7, now()).to_bytes().unwrap();
     let challenge = exchange(address, &request)?;
     let (parts, challenge) =
