@@ -22,7 +22,7 @@ pub(crate) fn check(bytes: &[u8]) {
         },
         body: MessageBody::Request(Request::Unknown(body)),
         trailing_body: &[],
-        tail: CredentialSection::Empty,
+        credential_section: CredentialSection::Empty,
     };
     let Ok(encoded) = message.to_bytes() else { return };
     match Message::from_bytes(&encoded) {

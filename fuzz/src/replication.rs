@@ -32,14 +32,14 @@ where
             key: Some(PublicKey::rsa(&[0xc1; 256], &[1, 0, 1])),
             policy: AuthPolicy::default(),
             crypto: &AwsLcProvider,
-            unsigned: kind == 1,
+            allow_unsigned: kind == 1,
         }),
     };
-    let (whole, written, end) = read(reader(), stream, stream.len().max(1));
-    assert_eq!((whole, &written, end), {
-        let (records, again, end) = read(reader(), stream, chunk_len);
-        assert_eq!(again, written);
-        (records, &written, end)
+    let (records, written, end) = read(reader(), stream, stream.len().max(1));
+    assert_eq!((records, &written, end), {
+        let (chunked_records, chunked_written, end) = read(reader(), stream, chunk_len);
+        assert_eq!(chunked_written, written);
+        (chunked_records, &written, end)
     });
     if kind == 0 {
         assert!(stream.starts_with(&written));
@@ -49,7 +49,7 @@ where
     }
 }
 
-/// The records, their encoding, and the end of the stream.
+/// Reads a stream; returns the records, their encoding, and the result of the end.
 fn read<S: ReplicationStream>(
     mut reader: ReplicationReader<'_, S>,
     stream: &[u8],

@@ -72,7 +72,7 @@ fn answer(
             values: WireList::from(values),
         })),
         trailing_body: &[],
-        tail: CredentialSection::Empty,
+        credential_section: CredentialSection::Empty,
     };
     Ok(response.encode(out)?)
 }

@@ -101,7 +101,7 @@ fn request(name: &str, is_kept: bool) -> Result<Vec<u8>, Box<dyn Error>> {
         header,
         body: MessageBody::Request(asked),
         trailing_body: &[],
-        tail: CredentialSection::Empty,
+        credential_section: CredentialSection::Empty,
     };
     Ok(message.to_bytes()?)
 }

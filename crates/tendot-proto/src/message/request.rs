@@ -96,6 +96,16 @@ pub struct ChallengeResponse<'a> {
     pub proof: &'a [u8],
 }
 
+impl<'a> ChallengeResponse<'a> {
+    /// Challenge response of a request, if it is one.
+    pub const fn from_request(request: &Request<'a>) -> Option<Self> {
+        match request {
+            Request::ChallengeResponse(response) => Some(*response),
+            _ => None,
+        }
+    }
+}
+
 /// Session setup request (opcode 400).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SessionSetup<'a> {

@@ -156,7 +156,7 @@ impl NativeServer {
                 return reply;
             }
         };
-        incoming.work = budget;
+        incoming.budget = budget;
         if id != 0 {
             let mut sessions = self.lock_sessions();
             let is_answer = incoming.message.header.opcode == Opcode::CHALLENGE_RESPONSE;
@@ -164,7 +164,7 @@ impl NativeServer {
             // Outside of a session, a challenge response carries the challenge id in place of the session id.
             if !is_encrypted && (in_session || !is_answer) {
                 let is_challenged = self.lock_challenges().contains(id);
-                let (parts, budget) = (&incoming.parts, &mut incoming.work);
+                let (parts, budget) = (&incoming.parts, &mut incoming.budget);
                 if let Err(error) = sessions.verify(parts, is_challenged, now, &AwsLcProvider, budget) {
                     let header = incoming.message.header;
                     let refusal =
@@ -176,12 +176,12 @@ impl NativeServer {
                 incoming.session_id = id;
             }
         }
-        let (mut reply, left) = match ChallengeResponse::of(&incoming.request) {
+        let (mut reply, left) = match ChallengeResponse::from_request(&incoming.request) {
             Some(answer) => self.handle_challenge_response(incoming, &answer, core).await,
             None => {
                 let caller = self.session_caller(incoming.session_id);
                 let reply = self.execute(&mut incoming, &caller, core).await;
-                (reply, incoming.work.remaining())
+                (reply, incoming.budget.remaining())
             }
         };
         reply.cost = before.saturating_sub(left);

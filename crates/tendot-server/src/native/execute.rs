@@ -64,7 +64,7 @@ impl NativeServer {
         query: &ResolveQuery<'_>,
         caller: &Caller,
     ) -> Result<NativeReply, Error> {
-        let resolution = self.registry.resolve(query, caller, &mut incoming.work).await;
+        let resolution = self.registry.resolve(query, caller, &mut incoming.budget).await;
         if let (Some(resolution_counter), Caller::Anonymous, Ok(name)) =
             (&self.resolution_counter, caller, query.name.to_str())
         {
@@ -95,7 +95,7 @@ impl NativeServer {
         write: &HandleWrite<'_>,
         caller: &Caller,
     ) -> Result<NativeReply, Error> {
-        let done = self.registry.write(write, caller, self.now(), &mut incoming.work).await?;
+        let done = self.registry.write(write, caller, self.now(), &mut incoming.budget).await?;
         let outcome = match write {
             HandleWrite::Create { .. } => ResponseData::Created { handle: Some(Handle::from(&*done.name)) },
             _ => ResponseData::Empty,
@@ -124,7 +124,7 @@ impl NativeServer {
             return None;
         }
         let found =
-            self.registry.resolve(&ResolveQuery::new(name), &Caller::Anonymous, &mut incoming.work).await;
+            self.registry.resolve(&ResolveQuery::new(name), &Caller::Anonymous, &mut incoming.budget).await;
         let Ok(Resolution::Referral(values)) = found else { return None };
         let outcome =
             ResponseData::Referral { handle: Handle::new(&[]), values: Some(WireList::from(&values[..])) };
@@ -141,7 +141,7 @@ impl NativeServer {
         if !self.registry.owns(key_handle) {
             return self.registry_error(incoming, &Error::OtherServer);
         }
-        let budget = &mut incoming.work;
+        let budget = &mut incoming.budget;
         let keys = match self.registry.key_values(key_handle, budget).await {
             Ok(keys) => keys,
             Err(error) => return self.registry_error(incoming, &error),

@@ -77,10 +77,10 @@ impl NativeServer {
         let mut sessions = (incoming.session_id != 0).then(|| self.lock_sessions());
         let session = sessions.as_mut().and_then(|sessions| sessions.get_mut(incoming.session_id));
         let mut sealing = SealContext {
-            crypto: &AwsLcProvider,
+            provider: &AwsLcProvider,
             random: &mut SystemRandom,
             policy: &self.policy,
-            key: Some(self.site.key()),
+            server_key: Some(self.site.key()),
             session: session.map(|session| session.session_mut()),
         };
         match incoming.seal(response, &mut sealing) {

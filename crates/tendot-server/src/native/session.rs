@@ -15,7 +15,7 @@ impl NativeServer {
         setup: &SessionSetup<'_>,
     ) -> NativeReply {
         let envelope = incoming.message.envelope;
-        let budget = &mut incoming.work;
+        let budget = &mut incoming.budget;
         let answer =
             ServerKeyExchange::new(setup, &envelope, &self.policy, &AwsLcProvider, &mut SystemRandom, budget);
         let answer = match answer {

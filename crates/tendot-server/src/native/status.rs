@@ -32,7 +32,7 @@ impl NativeServer {
             public_only: incoming.message.header.flags.contains(OpFlags::PUBLIC_ONLY),
             ..ResolveQuery::new(handle)
         };
-        let values = match self.status_values(&query, caller, &mut incoming.work).await {
+        let values = match self.status_values(&query, caller, &mut incoming.budget).await {
             Ok(values) => values,
             Err(error) => return self.registry_error(incoming, &error),
         };

@@ -156,7 +156,7 @@ fn attack_n6_all_operations_and_flags() {
                 let is_unknown = |opcode: &u32| {
                     let response = read_message(&mut stream).unwrap();
                     assert_eq!(response[8..12], (opcode + 1).to_be_bytes(), "{opcode}");
-                    response_code(&response) == 5 && error_message(&response).contains("is not known")
+                    response_code(&response) == 5 && error_message(&response).contains("unknown opcode")
                 };
                 opcodes.filter(is_unknown).count()
             })

@@ -101,7 +101,7 @@ fn attack_a3_nonces(store: StoreKind) {
     for _ in 0..2_000 {
         let challenge = server.exchange(TCP, &request).remove(0);
         let message = Message::from_bytes(&challenge).unwrap();
-        let MessageBody::Response(Response { outcome: ResponseData::Challenge { nonce, .. }, .. }) =
+        let MessageBody::Response(Response { data: ResponseData::Challenge { nonce, .. }, .. }) =
             message.body
         else {
             panic!()

@@ -203,7 +203,7 @@ fn attack_u7_administration_over_udp() {
     ] {
         let request = Message::request(opcode, request, 7, now()).to_bytes().unwrap();
         let response = server.exchange_udp(&request).unwrap();
-        let rejection = (4, "administration is not taken over UDP");
+        let rejection = (4, "admin operations are not accepted over UDP; use TCP or HTTP");
         assert_eq!((response_code(&response), &*error_message(&response)), rejection);
         assert!(response.len() <= 3 * request.len());
     }

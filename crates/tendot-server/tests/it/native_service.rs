@@ -63,8 +63,7 @@ fn list(server: &NativeTestServer, transport: Transport, request: &Message<'_>) 
             "all but the last announce more"
         );
         assert_eq!(message.envelope.request_id, 8);
-        let MessageBody::Response(Response { outcome: ResponseData::Handles(names), .. }) = message.body
-        else {
+        let MessageBody::Response(Response { data: ResponseData::Handles(names), .. }) = message.body else {
             panic!("{message:?}")
         };
         names.iter().map(|name| String::from_utf8(name.to_vec()).unwrap()).collect()

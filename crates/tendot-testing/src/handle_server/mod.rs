@@ -91,7 +91,7 @@ impl TestHandleServer {
         let interfaces = transports.iter().map(|transport| {
             let port =
                 if *transport == InterfaceProtocol::HTTP { self.http.port() } else { self.address.port() };
-            ServerInterface { kind: InterfaceKind::BOTH, transport: *transport, port: u32::from(port) }
+            ServerInterface { kind: InterfaceKind::BOTH, protocol: *transport, port: u32::from(port) }
         });
         SiteServer {
             id: 1,

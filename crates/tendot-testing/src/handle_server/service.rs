@@ -72,7 +72,7 @@ impl TestHandleService {
             forced_code: None,
             requests: Vec::new(),
             operations: Vec::new(),
-            endpoint: Endpoint { site_serial: 1, primary: true },
+            endpoint: Endpoint { site_serial: 1, is_primary: true },
             is_signing: true,
             leaks_private_values: false,
             clock_lag_secs: 0,
@@ -150,7 +150,7 @@ impl TestHandleService {
             return self.error_response(envelope, RejectionReason::Session(error));
         }
         let mut incoming = incoming;
-        match ChallengeResponse::of(&incoming.request) {
+        match ChallengeResponse::from_request(&incoming.request) {
             Some(answer) => self.authenticate(incoming, &answer),
             None => self.execute(&mut incoming, false),
         }
@@ -173,7 +173,7 @@ impl TestHandleService {
                 &values,
                 &AuthPolicy::default(),
                 &AwsLcProvider,
-                &mut incoming.work,
+                &mut incoming.budget,
             )?;
             Ok((pending, ValueReference::new(index, answer.key_handle.as_bytes().to_vec())))
         });
@@ -375,7 +375,7 @@ impl TestHandleService {
             &policy,
             &AwsLcProvider,
             &mut SystemRandom,
-            &mut incoming.work,
+            &mut incoming.budget,
         )
         .unwrap();
         let data = answer.response_data().to_vec();
@@ -390,7 +390,7 @@ impl TestHandleService {
     fn challenge(&mut self, incoming: &mut IncomingRequest<'_>) -> Vec<u8> {
         let request = incoming.message.to_bytes().unwrap();
         let taken = |id| self.sessions.contains(id);
-        let work = &mut incoming.work;
+        let work = &mut incoming.budget;
         let issued = self.challenges.issue(&request, now(), &AwsLcProvider, &mut SystemRandom, work, taken);
         let challenge = incoming_challenge(issued.unwrap(), incoming);
         let challenge = Message::from_bytes(&challenge).unwrap();
@@ -400,10 +400,10 @@ impl TestHandleService {
     fn seal(&mut self, incoming: &mut IncomingRequest<'_>, response: Message<'_>) -> Vec<u8> {
         let session = self.sessions.get_mut(incoming.session_id).map(|session| session.session_mut());
         let mut sealing = SealContext {
-            crypto: &AwsLcProvider,
+            provider: &AwsLcProvider,
             random: &mut SystemRandom,
             policy: &AuthPolicy::default(),
-            key: self.is_signing.then_some(&*self.key),
+            server_key: self.is_signing.then_some(&*self.key),
             session,
         };
         incoming.seal(response, &mut sealing).unwrap()

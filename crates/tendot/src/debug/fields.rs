@@ -2,7 +2,7 @@
 
 use serde_json::value::to_raw_value;
 use tendot_proto::message::{
-    DigestAlgorithm, HashPartition, ReplicationStart, SessionKeyMaterial, SessionSetup,
+    ChallengeResponse, DigestAlgorithm, HashPartition, ReplicationStart, SessionKeyMaterial, SessionSetup,
 };
 use tendot_proto::record::HandleValue;
 use tendot_proto::wire::WireList;
@@ -32,7 +32,7 @@ pub(super) fn describe_body(
         body.add_hex("rest", message.trailing_body);
     }
     description.add("body", body);
-    describe_credential(&message.tail, valid, description);
+    describe_credential(&message.credential_section, valid, description);
     Ok(())
 }
 
@@ -92,37 +92,37 @@ fn describe_request(request: &Request<'_>) -> Result<FieldList, CliError> {
             add_handle(&mut body, "handle", handle);
             body.add("indexes", indexes.iter().collect::<FieldValue>());
         }
-        Request::ChallengeAnswer { auth_type, key_handle, key_index, answer } => {
+        Request::ChallengeResponse(ChallengeResponse { auth_type, key_handle, key_index, proof }) => {
             body.add("authType", lossy_text(auth_type));
             add_handle(&mut body, "keyHandle", key_handle);
             body.add("keyIndex", key_index);
-            body.add_hex("answer", answer);
+            body.add_hex("answer", proof);
         }
-        Request::VerifyChallenge { key_handle, key_index, nonce, digest, answer } => {
+        Request::VerifyChallenge { key_handle, key_index, nonce, digest, response } => {
             add_handle(&mut body, "keyHandle", key_handle);
             body.add("keyIndex", key_index);
             body.add_hex("nonce", nonce);
             add_digest(&mut body, &digest);
-            body.add_hex("answer", answer);
+            body.add_hex("answer", response);
         }
         Request::SessionSetup(setup) => add_session_setup(&mut body, &setup)?,
         Request::ExchangeSessionKey { key } => body.add_hex("key", key),
-        Request::RetrieveTransactions { since, receiver } => {
-            match since {
-                ReplicationStart::AfterTransaction { id, queried } => {
+        Request::RetrieveTransactions { start, receiver } => {
+            match start {
+                ReplicationStart::AfterTransaction { id, last_query_millis } => {
                     body.add("lastTransactionId", id);
-                    body.add("lastQueryTime", queried);
+                    body.add("lastQueryTime", last_query_millis);
                 }
                 ReplicationStart::States(states) => body.add("states", lossy_text(states)),
                 ReplicationStart::Unknown(kind) => body.add("kind", kind),
             }
             add_receiver(&mut body, receiver);
         }
-        Request::Dump { receiver, resume } => {
+        Request::Dump { receiver, cursor } => {
             add_receiver(&mut body, receiver);
-            if let Some(resume) = resume {
-                add_handle(&mut body, "resumeAfter", Handle::new(resume.after));
-                body.add("resumeKind", resume.kind);
+            if let Some(cursor) = cursor {
+                add_handle(&mut body, "resumeAfter", Handle::new(cursor.after_handle));
+                body.add("resumeKind", cursor.section);
             }
         }
         Request::Unknown(bytes) => body.add_hex("bytes", bytes),
@@ -136,7 +136,7 @@ fn describe_response(response: &Response<'_>) -> Result<FieldList, CliError> {
     if let Some(digest) = &response.digest {
         add_digest(&mut body, digest);
     }
-    match response.outcome {
+    match response.data {
         ResponseData::Resolved { handle, values } => {
             add_handle(&mut body, "handle", handle);
             body.add("values", describe_values(&values)?);
@@ -233,8 +233,8 @@ fn add_session_setup(body: &mut FieldList, setup: &SessionSetup<'_>) -> Result<(
 
 fn add_receiver(body: &mut FieldList, receiver: HashPartition) {
     body.add("hashOption", receiver.hash_option.0);
-    body.add("servers", receiver.servers);
-    body.add("serverIndex", receiver.index);
+    body.add("servers", receiver.server_count);
+    body.add("serverIndex", receiver.server_index);
 }
 
 fn add_digest(body: &mut FieldList, digest: &RequestDigest<'_>) {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
-use tendot_proto::auth::verify_message_signature;
+use tendot_proto::auth::{ChallengeResponse, verify_message_signature};
 use tendot_proto::crypto::{AwsLcProvider, SecureRandom as _, SystemRandom};
 use tendot_proto::record::InterfaceProtocol;
 use tendot_proto::{
@@ -71,7 +71,7 @@ impl AdminClient {
             header,
             body: MessageBody::Request(request),
             trailing_body: &[],
-            tail: CredentialSection::Empty,
+            credential_section: CredentialSection::Empty,
         };
         Ok(message.to_bytes()?)
     }
@@ -163,12 +163,12 @@ impl AdminClient {
             &mut budget,
         )?;
         let reference = self.identity.reference();
-        let request = Request::ChallengeAnswer {
+        let request = Request::ChallengeResponse(ChallengeResponse {
             auth_type: credentials.auth_type(),
             key_handle: reference.handle(),
             key_index: reference.index,
-            answer: &answer,
-        };
+            proof: &answer,
+        });
         let response =
             self.encode_message(challenge.session_id, Opcode::CHALLENGE_RESPONSE, flags, request)?;
         Ok(self.seal_challenge_response(response)?)
@@ -292,7 +292,7 @@ impl AdminClient {
 /// Data of a successful response.
 pub(super) fn response_outcome(response: &[u8]) -> Option<ResponseData<'_>> {
     match Message::from_bytes(response).ok()?.body {
-        MessageBody::Response(Response { outcome, .. }) => Some(outcome),
+        MessageBody::Response(Response { data, .. }) => Some(data),
         MessageBody::Request(_) => None,
     }
 }

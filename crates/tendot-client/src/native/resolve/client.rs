@@ -163,7 +163,7 @@ impl NativeClient {
         let found = match (code, message.body) {
             (
                 ResponseCode::SUCCESS,
-                MessageBody::Response(Response { outcome: ResponseData::Resolved { values, .. }, .. }),
+                MessageBody::Response(Response { data: ResponseData::Resolved { values, .. }, .. }),
             ) => {
                 // Drop private values.
                 let public = values.iter().filter(|value| value.permissions.is_public());
@@ -222,11 +222,11 @@ impl NativeClient {
         // The prefix may have moved: retry once within the same deadline.
         site_cache.remove(&prefix);
         let retry_start = clock.now();
-        let remaining = config.time.saturating_sub(retry_start.elapsed.saturating_sub(now.elapsed));
+        let remaining = config.timeout.saturating_sub(retry_start.elapsed.saturating_sub(now.elapsed));
         if remaining.is_zero() {
             return response;
         }
-        let config = LookupConfig { time: remaining, ..(**config).clone() };
+        let config = LookupConfig { timeout: remaining, ..(**config).clone() };
         self.run_lookup(Lookup::new(Arc::new(config), request, retry_start), None).await
     }
 

@@ -83,9 +83,14 @@ impl NativeClient {
             LookupEvent::ResolveDomain { domain } => {
                 sockets.resolve_domain(domain, Arc::clone(&self.shared.dns_threads));
             }
-            LookupEvent::RttSample { server, time } => self.shared.rtt.record(server, time),
-            LookupEvent::SitesLocated { prefix_handle, sites, until } => {
-                self.shared.site_cache.insert(&prefix_handle, sites, until, self.shared.clock.now().unix);
+            LookupEvent::RttSample { server, rtt } => self.shared.rtt.record(server, rtt),
+            LookupEvent::SitesLocated { prefix_handle, sites, expires_at } => {
+                self.shared.site_cache.insert(
+                    &prefix_handle,
+                    sites,
+                    expires_at,
+                    self.shared.clock.now().unix,
+                );
             }
             LookupEvent::RootChanged => self.shared.is_root_outdated.store(true, Ordering::Relaxed),
             // List messages are handled by `AdminClient`.

@@ -153,10 +153,10 @@ fn site_lines(site: &Site<'_>, page_budget: &mut PageBudget) -> Vec<ValueLine> {
         lines.push(ValueLine::new("Site", page_budget.line(description)));
     }
     let kind = if site.is_primary() { "primary" } else { "mirror" };
-    let Site { protocol_major: major, protocol_minor: minor, serial, .. } = site;
+    let Site { protocol_version, serial, .. } = site;
     lines.push(ValueLine::new(
         "Kind",
-        page_budget.line(&format!("{kind}, protocol {major}.{minor}, serial {serial}")),
+        page_budget.line(&format!("{kind}, protocol {protocol_version}, serial {serial}")),
     ));
     for server in &site.servers {
         if !page_budget.has_room() {
@@ -164,7 +164,7 @@ fn site_lines(site: &Site<'_>, page_budget: &mut PageBudget) -> Vec<ValueLine> {
         }
         let mut text = format!("{}: {}", server.id, server.ip());
         for (number, interface) in server.interfaces.iter().enumerate().take(16) {
-            let transport = match interface.transport {
+            let transport = match interface.protocol {
                 InterfaceProtocol::UDP => "UDP",
                 InterfaceProtocol::TCP => "TCP",
                 InterfaceProtocol::HTTP => "HTTP",

@@ -244,7 +244,7 @@ mod tests {
             key_index: 1,
             nonce: &[7; 16],
             digest,
-            answer: &[7],
+            response: &[7],
         });
         let (signed, proof) = (signed.to_bytes().unwrap(), proof.to_bytes().unwrap());
         let check = async |message: &[u8], transport, client: [u8; 4], expected| {

@@ -93,8 +93,8 @@ mod tests {
         check_one("0.TENDOT/agency/a", vec![], Err(own));
         check_one("0.tendot/x", vec![], Err(own));
         check_one("0.NA/0.TENDOT", vec![], Ok(0));
-        check_one("10.1000", vec![], Err("the handle has no `/` between prefix and suffix"));
-        check_one("/1", vec![], Err("the handle has nothing before its `/`"));
+        check_one("10.1000", vec![], Err("invalid handle: missing `/`"));
+        check_one("/1", vec![], Err("invalid handle: empty prefix"));
         check_one("10.1000/1", url("https://a/\r\nX: y"), Err("the URL at 1 has the character 0x0d"));
         check_one("10.1000/1", vec![HandleValue::new(1, "DESC", "a\nb")], Ok(0));
         check_one("10.1000/1", vec![HandleValue::new(0, "URL", "a:b")], Err("a value has the index 0"));
