@@ -247,8 +247,8 @@ impl PrivateKey {
     /// Integers, signed and big-endian.
     fn integers(&self) -> impl Iterator<Item = &[u8]> {
         let mut reader = WireReader::new(&self.bytes);
-        let known = reader.bytes("key type").is_ok();
-        self.kind.field_names().iter().filter(move |_| known).map_while(move |field| reader.bytes(field).ok())
+        let has_type = reader.bytes("key type").is_ok();
+        self.kind.field_names().iter().filter(move |_| has_type).map_while(move |field| reader.bytes(field).ok())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::challenge::SecretKeyMac;
 
-/// Algorithms accepted from peers and offered to them. The default is what is safe and works with Handle.Net 9.
+/// Algorithms accepted from peers and offered to them. The default is safe and works with Handle.Net 9.
 ///
 /// ```
 /// use tendot_proto::auth::{AuthPolicy, SecretKeyMac};

@@ -22,7 +22,7 @@ use zeroize::Zeroize;
 use super::{CryptoError, CryptoProvider, Digest, HashAlgorithm, SecureRandom, SigningKey};
 use crate::record::{KeyComponents, PublicKey};
 
-/// Default [`CryptoProvider`]: aws-lc-rs, with crypto-bigint and dsa for what it lacks.
+/// Default [`CryptoProvider`]: aws-lc-rs, with crypto-bigint and dsa for algorithms that it lacks.
 ///
 /// MD5, SHA-1 other than in HMAC and PBKDF2, and RSA keys below 2048 bits need the feature `legacy-crypto`.
 ///
@@ -181,14 +181,14 @@ impl CryptoProvider for AwsLcProvider {
         let read =
             |bytes: &[u8], bits: u32| BoxedUint::from_be_slice(bytes, bits).map_err(|_| CryptoError::Key);
         let precision = bits(modulus);
-        let odd: Odd<BoxedUint> =
+        let odd_modulus: Odd<BoxedUint> =
             Odd::new(read(modulus, precision)?).into_option().ok_or(CryptoError::Key)?;
         let base = read(base, precision)?;
-        if base >= *odd {
+        if base >= *odd_modulus {
             return Err(CryptoError::Key);
         }
         let mut exponent = read(exponent, bits(exponent))?;
-        let parameters = BoxedMontyParams::new_vartime(odd);
+        let parameters = BoxedMontyParams::new_vartime(odd_modulus);
         let power = BoxedMontyForm::new(base, &parameters).pow(&exponent).retrieve();
         exponent.zeroize();
         let bytes = power.to_be_bytes();
@@ -342,9 +342,9 @@ mod tests {
         let cipher = AwsLcProvider.aes128_cbc_encrypt(&key, &[0x11; 16], b"Handle!").unwrap();
         assert_eq!(HEXLOWER.encode(&cipher), "c23f3f1607b62c02748290a6f17fc14b");
         assert_eq!(AwsLcProvider.aes128_cbc_decrypt(&key, &[0x11; 16], &cipher).unwrap(), b"Handle!");
-        for wrong in [&cipher[..15], &[][..], &[0; 16]] {
+        for invalid in [&cipher[..15], &[][..], &[0; 16]] {
             assert_eq!(
-                AwsLcProvider.aes128_cbc_decrypt(&key, &[0x11; 16], wrong),
+                AwsLcProvider.aes128_cbc_decrypt(&key, &[0x11; 16], invalid),
                 Err(CryptoError::Ciphertext)
             );
         }

@@ -15,7 +15,7 @@ use crate::record::{InterfaceProtocol, Site};
 /// Bytes to send, with destination and transport.
 #[derive(Clone, Eq, PartialEq)]
 pub struct Transmit {
-    /// Attempt id. Open a connection for each attempt, and pass back what arrives with this id.
+    /// Attempt id. Open a connection for each attempt, and pass back received bytes with this id.
     pub attempt: u32,
     /// Transport: UDP, TCP, HTTP (over TCP) or HTTPS (over TLS).
     pub transport: InterfaceProtocol,

@@ -110,7 +110,7 @@ pub struct Lookup {
     attempts: u32,
     /// Whether UDP failed in an earlier step.
     is_udp_dead: bool,
-    /// Domain names that the caller was asked to resolve, with the result.
+    /// Domain names passed to the caller for resolution, with the result.
     domains: BTreeMap<String, Option<Vec<IpAddr>>>,
     reassembly: Reassembly,
     /// Budget for digests and signatures.
@@ -249,7 +249,7 @@ impl Lookup {
     /// Handles bytes from the connection of an attempt.
     pub fn handle_stream(&mut self, now: Now, attempt: u32, bytes: &[u8]) {
         let Some(query) = self.query_mut() else { return };
-        let Some(index) = query.attempts.iter().position(|known| known.id == attempt) else { return };
+        let Some(index) = query.attempts.iter().position(|candidate| candidate.id == attempt) else { return };
         let Some(known) = query.attempts.get_mut(index) else { return };
         if let Err(error) = known.push(bytes) {
             return known.fail(error);

@@ -130,7 +130,7 @@ impl MessageHeader {
 pub struct OpFlags(pub u32);
 
 impl OpFlags {
-    /// AT: request: ask a primary site, bypass caches; response: from a primary site.
+    /// AT: request: query a primary site, bypass caches; response: from a primary site.
     pub const AUTHORITATIVE: Self = Self(0x8000_0000);
     /// CT: sign the response.
     pub const CERTIFY: Self = Self(0x4000_0000);

@@ -176,7 +176,7 @@ impl RecordScanner {
         reader.bytes(name).map(drop)
     }
 
-    /// Maximum length of what may follow in the record.
+    /// Maximum number of bytes that may follow in the record.
     const fn remaining_len(&self) -> usize {
         MAX_RECORD_LEN.saturating_sub(self.scanned + 4)
     }

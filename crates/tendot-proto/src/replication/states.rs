@@ -273,8 +273,8 @@ mod tests {
                 expected.as_ref().map_err(|text| (*text).into())
             );
             if let Ok(states) = parsed {
-                let again = states.to_stream_table().unwrap();
-                assert_eq!(ReplicationStates::from_stream_table(&again, Some("own".into())), Ok(states));
+                let text = states.to_stream_table().unwrap();
+                assert_eq!(ReplicationStates::from_stream_table(&text, Some("own".into())), Ok(states));
             }
         }
         check("{ }", Ok(states(&[], Some("own"))));

@@ -30,7 +30,7 @@ impl VersionStamp {
         stored.is_none_or(|stored| self >= stored)
     }
 
-    /// Stamp of a local change: now, but always after the stored one, whatever the clocks say.
+    /// Stamp of a local change: now, but always after the stored one, even if clocks disagree.
     ///
     /// ```
     /// use tendot_proto::Now;

@@ -333,8 +333,8 @@ mod tests {
         check(1, mode, &good[..50], refused("malformed public key"));
         let other = [&[0, 0, 0, 3][..], &propose(DhGroup::Modp2048).key_pair.public_key].concat();
         check(1, mode, &other, refused("Diffie-Hellman group mismatch"));
-        let one = PublicKey::diffie_hellman(&[1], &DhGroup::Modp1024.prime(), &[2]).to_bytes();
-        let one = [&[0, 0, 0, 3][..], &one].concat();
-        check(1, mode, &one, refused("weak Diffie-Hellman public value"));
+        let weak = PublicKey::diffie_hellman(&[1], &DhGroup::Modp1024.prime(), &[2]).to_bytes();
+        let weak = [&[0, 0, 0, 3][..], &weak].concat();
+        check(1, mode, &weak, refused("weak Diffie-Hellman public value"));
     }
 }
