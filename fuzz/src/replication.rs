@@ -95,7 +95,7 @@ fn check_text_formats(bytes: &[u8]) {
         assert_eq!(table.to_string().parse(), Ok(table));
     }
     if let Ok(states) = ReplicationStates::from_stream_table(text, None) {
-        let again = states.to_stream_table().expect("parsed states serialize");
-        assert_eq!(ReplicationStates::from_stream_table(&again, None), Ok(states));
+        let text = states.to_stream_table().expect("parsed states serialize");
+        assert_eq!(ReplicationStates::from_stream_table(&text, None), Ok(states));
     }
 }

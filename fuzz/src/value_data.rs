@@ -17,7 +17,7 @@ pub(crate) fn check(bytes: &[u8]) {
     let json = serde_json::to_string(&value).expect("every value has a JSON form");
     let parsed = HandleValue::from_json(json.as_bytes()).expect("own output parses");
     assert_eq!(serde_json::to_string(&parsed).expect("every value has a JSON form"), json);
-    // The bytes as a whole value.
+    // The data as an encoded value.
     if let Ok(value) = HandleValue::from_bytes(data) {
         assert_eq!(value.to_bytes(), data);
     }

@@ -248,7 +248,11 @@ impl PrivateKey {
     fn integers(&self) -> impl Iterator<Item = &[u8]> {
         let mut reader = WireReader::new(&self.bytes);
         let has_type = reader.bytes("key type").is_ok();
-        self.kind.field_names().iter().filter(move |_| has_type).map_while(move |field| reader.bytes(field).ok())
+        self.kind
+            .field_names()
+            .iter()
+            .filter(move |_| has_type)
+            .map_while(move |field| reader.bytes(field).ok())
     }
 }
 

@@ -1,14 +1,14 @@
 //! Authentication: keys, challenges, message credentials and sessions.
 //!
 //! Nothing here resolves handles. A server that receives a challenge response removes the challenge from its
-//! [`ChallengeTable`], decides whether the claimed identity has the permission, fetches the key values of its record and
-//! passes them to [`PendingChallenge::verify`].
+//! [`ChallengeTable`], decides whether the claimed identity has the permission, fetches the key values of its record
+//! and passes them to [`PendingChallenge::verify`].
 //!
-//! Algorithms come from a [`CryptoProvider`](crate::crypto::CryptoProvider); [`AuthPolicy`] decides which of them a peer
-//! may use; a [`Budget`](crate::Budget) limits the work.
+//! Algorithms come from a [`CryptoProvider`](crate::crypto::CryptoProvider); [`AuthPolicy`] decides which of them a
+//! peer may use; a [`Budget`](crate::Budget) limits the work.
 //!
-//! Reading order: `policy`, `cost`, `signature`, `credential`, `computed_digest`, `challenge`, `session`; then `key_file`
-//! and `pbkdf2`.
+//! Reading order: `policy`, `cost`, `signature`, `credential`, `computed_digest`, `challenge`, `session`; then
+//! `key_file` and `pbkdf2`.
 
 mod challenge;
 mod computed_digest;

@@ -82,8 +82,8 @@ pub trait SecureRandom {
     fn fill(&mut self, out: &mut [u8]);
 }
 
-/// Unpredictable id of a session or challenge that is not in use. Not 0, which means none, and 31 bits: Handle.Net reads
-/// ids as signed.
+/// Unpredictable id of a session or challenge that is not in use. Not 0, which means none, and 31 bits: Handle.Net
+/// reads ids as signed.
 pub(crate) fn random_id(random: &mut dyn SecureRandom, is_in_use: impl Fn(u32) -> bool) -> u32 {
     loop {
         let mut bytes = [0; 4];

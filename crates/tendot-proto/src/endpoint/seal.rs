@@ -34,9 +34,9 @@ impl fmt::Debug for SealContext<'_> {
 impl IncomingRequest<'_> {
     /// Encodes a response with request digest, signature and encryption, as the request demands.
     ///
-    /// In a session, a MAC with the session key replaces the signature, except in session setup and termination; private
-    /// values are always encrypted there. Peers before 2.7 get no signature, and a digest only if the policy allows its
-    /// hash: both would use MD5 or SHA-1.
+    /// In a session, a MAC with the session key replaces the signature, except in session setup and termination;
+    /// private values are always encrypted there. Peers before 2.7 get no signature, and a digest only if the policy
+    /// allows its hash: both would use MD5 or SHA-1.
     pub fn seal(
         &mut self,
         response: Message<'_>,

@@ -27,8 +27,8 @@ pub struct LookupConfig {
     pub ipv6: bool,
     /// Whether records may direct a lookup to addresses that are not public, such as loopback or private networks.
     /// Otherwise the owner of any prefix could make the client send requests there (SSRF). Does not apply to
-    /// `root_sites` and `prefix_overrides`, which the caller configures; sites from [`LookupEvent::SitesLocated`](super::LookupEvent::SitesLocated) come
-    /// from records.
+    /// `root_sites` and `prefix_overrides`, which the caller configures; sites from
+    /// [`LookupEvent::SitesLocated`](super::LookupEvent::SitesLocated) come from records.
     pub allow_private_addresses: bool,
     /// Whether responses must be signed by the queried server and have the SHA-256 digest of the request. Needs
     /// `crypto`, and servers with version 2.7 or later.

@@ -60,7 +60,8 @@ pub enum LookupEvent {
         /// Expiration as Unix time in seconds.
         expires_at: u64,
     },
-    /// The root sites changed: their serial number is larger than in [`LookupConfig::root_sites`](super::LookupConfig::root_sites).
+    /// The root sites changed: their serial number is larger than in
+    /// [`LookupConfig::root_sites`](super::LookupConfig::root_sites).
     RootChanged,
 }
 

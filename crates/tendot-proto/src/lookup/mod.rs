@@ -49,9 +49,9 @@ use crate::transport::Reassembly;
 /// and the next site is queried in parallel, so that a dead server costs half a second. This applies only to idempotent
 /// requests: resolution, site information and verification of a challenge response (opcodes 1, 2, 201). All other
 /// requests go to one server, once; to another only if nothing could be sent. They use UDP only with
-/// [`LookupConfig::allow_single_shot_udp`], writes never do. Whatever peers do, a lookup ends within [`LookupConfig::timeout`]
-/// and [`LookupConfig::max_messages`], resolves at most [`LookupConfig::max_domains`] domain names, and queries only public
-/// addresses or those of the configuration.
+/// [`LookupConfig::allow_single_shot_udp`], writes never do. Whatever peers do, a lookup ends within
+/// [`LookupConfig::timeout`] and [`LookupConfig::max_messages`], resolves at most [`LookupConfig::max_domains`] domain
+/// names, and queries only public addresses or those of the configuration.
 ///
 /// Send datagrams from an unpredictable port that is not used for long: port and random request id are the only
 /// protection from spoofed responses. [`LookupConfig::require_signatures`] requests signatures and request digests.
@@ -267,8 +267,8 @@ impl Lookup {
 
     /// Handles the failure of an attempt: the server is unreachable, or the connection ended.
     ///
-    /// Callers should time out connecting before [`LookupConfig::stream_timeout`]: after it the request counts as possibly
-    /// sent, and a write is not tried elsewhere.
+    /// Callers should time out connecting before [`LookupConfig::stream_timeout`]: after it the request counts as
+    /// possibly sent, and a write is not tried elsewhere.
     pub fn handle_failure(&mut self, now: Now, attempt: u32, error: ConnectionError) {
         let Some(known) = self.attempt_mut(attempt).filter(|known| known.is_waiting) else { return };
         let (server, started_at) = (known.to.ip(), known.started_at);

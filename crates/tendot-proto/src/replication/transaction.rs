@@ -55,7 +55,8 @@ pub struct Transaction<'a> {
     pub action: TransactionAction,
     /// Unix time in milliseconds.
     pub timestamp_millis: i64,
-    /// Current values of the record, which may differ from those at the time of the change. Only encoded if the action has values.
+    /// Current values of the record, which may differ from those at the time of the change. Only encoded if the action
+    /// has values.
     pub values: Vec<HandleValue<'a>>,
 }
 

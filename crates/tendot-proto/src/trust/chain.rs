@@ -149,7 +149,8 @@ impl<'c> ChainVerifier<'c> {
         self.verify_signed_by(&certificate.jws, &certificate.public_key, issuer, budget)
     }
 
-    /// Verifies that a key made one of the signatures. The algorithm must match the key type, not only the header of the signature.
+    /// Verifies that a key made one of the signatures. The algorithm must match the key type, not only the header of
+    /// the signature.
     fn verify_signed_by(
         &self,
         jws: &Jws<'_>,

@@ -39,8 +39,8 @@ const MAX_SIGNATURE_VALUES: usize = 16;
 
 /// Verifies the signatures of a complete record and reports which values they cover.
 ///
-/// Certificates may be in other records. If one of these is not in `records`, the error [`TrustError::RecordRequired`] names it:
-/// resolve it, add it and call again. Add a record that cannot be resolved without values.
+/// Certificates may be in other records. If one of these is not in `records`, the error [`TrustError::RecordRequired`]
+/// names it: resolve it, add it and call again. Add a record that cannot be resolved without values.
 ///
 /// ```
 /// use tendot_proto::{Handle, HandleValue, Budget};

@@ -14,7 +14,7 @@ use tendot_testing::handle_keys::{handle_net_file, private_key};
 use crate::support::budget;
 
 /// Odd integer of this many bits.
-fn odd(bits: usize) -> impl Strategy<Value = Vec<u8>> {
+fn odd_integer(bits: usize) -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), bits / 8).prop_map(|mut bytes| {
         *bytes.first_mut().unwrap() |= 0x80;
         *bytes.last_mut().unwrap() |= 1;
@@ -68,8 +68,8 @@ proptest! {
 
     #[test]
     fn untrusted_keys_do_not_panic(
-        p in odd(1024),
-        q in odd(160),
+        p in odd_integer(1024),
+        q in odd_integer(160),
         g in vec(any::<u8>(), 0..130),
         y in vec(any::<u8>(), 0..130),
         signature in dsa_signature(),

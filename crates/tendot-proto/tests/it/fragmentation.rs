@@ -199,17 +199,17 @@ fn attack_u4_contradictory_fragments() {
 /// A fragment is lost, and the response is sent again with another expiration in its first fragment.
 #[test]
 fn retransmitted_response_is_reassembled() {
-    let (first, again) =
+    let (first, retransmitted) =
         (datagrams(&message(1, &[3; 1000])), message(1, &[&[4; 492][..], &[3; 508]].concat()));
     let mut reassembly = Reassembly::new();
     for datagram in [&first[0], &first[2]] {
         assert_eq!(reassembly.insert(now(0), source(1), datagram), Ok(None));
     }
-    let arrived: Vec<_> = datagrams(&again)
+    let arrived: Vec<_> = datagrams(&retransmitted)
         .iter()
         .filter_map(|datagram| Some(reassembly.insert(now(0), source(1), datagram).unwrap()?.into_owned()))
         .collect();
-    assert_eq!(arrived, [again]);
+    assert_eq!(arrived, [retransmitted]);
 }
 
 /// An invalid fragment after the first drops the message, and the other fragments do not complete it.

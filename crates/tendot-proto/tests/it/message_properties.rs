@@ -1,4 +1,4 @@
-//! Property tests: messages of every kind decode to what was encoded, and encode to the same bytes again.
+//! Property tests: messages of every kind round-trip through encoding and decoding.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

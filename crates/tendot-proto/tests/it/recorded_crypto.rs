@@ -97,10 +97,10 @@ fn ciphertexts_round_trip() {
     for DecryptedRecording { name, bytes, encrypted, .. } in decrypted_recordings() {
         let Some((cipher, key)) = encrypted else { continue };
         seen += 1;
-        let again = key
+        let encrypted_again = key
             .encrypt(&bytes, &AwsLcProvider, &mut FixedRandom(cipher[20..36].to_vec()), &mut budget())
             .unwrap();
-        assert_eq!(again, cipher, "{name}");
+        assert_eq!(encrypted_again, cipher, "{name}");
     }
     assert_eq!(seen, 6);
 

@@ -1,4 +1,4 @@
-//! Recorded messages of Handle.Net 9.3.1: they decode to what the recorder noted, and encode to the same bytes again.
+//! Recorded messages of Handle.Net 9.3.1: they decode as the recorder noted, and encode to the same bytes.
 
 use std::fmt::Write as _;
 
@@ -33,7 +33,7 @@ const MALFORMED: &[(&str, &str)] = &[
     ("raw_udp_garbage#1", "envelope at byte 0: needs 20 bytes, only 3 left"),
 ];
 
-/// The message in the format of the notes, after a check that it encodes to the same bytes; none for malformed ones, whose errors
+/// Message in the format of the notes, after a check that it encodes to the same bytes; none for malformed ones, whose errors
 /// are checked.
 fn format_recording(recording: &Recording) -> Option<String> {
     let bytes = &recording.bytes;

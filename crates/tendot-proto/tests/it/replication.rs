@@ -287,8 +287,8 @@ where
             prop_assert!(error.offset() <= stream.len(), "{}", error);
         }
         if receiver.is_none() {
-            let again = write_all(ReplicationWriter::<S>::inside_tls(), &complete.0);
-            prop_assert!(stream.starts_with(&again), "{:?}", complete.0);
+            let rewritten = write_all(ReplicationWriter::<S>::inside_tls(), &complete.0);
+            prop_assert!(stream.starts_with(&rewritten), "{:?}", complete.0);
         }
     }
     Ok(())

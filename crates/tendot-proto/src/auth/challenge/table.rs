@@ -71,8 +71,8 @@ impl ChallengeTable {
 
     /// Issues a challenge for a request, given as a complete, decrypted message.
     ///
-    /// Outside of a session the challenge gets an unpredictable id for which `is_id_in_use` is false, since challenges and
-    /// sessions share the id field. In a session, whose request must have been verified, it has the session id; a
+    /// Outside of a session the challenge gets an unpredictable id for which `is_id_in_use` is false, since challenges
+    /// and sessions share the id field. In a session, whose request must have been verified, it has the session id; a
     /// repeated request gets the same challenge.
     pub fn issue(
         &mut self,

@@ -100,9 +100,9 @@ impl Session {
     /// Decrypts a message and verifies it as [`verify`](Self::verify) does.
     ///
     /// Handle.Net's client sends challenge responses without a MAC, encrypted or not: the response is a proof itself,
-    /// and is accepted once. Such a message is accepted only while the session `has_pending_challenge`; otherwise modified
-    /// ciphertexts that look like one would be a decryption oracle. For the same reason all faults
-    /// but replays and an exceeded budget are one error.
+    /// and is accepted once. Such a message is accepted only while the session `has_pending_challenge`; otherwise
+    /// modified ciphertexts that look like one would be a decryption oracle. For the same reason all faults but replays
+    /// and an exceeded budget are one error.
     pub fn open(
         &mut self,
         message: &[u8],

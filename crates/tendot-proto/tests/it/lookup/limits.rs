@@ -110,9 +110,11 @@ fn check_private(address: &str, written: &str) {
             network.server(private).request_count = 0;
         }
         let lookup_request = LookupRequest::resolve(Handle::from("10.1/X"), &[], &[]);
-        let again =
+        let known_sites_lookup =
             Lookup::with_sites(Arc::new(config.clone()), lookup_request, sites.clone(), network.now());
-        for result in [network.resolve(&Arc::new(config.clone()), "10.1/X"), network.run(again, &config).0] {
+        for result in
+            [network.resolve(&Arc::new(config.clone()), "10.1/X"), network.run(known_sites_lookup, &config).0]
+        {
             assert_eq!(result.unwrap_err().kind, LookupErrorKind::NoUsableSite, "{written}");
         }
         assert!(

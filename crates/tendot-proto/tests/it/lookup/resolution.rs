@@ -68,10 +68,7 @@ fn no_server_responds() {
     let error = network.resolve(&config, "10.1/X").unwrap_err();
     assert_eq!((error.kind, &error.handle[..]), (LookupErrorKind::TimedOut, &b"0.NA/10.1"[..]));
     let output = error.to_string();
-    assert!(
-        output.starts_with("0.NA/10.1: no answer in time; 192.0.2.1:2641 over UDP: no answer; "),
-        "{output}"
-    );
+    assert!(output.starts_with("0.NA/10.1: timed out; 192.0.2.1:2641 over UDP: no response; "), "{output}");
 
     let (mut network, config) = small_network();
     for server in network.servers.values_mut() {
@@ -79,8 +76,8 @@ fn no_server_responds() {
     }
     let error = network.resolve(&config, "10.1/X").unwrap_err();
     assert_eq!(error.kind, LookupErrorKind::NoUsableResponse);
-    let refused = AttemptError::Connection(ConnectionError::Unreachable);
-    assert_eq!(error.attempts.iter().filter(|attempt| attempt.error == refused).count(), 2);
+    let unreachable = AttemptError::Connection(ConnectionError::Unreachable);
+    assert_eq!(error.attempts.iter().filter(|attempt| attempt.error == unreachable).count(), 2);
 }
 
 #[test]

@@ -168,7 +168,7 @@ pub(super) struct SimulatedNetwork {
     pub(super) dns_lookup_count: usize,
     /// Messages of the client by attempt and time; the fragments of one are one.
     pub(super) messages: BTreeSet<(u32, u64)>,
-    /// The transport of each message or fragment of the client.
+    /// Transport of each message or fragment of the client.
     pub(super) transports: Vec<InterfaceProtocol>,
     /// Deliveries at the same time happen in reverse order.
     pub(super) reverse_order: bool,
