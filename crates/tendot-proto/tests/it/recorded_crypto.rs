@@ -332,7 +332,7 @@ fn protocol_examples() {
     let challenge = encoding("challenge");
     let challenge = Message::from_bytes(&challenge).unwrap();
     let salt = FixedRandom((0xa0..0xb0).collect());
-    let response = |random: &mut dyn SecureRandom, challenge: &Message<'_>, policy: &AuthPolicy| {
+    let respond = |random: &mut dyn SecureRandom, challenge: &Message<'_>, policy: &AuthPolicy| {
         ClientKey::SecretKey(b"secret").respond(
             &parts,
             challenge,
@@ -342,7 +342,7 @@ fn protocol_examples() {
             &mut budget(),
         )
     };
-    assert_eq!(response(&mut { salt }, &challenge, &AuthPolicy::default()), Ok(encoding("seckey_pbkdf2")));
+    assert_eq!(respond(&mut { salt }, &challenge, &AuthPolicy::default()), Ok(encoding("seckey_pbkdf2")));
 
     let verify = encoding("req_verify");
     let verify = MessageParts::split(&verify).unwrap();
@@ -383,9 +383,9 @@ fn protocol_examples() {
         let MessageBody::Response(response) = &mut challenge.body else { unreachable!() };
         response.digest = Some(digest.as_request_digest());
         let mut policy = policy();
-        let rejected = response(&mut SystemRandom, &challenge, &policy);
+        let rejected = respond(&mut SystemRandom, &challenge, &policy);
         assert_eq!(rejected, Err(AuthError::AlgorithmNotAllowed { algorithm: "SHA-1" }));
         policy.secret_key_macs = policy.secret_key_macs.with(SecretKeyMac::Sha1);
-        assert_eq!(response(&mut SystemRandom, &challenge, &policy), Ok(encoding("seckey_sha1")));
+        assert_eq!(respond(&mut SystemRandom, &challenge, &policy), Ok(encoding("seckey_sha1")));
     }
 }

@@ -427,6 +427,6 @@ fn absent_credential_section() {
         ..Message::resolution(Handle::from("10.1000/182"), 7, NOW)
     };
     let bytes = request.to_bytes().unwrap();
-    assert_eq!(Message::from_bytes(&bytes).unwrap().tail, CredentialSection::Absent);
+    assert_eq!(Message::from_bytes(&bytes).unwrap().credential_section, CredentialSection::Absent);
     assert!(decode(&bytes, Transport::Tcp).is_ok(), "some clients omit the credential section");
 }
