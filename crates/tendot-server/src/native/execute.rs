@@ -134,7 +134,8 @@ impl NativeServer {
 
     /// Verifies the answer to another server's challenge against a secret key that is stored here.
     async fn verify_challenge(&self, incoming: &mut IncomingRequest<'_>) -> NativeReply {
-        let Request::VerifyChallenge { key_handle, key_index, nonce, digest, answer } = incoming.request
+        let Request::VerifyChallenge { key_handle, key_index, nonce, digest, response: answer } =
+            incoming.request
         else {
             return self.unsupported(incoming);
         };
