@@ -40,7 +40,7 @@ impl NativeReply {
 
     pub(crate) fn from_rejection(opcode: Opcode, refusal: &Rejection) -> Self {
         let message = refusal.response().map(Into::into);
-        Self { message, more: None, opcode, code: refusal.code(), cost: 0 }
+        Self { message, more: None, opcode, code: refusal.response_code(), cost: 0 }
     }
 
     pub(crate) const fn new(incoming: &IncomingRequest<'_>, code: ResponseCode, message: Vec<u8>) -> Self {
@@ -191,7 +191,7 @@ impl NativeServer {
 
 /// Joins the parts of a received or decrypted message.
 pub(crate) fn join_parts(parts: &MessageParts<'_>) -> Vec<u8> {
-    [&parts.envelope.to_bytes()[..], parts.header_and_body, parts.tail].concat()
+    [&parts.envelope.to_bytes()[..], parts.header_and_body, parts.credential_bytes].concat()
 }
 
 /// Permit to use one CPU core for expensive work.

@@ -208,7 +208,7 @@ fn lookup_config(
         }
         (None, None) => RootSites::global_registry().into_config(),
     };
-    config.certify = arguments.certified;
+    config.require_signatures = arguments.certified;
     if arguments.udp || arguments.tcp {
         let allowed = [(arguments.udp, InterfaceProtocol::UDP), (arguments.tcp, InterfaceProtocol::TCP)];
         config.transports = allowed.iter().filter(|(is, _)| *is).map(|(_, transport)| *transport).collect();

@@ -57,7 +57,7 @@ use crate::upstream::{LookupOutcome, ResolveRequest, Upstream, UpstreamReply};
 /// # Authenticity
 ///
 /// A response is accepted only from the queried address, to the querying port, with the request id; port and id are random, which
-/// stops off-path spoofing. With [`LookupConfig::certify`], the response and every record on the way must be signed.
+/// stops off-path spoofing. With [`LookupConfig::require_signatures`], the response and every record on the way must be signed.
 #[derive(Clone)]
 pub struct NativeClient {
     pub(super) shared: Arc<NativeClientInner>,
@@ -185,8 +185,8 @@ impl NativeClient {
     /// If the response has several messages, it returns the last; use [`AdminClient`](crate::native::AdminClient) for lists.
     pub async fn lookup(&self, request: LookupRequest) -> Result<LookupResponse, ResolveError> {
         let NativeClientInner { config, clock, site_cache, .. } = &*self.shared;
-        let permit = timeout(config.time, self.shared.in_flight.acquire()).await;
-        let _permit = permit.map_err(|_| ResolveError::Busy { waited: config.time })?;
+        let permit = timeout(config.timeout, self.shared.in_flight.acquire()).await;
+        let _permit = permit.map_err(|_| ResolveError::Busy { waited: config.timeout })?;
         let prefix = request.handle().prefix_handle();
         let start_lookup = |request| Lookup::new(Arc::clone(config), request, clock.now());
         if !self.needs_site_lookup(&request) {
@@ -242,7 +242,7 @@ impl NativeClient {
         let handle = request.handle();
         !handle.is_global()
             && handle.suffix().is_some()
-            && !self.shared.config.overrides.contains_key(&handle.prefix().to_ascii_uppercase())
+            && !self.shared.config.prefix_overrides.contains_key(&handle.prefix().to_ascii_uppercase())
     }
 }
 
