@@ -9,17 +9,17 @@ pub(crate) fn check(bytes: &[u8]) {
         .keep_publisher_tails(settings & 2 != 0)
         .field_separator((settings & 4 != 0).then_some(b','))
         .max_len(if settings & 8 != 0 { 32 } else { 2048 });
-    let mut whole = Vec::new();
+    let mut expected = Vec::new();
     let mut last_end = 0;
     for found in extractor.find_iter(text) {
         assert!(found.span.start >= last_end && found.span.end <= text.len());
         let checked = Doi::new(found.doi.as_str());
         assert!(checked.is_ok() || checked.unwrap_err().kind().code() == "unassigned-character");
         last_end = found.span.end;
-        whole.push((found.doi.to_string(), found.span));
+        expected.push((found.doi.to_string(), found.span));
     }
     let size = usize::from(settings >> 4) * 7 + 1;
-    assert_eq!(extract_incrementally(extractor.incremental(), text, size), whole, "in chunks of {size}");
+    assert_eq!(extract_incrementally(extractor.incremental(), text, size), expected, "in chunks of {size}");
 }
 
 fn extract_incrementally(
@@ -28,13 +28,13 @@ fn extract_incrementally(
     size: usize,
 ) -> Vec<(String, std::ops::Range<usize>)> {
     let mut found_names = Vec::new();
-    let (mut buffer, mut base, mut taken) = (Vec::new(), 0, 0);
+    let (mut buffer, mut base, mut consumed) = (Vec::new(), 0, 0);
     loop {
-        let end = (taken + size).min(text.len());
-        buffer.extend_from_slice(&text[taken..end]);
-        taken = end;
+        let end = (consumed + size).min(text.len());
+        buffer.extend_from_slice(&text[consumed..end]);
+        consumed = end;
         loop {
-            match scan.next_doi(&buffer, taken == text.len()) {
+            match scan.next_doi(&buffer, consumed == text.len()) {
                 ExtractStep::Found(found) => {
                     let span = found.span.start + base..found.span.end + base;
                     found_names.push((found.doi.to_string(), span));

@@ -21,7 +21,7 @@ impl SecureRandom for SeededRandom {
 }
 
 fn site(last: u8) -> Arc<Site<'static>> {
-    let interface = |transport| ServerInterface { kind: InterfaceKind::BOTH, transport, port: 2641 };
+    let interface = |protocol| ServerInterface { kind: InterfaceKind::BOTH, protocol, port: 2641 };
     let interfaces = vec![
         interface(InterfaceProtocol::UDP),
         interface(InterfaceProtocol::TCP),
@@ -40,20 +40,22 @@ pub(crate) fn check(bytes: &[u8]) {
     let lookup_request = LookupRequest::resolve(Handle::from("10.1000/1"), &[], &[]);
     let mut lookup = Lookup::new(config, lookup_request, now);
     let mut random = SeededRandom(1);
-    let (mut rest, mut sent, mut is_over) = (bytes, Vec::new(), false);
+    let (mut rest, mut sent, mut is_finished) = (bytes, Vec::new(), false);
     for _ in 0..2_000 {
         while let Some(transmit) = lookup.poll_transmit(now, &mut random) {
-            assert!(!is_over, "no message after the end");
+            assert!(!is_finished, "no message after the end");
             sent.push(transmit);
         }
         while let Some(event) = lookup.poll() {
             match event {
-                LookupEvent::Finished(_) | LookupEvent::Failed(_) => is_over = true,
-                LookupEvent::Resolve { domain } => lookup.handle_addresses(&domain, &[[192, 0, 2, 3].into()]),
+                LookupEvent::Finished(_) | LookupEvent::Failed(_) => is_finished = true,
+                LookupEvent::ResolveDomain { domain } => {
+                    lookup.handle_addresses(&domain, &[[192, 0, 2, 3].into()])
+                }
                 _ => {}
             }
         }
-        if is_over {
+        if is_finished {
             break;
         }
         let Some(([action, operand, length], after)) = rest.split_first_chunk() else {
@@ -80,6 +82,6 @@ pub(crate) fn check(bytes: &[u8]) {
             _ => lookup.handle_stream(now, to.attempt, &response),
         }
     }
-    assert!(is_over, "the lookup terminates");
+    assert!(is_finished, "the lookup terminates");
     assert!(sent.len() <= 64);
 }

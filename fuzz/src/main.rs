@@ -1,4 +1,4 @@
-//! The fuzz targets as a program.
+//! Fuzz targets as a program.
 //!
 //! Built with `--cfg fuzzing`, as `cargo xtask fuzz` does, it is a libFuzzer program for the target that the variable
 //! `TENDOT_FUZZ_TARGET` names. Otherwise `tendot-fuzz TARGET FILE…` runs a target on files, for example those that fuzzing found.

@@ -13,20 +13,20 @@ pub(crate) fn check(bytes: &[u8]) {
         Err(error) => assert!(error.offset() <= bytes.len()),
     }
     if let Ok(parts) = MessageParts::split(bytes) {
-        assert_eq!(20 + parts.header_and_body.len() + parts.tail.len(), bytes.len());
+        assert_eq!(20 + parts.header_and_body.len() + parts.credential_bytes.len(), bytes.len());
     }
     let now = Now { elapsed: core::time::Duration::ZERO, unix: 1_700_000_000 };
-    let endpoint = Endpoint { site_serial: 5, primary: true };
+    let endpoint = Endpoint { site_serial: 5, is_primary: true };
     for transport in [Transport::Udp, Transport::Tcp] {
         match endpoint.decode_request(bytes, transport, now) {
             Ok(incoming) => {
                 let response =
-                    incoming.respond(ResponseCode::ERROR, ResponseData::Failed { message: Some(b"") });
+                    incoming.respond(ResponseCode::ERROR, ResponseData::Error { message: Some(b"") });
                 let response = response.to_bytes().expect("short response");
                 Message::from_bytes(&response).expect("own response decodes");
             }
-            Err(refusal) => {
-                if let Some(response) = refusal.response() {
+            Err(rejection) => {
+                if let Some(response) = rejection.response() {
                     Message::from_bytes(response).expect("own response decodes");
                 }
             }
@@ -41,15 +41,14 @@ fn iterate_lists(message: &Message<'_>) {
             assert_eq!(indexes.iter().count(), indexes.len());
             assert_eq!(types.iter().count(), types.len());
         }
-        MessageBody::Request(Request::Values { values, .. })
-        | MessageBody::Response(Response { outcome: ResponseData::Resolved { values, .. }, .. })
+        MessageBody::Request(Request::WriteValues { values, .. })
+        | MessageBody::Response(Response { data: ResponseData::Resolved { values, .. }, .. })
         | MessageBody::Response(Response {
-            outcome: ResponseData::Referral { values: Some(values), .. },
-            ..
+            data: ResponseData::Referral { values: Some(values), .. }, ..
         }) => {
             assert_eq!(values.iter().count(), values.len());
         }
-        MessageBody::Response(Response { outcome: ResponseData::Handles(handles), .. }) => {
+        MessageBody::Response(Response { data: ResponseData::Handles(handles), .. }) => {
             assert_eq!(handles.iter().count(), handles.len());
         }
         _ => {}

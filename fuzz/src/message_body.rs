@@ -21,8 +21,8 @@ pub(crate) fn check(bytes: &[u8]) {
             ..MessageHeader::for_request(Opcode(u16::from_be_bytes([*high, *low]).into()), now)
         },
         body: MessageBody::Request(Request::Unknown(body)),
-        body_rest: &[],
-        tail: CredentialSection::Empty,
+        trailing_body: &[],
+        credential_section: CredentialSection::Empty,
     };
     let Ok(encoded) = message.to_bytes() else { return };
     match Message::from_bytes(&encoded) {

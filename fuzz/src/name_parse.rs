@@ -6,9 +6,9 @@ pub(crate) fn check(bytes: &[u8]) {
     for rules in SyntaxRules::ALL {
         let strict = Parser::strict().rules(rules).parse_bytes(bytes);
         let lenient = Parser::lenient().rules(rules).parse_bytes(bytes);
-        for reading in [&strict, &lenient] {
-            match reading {
-                Ok(reading) => match reading.identifier() {
+        for parsed in [&strict, &lenient] {
+            match parsed {
+                Ok(parsed) => match parsed.identifier() {
                     DoiOrShortDoi::Doi(name) => {
                         assert!(!name.prefix().is_empty() && !name.suffix().is_empty());
                         let checked = Doi::with_rules(name.as_str(), rules);

@@ -13,12 +13,12 @@ pub(crate) fn check(bytes: &[u8]) {
     let mut elapsed = Duration::ZERO;
     // Four messages that differ in every byte.
     let messages: Vec<Vec<u8>> = (0..4_u8)
-        .map(|number| {
-            let length = 400 + u32::from(number) * 500;
+        .map(|index| {
+            let length = 400 + u32::from(index) * 500;
             let envelope =
-                Envelope { request_id: number.into(), length, ..Envelope::new(ProtocolVersion::LATEST) };
+                Envelope { request_id: index.into(), length, ..Envelope::new(ProtocolVersion::LATEST) };
             let mut message = envelope.to_bytes().to_vec();
-            message.resize(20 + length as usize, number);
+            message.resize(20 + length as usize, index);
             message
         })
         .collect();
@@ -36,8 +36,8 @@ pub(crate) fn check(bytes: &[u8]) {
         match action % 8 {
             // One byte changed, or cut.
             0 => {
-                let at = usize::from(*amount) * 2 % datagram.len();
-                datagram[at] ^= operand;
+                let offset = usize::from(*amount) * 2 % datagram.len();
+                datagram[offset] ^= operand;
             }
             1 => datagram.truncate(usize::from(*amount) * 2),
             // Raw bytes.

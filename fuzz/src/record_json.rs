@@ -6,9 +6,9 @@ pub(crate) fn check(bytes: &[u8]) {
     match HandleRecord::from_json(bytes) {
         Ok(record) => {
             let json = serde_json::to_string(&record).expect("parsed record serializes");
-            let again = HandleRecord::from_json(json.as_bytes()).expect("own output parses");
-            assert_eq!(serde_json::to_string(&again).expect("parsed record serializes"), json);
-            assert_eq!(again.values, record.values);
+            let reparsed = HandleRecord::from_json(json.as_bytes()).expect("own output parses");
+            assert_eq!(serde_json::to_string(&reparsed).expect("parsed record serializes"), json);
+            assert_eq!(reparsed.values, record.values);
         }
         Err(error) => drop(error.to_string()),
     }

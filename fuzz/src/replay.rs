@@ -25,7 +25,7 @@ macro_rules! replay_tests {
 }
 
 replay_tests! {
-    name_parse name_forms extract message message_body value_data record_json reassembly authentication lookup replication
+    name_parse name_format extract message message_body value_data record_json reassembly auth lookup replication
 }
 
 fn replay(name: &str) {
@@ -49,14 +49,14 @@ fn run(target: fn(&[u8]), input: &[u8]) {
 /// Flips a bit, cuts, repeats a part, or joins the input with another one.
 fn mutate(input: &[u8], other: &[u8], rng: &mut SeededRng) -> Vec<u8> {
     let mut bytes = input.to_vec();
-    let at = rng.below(bytes.len());
+    let offset = rng.below(bytes.len());
     match rng.below(5) {
-        0 if !bytes.is_empty() => bytes[at] ^= 1 << rng.below(8),
-        1 if !bytes.is_empty() => bytes[at] = *rng.pick(&[0, 1, 0x7f, 0x80, 0xff]),
-        2 => bytes.truncate(at),
-        3 => bytes.extend_from_within(at..),
+        0 if !bytes.is_empty() => bytes[offset] ^= 1 << rng.below(8),
+        1 if !bytes.is_empty() => bytes[offset] = *rng.pick(&[0, 1, 0x7f, 0x80, 0xff]),
+        2 => bytes.truncate(offset),
+        3 => bytes.extend_from_within(offset..),
         _ => {
-            bytes.truncate(at);
+            bytes.truncate(offset);
             bytes.extend_from_slice(&other[rng.below(other.len())..]);
         }
     }

@@ -32,24 +32,24 @@ where
             key: Some(PublicKey::rsa(&[0xc1; 256], &[1, 0, 1])),
             policy: AuthPolicy::default(),
             crypto: &AwsLcProvider,
-            unsigned: kind == 1,
+            allow_unsigned: kind == 1,
         }),
     };
-    let (whole, written, end) = read(reader(), stream, stream.len().max(1));
-    assert_eq!((whole, &written, end), {
-        let (records, again, end) = read(reader(), stream, chunk_len);
-        assert_eq!(again, written);
-        (records, &written, end)
+    let (records, written, end) = read(reader(), stream, stream.len().max(1));
+    assert_eq!((records, &written, end), {
+        let (chunked_records, chunked_written, end) = read(reader(), stream, chunk_len);
+        assert_eq!(chunked_written, written);
+        (chunked_records, &written, end)
     });
     if kind == 0 {
         assert!(stream.starts_with(&written));
     }
-    if let Err(ReplicationError::Malformed(error) | ReplicationError::Unfinished(error)) = end {
+    if let Err(ReplicationError::Malformed(error) | ReplicationError::Truncated(error)) = end {
         assert!(error.offset() <= stream.len(), "{error}");
     }
 }
 
-/// The records, their encoding, and the end of the stream.
+/// Reads a stream; returns the records, their encoding, and the result of the end.
 fn read<S: ReplicationStream>(
     mut reader: ReplicationReader<'_, S>,
     stream: &[u8],
@@ -95,7 +95,7 @@ fn check_text_formats(bytes: &[u8]) {
         assert_eq!(table.to_string().parse(), Ok(table));
     }
     if let Ok(states) = ReplicationStates::from_stream_table(text, None) {
-        let again = states.to_stream_table().expect("parsed states serialize");
-        assert_eq!(ReplicationStates::from_stream_table(&again, None), Ok(states));
+        let text = states.to_stream_table().expect("parsed states serialize");
+        assert_eq!(ReplicationStates::from_stream_table(&text, None), Ok(states));
     }
 }

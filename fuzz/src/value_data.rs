@@ -15,9 +15,9 @@ pub(crate) fn check(bytes: &[u8]) {
     // Every value has a JSON form that parses to the same value.
     let value = HandleValue::with_data(1, value_type, data);
     let json = serde_json::to_string(&value).expect("every value has a JSON form");
-    let read = HandleValue::from_json(json.as_bytes()).expect("own output parses");
-    assert_eq!(serde_json::to_string(&read).expect("every value has a JSON form"), json);
-    // The bytes as a whole value.
+    let parsed = HandleValue::from_json(json.as_bytes()).expect("own output parses");
+    assert_eq!(serde_json::to_string(&parsed).expect("every value has a JSON form"), json);
+    // The data as an encoded value.
     if let Ok(value) = HandleValue::from_bytes(data) {
         assert_eq!(value.to_bytes(), data);
     }

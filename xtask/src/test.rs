@@ -101,7 +101,7 @@ fn test_at_length(report: &Report) {
             "names without memchr: ",
             &["--package=tendot-names", "--no-default-features", "--features=alloc"][..],
         ),
-        // Weak algorithms must stay off without the feature `legacy`.
+        // Weak algorithms must stay off without the feature `legacy-crypto`.
         ("proto without legacy: ", &["--package=tendot-proto"]),
     ] {
         let tests = TestRun { cargo: arguments, arguments: &[], environment: &Vec::new, passed: None, label };

@@ -71,8 +71,8 @@ fn answer(
             handle,
             values: WireList::from(values),
         })),
-        body_rest: &[],
-        tail: CredentialSection::Empty,
+        trailing_body: &[],
+        credential_section: CredentialSection::Empty,
     };
     Ok(response.encode(out)?)
 }

@@ -46,7 +46,7 @@ impl CacheSettings {
         let seconds = |value: &HandleValue<'_>| match value.ttl {
             Ttl::Relative(seconds) => u64::from(seconds).saturating_sub(age.as_secs()),
             Ttl::Absolute(date) => u64::from(date).saturating_sub(now),
-            Ttl::Other { .. } => 0,
+            Ttl::Unknown { .. } => 0,
         };
         let shortest = values.iter().map(seconds).min().unwrap_or_default();
         Duration::from_secs(shortest).min(self.max_ttl)

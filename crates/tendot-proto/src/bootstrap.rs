@@ -55,8 +55,8 @@ impl BootstrapHandles {
     pub fn root_sites(&self) -> Vec<Site<'_>> {
         let mut sites = Vec::new();
         let mut visited = BTreeSet::new();
-        let mut to_ask: Vec<Cow<'_, [u8]>> = alloc::vec![Handle::ROOT.as_bytes().into()];
-        while let Some(handle) = to_ask.pop() {
+        let mut to_visit: Vec<Cow<'_, [u8]>> = alloc::vec![Handle::ROOT.as_bytes().into()];
+        while let Some(handle) = to_visit.pop() {
             let handle = Handle::new(&handle).canonical().into_owned();
             if !visited.insert(handle.clone()) {
                 continue;
@@ -64,7 +64,7 @@ impl BootstrapHandles {
             for value in self.record_values(Handle::new(&handle)) {
                 match &*value.value_type {
                     b"HS_SITE" | b"HS_SITE.6" => sites.extend(Site::from_bytes(&value.data)),
-                    b"HS_SERV" => to_ask.push(Cow::Borrowed(&value.data)),
+                    b"HS_SERV" => to_visit.push(Cow::Borrowed(&value.data)),
                     _ => {}
                 }
             }
@@ -119,7 +119,7 @@ impl Serialize for BootstrapHandles {
 /// let mut file = encode_root_info(&values);
 /// assert_eq!(decode_root_info(&file)?, values);
 /// file.pop();
-/// assert_eq!(decode_root_info(&file).unwrap_err().to_string(), "root_info at byte 0: 44 bytes announced, 43 there");
+/// assert_eq!(decode_root_info(&file).unwrap_err().to_string(), "root_info at byte 0: needs 44 bytes, only 43 left");
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 pub fn decode_root_info(file: &[u8]) -> Result<Vec<HandleValue<'_>>, DecodeError> {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn sites_of_the_root_and_of_its_services() {
+    fn root_sites_and_service_handles() {
         let bootstrap = BootstrapHandles {
             last_update: 5,
             records: vec![
@@ -245,9 +245,9 @@ mod tests {
         assert_eq!(serials, [1, 3, 4]);
         assert_eq!(bootstrap.root_keys(), [PublicKey::rsa(&[0xc1; 256], &[3])]);
         let json = serde_json::to_string(&bootstrap).unwrap();
-        let read = BootstrapHandles::from_json(json.as_bytes()).unwrap();
-        assert_eq!(read.root_sites().len(), 3);
-        assert_eq!(read.records.len(), 5);
+        let parsed = BootstrapHandles::from_json(json.as_bytes()).unwrap();
+        assert_eq!(parsed.root_sites().len(), 3);
+        assert_eq!(parsed.records.len(), 5);
     }
 
     #[test]
@@ -266,6 +266,6 @@ mod tests {
         assert!(decode_local_info(&damaged).is_err());
         damaged[7] = 200;
         let error = decode_local_info(&damaged[..damaged.len() - 1]).unwrap_err().to_string();
-        assert!(error.starts_with("local sites at byte 4: 200 items announced"), "{error}");
+        assert!(error.starts_with("local sites at byte 4: 200 items do not fit"), "{error}");
     }
 }

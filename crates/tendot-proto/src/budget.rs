@@ -17,7 +17,7 @@
 /// Not `Copy`: a copy could be spent twice.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Budget {
-    left: u32,
+    remaining: u32,
 }
 
 impl Budget {
@@ -25,29 +25,30 @@ impl Budget {
     /// one signature.
     pub const PER_REQUEST: Self = Self::new(250_000);
 
-    /// Budget of `steps` units.
-    pub const fn new(steps: u32) -> Self {
-        Self { left: steps }
+    /// Budget of `units`.
+    pub const fn new(units: u32) -> Self {
+        Self { remaining: units }
     }
 
-    /// Charges `steps`; on error nothing is charged.
-    pub fn charge(&mut self, steps: u32) -> Result<(), BudgetExceeded> {
-        self.left = self.left.checked_sub(steps).ok_or(BudgetExceeded { needed: steps, left: self.left })?;
+    /// Charges `units`; on error nothing is charged.
+    pub fn charge(&mut self, units: u32) -> Result<(), BudgetExceeded> {
+        let exceeded = BudgetExceeded { required: units, remaining: self.remaining };
+        self.remaining = self.remaining.checked_sub(units).ok_or(exceeded)?;
         Ok(())
     }
 
     /// Remaining units.
     pub const fn remaining(&self) -> u32 {
-        self.left
+        self.remaining
     }
 }
 
 /// Work budget exceeded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("needs {needed} steps of work, {left} are left")]
+#[error("work budget exceeded: {required} units required, {remaining} remaining")]
 pub struct BudgetExceeded {
-    /// Cost of the next step.
-    pub needed: u32,
-    /// Units that were left.
-    pub left: u32,
+    /// Units of the next operation.
+    pub required: u32,
+    /// Units that remained.
+    pub remaining: u32,
 }

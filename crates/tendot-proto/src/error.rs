@@ -11,7 +11,7 @@ use core::fmt;
 /// let mut bytes = vec![2, 11, 2, 11, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 51];
 /// bytes.extend([0, 0]);
 /// let error = MessageParts::split(&bytes).unwrap_err();
-/// assert_eq!(error.to_string(), "message at byte 20: 51 bytes announced, 2 there");
+/// assert_eq!(error.to_string(), "message at byte 20: needs 51 bytes, only 2 left");
 /// assert_eq!((error.field(), error.offset()), ("message", 20));
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -26,47 +26,47 @@ pub struct DecodeError {
 #[non_exhaustive]
 pub enum DecodeErrorKind {
     /// Fewer bytes are available than the field or its length requires.
-    Short {
+    Truncated {
         /// Required length in bytes.
-        announced: usize,
+        expected: usize,
         /// Available bytes.
-        there: usize,
+        available: usize,
     },
     /// The length exceeds the limit of the field, whether the bytes are available or not.
     TooLong {
-        /// Announced length in bytes.
-        announced: usize,
+        /// Length in bytes.
+        len: usize,
         /// Maximum length.
-        limit: usize,
+        max: usize,
     },
     /// A list announces more items than the remaining bytes can hold.
-    TooMany {
+    CountExceedsInput {
         /// Announced number of items.
-        announced: usize,
+        count: usize,
         /// Available bytes.
-        there: usize,
+        available: usize,
     },
     /// A list exceeds the maximum number of items.
-    OverLimit {
-        /// Announced number of items.
-        announced: usize,
+    TooManyItems {
+        /// Number of items.
+        count: usize,
         /// Maximum number of items.
-        limit: usize,
+        max: usize,
     },
     /// Unexpected bytes after the last field.
-    Trailing {
+    TrailingBytes {
         /// Number of bytes.
-        there: usize,
+        count: usize,
     },
     /// Integer that is not valid in this field.
-    Unexpected {
+    InvalidCode {
         /// The integer.
-        found: u32,
+        code: u32,
     },
-    /// Text that is not valid in this field.
-    NotUnderstood,
+    /// Bytes or text that are not valid in this field.
+    Invalid,
     /// Invalid UTF-8.
-    NotUtf8,
+    InvalidUtf8,
 }
 
 impl DecodeError {
@@ -94,22 +94,22 @@ impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at byte {}: ", self.field, self.offset)?;
         match self.kind {
-            DecodeErrorKind::Short { announced, there } => {
-                write!(f, "{announced} bytes announced, {there} there")
+            DecodeErrorKind::Truncated { expected, available } => {
+                write!(f, "needs {expected} bytes, only {available} left")
             }
-            DecodeErrorKind::TooLong { announced, limit } => {
-                write!(f, "{announced} bytes announced, at most {limit} allowed")
+            DecodeErrorKind::TooLong { len, max } => {
+                write!(f, "length {len} exceeds the limit of {max} bytes")
             }
-            DecodeErrorKind::TooMany { announced, there } => {
-                write!(f, "{announced} items announced, {there} bytes there for them")
+            DecodeErrorKind::CountExceedsInput { count, available } => {
+                write!(f, "{count} items do not fit in the remaining {available} bytes")
             }
-            DecodeErrorKind::OverLimit { announced, limit } => {
-                write!(f, "{announced} items announced, at most {limit} allowed")
+            DecodeErrorKind::TooManyItems { count, max } => {
+                write!(f, "{count} items exceed the limit of {max}")
             }
-            DecodeErrorKind::Trailing { there } => write!(f, "{there} bytes follow where none should"),
-            DecodeErrorKind::Unexpected { found } => write!(f, "{found} has no meaning here"),
-            DecodeErrorKind::NotUnderstood => f.write_str("has no meaning here"),
-            DecodeErrorKind::NotUtf8 => f.write_str("not UTF-8"),
+            DecodeErrorKind::TrailingBytes { count } => write!(f, "{count} trailing bytes"),
+            DecodeErrorKind::InvalidCode { code } => write!(f, "invalid code {code}"),
+            DecodeErrorKind::Invalid => f.write_str("invalid value"),
+            DecodeErrorKind::InvalidUtf8 => f.write_str("invalid UTF-8"),
         }
     }
 }
@@ -120,12 +120,12 @@ impl core::error::Error for DecodeError {}
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// Longer than any peer accepts.
-    #[error("the message has {length} bytes, at most {limit} can be sent")]
+    /// The message is longer than [`limits::MAX_MESSAGE_LEN`](crate::limits::MAX_MESSAGE_LEN).
+    #[error("message of {len} bytes exceeds the limit of {max}")]
     TooLong {
         /// Bytes after the envelope.
-        length: usize,
+        len: usize,
         /// [`limits::MAX_MESSAGE_LEN`](crate::limits::MAX_MESSAGE_LEN).
-        limit: usize,
+        max: usize,
     },
 }

@@ -26,11 +26,14 @@ use crate::record::HashOption;
 pub struct Handle<'a>(&'a [u8]);
 
 impl<'a> Handle<'a> {
-    /// Root handle of the Handle System; its record lists the root sites.
+    /// Prefix record of the root service; it lists the root sites.
     pub const ROOT: Self = Self(b"0.NA/0.NA");
 
-    /// Placeholder in requests that concern no handle.
+    /// Placeholder `/` in requests without a handle.
     pub const BLANK: Self = Self(b"/");
+
+    /// Start of every prefix handle.
+    const PREFIX_HANDLE_START: &'static [u8] = b"0.NA/";
 
     /// Wraps bytes without validation.
     pub const fn new(bytes: &'a [u8]) -> Self {
@@ -56,15 +59,15 @@ impl<'a> Handle<'a> {
     /// use tendot_proto::{Handle, HandleError};
     ///
     /// assert_eq!(Handle::from("10.1000/182").validate_for_create(), Ok(()));
-    /// assert_eq!(Handle::from("10.1000").validate_for_create(), Err(HandleError::NoSlash));
-    /// assert_eq!(Handle::new(b"10.1000/\xc0\xaf").validate_for_create(), Err(HandleError::NotUtf8 { at: 8 }));
+    /// assert_eq!(Handle::from("10.1000").validate_for_create(), Err(HandleError::MissingSlash));
+    /// assert_eq!(Handle::new(b"10.1000/\xc0\xaf").validate_for_create(), Err(HandleError::InvalidUtf8 { offset: 8 }));
     /// ```
     pub fn validate_for_create(self) -> Result<(), HandleError> {
         self.validate()?;
         match self.slash_offset() {
             None if self.0.is_empty() => Err(HandleError::Empty),
-            None => Err(HandleError::NoSlash),
-            Some(0) => Err(HandleError::NoPrefix),
+            None => Err(HandleError::MissingSlash),
+            Some(0) => Err(HandleError::EmptyPrefix),
             Some(_) => Ok(()),
         }
     }
@@ -72,11 +75,11 @@ impl<'a> Handle<'a> {
     /// Validates length and UTF-8, without which no record can have this handle.
     pub fn validate(self) -> Result<(), HandleError> {
         if self.0.len() > limits::MAX_HANDLE_LEN {
-            return Err(HandleError::TooLong { length: self.0.len() });
+            return Err(HandleError::TooLong { len: self.0.len() });
         }
         match self.to_str() {
             Ok(_) => Ok(()),
-            Err(error) => Err(HandleError::NotUtf8 { at: error.valid_up_to() }),
+            Err(error) => Err(HandleError::InvalidUtf8 { offset: error.valid_up_to() }),
         }
     }
 
@@ -106,7 +109,7 @@ impl<'a> Handle<'a> {
     /// Prefix handle whose record lists the sites of this handle: `0.NA/10.1000` for `10.1000/1`, and `0.NA/0.NA` for
     /// `0.NA/10.1000`.
     pub fn prefix_handle(self) -> Vec<u8> {
-        let mut handle = b"0.NA/".to_vec();
+        let mut handle = Self::PREFIX_HANDLE_START.to_vec();
         match self.suffix() {
             Some(_) => handle.extend(self.prefix().iter().map(u8::to_ascii_uppercase)),
             None => handle.extend_from_slice(b"0.NA"),
@@ -119,7 +122,7 @@ impl<'a> Handle<'a> {
         if self.slash_offset().is_some() {
             return Cow::Borrowed(self.0);
         }
-        let mut handle = b"0.NA/".to_vec();
+        let mut handle = Self::PREFIX_HANDLE_START.to_vec();
         handle.extend(self.0.iter().map(u8::to_ascii_uppercase));
         Cow::Owned(handle)
     }
@@ -133,7 +136,9 @@ impl<'a> Handle<'a> {
 
     /// Whether this is a prefix handle: `0.NA/…`.
     pub fn is_prefix_handle(self) -> bool {
-        self.0.split_at_checked(5).is_some_and(|(start, _)| start.eq_ignore_ascii_case(b"0.NA/"))
+        self.0
+            .split_at_checked(Self::PREFIX_HANDLE_START.len())
+            .is_some_and(|(start, _)| start.eq_ignore_ascii_case(Self::PREFIX_HANDLE_START))
     }
 
     /// Whether the root service is responsible: the handle begins with `0.` or `0/`, or has no slash.
@@ -145,8 +150,8 @@ impl<'a> Handle<'a> {
     pub fn eq_identity(self, other: Handle<'_>) -> bool {
         self.prefix().eq_ignore_ascii_case(other.prefix())
             && match (self.suffix(), other.suffix()) {
-                (Some(one), Some(two)) if self.0.starts_with(b"0.") => one.eq_ignore_ascii_case(two),
-                (one, two) => one == two,
+                (Some(a), Some(b)) if self.0.starts_with(b"0.") => a.eq_ignore_ascii_case(b),
+                (a, b) => a == b,
             }
     }
 
@@ -156,7 +161,7 @@ impl<'a> Handle<'a> {
     }
 
     /// Index of the responsible server of a site (RFC 3652, 3.1.3): the last four bytes of the MD5 of the hashed part,
-    /// as the absolute value of a signed integer, modulo `servers`. None if `servers` is 0.
+    /// as the absolute value of a signed integer, modulo `server_count`. None if `server_count` is 0.
     ///
     /// ```
     /// use tendot_proto::{Handle, record::HashOption};
@@ -165,9 +170,9 @@ impl<'a> Handle<'a> {
     /// assert_eq!(name.server_index(HashOption::WHOLE, 3), Some(1));
     /// assert_eq!(name.server_index(HashOption::WHOLE, 0), None);
     /// ```
-    pub fn server_index(self, option: HashOption, servers: usize) -> Option<usize> {
-        if servers < 2 {
-            return (servers == 1).then_some(0);
+    pub fn server_index(self, option: HashOption, server_count: usize) -> Option<usize> {
+        if server_count < 2 {
+            return (server_count == 1).then_some(0);
         }
         let mut hash = Md5::new();
         let mut fold = |part: &[u8]| {
@@ -188,7 +193,7 @@ impl<'a> Handle<'a> {
         let digest: [u8; 16] = hash.finalize().into();
         let last = digest.last_chunk::<4>().copied().unwrap_or_default();
         // Handle.Net overflows at -2^31; here the absolute value is correct.
-        Some(i32::from_be_bytes(last).unsigned_abs() as usize % servers)
+        Some(i32::from_be_bytes(last).unsigned_abs() as usize % server_count)
     }
 }
 
@@ -222,26 +227,26 @@ impl fmt::Debug for Handle<'_> {
 #[non_exhaustive]
 pub enum HandleError {
     /// The handle is empty.
-    #[error("the handle is empty")]
+    #[error("empty handle")]
     Empty,
     /// The handle has more than [`limits::MAX_HANDLE_LEN`] bytes.
-    #[error("the handle has {length} bytes, at most {max} are allowed", max = limits::MAX_HANDLE_LEN)]
+    #[error("handle of {len} bytes exceeds the limit of {max}", max = limits::MAX_HANDLE_LEN)]
     TooLong {
         /// Length in bytes.
-        length: usize,
+        len: usize,
     },
     /// The handle is not UTF-8.
-    #[error("the handle is not UTF-8 from byte {at} on")]
-    NotUtf8 {
+    #[error("invalid handle: invalid UTF-8 at byte {offset}")]
+    InvalidUtf8 {
         /// Offset of the first invalid byte.
-        at: usize,
+        offset: usize,
     },
     /// The handle has no slash.
-    #[error("the handle has no `/` between prefix and suffix")]
-    NoSlash,
+    #[error("invalid handle: missing `/`")]
+    MissingSlash,
     /// The prefix is empty.
-    #[error("the handle has nothing before its `/`")]
-    NoPrefix,
+    #[error("invalid handle: empty prefix")]
+    EmptyPrefix,
 }
 
 #[cfg(test)]
@@ -250,7 +255,7 @@ mod tests {
 
     /// Hash examples computed with Handle.Net.
     #[test]
-    fn servers() {
+    fn server_index() {
         check("10.1000/1", HashOption::PREFIX, 1);
         check("10.1000/1", HashOption::SUFFIX, 2);
         check("10.1000/1", HashOption::WHOLE, 2);
@@ -271,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn parents() {
+    fn prefix_handles() {
         assert_eq!(Handle::from("0.NA/10.1000.2").parent_prefix_handle(), Some(&b"0.NA/10.1000"[..]));
         assert_eq!(Handle::from("0.NA/10").parent_prefix_handle(), None);
         assert_eq!(Handle::from("10.1000/a.b").parent_prefix_handle(), None);
@@ -280,11 +285,11 @@ mod tests {
     }
 
     #[test]
-    fn identities() {
-        let same = |a: &'static str, b: &'static str| Handle::from(a).eq_identity(Handle::from(b));
-        assert!(same("0.NA/abc", "0.na/ABC"));
-        assert!(same("abc/x", "ABC/x"));
-        assert!(!same("abc/x", "abc/X"));
-        assert!(!same("abc/", "abc"));
+    fn identity_comparison() {
+        let is_same = |a: &'static str, b: &'static str| Handle::from(a).eq_identity(Handle::from(b));
+        assert!(is_same("0.NA/abc", "0.na/ABC"));
+        assert!(is_same("abc/x", "ABC/x"));
+        assert!(!is_same("abc/x", "abc/X"));
+        assert!(!is_same("abc/", "abc"));
     }
 }

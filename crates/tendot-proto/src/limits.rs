@@ -15,8 +15,11 @@ pub const ENVELOPE_LEN: usize = 20;
 /// Length of a header, in bytes.
 pub const HEADER_LEN: usize = 24;
 
-/// Maximum bytes of a length-prefixed field, and maximum items of a list.
-pub const FIELD: usize = 1_048_576;
+/// Maximum length of a length-prefixed field, in bytes.
+pub const MAX_FIELD_LEN: usize = 1_048_576;
+
+/// Maximum number of items of a list.
+pub const MAX_LIST_ITEMS: usize = 1_048_576;
 
 /// Maximum number of values of a record in a message.
 pub const MAX_VALUES: usize = 2_048;

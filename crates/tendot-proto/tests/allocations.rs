@@ -14,7 +14,7 @@ thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
 }
 
-#[allow(unsafe_code, reason = "an allocator can't be written without it")]
+#[allow(unsafe_code, reason = "GlobalAlloc is an unsafe trait")]
 // SAFETY: every call is passed on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -32,9 +32,9 @@ unsafe impl GlobalAlloc for CountingAllocator {
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-fn allocations(work: impl FnOnce()) -> usize {
+fn allocations(operation: impl FnOnce()) -> usize {
     let before = COUNT.with(Cell::get);
-    work();
+    operation();
     COUNT.with(Cell::get) - before
 }
 
@@ -70,7 +70,7 @@ fn iterates_lists_without_allocating() {
     assert_eq!(allocations(|| counted = indexes.iter().count() + types.iter().count()), 0);
     assert_eq!(counted, 4);
     let bytes = encoding("resp_res");
-    let MessageBody::Response(Response { outcome: ResponseData::Resolved { values, .. }, .. }) =
+    let MessageBody::Response(Response { data: ResponseData::Resolved { values, .. }, .. }) =
         Message::from_bytes(&bytes).unwrap().body
     else {
         panic!()

@@ -94,7 +94,7 @@ impl Default for RecordLimits {
     fn default() -> Self {
         Self {
             values: limits::MAX_VALUES,
-            value_bytes: limits::FIELD,
+            value_bytes: limits::MAX_FIELD_LEN,
             record_bytes: limits::MAX_MESSAGE_LEN - 4_096,
             url_bytes: 2_048,
             invisible_names: false,

@@ -7,14 +7,14 @@ use crate::{conformance, hex, workspace_root};
 /// The names of the targets.
 pub const TARGETS: [&str; 11] = [
     "name_parse",
-    "name_forms",
+    "name_format",
     "extract",
     "message",
     "message_body",
     "value_data",
     "record_json",
     "reassembly",
-    "authentication",
+    "auth",
     "lookup",
     "replication",
 ];
@@ -23,8 +23,8 @@ pub const TARGETS: [&str; 11] = [
 #[track_caller]
 pub fn inputs(target: &str) -> Vec<Vec<u8>> {
     let mut inputs = match target {
-        "name_parse" | "name_forms" | "extract" => name_seeds(),
-        "message" | "reassembly" | "authentication" | "lookup" => message_seeds(),
+        "name_parse" | "name_format" | "extract" => name_seeds(),
+        "message" | "reassembly" | "auth" | "lookup" => message_seeds(),
         "message_body" => body_seeds(),
         "value_data" => value_seeds(),
         "record_json" => record_seeds(),

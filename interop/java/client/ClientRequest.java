@@ -77,8 +77,8 @@ final class ClientRequest {
 
     private byte[][] types() {
         byte[][] encoded = new byte[types.length][];
-        for (int at = 0; at < types.length; at++) {
-            encoded[at] = Util.encodeString(types[at]);
+        for (int index = 0; index < types.length; index++) {
+            encoded[index] = Util.encodeString(types[index]);
         }
         return encoded;
     }

@@ -70,13 +70,13 @@ final class HandleNetClient {
                 transports.put(group, new Transports(fetchSite(servers.get(request.server)), trace));
                 groups.put(group, Executors.newSingleThreadExecutor());
             }
-            Transports own = transports.get(group);
-            groups.get(group).execute(() -> out.println(JSON.toJson(execute(own, request))));
+            Transports groupTransports = transports.get(group);
+            groups.get(group).execute(() -> out.println(JSON.toJson(execute(groupTransports, request))));
         }
         groups.values().forEach(ExecutorService::shutdown);
     }
 
-    /** The site record that the server at ADDRESS:PORT[:HTTPS-PORT] returns, with the HTTPS port if there is one. */
+    /** Site record that the server at ADDRESS:PORT[:HTTPS-PORT] returns, with the HTTPS port if there is one. */
     private static SiteInfo fetchSite(String server) throws Exception {
         String[] parts = server.split(":");
         GenericRequest request = new GenericRequest(Common.BLANK_HANDLE, AbstractMessage.OC_GET_SITE_INFO, null);
@@ -127,8 +127,8 @@ final class HandleNetClient {
             addHandles(list.handles, output);
         } else if (response instanceof ListNAsResponse list) {
             addHandles(list.handles, output);
-        } else if (response instanceof GetSiteInfoResponse about) {
-            output.add("site", JSON.toJsonTree(about.siteInfo));
+        } else if (response instanceof GetSiteInfoResponse siteInfo) {
+            output.add("site", JSON.toJsonTree(siteInfo.siteInfo));
         } else if (response instanceof ErrorResponse error) {
             output.addProperty("message", error.message == null ? "" : Util.decodeString(error.message));
         }
@@ -143,7 +143,7 @@ final class HandleNetClient {
         }
     }
 
-    /** The exception and all its causes, in one line. */
+    /** Exception and all its causes, in one line. */
     private static String causeChain(Throwable failure) {
         StringBuilder text = new StringBuilder();
         for (Throwable cause = failure; cause != null; cause = cause.getCause()) {

@@ -100,8 +100,8 @@ fn request(name: &str, is_kept: bool) -> Result<Vec<u8>, Box<dyn Error>> {
         envelope: Envelope { request_id: 1, ..Envelope::new(ProtocolVersion::LATEST) },
         header,
         body: MessageBody::Request(asked),
-        body_rest: &[],
-        tail: CredentialSection::Empty,
+        trailing_body: &[],
+        credential_section: CredentialSection::Empty,
     };
     Ok(message.to_bytes()?)
 }

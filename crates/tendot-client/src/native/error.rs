@@ -117,9 +117,9 @@ pub(super) fn format_server_message(message: &str) -> String {
 /// Message of an error response, or an empty string.
 pub(super) fn server_message(body: &MessageBody<'_>) -> String {
     match body {
-        MessageBody::Response(Response {
-            outcome: ResponseData::Failed { message: Some(message) }, ..
-        }) => String::from_utf8_lossy(message).into_owned(),
+        MessageBody::Response(Response { data: ResponseData::Error { message: Some(message) }, .. }) => {
+            String::from_utf8_lossy(message).into_owned()
+        }
         _ => String::new(),
     }
 }

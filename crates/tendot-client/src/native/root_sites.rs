@@ -76,7 +76,7 @@ impl RootSites {
     pub fn from_addresses(addresses: &[SocketAddr], key: Option<&PublicKey<'_>>) -> Self {
         let site = |address: &SocketAddr| {
             let port = u32::from(address.port());
-            let interface = |transport| ServerInterface { kind: InterfaceKind::BOTH, transport, port };
+            let interface = |protocol| ServerInterface { kind: InterfaceKind::BOTH, protocol, port };
             let server = SiteServer {
                 id: 1,
                 address: SiteServer::encode_address(address.ip()),
@@ -108,8 +108,8 @@ impl RootSites {
         let mut config = base_config(self.sites.clone());
         let prefix =
             if name.suffix().is_some() { name.prefix().to_ascii_uppercase() } else { b"0.NA".to_vec() };
-        config.overrides.insert(prefix, self.sites);
-        config.referrals = 0;
+        config.prefix_overrides.insert(prefix, self.sites);
+        config.max_referrals = 0;
         config
     }
 }
@@ -140,7 +140,7 @@ mod tests {
         for site in root.sites() {
             let server = &site.servers[0];
             assert!(server.decode_public_key().is_ok(), "{site:?}");
-            assert!(server.interfaces.iter().any(|interface| interface.transport == InterfaceProtocol::UDP));
+            assert!(server.interfaces.iter().any(|interface| interface.protocol == InterfaceProtocol::UDP));
         }
         let addresses: Vec<_> = root.sites().iter().map(|site| site.servers[0].ip().to_string()).collect();
         assert!(addresses.contains(&"132.151.1.179".to_owned()), "{addresses:?}");

@@ -48,7 +48,7 @@ async fn resolve(config: LookupConfig) -> Result<LookupOutcome, ResolveError> {
 /// Settings that query a server for [`NAME`] without a prefix lookup.
 fn direct_config(server: &TestHandleServer) -> LookupConfig {
     let mut config = server.config();
-    config.overrides.insert(b"10.1000".to_vec(), config.root.clone());
+    config.prefix_overrides.insert(b"10.1000".to_vec(), config.root_sites.clone());
     config
 }
 
@@ -242,11 +242,11 @@ async fn lost_datagrams() {
         let long = HandleValue::new(1, "URL", format!("{URL}/{}", "x".repeat(2_000)));
         let service = TestHandleService::new().with_record(NAME, vec![long]);
         let server = TestHandleServer::with_datagram_faults(service, faults).await;
-        let mut datagram_waits = vec![Duration::from_millis(20); unanswered];
+        let mut udp_timeouts = vec![Duration::from_millis(20); unanswered];
         if transports.last() == Some(&InterfaceProtocol::UDP) {
-            datagram_waits.push(WAIT_TIMEOUT);
+            udp_timeouts.push(WAIT_TIMEOUT);
         }
-        let config = LookupConfig { datagram_waits, time: WAIT_TIMEOUT, ..direct_config(&server) };
+        let config = LookupConfig { udp_timeouts, timeout: WAIT_TIMEOUT, ..direct_config(&server) };
         let outcome = resolve(config).await.unwrap();
         assert_eq!(first_url(&outcome).len(), URL.len() + 2_001);
         assert_eq!(server.service().transports(), transports);
@@ -268,12 +268,12 @@ async fn falls_back_to_tcp_then_http() {
     let check = async |closed: &[InterfaceProtocol], expected: InterfaceProtocol| {
         let mut entry = server.server(ALL_TRANSPORTS);
         for interface in &mut entry.interfaces {
-            if closed.contains(&interface.transport) {
+            if closed.contains(&interface.protocol) {
                 interface.port = u32::from(closed_port);
             }
         }
         let mut config = config(vec![site(vec![entry])]);
-        config.overrides.insert(b"10.1000".to_vec(), config.root.clone());
+        config.prefix_overrides.insert(b"10.1000".to_vec(), config.root_sites.clone());
         let reply = NativeClient::new(config).resolve(NAME, &ResolveOptions::default()).await.unwrap();
         assert_eq!((first_url(&reply.outcome), reply.server.unwrap().transport), (URL, expected));
     };
@@ -294,11 +294,11 @@ async fn fast_and_preferred_sites() {
     slow_server.interfaces[0].port = u32::from(udp_relay(slow.address).await.port());
     let mut settings =
         config(vec![site(vec![fast.server(&[InterfaceProtocol::UDP])]), site(vec![slow_server])]);
-    settings.overrides.insert(b"10.1000".to_vec(), settings.root.clone());
+    settings.prefix_overrides.insert(b"10.1000".to_vec(), settings.root_sites.clone());
     // Only the first site is queried.
-    settings.time = WAIT_TIMEOUT;
-    settings.next_site = WAIT_TIMEOUT;
-    settings.datagram_waits = vec![WAIT_TIMEOUT];
+    settings.timeout = WAIT_TIMEOUT;
+    settings.next_site_delay = WAIT_TIMEOUT;
+    settings.udp_timeouts = vec![WAIT_TIMEOUT];
 
     let native = NativeClient::new(settings.clone());
     while slow.service().requests.is_empty() || fast.service().requests.is_empty() {
@@ -351,7 +351,7 @@ async fn unreachable_sites_are_forgotten() {
         let lookup = native.clone();
         let lookup = tokio::spawn(async move { lookup.resolve(NAME, &ResolveOptions::default()).await });
         requests.recv().await.unwrap();
-        advance(native.config().time).await;
+        advance(native.config().timeout).await;
         lookup.await.unwrap().unwrap_err();
     };
     fails_after_its_time().await;
@@ -371,7 +371,7 @@ async fn unreachable_address_fails_fast() {
         ..direct_config_at("255.255.255.255:2641".parse().unwrap())
     };
     let error = lookup_error(config).await.to_string();
-    assert!(error.contains("UDP: cannot be reached"), "{error}");
+    assert!(error.contains("UDP: unreachable"), "{error}");
 }
 
 /// Forwards datagrams from 127.0.0.2.
@@ -445,9 +445,9 @@ async fn attack_private_addresses() {
     let _clock = StoppedClock::new();
     let server = TestHandleServer::start(TestHandleService::new().with_url(NAME, URL)).await;
     let root = TestHandleServer::start(root_service_for(&server)).await;
-    let public_only = LookupConfig { private_addresses: false, ..root.config() };
+    let public_only = LookupConfig { allow_private_addresses: false, ..root.config() };
     let error = lookup_error(public_only.clone()).await;
-    assert_eq!(error.kind, LookupErrorKind::NoSite);
+    assert_eq!(error.kind, LookupErrorKind::NoUsableSite);
     assert!(server.service().requests.is_empty());
 
     // Nor through a domain name.
@@ -455,7 +455,7 @@ async fn attack_private_addresses() {
     by_name.servers[0].address = [0; 16];
     by_name.attributes = vec![SiteAttribute { name: b"domain"[..].into(), value: b"localhost"[..].into() }];
     root.service().records.insert(b"0.NA/10.1000".to_vec(), vec![site_value(1, &by_name)]);
-    assert_eq!(lookup_error(public_only).await.kind, LookupErrorKind::NoSite);
+    assert_eq!(lookup_error(public_only).await.kind, LookupErrorKind::NoUsableSite);
     assert!(server.service().requests.is_empty());
     assert_eq!(
         first_url(&resolve(root.config()).await.unwrap()),
@@ -469,18 +469,19 @@ async fn certified() {
     let _clock = StoppedClock::new();
     let server = TestHandleServer::start(TestHandleService::with_other_key().with_url(NAME, URL)).await;
     let root = TestHandleServer::start(root_service_for(&server)).await;
-    let certified = LookupConfig { certify: true, ..root.config() };
+    let certified = LookupConfig { require_signatures: true, ..root.config() };
     assert_eq!(first_url(&resolve(certified.clone()).await.unwrap()), URL);
 
     let check = async |change: &dyn Fn(&mut TestHandleService), expected: &str| {
         let server = TestHandleServer::start(TestHandleService::new().with_url(NAME, URL)).await;
         let root = TestHandleServer::start(root_service_for(&server)).await;
         change(&mut server.service());
-        let error = lookup_error(LookupConfig { certify: true, ..root.config() }).await.to_string();
+        let error =
+            lookup_error(LookupConfig { require_signatures: true, ..root.config() }).await.to_string();
         assert!(error.contains(expected), "{error}");
     };
-    check(&|server| server.is_signing = false, "no credential of this kind").await;
-    check(&|server| server.clock_lag_secs = 50_000, "the answer ended at").await;
+    check(&|server| server.is_signing = false, "missing credential").await;
+    check(&|server| server.clock_lag_secs = 50_000, "response expired").await;
     // The site record has another key than the server.
     let other = TestHandleServer::start(TestHandleService::with_other_key().with_url(NAME, URL)).await;
     let mut server = other.server(ALL_TRANSPORTS);
@@ -489,7 +490,7 @@ async fn certified() {
         TestHandleService::new().with_record("0.NA/10.1000", vec![site_value(1, &site(vec![server]))]),
     )
     .await;
-    let error = lookup_error(LookupConfig { certify: true, ..root.config() }).await.to_string();
+    let error = lookup_error(LookupConfig { require_signatures: true, ..root.config() }).await.to_string();
     assert!(error.contains("does not fit the message and the key"), "{error}");
     assert_eq!(
         first_url(&resolve(root.config()).await.unwrap()),
@@ -544,10 +545,10 @@ async fn attack_datagrams() {
         Fragments::new(&message).unwrap().skip(1).map(|fragment| fragment.to_vec()).collect()
     };
     join!(
-        check_datagrams(|_| Vec::new(), "UDP: no answer"),
-        check_datagrams(unfinished, "UDP: no answer"),
-        check_datagrams(|request| vec![request.to_vec()], "the answer is a request"),
-        check_datagrams(|request| vec![valid_response(request)[..60].to_vec()], "bytes announced"),
+        check_datagrams(|_| Vec::new(), "UDP: no response"),
+        check_datagrams(unfinished, "UDP: no response"),
+        check_datagrams(|request| vec![request.to_vec()], "message is not a response"),
+        check_datagrams(|request| vec![valid_response(request)[..60].to_vec()], "bytes, only"),
     );
 }
 
@@ -580,13 +581,13 @@ async fn attack_streams() {
         vec![StreamStep::Flood(message)]
     };
     join!(
-        check_stream(|_| Vec::new(), "the connection was closed"),
-        check_stream(|_| vec![StreamStep::Hang], "no answer"),
+        check_stream(|_| Vec::new(), "connection closed"),
+        check_stream(|_| vec![StreamStep::Hang], "no response"),
         check_stream(truncated, "closed"),
-        check_stream(slow, "no answer"),
-        check_stream(huge, "the answer is too long"),
-        check_stream(other_id, "the answer is to request"),
-        check_stream(|_| vec![StreamStep::Flood(vec![2; 1 << 16])], "the answer is too long"),
+        check_stream(slow, "no response"),
+        check_stream(huge, "response too long"),
+        check_stream(other_id, "request id mismatch"),
+        check_stream(|_| vec![StreamStep::Flood(vec![2; 1 << 16])], "response too long"),
         check_stream(endless, "more than 4194304 bytes"),
     );
 }
@@ -597,10 +598,10 @@ async fn attack_tunnels() {
     let page = b"HTTP/1.1 404 No\r\nContent-Type: text/html\r\n\r\n".to_vec();
     let endless = b"HTTP/1.1 200 OK\r\na: b\r\n".to_vec();
     join!(
-        check_tunnel(vec![StreamStep::Send(b"SSH-2.0-x\r\n".to_vec())], "the answer is not HTTP"),
-        check_tunnel(vec![StreamStep::Flood(endless)], "the head of the answer"),
-        check_tunnel(vec![StreamStep::Send(page)], "has status 404"),
-        check_tunnel(vec![StreamStep::Send(head), StreamStep::Hang], "no answer"),
+        check_tunnel(vec![StreamStep::Send(b"SSH-2.0-x\r\n".to_vec())], "response is not HTTP/1"),
+        check_tunnel(vec![StreamStep::Flood(endless)], "response head exceeds"),
+        check_tunnel(vec![StreamStep::Send(page)], "status 404"),
+        check_tunnel(vec![StreamStep::Send(head), StreamStep::Hang], "no response"),
     );
 }
 
@@ -617,9 +618,9 @@ async fn check_tunnel(steps: Vec<StreamStep>, expected: &str) {
 async fn check_transport(address: SocketAddr, transport: InterfaceProtocol, expected: &str) {
     let mut server = RootSites::from_addresses(&[address], None).sites()[0].servers[0].clone();
     server.interfaces.truncate(1);
-    server.interfaces[0].transport = transport;
+    server.interfaces[0].protocol = transport;
     let mut config = config(vec![site(vec![server])]);
-    config.overrides.insert(b"10.1000".to_vec(), config.root.clone());
+    config.prefix_overrides.insert(b"10.1000".to_vec(), config.root_sites.clone());
     let config = LookupConfig { transports: vec![transport], ..config };
     let error = resolve(with_time_for(expected, config)).await.unwrap_err().to_string();
     assert!(error.contains(expected), "{error}");
@@ -627,11 +628,11 @@ async fn check_transport(address: SocketAddr, transport: InterfaceProtocol, expe
 
 /// Where a timeout is expected, the time of the whole lookup is short and the only limit; all other results may take long.
 fn with_time_for(expected: &str, config: LookupConfig) -> LookupConfig {
-    let is_timeout = expected.ends_with("no answer");
+    let is_timeout = expected.ends_with("no response");
     LookupConfig {
-        time: if is_timeout { Duration::from_millis(300) } else { WAIT_TIMEOUT },
-        datagram_waits: vec![2 * WAIT_TIMEOUT],
-        stream_wait: 2 * WAIT_TIMEOUT,
+        timeout: if is_timeout { Duration::from_millis(300) } else { WAIT_TIMEOUT },
+        udp_timeouts: vec![2 * WAIT_TIMEOUT],
+        stream_timeout: 2 * WAIT_TIMEOUT,
         ..config
     }
 }
@@ -643,8 +644,8 @@ async fn slow_stream_is_accepted() {
     let address = scripted_tcp_server(slow, false).await;
     let config = LookupConfig {
         transports: vec![InterfaceProtocol::TCP],
-        time: WAIT_TIMEOUT,
-        stream_wait: WAIT_TIMEOUT,
+        timeout: WAIT_TIMEOUT,
+        stream_timeout: WAIT_TIMEOUT,
         ..direct_config_at(address)
     };
     assert_eq!(first_url(&resolve(config).await.unwrap()), URL);
@@ -666,8 +667,10 @@ async fn outdated_root_is_reported() {
 async fn unreachable_root() {
     let _clock = StoppedClock::new();
     let closed = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-    let config =
-        LookupConfig { private_addresses: true, ..RootSites::from_addresses(&[closed], None).into_config() };
+    let config = LookupConfig {
+        allow_private_addresses: true,
+        ..RootSites::from_addresses(&[closed], None).into_config()
+    };
     let error = lookup_error(config).await;
     assert_eq!(String::from_utf8(error.handle.clone()).unwrap(), "0.NA/10.1000");
     assert!(

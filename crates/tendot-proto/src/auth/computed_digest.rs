@@ -32,7 +32,7 @@ impl ComputedDigest {
         } else if version >= ProtocolVersion::DIGEST_ALGORITHMS {
             DigestAlgorithm::Sha1
         } else {
-            DigestAlgorithm::Untold
+            DigestAlgorithm::Untagged
         };
         Self::compute(algorithm, header_and_body, policy, crypto, budget)
     }
@@ -46,11 +46,11 @@ impl ComputedDigest {
     ) -> Result<Self, AuthError> {
         let hash = match algorithm {
             DigestAlgorithm::Sha256 => HashAlgorithm::Sha256,
-            DigestAlgorithm::Sha1 if policy.sha1 => HashAlgorithm::Sha1,
-            DigestAlgorithm::Sha1 => return Err(AuthError::NotAllowed { algorithm: "SHA-1" }),
-            DigestAlgorithm::Md5 | DigestAlgorithm::Untold if policy.md5 => HashAlgorithm::Md5,
-            DigestAlgorithm::Md5 | DigestAlgorithm::Untold => {
-                return Err(AuthError::NotAllowed { algorithm: "MD5" });
+            DigestAlgorithm::Sha1 if policy.allow_sha1 => HashAlgorithm::Sha1,
+            DigestAlgorithm::Sha1 => return Err(AuthError::AlgorithmNotAllowed { algorithm: "SHA-1" }),
+            DigestAlgorithm::Md5 | DigestAlgorithm::Untagged if policy.allow_md5 => HashAlgorithm::Md5,
+            DigestAlgorithm::Md5 | DigestAlgorithm::Untagged => {
+                return Err(AuthError::AlgorithmNotAllowed { algorithm: "MD5" });
             }
         };
         budget.charge(cost::hash(header_and_body.len()))?;
@@ -66,7 +66,7 @@ impl ComputedDigest {
         budget: &mut Budget,
     ) -> Result<(), AuthError> {
         let computed = Self::compute(digest.algorithm, header_and_body, policy, crypto, budget)?;
-        if bool::from(computed.bytes.ct_eq(digest.bytes)) { Ok(()) } else { Err(AuthError::OtherRequest) }
+        if bool::from(computed.bytes.ct_eq(digest.bytes)) { Ok(()) } else { Err(AuthError::DigestMismatch) }
     }
 
     /// Digest as a field of a response.

@@ -8,9 +8,9 @@ pub(super) fn hash(length: usize) -> u32 {
     to_units(1 + length / 1024)
 }
 
-/// PBKDF2-HMAC-SHA1 with `rounds` iterations and `length` output bytes: 0.14 µs per iteration and 20 bytes.
-pub(super) fn pbkdf2(rounds: u32, length: usize) -> u32 {
-    (rounds / 4).saturating_mul(to_units(length.div_ceil(20))).saturating_add(1)
+/// PBKDF2-HMAC-SHA1 with `iterations` and `length` output bytes: 0.14 µs per iteration and 20 bytes.
+pub(super) fn pbkdf2(iterations: u32, length: usize) -> u32 {
+    (iterations / 4).saturating_mul(to_units(length.div_ceil(20))).saturating_add(1)
 }
 
 /// Signature verification: 10 µs for RSA of 2048 bits, 2.3 ms and 14 ms for DSA of 1024 and 2048.

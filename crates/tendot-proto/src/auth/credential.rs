@@ -22,17 +22,17 @@ use crate::wire::WireWriter;
 #[non_exhaustive]
 pub enum CredentialError {
     /// No credential, or one of another type.
-    #[error("the message has no credential of this kind")]
+    #[error("missing credential")]
     Missing,
     /// The message already has a credential.
-    #[error("the message has a credential already")]
-    Present,
+    #[error("message already has a credential")]
+    AlreadyPresent,
     /// The signature or MAC does not match the key and message.
-    #[error("the credential does not fit the message and the key")]
-    Wrong,
+    #[error("credential verification failed")]
+    Mismatch,
     /// The signed bytes of this version are ambiguous: 2.5 and 2.6 overwrite fields.
-    #[error("messages of version {version} cannot be signed reliably")]
-    Version {
+    #[error("message signatures are not supported in protocol version {version}")]
+    UnsupportedVersion {
         /// Version of the message.
         version: ProtocolVersion,
     },
@@ -47,7 +47,7 @@ pub enum CredentialError {
     TooLong(#[from] EncodeError),
     /// Work budget exceeded.
     #[error(transparent)]
-    Exhausted(#[from] BudgetExceeded),
+    Budget(#[from] BudgetExceeded),
 }
 
 const HMAC_SHA256_NAME: &[u8] = b"HMAC-SHA256";
@@ -94,8 +94,8 @@ pub fn verify_message_signature(
     let signed = [&*signed_prefix(&parts.envelope, credential.counter)?, parts.header_and_body].concat();
     verify_with_hash_name(key, credential.algorithm, &signed, credential.signature, policy, crypto, budget)
         .map_err(|error| match error {
-            AuthError::Failed => CredentialError::Wrong,
-            AuthError::Exhausted(exhausted) => exhausted.into(),
+            AuthError::Failed => CredentialError::Mismatch,
+            AuthError::Budget(exceeded) => exceeded.into(),
             error => CredentialError::Algorithm(error),
         })
 }
@@ -119,13 +119,17 @@ pub fn verify_message_mac(
     if bool::from(expected.ct_eq(credential.signature)) {
         Ok(credential.counter)
     } else {
-        Err(CredentialError::Wrong)
+        Err(CredentialError::Mismatch)
     }
 }
 
 /// Rejects older versions: their MACs use plain SHA-1 over ambiguous bytes.
 fn require_mac_support(version: ProtocolVersion) -> Result<(), CredentialError> {
-    if version < ProtocolVersion::SHA256 { Err(CredentialError::Version { version }) } else { Ok(()) }
+    if version < ProtocolVersion::SHA256 {
+        Err(CredentialError::UnsupportedVersion { version })
+    } else {
+        Ok(())
+    }
 }
 
 fn compute_mac(
@@ -155,7 +159,7 @@ fn signed_prefix(envelope: &Envelope, counter: u32) -> Result<Vec<u8>, Credentia
         writer.u32(request_id);
         writer.u32(counter);
     } else if version >= ProtocolVersion::SESSION_COUNTERS {
-        return Err(CredentialError::Version { version });
+        return Err(CredentialError::UnsupportedVersion { version });
     }
     Ok(out)
 }
@@ -163,8 +167,8 @@ fn signed_prefix(envelope: &Envelope, counter: u32) -> Result<Vec<u8>, Credentia
 /// Bytes to sign of a message without credential, and its version.
 fn signed_bytes(message: &[u8], counter: u32) -> Result<(Vec<u8>, ProtocolVersion), CredentialError> {
     let parts = MessageParts::split(message)?;
-    if !matches!(parts.tail, [] | [0, 0, 0, 0]) {
-        return Err(CredentialError::Present);
+    if !matches!(parts.credential_bytes, [] | [0, 0, 0, 0]) {
+        return Err(CredentialError::AlreadyPresent);
     }
     let prefix = signed_prefix(&parts.envelope, counter)?;
     Ok(([&*prefix, parts.header_and_body].concat(), parts.envelope.version))
@@ -189,16 +193,17 @@ fn append_credential(
         let parts = MessageParts::split(message)?;
         limits::ENVELOPE_LEN + parts.header_and_body.len()
     };
-    let mut tail = Vec::new();
-    let credential = Credential { options: 0, signer: &[], counter, credential_type, algorithm, signature };
-    credential.encode(&mut WireWriter::new(&mut tail));
-    let length = end - limits::ENVELOPE_LEN + tail.len();
+    let mut encoded = Vec::new();
+    let credential =
+        Credential { version_and_options: 0, signer: &[], counter, credential_type, algorithm, signature };
+    credential.encode(&mut WireWriter::new(&mut encoded));
+    let length = end - limits::ENVELOPE_LEN + encoded.len();
     if length > limits::MAX_MESSAGE_LEN {
-        return Err(EncodeError::TooLong { length, limit: limits::MAX_MESSAGE_LEN }.into());
+        return Err(EncodeError::TooLong { len: length, max: limits::MAX_MESSAGE_LEN }.into());
     }
     message.truncate(end);
     let mut writer = WireWriter::new(message);
-    writer.raw(&tail);
+    writer.raw(&encoded);
     writer.overwrite_u32(16, length as u32);
     Ok(())
 }
@@ -221,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures() {
+    fn signs_and_verifies() {
         let file = include_bytes!("../../../../conformance/vectors/handle-net/privkey.bin");
         let private =
             PrivateKey::from_file_bytes(file, None, &AwsLcProvider, &mut { Budget::PER_REQUEST }).unwrap();
@@ -246,20 +251,20 @@ mod tests {
             assert!(Message::from_bytes(&signed).unwrap().credential().is_some());
             assert_eq!(verify(&signed), Ok(()), "{version}");
             // Offsets of request id, recursion count, handle and signature.
-            for at in [11, 34, 50, signed.len() - 1] {
+            for offset in [11, 34, 50, signed.len() - 1] {
                 let mut changed = signed.clone();
-                changed[at] ^= 1;
-                assert_eq!(verify(&changed), Err(CredentialError::Wrong), "{version}, byte {at}");
+                changed[offset] ^= 1;
+                assert_eq!(verify(&changed), Err(CredentialError::Mismatch), "{version}, byte {offset}");
             }
             let mut twice = signed;
             assert_eq!(
                 sign_message(&mut twice, &*key, &mut { Budget::PER_REQUEST }),
-                Err(CredentialError::Present)
+                Err(CredentialError::AlreadyPresent)
             );
         }
         for minor in [5, 6] {
             let version = ProtocolVersion::new(2, minor);
-            assert_eq!(sign(version), Err(CredentialError::Version { version }));
+            assert_eq!(sign(version), Err(CredentialError::UnsupportedVersion { version }));
         }
         assert_eq!(verify(&message(ProtocolVersion::LATEST)), Err(CredentialError::Missing));
         let suggested = {
@@ -267,11 +272,11 @@ mod tests {
             signed[3] = 12;
             verify(&signed)
         };
-        assert_eq!(suggested, Err(CredentialError::Wrong));
+        assert_eq!(suggested, Err(CredentialError::Mismatch));
     }
 
     #[test]
-    fn a_message_stays_as_it_was_when_it_would_be_too_long() {
+    fn oversized_message_is_unchanged() {
         let mut long = message(ProtocolVersion::LATEST);
         let body = limits::MAX_MESSAGE_LEN - limits::HEADER_LEN - 8;
         long.truncate(44);

@@ -10,17 +10,17 @@ use crate::message::ResponseCode;
 #[non_exhaustive]
 pub enum AuthError {
     /// Wrong proof or no such key. Deliberately one error, so that the difference is not disclosed.
-    #[error("the proof does not fit the key")]
+    #[error("authentication failed")]
     Failed,
     /// Malformed challenge response.
     #[error(transparent)]
     Malformed(#[from] DecodeError),
     /// The authentication type is neither `HS_SECKEY` nor `HS_PUBKEY`.
     #[error("unknown authentication type")]
-    UnknownType,
+    UnknownAuthType,
     /// The policy does not allow the algorithm.
-    #[error("{algorithm} is not allowed")]
-    NotAllowed {
+    #[error("algorithm not allowed: {algorithm}")]
+    AlgorithmNotAllowed {
         /// Name of the algorithm.
         algorithm: &'static str,
     },
@@ -28,48 +28,48 @@ pub enum AuthError {
     #[error("unknown algorithm")]
     UnknownAlgorithm,
     /// PBKDF2 parameter that is too weak or too expensive.
-    #[error("{field} of PBKDF2 is {found}, allowed are {least} to {most}")]
-    OutOfBounds {
+    #[error("PBKDF2 {field} {found} out of range {min}..={max}")]
+    Pbkdf2OutOfRange {
         /// Name of the parameter.
         field: &'static str,
         /// Value of the parameter.
         found: u32,
         /// Minimum.
-        least: u32,
+        min: u32,
         /// Maximum.
-        most: u32,
+        max: u32,
     },
     /// The peer's version is below 2.1, or below 2.7 without a policy that allows SHA-1.
-    #[error("the peer's version is too old for a challenge")]
-    TooOld,
+    #[error("protocol version too old for challenge-response authentication")]
+    VersionTooOld,
     /// Unknown challenge: never issued, already used, or expired.
-    #[error("no such challenge, or no longer")]
-    NoChallenge,
+    #[error("unknown or expired challenge")]
+    UnknownChallenge,
     /// The request is too large to be stored with its challenge.
-    #[error("the request has {length} bytes, at most {limit} are kept for a challenge")]
-    TooLarge {
+    #[error("request of {len} bytes exceeds the challenge limit of {max}")]
+    RequestTooLarge {
         /// Length of the request in bytes.
-        length: usize,
+        len: usize,
         /// Maximum in bytes.
-        limit: usize,
+        max: usize,
     },
-    /// Not a challenge for our request.
-    #[error("the challenge is not about the request that was sent")]
-    OtherRequest,
+    /// Not a challenge or digest for the request that was sent.
+    #[error("request digest mismatch")]
+    DigestMismatch,
     /// The nonce is so long that the signed bytes could be mistaken for another message.
-    #[error("a nonce of {length} bytes, at most {limit} are signed")]
-    Nonce {
+    #[error("nonce of {len} bytes exceeds the limit of {max}")]
+    NonceTooLong {
         /// Length of the nonce in bytes.
-        length: usize,
+        len: usize,
         /// Maximum in bytes.
-        limit: usize,
+        max: usize,
     },
     /// The crypto provider does not support the operation.
     #[error(transparent)]
     Crypto(CryptoError),
     /// Work budget exceeded.
     #[error(transparent)]
-    Exhausted(#[from] BudgetExceeded),
+    Budget(#[from] BudgetExceeded),
 }
 
 impl AuthError {
@@ -77,11 +77,11 @@ impl AuthError {
     pub const fn response_code(&self) -> ResponseCode {
         match self {
             Self::Failed => ResponseCode::AUTHENTICATION_FAILED,
-            Self::NoChallenge => ResponseCode::AUTHENTICATION_TIMEOUT,
-            Self::Exhausted(_) | Self::OtherRequest | Self::Nonce { .. } => {
+            Self::UnknownChallenge => ResponseCode::AUTHENTICATION_TIMEOUT,
+            Self::Budget(_) | Self::DigestMismatch | Self::NonceTooLong { .. } => {
                 ResponseCode::AUTHENTICATION_ERROR
             }
-            Self::TooLarge { .. } => ResponseCode::SERVER_TOO_BUSY,
+            Self::RequestTooLarge { .. } => ResponseCode::SERVER_TOO_BUSY,
             _ => ResponseCode::INVALID_CREDENTIAL,
         }
     }

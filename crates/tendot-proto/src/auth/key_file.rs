@@ -17,14 +17,13 @@ use crate::wire::{WireReader, WireWriter};
 
 /// Private key in Handle.Net's file format (`admpriv.bin`, `privkey.bin`). Zeroed on drop, redacted in `Debug`.
 ///
-///
 /// ```
 /// use tendot_proto::Budget;
 /// use tendot_proto::auth::{KeyFileError, PrivateKey};
 /// use tendot_proto::crypto::AwsLcProvider;
 ///
 /// let error = PrivateKey::from_file_bytes(&[0, 0, 0, 2, 1, 2, 3], None, &AwsLcProvider, &mut Budget::new(0)).unwrap_err();
-/// assert_eq!(error, KeyFileError::Des { wrapper: 2 });
+/// assert_eq!(error, KeyFileError::DesUnsupported { encryption: 2 });
 /// ```
 pub struct PrivateKey {
     kind: PrivateKeyType,
@@ -32,9 +31,10 @@ pub struct PrivateKey {
     bytes: Zeroizing<Vec<u8>>,
 }
 
+/// RSA with CRT primes, RSA, or DSA.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum PrivateKeyType {
-    RsaWithPrimes,
+    RsaCrt,
     Rsa,
     Dsa,
 }
@@ -58,35 +58,36 @@ pub enum KeyFileError {
     Malformed(#[from] DecodeError),
     /// Encrypted with DES or triple DES, which is not supported.
     #[error(
-        "the key is encrypted with DES (wrapper {wrapper}); encrypt it anew with `hdl-keyutil` of Handle.Net 8 or later"
+        "key file uses DES encryption (type {encryption}), which is not supported; re-encrypt it with `hdl-keyutil` of \
+         Handle.Net 8 or later"
     )]
-    Des {
+    DesUnsupported {
         /// Encryption type: 0, 2 or 3.
-        wrapper: u32,
+        encryption: u32,
     },
     /// The file is encrypted and no passphrase was given.
-    #[error("the key is encrypted: a passphrase is needed")]
-    PassphraseNeeded,
+    #[error("passphrase required")]
+    PassphraseRequired,
     /// Wrong passphrase or damaged file.
-    #[error("the passphrase is wrong, or the file damaged")]
+    #[error("wrong passphrase or damaged key file")]
     WrongPassphrase,
     /// Unsupported encryption parameter.
-    #[error("{field} of PBKDF2 is {found}")]
-    OutOfBounds {
+    #[error("unsupported PBKDF2 {field}: {found}")]
+    Pbkdf2OutOfRange {
         /// Name of the parameter.
         field: &'static str,
         /// Value of the parameter.
         found: u32,
     },
     /// The key cannot sign: RSA without primes, or DSA.
-    #[error("keys of this kind are recognized, but cannot sign")]
-    CannotSign,
+    #[error("signing with this key type is not supported")]
+    SigningUnsupported,
     /// The crypto provider rejects the key.
     #[error(transparent)]
     Crypto(#[from] CryptoError),
     /// Work budget exceeded.
     #[error(transparent)]
-    Exhausted(#[from] BudgetExceeded),
+    Budget(#[from] BudgetExceeded),
 }
 
 impl PrivateKey {
@@ -99,11 +100,11 @@ impl PrivateKey {
     ) -> Result<Self, KeyFileError> {
         let mut reader = WireReader::new(file);
         let start = reader;
-        match reader.u32("wrapper")? {
+        match reader.u32("encryption type")? {
             ENCRYPTION_NONE => Ok(Self::decode(reader)?),
             ENCRYPTION_AES => Self::decrypt(reader, passphrase, crypto, budget),
-            wrapper @ (0 | 2 | 3) => Err(KeyFileError::Des { wrapper }),
-            found => Err(start.error("wrapper", DecodeErrorKind::Unexpected { found }).into()),
+            encryption @ (0 | 2 | 3) => Err(KeyFileError::DesUnsupported { encryption }),
+            code => Err(start.error("encryption type", DecodeErrorKind::InvalidCode { code }).into()),
         }
     }
 
@@ -113,18 +114,18 @@ impl PrivateKey {
         let sequence = read_der_element(&mut outer, 0x30)?;
         outer.expect_end("RSAPrivateKey")?;
         let mut reader = WireReader::at_offset(sequence, der.len() - sequence.len());
-        let at = reader;
+        let start = reader;
         if read_der_element(&mut reader, 0x02)? != [0] {
-            return Err(at.error("RSAPrivateKey version", DecodeErrorKind::NotUnderstood));
+            return Err(start.error("RSAPrivateKey version", DecodeErrorKind::Invalid));
         }
         let mut bytes = Zeroizing::new(Vec::with_capacity(der.len() + 64));
         let mut writer = WireWriter::new(&mut bytes);
         writer.bytes(RSA_CRT_KEY_TYPE);
-        for _ in PrivateKeyType::RsaWithPrimes.field_names() {
+        for _ in PrivateKeyType::RsaCrt.field_names() {
             writer.bytes(read_der_element(&mut reader, 0x02)?);
         }
         reader.expect_end("RSAPrivateKey")?;
-        Ok(Self { kind: PrivateKeyType::RsaWithPrimes, bytes })
+        Ok(Self { kind: PrivateKeyType::RsaCrt, bytes })
     }
 
     fn decrypt(
@@ -134,24 +135,26 @@ impl PrivateKey {
         budget: &mut Budget,
     ) -> Result<Self, KeyFileError> {
         let salt = reader.bytes("salt")?;
-        let rounds = reader.u32("iterations")?;
+        let iterations = reader.u32("iterations")?;
         let bits = reader.u32("key bits")?;
-        let at = reader;
+        let start = reader;
         let Ok(iv) = <[u8; 16]>::try_from(reader.bytes("initialization vector")?) else {
-            return Err(at.error("initialization vector", DecodeErrorKind::NotUnderstood).into());
+            return Err(start.error("initialization vector", DecodeErrorKind::Invalid).into());
         };
         let cipher = reader.bytes("encrypted key")?;
         reader.expect_end("key file")?;
-        let Some(rounds) = NonZeroU32::new(rounds).filter(|rounds| rounds.get() <= MAX_PBKDF2_ITERATIONS)
+        let Some(iteration_count) =
+            NonZeroU32::new(iterations).filter(|count| count.get() <= MAX_PBKDF2_ITERATIONS)
         else {
-            return Err(KeyFileError::OutOfBounds { field: "iterations", found: rounds });
+            return Err(KeyFileError::Pbkdf2OutOfRange { field: "iterations", found: iterations });
         };
         if bits != 128 {
-            return Err(KeyFileError::OutOfBounds { field: "key bits", found: bits });
+            return Err(KeyFileError::Pbkdf2OutOfRange { field: "key bits", found: bits });
         }
-        let passphrase = passphrase.ok_or(KeyFileError::PassphraseNeeded)?;
+        let passphrase = passphrase.ok_or(KeyFileError::PassphraseRequired)?;
         let mut key = Zeroizing::new([0; 16]);
-        pbkdf2::derive(crypto, passphrase, salt, rounds, &mut *key, budget).map_err(map_derivation_error)?;
+        pbkdf2::derive(crypto, passphrase, salt, iteration_count, &mut *key, budget)
+            .map_err(map_derivation_error)?;
         let plain =
             crypto.aes128_cbc_decrypt(&key, &iv, cipher).map_err(|_| KeyFileError::WrongPassphrase)?;
         let plain = Zeroizing::new(plain);
@@ -160,12 +163,12 @@ impl PrivateKey {
 
     fn decode(mut reader: WireReader<'_>) -> Result<Self, DecodeError> {
         let bytes = Zeroizing::new(reader.remaining().to_vec());
-        let at = reader;
+        let start = reader;
         let kind = match reader.bytes("key type")? {
-            RSA_CRT_KEY_TYPE => PrivateKeyType::RsaWithPrimes,
+            RSA_CRT_KEY_TYPE => PrivateKeyType::RsaCrt,
             RSA_KEY_TYPE => PrivateKeyType::Rsa,
             DSA_KEY_TYPE => PrivateKeyType::Dsa,
-            _ => return Err(at.error("key type", DecodeErrorKind::NotUnderstood)),
+            _ => return Err(start.error("key type", DecodeErrorKind::Invalid)),
         };
         for field in kind.field_names() {
             reader.bytes(field)?;
@@ -194,14 +197,15 @@ impl PrivateKey {
         let (mut salt, mut iv, mut key) = ([0; 16], [0; 16], Zeroizing::new([0; 16]));
         random.fill(&mut salt);
         random.fill(&mut iv);
-        let rounds = NonZeroU32::new(pbkdf2::DEFAULT_ITERATIONS).unwrap_or(NonZeroU32::MAX);
-        pbkdf2::derive(crypto, passphrase, &salt, rounds, &mut *key, budget).map_err(map_derivation_error)?;
+        let iterations = NonZeroU32::new(pbkdf2::DEFAULT_ITERATIONS).unwrap_or(NonZeroU32::MAX);
+        pbkdf2::derive(crypto, passphrase, &salt, iterations, &mut *key, budget)
+            .map_err(map_derivation_error)?;
         let cipher = crypto.aes128_cbc_encrypt(&key, &iv, &self.bytes)?;
         let mut file = Vec::new();
         let mut writer = WireWriter::new(&mut file);
         writer.u32(ENCRYPTION_AES);
         writer.bytes(&salt);
-        writer.u32(rounds.get());
+        writer.u32(iterations.get());
         writer.u32(128);
         writer.bytes(&iv);
         writer.bytes(&cipher);
@@ -213,18 +217,18 @@ impl PrivateKey {
         let mut integers = self.integers();
         let modulus = integers.next()?;
         let exponent = integers.next()?;
-        (self.kind == PrivateKeyType::RsaWithPrimes).then(|| PublicKey::rsa(modulus, exponent))
+        (self.kind == PrivateKeyType::RsaCrt).then(|| PublicKey::rsa(modulus, exponent))
     }
 
     /// Loads the key for signing.
     pub fn signing_key(&self, crypto: &dyn CryptoProvider) -> Result<Box<dyn SigningKey>, KeyFileError> {
-        let der = self.to_der().ok_or(KeyFileError::CannotSign)?;
+        let der = self.to_der().ok_or(KeyFileError::SigningUnsupported)?;
         Ok(crypto.load_signing_key(&der)?)
     }
 
     /// Encodes an RSAPrivateKey in DER (RFC 8017, A.1.2), if it is an RSA key with primes.
     pub fn to_der(&self) -> Option<Zeroizing<Vec<u8>>> {
-        if self.kind != PrivateKeyType::RsaWithPrimes {
+        if self.kind != PrivateKeyType::RsaCrt {
             return None;
         }
         // No buffer may grow here: the old allocation would not be zeroed.
@@ -243,15 +247,19 @@ impl PrivateKey {
     /// Integers, signed and big-endian.
     fn integers(&self) -> impl Iterator<Item = &[u8]> {
         let mut reader = WireReader::new(&self.bytes);
-        let known = reader.bytes("key type").is_ok();
-        self.kind.field_names().iter().filter(move |_| known).map_while(move |field| reader.bytes(field).ok())
+        let has_type = reader.bytes("key type").is_ok();
+        self.kind
+            .field_names()
+            .iter()
+            .filter(move |_| has_type)
+            .map_while(move |field| reader.bytes(field).ok())
     }
 }
 
 impl PrivateKeyType {
     const fn field_names(self) -> &'static [&'static str] {
         match self {
-            Self::RsaWithPrimes => &["n", "e", "d", "p", "q", "d mod p-1", "d mod q-1", "1/q mod p"],
+            Self::RsaCrt => &["n", "e", "d", "p", "q", "d mod p-1", "d mod q-1", "1/q mod p"],
             Self::Rsa => &["n", "d"],
             Self::Dsa => &["x", "p", "q", "g"],
         }
@@ -266,7 +274,7 @@ impl fmt::Debug for PrivateKey {
 
 fn map_derivation_error(error: AuthError) -> KeyFileError {
     match error {
-        AuthError::Exhausted(exhausted) => exhausted.into(),
+        AuthError::Budget(exceeded) => exceeded.into(),
         _ => KeyFileError::Crypto(CryptoError::Unsupported),
     }
 }
@@ -288,9 +296,9 @@ fn write_der_header(out: &mut Vec<u8>, tag: u8, length: usize) {
 fn read_der_element<'a>(reader: &mut WireReader<'a>, tag: u8) -> Result<&'a [u8], DecodeError> {
     const FIELD: &str = "RSAPrivateKey";
     let start = *reader;
-    let found = reader.u8(FIELD)?;
-    if found != tag {
-        return Err(start.error(FIELD, DecodeErrorKind::Unexpected { found: u32::from(found) }));
+    let code = reader.u8(FIELD)?;
+    if code != tag {
+        return Err(start.error(FIELD, DecodeErrorKind::InvalidCode { code: u32::from(code) }));
     }
     let length = match reader.u8(FIELD)? {
         short @ 0..=0x7f => usize::from(short),
@@ -298,7 +306,7 @@ fn read_der_element<'a>(reader: &mut WireReader<'a>, tag: u8) -> Result<&'a [u8]
             let digits = reader.take(FIELD, usize::from(long & 0x7f))?;
             digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit))
         }
-        other => return Err(start.error(FIELD, DecodeErrorKind::Unexpected { found: u32::from(other) })),
+        other => return Err(start.error(FIELD, DecodeErrorKind::InvalidCode { code: u32::from(other) })),
     };
     reader.take(FIELD, length)
 }
@@ -311,14 +319,14 @@ mod tests {
     use super::*;
     use crate::crypto::{AwsLcProvider, HashAlgorithm, SystemRandom};
 
-    const ADMINISTRATOR: &[u8] = include_bytes!("../../../../conformance/vectors/handle-net/admpriv.bin");
+    const ADMIN_KEY: &[u8] = include_bytes!("../../../../conformance/vectors/handle-net/admpriv.bin");
 
     fn read(file: &[u8], passphrase: Option<&[u8]>) -> Result<PrivateKey, KeyFileError> {
         PrivateKey::from_file_bytes(file, passphrase, &AwsLcProvider, &mut { Budget::PER_REQUEST })
     }
 
     #[test]
-    fn keys_of_the_deployed_software() {
+    fn handle_net_keys() {
         let check = |private: &[u8], public: &[u8]| {
             let key = read(private, None).unwrap();
             assert_eq!(key.public_key().unwrap().to_bytes(), public);
@@ -331,9 +339,9 @@ mod tests {
                 Ok(())
             );
             assert_eq!(*PrivateKey::from_der(&key.to_der().unwrap()).unwrap().to_file_bytes(), private);
-            assert_eq!(format!("{key:?}"), "PrivateKey(RsaWithPrimes)");
+            assert_eq!(format!("{key:?}"), "PrivateKey(RsaCrt)");
         };
-        check(ADMINISTRATOR, include_bytes!("../../../../conformance/vectors/handle-net/admpub.bin"));
+        check(ADMIN_KEY, include_bytes!("../../../../conformance/vectors/handle-net/admpub.bin"));
         check(
             include_bytes!("../../../../conformance/vectors/handle-net/privkey.bin"),
             include_bytes!("../../../../conformance/vectors/handle-net/pubkey.bin"),
@@ -341,51 +349,51 @@ mod tests {
     }
 
     #[test]
-    fn encrypted() {
-        let key = read(ADMINISTRATOR, None).unwrap();
+    fn encrypted_files() {
+        let key = read(ADMIN_KEY, None).unwrap();
         let file = key
             .to_encrypted_file_bytes(b"caf\xe9", &AwsLcProvider, &mut SystemRandom, &mut {
                 Budget::PER_REQUEST
             })
             .unwrap();
-        assert_eq!(*read(&file, Some(b"caf\xe9")).unwrap().to_file_bytes(), ADMINISTRATOR);
+        assert_eq!(*read(&file, Some(b"caf\xe9")).unwrap().to_file_bytes(), ADMIN_KEY);
         let check = |file: &[u8], passphrase: Option<&[u8]>, expected: &str| {
             assert_eq!(read(file, passphrase).unwrap_err().to_string(), expected);
         };
-        check(&file, Some(b"cafe"), "the passphrase is wrong, or the file damaged");
-        check(&file, None, "the key is encrypted: a passphrase is needed");
+        check(&file, Some(b"cafe"), "wrong passphrase or damaged key file");
+        check(&file, None, "passphrase required");
         let mut hostile = file.clone();
         hostile[24] = 0x7f;
-        check(&hostile, Some(b""), "iterations of PBKDF2 is 2130716432");
+        check(&hostile, Some(b""), "unsupported PBKDF2 iterations: 2130716432");
         hostile[24..28].fill(0);
-        check(&hostile, Some(b""), "iterations of PBKDF2 is 0");
+        check(&hostile, Some(b""), "unsupported PBKDF2 iterations: 0");
         assert!(matches!(
             PrivateKey::from_file_bytes(&file, Some(b"caf\xe9"), &AwsLcProvider, &mut Budget::new(1_000)),
-            Err(KeyFileError::Exhausted(_))
+            Err(KeyFileError::Budget(_))
         ));
     }
 
     /// Created with OpenSSL in Handle.Net's layout, independently of this code: passphrase `é` as the byte 0xe9, which
     /// enters PBKDF2 as C3 A9.
     #[test]
-    fn encrypted_by_others() {
+    fn decrypts_openssl_encrypted_file() {
         let file = include_bytes!("../../../../conformance/vectors/admpriv-encrypted.bin");
-        assert_eq!(*read(file, Some(b"\xe9")).unwrap().to_file_bytes(), ADMINISTRATOR);
+        assert_eq!(*read(file, Some(b"\xe9")).unwrap().to_file_bytes(), ADMIN_KEY);
     }
 
     #[test]
-    fn refused() {
+    fn rejected_files() {
         let check = |file: &[u8], expected: &str| {
             let error = read(file, Some(b"x")).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");
         };
-        check(&[], "wrapper at byte 0: 4 bytes announced, 0 there");
-        check(b"\0\0\0\x0bRSA_PUB_KEY", "wrapper at byte 0: 11 has no meaning here");
-        check(&[0, 0, 0, 0], "the key is encrypted with DES (wrapper 0)");
-        check(&[0, 0, 0, 3], "the key is encrypted with DES (wrapper 3)");
-        check(b"\0\0\0\x01\0\0\0\x03XYZ", "key type at byte 4: has no meaning here");
-        check(&ADMINISTRATOR[..1000], "d mod q-1 at byte 949: 128 bytes announced, 47 there");
-        check(&[ADMINISTRATOR, &[0]].concat(), "private key at byte 1213: 1 bytes follow");
+        check(&[], "encryption type at byte 0: needs 4 bytes, only 0 left");
+        check(b"\0\0\0\x0bRSA_PUB_KEY", "encryption type at byte 0: invalid code 11");
+        check(&[0, 0, 0, 0], "key file uses DES encryption (type 0)");
+        check(&[0, 0, 0, 3], "key file uses DES encryption (type 3)");
+        check(b"\0\0\0\x01\0\0\0\x03XYZ", "key type at byte 4: invalid value");
+        check(&ADMIN_KEY[..1000], "d mod q-1 at byte 949: needs 128 bytes, only 47 left");
+        check(&[ADMIN_KEY, &[0]].concat(), "private key at byte 1213: 1 trailing bytes");
 
         let dsa = read(
             b"\0\0\0\x01\0\0\0\x0cDSA_PRIV_KEY\0\0\0\x01\x01\0\0\0\x01\x02\0\0\0\x01\x03\0\0\0\x01\x04",
@@ -393,7 +401,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(dsa.public_key(), None);
-        assert_eq!(dsa.signing_key(&AwsLcProvider).unwrap_err(), KeyFileError::CannotSign);
+        assert_eq!(dsa.signing_key(&AwsLcProvider).unwrap_err(), KeyFileError::SigningUnsupported);
         for der in [&[][..], &[0x30, 0x80], &[0x30, 3, 2, 1, 1], &[0x30, 0x84, 0xff, 0xff, 0xff, 0xff]] {
             assert!(PrivateKey::from_der(der).is_err());
         }

@@ -1,14 +1,14 @@
 //! Authentication: keys, challenges, message credentials and sessions.
 //!
 //! Nothing here resolves handles. A server that receives a challenge response removes the challenge from its
-//! [`ChallengeTable`], decides whether the claimed identity has the permission, fetches the key values of its record and
-//! passes them to [`PendingChallenge::verify`].
+//! [`ChallengeTable`], decides whether the claimed identity has the permission, fetches the key values of its record
+//! and passes them to [`PendingChallenge::verify`].
 //!
-//! Algorithms come from a [`CryptoProvider`](crate::crypto::CryptoProvider); [`AuthPolicy`] decides which of them a peer
-//! may use; a [`Budget`](crate::Budget) limits the work.
+//! Algorithms come from a [`CryptoProvider`](crate::crypto::CryptoProvider); [`AuthPolicy`] decides which of them a
+//! peer may use; a [`Budget`](crate::Budget) limits the work.
 //!
-//! Reading order: `policy`, `cost`, `signature`, `credential`, `computed_digest`, `challenge`, `session`; then `key_file`
-//! and `pbkdf2`.
+//! Reading order: `policy`, `cost`, `signature`, `credential`, `computed_digest`, `challenge`, `session`; then
+//! `key_file` and `pbkdf2`.
 
 mod challenge;
 mod computed_digest;
@@ -21,9 +21,10 @@ mod policy;
 mod session;
 mod signature;
 
+pub use crate::message::ChallengeResponse;
 pub use challenge::{
-    Challenge, ChallengeLimits, ChallengeResponse, ChallengeTable, ClientKey, PendingChallenge,
-    PublicKeyResponse, SecretKeyMac, SecretKeyResponse,
+    Challenge, ChallengeLimits, ChallengeTable, ClientKey, PendingChallenge, PublicKeyResponse, SecretKeyMac,
+    SecretKeyResponse,
 };
 pub use computed_digest::ComputedDigest;
 pub use credential::{CredentialError, add_mac, sign_message, verify_message_mac, verify_message_signature};

@@ -19,16 +19,16 @@ pub(super) fn derive(
     crypto: &dyn CryptoProvider,
     secret: &[u8],
     salt: &[u8],
-    rounds: NonZeroU32,
+    iterations: NonZeroU32,
     out: &mut [u8],
     budget: &mut Budget,
 ) -> Result<(), AuthError> {
-    budget.charge(cost::pbkdf2(rounds.get(), out.len()).saturating_add(cost::hash(secret.len())))?;
+    budget.charge(cost::pbkdf2(iterations.get(), out.len()).saturating_add(cost::hash(secret.len())))?;
     let mut password = Zeroizing::new(Vec::with_capacity(2 * secret.len()));
     for byte in secret {
         let mut utf8 = [0; 2];
         password.extend_from_slice(char::from(*byte).encode_utf8(&mut utf8).as_bytes());
     }
-    crypto.pbkdf2_sha1(&password, salt, rounds, out)?;
+    crypto.pbkdf2_sha1(&password, salt, iterations, out)?;
     Ok(())
 }

@@ -2,38 +2,37 @@
 
 use super::challenge::SecretKeyMac;
 
-/// Algorithms accepted from peers and offered to them. The default is what is safe and works with Handle.Net 9.
-///
+/// Algorithms accepted from peers and offered to them. The default is safe and works with Handle.Net 9.
 ///
 /// ```
 /// use tendot_proto::auth::{AuthPolicy, SecretKeyMac};
 ///
 /// let policy = AuthPolicy::default();
-/// assert!(policy.secret_keys.contains(SecretKeyMac::Pbkdf2));
-/// assert!(!policy.sha1);
+/// assert!(policy.secret_key_macs.contains(SecretKeyMac::Pbkdf2));
+/// assert!(!policy.allow_sha1);
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct AuthPolicy {
     /// Secret-key MAC algorithms.
-    pub secret_keys: SecretKeyMacSet,
-    /// Allow SHA-1 in signatures and request digests, for peers older than 2.7. Needs the feature `legacy`.
-    pub sha1: bool,
-    /// Allow MD5 in request digests, for servers older than 2.1. Needs the feature `legacy`.
-    pub md5: bool,
-    /// Allow signatures by RSA keys of 1024 to 2047 bits. Needs the feature `legacy`.
-    pub short_rsa_keys: bool,
+    pub secret_key_macs: SecretKeyMacSet,
+    /// Allow SHA-1 in signatures and request digests, for peers older than 2.7. Needs the feature `legacy-crypto`.
+    pub allow_sha1: bool,
+    /// Allow MD5 in request digests, for servers older than 2.1. Needs the feature `legacy-crypto`.
+    pub allow_md5: bool,
+    /// Allow signatures by RSA keys of 1024 to 2047 bits. Needs the feature `legacy-crypto`.
+    pub allow_short_rsa_keys: bool,
     /// Allow sessions in the 1024-bit group, which Handle.Net's clients use.
-    pub group_1024: bool,
+    pub allow_dh_1024: bool,
 }
 
 impl Default for AuthPolicy {
     fn default() -> Self {
         Self {
-            secret_keys: SecretKeyMacSet::DEFAULT,
-            sha1: false,
-            md5: false,
-            short_rsa_keys: false,
-            group_1024: true,
+            secret_key_macs: SecretKeyMacSet::DEFAULT,
+            allow_sha1: false,
+            allow_md5: false,
+            allow_short_rsa_keys: false,
+            allow_dh_1024: true,
         }
     }
 }
@@ -43,8 +42,8 @@ impl Default for AuthPolicy {
 /// ```
 /// use tendot_proto::auth::{SecretKeyMac, SecretKeyMacSet};
 ///
-/// let policy = SecretKeyMacSet::DEFAULT.with(SecretKeyMac::Sha1);
-/// assert!(policy.contains(SecretKeyMac::Sha1) && !policy.contains(SecretKeyMac::Md5));
+/// let macs = SecretKeyMacSet::DEFAULT.with(SecretKeyMac::Sha1);
+/// assert!(macs.contains(SecretKeyMac::Sha1) && !macs.contains(SecretKeyMac::Md5));
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SecretKeyMacSet(u8);

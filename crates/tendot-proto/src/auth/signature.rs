@@ -20,35 +20,35 @@ use crate::record::{KeyComponents, PublicKey};
 ///
 /// assert_eq!(validate_public_key(&PublicKey::rsa(&[0xc1; 256], &[1, 0, 1])), Ok(()));
 /// let short = validate_public_key(&PublicKey::rsa(&[0xc1; 64], &[1, 0, 1]));
-/// assert_eq!(short, Err(PublicKeyError::Size { bits: 512, least: 2048, most: 8192 }));
+/// assert_eq!(short, Err(PublicKeyError::Size { bits: 512, min: 2048, max: 8192 }));
 /// ```
 pub fn validate_public_key(key: &PublicKey<'_>) -> Result<(), PublicKeyError> {
-    let size = |integer: &[u8], least, most| match bit_len(integer) {
-        bits if bits < least || bits > most => Err(PublicKeyError::Size { bits, least, most }),
+    let check_size = |integer: &[u8], min, max| match bit_len(integer) {
+        bits if bits < min || bits > max => Err(PublicKeyError::Size { bits, min, max }),
         _ => Ok(()),
     };
     match key.components() {
         KeyComponents::Rsa { exponent, modulus } => {
-            size(modulus, 2048, 8192)?;
+            check_size(modulus, 2048, 8192)?;
             // Larger exponents make verification expensive.
             if !is_odd(modulus) || !is_odd(exponent) || !(2..=33).contains(&bit_len(exponent)) {
-                return Err(PublicKeyError::Numbers);
+                return Err(PublicKeyError::InvalidParameters);
             }
             Ok(())
         }
         KeyComponents::Dsa { q, p, g, y } => {
-            size(p, 2048, 3072)?;
-            let fits = matches!((bit_len(p), bit_len(q)), (2048, 224 | 256) | (3072, 256));
-            if !fits
+            check_size(p, 2048, 3072)?;
+            let is_standard_size = matches!((bit_len(p), bit_len(q)), (2048, 224 | 256) | (3072, 256));
+            if !is_standard_size
                 || !is_odd(p)
                 || !is_odd(q)
                 || [g, y].iter().any(|n| bit_len(n) < 2 || bit_len(n) > bit_len(p))
             {
-                return Err(PublicKeyError::Numbers);
+                return Err(PublicKeyError::InvalidParameters);
             }
             Ok(())
         }
-        KeyComponents::DiffieHellman { .. } => Err(PublicKeyError::CannotSign),
+        KeyComponents::DiffieHellman { .. } => Err(PublicKeyError::NotASigningKey),
     }
 }
 
@@ -57,26 +57,26 @@ pub fn validate_public_key(key: &PublicKey<'_>) -> Result<(), PublicKeyError> {
 #[non_exhaustive]
 pub enum PublicKeyError {
     /// Too small to be secure, or too large to be verified at reasonable cost.
-    #[error("the key has {bits} bits, allowed are {least} to {most}")]
+    #[error("key size {bits} bits out of range {min}..={max}")]
     Size {
         /// Size of the key in bits.
         bits: usize,
         /// Minimum.
-        least: usize,
+        min: usize,
         /// Maximum.
-        most: usize,
+        max: usize,
     },
     /// Inconsistent key parameters.
-    #[error("the numbers of the key do not fit each other")]
-    Numbers,
+    #[error("invalid key parameters")]
+    InvalidParameters,
     /// A key for key exchange, not for signatures.
-    #[error("the key is not for signatures")]
-    CannotSign,
+    #[error("not a signing key")]
+    NotASigningKey,
 }
 
 /// Error for an RSA key that is too short for the policy.
 pub(super) const RSA_KEY_TOO_SHORT: AuthError =
-    AuthError::NotAllowed { algorithm: "RSA with less than 2048 bits" };
+    AuthError::AlgorithmNotAllowed { algorithm: "RSA key shorter than 2048 bits" };
 
 fn bit_len(integer: &[u8]) -> usize {
     integer.first().map_or(0, |first| integer.len() * 8 - first.leading_zeros() as usize)
@@ -136,13 +136,15 @@ pub(crate) fn verify(
     budget: &mut Budget,
 ) -> Result<(), AuthError> {
     match hash {
-        HashAlgorithm::Md5 => return Err(AuthError::NotAllowed { algorithm: "MD5" }),
-        HashAlgorithm::Sha1 if !policy.sha1 => return Err(AuthError::NotAllowed { algorithm: "SHA-1" }),
+        HashAlgorithm::Md5 => return Err(AuthError::AlgorithmNotAllowed { algorithm: "MD5" }),
+        HashAlgorithm::Sha1 if !policy.allow_sha1 => {
+            return Err(AuthError::AlgorithmNotAllowed { algorithm: "SHA-1" });
+        }
         _ => {}
     }
     if let KeyComponents::Rsa { modulus, .. } = key.components()
         && bit_len(modulus) < 2048
-        && !policy.short_rsa_keys
+        && !policy.allow_short_rsa_keys
     {
         return Err(RSA_KEY_TOO_SHORT);
     }
@@ -155,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys() {
+    fn validates_public_keys() {
         let check =
             |key: PublicKey<'_>, expected| assert_eq!(validate_public_key(&key).is_ok(), expected, "{key:?}");
         check(PublicKey::rsa(&[0xff; 256], &[3]), true);

@@ -22,9 +22,9 @@ use zeroize::Zeroize;
 use super::{CryptoError, CryptoProvider, Digest, HashAlgorithm, SecureRandom, SigningKey};
 use crate::record::{KeyComponents, PublicKey};
 
-/// Default [`CryptoProvider`]: aws-lc-rs, with crypto-bigint and dsa for what it lacks.
+/// Default [`CryptoProvider`]: aws-lc-rs, with crypto-bigint and dsa for algorithms that it lacks.
 ///
-/// MD5, SHA-1 other than in HMAC and PBKDF2, and RSA keys below 2048 bits need the feature `legacy`.
+/// MD5, SHA-1 other than in HMAC and PBKDF2, and RSA keys below 2048 bits need the feature `legacy-crypto`.
 ///
 /// ```
 /// use tendot_proto::crypto::{AwsLcProvider, CryptoProvider, CryptoError, HashAlgorithm};
@@ -55,11 +55,11 @@ const MAX_MODULUS_BITS: usize = 8192;
 impl CryptoProvider for AwsLcProvider {
     fn hash(&self, hash: HashAlgorithm, parts: &[&[u8]]) -> Result<Digest, CryptoError> {
         let algorithm = match hash {
-            #[cfg(feature = "legacy")]
+            #[cfg(feature = "legacy-crypto")]
             HashAlgorithm::Md5 => return Ok(md5(parts)),
-            #[cfg(feature = "legacy")]
+            #[cfg(feature = "legacy-crypto")]
             HashAlgorithm::Sha1 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
-            #[cfg(not(feature = "legacy"))]
+            #[cfg(not(feature = "legacy-crypto"))]
             HashAlgorithm::Md5 | HashAlgorithm::Sha1 => return Err(CryptoError::Unsupported),
             HashAlgorithm::Sha256 => &digest::SHA256,
             HashAlgorithm::Sha384 => &digest::SHA384,
@@ -181,14 +181,14 @@ impl CryptoProvider for AwsLcProvider {
         let read =
             |bytes: &[u8], bits: u32| BoxedUint::from_be_slice(bytes, bits).map_err(|_| CryptoError::Key);
         let precision = bits(modulus);
-        let odd: Odd<BoxedUint> =
+        let odd_modulus: Odd<BoxedUint> =
             Odd::new(read(modulus, precision)?).into_option().ok_or(CryptoError::Key)?;
         let base = read(base, precision)?;
-        if base >= *odd {
+        if base >= *odd_modulus {
             return Err(CryptoError::Key);
         }
         let mut exponent = read(exponent, bits(exponent))?;
-        let parameters = BoxedMontyParams::new_vartime(odd);
+        let parameters = BoxedMontyParams::new_vartime(odd_modulus);
         let power = BoxedMontyForm::new(base, &parameters).pow(&exponent).retrieve();
         exponent.zeroize();
         let bytes = power.to_be_bytes();
@@ -197,6 +197,7 @@ impl CryptoProvider for AwsLcProvider {
     }
 }
 
+/// RSA signing key.
 struct RsaSigningKey(KeyPair);
 
 impl SigningKey for RsaSigningKey {
@@ -221,11 +222,11 @@ impl SigningKey for RsaSigningKey {
 
 impl fmt::Debug for RsaSigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RsaKey({} bits)", self.0.public_modulus_len() * 8)
+        write!(f, "RsaSigningKey({} bits)", self.0.public_modulus_len() * 8)
     }
 }
 
-#[cfg(feature = "legacy")]
+#[cfg(feature = "legacy-crypto")]
 fn md5(parts: &[&[u8]]) -> Digest {
     use md5::{Digest as _, Md5};
 
@@ -245,7 +246,7 @@ fn rsa_verification_params(
     if modulus * 8 > MAX_MODULUS_BITS {
         return Err(CryptoError::Key);
     }
-    #[cfg(feature = "legacy")]
+    #[cfg(feature = "legacy-crypto")]
     match hash {
         HashAlgorithm::Sha1 => return Ok(&signature::RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY),
         HashAlgorithm::Sha256 => return Ok(&signature::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY),
@@ -265,8 +266,11 @@ fn dsa_verifying_key(q: &[u8], p: &[u8], g: &[u8], y: &[u8]) -> Result<dsa::Veri
     let bits = |integer: &[u8]| {
         integer.first().map_or(0, |first| integer.len() * 8 - first.leading_zeros() as usize)
     };
-    let odd = |integer: &[u8]| integer.last().is_some_and(|last| last % 2 == 1);
-    if !matches!((bits(p), bits(q)), (1024, 160) | (2048, 224 | 256) | (3072, 256)) || !odd(p) || !odd(q) {
+    let is_odd = |integer: &[u8]| integer.last().is_some_and(|last| last % 2 == 1);
+    if !matches!((bits(p), bits(q)), (1024, 160) | (2048, 224 | 256) | (3072, 256))
+        || !is_odd(p)
+        || !is_odd(q)
+    {
         return Err(CryptoError::Key);
     }
     let precision = u32::try_from(bits(p)).unwrap_or(u32::MAX);
@@ -297,15 +301,15 @@ mod tests {
         check(HashAlgorithm::Sha256, "ba7816bf8f01cfea");
         check(HashAlgorithm::Sha384, "cb00753f45a35e8b");
         check(HashAlgorithm::Sha512, "ddaf35a193617aba");
-        #[cfg(feature = "legacy")]
+        #[cfg(feature = "legacy-crypto")]
         {
             check(HashAlgorithm::Sha1, "a9993e364706816a");
             check(HashAlgorithm::Md5, "900150983cd24fb0");
         }
-        #[cfg(not(feature = "legacy"))]
+        #[cfg(not(feature = "legacy-crypto"))]
         {
-            assert_eq!(AwsLcProvider.hash(Hash::Sha1, &[]), Err(CryptoError::Unsupported));
-            assert_eq!(AwsLcProvider.hash(Hash::Md5, &[]), Err(CryptoError::Unsupported));
+            assert_eq!(AwsLcProvider.hash(HashAlgorithm::Sha1, &[]), Err(CryptoError::Unsupported));
+            assert_eq!(AwsLcProvider.hash(HashAlgorithm::Md5, &[]), Err(CryptoError::Unsupported));
         }
     }
 
@@ -338,16 +342,16 @@ mod tests {
         let cipher = AwsLcProvider.aes128_cbc_encrypt(&key, &[0x11; 16], b"Handle!").unwrap();
         assert_eq!(HEXLOWER.encode(&cipher), "c23f3f1607b62c02748290a6f17fc14b");
         assert_eq!(AwsLcProvider.aes128_cbc_decrypt(&key, &[0x11; 16], &cipher).unwrap(), b"Handle!");
-        for wrong in [&cipher[..15], &[][..], &[0; 16]] {
+        for invalid in [&cipher[..15], &[][..], &[0; 16]] {
             assert_eq!(
-                AwsLcProvider.aes128_cbc_decrypt(&key, &[0x11; 16], wrong),
+                AwsLcProvider.aes128_cbc_decrypt(&key, &[0x11; 16], invalid),
                 Err(CryptoError::Ciphertext)
             );
         }
     }
 
     #[test]
-    fn powers() {
+    fn mod_exp() {
         let power =
             |base: &[u8], exponent: &[u8], modulus: &[u8]| AwsLcProvider.mod_exp(base, exponent, modulus);
         assert_eq!(power(&[2], &[10], &[3, 0xe9]), Ok(std::vec![0, 23]), "2^10 mod 1001");
@@ -366,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures_of_others() {
+    fn verifies_foreign_signatures() {
         #[track_caller]
         fn check(key: &str, hash: HashAlgorithm, name: &str, expected: Result<(), CryptoError>) {
             let (key, message, signature) = (vector(key), vector("message"), vector(name));
@@ -375,21 +379,21 @@ mod tests {
             let other = AwsLcProvider.verify_signature(&key, hash, b"something else", &signature);
             assert_eq!(other, expected.and(Err(CryptoError::Signature)), "{name}");
         }
-        let old = |error| if cfg!(feature = "legacy") { Ok(()) } else { Err(error) };
+        let legacy = |error| if cfg!(feature = "legacy-crypto") { Ok(()) } else { Err(error) };
         check("dsa_1024_key", HashAlgorithm::Sha256, "dsa_1024_sha256", Ok(()));
         check("dsa_2048_key", HashAlgorithm::Sha256, "dsa_2048_sha256", Ok(()));
         check("rsa_2048_key", HashAlgorithm::Sha256, "rsa_2048_sha256", Ok(()));
-        check("dsa_1024_key", HashAlgorithm::Sha1, "dsa_1024_sha1", old(CryptoError::Unsupported));
-        check("dsa_2048_key", HashAlgorithm::Sha1, "dsa_2048_sha1", old(CryptoError::Unsupported));
-        check("rsa_2048_key", HashAlgorithm::Sha1, "rsa_2048_sha1", old(CryptoError::Unsupported));
-        check("rsa_1024_key", HashAlgorithm::Sha256, "rsa_1024_sha256", old(CryptoError::Signature));
+        check("dsa_1024_key", HashAlgorithm::Sha1, "dsa_1024_sha1", legacy(CryptoError::Unsupported));
+        check("dsa_2048_key", HashAlgorithm::Sha1, "dsa_2048_sha1", legacy(CryptoError::Unsupported));
+        check("rsa_2048_key", HashAlgorithm::Sha1, "rsa_2048_sha1", legacy(CryptoError::Unsupported));
+        check("rsa_1024_key", HashAlgorithm::Sha256, "rsa_1024_sha256", legacy(CryptoError::Signature));
         check("rsa_2048_key", HashAlgorithm::Sha256, "rsa_2048_sha1", Err(CryptoError::Signature));
         check("dsa_2048_key", HashAlgorithm::Sha256, "dsa_1024_sha256", Err(CryptoError::Signature));
         check("dsa_1024_key", HashAlgorithm::Sha256, "rsa_2048_sha256", Err(CryptoError::Signature));
     }
 
     #[test]
-    fn keys_that_do_not_fit() {
+    fn rejects_invalid_keys() {
         let key = vector("dsa_1024_key");
         let key = PublicKey::from_bytes(&key).unwrap();
         let KeyComponents::Dsa { q, p, g, y } = key.components() else { unreachable!() };

@@ -82,14 +82,14 @@ pub trait SecureRandom {
     fn fill(&mut self, out: &mut [u8]);
 }
 
-/// Unpredictable id of a session or challenge that is not in use. Not 0, which means none, and 31 bits: Handle.Net reads
-/// ids as signed.
-pub(crate) fn random_id(random: &mut dyn SecureRandom, is_taken: impl Fn(u32) -> bool) -> u32 {
+/// Unpredictable id of a session or challenge that is not in use. Not 0, which means none, and 31 bits: Handle.Net
+/// reads ids as signed.
+pub(crate) fn random_id(random: &mut dyn SecureRandom, is_in_use: impl Fn(u32) -> bool) -> u32 {
     loop {
         let mut bytes = [0; 4];
         random.fill(&mut bytes);
         let id = u32::from_be_bytes(bytes) & i32::MAX as u32;
-        if id != 0 && !is_taken(id) {
+        if id != 0 && !is_in_use(id) {
             return id;
         }
     }
@@ -99,16 +99,16 @@ pub(crate) fn random_id(random: &mut dyn SecureRandom, is_taken: impl Fn(u32) ->
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CryptoError {
-    /// Not supported, or not without the feature `legacy`.
-    #[error("not supported")]
+    /// Not supported, or not without the feature `legacy-crypto`.
+    #[error("operation not supported")]
     Unsupported,
     /// The key is malformed, too small or too large.
-    #[error("unusable key")]
+    #[error("invalid key")]
     Key,
     /// The signature does not match the key and message.
-    #[error("wrong signature")]
+    #[error("invalid signature")]
     Signature,
     /// Decryption failed.
-    #[error("cannot be decrypted")]
+    #[error("decryption failed")]
     Ciphertext,
 }

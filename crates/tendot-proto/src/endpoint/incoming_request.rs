@@ -25,14 +25,14 @@ pub struct IncomingRequest<'a> {
     /// challenge id instead; the caller sets it if there is a session.
     pub session_id: u32,
     /// Work budget of the request.
-    pub work: Budget,
+    pub budget: Budget,
     pub(super) endpoint: Endpoint,
     pub(super) now: Now,
 }
 
 impl<'a> IncomingRequest<'a> {
     /// Response to this request, without request digest and credential.
-    pub fn respond<'r>(&self, code: ResponseCode, outcome: ResponseData<'r>) -> Message<'r> {
+    pub fn respond<'r>(&self, code: ResponseCode, data: ResponseData<'r>) -> Message<'r> {
         let mut envelope = self.endpoint.response_envelope(&self.message.envelope);
         envelope.session_id = self.session_id;
         let header = self.message.header;
@@ -42,19 +42,19 @@ impl<'a> IncomingRequest<'a> {
         Message {
             envelope,
             header,
-            body: MessageBody::Response(Response::new(outcome)),
-            body_rest: &[],
-            tail: CredentialSection::Empty,
+            body: MessageBody::Response(Response::new(data)),
+            trailing_body: &[],
+            credential_section: CredentialSection::Empty,
         }
     }
 
     /// Challenge for this request. It includes the request digest; send it unsealed.
     pub fn challenge<'r>(&self, pending: &'r PendingChallenge) -> Message<'r> {
-        let outcome = ResponseData::Challenge { nonce: pending.challenge().nonce, old_digest: None };
-        let mut message = self.respond(ResponseCode::AUTHENTICATION_NEEDED, outcome);
+        let data = ResponseData::Challenge { nonce: pending.challenge().nonce, legacy_digest: None };
+        let mut message = self.respond(ResponseCode::AUTHENTICATION_NEEDED, data);
         message.envelope.session_id = pending.id();
         message.header.flags = message.header.flags.with(OpFlags::REQUEST_DIGEST);
-        message.body = MessageBody::Response(Response { digest: Some(pending.digest()), outcome });
+        message.body = MessageBody::Response(Response { digest: Some(pending.digest()), data });
         message
     }
 
@@ -63,7 +63,7 @@ impl<'a> IncomingRequest<'a> {
     pub fn resume_after_challenge(mut self, response: IncomingRequest<'_>) -> Self {
         self.message.envelope.request_id = response.message.envelope.request_id;
         self.transport = response.transport;
-        self.work = response.work;
+        self.budget = response.budget;
         self
     }
 
@@ -72,7 +72,7 @@ impl<'a> IncomingRequest<'a> {
     /// ```
     /// # use tendot_proto::{Handle, Message, Now, endpoint::{Endpoint, Transport}};
     /// # let now = Now { elapsed: core::time::Duration::ZERO, unix: 1_700_000_000 };
-    /// # let endpoint = Endpoint { site_serial: 5, primary: true };
+    /// # let endpoint = Endpoint { site_serial: 5, is_primary: true };
     /// let mut request = Message::resolution(Handle::from("10.1000/1"), 7, now);
     /// request.header.recursion_count = 10;
     /// let bytes = request.to_bytes()?;

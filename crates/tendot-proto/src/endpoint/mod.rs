@@ -42,19 +42,19 @@ pub enum Transport {
 /// use tendot_proto::{MessageBody, Handle, Message, Now, ResponseData, Response, ResponseCode};
 ///
 /// let now = Now { elapsed: core::time::Duration::ZERO, unix: 1_700_000_000 };
-/// let endpoint = Endpoint { site_serial: 5, primary: true };
+/// let endpoint = Endpoint { site_serial: 5, is_primary: true };
 ///
 /// let request = Message::resolution(Handle::from("10.1000/none"), 7, now).to_bytes()?;
 /// let incoming = endpoint.decode_request(&request, Transport::Udp, now)?;
-/// let outcome = ResponseData::Failed { message: Some(b"") };
+/// let error = ResponseData::Error { message: Some(b"") };
 /// let mut response = Vec::new();
-/// incoming.respond(ResponseCode::HANDLE_NOT_FOUND, outcome).encode(&mut response)?;
+/// incoming.respond(ResponseCode::HANDLE_NOT_FOUND, error).encode(&mut response)?;
 /// assert_eq!(Message::from_bytes(&response)?.envelope.request_id, 7);
 ///
 /// // Malformed requests get a response, too, with their request id if it can be decoded.
 /// let rejection = endpoint.decode_request(&request[..request.len() - 1], Transport::Tcp, now).unwrap_err();
-/// assert_eq!(rejection.code(), ResponseCode::PROTOCOL_ERROR);
-/// assert_eq!(rejection.to_string(), "message at byte 20: 52 bytes announced, 51 there");
+/// assert_eq!(rejection.response_code(), ResponseCode::PROTOCOL_ERROR);
+/// assert_eq!(rejection.to_string(), "message at byte 20: needs 52 bytes, only 51 left");
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -62,7 +62,7 @@ pub struct Endpoint {
     /// Serial number of the site.
     pub site_serial: u16,
     /// Whether this is a primary site, which accepts writes: every response is authoritative.
-    pub primary: bool,
+    pub is_primary: bool,
 }
 
 impl Endpoint {
@@ -78,50 +78,50 @@ impl Endpoint {
         let envelope = Envelope::from_bytes(bytes)
             .map_err(|error| Rejection::without_response(RejectionReason::Malformed(error)))?;
         // The bytes after the envelope are not a header.
-        if envelope.flags.has(EnvelopeFlags::ENCRYPTED) || envelope.flags.has(EnvelopeFlags::COMPRESSED) {
+        if envelope.flags.contains(EnvelopeFlags::ENCRYPTED)
+            || envelope.flags.contains(EnvelopeFlags::COMPRESSED)
+        {
             return Err(self.reject(envelope, None, RejectionReason::Encrypted, now));
         }
         let header = bytes.get(limits::ENVELOPE_LEN..).and_then(|rest| MessageHeader::from_bytes(rest).ok());
         // Never respond to a response: two servers could do so in an endless loop.
         if header.is_some_and(|(header, _)| !header.is_request()) {
-            return Err(Rejection::without_response(RejectionReason::Response));
+            return Err(Rejection::without_response(RejectionReason::NotARequest));
         }
-        let refuse = |reason| Err(self.reject(envelope, header.map(|(header, _)| header), reason, now));
+        let reject = |reason| Err(self.reject(envelope, header.map(|(header, _)| header), reason, now));
         // No response over UDP to a length that no message can have.
         if transport == Transport::Udp && envelope.length as usize > limits::MAX_MESSAGE_LEN {
-            let kind = DecodeErrorKind::TooLong {
-                announced: envelope.length as usize,
-                limit: limits::MAX_MESSAGE_LEN,
-            };
+            let kind =
+                DecodeErrorKind::TooLong { len: envelope.length as usize, max: limits::MAX_MESSAGE_LEN };
             let error = DecodeError::new("message", limits::ENVELOPE_LEN, kind);
             return Err(Rejection::without_response(RejectionReason::Malformed(error)));
         }
         let parts = match MessageParts::split(bytes) {
             Ok(parts) => parts,
-            Err(error) => return refuse(RejectionReason::Malformed(error)),
+            Err(error) => return reject(RejectionReason::Malformed(error)),
         };
         let opcode = parts.header.opcode;
         if opcode.name().is_none() || opcode == Opcode::RESERVED {
-            return refuse(RejectionReason::UnknownOperation(opcode));
+            return reject(RejectionReason::UnknownOpcode(opcode));
         }
         if opcode.is_admin() {
             if transport == Transport::Udp {
-                return refuse(RejectionReason::AdministrationOverUdp);
+                return reject(RejectionReason::AdminOverUdp);
             }
             // Such a peer's challenges would use MD5, and the client alone chooses the version.
             if envelope.response_version() < ProtocolVersion::DIGEST_ALGORITHMS {
-                return refuse(RejectionReason::TooOld(envelope.newest_version()));
+                return reject(RejectionReason::VersionTooOld(envelope.newest_version()));
             }
         }
         let message = match Message::from_parts(&parts) {
             Ok(message) => message,
-            Err(error) => return refuse(RejectionReason::Malformed(error)),
+            Err(error) => return reject(RejectionReason::Malformed(error)),
         };
         let MessageBody::Request(request) = message.body else {
-            return Err(Rejection::without_response(RejectionReason::Response));
+            return Err(Rejection::without_response(RejectionReason::NotARequest));
         };
-        if let Err(denied) = validate::validate_request(opcode, &request) {
-            return refuse(RejectionReason::Denied(denied));
+        if let Err(invalid) = validate::validate_request(opcode, &request) {
+            return reject(RejectionReason::Invalid(invalid));
         }
         let session_id = if opcode == Opcode::CHALLENGE_RESPONSE { 0 } else { envelope.session_id };
         Ok(IncomingRequest {
@@ -130,7 +130,7 @@ impl Endpoint {
             message,
             transport,
             session_id,
-            work: Budget::PER_REQUEST,
+            budget: Budget::PER_REQUEST,
             endpoint: *self,
             now,
         })
@@ -139,8 +139,8 @@ impl Endpoint {
     /// Rejection of a stream that cannot be split into messages; close the connection after the response.
     pub fn reject_frame(&self, error: &FrameError, now: Now) -> Rejection {
         match error.header {
-            Some(header) if !header.is_request() => Rejection::without_response(RejectionReason::Response),
-            header => self.reject(error.envelope, header, RejectionReason::Frame(*error), now),
+            Some(header) if !header.is_request() => Rejection::without_response(RejectionReason::NotARequest),
+            header => self.reject(error.envelope, header, RejectionReason::FrameTooLong(*error), now),
         }
     }
 
@@ -156,18 +156,18 @@ impl Endpoint {
         now: Now,
     ) -> Rejection {
         let header = header.unwrap_or_else(|| MessageHeader::for_request(Opcode::RESERVED, now));
-        let code = reason.code().for_peer_version(envelope.response_version());
+        let code = reason.response_code().for_peer_version(envelope.response_version());
         let flags = OpFlags(header.flags.0)
             .without(OpFlags::CERTIFY.with(OpFlags::ENCRYPT).with(OpFlags::REQUEST_DIGEST));
         let message = alloc::format!("{reason}");
         let response = Message {
             envelope: self.response_envelope(&envelope),
             header: self.response_header(&MessageHeader { flags, ..header }, code, now),
-            body: MessageBody::Response(Response::new(ResponseData::Failed {
+            body: MessageBody::Response(Response::new(ResponseData::Error {
                 message: Some(message.as_bytes()),
             })),
-            body_rest: &[],
-            tail: CredentialSection::Empty,
+            trailing_body: &[],
+            credential_section: CredentialSection::Empty,
         };
         Rejection { reason, response: response.to_bytes().ok() }
     }
@@ -183,7 +183,7 @@ impl Endpoint {
     fn response_header(&self, request: &MessageHeader, code: ResponseCode, now: Now) -> MessageHeader {
         let mut header = request.for_response(code, self.site_serial, now);
         header.flags = header.flags.without(OpFlags::AUTHORITATIVE);
-        if self.primary {
+        if self.is_primary {
             header.flags = header.flags.with(OpFlags::AUTHORITATIVE);
         }
         header

@@ -27,8 +27,8 @@ impl Rejection {
     }
 
     /// Response code, whether a response is sent or not.
-    pub const fn code(&self) -> ResponseCode {
-        self.reason.code()
+    pub const fn response_code(&self) -> ResponseCode {
+        self.reason.response_code()
     }
 
     /// Encoded error response; none if no response may be sent.
@@ -54,36 +54,36 @@ pub enum RejectionReason {
     Malformed(DecodeError),
     /// Stream that cannot be split into messages.
     #[error("{0}")]
-    Frame(FrameError),
+    FrameTooLong(FrameError),
     /// A response instead of a request.
-    #[error("this is a response")]
-    Response,
+    #[error("not a request")]
+    NotARequest,
     /// Encrypted and not decrypted before, or compressed, which is not supported.
-    #[error("an encrypted message without a session")]
+    #[error("encrypted message without session")]
     Encrypted,
     /// Rejected by the session.
     #[error("{0}")]
     Session(SessionError),
     /// Unknown operation code.
-    #[error("operation {0} is not known")]
-    UnknownOperation(Opcode),
+    #[error("unknown opcode {0}")]
+    UnknownOpcode(Opcode),
     /// Admin operation over UDP, where the source address is not verified.
-    #[error("administration is not taken over UDP")]
-    AdministrationOverUdp,
+    #[error("admin operations are not accepted over UDP; use TCP or HTTP")]
+    AdminOverUdp,
     /// The client supports only versions with broken authentication.
-    #[error("administration needs version 2.1 or later, {0} is the latest offered")]
-    TooOld(ProtocolVersion),
+    #[error("admin operations require protocol version 2.1 or later; client offers {0}")]
+    VersionTooOld(ProtocolVersion),
     /// Invalid handle or values.
     #[error("{0}")]
-    Denied(InvalidRequest),
+    Invalid(InvalidRequest),
 }
 
 impl RejectionReason {
     /// Response code.
-    pub const fn code(&self) -> ResponseCode {
+    pub const fn response_code(&self) -> ResponseCode {
         match self {
-            Self::UnknownOperation(_) => ResponseCode::OPERATION_NOT_SUPPORTED,
-            Self::Denied(denied) => denied.code,
+            Self::UnknownOpcode(_) => ResponseCode::OPERATION_NOT_SUPPORTED,
+            Self::Invalid(invalid) => invalid.code,
             Self::Session(error) => error.response_code(),
             _ => ResponseCode::PROTOCOL_ERROR,
         }
@@ -104,7 +104,7 @@ impl InvalidRequest {
     }
 
     /// Response code.
-    pub const fn code(&self) -> ResponseCode {
+    pub const fn response_code(&self) -> ResponseCode {
         self.code
     }
 }

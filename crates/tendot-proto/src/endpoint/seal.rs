@@ -14,56 +14,60 @@ use crate::message::{Message, MessageBody, OpFlags, Opcode, ProtocolVersion, Res
 /// Keys, session and policy used to seal a response.
 pub struct SealContext<'s> {
     /// Cryptography provider.
-    pub crypto: &'s dyn CryptoProvider,
+    pub provider: &'s dyn CryptoProvider,
     /// Random source for encryption.
     pub random: &'s mut dyn SecureRandom,
-    /// Algorithms allowed for old peers.
+    /// Allowed algorithms; decides whether peers before 2.7 get a digest.
     pub policy: &'s AuthPolicy,
     /// Server key; without one responses are not signed.
-    pub key: Option<&'s dyn SigningKey>,
+    pub server_key: Option<&'s dyn SigningKey>,
     /// Session of the request, if there is one.
     pub session: Option<&'s mut Session>,
 }
 
 impl fmt::Debug for SealContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Sealing")
+        f.write_str("SealContext")
     }
 }
 
 impl IncomingRequest<'_> {
     /// Encodes a response with request digest, signature and encryption, as the request demands.
     ///
-    /// In a session the response has a MAC of the session, except in session setup and termination; private values are
-    /// always encrypted there. Peers before 2.7 get no signature, and a digest only if the policy allows its hash: both
-    /// would use MD5 or SHA-1.
-    pub fn seal(&mut self, response: Message<'_>, with: &mut SealContext<'_>) -> Result<Vec<u8>, SealError> {
-        let is_about_session = self.is_session_management();
-        let budget = &mut self.work;
+    /// In a session, a MAC with the session key replaces the signature, except in session setup and termination;
+    /// private values are always encrypted there. Peers before 2.7 get no signature, and a digest only if the policy
+    /// allows its hash: both would use MD5 or SHA-1.
+    pub fn seal(
+        &mut self,
+        response: Message<'_>,
+        context: &mut SealContext<'_>,
+    ) -> Result<Vec<u8>, SealError> {
+        let is_session_management = self.is_session_management();
+        let budget = &mut self.budget;
         let version = response.envelope.version;
         let flags = self.message.header.flags;
         let digest;
         let mut response = response;
-        if flags.has(OpFlags::REQUEST_DIGEST)
-            && let MessageBody::Response(Response { digest: None, outcome }) = response.body
+        if flags.contains(OpFlags::REQUEST_DIGEST)
+            && let MessageBody::Response(Response { digest: None, data }) = response.body
         {
             let request = self.parts.header_and_body;
-            match ComputedDigest::for_request(request, version, with.policy, with.crypto, budget) {
-                Ok(own) => {
-                    digest = own;
+            match ComputedDigest::for_request(request, version, context.policy, context.provider, budget) {
+                Ok(computed) => {
+                    digest = computed;
                     response.header.flags = response.header.flags.with(OpFlags::REQUEST_DIGEST);
                     response.body =
-                        MessageBody::Response(Response { digest: Some(digest.as_request_digest()), outcome });
+                        MessageBody::Response(Response { digest: Some(digest.as_request_digest()), data });
                 }
-                Err(AuthError::NotAllowed { .. }) => {}
+                Err(AuthError::AlgorithmNotAllowed { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }
         let mut bytes = response.to_bytes()?;
-        if flags.has(OpFlags::CERTIFY) {
-            match (&mut with.session, with.key) {
-                (Some(session), _) if !is_about_session => {
-                    session.add_mac(&mut bytes, with.crypto, budget)?;
+        if flags.contains(OpFlags::CERTIFY) {
+            match (&mut context.session, context.server_key) {
+                (Some(session), _) if !is_session_management => {
+                    session.add_mac(&mut bytes, context.provider, budget)?;
                 }
                 (_, Some(key)) if version >= ProtocolVersion::SHA256 => {
                     sign_message(&mut bytes, key, budget)?;
@@ -71,11 +75,12 @@ impl IncomingRequest<'_> {
                 _ => {}
             }
         }
-        match &with.session {
+        match &context.session {
             Some(session)
-                if !is_about_session && (flags.has(OpFlags::ENCRYPT) || has_private_values(&response)) =>
+                if !is_session_management
+                    && (flags.contains(OpFlags::ENCRYPT) || has_private_values(&response)) =>
             {
-                Ok(session.key().encrypt(&bytes, with.crypto, with.random, budget)?)
+                Ok(session.key().encrypt(&bytes, context.provider, context.random, budget)?)
             }
             _ => Ok(bytes),
         }
@@ -89,9 +94,8 @@ impl IncomingRequest<'_> {
 /// Whether a response has values that are not publicly readable. Peers expect them encrypted since 2.8; older peers can
 /// decrypt them, too, since every session can.
 fn has_private_values(response: &Message<'_>) -> bool {
-    let MessageBody::Response(Response { outcome, .. }) = &response.body else { return false };
-    let (ResponseData::Resolved { values, .. } | ResponseData::Referral { values: Some(values), .. }) =
-        outcome
+    let MessageBody::Response(Response { data, .. }) = &response.body else { return false };
+    let (ResponseData::Resolved { values, .. } | ResponseData::Referral { values: Some(values), .. }) = data
     else {
         return false;
     };

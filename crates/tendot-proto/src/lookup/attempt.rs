@@ -51,7 +51,7 @@ pub(super) struct Attempt {
     pub(super) request_id: u32,
     /// Encoded message, without HTTP head.
     pub(super) request: Vec<u8>,
-    pub(super) started: Duration,
+    pub(super) started_at: Duration,
     /// Number of times it was sent.
     pub(super) times_sent: usize,
     /// Time of the next retransmission, or of the timeout.
@@ -92,12 +92,12 @@ impl Attempt {
 
     /// Whether the server may have received the request.
     pub(super) fn may_have_been_received(&self) -> bool {
-        let unsent = [ConnectionError::Unreachable, ConnectionError::Insecure].map(AttemptError::Connection);
+        let unsent = [ConnectionError::Unreachable, ConnectionError::WrongPeer].map(AttemptError::Connection);
         self.error.is_none_or(|error| !unsent.contains(&error))
     }
 
     pub(super) fn to_failed_attempt(&self) -> FailedAttempt {
-        let error = self.error.unwrap_or(AttemptError::Silent);
+        let error = self.error.unwrap_or(AttemptError::NoResponse);
         FailedAttempt { transport: self.transport, to: self.to, error }
     }
 }
@@ -116,7 +116,7 @@ mod tests {
             target: ServerTarget { site: Arc::default(), server_index: 0, ip, tried_transports: 0 },
             request_id: 1,
             request: Vec::new(),
-            started: Duration::ZERO,
+            started_at: Duration::ZERO,
             times_sent: 1,
             next_timeout: Duration::ZERO,
             is_waiting: true,
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_without_end() {
+    fn endless_head_is_rejected() {
         let mut attempt = attempt();
         attempt.push(b"HTTP/1.1 200 OK\r\n").unwrap();
         for _ in 0..1000 {

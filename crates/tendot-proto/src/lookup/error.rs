@@ -39,49 +39,49 @@ impl core::error::Error for LookupError {}
 #[non_exhaustive]
 pub enum LookupErrorKind {
     /// Timeout.
-    #[error("no answer in time")]
-    Time,
+    #[error("timed out")]
+    TimedOut,
     /// Message limit reached.
-    #[error("no answer to {sent} messages")]
-    Messages {
+    #[error("no response after {sent} messages")]
+    MessageLimit {
         /// Number of messages sent.
         sent: u32,
     },
     /// No usable response.
-    #[error("no server gave a usable answer")]
-    NoAnswer,
+    #[error("no server sent a usable response")]
+    NoUsableResponse,
     /// In doubt: a request that must not be repeated was sent, and no usable response arrived. Whether it was executed
-    /// is unknown; the same holds after [`Time`](Self::Time).
-    #[error("a server may have done it, but gave no usable answer")]
-    Uncertain,
+    /// is unknown; the same holds after [`TimedOut`](Self::TimedOut).
+    #[error("outcome unknown: a server may have executed the request but sent no usable response")]
+    InDoubt,
     /// No usable site: no server with an allowed address and a matching interface, or no primary site where one is
     /// required.
-    #[error("no site to ask")]
-    NoSite,
+    #[error("no usable site")]
+    NoUsableSite,
     /// No record with the sites of the handle.
-    #[error("the service is not found")]
+    #[error("service not found")]
     ServiceNotFound,
     /// The handle's service handles form a loop.
-    #[error("its service is found only through itself")]
+    #[error("service reference loop")]
     ServiceLoop,
     /// Too many service handles in a chain.
-    #[error("its service is more than {limit} records away")]
+    #[error("service reference depth exceeds {max}")]
     ServiceDepth {
         /// Maximum.
-        limit: u32,
+        max: u32,
     },
     /// Referral loop.
-    #[error("referred back to a server that had referred")]
+    #[error("referral loop")]
     ReferralLoop,
     /// Too many referrals.
-    #[error("referred more than {limit} times")]
-    Referrals {
+    #[error("more than {max} referrals")]
+    ReferralLimit {
         /// Maximum.
-        limit: u32,
+        max: u32,
     },
     /// The request cannot be encoded.
     #[error(transparent)]
-    Question(#[from] EncodeError),
+    Encode(#[from] EncodeError),
 }
 
 /// Failed attempt: server, transport and error.
@@ -106,8 +106,8 @@ impl fmt::Display for FailedAttempt {
 #[non_exhaustive]
 pub enum AttemptError {
     /// No response before the lookup ended or continued elsewhere.
-    #[error("no answer")]
-    Silent,
+    #[error("no response")]
+    NoResponse,
     /// The caller could not send, or lost the connection.
     #[error(transparent)]
     Connection(#[from] ConnectionError),
@@ -115,31 +115,31 @@ pub enum AttemptError {
     #[error(transparent)]
     Tunnel(#[from] TunnelError),
     /// The response exceeds the size limit.
-    #[error("the answer is too long")]
-    TooLong,
+    #[error("response too long")]
+    ResponseTooLong,
     /// The response cannot be decoded.
     #[error(transparent)]
     Malformed(#[from] DecodeError),
     /// The message is a request.
-    #[error("the answer is a request")]
+    #[error("message is not a response")]
     NotAResponse,
     /// Response with the wrong request id.
-    #[error("the answer is to request {found:#x}")]
-    RequestId {
+    #[error("request id mismatch: {found:#x}")]
+    WrongRequestId {
         /// Request id of the response.
         found: u32,
     },
     /// Response with the wrong opcode.
-    #[error("the answer is to operation {found}")]
-    Opcode {
+    #[error("opcode mismatch: {found}")]
+    WrongOpcode {
         /// Opcode of the response.
         found: u32,
     },
     /// Response about another handle.
-    #[error("the answer is about another handle")]
-    OtherHandle,
+    #[error("handle mismatch")]
+    WrongHandle,
     /// Expired response.
-    #[error("the answer ended at {expiration}, {late} seconds ago")]
+    #[error("response expired {late} s ago (at {expiration})")]
     Expired {
         /// Expiration as Unix time in seconds.
         expiration: u32,
@@ -147,40 +147,40 @@ pub enum AttemptError {
         late: u64,
     },
     /// Downgrade: the response has a version without SHA-256, although the site announces a newer one.
-    #[error("the answer is in version {found}, the site speaks {site}")]
-    Version {
+    #[error("version downgrade: response {found}, site {site}")]
+    VersionDowngrade {
         /// Version of the response.
         found: ProtocolVersion,
         /// Version of the site.
         site: ProtocolVersion,
     },
     /// The request digest is missing or wrong.
-    #[error("the digest in the answer: {0}")]
+    #[error("request digest: {0}")]
     Digest(AuthError),
     /// The response is not signed by the queried server.
-    #[error("the signature of the answer: {0}")]
+    #[error("response signature: {0}")]
     Signature(CredentialError),
     /// Verification was requested, but there is no crypto provider.
-    #[error("the answer cannot be checked without cryptography")]
-    Unchecked,
+    #[error("cannot verify the response: no crypto provider")]
+    NoCryptoProvider,
     /// The server reports an error.
-    #[error("the server says {0}")]
-    Code(ResponseCode),
+    #[error("server returned {0}")]
+    ServerError(ResponseCode),
 }
 
-/// Connection failure reported by the caller. Only `Unreachable` and `Insecure` guarantee that nothing was sent.
+/// Connection failure reported by the caller. Only `Unreachable` and `WrongPeer` guarantee that nothing was sent.
 ///
 /// After any other error a request that must not be repeated is not sent to another server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectionError {
     /// Nothing could be sent.
-    #[error("cannot be reached")]
+    #[error("unreachable")]
     Unreachable,
     /// The connection ended before the response was complete.
-    #[error("the connection was closed")]
+    #[error("connection closed")]
     Closed,
     /// The TLS peer is not the server named by the site; nothing was sent.
-    #[error("the connection is to somebody else")]
-    Insecure,
+    #[error("TLS peer key mismatch")]
+    WrongPeer,
 }

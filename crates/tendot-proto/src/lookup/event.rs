@@ -15,7 +15,7 @@ use crate::record::{InterfaceProtocol, Site};
 /// Bytes to send, with destination and transport.
 #[derive(Clone, Eq, PartialEq)]
 pub struct Transmit {
-    /// Attempt id. Open a connection for each attempt, and pass back what arrives with this id.
+    /// Attempt id. Open a connection for each attempt, and pass back received bytes with this id.
     pub attempt: u32,
     /// Transport: UDP, TCP, HTTP (over TCP) or HTTPS (over TLS).
     pub transport: InterfaceProtocol,
@@ -38,29 +38,30 @@ pub enum LookupEvent {
     /// Final failure.
     Failed(LookupError),
     /// First messages of a response that consists of several.
-    Part(LookupResponse),
+    PartialResponse(LookupResponse),
     /// Request to resolve a domain name: see [`Lookup::handle_addresses`](super::Lookup::handle_addresses).
-    Resolve {
+    ResolveDomain {
         /// Domain name.
         domain: String,
     },
     /// Round-trip time sample, also for a timeout: see [`RttEstimates`](super::RttEstimates).
-    Measured {
+    RttSample {
         /// Server address.
         server: IpAddr,
         /// Round-trip time, or time waited.
-        time: Duration,
+        rtt: Duration,
     },
     /// Sites of a prefix, which may be cached for [`Lookup::with_sites`](super::Lookup::with_sites).
-    Located {
+    SitesLocated {
         /// Prefix handle, for example `0.NA/10.1000`.
         prefix_handle: Vec<u8>,
         /// Sites of the prefix.
         sites: Vec<Arc<Site<'static>>>,
         /// Expiration as Unix time in seconds.
-        until: u64,
+        expires_at: u64,
     },
-    /// The root sites changed: their serial number is larger than in [`LookupConfig::root`](super::LookupConfig::root).
+    /// The root sites changed: their serial number is larger than in
+    /// [`LookupConfig::root_sites`](super::LookupConfig::root_sites).
     RootChanged,
 }
 
@@ -76,7 +77,7 @@ pub struct LookupResponse {
     /// Site of the server.
     pub site: Arc<Site<'static>>,
     /// Index of the server in its site.
-    pub place: usize,
+    pub server_index: usize,
 }
 
 impl LookupResponse {
@@ -103,11 +104,11 @@ impl fmt::Debug for Transmit {
 /// Without message bytes, which may contain secrets.
 impl fmt::Debug for LookupResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer")
+        f.debug_struct("LookupResponse")
             .field("length", &self.bytes.len())
             .field("transport", &self.transport)
             .field("from", &self.from)
-            .field("place", &self.place)
+            .field("server_index", &self.server_index)
             .finish_non_exhaustive()
     }
 }

@@ -76,21 +76,21 @@ impl SiteLocator {
     pub(super) fn add_site(&mut self, site: &Arc<Site<'static>>) {
         // Comparing the first port suffices; comparing all with all could take long.
         let has_first = |a: &SiteServer<'_>, b: &SiteServer<'_>| {
-            let mut of_two = b.interfaces.iter();
+            let mut interfaces = b.interfaces.iter();
             let is_at = |first: &ServerInterface| {
-                of_two.any(|other| (other.transport, other.port) == (first.transport, first.port))
+                interfaces.any(|other| (other.protocol, other.port) == (first.protocol, first.port))
             };
             a.interfaces.first().is_none_or(is_at)
         };
         let is_same = |a: &SiteServer<'_>, b: &SiteServer<'_>| {
             a.id == b.id && a.address == b.address && (has_first(a, b) || has_first(b, a))
         };
-        let same = |known: &&mut Arc<Site<'static>>| {
+        let has_same_servers = |known: &&mut Arc<Site<'static>>| {
             let (a, b) = (&known.servers, &site.servers);
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b))
         };
         let is_full = self.sites.len() >= Self::MAX_SITES_AND_RECORDS;
-        match self.sites.iter_mut().find(same) {
+        match self.sites.iter_mut().find(has_same_servers) {
             Some(known) if known.serial < site.serial => *known = Arc::clone(site),
             Some(_) => {}
             None if is_full => {}
@@ -106,15 +106,15 @@ impl SiteLocator {
         depth: u32,
         now: Now,
     ) {
-        let is_of = |value: &HandleValue<'_>, types: &[&[u8]]| types.contains(&&*value.value_type);
-        let derived =
-            self.for_derived_prefix && values.iter().any(|value| is_of(&value, DERIVED_PREFIX_SITE_TYPES));
-        let types = if derived { DERIVED_PREFIX_SITE_TYPES } else { SITE_TYPES };
-        for value in values.iter().filter(|value| is_of(value, types)) {
+        let is_one_of = |value: &HandleValue<'_>, types: &[&[u8]]| types.contains(&&*value.value_type);
+        let uses_derived = self.for_derived_prefix
+            && values.iter().any(|value| is_one_of(&value, DERIVED_PREFIX_SITE_TYPES));
+        let types = if uses_derived { DERIVED_PREFIX_SITE_TYPES } else { SITE_TYPES };
+        for value in values.iter().filter(|value| is_one_of(value, types)) {
             self.expires_at = self.expires_at.min(match value.ttl {
                 Ttl::Relative(seconds) => now.unix.saturating_add(u64::from(seconds)),
                 Ttl::Absolute(date) => u64::from(date),
-                Ttl::Other { .. } => now.unix,
+                Ttl::Unknown { .. } => now.unix,
             });
             if !value.value_type.starts_with(b"HS_SERV") {
                 if let Ok(site) = Site::from_bytes(&value.data) {
@@ -137,7 +137,7 @@ mod tests {
     use crate::record::{InterfaceKind, InterfaceProtocol};
 
     #[test]
-    fn which_sites_are_the_same() {
+    fn deduplicates_sites() {
         check(&[(1, &[2641]), (2, &[2641])], &[2]);
         check(&[(2, &[2641]), (1, &[2641])], &[2]);
         check(&[(1, &[2641]), (2, &[8000, 2641])], &[2]);
@@ -153,7 +153,7 @@ mod tests {
         for (serial, ports) in sites {
             let interface = |port: &u32| ServerInterface {
                 kind: InterfaceKind::BOTH,
-                transport: InterfaceProtocol::TCP,
+                protocol: InterfaceProtocol::TCP,
                 port: *port,
             };
             let server =

@@ -49,12 +49,12 @@ use crate::transport::Reassembly;
 /// and the next site is queried in parallel, so that a dead server costs half a second. This applies only to idempotent
 /// requests: resolution, site information and verification of a challenge response (opcodes 1, 2, 201). All other
 /// requests go to one server, once; to another only if nothing could be sent. They use UDP only with
-/// [`LookupConfig::single_datagrams`], writes never do. Whatever peers do, a lookup ends within [`LookupConfig::time`]
-/// and [`LookupConfig::messages`], resolves at most [`LookupConfig::domains`] domain names, and queries only public
-/// addresses or those of the configuration.
+/// [`LookupConfig::allow_single_shot_udp`], writes never do. Whatever peers do, a lookup ends within
+/// [`LookupConfig::timeout`] and [`LookupConfig::max_messages`], resolves at most [`LookupConfig::max_domains`] domain
+/// names, and queries only public addresses or those of the configuration.
 ///
 /// Send datagrams from an unpredictable port that is not used for long: port and random request id are the only
-/// protection from spoofed responses. [`LookupConfig::certify`] requests signatures and request digests.
+/// protection from spoofed responses. [`LookupConfig::require_signatures`] requests signatures and request digests.
 ///
 /// ```
 /// use core::time::Duration;
@@ -72,7 +72,7 @@ use crate::transport::Reassembly;
 ///     }
 /// }
 ///
-/// let udp = ServerInterface { kind: InterfaceKind::BOTH, transport: InterfaceProtocol::UDP, port: 2641 };
+/// let udp = ServerInterface { kind: InterfaceKind::BOTH, protocol: InterfaceProtocol::UDP, port: 2641 };
 /// let address = SiteServer::encode_address("192.0.2.1".parse()?);
 /// let root = Site { servers: vec![SiteServer { address, interfaces: vec![udp], ..SiteServer::default() }], ..Site::default() };
 /// let config = Arc::new(LookupConfig::new(vec![Arc::new(root)]));
@@ -85,16 +85,17 @@ use crate::transport::Reassembly;
 /// // The server's response.
 /// let request = Message::from_bytes(&datagram.bytes)?;
 /// let values = [HandleValue::new(1, "DESC", "ten")];
-/// let outcome = ResponseData::Resolved { handle: Handle::from("0.NA/10"), values: WireList::from(&values[..]) };
+/// let data = ResponseData::Resolved { handle: Handle::from("0.NA/10"), values: WireList::from(&values[..]) };
 /// let header = request.header.for_response(ResponseCode::SUCCESS, 0, now);
-/// let body = MessageBody::Response(Response::new(outcome));
-/// let tail = CredentialSection::Empty;
-/// let response = Message { envelope: request.envelope, header, body, body_rest: &[], tail }.to_bytes()?;
+/// let body = MessageBody::Response(Response::new(data));
+/// let credential_section = CredentialSection::Empty;
+/// let response = Message { envelope: request.envelope, header, body, trailing_body: &[], credential_section };
+/// let response = response.to_bytes()?;
 ///
 /// lookup.handle_datagram(now, "192.0.2.66:2641".parse()?, &response);
 /// assert!(lookup.poll().is_none(), "wrong source address");
 /// lookup.handle_datagram(now, datagram.to, &response);
-/// assert!(matches!(lookup.poll(), Some(LookupEvent::Measured { .. })));
+/// assert!(matches!(lookup.poll(), Some(LookupEvent::RttSample { .. })));
 /// let Some(LookupEvent::Finished(response)) = lookup.poll() else { panic!() };
 /// assert_eq!(response.message()?.header.response_code, ResponseCode::SUCCESS);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
@@ -109,7 +110,7 @@ pub struct Lookup {
     attempts: u32,
     /// Whether UDP failed in an earlier step.
     is_udp_dead: bool,
-    /// Domain names that the caller was asked to resolve, with the result.
+    /// Domain names passed to the caller for resolution, with the result.
     domains: BTreeMap<String, Option<Vec<IpAddr>>>,
     reassembly: Reassembly,
     /// Budget for digests and signatures.
@@ -123,11 +124,12 @@ struct LookupStep {
     request: LookupRequest,
     /// Number of records that led to it.
     depth: u32,
-    stage: StepState,
+    state: StepState,
     /// Servers that sent a referral; they are not queried again.
     already_referred: Vec<attempt::ServerTarget>,
 }
 
+/// State of a step: start, locating sites, querying sites.
 enum StepState {
     Start,
     Locate(SiteLocator),
@@ -144,10 +146,10 @@ enum Progress {
 impl fmt::Debug for Lookup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lookup")
-            .field("question", &self.steps.first().map(|step| &step.request))
-            .field("asking", &self.steps.last().map(|step| step.request.handle()))
+            .field("request", &self.steps.first().map(|step| &step.request))
+            .field("current_handle", &self.steps.last().map(|step| step.request.handle()))
             .field("deadline", &self.deadline)
-            .field("sent", &self.messages_sent)
+            .field("messages_sent", &self.messages_sent)
             .field("referrals", &self.referrals)
             .finish_non_exhaustive()
     }
@@ -160,7 +162,7 @@ impl Lookup {
     /// Starts a lookup.
     pub fn new(config: Arc<LookupConfig>, request: LookupRequest, now: Now) -> Self {
         let mut lookup = Self {
-            deadline: now.elapsed.saturating_add(config.time),
+            deadline: now.elapsed.saturating_add(config.timeout),
             config,
             steps: Vec::new(),
             messages_sent: 0,
@@ -173,12 +175,12 @@ impl Lookup {
             events: VecDeque::new(),
             transmits: VecDeque::new(),
         };
-        let is_certified = lookup.config.certify || request.requires_signature();
-        lookup.push_step(if is_certified { request.with_signature() } else { request }, 0);
+        let is_signed = lookup.config.require_signatures || request.requires_signature();
+        lookup.push_step(if is_signed { request.with_signature() } else { request }, 0);
         lookup
     }
 
-    /// Starts a lookup at known sites, for example from [`LookupEvent::Located`].
+    /// Starts a lookup at known sites, for example from [`LookupEvent::SitesLocated`].
     pub fn with_sites(
         config: Arc<LookupConfig>,
         request: LookupRequest,
@@ -187,7 +189,7 @@ impl Lookup {
     ) -> Self {
         let mut lookup = Self::new(config, request, now);
         if let Some(step) = lookup.steps.last_mut() {
-            step.stage = StepState::Query(SiteQuery::new(sites, SiteSource::Records));
+            step.state = StepState::Query(SiteQuery::new(sites, SiteSource::Records));
         }
         lookup
     }
@@ -213,7 +215,7 @@ impl Lookup {
     /// Time of [`Now::elapsed`] at which to call [`handle_timeout`](Self::handle_timeout), unless input arrives before;
     /// none when the lookup has ended.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let next = match &self.steps.last()?.stage {
+        let next = match &self.steps.last()?.state {
             StepState::Query(query) => query.next_timeout(&self.config, self.steps.last()?),
             _ => None,
         };
@@ -223,7 +225,7 @@ impl Lookup {
     /// Handles elapsed time; call [`poll_transmit`](Self::poll_transmit) after it.
     pub fn handle_timeout(&mut self, now: Now) {
         if now.elapsed >= self.deadline && !self.steps.is_empty() {
-            self.fail(LookupErrorKind::Time);
+            self.fail(LookupErrorKind::TimedOut);
         }
     }
 
@@ -247,7 +249,7 @@ impl Lookup {
     /// Handles bytes from the connection of an attempt.
     pub fn handle_stream(&mut self, now: Now, attempt: u32, bytes: &[u8]) {
         let Some(query) = self.query_mut() else { return };
-        let Some(index) = query.attempts.iter().position(|known| known.id == attempt) else { return };
+        let Some(index) = query.attempts.iter().position(|candidate| candidate.id == attempt) else { return };
         let Some(known) = query.attempts.get_mut(index) else { return };
         if let Err(error) = known.push(bytes) {
             return known.fail(error);
@@ -257,7 +259,7 @@ impl Lookup {
             let message = match known.framer.next_message() {
                 Ok(Some(message)) => message.to_vec(),
                 Ok(None) => return,
-                Err(_) => return known.fail(AttemptError::TooLong),
+                Err(_) => return known.fail(AttemptError::ResponseTooLong),
             };
             self.handle_response(now, index, &message);
         }
@@ -265,18 +267,18 @@ impl Lookup {
 
     /// Handles the failure of an attempt: the server is unreachable, or the connection ended.
     ///
-    /// Callers should time out connecting before [`LookupConfig::stream_wait`]: after it the request counts as possibly
-    /// sent, and a write is not tried elsewhere.
+    /// Callers should time out connecting before [`LookupConfig::stream_timeout`]: after it the request counts as
+    /// possibly sent, and a write is not tried elsewhere.
     pub fn handle_failure(&mut self, now: Now, attempt: u32, error: ConnectionError) {
         let Some(known) = self.attempt_mut(attempt).filter(|known| known.is_waiting) else { return };
-        let (server, started) = (known.to.ip(), known.started);
+        let (server, started_at) = (known.to.ip(), known.started_at);
         known.fail(AttemptError::Connection(error));
         // A quick refusal is not a low round-trip time.
-        let time = now.elapsed.saturating_sub(started).max(self.config.stream_wait);
-        self.events.push_back(LookupEvent::Measured { server, time });
+        let rtt = now.elapsed.saturating_sub(started_at).max(self.config.stream_timeout);
+        self.events.push_back(LookupEvent::RttSample { server, rtt });
     }
 
-    /// Handles the result of [`LookupEvent::Resolve`]; empty if the domain name has no addresses.
+    /// Handles the result of [`LookupEvent::ResolveDomain`]; empty if the domain name has no addresses.
     pub fn handle_addresses(&mut self, domain: &str, addresses: &[IpAddr]) {
         let Some(known) = self.domains.get_mut(domain).filter(|known| known.is_none()) else { return };
         *known = Some(
@@ -288,7 +290,7 @@ impl Lookup {
     }
 
     fn query_mut(&mut self) -> Option<&mut SiteQuery> {
-        match &mut self.steps.last_mut()?.stage {
+        match &mut self.steps.last_mut()?.state {
             StepState::Query(query) => Some(query),
             _ => None,
         }
@@ -299,16 +301,16 @@ impl Lookup {
     }
 
     fn push_step(&mut self, request: LookupRequest, depth: u32) {
-        self.steps.push(LookupStep { request, depth, stage: StepState::Start, already_referred: Vec::new() });
+        self.steps.push(LookupStep { request, depth, state: StepState::Start, already_referred: Vec::new() });
     }
 
     fn advance(&mut self, now: Now, random: &mut dyn SecureRandom) -> Result<Progress, LookupErrorKind> {
         let Some(step) = self.steps.last_mut() else { return Ok(Progress::Waiting) };
-        match &mut step.stage {
+        match &mut step.state {
             StepState::Start => {
                 let handle = step.request.handle();
-                step.stage = match self.config.known_sites(handle) {
-                    Some((sites, origin)) => StepState::Query(SiteQuery::new(sites.to_vec(), origin)),
+                step.state = match self.config.known_sites(handle) {
+                    Some((sites, source)) => StepState::Query(SiteQuery::new(sites.to_vec(), source)),
                     None => StepState::Locate(SiteLocator::for_prefix(
                         now,
                         handle.prefix_handle(),
@@ -332,60 +334,60 @@ impl Lookup {
             self.record_error(record, LookupErrorKind::ServiceLoop);
             return Ok(Progress::Made);
         }
-        if depth > self.config.service_depth {
-            self.record_error(record, LookupErrorKind::ServiceDepth { limit: self.config.service_depth });
+        if depth > self.config.max_service_depth {
+            self.record_error(record, LookupErrorKind::ServiceDepth { max: self.config.max_service_depth });
             return Ok(Progress::Made);
         }
-        let Some(LookupStep { request, stage: StepState::Locate(locator), .. }) = self.steps.last() else {
+        let Some(LookupStep { request, state: StepState::Locate(locator), .. }) = self.steps.last() else {
             return Ok(Progress::Waiting);
         };
         let mut types = locate::SITE_TYPES.to_vec();
         if locator.for_derived_prefix {
             types.extend_from_slice(locate::DERIVED_PREFIX_SITE_TYPES);
         }
-        let is_certified = request.requires_signature();
+        let is_signed = request.requires_signature();
         // The second resolution of a prefix is authoritative.
         let authoritative =
             if locator.is_authoritative_retry { OpFlags::AUTHORITATIVE } else { OpFlags::default() };
-        let on_the_way =
+        let service_request =
             LookupRequest::resolve(handle, &[], &types).with_flags(OpFlags::DEFAULT.with(authoritative));
-        self.push_step(if is_certified { on_the_way.with_signature() } else { on_the_way }, depth);
+        self.push_step(if is_signed { service_request.with_signature() } else { service_request }, depth);
         Ok(Progress::Made)
     }
 
     /// Called when all records have been resolved.
     fn finish_locating(&mut self, now: Now) -> Result<Progress, LookupErrorKind> {
         let Some(step) = self.steps.last_mut() else { return Ok(Progress::Waiting) };
-        let StepState::Locate(locator) = &mut step.stage else { return Ok(Progress::Waiting) };
+        let StepState::Locate(locator) = &mut step.state else { return Ok(Progress::Waiting) };
         if !locator.sites.is_empty() {
             let sites = core::mem::take(&mut locator.sites);
             if let Some(prefix_handle) = locator.prefix_handle.take() {
-                let (sites, until) = (sites.clone(), locator.expires_at);
-                self.events.push_back(LookupEvent::Located { prefix_handle, sites, until });
+                let (sites, expires_at) = (sites.clone(), locator.expires_at);
+                self.events.push_back(LookupEvent::SitesLocated { prefix_handle, sites, expires_at });
             }
-            step.stage = StepState::Query(SiteQuery::new(sites, SiteSource::Records));
+            step.state = StepState::Query(SiteQuery::new(sites, SiteSource::Records));
             return Ok(Progress::Made);
         }
         match locator.prefix_handle.take() {
             Some(prefix) if locator.found_nothing() && !locator.is_authoritative_retry => {
                 let mut retry = SiteLocator::for_prefix(now, prefix, step.depth + 1);
                 retry.is_authoritative_retry = true;
-                step.stage = StepState::Locate(retry);
+                step.state = StepState::Locate(retry);
                 Ok(Progress::Made)
             }
             prefix => {
-                let unknown = LookupError {
+                let not_found = LookupError {
                     kind: LookupErrorKind::ServiceNotFound,
                     handle: prefix.unwrap_or_else(|| step.request.handle().as_bytes().to_vec()),
                     attempts: Vec::new(),
                 };
                 // A missing primary site for the second resolution is not an error of the handle.
                 let is_authoritative_retry = locator.is_authoritative_retry;
-                let of_record = locator
+                let record_error = locator
                     .error
                     .take()
-                    .filter(|error| !is_authoritative_retry || error.kind != LookupErrorKind::NoSite);
-                let error = of_record.unwrap_or(unknown);
+                    .filter(|error| !is_authoritative_retry || error.kind != LookupErrorKind::NoUsableSite);
+                let error = record_error.unwrap_or(not_found);
                 self.fail_step(error);
                 Ok(Progress::Made)
             }
@@ -395,7 +397,7 @@ impl Lookup {
     /// Handles the failure of the current step: of the lookup, or of one of several records.
     fn fail(&mut self, kind: LookupErrorKind) {
         let Some(step) = self.steps.last() else { return };
-        let attempts = match &step.stage {
+        let attempts = match &step.state {
             StepState::Query(query) => {
                 query.attempts.iter().map(attempt::Attempt::to_failed_attempt).collect()
             }
@@ -404,7 +406,9 @@ impl Lookup {
         let handle = step.request.handle().as_bytes().to_vec();
         let error = LookupError { kind, handle, attempts };
         match kind {
-            LookupErrorKind::Time | LookupErrorKind::Messages { .. } | LookupErrorKind::Referrals { .. } => {
+            LookupErrorKind::TimedOut
+            | LookupErrorKind::MessageLimit { .. }
+            | LookupErrorKind::ReferralLimit { .. } => {
                 self.finish(LookupEvent::Failed(error));
             }
             _ => self.fail_step(error),
@@ -414,14 +418,14 @@ impl Lookup {
     fn fail_step(&mut self, error: LookupError) {
         self.steps.pop();
         match self.steps.last_mut() {
-            Some(LookupStep { stage: StepState::Locate(locator), .. }) => locator.error = Some(error),
+            Some(LookupStep { state: StepState::Locate(locator), .. }) => locator.error = Some(error),
             _ => self.finish(LookupEvent::Failed(error)),
         }
     }
 
     /// Stores the error of a record that is not resolved.
     fn record_error(&mut self, handle: Vec<u8>, kind: LookupErrorKind) {
-        if let Some(LookupStep { stage: StepState::Locate(locator), .. }) = self.steps.last_mut() {
+        if let Some(LookupStep { state: StepState::Locate(locator), .. }) = self.steps.last_mut() {
             locator.error = Some(LookupError { kind, handle, attempts: Vec::new() });
         }
     }

@@ -65,7 +65,7 @@ mod tests {
 
     /// Other notations of addresses that are not public.
     #[test]
-    fn not_public_in_disguise() {
+    fn embedded_private_ipv4_is_not_public() {
         for private in ["127.0.0.1", "10.1.2.3", "169.254.169.254", "100.64.0.1", "192.168.1.1", "0.0.0.0"] {
             check(private, false);
             check(&std::format!("::ffff:{private} ::{private} 64:ff9b::{private}"), false);

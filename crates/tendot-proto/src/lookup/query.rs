@@ -22,7 +22,7 @@ use crate::transport::tunnel::{self, ResponseHead};
 /// Query phase of a step: targets, attempts and timers.
 pub(super) struct SiteQuery {
     sites: Vec<Arc<Site<'static>>>,
-    pub(super) origin: SiteSource,
+    pub(super) source: SiteSource,
     /// Targets in query order.
     targets: Vec<ServerTarget>,
     /// Whether `targets` must be computed, initially or after a domain name was resolved.
@@ -32,7 +32,7 @@ pub(super) struct SiteQuery {
     /// Time at which the next target may be queried in parallel.
     next_attempt_at: Duration,
     /// Start time, and the time left at that moment.
-    phase_start: Option<(Duration, Duration)>,
+    phase_budget: Option<(Duration, Duration)>,
     pub(super) attempts: Vec<Attempt>,
     /// Attempt that has delivered the first part of a response.
     pub(super) streaming_attempt: Option<u32>,
@@ -42,15 +42,15 @@ impl SiteQuery {
     /// Maximum number of addresses used per domain name.
     pub(super) const MAX_ADDRESSES_PER_DOMAIN: usize = 4;
 
-    pub(super) fn new(sites: Vec<Arc<Site<'static>>>, origin: SiteSource) -> Self {
+    pub(super) fn new(sites: Vec<Arc<Site<'static>>>, source: SiteSource) -> Self {
         Self {
             sites,
-            origin,
+            source,
             targets: Vec::new(),
             targets_stale: true,
             phase: 0,
             next_attempt_at: Duration::ZERO,
-            phase_start: None,
+            phase_budget: None,
             attempts: Vec::new(),
             streaming_attempt: None,
         }
@@ -75,7 +75,7 @@ impl SiteQuery {
     /// Time at which the next transport is tried, even if this one may still deliver a response: each gets its share of
     /// the remaining time. None for the last transport.
     fn phase_deadline(&self, config: &LookupConfig) -> Option<Duration> {
-        let (phase_start, remaining) = self.phase_start?;
+        let (phase_start, remaining) = self.phase_budget?;
         let transports = u32::try_from(config.transports.len()).ok()?;
         let share = remaining.checked_div(transports)?;
         let phase = u32::try_from(self.phase).ok().filter(|phase| phase + 1 < transports)?;
@@ -106,60 +106,62 @@ impl Lookup {
             return Ok(Progress::Made);
         }
         let Some(step) = self.steps.last_mut() else { return Ok(Progress::Waiting) };
-        let repeat = step.request.is_idempotent();
-        let next = match &step.stage {
+        let is_idempotent = step.request.is_idempotent();
+        let next = match &step.state {
             StepState::Query(query) => query.next_target(&self.config, step),
             _ => None,
         };
-        let StepState::Query(query) = &mut step.stage else { return Ok(Progress::Waiting) };
+        let StepState::Query(query) = &mut step.state else { return Ok(Progress::Waiting) };
         let is_waiting = query.attempts.iter().any(|attempt| attempt.is_waiting);
-        if is_waiting && !(repeat && now.elapsed >= query.next_attempt_at) {
+        if is_waiting && !(is_idempotent && now.elapsed >= query.next_attempt_at) {
             return Ok(Progress::Waiting);
         }
         if query.streaming_attempt.is_some() && !is_waiting {
-            return Err(LookupErrorKind::NoAnswer);
+            return Err(LookupErrorKind::NoUsableResponse);
         }
-        if !repeat && query.attempts.iter().any(Attempt::may_have_been_received) {
-            return Err(LookupErrorKind::Uncertain);
+        if !is_idempotent && query.attempts.iter().any(Attempt::may_have_been_received) {
+            return Err(LookupErrorKind::InDoubt);
         }
         let transport = self.config.transports.get(query.phase).copied();
-        let fits_datagrams = step.request.is_udp_allowed(self.config.single_datagrams);
-        let is_skipped = transport == Some(InterfaceProtocol::UDP) && (!fits_datagrams || self.is_udp_dead);
-        let is_over = !is_waiting || query.phase_deadline(&self.config).is_some_and(|end| now.elapsed >= end);
+        let is_udp_allowed = step.request.is_udp_allowed(self.config.allow_single_shot_udp);
+        let is_skipped = transport == Some(InterfaceProtocol::UDP) && (!is_udp_allowed || self.is_udp_dead);
+        let is_phase_over =
+            !is_waiting || query.phase_deadline(&self.config).is_some_and(|end| now.elapsed >= end);
         match (next, transport) {
             (Some((target, to)), Some(transport)) if !is_skipped => {
                 self.start_attempt(target, to, transport, now, random)
             }
-            _ if !is_over => Ok(Progress::Waiting),
+            _ if !is_phase_over => Ok(Progress::Waiting),
             (_, Some(transport)) => {
-                let silent = |attempt: &Attempt| matches!(attempt.error, None | Some(AttemptError::Silent));
+                let is_silent =
+                    |attempt: &Attempt| matches!(attempt.error, None | Some(AttemptError::NoResponse));
                 let mut sent =
                     query.attempts.iter().filter(|attempt| attempt.transport == transport).peekable();
-                if transport == InterfaceProtocol::UDP && sent.peek().is_some() && sent.all(silent) {
+                if transport == InterfaceProtocol::UDP && sent.peek().is_some() && sent.all(is_silent) {
                     self.is_udp_dead = true;
                 }
                 query.phase += 1;
                 Ok(Progress::Made)
             }
             (_, None) if self.domains.values().any(Option::is_none) => Ok(Progress::Waiting),
-            (_, None) if !query.attempts.is_empty() => Err(LookupErrorKind::NoAnswer),
+            (_, None) if !query.attempts.is_empty() => Err(LookupErrorKind::NoUsableResponse),
             (_, None) if !step.already_referred.is_empty() && !query.targets.is_empty() => {
                 Err(LookupErrorKind::ReferralLoop)
             }
-            (_, None) => Err(LookupErrorKind::NoSite),
+            (_, None) => Err(LookupErrorKind::NoUsableSite),
         }
     }
 
     /// Computes the targets and their order. Domain names without an address are passed to the caller.
     fn select_targets(&mut self, now: Now, random: &mut dyn SecureRandom) {
-        let Some(LookupStep { request, stage: StepState::Query(query), .. }) = self.steps.last_mut() else {
+        let Some(LookupStep { request, state: StepState::Query(query), .. }) = self.steps.last_mut() else {
             return;
         };
         if !core::mem::take(&mut query.targets_stale) {
             return;
         }
-        query.phase_start =
-            query.phase_start.or(Some((now.elapsed, self.deadline.saturating_sub(now.elapsed))));
+        query.phase_budget =
+            query.phase_budget.or(Some((now.elapsed, self.deadline.saturating_sub(now.elapsed))));
         let mut found: Vec<(Duration, ServerTarget)> = Vec::new();
         for site in query.sites.iter().filter(|site| site.is_primary() || !request.requires_primary()) {
             let Some(server_index) = request.handle().server_index(site.hash_option, site.servers.len())
@@ -173,33 +175,34 @@ impl Lookup {
             } else if let Some(domain) =
                 site.domain(server_index).filter(|domain| is_resolvable_domain(domain))
             {
-                let is_full = self.domains.len() >= self.config.domains as usize;
+                let is_full = self.domains.len() >= self.config.max_domains as usize;
                 match self.domains.get(domain) {
                     Some(known) => addresses.extend(known.iter().flatten()),
                     None if is_full => {}
                     None => {
                         self.domains.insert(domain.into(), None);
-                        self.events.push_back(LookupEvent::Resolve { domain: domain.into() });
+                        self.events.push_back(LookupEvent::ResolveDomain { domain: domain.into() });
                     }
                 }
             }
             addresses.extend(site.alternative_address(server.id));
             // Records may name the root, too.
-            let is_own = query.origin != SiteSource::Records
-                || self.config.root.iter().any(|root| Arc::ptr_eq(root, site));
-            let is_anywhere = is_own || self.config.private_addresses;
+            let is_configured = query.source != SiteSource::Records
+                || self.config.root_sites.iter().any(|root| Arc::ptr_eq(root, site));
+            let is_any_address_allowed = is_configured || self.config.allow_private_addresses;
             for ip in addresses.iter().map(IpAddr::to_canonical) {
-                let usable =
-                    !ip.is_unspecified() && !ip.is_multicast() && (is_anywhere || is_public_address(ip));
+                let is_usable = !ip.is_unspecified()
+                    && !ip.is_multicast()
+                    && (is_any_address_allowed || is_public_address(ip));
                 let known = query.targets.iter().chain(found.iter().map(|(_, target)| target));
                 let mut same = known.filter(|known| known.ip == ip && Arc::ptr_eq(&known.site, site));
-                if !usable
+                if !is_usable
                     || !(if ip.is_ipv4() { self.config.ipv4 } else { self.config.ipv6 })
                     || same.next().is_some()
                 {
                     continue;
                 }
-                let times = self.config.response_times.as_deref();
+                let times = self.config.rtt_estimates.as_deref();
                 let measured = times.and_then(|times| times.rtt(ip)).unwrap_or_default();
                 // Random order, so that load is spread and slow servers are retried now and then.
                 let mut jitter = [0];
@@ -227,7 +230,7 @@ impl Lookup {
 
     /// Retransmits requests without a response, and ends attempts that timed out.
     fn retransmit(&mut self, now: Now) -> Result<bool, LookupErrorKind> {
-        let Some(LookupStep { request, stage: StepState::Query(query), .. }) = self.steps.last_mut() else {
+        let Some(LookupStep { request, state: StepState::Query(query), .. }) = self.steps.last_mut() else {
             return Ok(false);
         };
         for attempt in query
@@ -235,20 +238,20 @@ impl Lookup {
             .iter_mut()
             .filter(|attempt| attempt.is_waiting && attempt.next_timeout <= now.elapsed)
         {
-            let wait = self.config.datagram_waits.get(attempt.times_sent);
+            let timeout = self.config.udp_timeouts.get(attempt.times_sent);
             let can_repeat = attempt.transport == InterfaceProtocol::UDP && request.is_idempotent();
-            let Some(wait) = wait.filter(|_| can_repeat) else {
-                attempt.fail(AttemptError::Silent);
-                let time = now.elapsed.saturating_sub(attempt.started);
-                self.events.push_back(LookupEvent::Measured { server: attempt.to.ip(), time });
+            let Some(timeout) = timeout.filter(|_| can_repeat) else {
+                attempt.fail(AttemptError::NoResponse);
+                let rtt = now.elapsed.saturating_sub(attempt.started_at);
+                self.events.push_back(LookupEvent::RttSample { server: attempt.to.ip(), rtt });
                 continue;
             };
-            if self.messages_sent >= self.config.messages {
-                return Err(LookupErrorKind::Messages { sent: self.messages_sent });
+            if self.messages_sent >= self.config.max_messages {
+                return Err(LookupErrorKind::MessageLimit { sent: self.messages_sent });
             }
             self.messages_sent += 1;
             attempt.times_sent += 1;
-            attempt.next_timeout = now.elapsed.saturating_add(*wait);
+            attempt.next_timeout = now.elapsed.saturating_add(*timeout);
             self.transmits.extend(datagram_transmits(attempt));
         }
         Ok(!self.transmits.is_empty())
@@ -262,10 +265,10 @@ impl Lookup {
         now: Now,
         random: &mut dyn SecureRandom,
     ) -> Result<Progress, LookupErrorKind> {
-        if self.messages_sent >= self.config.messages {
-            return Err(LookupErrorKind::Messages { sent: self.messages_sent });
+        if self.messages_sent >= self.config.max_messages {
+            return Err(LookupErrorKind::MessageLimit { sent: self.messages_sent });
         }
-        let Some(LookupStep { request, depth, stage: StepState::Query(query), .. }) = self.steps.last_mut()
+        let Some(LookupStep { request, depth, state: StepState::Query(query), .. }) = self.steps.last_mut()
         else {
             return Ok(Progress::Waiting);
         };
@@ -274,20 +277,21 @@ impl Lookup {
             .iter()
             .filter(|target| target.tried_transports & phase_bit(query.phase) == 0)
             .nth(1);
-        let other_family = following.is_some_and(|target| target.ip.is_ipv4() != to.is_ipv4());
+        let is_other_family = following.is_some_and(|target| target.ip.is_ipv4() != to.is_ipv4());
         let Some(target) = query.targets.get_mut(index) else { return Ok(Progress::Waiting) };
         target.tried_transports |= phase_bit(query.phase);
         let request_id = random_id(random);
         let bytes = request.to_bytes(&target.site, request_id, *depth, now)?;
         let is_datagram = transport == InterfaceProtocol::UDP;
         let is_tunnel = transport == InterfaceProtocol::HTTP || transport == InterfaceProtocol::HTTPS;
-        let wait = match is_datagram {
-            true if request.is_idempotent() => self.config.datagram_waits.first().copied(),
-            true => self.config.datagram_waits.iter().copied().reduce(Duration::saturating_add),
+        let timeout = match is_datagram {
+            true if request.is_idempotent() => self.config.udp_timeouts.first().copied(),
+            true => self.config.udp_timeouts.iter().copied().reduce(Duration::saturating_add),
             false => None,
         };
-        let after = if other_family { self.config.next_family } else { self.config.next_site };
-        query.next_attempt_at = now.elapsed.saturating_add(after);
+        let delay =
+            if is_other_family { self.config.other_family_delay } else { self.config.next_site_delay };
+        query.next_attempt_at = now.elapsed.saturating_add(delay);
         self.messages_sent += 1;
         self.attempts += 1;
         let attempt = Attempt {
@@ -297,9 +301,9 @@ impl Lookup {
             target: target.clone(),
             request_id,
             request: bytes,
-            started: now.elapsed,
+            started_at: now.elapsed,
             times_sent: 1,
-            next_timeout: now.elapsed.saturating_add(wait.unwrap_or(self.config.stream_wait)),
+            next_timeout: now.elapsed.saturating_add(timeout.unwrap_or(self.config.stream_timeout)),
             is_waiting: true,
             error: None,
             framer: Framer::new(),
@@ -350,8 +354,10 @@ fn interface_port(
     transport: InterfaceProtocol,
 ) -> Option<u16> {
     let interfaces = &target.server()?.interfaces;
-    let fits = interfaces.iter().filter(|one| one.transport == transport && request.is_accepted_by(one.kind));
-    fits.filter_map(|interface| u16::try_from(interface.port).ok()).find(|port| *port != 0)
+    let usable = interfaces
+        .iter()
+        .filter(|interface| interface.protocol == transport && request.is_accepted_by(interface.kind));
+    usable.filter_map(|interface| u16::try_from(interface.port).ok()).find(|port| *port != 0)
 }
 
 /// Bit of a transport; all beyond 32 count as tried.

@@ -25,7 +25,7 @@ use crate::wire::{WireList, WireWriter};
 /// assert_ne!(all, links);
 ///
 /// let handle = Handle::from("10.1000/182");
-/// let delete = LookupRequest::new(handle, Opcode::DELETE_HANDLE, &Request::Named { handle });
+/// let delete = LookupRequest::new(handle, Opcode::DELETE_HANDLE, &Request::HandleOnly { handle });
 /// assert_eq!(delete.handle(), handle);
 /// ```
 #[derive(Clone, Eq, PartialEq)]
@@ -82,12 +82,12 @@ impl LookupRequest {
 
     /// Whether the response must be signed.
     pub(super) const fn requires_signature(&self) -> bool {
-        self.flags.has(OpFlags::CERTIFY)
+        self.flags.contains(OpFlags::CERTIFY)
     }
 
     /// Whether a primary site is required: for writes and authoritative requests.
     pub(super) fn requires_primary(&self) -> bool {
-        self.opcode.is_admin() || self.flags.has(OpFlags::AUTHORITATIVE)
+        self.opcode.is_admin() || self.flags.contains(OpFlags::AUTHORITATIVE)
     }
 
     /// Whether the request may be sent to several servers or twice: it changes no state. Session setup would create two
@@ -96,9 +96,9 @@ impl LookupRequest {
         matches!(self.opcode, Opcode::RESOLUTION | Opcode::GET_SITE_INFO | Opcode::VERIFY_CHALLENGE)
     }
 
-    /// Whether UDP is allowed; `single` allows it for requests that are sent only once.
-    pub(super) const fn is_udp_allowed(&self, single: bool) -> bool {
-        self.is_idempotent() || single && !self.opcode.is_admin()
+    /// Whether UDP is allowed; `allow_single` allows it for requests that are sent only once.
+    pub(super) const fn is_udp_allowed(&self, allow_single: bool) -> bool {
+        self.is_idempotent() || allow_single && !self.opcode.is_admin()
     }
 
     /// Whether an interface accepts the request.
@@ -120,10 +120,9 @@ impl LookupRequest {
         depth: u32,
         now: Now,
     ) -> Result<Vec<u8>, EncodeError> {
-        let version = ProtocolVersion::new(site.protocol_major, site.protocol_minor);
         let recursion_count = u8::try_from(depth).unwrap_or(u8::MAX).min(limits::MAX_RECURSION_COUNT);
         Message {
-            envelope: Envelope { request_id, ..Envelope::new(version.negotiated()) },
+            envelope: Envelope { request_id, ..Envelope::new(site.protocol_version.negotiated()) },
             header: MessageHeader {
                 flags: self.flags,
                 site_serial: site.serial,
@@ -132,8 +131,8 @@ impl LookupRequest {
             },
             // Encoded before; only transaction requests depend on the version, and they have no handle.
             body: MessageBody::Request(Request::Unknown(&self.body)),
-            body_rest: &[],
-            tail: CredentialSection::Empty,
+            trailing_body: &[],
+            credential_section: CredentialSection::Empty,
         }
         .to_bytes()
     }
@@ -142,7 +141,7 @@ impl LookupRequest {
 /// Without the bytes of the request, which may contain secrets.
 impl fmt::Debug for LookupRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Question")
+        f.debug_struct("LookupRequest")
             .field("handle", &self.handle())
             .field("opcode", &self.opcode)
             .field("flags", &self.flags)
@@ -158,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions() {
+    fn negotiated_versions() {
         check_version((0, 0), (2, 0));
         check_version((2, 3), (2, 3));
         check_version((2, 6), (2, 4));
@@ -167,10 +166,10 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_repeated() {
+    fn idempotent_opcodes() {
         for opcode in Opcode::ALL.iter().copied().chain([Opcode(999)]) {
             let handle = Handle::from("10.1000/182");
-            let request = LookupRequest::new(handle, opcode, &Request::Named { handle });
+            let request = LookupRequest::new(handle, opcode, &Request::HandleOnly { handle });
             assert_eq!(request.is_idempotent(), [1, 2, 201].contains(&opcode.0), "{opcode}");
             assert_eq!(request.is_udp_allowed(false), request.is_idempotent(), "{opcode}");
             assert_eq!(request.is_udp_allowed(true), !opcode.is_admin(), "{opcode}");
@@ -178,13 +177,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_version(of_site: (u8, u8), spoken: (u8, u8)) {
-        let site = Site { protocol_major: of_site.0, protocol_minor: of_site.1, ..Site::default() };
+    fn check_version(of_site: (u8, u8), negotiated: (u8, u8)) {
+        let site = Site { protocol_version: ProtocolVersion::new(of_site.0, of_site.1), ..Site::default() };
         let now = Now { elapsed: Duration::ZERO, unix: 1_700_000_000 };
         let request = LookupRequest::resolve(Handle::from("10.1000/182"), &[], &[]);
         let bytes = request.to_bytes(&site, 7, 0, now).unwrap();
         let envelope = Envelope::from_bytes(&bytes).unwrap();
-        assert_eq!(envelope.version, ProtocolVersion::new(spoken.0, spoken.1));
-        assert_eq!(envelope.suggestion, ProtocolVersion::LATEST);
+        assert_eq!(envelope.version, ProtocolVersion::new(negotiated.0, negotiated.1));
+        assert_eq!(envelope.suggested_version, ProtocolVersion::LATEST);
     }
 }

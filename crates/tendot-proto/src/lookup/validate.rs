@@ -24,7 +24,7 @@ pub(super) fn validate_response<'a>(
 ) -> Result<(Message<'a>, Response<'a>), AttemptError> {
     let parts = MessageParts::split(bytes)?;
     if parts.envelope.request_id != attempt.request_id {
-        return Err(AttemptError::RequestId { found: parts.envelope.request_id });
+        return Err(AttemptError::WrongRequestId { found: parts.envelope.request_id });
     }
     let message = Message::from_parts(&parts)?;
     let MessageBody::Response(response) = message.body else { return Err(AttemptError::NotAResponse) };
@@ -32,7 +32,7 @@ pub(super) fn validate_response<'a>(
     // Errors about malformed requests have no opcode.
     let is_error = header.opcode == Opcode::RESERVED && header.response_code.is_error();
     if header.opcode != request.opcode() && !is_error {
-        return Err(AttemptError::Opcode { found: header.opcode.0 });
+        return Err(AttemptError::WrongOpcode { found: header.opcode.0 });
     }
     if let Some(late) = now.unix.checked_sub(u64::from(header.expiration)).filter(|late| *late > 0) {
         return Err(AttemptError::Expired { expiration: header.expiration, late });
@@ -40,16 +40,18 @@ pub(super) fn validate_response<'a>(
     if request.requires_signature() {
         check_downgrade(attempt, &parts)?;
     }
-    if request.flags().has(OpFlags::REQUEST_DIGEST) {
+    if request.flags().contains(OpFlags::REQUEST_DIGEST) {
         verify_digest(config, request, attempt, &parts, response.digest, budget)?;
     }
     if request.requires_signature() {
         verify_signature(config, attempt, &parts, budget)?;
     }
-    if let ResponseData::Resolved { handle, .. } = response.outcome {
-        let asked = request.handle();
-        if !handle.eq_ignore_case(asked) && !handle.qualified().eq_ignore_ascii_case(&asked.qualified()) {
-            return Err(AttemptError::OtherHandle);
+    if let ResponseData::Resolved { handle, .. } = response.data {
+        let requested = request.handle();
+        if !handle.eq_ignore_case(requested)
+            && !handle.qualified().eq_ignore_ascii_case(&requested.qualified())
+        {
+            return Err(AttemptError::WrongHandle);
         }
     }
     Ok((message, response))
@@ -57,11 +59,10 @@ pub(super) fn validate_response<'a>(
 
 /// Rejects a response in a version without SHA-256 from a server that supports it.
 fn check_downgrade(attempt: &Attempt, response: &MessageParts<'_>) -> Result<(), AttemptError> {
-    let site = &attempt.target.site;
-    let site = ProtocolVersion::new(site.protocol_major, site.protocol_minor);
+    let site = attempt.target.site.protocol_version;
     let found = response.envelope.version;
     if site.negotiated() >= ProtocolVersion::SHA256 && found < ProtocolVersion::SHA256 {
-        return Err(AttemptError::Version { found, site });
+        return Err(AttemptError::VersionDowngrade { found, site });
     }
     Ok(())
 }
@@ -76,13 +77,14 @@ fn verify_digest(
     digest: Option<RequestDigest<'_>>,
     budget: &mut Budget,
 ) -> Result<(), AttemptError> {
-    let digest = digest.ok_or(AttemptError::Digest(AuthError::OtherRequest))?;
-    let crypto = config.crypto.as_deref().ok_or(AttemptError::Unchecked)?;
+    let digest = digest.ok_or(AttemptError::Digest(AuthError::DigestMismatch))?;
+    let crypto = config.crypto.as_deref().ok_or(AttemptError::NoCryptoProvider)?;
     let sent = MessageParts::split(&attempt.request)?;
-    let is_weak = !request.requires_signature() && response.envelope.version < ProtocolVersion::SHA256;
+    let is_weak_allowed =
+        !request.requires_signature() && response.envelope.version < ProtocolVersion::SHA256;
     let policy = AuthPolicy {
-        sha1: config.policy.sha1 && is_weak,
-        md5: config.policy.md5 && is_weak,
+        allow_sha1: config.policy.allow_sha1 && is_weak_allowed,
+        allow_md5: config.policy.allow_md5 && is_weak_allowed,
         ..config.policy
     };
     ComputedDigest::verify(&digest, sent.header_and_body, &policy, crypto, budget)
@@ -96,7 +98,7 @@ fn verify_signature(
     response: &MessageParts<'_>,
     budget: &mut Budget,
 ) -> Result<(), AttemptError> {
-    let crypto = config.crypto.as_deref().ok_or(AttemptError::Unchecked)?;
+    let crypto = config.crypto.as_deref().ok_or(AttemptError::NoCryptoProvider)?;
     let bytes = attempt.target.server().map_or(&[][..], |server| &server.public_key);
     let key = PublicKey::from_bytes(bytes).map_err(|error| AttemptError::Signature(error.into()))?;
     verify_message_signature(response, &key, &config.policy, crypto, budget).map_err(AttemptError::Signature)

@@ -7,7 +7,7 @@ use crate::wire::{WireReader, WireWriter};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Credential<'a> {
     /// Version and options; always 0 in practice.
-    pub options: u32,
+    pub version_and_options: u32,
     /// Handle of the signer; always empty in practice.
     pub signer: &'a [u8],
     /// Message counter of the session; in RFC 3652 the index of the signer.
@@ -34,7 +34,7 @@ impl<'a> Credential<'a> {
     }
 
     pub(crate) fn decode(mut reader: WireReader<'a>) -> Result<Self, DecodeError> {
-        let options = reader.u32("credential options")?;
+        let version_and_options = reader.u32("credential options")?;
         let signer = reader.bytes("credential signer")?;
         let counter = reader.u32("session counter")?;
         let credential_type = reader.bytes("credential type")?;
@@ -43,12 +43,12 @@ impl<'a> Credential<'a> {
         let algorithm = signed_info.bytes("signature algorithm")?;
         let signature = signed_info.bytes("signature")?;
         signed_info.expect_end("signed info")?;
-        Ok(Self { options, signer, counter, credential_type, algorithm, signature })
+        Ok(Self { version_and_options, signer, counter, credential_type, algorithm, signature })
     }
 
     pub(crate) fn encode(&self, writer: &mut WireWriter<'_>) {
         writer.sub(|writer| {
-            writer.u32(self.options);
+            writer.u32(self.version_and_options);
             writer.bytes(self.signer);
             writer.u32(self.counter);
             writer.bytes(self.credential_type);

@@ -12,7 +12,7 @@ use crate::wire::{WireReader, WireWriter};
 ///
 /// let envelope = Envelope { request_id: 7, length: 49, ..Envelope::new(ProtocolVersion::LATEST) };
 /// assert_eq!(Envelope::from_bytes(&envelope.to_bytes())?, envelope);
-/// assert_eq!(Envelope::from_bytes(&[2, 11]).unwrap_err().to_string(), "envelope at byte 0: 20 bytes announced, 2 there");
+/// assert_eq!(Envelope::from_bytes(&[2, 11]).unwrap_err().to_string(), "envelope at byte 0: needs 20 bytes, only 2 left");
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,7 +20,7 @@ pub struct Envelope {
     /// Protocol version of the message.
     pub version: ProtocolVersion,
     /// Newest version of the sender, as in the message: see [`newest_version`](Self::newest_version).
-    pub suggestion: ProtocolVersion,
+    pub suggested_version: ProtocolVersion,
     /// Envelope flags.
     pub flags: EnvelopeFlags,
     /// Session id or challenge id; 0 for none.
@@ -50,7 +50,7 @@ impl EnvelopeFlags {
     const FLAG_BITS: u8 = 0xe0;
 
     /// Whether all of `flags` are set.
-    pub const fn has(self, flags: Self) -> bool {
+    pub const fn contains(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
     }
 
@@ -72,7 +72,7 @@ impl Envelope {
     pub const fn new(version: ProtocolVersion) -> Self {
         Self {
             version,
-            suggestion: ProtocolVersion::LATEST,
+            suggested_version: ProtocolVersion::LATEST,
             flags: EnvelopeFlags::NONE,
             session_id: 0,
             request_id: 0,
@@ -93,7 +93,7 @@ impl Envelope {
         let [major, minor, flags, suggested_minor] = fields.array("version")?;
         Ok(Self {
             version: ProtocolVersion::new(major, minor),
-            suggestion: ProtocolVersion::new(flags & !EnvelopeFlags::FLAG_BITS, suggested_minor),
+            suggested_version: ProtocolVersion::new(flags & !EnvelopeFlags::FLAG_BITS, suggested_minor),
             flags: EnvelopeFlags(flags & EnvelopeFlags::FLAG_BITS),
             session_id: fields.u32("session id")?,
             request_id: fields.u32("request id")?,
@@ -106,11 +106,16 @@ impl Envelope {
     pub fn to_bytes(&self) -> [u8; limits::ENVELOPE_LEN] {
         let mut bytes = [0; limits::ENVELOPE_LEN];
         let (head, numbers) = bytes.split_at_mut(4);
-        let suggested = self.suggestion.major & !EnvelopeFlags::FLAG_BITS | self.flags.0;
-        head.copy_from_slice(&[self.version.major, self.version.minor, suggested, self.suggestion.minor]);
+        let flags_and_major = self.suggested_version.major & !EnvelopeFlags::FLAG_BITS | self.flags.0;
+        head.copy_from_slice(&[
+            self.version.major,
+            self.version.minor,
+            flags_and_major,
+            self.suggested_version.minor,
+        ]);
         let values = [self.session_id, self.request_id, self.sequence, self.length];
-        for (place, value) in numbers.chunks_exact_mut(4).zip(values) {
-            place.copy_from_slice(&value.to_be_bytes());
+        for (field, value) in numbers.chunks_exact_mut(4).zip(values) {
+            field.copy_from_slice(&value.to_be_bytes());
         }
         bytes
     }
@@ -121,7 +126,7 @@ impl Envelope {
 
     /// Newest version of the sender: the suggested version, or that of the message if none is suggested.
     pub const fn newest_version(&self) -> ProtocolVersion {
-        if self.suggestion.major == 0 { self.version } else { self.suggestion }
+        if self.suggested_version.major == 0 { self.version } else { self.suggested_version }
     }
 
     /// Version of the response to this request: the newest that both sides support, which may be newer than the
@@ -132,13 +137,13 @@ impl Envelope {
     ///
     /// let mut request = Envelope::new(ProtocolVersion::new(2, 3));
     /// assert_eq!(request.response_version(), ProtocolVersion::LATEST, "2.11 was suggested");
-    /// request.suggestion = ProtocolVersion::new(2, 1);
+    /// request.suggested_version = ProtocolVersion::new(2, 1);
     /// assert_eq!(request.response_version(), ProtocolVersion::new(2, 1));
-    /// request.suggestion = ProtocolVersion::new(3, 0);
+    /// request.suggested_version = ProtocolVersion::new(3, 0);
     /// assert_eq!(request.response_version(), ProtocolVersion::LATEST);
-    /// request.suggestion = ProtocolVersion::new(2, 6);
+    /// request.suggested_version = ProtocolVersion::new(2, 6);
     /// assert_eq!(request.response_version(), ProtocolVersion::new(2, 4));
-    /// request = Envelope { version: ProtocolVersion::new(5, 0), suggestion: ProtocolVersion::new(0, 0), ..request };
+    /// request = Envelope { version: ProtocolVersion::new(5, 0), suggested_version: ProtocolVersion::new(0, 0), ..request };
     /// assert_eq!(request.response_version(), ProtocolVersion::OLDEST);
     /// ```
     pub fn response_version(&self) -> ProtocolVersion {

@@ -119,19 +119,18 @@ impl MessageHeader {
 
 /// Operation flags (RFC 3652, 2.2.2). Unknown bits are preserved.
 ///
-///
 /// ```
 /// use tendot_proto::OpFlags;
 ///
 /// assert_eq!(OpFlags::DEFAULT.0, 0x1900_0000);
-/// assert!(OpFlags::DEFAULT.has(OpFlags::PUBLIC_ONLY));
-/// assert!(!OpFlags::DEFAULT.without(OpFlags::PUBLIC_ONLY).has(OpFlags::PUBLIC_ONLY));
+/// assert!(OpFlags::DEFAULT.contains(OpFlags::PUBLIC_ONLY));
+/// assert!(!OpFlags::DEFAULT.without(OpFlags::PUBLIC_ONLY).contains(OpFlags::PUBLIC_ONLY));
 /// ```
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct OpFlags(pub u32);
 
 impl OpFlags {
-    /// AT: request: ask a primary site, bypass caches; response: from a primary site.
+    /// AT: request: query a primary site, bypass caches; response: from a primary site.
     pub const AUTHORITATIVE: Self = Self(0x8000_0000);
     /// CT: sign the response.
     pub const CERTIFY: Self = Self(0x4000_0000);
@@ -187,7 +186,7 @@ impl OpFlags {
     ];
 
     /// Whether all of `flags` are set.
-    pub const fn has(self, flags: Self) -> bool {
+    pub const fn contains(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
     }
 

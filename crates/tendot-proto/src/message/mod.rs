@@ -1,7 +1,7 @@
 //! Messages: envelope, header, body by opcode, credential (RFC 3652, 2.2, with Handle.Net's deviations).
 //!
-//! Reading order: `envelope`, `header` with `opcode` and `response_code`, `version`, `parts` (split, undecoded), `request`,
-//! `response`, `credential`, `request_digest`. `code_points` is a macro for open sets of codes.
+//! Reading order: `envelope`, `header` with `opcode` and `response_code`, `version`, `parts` (split, undecoded),
+//! `request`, `response`, `credential`, `request_digest`. `code_points` is a macro for open sets of codes.
 
 mod code_points;
 mod credential;
@@ -23,7 +23,8 @@ pub use header::{MessageHeader, OpFlags};
 pub use opcode::Opcode;
 pub use parts::MessageParts;
 pub use request::{
-    DumpCursor, HashPartition, KeyExchangeMode, ReplicationStart, Request, SessionKeyMaterial, SessionSetup,
+    ChallengeResponse, DumpCursor, HashPartition, KeyExchangeMode, ReplicationStart, Request,
+    SessionKeyMaterial, SessionSetup,
 };
 pub use request_digest::{DigestAlgorithm, RequestDigest};
 pub use response::{Response, ResponseData};
@@ -48,15 +49,15 @@ use crate::wire::{WireList, WireReader, WireWriter};
 /// let mut bytes = Vec::new();
 /// request.encode(&mut bytes)?;
 ///
-/// let read = Message::from_bytes(&bytes)?;
-/// assert_eq!(read.header.opcode, Opcode::RESOLUTION);
-/// let MessageBody::Request(Request::Resolve { handle, .. }) = read.body else { panic!() };
+/// let decoded = Message::from_bytes(&bytes)?;
+/// assert_eq!(decoded.header.opcode, Opcode::RESOLUTION);
+/// let MessageBody::Request(Request::Resolve { handle, .. }) = decoded.body else { panic!() };
 /// assert_eq!(handle, Handle::from("10.1000/182"));
 ///
 /// // Wrong length of the handle.
 /// bytes[47] = 200;
 /// let error = Message::from_bytes(&bytes).unwrap_err();
-/// assert_eq!(error.to_string(), "handle at byte 44: 200 bytes announced, 19 there");
+/// assert_eq!(error.to_string(), "handle at byte 44: needs 200 bytes, only 19 left");
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -68,9 +69,9 @@ pub struct Message<'a> {
     /// Body.
     pub body: MessageBody<'a>,
     /// Trailing bytes after the last known field of the body, from newer versions or old bugs.
-    pub body_rest: &'a [u8],
+    pub trailing_body: &'a [u8],
     /// Credential section.
-    pub tail: CredentialSection<'a>,
+    pub credential_section: CredentialSection<'a>,
 }
 
 /// Message body: request or response.
@@ -90,9 +91,9 @@ pub enum CredentialSection<'a> {
     /// Credential of length 0.
     Empty,
     /// Credential.
-    Credential(Credential<'a>),
+    Present(Credential<'a>),
     /// Malformed bytes. As in Handle.Net, the message is still accepted, but is not authenticated.
-    Other(&'a [u8]),
+    Malformed(&'a [u8]),
 }
 
 impl<'a> Message<'a> {
@@ -102,8 +103,8 @@ impl<'a> Message<'a> {
             envelope: Envelope { request_id, ..Envelope::new(ProtocolVersion::LATEST) },
             header: MessageHeader::for_request(opcode, now),
             body: MessageBody::Request(request),
-            body_rest: &[],
-            tail: CredentialSection::Empty,
+            trailing_body: &[],
+            credential_section: CredentialSection::Empty,
         }
     }
 
@@ -123,20 +124,20 @@ impl<'a> Message<'a> {
     #[inline]
     pub fn from_parts(parts: &MessageParts<'a>) -> Result<Self, DecodeError> {
         let MessageParts { envelope, header, .. } = *parts;
-        let body_at = limits::ENVELOPE_LEN + limits::HEADER_LEN;
-        let mut reader = WireReader::at_offset(parts.body, body_at);
+        let body_offset = limits::ENVELOPE_LEN + limits::HEADER_LEN;
+        let mut reader = WireReader::at_offset(parts.body, body_offset);
         let body = if header.is_request() {
             MessageBody::Request(Request::decode(header.opcode, envelope.version, &mut reader)?)
         } else {
             MessageBody::Response(Response::decode(&header, envelope.version, &mut reader)?)
         };
-        let tail = match (parts.credential(), parts.tail) {
-            (Ok(Some(credential)), _) => CredentialSection::Credential(credential),
+        let credential_section = match (parts.credential(), parts.credential_bytes) {
+            (Ok(Some(credential)), _) => CredentialSection::Present(credential),
             (_, []) => CredentialSection::Absent,
             (Ok(None), _) => CredentialSection::Empty,
-            (Err(_), tail) => CredentialSection::Other(tail),
+            (Err(_), bytes) => CredentialSection::Malformed(bytes),
         };
-        Ok(Self { envelope, header, body, body_rest: reader.remaining(), tail })
+        Ok(Self { envelope, header, body, trailing_body: reader.remaining(), credential_section })
     }
 
     /// Appends the encoded message to `out`, with computed lengths. On error `out` is unchanged.
@@ -151,13 +152,13 @@ impl<'a> Message<'a> {
             MessageBody::Request(request) => request.encode(self.envelope.version, &mut writer),
             MessageBody::Response(response) => response.encode(&mut writer),
         }
-        writer.raw(self.body_rest);
+        writer.raw(self.trailing_body);
         let body_length = writer.len() - body;
-        self.tail.encode(&mut writer);
+        self.credential_section.encode(&mut writer);
         let length = writer.len() - start - limits::ENVELOPE_LEN;
         if length > limits::MAX_MESSAGE_LEN {
             out.truncate(start);
-            return Err(EncodeError::TooLong { length, limit: limits::MAX_MESSAGE_LEN });
+            return Err(EncodeError::TooLong { len: length, max: limits::MAX_MESSAGE_LEN });
         }
         // Both fit 32 bits, since the whole message does.
         writer.overwrite_u32(body - 4, body_length as u32);
@@ -174,8 +175,8 @@ impl<'a> Message<'a> {
 
     /// Credential, if there is one.
     pub const fn credential(&self) -> Option<Credential<'a>> {
-        match self.tail {
-            CredentialSection::Credential(credential) => Some(credential),
+        match self.credential_section {
+            CredentialSection::Present(credential) => Some(credential),
             _ => None,
         }
     }
@@ -186,8 +187,8 @@ impl CredentialSection<'_> {
         match self {
             Self::Absent => {}
             Self::Empty => writer.u32(0),
-            Self::Credential(credential) => credential.encode(writer),
-            Self::Other(bytes) => writer.raw(bytes),
+            Self::Present(credential) => credential.encode(writer),
+            Self::Malformed(bytes) => writer.raw(bytes),
         }
     }
 }

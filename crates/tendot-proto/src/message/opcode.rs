@@ -4,7 +4,6 @@ use super::code_points::code_points;
 
 /// Operation code (RFC 3652, 2.2.2). Unknown codes are preserved.
 ///
-///
 /// ```
 /// use tendot_proto::Opcode;
 ///

@@ -19,7 +19,7 @@ pub struct MessageParts<'a> {
     /// Bytes of the body.
     pub body: &'a [u8],
     /// Bytes after the body: the credential with its length, or nothing.
-    pub tail: &'a [u8],
+    pub credential_bytes: &'a [u8],
 }
 
 impl<'a> MessageParts<'a> {
@@ -42,7 +42,8 @@ impl<'a> MessageParts<'a> {
 
     /// Decodes the credential; none if its length is 0 or missing.
     pub fn credential(&self) -> Result<Option<Credential<'a>>, DecodeError> {
-        let mut reader = WireReader::at_offset(self.tail, limits::ENVELOPE_LEN + self.header_and_body.len());
+        let mut reader =
+            WireReader::at_offset(self.credential_bytes, limits::ENVELOPE_LEN + self.header_and_body.len());
         if reader.is_empty() {
             return Ok(None);
         }
@@ -55,29 +56,31 @@ impl<'a> MessageParts<'a> {
     ///
     /// Encrypted messages are rejected: decrypt them first and clear the flag.
     pub fn split_payload(envelope: Envelope, payload: &'a [u8]) -> Result<Self, DecodeError> {
-        let refuse = |field, kind| Err(DecodeError::new(field, limits::ENVELOPE_LEN, kind));
-        let announced = envelope.length as usize;
-        if announced > limits::MAX_MESSAGE_LEN {
-            return refuse("message", DecodeErrorKind::TooLong { announced, limit: limits::MAX_MESSAGE_LEN });
+        let error = |kind| Err(DecodeError::new("message", limits::ENVELOPE_LEN, kind));
+        let len = envelope.length as usize;
+        if len > limits::MAX_MESSAGE_LEN {
+            return error(DecodeErrorKind::TooLong { len, max: limits::MAX_MESSAGE_LEN });
         }
-        let Some(payload) = payload.get(..announced) else {
-            return refuse("message", DecodeErrorKind::Short { announced, there: payload.len() });
+        let Some(payload) = payload.get(..len) else {
+            return error(DecodeErrorKind::Truncated { expected: len, available: payload.len() });
         };
-        if envelope.flags.has(EnvelopeFlags::ENCRYPTED) || envelope.flags.has(EnvelopeFlags::COMPRESSED) {
-            return Err(DecodeError::new("envelope flags", 2, DecodeErrorKind::NotUnderstood));
+        if envelope.flags.contains(EnvelopeFlags::ENCRYPTED)
+            || envelope.flags.contains(EnvelopeFlags::COMPRESSED)
+        {
+            return Err(DecodeError::new("envelope flags", 2, DecodeErrorKind::Invalid));
         }
         let mut reader = WireReader::at_offset(payload, limits::ENVELOPE_LEN);
         let (header, body_length) = MessageHeader::decode(&mut reader)?;
         let body = {
-            let announced = body_length as usize;
-            let there = reader.remaining().len();
-            if announced > there {
-                let kind = DecodeErrorKind::Short { announced, there };
+            let expected = body_length as usize;
+            let available = reader.remaining().len();
+            if expected > available {
+                let kind = DecodeErrorKind::Truncated { expected, available };
                 return Err(DecodeError::new("body", limits::ENVELOPE_LEN + 20, kind));
             }
-            reader.take("body", announced)?
+            reader.take("body", expected)?
         };
         let header_and_body = payload.get(..limits::HEADER_LEN + body.len()).unwrap_or_default();
-        Ok(Self { envelope, header, header_and_body, body, tail: reader.remaining() })
+        Ok(Self { envelope, header, header_and_body, body, credential_bytes: reader.remaining() })
     }
 }

@@ -20,17 +20,17 @@ pub enum Request<'a> {
         types: WireList<'a, &'a [u8]>,
     },
     /// Opcodes 2, 302, 401, 1000 and 1003: no operand. The body has a placeholder handle, usually `/`, or is empty.
-    Plain {
+    NoOperand {
         /// The placeholder.
         handle: Option<Handle<'a>>,
     },
     /// Opcodes 101, 105, 106, 300 and 301: a handle.
-    Named {
+    HandleOnly {
         /// Handle of the record or prefix.
         handle: Handle<'a>,
     },
     /// Opcodes 100, 102 and 104: values to create, add or replace.
-    Values {
+    WriteValues {
         /// Handle of the record.
         handle: Handle<'a>,
         /// The values.
@@ -44,16 +44,7 @@ pub enum Request<'a> {
         indexes: WireList<'a, u32>,
     },
     /// Opcode 200: challenge response.
-    ChallengeAnswer {
-        /// `HS_SECKEY` or `HS_PUBKEY`.
-        auth_type: &'a [u8],
-        /// Handle of the record with the key.
-        key_handle: Handle<'a>,
-        /// Index of the key; 0 for any.
-        key_index: u32,
-        /// Proof, in the format of the authentication type.
-        answer: &'a [u8],
-    },
+    ChallengeResponse(ChallengeResponse<'a>),
     /// Opcode 201: verification of a secret-key challenge response.
     VerifyChallenge {
         /// Handle of the record with the key.
@@ -65,19 +56,19 @@ pub enum Request<'a> {
         /// Digest of the challenged request.
         digest: RequestDigest<'a>,
         /// Proof to verify.
-        answer: &'a [u8],
+        response: &'a [u8],
     },
     /// Opcode 400: session setup.
     SessionSetup(SessionSetup<'a>),
     /// Opcode 402: new session key, encrypted.
-    ExchangeKey {
+    ExchangeSessionKey {
         /// The encrypted key.
         key: &'a [u8],
     },
     /// Opcode 1001: transactions since a position.
     RetrieveTransactions {
         /// Start position.
-        since: ReplicationStart<'a>,
+        start: ReplicationStart<'a>,
         /// Hash partition of the receiver.
         receiver: HashPartition,
     },
@@ -86,10 +77,33 @@ pub enum Request<'a> {
         /// Hash partition of the receiver.
         receiver: HashPartition,
         /// Position after which to resume.
-        resume: Option<DumpCursor<'a>>,
+        cursor: Option<DumpCursor<'a>>,
     },
     /// Unknown opcode: undecoded body.
     Unknown(&'a [u8]),
+}
+
+/// Challenge response (opcode 200): authentication type, key reference and proof.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ChallengeResponse<'a> {
+    /// `HS_SECKEY` or `HS_PUBKEY`.
+    pub auth_type: &'a [u8],
+    /// Handle of the record with the key.
+    pub key_handle: Handle<'a>,
+    /// Index of the key; 0 for any.
+    pub key_index: u32,
+    /// Proof, in the format of the authentication type.
+    pub proof: &'a [u8],
+}
+
+impl<'a> ChallengeResponse<'a> {
+    /// Challenge response of a request, if it is one.
+    pub const fn from_request(request: &Request<'a>) -> Option<Self> {
+        match request {
+            Request::ChallengeResponse(response) => Some(*response),
+            _ => None,
+        }
+    }
 }
 
 /// Session setup request (opcode 400).
@@ -147,36 +161,46 @@ pub enum SessionKeyMaterial<'a> {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ReplicationStart<'a> {
     /// After a transaction; the only form before 2.9.
-    Transaction {
+    AfterTransaction {
         /// Transaction id.
         id: u64,
         /// Time of the last query, as Unix time in milliseconds.
-        queried: u64,
+        last_query_millis: u64,
     },
     /// After the replication states of several sources, in JSON.
     States(&'a [u8]),
     /// Unknown kind.
-    Other(u8),
+    Unknown(u8),
 }
 
 /// Hash partition: the handles that one server of a site stores (RFC 3652, 3.1.3).
+///
+/// ```
+/// use tendot_proto::Handle;
+/// use tendot_proto::message::HashPartition;
+/// use tendot_proto::record::HashOption;
+///
+/// let partition = |server_index| HashPartition { hash_option: HashOption::WHOLE, server_count: 3, server_index };
+/// assert!(partition(1).owns(Handle::from("10.1000/abc")));
+/// assert!(!partition(2).owns(Handle::from("10.1000/abc")));
+/// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct HashPartition {
     /// Part of the handle that is hashed.
     pub hash_option: HashOption,
     /// Number of servers of the site.
-    pub servers: u32,
+    pub server_count: u32,
     /// Index of this server.
-    pub index: u32,
+    pub server_index: u32,
 }
 
 /// Position after which an interrupted dump (opcode 1002) resumes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DumpCursor<'a> {
     /// Last handle that was received.
-    pub after: &'a [u8],
-    /// Interrupted section: 0 handle dates, 1 prefix dates, 2 handles, 3 prefixes.
-    pub kind: u32,
+    pub after_handle: &'a [u8],
+    /// Interrupted section: 0 handle stamps, 1 prefix stamps, 2 handles, 3 prefixes.
+    pub section: u32,
 }
 
 impl<'a> Request<'a> {
@@ -184,8 +208,8 @@ impl<'a> Request<'a> {
     pub fn handle(&self) -> Option<Handle<'a>> {
         match *self {
             Self::Resolve { handle, .. }
-            | Self::Named { handle }
-            | Self::Values { handle, .. }
+            | Self::HandleOnly { handle }
+            | Self::WriteValues { handle, .. }
             | Self::RemoveValues { handle, .. } => Some(handle),
             _ => None,
         }
@@ -208,43 +232,44 @@ impl<'a> Request<'a> {
             | Opcode::LIST_HOMED_PREFIXES
             | Opcode::SESSION_TERMINATE
             | Opcode::GET_NEXT_TRANSACTION_ID
-            | Opcode::BACKUP_SERVER => {
-                Self::Plain { handle: if reader.is_empty() { None } else { Some(decode_handle(reader)?) } }
-            }
+            | Opcode::BACKUP_SERVER => Self::NoOperand {
+                handle: if reader.is_empty() { None } else { Some(decode_handle(reader)?) },
+            },
             Opcode::DELETE_HANDLE
             | Opcode::LIST_HANDLES
             | Opcode::LIST_DERIVED_PREFIXES
             | Opcode::HOME_PREFIX
-            | Opcode::UNHOME_PREFIX => Self::Named { handle: decode_handle(reader)? },
-            Opcode::CREATE_HANDLE | Opcode::ADD_VALUE | Opcode::MODIFY_VALUE => {
-                Self::Values { handle: decode_handle(reader)?, values: WireList::decode(reader, "values")? }
-            }
+            | Opcode::UNHOME_PREFIX => Self::HandleOnly { handle: decode_handle(reader)? },
+            Opcode::CREATE_HANDLE | Opcode::ADD_VALUE | Opcode::MODIFY_VALUE => Self::WriteValues {
+                handle: decode_handle(reader)?,
+                values: WireList::decode(reader, "values")?,
+            },
             Opcode::REMOVE_VALUE => Self::RemoveValues {
                 handle: decode_handle(reader)?,
                 indexes: WireList::decode(reader, "indexes")?,
             },
-            Opcode::CHALLENGE_RESPONSE => Self::ChallengeAnswer {
+            Opcode::CHALLENGE_RESPONSE => Self::ChallengeResponse(ChallengeResponse {
                 auth_type: reader.bytes("authentication type")?,
                 key_handle: Handle::new(reader.bytes("key handle")?),
                 key_index: reader.u32("key index")?,
-                answer: reader.bytes("answer")?,
-            },
+                proof: reader.bytes("challenge response")?,
+            }),
             Opcode::VERIFY_CHALLENGE => Self::VerifyChallenge {
                 key_handle: Handle::new(reader.bytes("key handle")?),
                 key_index: reader.u32("key index")?,
                 nonce: reader.bytes("nonce")?,
                 digest: RequestDigest::decode(reader)?,
-                answer: reader.bytes("answer")?,
+                response: reader.bytes("challenge response")?,
             },
             Opcode::SESSION_SETUP => Self::SessionSetup(SessionSetup::decode(reader)?),
-            Opcode::SESSION_EXCHANGE_KEY => Self::ExchangeKey { key: reader.bytes("session key")? },
+            Opcode::SESSION_EXCHANGE_KEY => Self::ExchangeSessionKey { key: reader.bytes("session key")? },
             Opcode::RETRIEVE_TRANSACTION_LOG => Self::RetrieveTransactions {
-                since: ReplicationStart::decode(version, reader)?,
+                start: ReplicationStart::decode(version, reader)?,
                 receiver: HashPartition::decode(reader)?,
             },
             Opcode::DUMP_HANDLES => {
                 let receiver = HashPartition::decode(reader)?;
-                Self::Dump { receiver, resume: DumpCursor::decode(reader)? }
+                Self::Dump { receiver, cursor: DumpCursor::decode(reader)? }
             }
             _ => Self::Unknown(reader.take("body", reader.remaining().len())?),
         };
@@ -258,13 +283,13 @@ impl<'a> Request<'a> {
                 indexes.encode(writer);
                 types.encode(writer);
             }
-            Self::Plain { handle } => {
+            Self::NoOperand { handle } => {
                 if let Some(handle) = handle {
                     writer.bytes(handle.as_bytes());
                 }
             }
-            Self::Named { handle } => writer.bytes(handle.as_bytes()),
-            Self::Values { handle, values } => {
+            Self::HandleOnly { handle } => writer.bytes(handle.as_bytes()),
+            Self::WriteValues { handle, values } => {
                 writer.bytes(handle.as_bytes());
                 values.encode(writer);
             }
@@ -272,30 +297,30 @@ impl<'a> Request<'a> {
                 writer.bytes(handle.as_bytes());
                 indexes.encode(writer);
             }
-            Self::ChallengeAnswer { auth_type, key_handle, key_index, answer } => {
-                writer.bytes(auth_type);
-                writer.bytes(key_handle.as_bytes());
-                writer.u32(*key_index);
-                writer.bytes(answer);
+            Self::ChallengeResponse(response) => {
+                writer.bytes(response.auth_type);
+                writer.bytes(response.key_handle.as_bytes());
+                writer.u32(response.key_index);
+                writer.bytes(response.proof);
             }
-            Self::VerifyChallenge { key_handle, key_index, nonce, digest, answer } => {
+            Self::VerifyChallenge { key_handle, key_index, nonce, digest, response } => {
                 writer.bytes(key_handle.as_bytes());
                 writer.u32(*key_index);
                 writer.bytes(nonce);
                 digest.encode(writer);
-                writer.bytes(answer);
+                writer.bytes(response);
             }
             Self::SessionSetup(setup) => setup.encode(writer),
-            Self::ExchangeKey { key } => writer.bytes(key),
-            Self::RetrieveTransactions { since, receiver } => {
-                since.encode(version, writer);
+            Self::ExchangeSessionKey { key } => writer.bytes(key),
+            Self::RetrieveTransactions { start, receiver } => {
+                start.encode(version, writer);
                 receiver.encode(writer);
             }
-            Self::Dump { receiver, resume } => {
+            Self::Dump { receiver, cursor } => {
                 receiver.encode(writer);
-                if let Some(resume) = resume {
-                    writer.bytes(resume.after);
-                    writer.u32(resume.kind);
+                if let Some(cursor) = cursor {
+                    writer.bytes(cursor.after_handle);
+                    writer.u32(cursor.section);
                 }
             }
             Self::Unknown(body) => writer.raw(body),
@@ -346,48 +371,59 @@ impl<'a> ReplicationStart<'a> {
             0
         };
         Ok(match kind {
-            0 => Self::Transaction {
+            0 => Self::AfterTransaction {
                 id: reader.u64("last transaction id")?,
-                queried: reader.u64("last query time")?,
+                last_query_millis: reader.u64("last query time")?,
             },
             1 => Self::States(reader.bytes("replication states")?),
-            other => Self::Other(other),
+            other => Self::Unknown(other),
         })
     }
 
     fn encode(&self, version: ProtocolVersion, writer: &mut WireWriter<'_>) {
         let kind = match self {
-            Self::Transaction { .. } => 0,
+            Self::AfterTransaction { .. } => 0,
             Self::States(_) => 1,
-            Self::Other(kind) => *kind,
+            Self::Unknown(kind) => *kind,
         };
         if version >= ProtocolVersion::REPLICATION_KINDS {
             writer.u8(kind);
         }
         match self {
-            Self::Transaction { id, queried } => {
+            Self::AfterTransaction { id, last_query_millis } => {
                 writer.u64(*id);
-                writer.u64(*queried);
+                writer.u64(*last_query_millis);
             }
             Self::States(states) => writer.bytes(states),
-            Self::Other(_) => {}
+            Self::Unknown(_) => {}
         }
     }
 }
 
 impl HashPartition {
+    /// Whether a handle is in the partition. With an unknown hash option every handle is.
+    pub fn owns(&self, handle: Handle<'_>) -> bool {
+        match self.hash_option {
+            HashOption::PREFIX | HashOption::SUFFIX | HashOption::WHOLE => {
+                handle.server_index(self.hash_option, self.server_count as usize)
+                    == Some(self.server_index as usize)
+            }
+            _ => true,
+        }
+    }
+
     fn decode(reader: &mut WireReader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             hash_option: HashOption(reader.u8("receiver hash option")?),
-            servers: reader.u32("receiver servers")?,
-            index: reader.u32("receiver index")?,
+            server_count: reader.u32("receiver servers")?,
+            server_index: reader.u32("receiver index")?,
         })
     }
 
     fn encode(&self, writer: &mut WireWriter<'_>) {
         writer.u8(self.hash_option.0);
-        writer.u32(self.servers);
-        writer.u32(self.index);
+        writer.u32(self.server_count);
+        writer.u32(self.server_index);
     }
 }
 
@@ -396,7 +432,7 @@ impl<'a> DumpCursor<'a> {
         if reader.is_empty() {
             return Ok(None);
         }
-        Ok(Some(Self { after: reader.bytes("resume handle")?, kind: reader.u32("resume kind")? }))
+        Ok(Some(Self { after_handle: reader.bytes("resume handle")?, section: reader.u32("resume kind")? }))
     }
 }
 

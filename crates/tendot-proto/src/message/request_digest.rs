@@ -16,7 +16,7 @@ pub struct RequestDigest<'a> {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum DigestAlgorithm {
     /// Untagged: MD5 in responses before 2.1, any algorithm in verification requests.
-    Untold,
+    Untagged,
     /// 16 bytes.
     Md5,
     /// 20 bytes.
@@ -32,11 +32,11 @@ impl<'a> RequestDigest<'a> {
             Some(1) => (DigestAlgorithm::Md5, 16),
             Some(2) => (DigestAlgorithm::Sha1, 20),
             Some(3) => (DigestAlgorithm::Sha256, 32),
-            Some(0) => return Ok(Self { algorithm: DigestAlgorithm::Untold, bytes: reader.bytes(FIELD)? }),
+            Some(0) => return Ok(Self { algorithm: DigestAlgorithm::Untagged, bytes: reader.bytes(FIELD)? }),
             Some(other) => {
-                return Err(reader.error(FIELD, DecodeErrorKind::Unexpected { found: u32::from(*other) }));
+                return Err(reader.error(FIELD, DecodeErrorKind::InvalidCode { code: u32::from(*other) }));
             }
-            None => return Err(reader.error(FIELD, DecodeErrorKind::Short { announced: 1, there: 0 })),
+            None => return Err(reader.error(FIELD, DecodeErrorKind::Truncated { expected: 1, available: 0 })),
         };
         reader.u8(FIELD)?;
         Ok(Self { algorithm, bytes: reader.take(FIELD, length)? })
@@ -44,7 +44,7 @@ impl<'a> RequestDigest<'a> {
 
     pub(crate) fn encode(&self, writer: &mut WireWriter<'_>) {
         match self.algorithm {
-            DigestAlgorithm::Untold => return writer.bytes(self.bytes),
+            DigestAlgorithm::Untagged => return writer.bytes(self.bytes),
             DigestAlgorithm::Md5 => writer.u8(1),
             DigestAlgorithm::Sha1 => writer.u8(2),
             DigestAlgorithm::Sha256 => writer.u8(3),

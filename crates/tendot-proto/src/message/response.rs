@@ -13,7 +13,7 @@ pub struct Response<'a> {
     /// Digest of the request, present if `REQUEST_DIGEST` is set.
     pub digest: Option<RequestDigest<'a>>,
     /// Response data, by response code and opcode.
-    pub outcome: ResponseData<'a>,
+    pub data: ResponseData<'a>,
 }
 
 /// Response data, by response code and opcode.
@@ -37,9 +37,9 @@ pub enum ResponseData<'a> {
     /// Opcodes 105, 106 and 302: list of handles.
     Handles(WireList<'a, &'a [u8]>),
     /// Opcode 201: 1 if the proof matches the key.
-    Verified(u8),
+    ChallengeVerified(u8),
     /// Opcode 400: key material of the server.
-    Session {
+    SessionSetup {
         /// Key exchange mode.
         mode: KeyExchangeMode,
         /// Key material, by mode.
@@ -48,12 +48,12 @@ pub enum ResponseData<'a> {
     /// Opcode 1000: next transaction id.
     NextTransactionId(u64),
     /// Opcode 1001: a transaction stream follows.
-    Transactions {
+    TransactionStream {
         /// Bit 0: the connection stays open.
         flags: u8,
     },
     /// Success without data.
-    Done,
+    Empty,
     /// Codes 302 and 303: referral to another service.
     Referral {
         /// Handle with the sites of that service; may be empty.
@@ -66,10 +66,10 @@ pub enum ResponseData<'a> {
         /// Nonce, to be signed with the digest of the request.
         nonce: &'a [u8],
         /// Digest in the position of versions before 2.1.
-        old_digest: Option<&'a [u8]>,
+        legacy_digest: Option<&'a [u8]>,
     },
     /// All other error codes: message for people.
-    Failed {
+    Error {
         /// The message; some servers omit even its length.
         message: Option<&'a [u8]>,
     },
@@ -79,8 +79,8 @@ pub enum ResponseData<'a> {
 
 impl<'a> Response<'a> {
     /// Response without a request digest.
-    pub const fn new(outcome: ResponseData<'a>) -> Self {
-        Self { digest: None, outcome }
+    pub const fn new(data: ResponseData<'a>) -> Self {
+        Self { digest: None, data }
     }
 
     /// Decodes the body of a response; trailing bytes stay in the reader.
@@ -89,14 +89,14 @@ impl<'a> Response<'a> {
         version: ProtocolVersion,
         reader: &mut WireReader<'a>,
     ) -> Result<Self, DecodeError> {
-        let digest = if header.flags.has(OpFlags::REQUEST_DIGEST) {
+        let digest = if header.flags.contains(OpFlags::REQUEST_DIGEST) {
             Some(RequestDigest::decode(reader)?)
         } else {
             None
         };
         // Before 2.5 code 303 was used instead of 7, with a message; see `ResponseCode::for_peer_version`.
         let has_prefix_referrals = version >= ProtocolVersion::SESSION_COUNTERS;
-        let outcome = match header.response_code {
+        let data = match header.response_code {
             ResponseCode::SUCCESS => ResponseData::decode_success(header.opcode, reader)?,
             code if code == ResponseCode::SERVICE_REFERRAL
                 || code == ResponseCode::PREFIX_REFERRAL && has_prefix_referrals =>
@@ -108,13 +108,13 @@ impl<'a> Response<'a> {
             }
             ResponseCode::AUTHENTICATION_NEEDED => ResponseData::Challenge {
                 nonce: reader.bytes("nonce")?,
-                old_digest: if digest.is_some() { None } else { Some(reader.bytes("request digest")?) },
+                legacy_digest: if digest.is_some() { None } else { Some(reader.bytes("request digest")?) },
             },
-            _ => ResponseData::Failed {
+            _ => ResponseData::Error {
                 message: if reader.is_empty() { None } else { Some(reader.bytes("error message")?) },
             },
         };
-        Ok(Self { digest, outcome })
+        Ok(Self { digest, data })
     }
 
     #[inline]
@@ -122,7 +122,7 @@ impl<'a> Response<'a> {
         if let Some(digest) = &self.digest {
             digest.encode(writer);
         }
-        match &self.outcome {
+        match &self.data {
             ResponseData::Resolved { handle, values } => {
                 writer.bytes(handle.as_bytes());
                 values.encode(writer);
@@ -134,27 +134,27 @@ impl<'a> Response<'a> {
                 }
             }
             ResponseData::Handles(handles) => handles.encode(writer),
-            ResponseData::Verified(valid) => writer.u8(*valid),
-            ResponseData::Session { mode, data } => {
+            ResponseData::ChallengeVerified(valid) => writer.u8(*valid),
+            ResponseData::SessionSetup { mode, data } => {
                 writer.u16(mode.0);
                 writer.bytes(data);
             }
             ResponseData::NextTransactionId(id) => writer.u64(*id),
-            ResponseData::Transactions { flags } => writer.u8(*flags),
-            ResponseData::Done => {}
+            ResponseData::TransactionStream { flags } => writer.u8(*flags),
+            ResponseData::Empty => {}
             ResponseData::Referral { handle, values } => {
                 writer.bytes(handle.as_bytes());
                 if let Some(values) = values {
                     values.encode(writer);
                 }
             }
-            ResponseData::Challenge { nonce, old_digest } => {
+            ResponseData::Challenge { nonce, legacy_digest } => {
                 writer.bytes(nonce);
-                if let Some(digest) = old_digest {
+                if let Some(digest) = legacy_digest {
                     writer.bytes(digest);
                 }
             }
-            ResponseData::Failed { message } => {
+            ResponseData::Error { message } => {
                 if let Some(message) = message {
                     writer.bytes(message);
                 }
@@ -168,12 +168,11 @@ impl<'a> ResponseData<'a> {
     fn decode_success(opcode: Opcode, reader: &mut WireReader<'a>) -> Result<Self, DecodeError> {
         Ok(match opcode {
             Opcode::RESOLUTION => {
-                let at = *reader;
+                let start = *reader;
                 let handle = reader.bytes("handle")?;
                 if handle.len() > limits::MAX_HANDLE_LEN {
-                    let kind =
-                        DecodeErrorKind::TooLong { announced: handle.len(), limit: limits::MAX_HANDLE_LEN };
-                    return Err(at.error("handle", kind));
+                    let kind = DecodeErrorKind::TooLong { len: handle.len(), max: limits::MAX_HANDLE_LEN };
+                    return Err(start.error("handle", kind));
                 }
                 Self::Resolved { handle: Handle::new(handle), values: decode_values(reader)? }
             }
@@ -190,17 +189,19 @@ impl<'a> ResponseData<'a> {
             | Opcode::SESSION_TERMINATE
             | Opcode::SESSION_EXCHANGE_KEY
             | Opcode::DUMP_HANDLES
-            | Opcode::BACKUP_SERVER => Self::Done,
+            | Opcode::BACKUP_SERVER => Self::Empty,
             Opcode::LIST_HANDLES | Opcode::LIST_DERIVED_PREFIXES | Opcode::LIST_HOMED_PREFIXES => {
                 Self::Handles(WireList::decode(reader, "handles")?)
             }
-            Opcode::VERIFY_CHALLENGE => Self::Verified(reader.u8("verification")?),
-            Opcode::SESSION_SETUP => Self::Session {
+            Opcode::VERIFY_CHALLENGE => Self::ChallengeVerified(reader.u8("verification")?),
+            Opcode::SESSION_SETUP => Self::SessionSetup {
                 mode: KeyExchangeMode(reader.u16("key exchange mode")?),
                 data: reader.bytes("session key data")?,
             },
             Opcode::GET_NEXT_TRANSACTION_ID => Self::NextTransactionId(reader.u64("next transaction id")?),
-            Opcode::RETRIEVE_TRANSACTION_LOG => Self::Transactions { flags: reader.u8("transaction flags")? },
+            Opcode::RETRIEVE_TRANSACTION_LOG => {
+                Self::TransactionStream { flags: reader.u8("transaction flags")? }
+            }
             _ => Self::Unknown(reader.take("body", reader.remaining().len())?),
         })
     }
@@ -208,11 +209,11 @@ impl<'a> ResponseData<'a> {
 
 /// Decodes values of a response, at most [`limits::MAX_VALUES`].
 fn decode_values<'a>(reader: &mut WireReader<'a>) -> Result<WireList<'a, HandleValue<'a>>, DecodeError> {
-    let at = *reader;
+    let start = *reader;
     let values: WireList<'_, HandleValue<'_>> = WireList::decode(reader, "values")?;
     match values.len() {
-        announced if announced > limits::MAX_VALUES => {
-            Err(at.error("values", DecodeErrorKind::OverLimit { announced, limit: limits::MAX_VALUES }))
+        count if count > limits::MAX_VALUES => {
+            Err(start.error("values", DecodeErrorKind::TooManyItems { count, max: limits::MAX_VALUES }))
         }
         _ => Ok(values),
     }

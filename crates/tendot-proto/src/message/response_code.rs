@@ -5,7 +5,6 @@ use super::code_points::code_points;
 
 /// Response code (RFC 3652, 2.2.2). Unknown codes are preserved; 0 marks a request.
 ///
-///
 /// ```
 /// use tendot_proto::ResponseCode;
 ///

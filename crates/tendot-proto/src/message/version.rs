@@ -4,7 +4,6 @@ use core::fmt;
 
 /// Handle protocol version. Ordered by number; 5.x is an early 2.0 and ranks as such.
 ///
-///
 /// ```
 /// use tendot_proto::ProtocolVersion;
 ///
@@ -25,8 +24,6 @@ impl ProtocolVersion {
     pub const LATEST: Self = Self::new(2, 11);
     /// Oldest supported version. 5.x is treated as this one.
     pub const OLDEST: Self = Self::new(2, 0);
-    /// Version for a peer about which nothing is known.
-    pub const UNKNOWN_PEER: Self = Self::new(2, 3);
     /// Request digests with an algorithm byte; sessions.
     pub const DIGEST_ALGORITHMS: Self = Self::new(2, 1);
     /// Session setup with a cipher; ciphers with an initialization vector.
@@ -41,8 +38,6 @@ impl ProtocolVersion {
     pub const REPLICATION_KINDS: Self = Self::new(2, 9);
     /// Prefix referrals for write requests, too.
     pub const PREFIX_REFERRALS: Self = Self::new(2, 10);
-    /// DSA signatures with SHA-256.
-    pub const DSA_SHA256: Self = Self::new(2, 11);
 
     /// Version `major.minor`.
     pub const fn new(major: u8, minor: u8) -> Self {
@@ -105,8 +100,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_spoken() {
-        for (major, minor, spoken) in [
+    fn negotiated_versions() {
+        for (major, minor, negotiated) in [
             (0, 0, (2, 0)),
             (0, 255, (2, 0)),
             (1, 0, (2, 0)),
@@ -128,7 +123,7 @@ mod tests {
             (255, 255, (2, 11)),
         ] {
             let version = ProtocolVersion::new(major, minor);
-            assert_eq!(version.negotiated(), ProtocolVersion::new(spoken.0, spoken.1), "{version}");
+            assert_eq!(version.negotiated(), ProtocolVersion::new(negotiated.0, negotiated.1), "{version}");
         }
     }
 }

@@ -52,7 +52,7 @@ impl<'a> ValueData<'a> {
     /// Decodes data by value type or its parent type: `URL.mobile` is a `URL`.
     pub fn decode(value_type: &[u8], data: &'a [u8]) -> Result<Self, DecodeError> {
         let known = DECODERS.iter().find(|(name, _)| type_matches(value_type, name));
-        known.map_or(Ok(Self::Other(data)), |(_, read)| read(data))
+        known.map_or(Ok(Self::Other(data)), |(_, decode)| decode(data))
     }
 
     /// Encodes to the bytes it was decoded from.
@@ -86,6 +86,7 @@ impl HandleValue<'_> {
     }
 }
 
+/// Decoder of one value type.
 type DataDecoder = for<'a> fn(&'a [u8]) -> Result<ValueData<'a>, DecodeError>;
 
 const DECODERS: &[(&str, DataDecoder)] = &[

@@ -10,7 +10,7 @@ pub enum Ttl {
     /// Expiration as Unix time in seconds.
     Absolute(u32),
     /// Unknown kind, preserved.
-    Other {
+    Unknown {
         /// Byte of the kind.
         kind: u8,
         /// Seconds, of unknown meaning.
@@ -29,7 +29,7 @@ impl Ttl {
         match kind {
             0 => Self::Relative(seconds),
             1 => Self::Absolute(seconds),
-            kind => Self::Other { kind, seconds },
+            kind => Self::Unknown { kind, seconds },
         }
     }
 
@@ -37,11 +37,11 @@ impl Ttl {
         match self {
             Self::Relative(seconds) => (0, seconds),
             Self::Absolute(seconds) => (1, seconds),
-            Self::Other { kind, seconds } => (kind, seconds),
+            Self::Unknown { kind, seconds } => (kind, seconds),
         }
     }
 
-    /// Whether a value resolved at `resolved` has expired at `now`, both as Unix time in seconds.
+    /// Whether a value resolved at `resolved_at` has expired at `now`, both as Unix time in seconds.
     ///
     /// Handle.Net inverts the test for absolute TTLs and never caches such values; here they are cached until their
     /// expiration, at most two days.
@@ -55,13 +55,13 @@ impl Ttl {
     /// assert!(!Ttl::Absolute(1_060).is_expired(1_000, 1_060));
     /// assert!(Ttl::Absolute(u32::MAX).is_expired(1_000, 1_000 + 172_801), "two days at most");
     /// ```
-    pub fn is_expired(self, resolved: u64, now: u64) -> bool {
-        let age = now.saturating_sub(resolved);
-        let too_old = age > Self::MAX.as_secs();
+    pub fn is_expired(self, resolved_at: u64, now: u64) -> bool {
+        let age = now.saturating_sub(resolved_at);
+        let is_too_old = age > Self::MAX.as_secs();
         match self {
-            Self::Relative(seconds) => seconds == 0 || age > u64::from(seconds) || too_old,
-            Self::Absolute(date) => now > u64::from(date) || too_old,
-            Self::Other { .. } => true,
+            Self::Relative(seconds) => seconds == 0 || age > u64::from(seconds) || is_too_old,
+            Self::Absolute(date) => now > u64::from(date) || is_too_old,
+            Self::Unknown { .. } => true,
         }
     }
 }

@@ -176,10 +176,10 @@ pub(super) fn type_matches(value_type: &[u8], wanted: &str) -> bool {
 /// Redacts the data of secret keys.
 impl fmt::Debug for HandleValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut fields = f.debug_struct("Value");
+        let mut fields = f.debug_struct("HandleValue");
         fields.field("index", &self.index).field("type", &self.type_name());
         if self.has_type("HS_SECKEY") {
-            fields.field("data", &format_args!("{} secret bytes", self.data.len()));
+            fields.field("data", &format_args!("<{} bytes redacted>", self.data.len()));
         } else {
             fields.field("data", &format_args!("\"{}\"", self.data.escape_ascii()));
         }
@@ -215,13 +215,13 @@ impl ValuePermissions {
     pub const DEFAULT: Self = Self(0x0e);
 
     /// Whether all of `bits` are set.
-    pub const fn has(self, bits: Self) -> bool {
+    pub const fn contains(self, bits: Self) -> bool {
         self.0 & bits.0 == bits.0
     }
 
     /// Whether the value is publicly readable.
     pub const fn is_public(self) -> bool {
-        self.has(Self::PUBLIC_READ)
+        self.contains(Self::PUBLIC_READ)
     }
 }
 

@@ -27,17 +27,17 @@ pub enum DumpRecord<'a> {
         /// Undecoded text, for [`ReplicationStates::from_stream_table`](super::ReplicationStates::from_stream_table).
         text: Cow<'a, [u8]>,
     },
-    /// Position from which to request transactions after the dump. Last record in [`StreamFormat::One`].
+    /// Position from which to request transactions after the dump. Last record in [`StreamFormat::V1`].
     Position(ReplicationPosition),
-    /// Last creation or deletion of a handle, with several primaries.
-    HandleDate {
+    /// Version stamp of the last creation or deletion of a handle, with several primaries.
+    HandleStamp {
         /// Handle.
         handle: Cow<'a, [u8]>,
         /// Version stamp of the change.
         stamp: VersionStamp,
     },
-    /// Last homing or unhoming of a prefix, with several primaries.
-    PrefixDate {
+    /// Version stamp of the last homing or unhoming of a prefix, with several primaries.
+    PrefixStamp {
         /// Prefix handle.
         handle: Cow<'a, [u8]>,
         /// Version stamp of the change.
@@ -51,7 +51,7 @@ pub enum DumpRecord<'a> {
         handle: Cow<'a, [u8]>,
     },
     /// Last record. Never signed.
-    Done,
+    End,
 }
 
 impl DumpRecord<'_> {
@@ -59,14 +59,14 @@ impl DumpRecord<'_> {
     ///
     /// None for the first records: without a later one the dump must start again.
     pub fn cursor(&self) -> Option<DumpCursor<'_>> {
-        let (after, kind) = match self {
-            Self::HandleDate { handle, .. } => (handle, 0),
-            Self::PrefixDate { handle, .. } => (handle, 1),
+        let (after_handle, section) = match self {
+            Self::HandleStamp { handle, .. } => (handle, 0),
+            Self::PrefixStamp { handle, .. } => (handle, 1),
             Self::Handle(record) => (&record.handle, 2),
             Self::HomedPrefix { handle } => (handle, 3),
             _ => return None,
         };
-        Some(DumpCursor { after, kind })
+        Some(DumpCursor { after_handle, section })
     }
 
     /// Copies all borrowed data.
@@ -78,11 +78,11 @@ impl DumpRecord<'_> {
             Self::Begin { format } => DumpRecord::Begin { format },
             Self::OtherStates { text } => DumpRecord::OtherStates { text: owned(text) },
             Self::Position(position) => DumpRecord::Position(position),
-            Self::HandleDate { handle, stamp } => DumpRecord::HandleDate { handle: owned(handle), stamp },
-            Self::PrefixDate { handle, stamp } => DumpRecord::PrefixDate { handle: owned(handle), stamp },
+            Self::HandleStamp { handle, stamp } => DumpRecord::HandleStamp { handle: owned(handle), stamp },
+            Self::PrefixStamp { handle, stamp } => DumpRecord::PrefixStamp { handle: owned(handle), stamp },
             Self::Handle(record) => DumpRecord::Handle(record.into_owned()),
             Self::HomedPrefix { handle } => DumpRecord::HomedPrefix { handle: owned(handle) },
-            Self::Done => DumpRecord::Done,
+            Self::End => DumpRecord::End,
         }
     }
 }
@@ -115,7 +115,7 @@ impl StreamLayout for DumpStream {
                 RecordField::Fixed("date", 8),
                 RecordField::Fixed("priority", 4),
             ]),
-            TYPE_OTHER_STATES => Some(&[RecordField::Bytes("states of others")]),
+            TYPE_OTHER_STATES => Some(&[RecordField::Bytes("other replication states")]),
             TYPE_END => Some(&[]),
             _ => None,
         }
@@ -131,10 +131,10 @@ impl StreamLayout for DumpStream {
         let start = *reader;
         Ok(match reader.u8("record type")? {
             TYPE_POSITION => {
-                let last_time = read_i64(reader, "last query time")?;
+                let last_timestamp_millis = read_i64(reader, "last query time")?;
                 DumpRecord::Position(ReplicationPosition {
-                    last_id: read_i64(reader, "last transaction id")?,
-                    last_time,
+                    last_txn_id: read_i64(reader, "last transaction id")?,
+                    last_timestamp_millis,
                 })
             }
             TYPE_HANDLE => {
@@ -145,19 +145,19 @@ impl StreamLayout for DumpStream {
                 DumpRecord::HomedPrefix { handle: Cow::Borrowed(reader.bytes("homed prefix")?) }
             }
             TYPE_HANDLE_STAMP => {
-                let (handle, stamp) = decode_date(reader)?;
-                DumpRecord::HandleDate { handle, stamp }
+                let (handle, stamp) = decode_stamp(reader)?;
+                DumpRecord::HandleStamp { handle, stamp }
             }
             TYPE_PREFIX_STAMP => {
-                let (handle, stamp) = decode_date(reader)?;
-                DumpRecord::PrefixDate { handle, stamp }
+                let (handle, stamp) = decode_stamp(reader)?;
+                DumpRecord::PrefixStamp { handle, stamp }
             }
             TYPE_OTHER_STATES => {
-                DumpRecord::OtherStates { text: Cow::Borrowed(reader.bytes("states of others")?) }
+                DumpRecord::OtherStates { text: Cow::Borrowed(reader.bytes("other replication states")?) }
             }
-            TYPE_END => DumpRecord::Done,
-            found => {
-                return Err(start.error("record type", DecodeErrorKind::Unexpected { found: found.into() }));
+            TYPE_END => DumpRecord::End,
+            code => {
+                return Err(start.error("record type", DecodeErrorKind::InvalidCode { code: code.into() }));
             }
         })
     }
@@ -171,14 +171,14 @@ impl StreamLayout for DumpStream {
             }
             DumpRecord::Position(position) => {
                 writer.u8(TYPE_POSITION);
-                writer.u64(position.last_time.cast_unsigned());
-                writer.u64(position.last_id.cast_unsigned());
+                writer.u64(position.last_timestamp_millis.cast_unsigned());
+                writer.u64(position.last_txn_id.cast_unsigned());
             }
-            DumpRecord::HandleDate { handle, stamp } => {
-                encode_date(TYPE_HANDLE_STAMP, handle, *stamp, writer);
+            DumpRecord::HandleStamp { handle, stamp } => {
+                encode_stamp(TYPE_HANDLE_STAMP, handle, *stamp, writer);
             }
-            DumpRecord::PrefixDate { handle, stamp } => {
-                encode_date(TYPE_PREFIX_STAMP, handle, *stamp, writer);
+            DumpRecord::PrefixStamp { handle, stamp } => {
+                encode_stamp(TYPE_PREFIX_STAMP, handle, *stamp, writer);
             }
             DumpRecord::Handle(HandleRecord { handle, values }) => {
                 writer.u8(TYPE_HANDLE);
@@ -189,7 +189,7 @@ impl StreamLayout for DumpStream {
                 writer.u8(TYPE_HOMED_PREFIX);
                 writer.bytes(handle);
             }
-            DumpRecord::Done => writer.u8(TYPE_END),
+            DumpRecord::End => writer.u8(TYPE_END),
         }
     }
 
@@ -202,23 +202,23 @@ impl StreamLayout for DumpStream {
 
     fn is_end(record: &DumpRecord<'_>, format: StreamFormat) -> bool {
         match record {
-            DumpRecord::Done => true,
-            DumpRecord::Position(_) => format == StreamFormat::One,
+            DumpRecord::End => true,
+            DumpRecord::Position(_) => format == StreamFormat::V1,
             _ => false,
         }
     }
 }
 
-fn decode_date<'a>(reader: &mut WireReader<'a>) -> Result<(Cow<'a, [u8]>, VersionStamp), DecodeError> {
+fn decode_stamp<'a>(reader: &mut WireReader<'a>) -> Result<(Cow<'a, [u8]>, VersionStamp), DecodeError> {
     let handle = Cow::Borrowed(reader.bytes("handle")?);
-    let time = read_i64(reader, "date")?;
-    Ok((handle, VersionStamp { time, priority: reader.u32("priority")?.cast_signed() }))
+    let time_millis = read_i64(reader, "date")?;
+    Ok((handle, VersionStamp { time_millis, priority: reader.u32("priority")?.cast_signed() }))
 }
 
-fn encode_date(record_type: u8, handle: &[u8], stamp: VersionStamp, writer: &mut WireWriter<'_>) {
+fn encode_stamp(record_type: u8, handle: &[u8], stamp: VersionStamp, writer: &mut WireWriter<'_>) {
     writer.u8(record_type);
     writer.bytes(handle);
-    writer.u64(stamp.time.cast_unsigned());
+    writer.u64(stamp.time_millis.cast_unsigned());
     writer.u32(stamp.priority.cast_unsigned());
 }
 
@@ -227,20 +227,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_a_dump_goes_on() {
+    fn dump_cursors() {
         let handle = || Cow::Borrowed(&b"10.1000/1"[..]);
-        let stamp = VersionStamp { time: 1, priority: 2 };
-        let check = |record: DumpRecord<'_>, kind: Option<u32>| {
-            let resume = kind.map(|kind| DumpCursor { after: b"10.1000/1", kind });
-            assert_eq!(record.cursor(), resume, "{record:?}");
+        let stamp = VersionStamp { time_millis: 1, priority: 2 };
+        let check = |record: DumpRecord<'_>, section: Option<u32>| {
+            let cursor = section.map(|section| DumpCursor { after_handle: b"10.1000/1", section });
+            assert_eq!(record.cursor(), cursor, "{record:?}");
         };
-        check(DumpRecord::HandleDate { handle: handle(), stamp }, Some(0));
-        check(DumpRecord::PrefixDate { handle: handle(), stamp }, Some(1));
+        check(DumpRecord::HandleStamp { handle: handle(), stamp }, Some(0));
+        check(DumpRecord::PrefixStamp { handle: handle(), stamp }, Some(1));
         check(DumpRecord::Handle(HandleRecord { handle: handle(), values: std::vec![] }), Some(2));
         check(DumpRecord::HomedPrefix { handle: handle() }, Some(3));
-        check(DumpRecord::Begin { format: StreamFormat::Two }, None);
+        check(DumpRecord::Begin { format: StreamFormat::V2 }, None);
         check(DumpRecord::OtherStates { text: handle() }, None);
         check(DumpRecord::Position(ReplicationPosition::START), None);
-        check(DumpRecord::Done, None);
+        check(DumpRecord::End, None);
     }
 }

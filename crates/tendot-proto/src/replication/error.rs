@@ -12,26 +12,26 @@ pub enum ReplicationError {
     #[error(transparent)]
     Malformed(DecodeError),
     /// The stream ended before its last record; names the missing field.
-    #[error("the stream is unfinished: {0}")]
-    Unfinished(DecodeError),
+    #[error("truncated stream: {0}")]
+    Truncated(DecodeError),
     /// The stream is unsigned, which is not accepted.
-    #[error("the stream is not signed")]
-    Unsigned,
+    #[error("unsigned stream not allowed")]
+    UnsignedNotAllowed,
     /// The stream is signed, but the sender's key is unknown.
-    #[error("the stream is signed by a key that is not known")]
-    NoKey,
+    #[error("unknown signing key")]
+    UnknownKey,
     /// The signature does not match the sender's key and the record.
-    #[error("wrong signature of the record at byte {at}")]
-    Signature {
+    #[error("invalid signature of the record at byte {offset}")]
+    BadSignature {
         /// Offset of the record.
-        at: usize,
+        offset: usize,
     },
     /// Unknown signature algorithm, or not allowed by the policy.
     #[error(transparent)]
     Algorithm(AuthError),
     /// Work budget exceeded. The call can be repeated with a larger [`Budget`](crate::Budget).
     #[error(transparent)]
-    Exhausted(#[from] BudgetExceeded),
+    Budget(#[from] BudgetExceeded),
 }
 
 /// Error of writing a replication stream.
@@ -39,8 +39,8 @@ pub enum ReplicationError {
 #[non_exhaustive]
 pub enum ReplicationWriteError {
     /// Record out of order: not the first though it must be, after the last, or of the other format.
-    #[error("the record may not stand in this place of the stream")]
-    OutOfPlace,
+    #[error("record out of order")]
+    OutOfOrder,
     /// A field exceeds its limit; the offset is relative to the record.
     #[error(transparent)]
     TooLarge(DecodeError),

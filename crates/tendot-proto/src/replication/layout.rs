@@ -12,25 +12,25 @@ use crate::wire::{ListItem, WireReader, WireWriter};
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum StreamFormat {
     /// Transactions of the sender only, or a dump that ends with [`DumpRecord::Position`](super::DumpRecord).
-    One,
-    /// Transactions of several sources, or a dump that ends with [`DumpRecord::Done`](super::DumpRecord).
-    Two,
+    V1,
+    /// Transactions of several sources, or a dump that ends with [`DumpRecord::End`](super::DumpRecord).
+    V2,
 }
 
 impl StreamFormat {
     pub(super) fn decode(reader: &mut WireReader<'_>) -> Result<Self, DecodeError> {
         let start = *reader;
         match reader.u32("format")? {
-            1 => Ok(Self::One),
-            2 => Ok(Self::Two),
-            found => Err(start.error("format", DecodeErrorKind::Unexpected { found })),
+            1 => Ok(Self::V1),
+            2 => Ok(Self::V2),
+            code => Err(start.error("format", DecodeErrorKind::InvalidCode { code })),
         }
     }
 
     pub(super) fn encode(self, writer: &mut WireWriter<'_>) {
         writer.u32(match self {
-            Self::One => 1,
-            Self::Two => 2,
+            Self::V1 => 1,
+            Self::V2 => 2,
         });
     }
 }
@@ -90,38 +90,40 @@ pub enum RecordField {
 /// So a record of many values in many chunks takes no more work than a complete one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordScanner {
-    /// Bytes scanned so far.
-    at: usize,
+    /// Number of bytes scanned so far.
+    scanned: usize,
     /// Remaining fields; none before the type is known.
     fields: Option<&'static [RecordField]>,
+    /// Number of values still to scan.
     values: u32,
     action: TransactionAction,
 }
 
 impl RecordScanner {
     pub(super) const NEW: Self =
-        Self { at: 0, fields: None, values: 0, action: TransactionAction::PLACEHOLDER };
+        Self { scanned: 0, fields: None, values: 0, action: TransactionAction::PLACEHOLDER };
 
     /// Length of the record at the start of `bytes`, which are at `offset` of the stream. On a
-    /// [truncated](DecodeErrorKind::Short) input, call again when more bytes have arrived.
-    pub(super) fn find_end<G: StreamLayout + ?Sized>(
+    /// [truncated](DecodeErrorKind::Truncated) input, call again when more bytes have arrived.
+    pub(super) fn find_end<L: StreamLayout + ?Sized>(
         &mut self,
         bytes: &[u8],
         offset: usize,
         format: Option<StreamFormat>,
     ) -> Result<usize, DecodeError> {
-        let mut reader = WireReader::at_offset(bytes.get(self.at..).unwrap_or_default(), offset + self.at);
+        let mut reader =
+            WireReader::at_offset(bytes.get(self.scanned..).unwrap_or_default(), offset + self.scanned);
         loop {
-            self.step::<G>(&mut reader, format)?;
+            self.step::<L>(&mut reader, format)?;
             // Only after the field was scanned completely.
-            self.at = bytes.len() - reader.remaining().len();
+            self.scanned = bytes.len() - reader.remaining().len();
             if self.values == 0 && self.fields.is_some_and(<[RecordField]>::is_empty) {
-                return Ok(self.at);
+                return Ok(self.scanned);
             }
         }
     }
 
-    fn step<G: StreamLayout + ?Sized>(
+    fn step<L: StreamLayout + ?Sized>(
         &mut self,
         reader: &mut WireReader<'_>,
         format: Option<StreamFormat>,
@@ -133,12 +135,12 @@ impl RecordScanner {
         }
         let Some(fields) = self.fields else {
             self.fields = Some(match format {
-                None => G::HEADER_FIELDS,
+                None => L::HEADER_FIELDS,
                 Some(format) => {
                     let start = *reader;
-                    let found = reader.u8("record type")?;
-                    let unexpected = DecodeErrorKind::Unexpected { found: found.into() };
-                    G::fields(found, format).ok_or_else(|| start.error("record type", unexpected))?
+                    let code = reader.u8("record type")?;
+                    let kind = DecodeErrorKind::InvalidCode { code: code.into() };
+                    L::fields(code, format).ok_or_else(|| start.error("record type", kind))?
                 }
             });
             return Ok(());
@@ -151,13 +153,13 @@ impl RecordScanner {
             RecordField::ValuesOfAction if !self.action.has_values() => {}
             RecordField::Values | RecordField::ValuesOfAction => {
                 let start = *reader;
-                let announced = reader.u32("values")?;
-                let limit = self.remaining_len() / (4 + HandleValue::MIN_LEN);
-                if announced as usize > limit {
-                    let kind = DecodeErrorKind::OverLimit { announced: announced as usize, limit };
+                let count = reader.u32("values")?;
+                let max = self.remaining_len() / (4 + HandleValue::MIN_LEN);
+                if count as usize > max {
+                    let kind = DecodeErrorKind::TooManyItems { count: count as usize, max };
                     return Err(start.error("values", kind));
                 }
-                self.values = announced;
+                self.values = count;
             }
         }
         self.fields = Some(rest);
@@ -166,17 +168,17 @@ impl RecordScanner {
 
     fn skip_field(&self, reader: &mut WireReader<'_>, name: &'static str) -> Result<(), DecodeError> {
         let start = *reader;
-        let announced = { start }.u32(name)? as usize;
-        let limit = self.remaining_len().min(limits::FIELD);
-        if announced > limit {
-            return Err(start.error(name, DecodeErrorKind::TooLong { announced, limit }));
+        let len = { start }.u32(name)? as usize;
+        let max = self.remaining_len().min(limits::MAX_FIELD_LEN);
+        if len > max {
+            return Err(start.error(name, DecodeErrorKind::TooLong { len, max }));
         }
         reader.bytes(name).map(drop)
     }
 
-    /// Maximum length of what may follow in the record.
+    /// Maximum number of bytes that may follow in the record.
     const fn remaining_len(&self) -> usize {
-        MAX_RECORD_LEN.saturating_sub(self.at + 4)
+        MAX_RECORD_LEN.saturating_sub(self.scanned + 4)
     }
 }
 

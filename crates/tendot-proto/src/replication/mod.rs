@@ -1,6 +1,6 @@
 //! Replication streams that follow responses to opcodes 1001 (transactions) and 1002 (dump).
 //!
-//! Handle.Net's protocol, in no RFC. No server calls it yet.
+//! Handle.Net's protocol, in no RFC. No server or client calls this module yet.
 //!
 //! - [`ReplicationReader`] and [`ReplicationWriter`]: bytes to records and back, signed or unsigned, of either stream;
 //! - [`TransactionRecord`] and [`DumpRecord`]: the records of a [`TransactionStream`] and of a [`DumpStream`];
@@ -18,15 +18,15 @@
 //! };
 //!
 //! let records = [
-//!     TransactionRecord::Begin { format: StreamFormat::One, status: TransactionStatus::SENDING },
+//!     TransactionRecord::Begin { format: StreamFormat::V1, status: TransactionStatus::SENDING },
 //!     TransactionRecord::Transaction(Transaction {
 //!         id: 101,
 //!         handle: b"10.1000/1".into(),
 //!         action: TransactionAction::DELETE,
-//!         time: 1_700_000_000_000,
+//!         timestamp_millis: 1_700_000_000_000,
 //!         values: vec![],
 //!     }),
-//!     TransactionRecord::End { time: Some(1_700_000_001_000) },
+//!     TransactionRecord::End { query_millis: Some(1_700_000_001_000) },
 //! ];
 //! let mut stream = Vec::new();
 //! let mut writer = ReplicationWriter::<TransactionStream>::inside_tls();
@@ -76,7 +76,6 @@ pub use states::{ReplicationPosition, ReplicationStates, ReplicationStatesError}
 pub use stream_table::{StreamTable, StreamTableError, StreamTableValue};
 pub use transaction::{
     Transaction, TransactionAction, TransactionRecord, TransactionStatus, TransactionStream, is_for_receiver,
-    owns,
 };
 pub use version_stamp::VersionStamp;
 pub use writer::ReplicationWriter;

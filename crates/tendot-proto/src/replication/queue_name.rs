@@ -34,12 +34,12 @@ impl FromStr for QueueName {
     type Err = QueueNameError;
 
     fn from_str(text: &str) -> Result<Self, QueueNameError> {
-        let (server, site) = text.split_once(':').ok_or(QueueNameError::NoColon)?;
-        let digits = server.bytes().all(|byte| byte.is_ascii_digit());
-        let shortest = server == "0" || !server.starts_with('0');
+        let (server, site) = text.split_once(':').ok_or(QueueNameError::MissingColon)?;
+        let is_digits = server.bytes().all(|byte| byte.is_ascii_digit());
+        let is_canonical = server == "0" || !server.starts_with('0');
         match server.parse() {
-            Ok(server) if digits && shortest => Ok(Self { site: site.into(), server }),
-            _ => Err(QueueNameError::Server),
+            Ok(server) if is_digits && is_canonical => Ok(Self { site: site.into(), server }),
+            _ => Err(QueueNameError::InvalidServerIndex),
         }
     }
 }
@@ -49,11 +49,11 @@ impl FromStr for QueueName {
 #[non_exhaustive]
 pub enum QueueNameError {
     /// The colon is missing.
-    #[error("there is no colon between server and site")]
-    NoColon,
+    #[error("invalid queue name: missing `:`")]
+    MissingColon,
     /// The server index is not an integer below 65536 in canonical form.
-    #[error("there is no number of a server before the colon")]
-    Server,
+    #[error("invalid queue name: invalid server index")]
+    InvalidServerIndex,
 }
 
 #[cfg(test)]
@@ -67,14 +67,14 @@ mod tests {
         check("0:sources", Ok((0, "sources")));
         check("12:1:0.NA/10", Ok((12, "1:0.NA/10")));
         check("65535:", Ok((65535, "")));
-        check("65536:a", Err(QueueNameError::Server));
-        check("00:a", Err(QueueNameError::Server));
-        check("01:a", Err(QueueNameError::Server));
-        check("+1:a", Err(QueueNameError::Server));
-        check("-1:a", Err(QueueNameError::Server));
-        check(":a", Err(QueueNameError::Server));
-        check("0", Err(QueueNameError::NoColon));
-        check("", Err(QueueNameError::NoColon));
+        check("65536:a", Err(QueueNameError::InvalidServerIndex));
+        check("00:a", Err(QueueNameError::InvalidServerIndex));
+        check("01:a", Err(QueueNameError::InvalidServerIndex));
+        check("+1:a", Err(QueueNameError::InvalidServerIndex));
+        check("-1:a", Err(QueueNameError::InvalidServerIndex));
+        check(":a", Err(QueueNameError::InvalidServerIndex));
+        check("0", Err(QueueNameError::MissingColon));
+        check("", Err(QueueNameError::MissingColon));
     }
 
     #[track_caller]

@@ -24,16 +24,16 @@ use crate::wire::WireReader;
 /// use tendot_proto::crypto::AwsLcProvider;
 /// use tendot_proto::replication::{ReceiverConfig, DumpStream, ReplicationEvent, ReplicationError, ReplicationReader};
 ///
-/// let accept = || ReceiverConfig { key: None, policy: AuthPolicy::default(), crypto: &AwsLcProvider, unsigned: false };
+/// let receiver = || ReceiverConfig { key: None, policy: AuthPolicy::default(), crypto: &AwsLcProvider, allow_unsigned: false };
 ///
-/// let mut reader = ReplicationReader::<DumpStream>::new(accept());
+/// let mut reader = ReplicationReader::<DumpStream>::new(receiver());
 /// reader.push(b"TLS\0and a handshake");
 /// assert_eq!(reader.next_event(&mut { Budget::PER_REQUEST })?, Some(ReplicationEvent::StartTls));
 /// assert_eq!(reader.into_remaining(), b"and a handshake");
 ///
-/// let mut reader = ReplicationReader::<DumpStream>::new(accept());
+/// let mut reader = ReplicationReader::<DumpStream>::new(receiver());
 /// reader.push(&[0xff; 4]);
-/// assert_eq!(reader.next_event(&mut { Budget::PER_REQUEST }), Err(ReplicationError::Unsigned));
+/// assert_eq!(reader.next_event(&mut { Budget::PER_REQUEST }), Err(ReplicationError::UnsignedNotAllowed));
 /// # Ok::<(), ReplicationError>(())
 /// ```
 #[derive(Debug)]
@@ -43,13 +43,13 @@ pub struct ReplicationReader<'k, S> {
     consumed: usize,
     /// Number of returned bytes since the start of the stream; may exceed the memory of the machine.
     offset: u64,
-    stage: ReadState,
+    state: ReadState,
     /// None inside TLS.
-    accept: Option<ReceiverConfig<'k>>,
+    receiver: Option<ReceiverConfig<'k>>,
     /// Hash name of a signed stream.
     hash: Option<Vec<u8>>,
     format: Option<StreamFormat>,
-    scan: RecordScanner,
+    scanner: RecordScanner,
     failed: Option<ReplicationError>,
     stream: PhantomData<S>,
 }
@@ -59,12 +59,12 @@ pub struct ReplicationReader<'k, S> {
 pub struct ReceiverConfig<'k> {
     /// Public key of the sending server, from its site. Without it signed streams are rejected.
     pub key: Option<PublicKey<'k>>,
-    /// Accepted signature algorithms. Handle.Net's signatures need [`AuthPolicy::sha1`].
+    /// Accepted signature algorithms. Handle.Net's signatures need [`AuthPolicy::allow_sha1`].
     pub policy: AuthPolicy,
     /// Cryptography provider.
     pub crypto: &'k dyn CryptoProvider,
     /// Whether unsigned streams are accepted: only over HTTPS.
-    pub unsigned: bool,
+    pub allow_unsigned: bool,
 }
 
 /// Event of a [`ReplicationReader`].
@@ -78,9 +78,10 @@ pub enum ReplicationEvent<R> {
     Record(R),
 }
 
+/// Reader state.
 #[derive(Clone, Copy, Debug)]
 enum ReadState {
-    Type,
+    StreamType,
     HashName,
     Records,
     Tls,
@@ -106,8 +107,8 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
     const MAX_HASH_NAME_LEN: usize = 64;
 
     /// Reader of a stream from the first byte after the response message.
-    pub fn new(accept: ReceiverConfig<'k>) -> Self {
-        Self { stage: ReadState::Type, accept: Some(accept), ..Self::inside_tls() }
+    pub fn new(receiver: ReceiverConfig<'k>) -> Self {
+        Self { state: ReadState::StreamType, receiver: Some(receiver), ..Self::inside_tls() }
     }
 
     /// Reader of a stream from the first byte after the TLS handshake with an authenticated peer.
@@ -116,11 +117,11 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
             buffer: Vec::new(),
             consumed: 0,
             offset: 0,
-            stage: ReadState::Records,
-            accept: None,
+            state: ReadState::Records,
+            receiver: None,
             hash: None,
             format: None,
-            scan: RecordScanner::NEW,
+            scanner: RecordScanner::NEW,
             failed: None,
             stream: PhantomData,
         }
@@ -130,7 +131,7 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
     ///
     /// After the last record and after an error, bytes are discarded.
     pub fn push(&mut self, bytes: &[u8]) {
-        if self.failed.is_some() || matches!(self.stage, ReadState::Finished) {
+        if self.failed.is_some() || matches!(self.state, ReadState::Finished) {
             return;
         }
         // Not after each record: a large buffer with many records would be moved once for each.
@@ -147,7 +148,7 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
     /// Next complete record; none after the last.
     ///
     /// An error is returned again by each call, except that an exceeded budget can be
-    /// [retried](ReplicationError::Exhausted).
+    /// [retried](ReplicationError::Budget).
     pub fn next_event(
         &mut self,
         budget: &mut Budget,
@@ -158,21 +159,21 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
         let (length, end) = match self.next_verified(budget) {
             Ok(NextItem::Record { length, signature }) => (length, signature.map_or(length, |(_, end)| end)),
             Ok(NextItem::StartTls) => return Ok(Some(ReplicationEvent::StartTls)),
-            Ok(NextItem::Finished) | Err(ReplicationError::Unfinished(_)) => return Ok(None),
-            Err(error @ ReplicationError::Exhausted(_)) => return Err(error),
+            Ok(NextItem::Finished) | Err(ReplicationError::Truncated(_)) => return Ok(None),
+            Err(error @ ReplicationError::Budget(_)) => return Err(error),
             Err(error) => return Err(self.fail(error)),
         };
-        let from = self.consumed;
-        let at = self.offset(end);
+        let start = self.consumed;
+        let offset = self.offset(end);
         self.consume(end);
-        self.scan = RecordScanner::NEW;
-        let block = self.buffer.get(from..from + length).unwrap_or_default();
-        match S::decode(&mut WireReader::at_offset(block, at), self.format) {
+        self.scanner = RecordScanner::NEW;
+        let block = self.buffer.get(start..start + length).unwrap_or_default();
+        match S::decode(&mut WireReader::at_offset(block, offset), self.format) {
             Ok(record) => {
                 if let Some(format) = S::start_format(&record) {
                     self.format = Some(format);
                 } else if self.format.is_some_and(|format| S::is_end(&record, format)) {
-                    self.stage = ReadState::Finished;
+                    self.state = ReadState::Finished;
                 }
                 Ok(Some(ReplicationEvent::Record(record)))
             }
@@ -187,7 +188,7 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
 
     /// Whether the last record was returned.
     pub const fn is_finished(&self) -> bool {
-        matches!(self.stage, ReadState::Finished)
+        matches!(self.state, ReadState::Finished)
     }
 
     /// Checks at the end of the connection that the stream is complete.
@@ -200,12 +201,8 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
         match self.next_item()? {
             NextItem::StartTls | NextItem::Finished => Ok(()),
             NextItem::Record { length, .. } => {
-                let kind = DecodeErrorKind::Trailing { there: length };
-                Err(ReplicationError::Unfinished(DecodeError::new(
-                    "record not taken",
-                    self.offset(length),
-                    kind,
-                )))
+                let kind = DecodeErrorKind::TrailingBytes { count: length };
+                Err(ReplicationError::Truncated(DecodeError::new("unread record", self.offset(length), kind)))
             }
         }
     }
@@ -217,17 +214,17 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
 
     /// Next item, with its signature verified.
     fn next_verified(&mut self, budget: &mut Budget) -> Result<NextItem, ReplicationError> {
-        let front = self.next_item()?;
-        let NextItem::Record { length, signature: Some((begin, end)) } = front else { return Ok(front) };
-        let (Some(accept), Some(hash)) = (&self.accept, &self.hash) else { return Ok(front) };
-        let Some(key) = &accept.key else { return Err(ReplicationError::NoKey) };
+        let item = self.next_item()?;
+        let NextItem::Record { length, signature: Some((start, end)) } = item else { return Ok(item) };
+        let (Some(receiver), Some(hash)) = (&self.receiver, &self.hash) else { return Ok(item) };
+        let Some(key) = &receiver.key else { return Err(ReplicationError::UnknownKey) };
         let rest = self.remaining();
         let block = rest.get(..length).unwrap_or_default();
-        let signature = rest.get(begin..end).unwrap_or_default();
-        match verify_with_hash_name(key, hash, block, signature, &accept.policy, accept.crypto, budget) {
-            Ok(()) => Ok(front),
-            Err(AuthError::Failed) => Err(ReplicationError::Signature { at: self.offset(end) }),
-            Err(AuthError::Exhausted(exhausted)) => Err(exhausted.into()),
+        let signature = rest.get(start..end).unwrap_or_default();
+        match verify_with_hash_name(key, hash, block, signature, &receiver.policy, receiver.crypto, budget) {
+            Ok(()) => Ok(item),
+            Err(AuthError::Failed) => Err(ReplicationError::BadSignature { offset: self.offset(end) }),
+            Err(AuthError::Budget(exceeded)) => Err(exceeded.into()),
             Err(error) => Err(ReplicationError::Algorithm(error)),
         }
     }
@@ -237,22 +234,22 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
         loop {
             let mut reader = WireReader::at_offset(self.remaining(), self.offset(self.remaining().len()));
             let start = reader;
-            match self.stage {
-                ReadState::Type => {
-                    let accept = self.accept.as_ref();
+            match self.state {
+                ReadState::StreamType => {
+                    let receiver = self.receiver.as_ref();
                     let found: [u8; 4] = reader.array("stream type").map_err(map_truncated)?;
-                    self.stage = match found {
+                    self.state = match found {
                         TLS_MARKER => ReadState::Tls,
-                        SIGNED_MARKER if accept.is_none_or(|accept| accept.key.is_none()) => {
-                            return Err(ReplicationError::NoKey);
+                        SIGNED_MARKER if receiver.is_none_or(|receiver| receiver.key.is_none()) => {
+                            return Err(ReplicationError::UnknownKey);
                         }
                         SIGNED_MARKER => ReadState::HashName,
-                        UNSIGNED_MARKER if accept.is_some_and(|accept| !accept.unsigned) => {
-                            return Err(ReplicationError::Unsigned);
+                        UNSIGNED_MARKER if receiver.is_some_and(|receiver| !receiver.allow_unsigned) => {
+                            return Err(ReplicationError::UnsignedNotAllowed);
                         }
                         UNSIGNED_MARKER => ReadState::Records,
                         other => {
-                            let kind = DecodeErrorKind::Unexpected { found: u32::from_be_bytes(other) };
+                            let kind = DecodeErrorKind::InvalidCode { code: u32::from_be_bytes(other) };
                             return Err(ReplicationError::Malformed(start.error("stream type", kind)));
                         }
                     };
@@ -262,7 +259,7 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
                     let name = read_bounded(&mut reader, "hash algorithm", Self::MAX_HASH_NAME_LEN)?.to_vec();
                     self.consume(4 + name.len());
                     self.hash = Some(name);
-                    self.stage = ReadState::Records;
+                    self.state = ReadState::Records;
                 }
                 ReadState::Records => return self.next_record(),
                 ReadState::Tls => return Ok(NextItem::StartTls),
@@ -273,17 +270,17 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
 
     fn next_record(&mut self) -> Result<NextItem, ReplicationError> {
         let rest = self.buffer.get(self.consumed..).unwrap_or_default();
-        let at = saturating_offset(self.offset, rest.len());
-        let length = self.scan.find_end::<S>(rest, at, self.format).map_err(map_truncated)?;
+        let offset = saturating_offset(self.offset, rest.len());
+        let length = self.scanner.find_end::<S>(rest, offset, self.format).map_err(map_truncated)?;
         let block = rest.get(..length).unwrap_or_default();
         if self.hash.is_none() || !S::is_signed(block, self.format) {
             return Ok(NextItem::Record { length, signature: None });
         }
         let after = rest.get(length..).unwrap_or_default();
         let signature =
-            read_bounded(&mut WireReader::at_offset(after, at + length), "signature", MAX_SIGNATURE_LEN)?;
-        let begin = length + 4;
-        Ok(NextItem::Record { length, signature: Some((begin, begin + signature.len())) })
+            read_bounded(&mut WireReader::at_offset(after, offset + length), "signature", MAX_SIGNATURE_LEN)?;
+        let start = length + 4;
+        Ok(NextItem::Record { length, signature: Some((start, start + signature.len())) })
     }
 
     fn remaining(&self) -> &[u8] {
@@ -309,16 +306,16 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
     }
 }
 
-/// Reads a length and as many bytes, at most `limit`.
+/// Reads a length and as many bytes, at most `max`.
 fn read_bounded<'a>(
     reader: &mut WireReader<'a>,
     field: &'static str,
-    limit: usize,
+    max: usize,
 ) -> Result<&'a [u8], ReplicationError> {
     let start = *reader;
-    let announced = { start }.u32(field).map_err(map_truncated)? as usize;
-    if announced > limit {
-        let kind = DecodeErrorKind::TooLong { announced, limit };
+    let len = { start }.u32(field).map_err(map_truncated)? as usize;
+    if len > max {
+        let kind = DecodeErrorKind::TooLong { len, max };
         return Err(ReplicationError::Malformed(start.error(field, kind)));
     }
     reader.bytes(field).map_err(map_truncated)
@@ -327,7 +324,7 @@ fn read_bounded<'a>(
 /// Maps missing bytes to a truncation error, since they may still arrive.
 fn map_truncated(error: DecodeError) -> ReplicationError {
     match error.kind() {
-        DecodeErrorKind::Short { .. } => ReplicationError::Unfinished(error),
+        DecodeErrorKind::Truncated { .. } => ReplicationError::Truncated(error),
         _ => ReplicationError::Malformed(error),
     }
 }
@@ -339,10 +336,10 @@ fn saturating_offset(offset: u64, length: usize) -> usize {
 
 impl fmt::Debug for ReceiverConfig<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Accept")
+        f.debug_struct("ReceiverConfig")
             .field("key", &self.key.is_some())
             .field("policy", &self.policy)
-            .field("unsigned", &self.unsigned)
+            .field("allow_unsigned", &self.allow_unsigned)
             .finish_non_exhaustive()
     }
 }

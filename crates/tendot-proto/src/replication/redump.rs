@@ -1,14 +1,14 @@
 //! Decision whether a receiver needs a new dump.
 
 use super::states::ReplicationPosition;
-use super::version_stamp::milliseconds;
+use super::version_stamp::unix_millis;
 use crate::now::Now;
 
 /// Transactions of one queue that the sender still has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct QueueExtent {
     /// Id of the last transaction written; 0 if there was none.
-    pub last_id: i64,
+    pub last_txn_id: i64,
     /// Oldest transaction still stored, if any.
     pub oldest: Option<OldestTransaction>,
 }
@@ -18,8 +18,8 @@ pub struct QueueExtent {
 pub struct OldestTransaction {
     /// Transaction id.
     pub id: i64,
-    /// Unix time in milliseconds.
-    pub time: i64,
+    /// Unix time in unix_millis.
+    pub timestamp_millis: i64,
 }
 
 const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
@@ -31,24 +31,25 @@ const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
 /// use tendot_proto::replication::{OldestTransaction, ReplicationPosition, QueueExtent, needs_redump};
 ///
 /// let now = Now { elapsed: Default::default(), unix: 1_700_000_000 };
-/// let queue = QueueExtent { last_id: 900, oldest: Some(OldestTransaction { id: 500, time: 1_690_000_000_000 }) };
-/// assert!(!needs_redump(&queue, ReplicationPosition { last_id: 600, last_time: 1_695_000_000_000 }, now));
-/// assert!(needs_redump(&queue, ReplicationPosition { last_id: 100, last_time: 1_600_000_000_000 }, now));
+/// let queue = QueueExtent { last_txn_id: 900, oldest: Some(OldestTransaction { id: 500, timestamp_millis: 1_690_000_000_000 }) };
+/// assert!(!needs_redump(&queue, ReplicationPosition { last_txn_id: 600, last_timestamp_millis: 1_695_000_000_000 }, now));
+/// assert!(needs_redump(&queue, ReplicationPosition { last_txn_id: 100, last_timestamp_millis: 1_600_000_000_000 }, now));
 /// ```
 pub fn needs_redump(queue: &QueueExtent, receiver: ReplicationPosition, now: Now) -> bool {
-    if queue.last_id <= 0 {
+    if queue.last_txn_id <= 0 {
         return false;
     }
-    let Some(oldest) = queue.oldest else { return queue.last_id > receiver.last_id };
-    if oldest.time <= receiver.last_time {
+    let Some(oldest) = queue.oldest else { return queue.last_txn_id > receiver.last_txn_id };
+    if oldest.timestamp_millis <= receiver.last_timestamp_millis {
         return false;
     }
-    let within_a_day = oldest.time <= receiver.last_time.saturating_add(DAY_MILLIS);
-    if receiver.last_id <= 0 {
-        let recent = oldest.time.saturating_add(10 * DAY_MILLIS) > milliseconds(now);
-        return !(oldest.id == 1 && (recent || within_a_day));
+    let is_within_a_day =
+        oldest.timestamp_millis <= receiver.last_timestamp_millis.saturating_add(DAY_MILLIS);
+    if receiver.last_txn_id <= 0 {
+        let is_recent = oldest.timestamp_millis.saturating_add(10 * DAY_MILLIS) > unix_millis(now);
+        return !(oldest.id == 1 && (is_recent || is_within_a_day));
     }
-    !(within_a_day && receiver.last_id.checked_add(1) == Some(oldest.id))
+    !(is_within_a_day && receiver.last_txn_id.checked_add(1) == Some(oldest.id))
 }
 
 #[cfg(test)]
@@ -58,12 +59,13 @@ mod tests {
     const TIME: i64 = 1_700_000_000_000;
 
     #[track_caller]
-    fn check(last_id: i64, oldest: Option<(i64, i64)>, receiver: (i64, i64), expected: bool) {
+    fn check(last_txn_id: i64, oldest: Option<(i64, i64)>, receiver: (i64, i64), expected: bool) {
         let queue = QueueExtent {
-            last_id,
-            oldest: oldest.map(|(id, time)| OldestTransaction { id, time: TIME + time }),
+            last_txn_id,
+            oldest: oldest.map(|(id, time)| OldestTransaction { id, timestamp_millis: TIME + time }),
         };
-        let position = ReplicationPosition { last_id: receiver.0, last_time: TIME + receiver.1 };
+        let position =
+            ReplicationPosition { last_txn_id: receiver.0, last_timestamp_millis: TIME + receiver.1 };
         let now = Now { elapsed: core::time::Duration::ZERO, unix: (TIME / 1000).cast_unsigned() };
         assert_eq!(needs_redump(&queue, position, now), expected, "{queue:?} {position:?}");
     }
@@ -73,19 +75,19 @@ mod tests {
         // No transaction yet.
         check(0, None, (-1, -TIME), false);
         check(0, Some((1, 0)), (-1, -TIME), false);
-        // The queue was deleted.
+        // No transaction is stored any more.
         check(9, None, (8, 0), true);
         check(9, None, (9, 0), false);
-        // The receiver has queried since the queue began.
+        // The oldest stored transaction is not newer than the receiver's last timestamp.
         check(9, Some((5, -DAY_MILLIS)), (2, -DAY_MILLIS), false);
         check(9, Some((5, -DAY_MILLIS)), (2, -DAY_MILLIS - 1), true);
-        // A new mirror of a new server, or of one that started within a day of the last contact.
+        // A new receiver: the first transaction is stored, and is recent or within a day of the last timestamp.
         check(9, Some((1, -9 * DAY_MILLIS)), (0, -TIME), false);
         check(9, Some((1, -10 * DAY_MILLIS)), (0, -TIME), true);
         check(9, Some((1, -10 * DAY_MILLIS)), (0, -11 * DAY_MILLIS), false);
         check(9, Some((1, -10 * DAY_MILLIS)), (0, -11 * DAY_MILLIS - 1), true);
         check(9, Some((2, -9 * DAY_MILLIS)), (0, -TIME), true);
-        // The queue continues where the receiver stopped, soon after.
+        // The oldest stored transaction follows the last applied one, within a day.
         check(9, Some((5, -DAY_MILLIS)), (4, -2 * DAY_MILLIS), false);
         check(9, Some((5, -DAY_MILLIS)), (4, -2 * DAY_MILLIS - 1), true);
         check(9, Some((6, -DAY_MILLIS)), (4, -2 * DAY_MILLIS), true);

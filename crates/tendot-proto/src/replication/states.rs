@@ -16,20 +16,20 @@ use crate::record::{JsonError, JsonNode};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ReplicationPosition {
     /// Id of the last applied transaction; 0 or below if there was none.
-    pub last_id: i64,
+    pub last_txn_id: i64,
     /// Last timestamp of the source as Unix time in milliseconds.
-    pub last_time: i64,
+    pub last_timestamp_millis: i64,
 }
 
 impl ReplicationPosition {
     /// Position before the first transaction.
-    pub const START: Self = Self { last_id: -1, last_time: -1 };
+    pub const START: Self = Self { last_txn_id: -1, last_timestamp_millis: -1 };
 
     /// Start position for a request to a single source.
     pub const fn start(self) -> ReplicationStart<'static> {
-        ReplicationStart::Transaction {
-            id: self.last_id.cast_unsigned(),
-            queried: self.last_time.cast_unsigned(),
+        ReplicationStart::AfterTransaction {
+            id: self.last_txn_id.cast_unsigned(),
+            last_query_millis: self.last_timestamp_millis.cast_unsigned(),
         }
     }
 }
@@ -43,7 +43,7 @@ impl ReplicationPosition {
 ///     + r#""ownName":"2:0.NA/10"}"#;
 /// let states = ReplicationStates::from_json(json.as_bytes())?;
 /// let source = "0:1:0.NA/10".parse().unwrap();
-/// assert_eq!(states.sources[&source], ReplicationPosition { last_id: 7, last_time: 1_700_000_000_000 });
+/// assert_eq!(states.sources[&source], ReplicationPosition { last_txn_id: 7, last_timestamp_millis: 1_700_000_000_000 });
 /// assert_eq!(states.to_json(), json);
 ///
 /// let text = states.to_stream_table()?;
@@ -88,8 +88,10 @@ impl ReplicationStates {
                 return Err(state.expected("an object").into());
             }
             let number = |key| state.get(key).map_or(Ok(0), |number| number.integer());
-            let position =
-                ReplicationPosition { last_id: number("lastTxnId")?, last_time: number("lastTimestamp")? };
+            let position = ReplicationPosition {
+                last_txn_id: number("lastTxnId")?,
+                last_timestamp_millis: number("lastTimestamp")?,
+            };
             let source = name.parse().map_err(|error: QueueNameError| state.error(error))?;
             states.sources.insert(source, position);
         }
@@ -112,8 +114,8 @@ impl ReplicationStates {
             last_timestamp: i64,
         }
         let state = |position: &ReplicationPosition| JsonPosition {
-            last_txn_id: position.last_id,
-            last_timestamp: position.last_time,
+            last_txn_id: position.last_txn_id,
+            last_timestamp: position.last_timestamp_millis,
         };
         let root = JsonStates {
             replication_server_states: (self.sources.iter())
@@ -134,11 +136,11 @@ impl ReplicationStates {
             if states.own_name.as_ref() == Some(&site) {
                 continue;
             }
-            let wrong = |problem| ReplicationStatesError::Site { site: site.clone(), problem };
-            let StreamTableValue::Vector(servers) = servers else { return Err(wrong("is not a vector")) };
+            let invalid = |problem| ReplicationStatesError::Site { site: site.clone(), problem };
+            let StreamTableValue::Vector(servers) = servers else { return Err(invalid("expected a vector")) };
             for (server, state) in servers.into_iter().enumerate() {
                 let StreamTableValue::Table(state) = state else {
-                    return Err(wrong("has a server that is not a table"));
+                    return Err(invalid("expected a table per server"));
                 };
                 if state.0.is_empty() {
                     continue;
@@ -146,16 +148,15 @@ impl ReplicationStates {
                 let number = |key| match state.0.get(key) {
                     None => Ok(-1),
                     Some(StreamTableValue::Text(digits)) => {
-                        digits.parse().map_err(|_| wrong("has a server with something else than a number"))
+                        digits.parse().map_err(|_| invalid("expected a number"))
                     }
-                    Some(_) => Err(wrong("has a server with something else than a number")),
+                    Some(_) => Err(invalid("expected a number")),
                 };
                 let position = ReplicationPosition {
-                    last_id: number(LAST_TXN_ID_KEY)?,
-                    last_time: number(LAST_TIMESTAMP_KEY)?,
+                    last_txn_id: number(LAST_TXN_ID_KEY)?,
+                    last_timestamp_millis: number(LAST_TIMESTAMP_KEY)?,
                 };
-                let server =
-                    u16::try_from(server).map_err(|_| wrong("has more servers than 16 bits can tell"))?;
+                let server = u16::try_from(server).map_err(|_| invalid("more than 65536 servers"))?;
                 states.sources.insert(QueueName { site: site.clone(), server }, position);
             }
         }
@@ -165,26 +166,26 @@ impl ReplicationStates {
     /// Serializes the file `txnstat.dct` and [`DumpRecord::OtherStates`](super::DumpRecord).
     pub fn to_stream_table(&self) -> Result<String, ReplicationStatesError> {
         // A server with a high index makes a long, mostly empty vector; the length is limited.
-        let longest = StreamTable::MAX_LEN / "{}".len();
+        let max_servers = StreamTable::MAX_LEN / "{}".len();
         let mut servers = 0;
         let mut table = BTreeMap::new();
         for (source, position) in &self.sources {
             let vector = table.entry(source.site.clone()).or_insert_with(Vec::new);
             servers += usize::from(source.server) + 1 - vector.len();
-            if servers > longest {
-                return Err(StreamTableError::TooLong { length: servers * "{}".len() }.into());
+            if servers > max_servers {
+                return Err(StreamTableError::TooLong { len: servers * "{}".len() }.into());
             }
             vector.resize(usize::from(source.server), StreamTableValue::Table(StreamTable::default()));
             let text = |number: i64| StreamTableValue::Text(number.to_string());
             vector.push(StreamTableValue::Table(StreamTable(BTreeMap::from([
-                (LAST_TXN_ID_KEY.into(), text(position.last_id)),
-                (LAST_TIMESTAMP_KEY.into(), text(position.last_time)),
+                (LAST_TXN_ID_KEY.into(), text(position.last_txn_id)),
+                (LAST_TIMESTAMP_KEY.into(), text(position.last_timestamp_millis)),
             ]))));
         }
         let vectors = table.into_iter().map(|(site, servers)| (site, StreamTableValue::Vector(servers)));
         let text = StreamTable(vectors.collect()).to_string();
         if text.len() > StreamTable::MAX_LEN {
-            return Err(StreamTableError::TooLong { length: text.len() }.into());
+            return Err(StreamTableError::TooLong { len: text.len() }.into());
         }
         Ok(text)
     }
@@ -204,7 +205,7 @@ pub enum ReplicationStatesError {
     #[error(transparent)]
     Text(#[from] StreamTableError),
     /// Unexpected data for a site.
-    #[error("site `{}` {problem}", site.escape_debug())]
+    #[error("site `{}`: {problem}", site.escape_debug())]
     Site {
         /// Name of the site.
         site: String,
@@ -218,22 +219,28 @@ mod tests {
     use super::*;
 
     fn states(sources: &[(&str, i64, i64)], own_name: Option<&str>) -> ReplicationStates {
-        let sources = sources.iter().map(|(name, last_id, last_time)| {
-            (name.parse().unwrap(), ReplicationPosition { last_id: *last_id, last_time: *last_time })
+        let sources = sources.iter().map(|(name, last_txn_id, last_timestamp_millis)| {
+            (
+                name.parse().unwrap(),
+                ReplicationPosition {
+                    last_txn_id: *last_txn_id,
+                    last_timestamp_millis: *last_timestamp_millis,
+                },
+            )
         });
         ReplicationStates { sources: sources.collect(), own_name: own_name.map(Into::into) }
     }
 
     #[test]
-    fn json() {
+    fn json_form() {
         #[track_caller]
         fn check(json: &str, expected: Result<ReplicationStates, &str>) {
-            let read = ReplicationStates::from_json(json.as_bytes());
+            let parsed = ReplicationStates::from_json(json.as_bytes());
             assert_eq!(
-                read.as_ref().map_err(|error| error.to_string()),
+                parsed.as_ref().map_err(|error| error.to_string()),
                 expected.as_ref().map_err(|text| (*text).into())
             );
-            if let Ok(states) = read {
+            if let Ok(states) = parsed {
                 assert_eq!(ReplicationStates::from_json(states.to_json().as_bytes()), Ok(states));
             }
         }
@@ -243,34 +250,31 @@ mod tests {
             r#"{"ownName":"s","replicationServerStates":{"1:a":{"lastTxnId":-1},"0:b":{"lastTimestamp":2}}}"#,
             Ok(states(&[("1:a", -1, 0), ("0:b", 0, 2)], Some("s"))),
         );
-        check("[]", Err("must be an object, not a list"));
+        check("[]", Err("expected an object, found an array"));
         check("{", Err("EOF while parsing an object at line 1 column 1"));
-        check(r#"{"ownName":1}"#, Err("ownName: must be a text, not 1"));
+        check(r#"{"ownName":1}"#, Err("ownName: expected a string, found 1"));
         let inner = |inner: &str| std::format!(r#"{{"replicationServerStates":{inner}}}"#);
-        check(&inner("[]"), Err("replicationServerStates: must be an object, not a list"));
-        check(&inner(r#"{"0:a":3}"#), Err("replicationServerStates.0:a: must be an object, not 3"));
-        check(
-            &inner(r#"{"a":{}}"#),
-            Err("replicationServerStates.a: there is no colon between server and site"),
-        );
+        check(&inner("[]"), Err("replicationServerStates: expected an object, found an array"));
+        check(&inner(r#"{"0:a":3}"#), Err("replicationServerStates.0:a: expected an object, found 3"));
+        check(&inner(r#"{"a":{}}"#), Err("replicationServerStates.a: invalid queue name: missing `:`"));
         check(
             &inner(r#"{"0:a":{"lastTxnId":"x"}}"#),
-            Err("replicationServerStates.0:a.lastTxnId: must be a whole number, not \"x\""),
+            Err("replicationServerStates.0:a.lastTxnId: expected an integer, found \"x\""),
         );
     }
 
     #[test]
-    fn text() {
+    fn text_form() {
         #[track_caller]
         fn check(text: &str, expected: Result<ReplicationStates, &str>) {
-            let read = ReplicationStates::from_stream_table(text, Some("own".into()));
+            let parsed = ReplicationStates::from_stream_table(text, Some("own".into()));
             assert_eq!(
-                read.as_ref().map_err(|error| error.to_string()),
+                parsed.as_ref().map_err(|error| error.to_string()),
                 expected.as_ref().map_err(|text| (*text).into())
             );
-            if let Ok(states) = read {
-                let again = states.to_stream_table().unwrap();
-                assert_eq!(ReplicationStates::from_stream_table(&again, Some("own".into())), Ok(states));
+            if let Ok(states) = parsed {
+                let text = states.to_stream_table().unwrap();
+                assert_eq!(ReplicationStates::from_stream_table(&text, Some("own".into())), Ok(states));
             }
         }
         check("{ }", Ok(states(&[], Some("own"))));
@@ -279,24 +283,21 @@ mod tests {
                 "own" = ( { "last_txn_id" = "8" } ) }"#,
             Ok(states(&[("0:1:0.NA/10", 5, 6), ("2:1:0.NA/10", 7, -1)], Some("own"))),
         );
-        check("{ a = b }", Err("site `a` is not a vector"));
-        check("{ a = ( b ) }", Err("site `a` has a server that is not a table"));
-        check(
-            "{ a = ( { last_txn_id = x } ) }",
-            Err("site `a` has a server with something else than a number"),
-        );
-        check(
-            "{ a = ( { last_txn_id = ( ) } ) }",
-            Err("site `a` has a server with something else than a number"),
-        );
-        check("{ a = ( ", Err("the text ends where a value or `)` should be"));
+        check("{ a = b }", Err("site `a`: expected a vector"));
+        check("{ a = ( b ) }", Err("site `a`: expected a table per server"));
+        check("{ a = ( { last_txn_id = x } ) }", Err("site `a`: expected a number"));
+        check("{ a = ( { last_txn_id = ( ) } ) }", Err("site `a`: expected a number"));
+        check("{ a = ( ", Err("unexpected end, expected a value or `)`"));
     }
 
     /// The output is bounded even for many sites whose last server has a high index.
     #[test]
     fn long_vectors() {
-        let one = states(&[("65535:a", 1, 2)], None);
-        assert_eq!(ReplicationStates::from_stream_table(&one.to_stream_table().unwrap(), None), Ok(one));
+        let single = states(&[("65535:a", 1, 2)], None);
+        assert_eq!(
+            ReplicationStates::from_stream_table(&single.to_stream_table().unwrap(), None),
+            Ok(single)
+        );
         let mut many = ReplicationStates::default();
         for site in 0..1000 {
             many.sources.insert(
@@ -314,12 +315,12 @@ mod tests {
     fn positions() {
         let states = states(&[("0:a", 5, 6)], Some("b"));
         let source = |name: &str| name.parse::<QueueName>().unwrap();
-        assert_eq!(states.position(&source("0:a")).last_id, 5);
+        assert_eq!(states.position(&source("0:a")).last_txn_id, 5);
         assert_eq!(states.position(&source("1:a")), ReplicationPosition::START);
         assert!(states.is_own_site(&source("3:b")) && !states.is_own_site(&source("0:a")));
         assert_eq!(
             ReplicationPosition::START.start(),
-            ReplicationStart::Transaction { id: u64::MAX, queried: u64::MAX }
+            ReplicationStart::AfterTransaction { id: u64::MAX, last_query_millis: u64::MAX }
         );
     }
 }

@@ -23,7 +23,7 @@ use crate::limits;
 /// assert_eq!(table.to_string().parse(), Ok(table));
 ///
 /// let error = r#"{ "sources" ( ) }"#.parse::<StreamTable>().unwrap_err();
-/// assert_eq!(error.to_string(), "`(` at byte 12, where `=` should be");
+/// assert_eq!(error.to_string(), "expected `=` at byte 12, found `(`");
 /// # Ok::<(), tendot_proto::replication::StreamTableError>(())
 /// ```
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -45,7 +45,7 @@ impl StreamTable {
     pub const MAX_DEPTH: usize = 16;
 
     /// Maximum length of the text in bytes.
-    pub const MAX_LEN: usize = limits::FIELD;
+    pub const MAX_LEN: usize = limits::MAX_FIELD_LEN;
 }
 
 /// Parse error of a [`StreamTable`].
@@ -53,32 +53,32 @@ impl StreamTable {
 #[non_exhaustive]
 pub enum StreamTableError {
     /// Unexpected character.
-    #[error("`{found}` at byte {at}, where {expected} should be", found = found.escape_default())]
-    Found {
+    #[error("expected {expected} at byte {offset}, found `{found}`", found = found.escape_default())]
+    UnexpectedCharacter {
         /// The character.
         found: char,
         /// Offset in bytes.
-        at: usize,
+        offset: usize,
         /// Expected syntax.
         expected: &'static str,
     },
     /// Unexpected end of the text.
-    #[error("the text ends where {expected} should be")]
-    End {
+    #[error("unexpected end, expected {expected}")]
+    UnexpectedEnd {
         /// Expected syntax.
         expected: &'static str,
     },
     /// Nesting too deep.
-    #[error("more than {limit} tables and vectors in each other at byte {at}", limit = StreamTable::MAX_DEPTH)]
+    #[error("nesting deeper than {max} at byte {offset}", max = StreamTable::MAX_DEPTH)]
     TooDeep {
         /// Offset of the table or vector that is too deep.
-        at: usize,
+        offset: usize,
     },
     /// The text is too long.
-    #[error("the text has {length} bytes, at most {limit} are allowed", limit = StreamTable::MAX_LEN)]
+    #[error("text of {len} bytes exceeds the limit of {max}", max = StreamTable::MAX_LEN)]
     TooLong {
         /// Length in bytes.
-        length: usize,
+        len: usize,
     },
 }
 
@@ -88,9 +88,9 @@ impl core::str::FromStr for StreamTable {
     /// Parses a table. Trailing text is ignored, as in Handle.Net.
     fn from_str(text: &str) -> Result<Self, StreamTableError> {
         if text.len() > Self::MAX_LEN {
-            return Err(StreamTableError::TooLong { length: text.len() });
+            return Err(StreamTableError::TooLong { len: text.len() });
         }
-        let mut parser = StreamTableParser { text, at: 0 };
+        let mut parser = StreamTableParser { text, offset: 0 };
         match parser.next_token() {
             Some('{') => parser.table(1),
             found => Err(parser.unexpected(found, "`{`")),
@@ -98,9 +98,10 @@ impl core::str::FromStr for StreamTable {
     }
 }
 
+/// Recursive-descent parser.
 struct StreamTableParser<'t> {
     text: &'t str,
-    at: usize,
+    offset: usize,
 }
 
 impl StreamTableParser<'_> {
@@ -111,7 +112,7 @@ impl StreamTableParser<'_> {
                 Some('}') => return Ok(StreamTable(table)),
                 Some('"') => self.quoted()?,
                 Some(first) => self.bare_word(first),
-                None => return Err(StreamTableError::End { expected: "a name or `}`" }),
+                None => return Err(StreamTableError::UnexpectedEnd { expected: "a name or `}`" }),
             };
             match self.next_token() {
                 Some('=') => {}
@@ -119,7 +120,7 @@ impl StreamTableParser<'_> {
             }
             match self.next_token() {
                 Some(first) => drop(table.insert(name, self.value(first, depth)?)),
-                None => return Err(StreamTableError::End { expected: "a value" }),
+                None => return Err(StreamTableError::UnexpectedEnd { expected: "a value" }),
             }
         }
     }
@@ -130,7 +131,7 @@ impl StreamTableParser<'_> {
             match self.next_token() {
                 Some(')') => return Ok(vector),
                 Some(first) => vector.push(self.value(first, depth)?),
-                None => return Err(StreamTableError::End { expected: "a value or `)`" }),
+                None => return Err(StreamTableError::UnexpectedEnd { expected: "a value or `)`" }),
             }
         }
     }
@@ -139,7 +140,7 @@ impl StreamTableParser<'_> {
         match first {
             '"' => Ok(StreamTableValue::Text(self.quoted()?)),
             '{' | '(' if depth == StreamTable::MAX_DEPTH => {
-                Err(StreamTableError::TooDeep { at: self.at - 1 })
+                Err(StreamTableError::TooDeep { offset: self.offset - 1 })
             }
             '{' => Ok(StreamTableValue::Table(self.table(depth + 1)?)),
             '(' => Ok(StreamTableValue::Vector(self.vector(depth + 1)?)),
@@ -155,18 +156,19 @@ impl StreamTableParser<'_> {
                 Some('\\') => match self.next() {
                     Some('n') => text.push('\n'),
                     Some(other) => text.push(other),
-                    None => return Err(StreamTableError::End { expected: "what a backslash stands for" }),
+                    None => return Err(StreamTableError::UnexpectedEnd { expected: "an escaped character" }),
                 },
                 Some(other) => text.push(other),
-                None => return Err(StreamTableError::End { expected: "`\"`" }),
+                None => return Err(StreamTableError::UnexpectedEnd { expected: "`\"`" }),
             }
         }
     }
 
     fn bare_word(&mut self, first: char) -> String {
         let mut word = String::from(first);
-        while let Some(next) = self.rest().chars().next().filter(|next| *next != '=' && !parts(*next)) {
-            self.at += next.len_utf8();
+        while let Some(next) = self.rest().chars().next().filter(|next| *next != '=' && !is_separator(*next))
+        {
+            self.offset += next.len_utf8();
             word.push(next);
         }
         word
@@ -176,7 +178,7 @@ impl StreamTableParser<'_> {
     fn next_token(&mut self) -> Option<char> {
         loop {
             match self.next() {
-                Some(next) if parts(next) => {}
+                Some(next) if is_separator(next) => {}
                 other => return other,
             }
         }
@@ -184,24 +186,28 @@ impl StreamTableParser<'_> {
 
     fn next(&mut self) -> Option<char> {
         let next = self.rest().chars().next()?;
-        self.at += next.len_utf8();
+        self.offset += next.len_utf8();
         Some(next)
     }
 
     fn rest(&self) -> &str {
-        self.text.get(self.at..).unwrap_or_default()
+        self.text.get(self.offset..).unwrap_or_default()
     }
 
     /// Error about the character that was just read.
     fn unexpected(&self, found: Option<char>, expected: &'static str) -> StreamTableError {
         match found {
-            Some(found) => StreamTableError::Found { found, at: self.at - found.len_utf8(), expected },
-            None => StreamTableError::End { expected },
+            Some(found) => StreamTableError::UnexpectedCharacter {
+                found,
+                offset: self.offset - found.len_utf8(),
+                expected,
+            },
+            None => StreamTableError::UnexpectedEnd { expected },
         }
     }
 }
 
-const fn parts(character: char) -> bool {
+const fn is_separator(character: char) -> bool {
     matches!(character, ' ' | '\n' | '\r' | '\t' | ',' | ';')
 }
 
@@ -265,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts() {
+    fn parses_tables() {
         check("{}", Ok("{}"));
         check(" ;,\n{\r\t} and more", Ok("{}"));
         check(r#"{"a"="b"}"#, Ok(r#"{ "a" = "b" }"#));
@@ -276,16 +282,16 @@ mod tests {
         check(r#"{"\"\\\x\n" = "é"}"#, Ok("{ \"\\\"\\\\x\n\" = \"é\" }"));
         check(r#"{"a"=("b"(c )({}))}"#, Ok(r#"{ "a" = ( "b" ( "c" ) ( { } ) ) }"#));
         check(r#"{"a"="1" "a"="2"}"#, Ok(r#"{ "a" = "2" }"#));
-        check("", Err("the text ends where `{` should be"));
-        check("é{", Err("`\\u{e9}` at byte 0, where `{` should be"));
-        check("{", Err("the text ends where a name or `}` should be"));
-        check("{é", Err("the text ends where `=` should be"));
-        check("{\"é\" }", Err("`}` at byte 6, where `=` should be"));
-        check("{a=", Err("the text ends where a value should be"));
-        check("{a=(b", Err("the text ends where a value or `)` should be"));
-        check("{a=1}", Err("the text ends where a name or `}` should be"));
-        check("{\"a", Err("the text ends where `\"` should be"));
-        check("{\"a\\", Err("the text ends where what a backslash stands for should be"));
+        check("", Err("unexpected end, expected `{`"));
+        check("é{", Err("expected `{` at byte 0, found `\\u{e9}`"));
+        check("{", Err("unexpected end, expected a name or `}`"));
+        check("{é", Err("unexpected end, expected `=`"));
+        check("{\"é\" }", Err("expected `=` at byte 6, found `}`"));
+        check("{a=", Err("unexpected end, expected a value"));
+        check("{a=(b", Err("unexpected end, expected a value or `)`"));
+        check("{a=1}", Err("unexpected end, expected a name or `}`"));
+        check("{\"a", Err("unexpected end, expected `\"`"));
+        check("{\"a\\", Err("unexpected end, expected an escaped character"));
     }
 
     #[track_caller]
@@ -301,19 +307,19 @@ mod tests {
     }
 
     #[test]
-    fn written_in_lines() {
+    fn multi_line_output() {
         let table: StreamTable = r#"{ "b" = ( { } "c" ) "a" = "\"" }"#.parse().unwrap();
         let lines = "{\n  \"a\" = \"\\\"\"\n  \"b\" = (\n    {\n    }\n    \"c\"\n  )\n}\n";
         assert_eq!(table.to_string(), lines);
     }
 
     #[test]
-    fn bounds() {
+    fn limits() {
         let deep = |depth| std::format!("{{a={}{}}}", "(".repeat(depth), ")".repeat(depth));
         assert!(deep(StreamTable::MAX_DEPTH - 1).parse::<StreamTable>().is_ok());
         let error = deep(100_000).parse::<StreamTable>().unwrap_err();
-        assert_eq!(error, StreamTableError::TooDeep { at: 3 + StreamTable::MAX_DEPTH - 1 });
+        assert_eq!(error, StreamTableError::TooDeep { offset: 3 + StreamTable::MAX_DEPTH - 1 });
         let long = " ".repeat(StreamTable::MAX_LEN + 1);
-        assert_eq!(long.parse::<StreamTable>(), Err(StreamTableError::TooLong { length: long.len() }));
+        assert_eq!(long.parse::<StreamTable>(), Err(StreamTableError::TooLong { len: long.len() }));
     }
 }

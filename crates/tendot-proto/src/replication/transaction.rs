@@ -7,7 +7,7 @@ use super::layout::{RecordField, StreamFormat, StreamLayout, decode_values, enco
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::handle::Handle;
 use crate::message::HashPartition;
-use crate::record::{HandleValue, HashOption};
+use crate::record::HandleValue;
 use crate::wire::{WireReader, WireWriter};
 
 /// Marker type of the transaction stream (opcode 1001).
@@ -26,21 +26,21 @@ pub enum TransactionRecord<'a> {
     },
     /// Transaction.
     Transaction(Transaction<'a>),
-    /// Source of the following transactions. [`StreamFormat::Two`] only.
+    /// Source of the following transactions. [`StreamFormat::V2`] only.
     Queue {
         /// Undecoded [`QueueName`](super::QueueName).
         name: Cow<'a, [u8]>,
     },
-    /// End of the transactions of this source. [`StreamFormat::Two`] only.
+    /// End of the transactions of this source. [`StreamFormat::V2`] only.
     QueueEnd {
         /// Timestamp to send in the next request, as Unix time in milliseconds.
-        time: i64,
+        query_millis: i64,
     },
     /// Last record.
     End {
         /// Timestamp to send in the next request, as Unix time in milliseconds. Always present in
-        /// [`StreamFormat::One`], and only there.
-        time: Option<i64>,
+        /// [`StreamFormat::V1`], and only there.
+        query_millis: Option<i64>,
     },
 }
 
@@ -54,8 +54,9 @@ pub struct Transaction<'a> {
     /// Action.
     pub action: TransactionAction,
     /// Unix time in milliseconds.
-    pub time: i64,
-    /// Current values of the record, which may differ from those at the time. Only encoded if the action has values.
+    pub timestamp_millis: i64,
+    /// Current values of the record, which may differ from those at the time of the change. Only encoded if the action
+    /// has values.
     pub values: Vec<HandleValue<'a>>,
 }
 
@@ -103,8 +104,8 @@ impl TransactionRecord<'_> {
             Self::Begin { format, status } => TransactionRecord::Begin { format, status },
             Self::Transaction(transaction) => TransactionRecord::Transaction(transaction.into_owned()),
             Self::Queue { name } => TransactionRecord::Queue { name: Cow::Owned(name.into_owned()) },
-            Self::QueueEnd { time } => TransactionRecord::QueueEnd { time },
-            Self::End { time } => TransactionRecord::End { time },
+            Self::QueueEnd { query_millis } => TransactionRecord::QueueEnd { query_millis },
+            Self::End { query_millis } => TransactionRecord::End { query_millis },
         }
     }
 }
@@ -135,8 +136,8 @@ impl StreamLayout for TransactionStream {
 
     fn fields(record_type: u8, format: StreamFormat) -> Option<&'static [RecordField]> {
         match (record_type, format) {
-            (TYPE_END, StreamFormat::One) => Some(&[RecordField::Fixed("end time", 8)]),
-            (TYPE_END, StreamFormat::Two) => Some(&[]),
+            (TYPE_END, StreamFormat::V1) => Some(&[RecordField::Fixed("end time", 8)]),
+            (TYPE_END, StreamFormat::V2) => Some(&[]),
             (TYPE_TRANSACTION, _) => Some(&[
                 RecordField::Fixed("transaction id", 8),
                 RecordField::Bytes("handle"),
@@ -144,8 +145,8 @@ impl StreamLayout for TransactionStream {
                 RecordField::Fixed("transaction time", 8),
                 RecordField::ValuesOfAction,
             ]),
-            (TYPE_QUEUE, StreamFormat::Two) => Some(&[RecordField::Bytes("queue name")]),
-            (TYPE_QUEUE_END, StreamFormat::Two) => Some(&[RecordField::Fixed("queue time", 8)]),
+            (TYPE_QUEUE, StreamFormat::V2) => Some(&[RecordField::Bytes("queue name")]),
+            (TYPE_QUEUE_END, StreamFormat::V2) => Some(&[RecordField::Fixed("queue time", 8)]),
             _ => None,
         }
     }
@@ -160,22 +161,22 @@ impl StreamLayout for TransactionStream {
         };
         let start = *reader;
         Ok(match reader.u8("record type")? {
-            TYPE_END if format == StreamFormat::One => {
-                TransactionRecord::End { time: Some(read_i64(reader, "end time")?) }
+            TYPE_END if format == StreamFormat::V1 => {
+                TransactionRecord::End { query_millis: Some(read_i64(reader, "end time")?) }
             }
-            TYPE_END => TransactionRecord::End { time: None },
+            TYPE_END => TransactionRecord::End { query_millis: None },
             TYPE_TRANSACTION => {
                 let id = read_i64(reader, "transaction id")?;
                 let handle = Cow::Borrowed(reader.bytes("handle")?);
                 let action = TransactionAction(reader.u8("action")?);
-                let time = read_i64(reader, "transaction time")?;
+                let timestamp_millis = read_i64(reader, "transaction time")?;
                 let values = if action.has_values() { decode_values(reader)? } else { Vec::new() };
-                TransactionRecord::Transaction(Transaction { id, handle, action, time, values })
+                TransactionRecord::Transaction(Transaction { id, handle, action, timestamp_millis, values })
             }
             TYPE_QUEUE => TransactionRecord::Queue { name: Cow::Borrowed(reader.bytes("queue name")?) },
-            TYPE_QUEUE_END => TransactionRecord::QueueEnd { time: read_i64(reader, "queue time")? },
-            found => {
-                return Err(start.error("record type", DecodeErrorKind::Unexpected { found: found.into() }));
+            TYPE_QUEUE_END => TransactionRecord::QueueEnd { query_millis: read_i64(reader, "queue time")? },
+            code => {
+                return Err(start.error("record type", DecodeErrorKind::InvalidCode { code: code.into() }));
             }
         })
     }
@@ -191,7 +192,7 @@ impl StreamLayout for TransactionStream {
                 writer.u64(transaction.id.cast_unsigned());
                 writer.bytes(&transaction.handle);
                 writer.u8(transaction.action.0);
-                writer.u64(transaction.time.cast_unsigned());
+                writer.u64(transaction.timestamp_millis.cast_unsigned());
                 if transaction.action.has_values() {
                     encode_values(&transaction.values, writer);
                 }
@@ -200,14 +201,14 @@ impl StreamLayout for TransactionStream {
                 writer.u8(TYPE_QUEUE);
                 writer.bytes(name);
             }
-            TransactionRecord::QueueEnd { time } => {
+            TransactionRecord::QueueEnd { query_millis } => {
                 writer.u8(TYPE_QUEUE_END);
-                writer.u64(time.cast_unsigned());
+                writer.u64(query_millis.cast_unsigned());
             }
-            TransactionRecord::End { time } => {
+            TransactionRecord::End { query_millis } => {
                 writer.u8(TYPE_END);
-                if let Some(time) = time {
-                    writer.u64(time.cast_unsigned());
+                if let Some(millis) = query_millis {
+                    writer.u64(millis.cast_unsigned());
                 }
             }
         }
@@ -225,44 +226,23 @@ impl StreamLayout for TransactionStream {
     }
 }
 
-/// Whether a handle is in the hash partition of a receiver. With an unknown hash option every handle is.
-///
-/// ```
-/// use tendot_proto::Handle;
-/// use tendot_proto::message::HashPartition;
-/// use tendot_proto::record::HashOption;
-/// use tendot_proto::replication::owns;
-///
-/// let receiver = |index| HashPartition { hash_option: HashOption::WHOLE, servers: 3, index };
-/// assert!(owns(Handle::from("10.1000/abc"), &receiver(1)));
-/// assert!(!owns(Handle::from("10.1000/abc"), &receiver(2)));
-/// ```
-pub fn owns(handle: Handle<'_>, receiver: &HashPartition) -> bool {
-    match receiver.hash_option {
-        HashOption::PREFIX | HashOption::SUFFIX | HashOption::WHOLE => {
-            handle.server_index(receiver.hash_option, receiver.servers as usize)
-                == Some(receiver.index as usize)
-        }
-        _ => true,
-    }
-}
-
 /// Whether a transaction is sent to a receiver: prefix transactions to all, others by hash partition.
 ///
 /// The caller also checks the current state of the handle: a creation or update of a deleted handle, and a deletion of
 /// one that exists again, are omitted, since another transaction covers them.
 pub fn is_for_receiver(action: TransactionAction, handle: Handle<'_>, receiver: &HashPartition) -> bool {
-    matches!(action, TransactionAction::HOME | TransactionAction::UNHOME) || owns(handle, receiver)
+    matches!(action, TransactionAction::HOME | TransactionAction::UNHOME) || receiver.owns(handle)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::HashOption;
 
     #[test]
-    fn who_gets_what() {
-        let check = |action, hash_option, servers, index, expected| {
-            let receiver = HashPartition { hash_option, servers, index };
+    fn transaction_routing() {
+        let check = |action, hash_option, server_count, server_index, expected| {
+            let receiver = HashPartition { hash_option, server_count, server_index };
             let is_sent = is_for_receiver(action, Handle::from("10.1000/abc"), &receiver);
             assert_eq!(is_sent, expected, "{action:?} {receiver:?}");
         };

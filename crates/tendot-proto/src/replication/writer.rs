@@ -23,20 +23,21 @@ use crate::wire::WireWriter;
 /// let mut stream = Vec::new();
 /// let mut writer = ReplicationWriter::<DumpStream>::unsigned();
 /// let mut write = |record| writer.write(&record, &mut stream, &mut { Budget::PER_REQUEST });
-/// assert_eq!(write(DumpRecord::Done), Err(ReplicationWriteError::OutOfPlace));
-/// assert_eq!(write(DumpRecord::Begin { format: StreamFormat::Two }), Ok(()));
-/// assert_eq!(write(DumpRecord::Done), Ok(()));
+/// assert_eq!(write(DumpRecord::End), Err(ReplicationWriteError::OutOfOrder));
+/// assert_eq!(write(DumpRecord::Begin { format: StreamFormat::V2 }), Ok(()));
+/// assert_eq!(write(DumpRecord::End), Ok(()));
 /// assert_eq!(stream, [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 2, 0xff]);
 /// ```
 #[derive(Debug)]
 pub struct ReplicationWriter<'k, S> {
-    /// Preamble to write before the first record.
-    opening: StreamProtection<'k>,
+    /// Protection of the stream; decides the preamble before the first record.
+    protection: StreamProtection<'k>,
     format: Option<StreamFormat>,
-    finished: bool,
+    is_finished: bool,
     stream: PhantomData<S>,
 }
 
+/// Preamble: inside TLS, unsigned, or signed.
 #[derive(Debug)]
 enum StreamProtection<'k> {
     InsideTls,
@@ -63,8 +64,8 @@ impl<'k, S: ReplicationStream> ReplicationWriter<'k, S> {
         Self::with_protection(StreamProtection::Signed(key, hash))
     }
 
-    const fn with_protection(opening: StreamProtection<'k>) -> Self {
-        Self { opening, format: None, finished: false, stream: PhantomData }
+    const fn with_protection(protection: StreamProtection<'k>) -> Self {
+        Self { protection, format: None, is_finished: false, stream: PhantomData }
     }
 
     /// Appends a record and its signature.
@@ -88,9 +89,9 @@ impl<'k, S: ReplicationStream> ReplicationWriter<'k, S> {
         out: &mut Vec<u8>,
         budget: &mut Budget,
     ) -> Result<(), ReplicationWriteError> {
-        let begins = S::start_format(record);
-        if self.finished || self.format.is_some() == begins.is_some() {
-            return Err(ReplicationWriteError::OutOfPlace);
+        let start_format = S::start_format(record);
+        if self.is_finished || self.format.is_some() == start_format.is_some() {
+            return Err(ReplicationWriteError::OutOfOrder);
         }
         if self.format.is_none() {
             self.write_preamble(&mut WireWriter::new(out))?;
@@ -103,26 +104,26 @@ impl<'k, S: ReplicationStream> ReplicationWriter<'k, S> {
             Err(error)
                 if !matches!(
                     error.kind(),
-                    DecodeErrorKind::Short { .. } | DecodeErrorKind::Unexpected { .. }
+                    DecodeErrorKind::Truncated { .. } | DecodeErrorKind::InvalidCode { .. }
                 ) =>
             {
                 return Err(ReplicationWriteError::TooLarge(error));
             }
-            _ => return Err(ReplicationWriteError::OutOfPlace),
+            _ => return Err(ReplicationWriteError::OutOfOrder),
         }
-        if let StreamProtection::Signed(key, hash) = self.opening
+        if let StreamProtection::Signed(key, hash) = self.protection
             && S::is_signed(block, self.format)
         {
             let signature = sign(key, hash, block, budget).map_err(ReplicationWriteError::Sign)?;
             WireWriter::new(out).bytes(&signature);
         }
-        self.format = self.format.or(begins);
-        self.finished = self.format.is_some_and(|format| S::is_end(record, format));
+        self.format = self.format.or(start_format);
+        self.is_finished = self.format.is_some_and(|format| S::is_end(record, format));
         Ok(())
     }
 
     fn write_preamble(&self, writer: &mut WireWriter<'_>) -> Result<(), ReplicationWriteError> {
-        match self.opening {
+        match self.protection {
             StreamProtection::InsideTls => {}
             StreamProtection::Unsigned => writer.raw(&UNSIGNED_MARKER),
             StreamProtection::Signed(_, hash) => {

@@ -23,7 +23,7 @@ use crate::message::{Envelope, EnvelopeFlags};
 /// assert_eq!(Envelope::from_bytes(&datagrams[2])?.sequence, 2);
 ///
 /// let error = Fragments::new(&message[..1019]).unwrap_err();
-/// assert_eq!(error.to_string(), "message at byte 20: 1000 bytes announced, 999 there");
+/// assert_eq!(error.to_string(), "message at byte 20: needs 1000 bytes, only 999 left");
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -38,15 +38,15 @@ impl<'a> Fragments<'a> {
     pub fn new(message: &'a [u8]) -> Result<Self, DecodeError> {
         let envelope = Envelope::from_bytes(message)?;
         let payload = message.get(limits::ENVELOPE_LEN..).unwrap_or_default();
-        let (announced, there) = (message_len(&envelope)?, payload.len());
+        let (expected, available) = (message_len(&envelope)?, payload.len());
         let error = |kind| Err(DecodeError::new("message", limits::ENVELOPE_LEN, kind));
-        if there < announced {
-            return error(DecodeErrorKind::Short { announced, there });
+        if available < expected {
+            return error(DecodeErrorKind::Truncated { expected, available });
         }
-        if there > announced {
-            return error(DecodeErrorKind::Trailing { there: there - announced });
+        if available > expected {
+            return error(DecodeErrorKind::TrailingBytes { count: available - expected });
         }
-        let flags = match announced {
+        let flags = match expected {
             0..=limits::MAX_DATAGRAM_PAYLOAD_LEN => envelope.flags,
             _ => envelope.flags.with(EnvelopeFlags::TRUNCATED),
         };
@@ -67,8 +67,9 @@ impl Iterator for Fragments<'_> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.rest.map_or(0, |rest| rest.len().div_ceil(limits::MAX_DATAGRAM_PAYLOAD_LEN).max(1));
-        (left, Some(left))
+        let remaining =
+            self.rest.map_or(0, |rest| rest.len().div_ceil(limits::MAX_DATAGRAM_PAYLOAD_LEN).max(1));
+        (remaining, Some(remaining))
     }
 }
 
@@ -84,9 +85,9 @@ pub struct Datagram {
 impl Datagram {
     fn new(envelope: &Envelope, payload: &[u8]) -> Self {
         let mut bytes = [0; limits::MAX_DATAGRAM_LEN];
-        let (head, tail) = bytes.split_at_mut(limits::ENVELOPE_LEN);
+        let (head, body) = bytes.split_at_mut(limits::ENVELOPE_LEN);
         head.copy_from_slice(&envelope.to_bytes());
-        for (to, from) in tail.iter_mut().zip(payload) {
+        for (to, from) in body.iter_mut().zip(payload) {
             *to = *from;
         }
         Self { bytes, length: limits::ENVELOPE_LEN + payload.len().min(limits::MAX_DATAGRAM_PAYLOAD_LEN) }
@@ -104,11 +105,11 @@ impl Deref for Datagram {
 /// Message length of the envelope, if it is within the limit.
 pub(super) fn message_len(envelope: &Envelope) -> Result<usize, DecodeError> {
     match envelope.length as usize {
-        announced if announced > limits::MAX_MESSAGE_LEN => {
-            let kind = DecodeErrorKind::TooLong { announced, limit: limits::MAX_MESSAGE_LEN };
+        len if len > limits::MAX_MESSAGE_LEN => {
+            let kind = DecodeErrorKind::TooLong { len, max: limits::MAX_MESSAGE_LEN };
             Err(DecodeError::new("message", limits::ENVELOPE_LEN, kind))
         }
-        announced => Ok(announced),
+        len => Ok(len),
     }
 }
 
@@ -142,13 +143,13 @@ mod tests {
         let datagrams: Vec<_> = Fragments::new(&message).unwrap().collect();
         assert_eq!(datagrams.iter().map(|datagram| datagram.len()).collect::<Vec<_>>(), sizes, "{length}");
         assert_eq!(Fragments::new(&message).unwrap().len(), sizes.len());
-        for (number, datagram) in datagrams.iter().enumerate() {
+        for (sequence, datagram) in datagrams.iter().enumerate() {
             let envelope = Envelope::from_bytes(datagram).unwrap();
             assert_eq!(
                 (envelope.sequence as usize, envelope.length, envelope.request_id),
-                (number, length, 5)
+                (sequence, length, 5)
             );
-            assert_eq!(envelope.flags.has(EnvelopeFlags::TRUNCATED), sizes.len() > 1);
+            assert_eq!(envelope.flags.contains(EnvelopeFlags::TRUNCATED), sizes.len() > 1);
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::wire::WireReader;
 /// // The announced length exceeds the limit.
 /// framer.push(&Envelope { length: u32::MAX, ..Envelope::new(ProtocolVersion::LATEST) }.to_bytes());
 /// let error = framer.next_message().unwrap_err();
-/// assert_eq!(error.to_string(), "4294967295 bytes announced, at most 262144 allowed");
+/// assert_eq!(error.to_string(), "message length 4294967295 exceeds the limit of 262144 bytes");
 /// # Ok::<(), tendot_proto::FrameError>(())
 /// ```
 #[derive(Debug, Default)]
@@ -52,13 +52,13 @@ impl Framer {
         if self.buffer.is_empty() && self.buffer.capacity() > Self::MAX_IDLE_BUFFER_BYTES {
             self.buffer = Vec::new();
         }
-        let room = match self.envelope() {
+        let capacity = match self.envelope() {
             Some(envelope) if exceeds_limit(&envelope) => {
                 (limits::ENVELOPE_LEN + limits::HEADER_LEN).saturating_sub(self.buffer.len())
             }
             _ => usize::MAX,
         };
-        self.buffer.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+        self.buffer.extend_from_slice(bytes.get(..capacity).unwrap_or(bytes));
     }
 
     /// Next complete message, if there is one.
@@ -83,12 +83,12 @@ impl Framer {
     /// Number of bytes missing from the envelope or message, as far as known. 0 if a message is complete, and after an
     /// error.
     pub fn bytes_needed(&self) -> usize {
-        let whole = match self.envelope() {
+        let expected = match self.envelope() {
             None => limits::ENVELOPE_LEN,
             Some(envelope) if exceeds_limit(&envelope) => 0,
             Some(envelope) => limits::ENVELOPE_LEN + envelope.length as usize,
         };
-        whole.saturating_sub(self.remaining().len())
+        expected.saturating_sub(self.remaining().len())
     }
 
     /// Whether part of a message has arrived, so that the peer owes the rest.
@@ -119,7 +119,7 @@ fn exceeds_limit(envelope: &Envelope) -> bool {
 ///
 /// Envelope and header suffice for an error response before the connection is closed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{} bytes announced, at most {} allowed", envelope.length, limits::MAX_MESSAGE_LEN)]
+#[error("message length {} exceeds the limit of {} bytes", envelope.length, limits::MAX_MESSAGE_LEN)]
 pub struct FrameError {
     /// Envelope of the message.
     pub envelope: Envelope,
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_in_any_portions() {
+    fn frames_any_chunking() {
         let stream = [message(0), message(30), message(700), message(1)].concat();
         for portion in [1, 7, 20, 21, 500, 2000] {
             let mut framer = Framer::new();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_stays() {
+    fn remaining_bytes_are_preserved() {
         let mut framer = Framer::new();
         framer.push(&[&message(5)[..], b"stream"].concat());
         assert_eq!(framer.next_message().unwrap().map(<[u8]>::len), Some(25));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_buffer_is_given_back() {
+    fn large_buffer_is_released() {
         let mut framer = Framer::new();
         framer.push(&message(100_000));
         assert!(framer.next_message().unwrap().is_some());
@@ -177,7 +177,7 @@ mod tests {
 
     /// The error is known from the envelope; the header follows, and nothing beyond it is stored.
     #[test]
-    fn too_long() {
+    fn rejects_oversized_message() {
         let mut framer = Framer::new();
         let mut bytes = message(0);
         bytes[16..20].copy_from_slice(&262_145_u32.to_be_bytes());

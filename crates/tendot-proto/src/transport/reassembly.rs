@@ -45,7 +45,7 @@ pub struct Reassembly {
     by_age: BTreeMap<u64, FragmentKey>,
     /// Partial messages by source network, in order of arrival.
     by_network: BTreeMap<IpAddr, BTreeSet<u64>>,
-    next_sequence: u64,
+    next_arrival: u64,
 }
 
 /// Source address, request id and length that identify a fragmented message.
@@ -95,7 +95,7 @@ impl Reassembly {
             partial: BTreeMap::new(),
             by_age: BTreeMap::new(),
             by_network: BTreeMap::new(),
-            next_sequence: 0,
+            next_arrival: 0,
         }
     }
 
@@ -118,7 +118,7 @@ impl Reassembly {
         let sequence = envelope.sequence;
         if sequence >= count {
             self.remove(&key);
-            return Err(FragmentError::Sequence { sequence, count });
+            return Err(FragmentError::InvalidSequence { sequence, count });
         }
         if count == 1 {
             return Ok(Some(Cow::Borrowed(datagram)));
@@ -128,7 +128,7 @@ impl Reassembly {
             .min(limits::MAX_DATAGRAM_PAYLOAD_LEN);
         if payload.len() != expected {
             self.remove(&key);
-            return Err(FragmentError::Size { sequence, announced: expected, there: payload.len() });
+            return Err(FragmentError::WrongSize { sequence, expected, actual: payload.len() });
         }
         let flags = envelope.flags.without(EnvelopeFlags::TRUNCATED);
         let envelope = Envelope { flags, sequence: 0, ..envelope };
@@ -188,12 +188,12 @@ impl Reassembly {
         loop {
             // Computed in each iteration: the evicted message may be the one of this fragment.
             let message = if self.partial.contains_key(key) { 0 } else { Self::MESSAGE_OVERHEAD_BYTES };
-            let needed = Self::FRAGMENT_OVERHEAD_BYTES + length + message;
-            if self.used_bytes + needed <= self.budget {
+            let required = Self::FRAGMENT_OVERHEAD_BYTES + length + message;
+            if self.used_bytes + required <= self.budget {
                 return Ok(());
             }
             let Some(oldest) = self.by_age.first_key_value().map(|(_, key)| *key) else {
-                return Err(FragmentError::Budget { needed, budget: self.budget });
+                return Err(FragmentError::OverBudget { required, budget: self.budget });
             };
             self.remove(&oldest);
         }
@@ -208,8 +208,8 @@ impl Reassembly {
         payload: &[u8],
     ) {
         let message = self.partial.entry(key).or_insert_with(|| {
-            let arrival = self.next_sequence;
-            self.next_sequence += 1;
+            let arrival = self.next_arrival;
+            self.next_arrival += 1;
             self.used_bytes += Self::MESSAGE_OVERHEAD_BYTES;
             self.by_age.insert(arrival, key);
             self.by_network.entry(client_network(key.from)).or_default().insert(arrival);
@@ -262,28 +262,28 @@ pub enum FragmentError {
     #[error(transparent)]
     Envelope(#[from] DecodeError),
     /// The sequence number is not below the number of datagrams of the message.
-    #[error("datagram number {sequence} of a message of {count}")]
-    Sequence {
+    #[error("invalid fragment {sequence}: message has {count} fragments")]
+    InvalidSequence {
         /// Sequence number.
         sequence: u32,
         /// Number of datagrams of the message.
         count: u32,
     },
     /// The payload does not have the length that the sequence number requires.
-    #[error("datagram number {sequence} carries {there} bytes instead of {announced}")]
-    Size {
+    #[error("fragment {sequence} has {actual} bytes, expected {expected}")]
+    WrongSize {
         /// Sequence number.
         sequence: u32,
         /// Required length of the payload.
-        announced: usize,
+        expected: usize,
         /// Actual length of the payload.
-        there: usize,
+        actual: usize,
     },
     /// The message would exceed the memory budget by itself.
-    #[error("{needed} bytes of memory needed, {budget} allowed")]
-    Budget {
+    #[error("fragment needs {required} bytes, reassembly budget is {budget}")]
+    OverBudget {
         /// Required memory in bytes.
-        needed: usize,
+        required: usize,
         /// Memory budget in bytes.
         budget: usize,
     },
@@ -315,18 +315,22 @@ mod tests {
     }
 
     #[test]
-    fn time_and_the_flag() {
+    fn timeout_and_truncated_flag() {
         let from = "192.0.2.1:9".parse().unwrap();
-        let whole = message(600);
-        let mut datagrams: Vec<Vec<u8>> = Fragments::new(&whole).unwrap().map(|a| a.to_vec()).collect();
+        let complete = message(600);
+        let mut datagrams: Vec<Vec<u8>> = Fragments::new(&complete).unwrap().map(|a| a.to_vec()).collect();
         // The flag is ignored.
         datagrams[0][2] &= 0x1f;
         let mut reassembly = Reassembly::new();
         assert_eq!(reassembly.insert(at(1), from, &datagrams[1]), Ok(None));
-        assert_eq!(reassembly.insert(at(5), from, &datagrams[0]).unwrap().as_deref(), Some(&*whole));
+        assert_eq!(reassembly.insert(at(5), from, &datagrams[0]).unwrap().as_deref(), Some(&*complete));
         assert_eq!((reassembly.used_bytes(), reassembly.pending_messages()), (0, 0));
         assert_eq!(reassembly.insert(at(6), from, &datagrams[1]), Ok(None));
-        assert_eq!(reassembly.insert(at(11), from, &datagrams[0]), Ok(None), "the first is too old");
+        assert_eq!(
+            reassembly.insert(at(11), from, &datagrams[0]),
+            Ok(None),
+            "the first fragment has expired"
+        );
         assert_eq!(reassembly.pending_messages(), 1);
         reassembly.purge_expired(at(16));
         assert_eq!(
@@ -336,29 +340,29 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_for_less_than_the_message() {
+    fn budget_smaller_than_message() {
         let from = "192.0.2.1:9".parse().unwrap();
-        let whole = message(2000);
+        let complete = message(2000);
         let mut reassembly = Reassembly::with_budget(2500);
-        for datagram in Fragments::new(&whole).unwrap() {
+        for datagram in Fragments::new(&complete).unwrap() {
             assert_eq!(reassembly.insert(at(0), from, &datagram), Ok(None));
             assert!(reassembly.used_bytes() <= 2500);
         }
-        let first = Fragments::new(&whole).unwrap().next().unwrap();
+        let first = Fragments::new(&complete).unwrap().next().unwrap();
         let error = Reassembly::with_budget(100).insert(at(0), from, &first);
-        assert_eq!(error, Err(FragmentError::Budget { needed: 1580, budget: 100 }));
+        assert_eq!(error, Err(FragmentError::OverBudget { required: 1580, budget: 100 }));
     }
 
     #[test]
-    fn networks() {
-        let same = |a: &str, b: &str| {
+    fn client_networks() {
+        let is_same = |a: &str, b: &str| {
             client_network(SocketAddr::new(a.parse().unwrap(), 1))
                 == client_network(SocketAddr::new(b.parse().unwrap(), 2))
         };
-        assert!(same("192.0.2.1", "192.0.2.255"));
-        assert!(!same("192.0.2.1", "192.0.3.1"));
-        assert!(same("::ffff:192.0.2.1", "192.0.2.9"));
-        assert!(same("2001:db8::1", "2001:db8::ffff:0:0:9"));
-        assert!(!same("2001:db8::1", "2001:db8:0:1::1"));
+        assert!(is_same("192.0.2.1", "192.0.2.255"));
+        assert!(!is_same("192.0.2.1", "192.0.3.1"));
+        assert!(is_same("::ffff:192.0.2.1", "192.0.2.9"));
+        assert!(is_same("2001:db8::1", "2001:db8::ffff:0:0:9"));
+        assert!(!is_same("2001:db8::1", "2001:db8:0:1::1"));
     }
 }

@@ -89,8 +89,8 @@ pub fn strip_leading_newline(body: &[u8]) -> &[u8] {
 /// let head = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-hdl-message\r\n\r\n";
 /// assert_eq!(find_response_body(&head[..30]), Ok(None));
 /// assert_eq!(find_response_body(head), Ok(Some(head.len())));
-/// let page = b"HTTP/1.1 404 Not JsonPreview\r\nContent-Type: text/html\r\n\r\n";
-/// assert_eq!(find_response_body(page), Err(TunnelError::NoMessage { status: 404 }));
+/// let page = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\n";
+/// assert_eq!(find_response_body(page), Err(TunnelError::NotAMessage { status: 404 }));
 /// ```
 pub fn find_response_body(received: &[u8]) -> Result<Option<usize>, TunnelError> {
     if !b"HTTP/1.".starts_with(received.get(..7).unwrap_or(received)) {
@@ -100,13 +100,13 @@ pub fn find_response_body(received: &[u8]) -> Result<Option<usize>, TunnelError>
     let mut lines = HeaderLines { rest: window };
     let mut status = 0;
     let mut has_message = false;
-    let mut is_coded = false;
+    let mut is_encoded = false;
     let mut first = true;
     while let Some(line) = lines.next() {
         if line.is_empty() {
-            return match (is_coded, has_message) {
-                (true, _) => Err(TunnelError::Coded { status }),
-                (false, false) => Err(TunnelError::NoMessage { status }),
+            return match (is_encoded, has_message) {
+                (true, _) => Err(TunnelError::Encoded { status }),
+                (false, false) => Err(TunnelError::NotAMessage { status }),
                 (false, true) => Ok(Some(window.len() - lines.rest.len())),
             };
         }
@@ -119,10 +119,10 @@ pub fn find_response_body(received: &[u8]) -> Result<Option<usize>, TunnelError>
         else {
             continue;
         };
-        let is = |header| name.eq_ignore_ascii_case(header);
-        has_message |= is("content-type") && is_message_type(value);
-        let coding = is("transfer-encoding") || is("content-encoding");
-        is_coded |= coding && !value.trim().eq_ignore_ascii_case("identity");
+        let is_header = |header| name.eq_ignore_ascii_case(header);
+        has_message |= is_header("content-type") && is_message_type(value);
+        let is_coding = is_header("transfer-encoding") || is_header("content-encoding");
+        is_encoded |= is_coding && !value.trim().eq_ignore_ascii_case("identity");
     }
     if window.len() < received.len() || window.len() == MAX_RESPONSE_HEAD_LEN {
         return Err(TunnelError::HeadTooLong);
@@ -162,9 +162,9 @@ impl ResponseHead {
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Option<&[u8]>, TunnelError> {
         self.bytes.extend_from_slice(bytes);
         if self.body.is_none() {
-            let is_whole = self.scan_for_end() || self.bytes.len() >= MAX_RESPONSE_HEAD_LEN;
+            let is_complete = self.scan_for_end() || self.bytes.len() >= MAX_RESPONSE_HEAD_LEN;
             // Input that is not HTTP is detected at once; its end may never arrive.
-            let start = if is_whole { None } else { self.bytes.get(..b"HTTP/1.".len()) };
+            let start = if is_complete { None } else { self.bytes.get(..b"HTTP/1.".len()) };
             self.body = find_response_body(start.unwrap_or(&self.bytes))?;
         }
         Ok(self.body.and_then(|body| self.bytes.get(body..)))
@@ -179,8 +179,8 @@ impl ResponseHead {
     fn scan_for_end(&mut self) -> bool {
         let searched = core::mem::replace(&mut self.searched, self.bytes.len());
         let new = self.bytes.iter().enumerate().skip(searched);
-        new.filter(|(_, byte)| **byte == b'\n').any(|(at, _)| {
-            let before = self.bytes.get(..at).unwrap_or_default();
+        new.filter(|(_, byte)| **byte == b'\n').any(|(offset, _)| {
+            let before = self.bytes.get(..offset).unwrap_or_default();
             before.ends_with(b"\n") || before.ends_with(b"\n\r")
         })
     }
@@ -191,20 +191,20 @@ impl ResponseHead {
 #[non_exhaustive]
 pub enum TunnelError {
     /// Not HTTP/1.
-    #[error("the answer is not HTTP")]
+    #[error("response is not HTTP/1")]
     NotHttp,
     /// The head does not end within [`MAX_RESPONSE_HEAD_LEN`] bytes.
-    #[error("the head of the answer has more than {MAX_RESPONSE_HEAD_LEN} bytes")]
+    #[error("response head exceeds {MAX_RESPONSE_HEAD_LEN} bytes")]
     HeadTooLong,
     /// Another content type, for example an HTML page.
-    #[error("the answer has status {status} and is not of type {CONTENT_TYPE}")]
-    NoMessage {
+    #[error("unexpected response: status {status}, content type is not {CONTENT_TYPE}")]
+    NotAMessage {
         /// HTTP status.
         status: u16,
     },
     /// A content or transfer coding, which the protocol does not support.
-    #[error("the answer has status {status} and is compressed or chunked")]
-    Coded {
+    #[error("unsupported response: status {status}, compressed or chunked")]
+    Encoded {
         /// HTTP status.
         status: u16,
     },
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads_of_requests() {
+    fn request_heads() {
         let head = |host, path, handle: &str| request_head(host, path, Handle::from(handle), 5);
         assert!(
             head("a.b", "x/y/", "10.1/ü?")
@@ -226,23 +226,23 @@ mod tests {
                 .starts_with("POST /1%2F2 HTTP/1.1\r\nHost: [2001:db8::1]:8000\r\n")
         );
         // Neither host nor path of a record can end the line.
-        let evil = head("a\r\nX: y", "p HTTP/1.1\r\nX: y", "1/2");
-        assert_eq!(evil.lines().count(), 6, "{evil}");
-        assert!(evil.contains("\r\nHost: \r\n"));
+        let hostile = head("a\r\nX: y", "p HTTP/1.1\r\nX: y", "1/2");
+        assert_eq!(hostile.lines().count(), 6, "{hostile}");
+        assert!(hostile.contains("\r\nHost: \r\n"));
     }
 
     #[test]
-    fn heads_of_responses() {
+    fn response_heads() {
         check("HTTP/1.0 500 x\ncontent-type:application/x-hdl-message;a=b\n\n", Ok(Some(59)));
         check("HTTP/1.1 200 OK\r\nContent-Type: application/x-hdl-message\r\n", Ok(None));
-        check("HTTP/1.1 200 OK\r\nServer: \u{fc}\r\n\r\n", Err(TunnelError::NoMessage { status: 200 }));
+        check("HTTP/1.1 200 OK\r\nServer: \u{fc}\r\n\r\n", Err(TunnelError::NotAMessage { status: 200 }));
         check("HTT", Ok(None));
         check("", Ok(None));
         check("\u{2}\u{b}", Err(TunnelError::NotHttp));
         check("HTTP/1.1 abc\r\n\r\n", Err(TunnelError::NotHttp));
         check(
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
-            Err(TunnelError::Coded { status: 200 }),
+            Err(TunnelError::Encoded { status: 200 }),
         );
         check(&("HTTP/1.1 200 OK\r\n".to_string() + &"a: b\r\n".repeat(4000)), Err(TunnelError::HeadTooLong));
     }
@@ -256,17 +256,17 @@ mod tests {
 
     /// The result does not depend on how the input is split.
     #[test]
-    fn a_head_in_parts() {
+    fn head_in_parts() {
         let old = b"HTTP/1.0 500 x\nContent-Type: application/x-hdl-message\n\n";
         for head in [HEAD, old] {
             let received = [head, b"\r\n", &[2; 30]].concat();
             for size in 1..=received.len() {
                 let mut parts = ResponseHead::default();
                 let mut body = None;
-                for (number, part) in received.chunks(size).enumerate() {
+                for (index, part) in received.chunks(size).enumerate() {
                     body = parts.push(part).unwrap().map(<[u8]>::to_vec);
-                    let come = (size * (number + 1)).min(received.len());
-                    assert_eq!(body.is_some(), come >= head.len(), "{size} {come}");
+                    let received_len = (size * (index + 1)).min(received.len());
+                    assert_eq!(body.is_some(), received_len >= head.len(), "{size} {received_len}");
                 }
                 assert_eq!(body.unwrap(), received[head.len()..], "{size}");
             }
@@ -278,7 +278,7 @@ mod tests {
 
     /// An end written into bytes already searched is not found: nothing is scanned twice.
     #[test]
-    fn a_head_is_searched_once() {
+    fn head_is_scanned_once() {
         let mut head = ResponseHead::default();
         head.push(HEAD.get(..40).unwrap()).unwrap();
         head.bytes[15..19].copy_from_slice(b"\r\n\r\n");

@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
-use super::verify::{TrustError, reading};
+use super::verify::{TrustError, decode_cost};
 use super::{Claims, Jws, JwsAlgorithm};
 use crate::auth::{AuthError, AuthPolicy, verify};
 use crate::budget::Budget;
@@ -40,8 +40,8 @@ impl RecordSet {
     }
 
     fn require(&self, handle: Handle<'_>) -> Result<&[HandleValue<'static>], TrustError> {
-        let needs = || TrustError::Needs(handle.canonical().into_owned());
-        self.0.get(&*handle.canonical()).map(Vec::as_slice).ok_or_else(needs)
+        let required = || TrustError::RecordRequired(handle.canonical().into_owned());
+        self.0.get(&*handle.canonical()).map(Vec::as_slice).ok_or_else(required)
     }
 }
 
@@ -55,8 +55,8 @@ const MAX_CERTIFICATES_PER_RECORD: usize = 16;
 #[derive(Clone, Copy)]
 pub(super) struct ChainVerifier<'c> {
     pub(super) handle: Handle<'c>,
-    pub(super) known: &'c RecordSet,
-    pub(super) roots: &'c TrustAnchors,
+    pub(super) records: &'c RecordSet,
+    pub(super) anchors: &'c TrustAnchors,
     pub(super) now: u64,
     pub(super) policy: &'c AuthPolicy,
     pub(super) crypto: &'c dyn CryptoProvider,
@@ -76,13 +76,13 @@ impl<'c> ChainVerifier<'c> {
         loop {
             let issuer = claims.issuer.clone();
             if !claims.is_valid_at(self.now) {
-                return Err(TrustError::NotValidNow { issuer: issuer.to_string() });
+                return Err(TrustError::NotInValidityPeriod { issuer: issuer.to_string() });
             }
             if issuers.len() == MAX_CHAIN_LEN {
-                return Err(TrustError::TooLong { links: MAX_CHAIN_LEN });
+                return Err(TrustError::ChainTooLong { max: MAX_CHAIN_LEN });
             }
-            if issuers.iter().any(|before: &ValueReference<'_>| before.eq_identity(&issuer)) {
-                return Err(TrustError::Loop { issuer: issuer.to_string() });
+            if issuers.iter().any(|earlier: &ValueReference<'_>| earlier.eq_identity(&issuer)) {
+                return Err(TrustError::ChainLoop { issuer: issuer.to_string() });
             }
             // A statement's own chain takes precedence until it is exhausted.
             if links.is_empty() {
@@ -91,7 +91,7 @@ impl<'c> ChainVerifier<'c> {
             let certificate = self.find_certificate(&issuer, links.pop(), budget)?;
             self.verify_signed_by(&jws, &certificate.public_key, &issuer, budget)?;
             if !certificate.permissions.iter().any(|permission| permission.covers(self.handle)) {
-                return Err(TrustError::NotPermitted { issuer: issuer.to_string() });
+                return Err(TrustError::OutOfScope { issuer: issuer.to_string() });
             }
             issuers.push(issuer.clone());
             if certificate.claims.issuer.eq_identity(&issuer) {
@@ -112,7 +112,7 @@ impl<'c> ChainVerifier<'c> {
         budget: &mut Budget,
     ) -> Result<HandleCertificate<'c>, TrustError> {
         let location = link.unwrap_or_else(|| ValueReference::new(0, issuer.handle.to_vec()));
-        let values = self.known.require(Handle::new(&location.handle))?;
+        let values = self.records.require(Handle::new(&location.handle))?;
         let candidates = values
             .iter()
             .filter(|value| &*value.value_type == b"HS_CERT")
@@ -120,7 +120,7 @@ impl<'c> ChainVerifier<'c> {
             .take(MAX_CERTIFICATES_PER_RECORD);
         let mut newest: Option<HandleCertificate<'c>> = None;
         for value in candidates {
-            budget.charge(reading(value.data.len()))?;
+            budget.charge(decode_cost(value.data.len()))?;
             let Ok(certificate) = HandleCertificate::from_bytes(&value.data) else { continue };
             let is_newer =
                 newest.as_ref().is_none_or(|other| certificate.claims.issued_at > other.claims.issued_at);
@@ -137,18 +137,20 @@ impl<'c> ChainVerifier<'c> {
         issuer: &ValueReference<'_>,
         budget: &mut Budget,
     ) -> Result<(), TrustError> {
-        let not_root = || TrustError::NotRoot { issuer: issuer.to_string() };
-        let known = self.roots.keys.iter().any(|key| key.components() == certificate.public_key.components());
-        if !known || !issuer.handle().eq_ignore_case(Handle::new(&self.roots.handle)) {
-            return Err(not_root());
+        let untrusted = || TrustError::UntrustedRoot { issuer: issuer.to_string() };
+        let is_anchor =
+            self.anchors.keys.iter().any(|key| key.components() == certificate.public_key.components());
+        if !is_anchor || !issuer.handle().eq_ignore_case(Handle::new(&self.anchors.handle)) {
+            return Err(untrusted());
         }
         if !certificate.claims.is_valid_at(self.now) {
-            return Err(TrustError::NotValidNow { issuer: issuer.to_string() });
+            return Err(TrustError::NotInValidityPeriod { issuer: issuer.to_string() });
         }
         self.verify_signed_by(&certificate.jws, &certificate.public_key, issuer, budget)
     }
 
-    /// Verifies that a key made one of the signatures. The algorithm must match the key, whatever the signature says.
+    /// Verifies that a key made one of the signatures. The algorithm must match the key type, not only the header of
+    /// the signature.
     fn verify_signed_by(
         &self,
         jws: &Jws<'_>,
@@ -156,7 +158,7 @@ impl<'c> ChainVerifier<'c> {
         issuer: &ValueReference<'_>,
         budget: &mut Budget,
     ) -> Result<(), TrustError> {
-        let mut refused = TrustError::WrongSignature { issuer: issuer.to_string() };
+        let mut rejection = TrustError::SignatureMismatch { issuer: issuer.to_string() };
         for signature in jws.signatures() {
             let hash = match (signature.supported_algorithm(), key.components()) {
                 (Some(JwsAlgorithm::Rsa(hash)), KeyComponents::Rsa { .. }) => hash,
@@ -167,16 +169,16 @@ impl<'c> ChainVerifier<'c> {
             match verify(key, hash, &input, signature.bytes(), self.policy, self.crypto, budget) {
                 Ok(()) => return Ok(()),
                 Err(AuthError::Failed) => {}
-                Err(AuthError::Exhausted(exhausted)) => return Err(exhausted.into()),
-                Err(error) => refused = TrustError::Unverifiable { issuer: issuer.to_string(), error },
+                Err(AuthError::Budget(exceeded)) => return Err(exceeded.into()),
+                Err(error) => rejection = TrustError::Unverifiable { issuer: issuer.to_string(), error },
             }
         }
-        Err(refused)
+        Err(rejection)
     }
 }
 
 impl core::fmt::Debug for ChainVerifier<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Check({})", String::from_utf8_lossy(self.handle.as_bytes()))
+        write!(f, "ChainVerifier({})", String::from_utf8_lossy(self.handle.as_bytes()))
     }
 }

@@ -15,7 +15,7 @@ pub struct Claims {
     /// Subject: reference to a key for a certificate, handle for a record signature.
     pub subject: String,
     /// Expiration as Unix time in seconds, inclusive.
-    pub expires: Option<u64>,
+    pub expires_at: Option<u64>,
     /// Start of validity as Unix time in seconds.
     pub not_before: Option<u64>,
     /// Time of issue as Unix time in seconds.
@@ -25,18 +25,18 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Decodes the payload: the shared claims, and the rest with `read`.
+    /// Decodes the payload: the shared claims, and the rest with `decode_rest`.
     pub(crate) fn decode<T>(
         jws: &Jws<'_>,
         field: &'static str,
-        read: impl FnOnce(&JsonNode<'_, '_>) -> Result<T, JsonError>,
+        decode_rest: impl FnOnce(&JsonNode<'_, '_>) -> Result<T, JsonError>,
     ) -> Result<(Self, T), DecodeError> {
         let claims = || {
             let json = serde_json::from_slice(jws.payload()).ok()?;
             let node = JsonNode::new(&json);
-            Some((Self::decode_common(&node).ok()?, read(&node).ok()?))
+            Some((Self::decode_common(&node).ok()?, decode_rest(&node).ok()?))
         };
-        claims().ok_or(DecodeError::new(field, 0, DecodeErrorKind::NotUnderstood))
+        claims().ok_or(DecodeError::new(field, 0, DecodeErrorKind::Invalid))
     }
 
     fn decode_common(node: &JsonNode<'_, '_>) -> Result<Self, JsonError> {
@@ -45,7 +45,7 @@ impl Claims {
         Ok(Self {
             issuer: reference(node.required("iss")?.string()?),
             subject: node.required("sub")?.string()?.into(),
-            expires: date("exp")?,
+            expires_at: date("exp")?,
             not_before: date("nbf")?,
             issued_at: date("iat")?,
             chain: (node.get("chain"))
@@ -55,6 +55,6 @@ impl Claims {
 
     /// Whether the claims are valid at `now`, a Unix time in seconds.
     pub fn is_valid_at(&self, now: u64) -> bool {
-        self.not_before.is_none_or(|first| first <= now) && self.expires.is_none_or(|last| now <= last)
+        self.not_before.is_none_or(|first| first <= now) && self.expires_at.is_none_or(|last| now <= last)
     }
 }

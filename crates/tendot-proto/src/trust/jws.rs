@@ -13,7 +13,6 @@ use crate::limits;
 
 /// JSON Web Signature (RFC 7515), compact or JSON. Decoding does not verify.
 ///
-///
 /// ```
 /// use tendot_proto::trust::Jws;
 ///
@@ -25,7 +24,7 @@ use crate::limits;
 /// assert_eq!(jws.signing_input(signature), b"eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiIxOjAuTkEvMTAifQ");
 ///
 /// let error = Jws::from_bytes(b"eyJhbGciOiJSUzI1NiJ9.e30").unwrap_err();
-/// assert_eq!(error.to_string(), "JWS signature at byte 24: has no meaning here");
+/// assert_eq!(error.to_string(), "JWS signature at byte 24: invalid value");
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -57,16 +56,16 @@ pub enum JwsAlgorithm {
 
 impl<'a> Jws<'a> {
     /// Maximum number of signatures.
-    pub const SIGNATURES: usize = 16;
+    pub const MAX_SIGNATURES: usize = 16;
 
     /// Decodes the compact or the JSON serialization.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         if bytes.len() > limits::MAX_MESSAGE_LEN {
-            let kind = DecodeErrorKind::TooLong { announced: bytes.len(), limit: limits::MAX_MESSAGE_LEN };
+            let kind = DecodeErrorKind::TooLong { len: bytes.len(), max: limits::MAX_MESSAGE_LEN };
             return Err(DecodeError::new("JWS", 0, kind));
         }
         let text = core::str::from_utf8(bytes)
-            .map_err(|error| DecodeError::new("JWS", error.valid_up_to(), DecodeErrorKind::NotUtf8))?;
+            .map_err(|error| DecodeError::new("JWS", error.valid_up_to(), DecodeErrorKind::InvalidUtf8))?;
         match text.trim_ascii_start().starts_with('{') {
             true => Self::from_json(text),
             false => Self::from_compact(text),
@@ -86,21 +85,21 @@ impl<'a> Jws<'a> {
     fn from_json(text: &'a str) -> Result<Self, DecodeError> {
         let json: JwsJson<'a> = serde_json::from_str(text).map_err(|_| invalid("JWS", 0))?;
         let payload = decode_base64url(&json.payload, "JWS payload", 0)?;
-        let one = json
+        let flattened = json
             .protected
             .zip(json.signature)
             .map(|(protected, signature)| JwsJsonSignature { protected, signature });
-        let all: Vec<_> = one.into_iter().chain(json.signatures).collect();
+        let all: Vec<_> = flattened.into_iter().chain(json.signatures).collect();
         if all.is_empty() {
             return Err(invalid("JWS signature", 0));
         }
-        if all.len() > Self::SIGNATURES {
-            let kind = DecodeErrorKind::OverLimit { announced: all.len(), limit: Self::SIGNATURES };
+        if all.len() > Self::MAX_SIGNATURES {
+            let kind = DecodeErrorKind::TooManyItems { count: all.len(), max: Self::MAX_SIGNATURES };
             return Err(DecodeError::new("JWS signatures", 0, kind));
         }
         let signatures = (all.into_iter())
-            .map(|one| {
-                JwsSignature::new(one.protected, decode_base64url(&one.signature, "JWS signature", 0)?)
+            .map(|entry| {
+                JwsSignature::new(entry.protected, decode_base64url(&entry.signature, "JWS signature", 0)?)
             })
             .collect::<Result<_, _>>()?;
         Ok(Self { source: text.as_bytes(), encoded: json.payload, payload, signatures })
@@ -179,6 +178,7 @@ struct JwsJson<'a> {
     signatures: Vec<JwsJsonSignature<'a>>,
 }
 
+/// Entry of `signatures`.
 #[derive(Deserialize)]
 struct JwsJsonSignature<'a> {
     #[serde(borrow)]
@@ -187,18 +187,19 @@ struct JwsJsonSignature<'a> {
     signature: Cow<'a, str>,
 }
 
+/// Protected header.
 #[derive(Deserialize)]
 struct JwsHeader {
     alg: String,
     crit: Option<serde::de::IgnoredAny>,
 }
 
-fn decode_base64url(part: &str, field: &'static str, at: usize) -> Result<Vec<u8>, DecodeError> {
-    BASE64URL_NOPAD.decode(part.as_bytes()).map_err(|error| invalid(field, at + error.position))
+fn decode_base64url(part: &str, field: &'static str, offset: usize) -> Result<Vec<u8>, DecodeError> {
+    BASE64URL_NOPAD.decode(part.as_bytes()).map_err(|error| invalid(field, offset + error.position))
 }
 
-const fn invalid(field: &'static str, at: usize) -> DecodeError {
-    DecodeError::new(field, at, DecodeErrorKind::NotUnderstood)
+const fn invalid(field: &'static str, offset: usize) -> DecodeError {
+    DecodeError::new(field, offset, DecodeErrorKind::Invalid)
 }
 
 #[cfg(test)]
@@ -209,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms() {
+    fn serializations() {
         let part = |text: &str| BASE64URL_NOPAD.encode(text.as_bytes());
         let (rsa, dsa) = (part(r#"{"alg":"RS512"}"#), part(r#"{"alg":"DS160","typ":"JWT"}"#));
         let payload = part("{}");
@@ -223,30 +224,27 @@ mod tests {
         );
         check(
             &format!(r#"{{"payload":"{payload}","signatures":[]}}"#),
-            Err("JWS signature at byte 0: has no meaning here"),
+            Err("JWS signature at byte 0: invalid value"),
         );
-        check(&format!("{rsa}.{payload}.AQID."), Err("JWS signature at byte 29: has no meaning here"));
-        check(&format!("{rsa}.{payload}.AQ=="), Err("JWS signature at byte 27: has no meaning here"));
-        check("", Err("JWS payload at byte 0: has no meaning here"));
-        check("{", Err("JWS at byte 0: has no meaning here"));
+        check(&format!("{rsa}.{payload}.AQID."), Err("JWS signature at byte 29: invalid value"));
+        check(&format!("{rsa}.{payload}.AQ=="), Err("JWS signature at byte 27: invalid value"));
+        check("", Err("JWS payload at byte 0: invalid value"));
+        check("{", Err("JWS at byte 0: invalid value"));
         let critical = part(r#"{"alg":"RS256","crit":["exp"]}"#);
-        check(
-            &format!("{critical}.{payload}.AQID"),
-            Err("JWS critical header at byte 0: has no meaning here"),
-        );
+        check(&format!("{critical}.{payload}.AQID"), Err("JWS critical header at byte 0: invalid value"));
     }
 
     #[track_caller]
-    fn check(text: &str, outcome: Result<usize, &str>) {
-        let read = Jws::from_bytes(text.as_bytes());
-        if let Ok(jws) = &read {
+    fn check(text: &str, expected: Result<usize, &str>) {
+        let decoded = Jws::from_bytes(text.as_bytes());
+        if let Ok(jws) = &decoded {
             assert_eq!(jws.as_bytes(), text.as_bytes());
             assert_eq!(
                 jws.signatures()[0].supported_algorithm(),
                 Some(JwsAlgorithm::Rsa(HashAlgorithm::Sha512))
             );
         }
-        let signatures = read.map(|jws| jws.signatures().len()).map_err(|error| error.to_string());
-        assert_eq!(signatures, outcome.map_err(String::from), "{text}");
+        let signatures = decoded.map(|jws| jws.signatures().len()).map_err(|error| error.to_string());
+        assert_eq!(signatures, expected.map_err(String::from), "{text}");
     }
 }

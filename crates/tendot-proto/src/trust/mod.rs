@@ -1,4 +1,6 @@
-//! Signed records: JWS in `HS_CERT` and `HS_SIGNATURE`, certificate chains and verification. No client calls it yet.
+//! Signed records: JWS in `HS_CERT` and `HS_SIGNATURE`, certificate chains and verification.
+//!
+//! No server or client calls this module yet, except to decode values of these types.
 //!
 //! A record is trusted if each of its public values is covered by a signature whose signer has a certificate chain to a
 //! trust anchor. Nothing is resolved here: if a further record is needed, the error of [`verify_record`] names it.

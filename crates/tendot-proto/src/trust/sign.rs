@@ -18,7 +18,7 @@ pub struct IssuerClaims<'a> {
     /// Time of issue and start of validity, as Unix time in seconds.
     pub issued_at: u64,
     /// Expiration as Unix time in seconds, inclusive.
-    pub expires: u64,
+    pub expires_at: u64,
     /// Certificates of the signer, the next one first; empty if the signer's record has it.
     pub chain: Vec<ValueReference<'a>>,
 }
@@ -95,7 +95,7 @@ impl IssuerClaims<'_> {
         put("sub", subject.into());
         put("iat", self.issued_at.into());
         put("nbf", self.issued_at.into());
-        put("exp", self.expires.into());
+        put("exp", self.expires_at.into());
         if !self.chain.is_empty() {
             put("chain", self.chain.iter().map(|link| link.to_string()).collect::<Vec<_>>().into());
         }

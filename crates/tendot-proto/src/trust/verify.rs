@@ -17,30 +17,30 @@ use crate::record::{HandleValue, RecordSignature, ValueReference};
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct VerificationReport {
     /// Signers, each with its certificate chain to the trust anchor.
-    pub signers: Vec<Vec<ValueReference<'static>>>,
+    pub signer_chains: Vec<Vec<ValueReference<'static>>>,
     /// Indexes of values that no valid signature covers, including private values. Of two values with the same index
     /// neither is covered, since signatures identify values by index.
     pub unsigned: Vec<u32>,
     /// Indexes of values that a valid signature covers but that are absent: removed, or not requested.
     pub missing: Vec<u32>,
     /// Reasons for which signatures were rejected.
-    pub refused: Vec<TrustError>,
+    pub rejected: Vec<TrustError>,
 }
 
 impl VerificationReport {
     /// Whether every value is covered and none is missing. Resolve whole records.
     pub fn is_trusted(&self) -> bool {
-        self.unsigned.is_empty() && self.missing.is_empty() && !self.signers.is_empty()
+        self.unsigned.is_empty() && self.missing.is_empty() && !self.signer_chains.is_empty()
     }
 }
 
 /// Maximum number of signatures per record.
-const SIGNATURES: usize = 16;
+const MAX_SIGNATURE_VALUES: usize = 16;
 
 /// Verifies the signatures of a complete record and reports which values they cover.
 ///
-/// Certificates may be in other records. If one of these is not in `known`, the error [`TrustError::Needs`] names it:
-/// resolve it, add it and call again. Add a record that cannot be resolved without values.
+/// Certificates may be in other records. If one of these is not in `records`, the error [`TrustError::RecordRequired`]
+/// names it: resolve it, add it and call again. Add a record that cannot be resolved without values.
 ///
 /// ```
 /// use tendot_proto::{Handle, HandleValue, Budget};
@@ -49,56 +49,58 @@ const SIGNATURES: usize = 16;
 /// use tendot_proto::trust::{RecordSet, TrustAnchors, verify_record};
 ///
 /// let values = [HandleValue::new(1, "URL", "https://example.org/")];
-/// let verdict = verify_record(
+/// let report = verify_record(
 ///     Handle::from("10.1000/1"), &values, &RecordSet::default(), &TrustAnchors::new(vec![]), 1_700_000_000,
 ///     &AuthPolicy::default(), &AwsLcProvider, &mut Budget::new(1_000),
 /// )?;
-/// assert!(!verdict.is_trusted());
-/// assert_eq!(verdict.unsigned, [1]);
+/// assert!(!report.is_trusted());
+/// assert_eq!(report.unsigned, [1]);
 /// # Ok::<(), tendot_proto::trust::TrustError>(())
 /// ```
 #[expect(clippy::too_many_arguments, reason = "all inputs of one verification")]
 pub fn verify_record(
     handle: Handle<'_>,
     values: &[HandleValue<'_>],
-    known: &RecordSet,
-    roots: &TrustAnchors,
+    records: &RecordSet,
+    anchors: &TrustAnchors,
     now: u64,
     policy: &AuthPolicy,
     crypto: &dyn CryptoProvider,
     budget: &mut Budget,
 ) -> Result<VerificationReport, TrustError> {
-    let check = ChainVerifier { handle, known, roots, now, policy, crypto };
-    let mut verdict = VerificationReport {
-        signers: Vec::new(),
+    let verifier = ChainVerifier { handle, records, anchors, now, policy, crypto };
+    let mut report = VerificationReport {
+        signer_chains: Vec::new(),
         unsigned: Vec::new(),
         missing: Vec::new(),
-        refused: Vec::new(),
+        rejected: Vec::new(),
     };
     let mut covered = Vec::new();
-    for value in values.iter().filter(|value| &*value.value_type == b"HS_SIGNATURE").take(SIGNATURES) {
-        match check.verify_signature(value, values, budget) {
-            Ok(ValidSignature { signers, indexes, missing }) => {
-                verdict.signers.push(signers);
-                verdict.missing.extend(missing);
+    for value in
+        values.iter().filter(|value| &*value.value_type == b"HS_SIGNATURE").take(MAX_SIGNATURE_VALUES)
+    {
+        match verifier.verify_signature(value, values, budget) {
+            Ok(ValidSignature { signer_chain, indexes, missing }) => {
+                report.signer_chains.push(signer_chain);
+                report.missing.extend(missing);
                 covered.extend(indexes);
             }
-            Err(error @ (TrustError::Needs(_) | TrustError::Exhausted(_))) => return Err(error),
-            Err(error) => verdict.refused.push(error),
+            Err(error @ (TrustError::RecordRequired(_) | TrustError::Budget(_))) => return Err(error),
+            Err(error) => report.rejected.push(error),
         }
     }
-    verdict.missing.sort_unstable();
-    verdict.missing.dedup();
+    report.missing.sort_unstable();
+    report.missing.dedup();
     let indexes = sorted_indexes(values);
-    let is_covered = |index| covered.contains(&index) && is_once(&indexes, index);
-    let to_cover = values.iter().filter(|value| !is_signature(handle, value));
-    verdict.unsigned = to_cover.map(|value| value.index).filter(|index| !is_covered(*index)).collect();
-    Ok(verdict)
+    let is_covered = |index| covered.contains(&index) && is_unique(&indexes, index);
+    let to_cover = values.iter().filter(|value| !is_exempt(handle, value));
+    report.unsigned = to_cover.map(|value| value.index).filter(|index| !is_covered(*index)).collect();
+    Ok(report)
 }
 
 /// Verified signature.
 struct ValidSignature {
-    signers: Vec<ValueReference<'static>>,
+    signer_chain: Vec<ValueReference<'static>>,
     /// Indexes of the values that it covers unchanged.
     indexes: BTreeSet<u32>,
     /// Indexes of values that are absent.
@@ -112,9 +114,9 @@ fn sorted_indexes(values: &[HandleValue<'_>]) -> Vec<u32> {
 }
 
 /// Whether an index occurs exactly once in a sorted list.
-fn is_once(indexes: &[u32], index: u32) -> bool {
-    let from = indexes.partition_point(|other| *other < index);
-    indexes.get(from) == Some(&index) && indexes.get(from + 1) != Some(&index)
+fn is_unique(indexes: &[u32], index: u32) -> bool {
+    let start = indexes.partition_point(|other| *other < index);
+    indexes.get(start) == Some(&index) && indexes.get(start + 1) != Some(&index)
 }
 
 impl ChainVerifier<'_> {
@@ -125,42 +127,42 @@ impl ChainVerifier<'_> {
         values: &[HandleValue<'_>],
         budget: &mut Budget,
     ) -> Result<ValidSignature, TrustError> {
-        budget.charge(reading(value.data.len()))?;
+        budget.charge(decode_cost(value.data.len()))?;
         let malformed = |_| TrustError::Malformed { index: value.index };
         let signature = RecordSignature::from_bytes(&value.data).map_err(malformed)?;
         if !self.handle.eq_ignore_case(Handle::from(&*signature.claims.subject)) {
-            return Err(TrustError::OtherRecord { subject: signature.claims.subject });
+            return Err(TrustError::SubjectMismatch { subject: signature.claims.subject });
         }
         let unknown = || TrustError::UnknownHash { algorithm: signature.algorithm.clone() };
         let hash = match signature.hash_algorithm().ok_or_else(unknown)? {
-            HashAlgorithm::Sha1 if !self.policy.sha1 => return Err(unknown()),
+            HashAlgorithm::Sha1 if !self.policy.allow_sha1 => return Err(unknown()),
             hash => hash,
         };
-        let signers = self.verify_chain(&signature.jws, &signature.claims, budget)?;
-        let mut believed = ValidSignature { signers, indexes: BTreeSet::new(), missing: Vec::new() };
+        let signer_chain = self.verify_chain(&signature.jws, &signature.claims, budget)?;
+        let mut valid = ValidSignature { signer_chain, indexes: BTreeSet::new(), missing: Vec::new() };
         let claimed: BTreeMap<u32, &[u8]> =
             signature.digests.iter().map(|digest| (digest.index, &*digest.digest)).collect();
         for value in values {
             let Some(claimed) = claimed.get(&value.index) else { continue };
-            budget.charge(reading(value.data.len()))?;
+            budget.charge(decode_cost(value.data.len()))?;
             let digest = value.digest(self.crypto, hash).map_err(TrustError::Crypto)?;
             if bool::from(digest.ct_eq(claimed)) {
-                believed.indexes.insert(value.index);
+                valid.indexes.insert(value.index);
             }
         }
         let present: BTreeSet<u32> = values.iter().map(|value| value.index).collect();
-        believed.missing = claimed.keys().filter(|index| !present.contains(index)).copied().collect();
-        Ok(believed)
+        valid.missing = claimed.keys().filter(|index| !present.contains(index)).copied().collect();
+        Ok(valid)
     }
 }
 
-/// Cost of reading or hashing `length` bytes.
-pub(super) fn reading(length: usize) -> u32 {
+/// Cost of decoding or hashing `length` bytes.
+pub(super) fn decode_cost(length: usize) -> u32 {
     u32::try_from(1 + length / 128).unwrap_or(u32::MAX)
 }
 
 /// Whether a value is itself a signature and needs none. The root record has some of an older type.
-fn is_signature(handle: Handle<'_>, value: &HandleValue<'_>) -> bool {
+fn is_exempt(handle: Handle<'_>, value: &HandleValue<'_>) -> bool {
     &*value.value_type == b"HS_SIGNATURE"
         || handle.eq_ignore_case(Handle::ROOT) && value.value_type.starts_with(b"10320/sig.")
 }
@@ -170,40 +172,40 @@ fn is_signature(handle: Handle<'_>, value: &HandleValue<'_>) -> bool {
 #[non_exhaustive]
 pub enum TrustError {
     /// A further record is required: resolve it and call again.
-    #[error("the record {} is needed", String::from_utf8_lossy(.0))]
-    Needs(Vec<u8>),
+    #[error("record required: {}", String::from_utf8_lossy(.0))]
+    RecordRequired(Vec<u8>),
     /// The value is not a valid signature.
-    #[error("value {index} is no signature")]
+    #[error("invalid signature value {index}")]
     Malformed {
         /// Index of the value.
         index: u32,
     },
     /// The signature is for another record.
-    #[error("the signature is about {subject}")]
-    OtherRecord {
+    #[error("subject mismatch: {subject}")]
+    SubjectMismatch {
         /// Handle of that record.
         subject: String,
     },
     /// Outside of the validity period.
-    #[error("what {issuer} says does not hold now")]
-    NotValidNow {
+    #[error("statement of {issuer} expired or not yet valid")]
+    NotInValidityPeriod {
         /// Issuer.
         issuer: String,
     },
     /// No certificate for the issuer.
-    #[error("there is no certificate of {issuer}")]
+    #[error("no certificate for {issuer}")]
     NoCertificate {
         /// Issuer.
         issuer: String,
     },
     /// The signature does not match the issuer's key, or has another algorithm.
-    #[error("{issuer} did not sign this")]
-    WrongSignature {
+    #[error("signature of {issuer} does not match")]
+    SignatureMismatch {
         /// Issuer.
         issuer: String,
     },
     /// The signature cannot be verified.
-    #[error("the signature of {issuer} cannot be checked: {error}")]
+    #[error("cannot verify the signature of {issuer}: {error}")]
     Unverifiable {
         /// Issuer.
         issuer: String,
@@ -211,31 +213,31 @@ pub enum TrustError {
         error: AuthError,
     },
     /// The issuer is not authorized to sign this record.
-    #[error("{issuer} may not sign for this record")]
-    NotPermitted {
+    #[error("{issuer} is not authorized to sign this record")]
+    OutOfScope {
         /// Issuer.
         issuer: String,
     },
     /// The chain ends at a self-signed issuer that is not a trust anchor.
-    #[error("{issuer} certifies itself and is no root")]
-    NotRoot {
+    #[error("{issuer} is self-signed but not a trust anchor")]
+    UntrustedRoot {
         /// Issuer.
         issuer: String,
     },
     /// Certificate chain loop.
-    #[error("the chain of certificates comes back to {issuer}")]
-    Loop {
+    #[error("certificate chain loop at {issuer}")]
+    ChainLoop {
         /// Issuer at which it loops.
         issuer: String,
     },
     /// Certificate chain too long.
-    #[error("the chain has more than {links} certificates")]
-    TooLong {
+    #[error("certificate chain longer than {max}")]
+    ChainTooLong {
         /// Maximum.
-        links: usize,
+        max: usize,
     },
     /// Unknown hash algorithm of the digests.
-    #[error("unknown hash function {algorithm}")]
+    #[error("unknown hash algorithm {algorithm}")]
     UnknownHash {
         /// Name of the algorithm.
         algorithm: String,
@@ -245,5 +247,5 @@ pub enum TrustError {
     Crypto(CryptoError),
     /// Work budget exceeded.
     #[error(transparent)]
-    Exhausted(#[from] BudgetExceeded),
+    Budget(#[from] BudgetExceeded),
 }

@@ -31,13 +31,14 @@ pub trait ListItem<'a>: Sized {
 /// ```
 /// use tendot_proto::wire::{WireList, WireReader};
 ///
-/// let read: WireList<u32> = WireList::decode(&mut WireReader::new(&[0, 0, 0, 2, 0, 0, 0, 7, 0, 0, 0, 9]), "indexes")?;
-/// assert!(read.iter().eq([7, 9]));
-/// assert_eq!(read, WireList::from(&[7, 9][..]));
+/// let decoded: WireList<u32> = WireList::decode(&mut WireReader::new(&[0, 0, 0, 2, 0, 0, 0, 7, 0, 0, 0, 9]), "indexes")?;
+/// assert!(decoded.iter().eq([7, 9]));
+/// assert_eq!(decoded, WireList::from(&[7, 9][..]));
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 pub struct WireList<'a, T>(Repr<'a, T>);
 
+/// Wire bytes or borrowed items.
 enum Repr<'a, T> {
     /// `count` items, each already validated.
     Wire {
@@ -54,12 +55,12 @@ impl<'a, T: ListItem<'a>> WireList<'a, T> {
     /// Validates a list and all of its items.
     pub fn decode(reader: &mut WireReader<'a>, field: &'static str) -> Result<Self, DecodeError> {
         let count = reader.count(field, T::MIN_LEN)?;
-        let from = *reader;
+        let start = *reader;
         for _ in 0..count {
             T::skip(reader)?;
         }
-        let length = reader.offset() - from.offset();
-        Ok(Self(Repr::Wire { count, bytes: from.remaining().get(..length).unwrap_or_default() }))
+        let length = reader.offset() - start.offset();
+        Ok(Self(Repr::Wire { count, bytes: start.remaining().get(..length).unwrap_or_default() }))
     }
 
     /// Encodes the count and the items.
@@ -94,7 +95,7 @@ impl<'a, T: ListItem<'a>> WireList<'a, T> {
     /// Iterates over the items.
     pub fn iter(&self) -> WireListIter<'a, T> {
         WireListIter {
-            left: match self.0 {
+            remaining: match self.0 {
                 Repr::Wire { count, bytes } => {
                     IterRepr::Wire { count, reader: WireReader::new(bytes), items: PhantomData }
                 }
@@ -153,9 +154,10 @@ impl<'a, T: ListItem<'a> + fmt::Debug> fmt::Debug for WireList<'a, T> {
 /// Iterator over the items of a [`WireList`].
 #[derive(Clone, Debug)]
 pub struct WireListIter<'a, T> {
-    left: IterRepr<'a, T>,
+    remaining: IterRepr<'a, T>,
 }
 
+/// Remaining wire bytes or items.
 #[derive(Clone, Debug)]
 enum IterRepr<'a, T> {
     Wire { count: u32, reader: WireReader<'a>, items: PhantomData<T> },
@@ -166,7 +168,7 @@ impl<'a, T: ListItem<'a>> Iterator for WireListIter<'a, T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
-        match &mut self.left {
+        match &mut self.remaining {
             IterRepr::Wire { count, reader, .. } => {
                 *count = count.checked_sub(1)?;
                 // Validated by `WireList::decode`, so there is no error; if there were one, the iteration would end.
@@ -177,11 +179,11 @@ impl<'a, T: ListItem<'a>> Iterator for WireListIter<'a, T> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = match &self.left {
+        let remaining = match &self.remaining {
             IterRepr::Wire { count, .. } => *count as usize,
             IterRepr::Items(items) => items.len(),
         };
-        (left, Some(left))
+        (remaining, Some(remaining))
     }
 }
 

@@ -87,16 +87,13 @@ impl<'a> WireReader<'a> {
     #[inline]
     pub fn bytes(&mut self, field: &'static str) -> Result<&'a [u8], DecodeError> {
         let offset = self.offset();
-        let announced = self.u32(field)? as usize;
-        if announced > limits::FIELD {
-            return Err(DecodeError::new(
-                field,
-                offset,
-                DecodeErrorKind::TooLong { announced, limit: limits::FIELD },
-            ));
+        let len = self.u32(field)? as usize;
+        if len > limits::MAX_FIELD_LEN {
+            let kind = DecodeErrorKind::TooLong { len, max: limits::MAX_FIELD_LEN };
+            return Err(DecodeError::new(field, offset, kind));
         }
-        let Some((taken, rest)) = self.rest.split_at_checked(announced) else {
-            let kind = DecodeErrorKind::Short { announced, there: self.rest.len() };
+        let Some((taken, rest)) = self.rest.split_at_checked(len) else {
+            let kind = DecodeErrorKind::Truncated { expected: len, available: self.rest.len() };
             return Err(DecodeError::new(field, offset, kind));
         };
         self.rest = rest;
@@ -109,30 +106,30 @@ impl<'a> WireReader<'a> {
         Ok(Self { rest: bytes, end: self.offset() })
     }
 
-    /// Reads the number of items of a list, each of at least `item` bytes. A count that the remaining bytes cannot hold
-    /// is an error here, before any loop over it.
+    /// Reads the number of items of a list, each of at least `min_item_len` bytes. A count that the remaining bytes
+    /// cannot hold is an error here, before any loop over it.
     #[inline]
-    pub fn count(&mut self, field: &'static str, item: usize) -> Result<u32, DecodeError> {
+    pub fn count(&mut self, field: &'static str, min_item_len: usize) -> Result<u32, DecodeError> {
         let offset = self.offset();
-        let count = self.u32(field)?;
-        let announced = count as usize;
-        if announced > limits::FIELD {
-            let kind = DecodeErrorKind::OverLimit { announced, limit: limits::FIELD };
+        let wire_count = self.u32(field)?;
+        let count = wire_count as usize;
+        if count > limits::MAX_LIST_ITEMS {
+            let kind = DecodeErrorKind::TooManyItems { count, max: limits::MAX_LIST_ITEMS };
             return Err(DecodeError::new(field, offset, kind));
         }
-        // Both factors were just bounded, so the product fits 32 bits.
-        if announced * item > self.rest.len() {
-            let kind = DecodeErrorKind::TooMany { announced, there: self.rest.len() };
+        // Both factors are small, so the product fits 32 bits.
+        if count * min_item_len > self.rest.len() {
+            let kind = DecodeErrorKind::CountExceedsInput { count, available: self.rest.len() };
             return Err(DecodeError::new(field, offset, kind));
         }
-        Ok(count)
+        Ok(wire_count)
     }
 
     /// Fails if bytes are left.
     pub fn expect_end(&self, field: &'static str) -> Result<(), DecodeError> {
         match self.rest.len() {
             0 => Ok(()),
-            there => Err(self.error(field, DecodeErrorKind::Trailing { there })),
+            count => Err(self.error(field, DecodeErrorKind::TrailingBytes { count })),
         }
     }
 
@@ -142,8 +139,8 @@ impl<'a> WireReader<'a> {
     }
 
     #[cold]
-    fn truncated(&self, field: &'static str, announced: usize) -> DecodeError {
-        self.error(field, DecodeErrorKind::Short { announced, there: self.rest.len() })
+    fn truncated(&self, field: &'static str, expected: usize) -> DecodeError {
+        self.error(field, DecodeErrorKind::Truncated { expected, available: self.rest.len() })
     }
 }
 
@@ -154,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_cannot_be_left() {
+    fn sub_reader_is_bounded() {
         let mut outer = WireReader::new(&[0, 0, 0, 2, 7, 8, 9]);
         let mut inner = outer.sub("inner").unwrap();
         assert_eq!((inner.offset(), outer.offset()), (4, 6));
@@ -165,15 +162,15 @@ mod tests {
     }
 
     #[test]
-    fn an_error_stands_at_the_length_that_lies() {
+    fn length_error_points_to_length_field() {
         let error = WireReader::new(&[0x7f, 0xff, 0xff, 0xff, 1]).bytes("handle").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "handle at byte 0: 2147483647 bytes announced, at most 1048576 allowed"
+            "handle at byte 0: length 2147483647 exceeds the limit of 1048576 bytes"
         );
         let error = WireReader::new(&[0, 0, 0, 4, 1]).bytes("handle").unwrap_err();
-        assert_eq!(error.to_string(), "handle at byte 0: 4 bytes announced, 1 there");
+        assert_eq!(error.to_string(), "handle at byte 0: needs 4 bytes, only 1 left");
         let error = WireReader::new(&[0, 0, 0, 4, 1]).count("indexes", 4).unwrap_err();
-        assert_eq!(error.to_string(), "indexes at byte 0: 4 items announced, 1 bytes there for them");
+        assert_eq!(error.to_string(), "indexes at byte 0: 4 items do not fit in the remaining 1 bytes");
     }
 }

@@ -13,8 +13,8 @@ use tendot_testing::handle_keys::{handle_net_file, private_key};
 
 use crate::support::budget;
 
-/// An odd integer of so many bits.
-fn odd(bits: usize) -> impl Strategy<Value = Vec<u8>> {
+/// Odd integer of this many bits.
+fn odd_integer(bits: usize) -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), bits / 8).prop_map(|mut bytes| {
         *bytes.first_mut().unwrap() |= 0x80;
         *bytes.last_mut().unwrap() |= 1;
@@ -22,7 +22,7 @@ fn odd(bits: usize) -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A DER sequence of two integers, not always valid.
+/// DER sequence of two integers, not always valid.
 fn dsa_signature() -> impl Strategy<Value = Vec<u8>> {
     (vec(any::<u8>(), 0..40), vec(any::<u8>(), 0..40)).prop_map(|(r, s)| {
         let integer = |bytes: &[u8]| [&[2, bytes.len() as u8][..], bytes].concat();
@@ -34,21 +34,21 @@ fn dsa_signature() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn challenge_responses_round_trip(bytes in vec(any::<u8>(), 0..80), minor in 0_u8..12) {
-        if let Ok(answer) = SecretKeyResponse::from_bytes(&bytes, ProtocolVersion::new(2, minor)) {
-            prop_assert_eq!(answer.to_bytes(), &*bytes);
+        if let Ok(response) = SecretKeyResponse::from_bytes(&bytes, ProtocolVersion::new(2, minor)) {
+            prop_assert_eq!(response.to_bytes(), &*bytes);
         }
         let derived = [&[0x22, 0, 0, 0, 3][..], &bytes].concat();
-        if let Ok(answer) = SecretKeyResponse::from_bytes(&derived, ProtocolVersion::LATEST) {
-            prop_assert_eq!(answer.to_bytes(), derived);
+        if let Ok(response) = SecretKeyResponse::from_bytes(&derived, ProtocolVersion::LATEST) {
+            prop_assert_eq!(response.to_bytes(), derived);
         }
-        if let Ok(answer) = PublicKeyResponse::from_bytes(&bytes) {
-            prop_assert_eq!(answer.to_bytes(), bytes);
+        if let Ok(response) = PublicKeyResponse::from_bytes(&bytes) {
+            prop_assert_eq!(response.to_bytes(), bytes);
         }
     }
 
     #[test]
-    fn key_files_do_not_panic(wrapper in 0_u8..6, bytes in vec(any::<u8>(), 0..200)) {
-        let file = [&[0, 0, 0, wrapper][..], &bytes].concat();
+    fn key_files_do_not_panic(encryption in 0_u8..6, bytes in vec(any::<u8>(), 0..200)) {
+        let file = [&[0, 0, 0, encryption][..], &bytes].concat();
         if let Ok(key) = PrivateKey::from_file_bytes(&file, Some(b"x"), &AwsLcProvider, &mut budget()) {
             prop_assert_eq!(&**key.to_file_bytes(), &file);
         }
@@ -57,9 +57,9 @@ proptest! {
     }
 
     #[test]
-    fn damaged_key_file_is_rejected_or_parsed(at in 0_usize..1213, byte in any::<u8>()) {
+    fn damaged_key_file_is_rejected_or_parsed(offset in 0_usize..1213, byte in any::<u8>()) {
         let mut file = handle_net_file("admpriv.bin");
-        file[at] = byte;
+        file[offset] = byte;
         if let Ok(key) = PrivateKey::from_file_bytes(&file, None, &AwsLcProvider, &mut budget()) {
             prop_assert_eq!(&**key.to_file_bytes(), &file);
             let _ = key.signing_key(&AwsLcProvider);
@@ -68,8 +68,8 @@ proptest! {
 
     #[test]
     fn untrusted_keys_do_not_panic(
-        p in odd(1024),
-        q in odd(160),
+        p in odd_integer(1024),
+        q in odd_integer(160),
         g in vec(any::<u8>(), 0..130),
         y in vec(any::<u8>(), 0..130),
         signature in dsa_signature(),
@@ -94,12 +94,12 @@ proptest! {
     }
 
     #[test]
-    fn untrusted_credentials_do_not_panic(tail in vec(any::<u8>(), 0..120), minor in 0_u8..12) {
+    fn untrusted_credentials_do_not_panic(credential in vec(any::<u8>(), 0..120), minor in 0_u8..12) {
         let now = Now { elapsed: std::time::Duration::ZERO, unix: 0 };
         let mut bytes = Message::resolution(Handle::from("10.1000/1"), 7, now).to_bytes().unwrap();
         bytes.truncate(bytes.len() - 4);
-        bytes.extend((tail.len() as u32).to_be_bytes());
-        bytes.extend(&tail);
+        bytes.extend((credential.len() as u32).to_be_bytes());
+        bytes.extend(&credential);
         let length = bytes.len() as u32 - 20;
         bytes[1] = minor;
         bytes[16..20].copy_from_slice(&length.to_be_bytes());
@@ -109,7 +109,7 @@ proptest! {
         prop_assert!(verify_message_signature(&parts, &public, &Default::default(), &AwsLcProvider, &mut budget()).is_err());
         prop_assert!(verify_message_mac(&parts, &SessionKey::new([3; 32]), &AwsLcProvider, &mut budget()).is_err());
         let before = bytes.clone();
-        if !tail.is_empty() {
+        if !credential.is_empty() {
             let key = private_key("privkey.bin").signing_key(&AwsLcProvider).unwrap();
             prop_assert!(sign_message(&mut bytes, &*key, &mut budget()).is_err(), "a credential section is present");
             prop_assert_eq!(bytes, before);

@@ -12,13 +12,13 @@ const NOW: Now = Now { elapsed: core::time::Duration::ZERO, unix: 1_700_000_000 
 
 /// Bodies that are valid for some opcode, and invalid ones.
 fn bodies() -> Vec<Vec<u8>> {
-    let named = b"\0\0\0\x0b10.1000/182".to_vec();
-    let mut resolution = named.clone();
+    let handle_only = b"\0\0\0\x0b10.1000/182".to_vec();
+    let mut resolution = handle_only.clone();
     resolution.extend([0; 8]);
-    let mut values = named.clone();
+    let mut values = handle_only.clone();
     values.extend(1_u32.to_be_bytes());
     values.extend(HandleValue::new(1, "URL", "https://example.org/").to_bytes());
-    vec![Vec::new(), named, resolution, values, vec![0; 40], vec![0xff; 40]]
+    vec![Vec::new(), handle_only, resolution, values, vec![0; 40], vec![0xff; 40]]
 }
 
 fn message(opcode: u32, response_code: u32, flags: OpFlags, body: &[u8]) -> Vec<u8> {
@@ -30,13 +30,13 @@ fn message(opcode: u32, response_code: u32, flags: OpFlags, body: &[u8]) -> Vec<
             ..MessageHeader::for_request(Opcode(opcode), NOW)
         },
         body: MessageBody::Request(Request::Unknown(body)),
-        body_rest: &[],
-        tail: CredentialSection::Empty,
+        trailing_body: &[],
+        credential_section: CredentialSection::Empty,
     };
     message.to_bytes().unwrap()
 }
 
-/// True if the bytes decode, and encode to the same bytes again; otherwise the error offset is within the message.
+/// Whether the bytes decode, and encode to the same bytes again; otherwise the error offset is within the message.
 fn round_trips(bytes: &[u8]) -> bool {
     match Message::from_bytes(bytes) {
         Ok(message) => {
@@ -87,10 +87,10 @@ fn all_response_codes() {
         // The error message is decoded for any code.
         if code.is_error() {
             let bytes = message(1, response_code, OpFlags::DEFAULT, b"\0\0\0\x03why");
-            let read = Message::from_bytes(&bytes).unwrap();
-            let MessageBody::Response(Response { outcome: ResponseData::Failed { message }, .. }) = read.body
+            let decoded = Message::from_bytes(&bytes).unwrap();
+            let MessageBody::Response(Response { data: ResponseData::Error { message }, .. }) = decoded.body
             else {
-                panic!("{response_code}: {read:?}")
+                panic!("{response_code}: {decoded:?}")
             };
             assert_eq!(message, Some(&b"why"[..]));
         }
@@ -126,9 +126,9 @@ fn all_versions() {
         bytes[2] = third;
         let envelope = Envelope::from_bytes(&bytes).unwrap();
         assert_eq!(envelope.to_bytes()[..], bytes[..20]);
-        let understood =
-            !envelope.flags.has(EnvelopeFlags::ENCRYPTED) && !envelope.flags.has(EnvelopeFlags::COMPRESSED);
-        assert_eq!(Message::from_bytes(&bytes).is_ok(), understood, "third byte {third:#x}");
+        let is_plain = !envelope.flags.contains(EnvelopeFlags::ENCRYPTED)
+            && !envelope.flags.contains(EnvelopeFlags::COMPRESSED);
+        assert_eq!(Message::from_bytes(&bytes).is_ok(), is_plain, "third byte {third:#x}");
         assert!(envelope.response_version() <= ProtocolVersion::LATEST.max(envelope.version));
     }
 }
@@ -136,11 +136,15 @@ fn all_versions() {
 #[test]
 fn all_value_header_bytes() {
     let value = HandleValue::new(1, "URL", "https://example.org/").to_bytes();
-    for at in 0..14 {
+    for offset in 0..14 {
         for byte in 0..=255 {
             let mut changed = value.clone();
-            changed[at] = byte;
-            assert_eq!(HandleValue::from_bytes(&changed).unwrap().to_bytes(), changed, "byte {at} = {byte}");
+            changed[offset] = byte;
+            assert_eq!(
+                HandleValue::from_bytes(&changed).unwrap().to_bytes(),
+                changed,
+                "byte {offset} = {byte}"
+            );
         }
     }
 }
@@ -158,10 +162,10 @@ fn all_truncations_and_single_byte_changes() {
     for cut in 0..bytes.len() {
         assert!(!round_trips(&bytes[..cut]), "cut at {cut}");
     }
-    for at in 0..bytes.len() {
+    for offset in 0..bytes.len() {
         for byte in 0..=255 {
             let mut changed = bytes.clone();
-            changed[at] = byte;
+            changed[offset] = byte;
             round_trips(&changed);
         }
     }

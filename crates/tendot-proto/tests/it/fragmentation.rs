@@ -35,8 +35,8 @@ proptest! {
         payload in proptest::collection::vec(any::<u8>(), 0..6000),
         order in proptest::collection::vec(any::<prop::sample::Index>(), 0..40),
     ) {
-        let whole = message(9, &payload);
-        let datagrams = datagrams(&whole);
+        let original = message(9, &payload);
+        let datagrams = datagrams(&original);
         // Some in any order, with duplicates, then all.
         let mut sent: Vec<usize> = order.iter().map(|index| index.index(datagrams.len())).collect();
         sent.extend((0..datagrams.len()).rev());
@@ -47,7 +47,7 @@ proptest! {
             seen.insert(number);
             prop_assert_eq!(complete.is_some(), seen.len() == datagrams.len());
             if let Some(complete) = complete {
-                prop_assert_eq!(&*complete, &whole);
+                prop_assert_eq!(&*complete, &original);
                 prop_assert_eq!(matches!(complete, std::borrow::Cow::Borrowed(_)), datagrams.len() == 1);
                 break;
             }
@@ -61,10 +61,10 @@ proptest! {
             (0..3_u32, 0..2_u32, 0..5_u32, 480..1500_u32, prop_oneof![Just(492_usize), 0..520_usize]), 0..60),
     ) {
         let mut reassembly = Reassembly::with_budget(6000);
-        for (at, (from, request_id, sequence, length, size)) in many.into_iter().enumerate() {
+        for (step, (from, request_id, sequence, length, size)) in many.into_iter().enumerate() {
             let envelope = Envelope { request_id, sequence, length, ..Envelope::new(ProtocolVersion::LATEST) };
             let datagram = [&envelope.to_bytes()[..], &vec![7; size]].concat();
-            let _ = reassembly.insert(now(at as u64 * 100), source(from), &datagram);
+            let _ = reassembly.insert(now(step as u64 * 100), source(from), &datagram);
             prop_assert!(reassembly.used_bytes() <= 6000);
             prop_assert_eq!(reassembly.used_bytes() == 0, reassembly.pending_messages() == 0);
         }
@@ -96,19 +96,19 @@ proptest! {
 /// Handle.Net fragments its messages like this crate.
 #[test]
 fn recorded_fragments() {
-    let mut whole_messages = 0;
+    let mut complete_messages = 0;
     let mut reassembly = Reassembly::new();
     for recording in recordings() {
         if recording.transport != "udp" || !recording.note.contains("| fragment: ") {
             continue;
         }
-        if let Some(whole) = reassembly.insert(now(0), source(1), &recording.bytes).unwrap() {
-            whole_messages += 1;
-            Message::from_bytes(&whole).unwrap();
-            assert_eq!(datagrams(&whole).last(), Some(&recording.bytes), "{}", recording.name);
+        if let Some(message) = reassembly.insert(now(0), source(1), &recording.bytes).unwrap() {
+            complete_messages += 1;
+            Message::from_bytes(&message).unwrap();
+            assert_eq!(datagrams(&message).last(), Some(&recording.bytes), "{}", recording.name);
         }
     }
-    assert!(whole_messages > 0);
+    assert!(complete_messages > 0);
     assert_eq!(reassembly.pending_messages(), 0);
 }
 
@@ -159,57 +159,57 @@ fn attack_u3_last_fragment_first() {
 #[test]
 fn attack_u4_contradictory_fragments() {
     let fragments = datagrams(&message(1, &[3; 1000]));
-    let change = |index: usize, at: usize, byte: u8| {
+    let change = |index: usize, offset: usize, byte: u8| {
         let mut changed = fragments[index].clone();
-        changed[at] = byte;
+        changed[offset] = byte;
         changed
     };
     let mut beyond = fragments[2].clone();
     beyond[12..16].copy_from_slice(&3_u32.to_be_bytes());
     let mut far_beyond = fragments[2].clone();
     far_beyond[12..16].copy_from_slice(&u32::MAX.to_be_bytes());
-    check_rejected_fragment(&fragments, &beyond, FragmentError::Sequence { sequence: 3, count: 3 });
+    check_rejected_fragment(&fragments, &beyond, FragmentError::InvalidSequence { sequence: 3, count: 3 });
     check_rejected_fragment(
         &fragments,
         &far_beyond,
-        FragmentError::Sequence { sequence: u32::MAX, count: 3 },
+        FragmentError::InvalidSequence { sequence: u32::MAX, count: 3 },
     );
     check_rejected_fragment(
         &fragments,
         &fragments[1][..511],
-        FragmentError::Size { sequence: 1, announced: 492, there: 491 },
+        FragmentError::WrongSize { sequence: 1, expected: 492, actual: 491 },
     );
     let padded = [&fragments[2][..], b"more"].concat();
     check_rejected_fragment(
         &fragments,
         &padded,
-        FragmentError::Size { sequence: 2, announced: 16, there: 20 },
+        FragmentError::WrongSize { sequence: 2, expected: 16, actual: 20 },
     );
     // Another version (N11), suggested version or session, or other bytes at the same offset.
     for other in [change(1, 1, 3), change(1, 3, 3), change(1, 7, 9), change(0, 511, 9)] {
         // A contradiction starts a new message; the first one is dropped, and the two are not mixed.
         let mut reassembly = Reassembly::new();
         assert_eq!(reassembly.insert(now(0), source(1), &fragments[0]), Ok(None));
-        let one = reassembly.used_bytes();
+        let used = reassembly.used_bytes();
         assert_eq!(reassembly.insert(now(0), source(1), &other), Ok(None));
-        assert_eq!((reassembly.used_bytes(), reassembly.pending_messages()), (one, 1));
+        assert_eq!((reassembly.used_bytes(), reassembly.pending_messages()), (used, 1));
     }
 }
 
 /// A fragment is lost, and the response is sent again with another expiration in its first fragment.
 #[test]
 fn retransmitted_response_is_reassembled() {
-    let (first, again) =
+    let (first, retransmitted) =
         (datagrams(&message(1, &[3; 1000])), message(1, &[&[4; 492][..], &[3; 508]].concat()));
     let mut reassembly = Reassembly::new();
     for datagram in [&first[0], &first[2]] {
         assert_eq!(reassembly.insert(now(0), source(1), datagram), Ok(None));
     }
-    let arrived: Vec<_> = datagrams(&again)
+    let arrived: Vec<_> = datagrams(&retransmitted)
         .iter()
         .filter_map(|datagram| Some(reassembly.insert(now(0), source(1), datagram).unwrap()?.into_owned()))
         .collect();
-    assert_eq!(arrived, [again]);
+    assert_eq!(arrived, [retransmitted]);
 }
 
 /// An invalid fragment after the first drops the message, and the other fragments do not complete it.
@@ -225,8 +225,8 @@ fn check_rejected_fragment(fragments: &[Vec<u8>], bad: &[u8], error: FragmentErr
 
 #[test]
 fn attack_u4_duplicates_and_other_lengths() {
-    let whole = message(1, &[3; 1000]);
-    let fragments = datagrams(&whole);
+    let original = message(1, &[3; 1000]);
+    let fragments = datagrams(&original);
     let mut reassembly = Reassembly::new();
     assert_eq!(reassembly.insert(now(0), source(1), &fragments[0]), Ok(None));
     let used = reassembly.used_bytes();
@@ -237,20 +237,26 @@ fn attack_u4_duplicates_and_other_lengths() {
     // A fragment with another message length belongs to another message.
     assert_eq!(reassembly.insert(now(0), source(1), &datagrams(&message(1, &[4; 984]))[1]), Ok(None));
     assert_eq!(reassembly.insert(now(0), source(1), &fragments[1]), Ok(None));
-    assert_eq!(reassembly.insert(now(0), source(1), &fragments[2]).unwrap().as_deref(), Some(&whole[..]));
+    assert_eq!(reassembly.insert(now(0), source(1), &fragments[2]).unwrap().as_deref(), Some(&original[..]));
 }
 
 #[test]
 fn attack_u5_two_sources_one_request_id() {
-    let (one, two) = (message(1, &[1; 600]), message(1, &[2; 600]));
-    let (ones, twos) = (datagrams(&one), datagrams(&two));
+    let (first, second) = (message(1, &[1; 600]), message(1, &[2; 600]));
+    let (first_fragments, second_fragments) = (datagrams(&first), datagrams(&second));
     let other_port = SocketAddr::new(source(1).ip(), 2642);
     let mut reassembly = Reassembly::new();
-    assert_eq!(reassembly.insert(now(0), source(1), &ones[0]), Ok(None));
-    assert_eq!(reassembly.insert(now(0), source(2), &twos[1]), Ok(None));
-    assert_eq!(reassembly.insert(now(0), other_port, &twos[1]), Ok(None));
-    assert_eq!(reassembly.insert(now(0), source(2), &twos[0]).unwrap().as_deref(), Some(&two[..]));
-    assert_eq!(reassembly.insert(now(0), source(1), &ones[1]).unwrap().as_deref(), Some(&one[..]));
+    assert_eq!(reassembly.insert(now(0), source(1), &first_fragments[0]), Ok(None));
+    assert_eq!(reassembly.insert(now(0), source(2), &second_fragments[1]), Ok(None));
+    assert_eq!(reassembly.insert(now(0), other_port, &second_fragments[1]), Ok(None));
+    assert_eq!(
+        reassembly.insert(now(0), source(2), &second_fragments[0]).unwrap().as_deref(),
+        Some(&second[..])
+    );
+    assert_eq!(
+        reassembly.insert(now(0), source(1), &first_fragments[1]).unwrap().as_deref(),
+        Some(&first[..])
+    );
     assert_eq!(reassembly.pending_messages(), 1);
 }
 
@@ -276,19 +282,19 @@ fn attack_n1_oversized_length() {
 /// TCP: the remaining bytes are the next message. UDP: an error of the message.
 #[test]
 fn attack_n3_length_shorter_than_data() {
-    let one = Message::resolution(Handle::from("10.1000/1"), 1, now(0)).to_bytes().unwrap();
-    let two = Message::resolution(Handle::from("10.1000/2"), 2, now(0)).to_bytes().unwrap();
-    let both = [one.clone(), two.clone()].concat();
+    let first = Message::resolution(Handle::from("10.1000/1"), 1, now(0)).to_bytes().unwrap();
+    let second = Message::resolution(Handle::from("10.1000/2"), 2, now(0)).to_bytes().unwrap();
+    let both = [first.clone(), second.clone()].concat();
     let mut framer = Framer::new();
     framer.push(&both);
-    assert_eq!(framer.next_message().unwrap(), Some(&one[..]));
-    assert_eq!(framer.next_message().unwrap(), Some(&two[..]));
+    assert_eq!(framer.next_message().unwrap(), Some(&first[..]));
+    assert_eq!(framer.next_message().unwrap(), Some(&second[..]));
 
     let mut reassembly = Reassembly::new();
     let passed = reassembly.insert(now(0), source(1), &both).unwrap().unwrap();
     let error = MessageParts::split(&passed).unwrap_err();
     assert_eq!(
         error.to_string(),
-        format!("message at byte {}: {} bytes follow where none should", one.len(), two.len())
+        format!("message at byte {}: {} trailing bytes", first.len(), second.len())
     );
 }

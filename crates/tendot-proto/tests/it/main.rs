@@ -1,6 +1,6 @@
 //! Tests of the protocol: codecs, transports, authentication, lookups, replication and trust.
 //!
-//! Helpers that several modules use are in [`support`]; everything else stands in the module that uses it.
+//! Helpers that several modules use are in [`support`]; everything else is in the module that uses it.
 
 mod attacks;
 #[cfg(feature = "crypto")]

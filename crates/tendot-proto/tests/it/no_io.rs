@@ -35,12 +35,12 @@ fn sources_use_no_io() {
             let text = fs::read_to_string(&path).unwrap();
             // Unit tests are at the end of their file, and may use the standard library.
             let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
-            for (number, line) in
+            for (index, line) in
                 code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"))
             {
                 for word in FORBIDDEN {
-                    let allowed = line.trim() == "extern crate std;" && path == source.join("lib.rs");
-                    assert!(allowed || !line.contains(word), "{}:{}: {line}", path.display(), number + 1);
+                    let is_allowed = line.trim() == "extern crate std;" && path == source.join("lib.rs");
+                    assert!(is_allowed || !line.contains(word), "{}:{}: {line}", path.display(), index + 1);
                 }
             }
         }

@@ -6,7 +6,7 @@ use tendot_proto::record::{
     Admin, AdminPermissions, HandleRecord, HashOption, InterfaceKind, InterfaceProtocol, PrimarySites,
     PublicKey, ServerInterface, Site, SiteAttribute, SiteServer, ValueData, ValueList,
 };
-use tendot_proto::{HandleValue, Ttl, ValuePermissions, ValueReference};
+use tendot_proto::{HandleValue, ProtocolVersion, Ttl, ValuePermissions, ValueReference};
 
 const TYPES: &[&str] = &[
     "URL",
@@ -59,17 +59,17 @@ fn key() -> impl Strategy<Value = PublicKey<'static>> {
 }
 
 fn address() -> impl Strategy<Value = [u8; 16]> {
-    let four = |start: u8| {
+    let ipv4 = |start: u8| {
         any::<[u8; 4]>()
             .prop_map(move |[a, b, c, d]| [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, start, start, a, b, c, d])
     };
-    prop_oneof![any::<[u8; 16]>(), four(0), four(0xff)]
+    prop_oneof![any::<[u8; 16]>(), ipv4(0), ipv4(0xff)]
 }
 
 fn server() -> impl Strategy<Value = SiteServer<'static>> {
-    let interface = (0_u8..5, 0_u8..5, any::<u32>()).prop_map(|(kind, transport, port)| ServerInterface {
+    let interface = (0_u8..5, 0_u8..5, any::<u32>()).prop_map(|(kind, protocol, port)| ServerInterface {
         kind: InterfaceKind(kind),
-        transport: InterfaceProtocol(transport),
+        protocol: InterfaceProtocol(protocol),
         port,
     });
     let key = prop_oneof![bytes(), key().prop_map(|key| key.to_bytes())];
@@ -84,23 +84,20 @@ fn site() -> impl Strategy<Value = Site<'static>> {
     let flags = prop_oneof![Just(0x80), Just(0xc0), any::<u8>()];
     let fixed = (any::<u16>(), any::<[u8; 2]>(), any::<u16>(), flags, 0_u8..4, bytes());
     (fixed, vec(attribute, 0..3), vec(server(), 0..3)).prop_map(
-        |((format, [protocol_major, protocol_minor], serial, flags, option, filter), attributes, servers)| {
-            Site {
-                format,
-                protocol_major,
-                protocol_minor,
-                serial,
-                flags,
-                hash_option: HashOption(option),
-                hash_filter: filter.into(),
-                attributes,
-                servers,
-            }
+        |((format_version, [major, minor], serial, flags, option, filter), attributes, servers)| Site {
+            format_version,
+            protocol_version: ProtocolVersion::new(major, minor),
+            serial,
+            flags,
+            hash_option: HashOption(option),
+            hash_filter: filter.into(),
+            attributes,
+            servers,
         },
     )
 }
 
-/// A type and data, in most cases valid for the type.
+/// Type and data, in most cases valid for the type.
 fn typed() -> impl Strategy<Value = (&'static str, Vec<u8>)> {
     prop_oneof![
         (prop::sample::select(TYPES), bytes()),
@@ -131,8 +128,8 @@ fn value() -> impl Strategy<Value = HandleValue<'static>> {
 proptest! {
     #[test]
     fn data_round_trip((value_type, data) in typed()) {
-        if let Ok(read) = ValueData::decode(value_type.as_bytes(), &data) {
-            prop_assert_eq!(read.encode(), &*data);
+        if let Ok(decoded) = ValueData::decode(value_type.as_bytes(), &data) {
+            prop_assert_eq!(decoded.encode(), &*data);
         }
     }
 
@@ -189,12 +186,12 @@ proptest! {
         if let Some(changed) = data.get_mut(offset) {
             *changed = byte;
         }
-        for cut in [&data[..], &data[..offset], &data[offset..]] {
-            if let Ok(read) = ValueData::decode(value_type.as_bytes(), cut) {
-                prop_assert_eq!(read.encode(), cut);
+        for part in [&data[..], &data[..offset], &data[offset..]] {
+            if let Ok(decoded) = ValueData::decode(value_type.as_bytes(), part) {
+                prop_assert_eq!(decoded.encode(), part);
             }
-            let _ = HandleValue::from_bytes(cut);
-            let value = HandleValue::with_data(1, value_type, cut);
+            let _ = HandleValue::from_bytes(part);
+            let value = HandleValue::with_data(1, value_type, part);
             let json = serde_json::to_string(&value).unwrap();
             prop_assert_eq!(HandleValue::from_json(json.as_bytes()), Ok(value), "{}", json);
         }
@@ -203,8 +200,8 @@ proptest! {
     #[test]
     fn no_text_panics(text in r#"[<>/a"'=&;!\-\[\]? \n.{}:,]{0,60}"#) {
         for value_type in TYPES {
-            if let Ok(read) = ValueData::decode(value_type.as_bytes(), text.as_bytes()) {
-                prop_assert_eq!(read.encode(), text.as_bytes());
+            if let Ok(decoded) = ValueData::decode(value_type.as_bytes(), text.as_bytes()) {
+                prop_assert_eq!(decoded.encode(), text.as_bytes());
             }
         }
         let _ = HandleRecord::from_json(text.as_bytes());

@@ -5,7 +5,7 @@ use tendot_proto::record::{
     Admin, AdminPermissions, HandleRecord, HashOption, InterfaceKind, InterfaceProtocol, KeyComponents,
     PublicKey, Site, ValueList,
 };
-use tendot_proto::{HandleValue, Ttl, ValueReference};
+use tendot_proto::{HandleValue, ProtocolVersion, Ttl, ValueReference};
 use tendot_testing::recordings::encoding;
 
 const RECORDS: &str = include_str!("../../../../conformance/vectors/handle-net/records.jsonl");
@@ -99,7 +99,7 @@ fn keys() {
 fn site() {
     let bytes = encoding("site");
     let site = Site::from_bytes(&bytes).unwrap();
-    assert_eq!((site.format, site.protocol_major, site.protocol_minor, site.serial), (1, 2, 11, 5));
+    assert_eq!((site.format_version, site.protocol_version, site.serial), (1, ProtocolVersion::LATEST, 5));
     assert!(site.is_primary() && !site.is_multi_primary());
     assert_eq!((site.hash_option, site.description()), (HashOption::WHOLE, Some("Test")));
     let [server] = &site.servers[..] else { panic!("{site:?}") };
@@ -107,7 +107,8 @@ fn site() {
         (server.id, server.ip().to_string(), &*server.public_key),
         (1, "192.0.2.1".into(), &b"KEY"[..])
     );
-    let interfaces = server.interfaces.iter().map(|found| (found.kind, found.transport, found.port));
+    let interfaces =
+        server.interfaces.iter().map(|interface| (interface.kind, interface.protocol, interface.port));
     assert!(interfaces.eq([
         (InterfaceKind::BOTH, InterfaceProtocol::TCP, 2641),
         (InterfaceKind::QUERY, InterfaceProtocol::UDP, 2641),
@@ -141,7 +142,7 @@ fn bytes_and_texts() {
     check_data("HS_SITE.6", b"", r#"{"format":"string","value":""}"#);
     check_data("HS_SITES", b"\0\0\0\0", r#"{"format":"base64","value":"AAAAAA=="}"#);
     check_data("hs_vlist.x", b"\0\0\0\0", r#"{"format":"vlist","value":[]}"#);
-    // What the JSON form of the type would lose: bytes that are not UTF-8, leading zeros of a key's integers.
+    // The JSON form of the type would lose data: bytes that are not UTF-8, leading zeros of a key's integers.
     check_data(
         "HS_VLIST",
         b"\0\0\0\x01\0\0\0\x01\xff\0\0\0\0",
@@ -202,11 +203,11 @@ fn http_responses() {
             && exchange["request"]["target"].as_str().unwrap().starts_with("/api/handles/");
         let Some((_, values)) = values.filter(|_| is_get) else { continue };
         let json: Json = serde_json::from_str(body).unwrap();
-        let read = tendot_proto::record::values_from_json(&json).unwrap();
+        let parsed = tendot_proto::record::values_from_json(&json).unwrap();
         let written = if body.contains('\n') {
-            serde_json::to_string_pretty(&read).unwrap().replace('\n', "\n  ")
+            serde_json::to_string_pretty(&parsed).unwrap().replace('\n', "\n  ")
         } else {
-            serde_json::to_string(&read).unwrap()
+            serde_json::to_string(&parsed).unwrap()
         };
         // The list ends with its bracket; the rest of the body does not matter.
         assert_eq!(Some(&*written), values.get(..written.len()), "{}", exchange["name"]);
@@ -221,9 +222,12 @@ fn site_file() {
     let json = format!(r#"{{"index":1,"type":"HS_SITE","data":{{"format":"site","value":{SITE}}}}}"#);
     let value = HandleValue::from_json(json.as_bytes()).unwrap();
     assert_eq!(serde_json::to_value(&value).unwrap()["data"]["value"], site);
-    let read = Site::from_bytes(&value.data).unwrap();
-    assert_eq!(read.description(), Some("test site"));
-    assert!(matches!(read.servers[0].decode_public_key().unwrap().components(), KeyComponents::Rsa { .. }));
+    let decoded = Site::from_bytes(&value.data).unwrap();
+    assert_eq!(decoded.description(), Some("test site"));
+    assert!(matches!(
+        decoded.servers[0].decode_public_key().unwrap().components(),
+        KeyComponents::Rsa { .. }
+    ));
 }
 
 /// Old and unusual forms, as Handle.Net's code reads and writes them.

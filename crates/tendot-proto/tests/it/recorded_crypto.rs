@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 
 use tendot_proto::auth::{
-    AuthError, AuthPolicy, Challenge, ChallengeResponse, ClientKey, ComputedDigest, CredentialError,
-    PublicKeyResponse, SecretKeyMacSet, SecretKeyResponse, SessionKey, add_mac, sign_message,
-    verify_message_mac, verify_message_signature,
+    AuthError, AuthPolicy, Challenge, ClientKey, ComputedDigest, CredentialError, PublicKeyResponse,
+    SecretKeyMacSet, SecretKeyResponse, SessionKey, add_mac, sign_message, verify_message_mac,
+    verify_message_signature,
 };
 use tendot_proto::crypto::{AwsLcProvider, SecureRandom};
 use tendot_proto::message::DigestAlgorithm;
 use tendot_proto::record::PublicKey;
 use tendot_proto::{
     Credential, CredentialSection, Envelope, EnvelopeFlags, HandleValue, Message, MessageBody, MessageParts,
-    ProtocolVersion, RequestDigest, ResponseData,
+    ProtocolVersion, Request, RequestDigest, ResponseData,
 };
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 use tendot_testing::hex;
@@ -20,9 +20,13 @@ use tendot_testing::recordings::{Recording, encoding, recordings};
 
 use crate::support::budget;
 
-/// The policy that accepts all digests of the recordings.
+/// Policy that accepts all digests of the recordings.
 fn policy() -> AuthPolicy {
-    AuthPolicy { sha1: cfg!(feature = "legacy"), md5: cfg!(feature = "legacy"), ..AuthPolicy::default() }
+    AuthPolicy {
+        allow_sha1: cfg!(feature = "legacy-crypto"),
+        allow_md5: cfg!(feature = "legacy-crypto"),
+        ..AuthPolicy::default()
+    }
 }
 
 /// Random source that returns given bytes.
@@ -67,7 +71,7 @@ fn decrypted_recordings() -> Vec<DecryptedRecording> {
         }
         let mut encrypted = None;
         if let Ok(envelope) = Envelope::from_bytes(&bytes)
-            && envelope.flags.has(EnvelopeFlags::ENCRYPTED)
+            && envelope.flags.contains(EnvelopeFlags::ENCRYPTED)
         {
             let key = keys[&envelope.session_id].clone();
             let plain = key.decrypt(&bytes, &AwsLcProvider, &mut budget()).unwrap();
@@ -93,10 +97,10 @@ fn ciphertexts_round_trip() {
     for DecryptedRecording { name, bytes, encrypted, .. } in decrypted_recordings() {
         let Some((cipher, key)) = encrypted else { continue };
         seen += 1;
-        let again = key
+        let encrypted_again = key
             .encrypt(&bytes, &AwsLcProvider, &mut FixedRandom(cipher[20..36].to_vec()), &mut budget())
             .unwrap();
-        assert_eq!(again, cipher, "{name}");
+        assert_eq!(encrypted_again, cipher, "{name}");
     }
     assert_eq!(seen, 6);
 
@@ -125,12 +129,12 @@ fn request_digests_verify() {
         let MessageBody::Response(response) = Message::from_parts(&parts).unwrap().body else {
             unreachable!()
         };
-        let old = match response.outcome {
-            ResponseData::Challenge { old_digest, .. } => old_digest,
+        let legacy = match response.data {
+            ResponseData::Challenge { legacy_digest, .. } => legacy_digest,
             _ => None,
         };
-        let old = old.map(|bytes| RequestDigest { algorithm: DigestAlgorithm::Untold, bytes });
-        let Some(digest) = response.digest.or(old) else { continue };
+        let legacy = legacy.map(|bytes| RequestDigest { algorithm: DigestAlgorithm::Untagged, bytes });
+        let Some(digest) = response.digest.or(legacy) else { continue };
         let request = &requests[&key];
         seen[match digest.algorithm {
             DigestAlgorithm::Sha256 => 0,
@@ -138,28 +142,29 @@ fn request_digests_verify() {
             _ => 2,
         }] += 1;
         if digest.algorithm != DigestAlgorithm::Sha256 {
-            let refused = ComputedDigest::verify(
+            let rejected = ComputedDigest::verify(
                 &digest,
                 request,
                 &AuthPolicy::default(),
                 &AwsLcProvider,
                 &mut budget(),
             );
-            assert!(matches!(refused, Err(AuthError::NotAllowed { .. })), "{}", message.name);
+            assert!(matches!(rejected, Err(AuthError::AlgorithmNotAllowed { .. })), "{}", message.name);
         }
-        if digest.algorithm == DigestAlgorithm::Sha256 || cfg!(feature = "legacy") {
+        if digest.algorithm == DigestAlgorithm::Sha256 || cfg!(feature = "legacy-crypto") {
             let checked = ComputedDigest::verify(&digest, request, &policy(), &AwsLcProvider, &mut budget());
             assert_eq!(checked, Ok(()), "{}", message.name);
             let version = parts.envelope.version;
-            let own = ComputedDigest::for_request(request, version, &policy(), &AwsLcProvider, &mut budget())
-                .unwrap();
-            assert_eq!(own.as_request_digest(), digest, "{}", message.name);
+            let computed =
+                ComputedDigest::for_request(request, version, &policy(), &AwsLcProvider, &mut budget())
+                    .unwrap();
+            assert_eq!(computed.as_request_digest(), digest, "{}", message.name);
         }
     }
-    assert_eq!(seen, [37, 0, 1], "by SHA-256, SHA-1 and MD5");
+    assert_eq!(seen, [37, 0, 1], "SHA-256, SHA-1, MD5");
 }
 
-/// The keys of the recorded server's records.
+/// Keys of the recorded server's records.
 fn key_values(handle: &str) -> Vec<HandleValue<'static>> {
     let secret = |text: &'static str| HandleValue::new(301, "HS_SECKEY", text);
     match handle {
@@ -180,39 +185,38 @@ fn challenge_responses_verify() {
     let mut challenges = HashMap::new();
     let (mut secret, mut public) = (0, 0);
     for message in decrypted_recordings() {
-        let read = Message::from_bytes(&message.bytes).unwrap();
-        let id = (message.conversation.clone(), read.envelope.session_id);
-        if let MessageBody::Response(response) = read.body
-            && let ResponseData::Challenge { nonce, .. } = response.outcome
+        let decoded = Message::from_bytes(&message.bytes).unwrap();
+        let id = (message.conversation.clone(), decoded.envelope.session_id);
+        if let MessageBody::Response(response) = decoded.body
+            && let ResponseData::Challenge { nonce, .. } = response.data
             && let Some(digest) = response.digest
         {
             challenges.insert(id, (nonce.to_vec(), digest.bytes.to_vec()));
             continue;
         }
-        let MessageBody::Request(request) = read.body else { continue };
-        let Some(answer) = ChallengeResponse::of(&request) else { continue };
+        let MessageBody::Request(Request::ChallengeResponse(response)) = decoded.body else { continue };
         let (nonce, digest) = &challenges[&id];
         let challenge = Challenge { nonce, digest };
-        let values = key_values(answer.key_handle.to_str().unwrap());
-        let value = values.iter().find(|value| value.index == answer.key_index).unwrap();
-        let verified = match answer.auth_type {
+        let values = key_values(response.key_handle.to_str().unwrap());
+        let value = values.iter().find(|value| value.index == response.key_index).unwrap();
+        let verified = match response.auth_type {
             b"HS_SECKEY" => {
                 secret += 1;
-                let proof = SecretKeyResponse::from_bytes(answer.answer, read.envelope.version).unwrap();
-                assert_eq!(proof.to_bytes(), answer.answer);
+                let proof = SecretKeyResponse::from_bytes(response.proof, decoded.envelope.version).unwrap();
+                assert_eq!(proof.to_bytes(), response.proof);
                 proof.verify(&value.data, challenge, SecretKeyMacSet::DEFAULT, &AwsLcProvider, &mut budget())
             }
             b"HS_PUBKEY" => {
                 public += 1;
-                let proof = PublicKeyResponse::from_bytes(answer.answer).unwrap();
-                assert_eq!(proof.to_bytes(), answer.answer);
+                let proof = PublicKeyResponse::from_bytes(response.proof).unwrap();
+                assert_eq!(proof.to_bytes(), response.proof);
                 let key = PublicKey::from_bytes(&value.data).unwrap();
                 proof.verify(&key, challenge, &policy(), &AwsLcProvider, &mut budget())
             }
             other => panic!("{other:?}"),
         };
-        let wrong = message.conversation.starts_with("create_bad_");
-        assert_eq!(verified, if wrong { Err(AuthError::Failed) } else { Ok(()) }, "{}", message.name);
+        let is_wrong = message.conversation.starts_with("create_bad_");
+        assert_eq!(verified, if is_wrong { Err(AuthError::Failed) } else { Ok(()) }, "{}", message.name);
     }
     assert_eq!((secret, public), (14, 14));
 }
@@ -224,26 +228,25 @@ fn our_client_computes_the_same_responses() {
     let messages = decrypted_recordings();
     let mut seen = 0;
     for window in messages.windows(3) {
-        let [request, challenge, answer] = window else { unreachable!() };
-        let read = Message::from_bytes(&answer.bytes).unwrap();
-        let MessageBody::Request(body) = read.body else { continue };
-        let Some(answer) = ChallengeResponse::of(&body) else { continue };
+        let [request, challenge, response] = window else { unreachable!() };
+        let decoded = Message::from_bytes(&response.bytes).unwrap();
+        let MessageBody::Request(Request::ChallengeResponse(response)) = decoded.body else { continue };
         if request.conversation.starts_with("create_bad_") {
             continue;
         }
-        let handle = answer.key_handle.to_str().unwrap();
+        let handle = response.key_handle.to_str().unwrap();
         let values = key_values(handle);
-        let value = values.iter().find(|value| value.index == answer.key_index).unwrap();
-        let (credentials, mut random) = match answer.auth_type {
-            b"HS_SECKEY" => (ClientKey::SecretKey(&value.data), FixedRandom(answer.answer[5..21].to_vec())),
+        let value = values.iter().find(|value| value.index == response.key_index).unwrap();
+        let (client_key, mut random) = match response.auth_type {
+            b"HS_SECKEY" => (ClientKey::SecretKey(&value.data), FixedRandom(response.proof[5..21].to_vec())),
             _ => (ClientKey::PrivateKey(&*key), FixedRandom(Vec::new())),
         };
-        assert_eq!(credentials.auth_type(), answer.auth_type);
+        assert_eq!(client_key.auth_type(), response.auth_type);
         let parts = MessageParts::split(&request.bytes).unwrap();
         let challenge = Message::from_bytes(&challenge.bytes).unwrap();
-        let own =
-            credentials.respond(&parts, &challenge, &policy(), &AwsLcProvider, &mut random, &mut budget());
-        assert_eq!(own.as_deref(), Ok(answer.answer), "{}", request.name);
+        let computed =
+            client_key.respond(&parts, &challenge, &policy(), &AwsLcProvider, &mut random, &mut budget());
+        assert_eq!(computed.as_deref(), Ok(response.proof), "{}", request.name);
         seen += 1;
     }
     assert_eq!(seen, 26);
@@ -259,19 +262,21 @@ fn server_signatures_verify() {
     let mut seen = 0;
     for message in decrypted_recordings() {
         let parts = MessageParts::split(&message.bytes).unwrap();
-        let read = Message::from_parts(&parts).unwrap();
+        let decoded = Message::from_parts(&parts).unwrap();
         let verify = |key| {
             verify_message_signature(&parts, key, &AuthPolicy::default(), &AwsLcProvider, &mut budget())
         };
-        if read.credential().is_none_or(|credential| credential.credential_type != Credential::TYPE_SIGNED) {
+        if decoded.credential().is_none_or(|credential| credential.credential_type != Credential::TYPE_SIGNED)
+        {
             assert_eq!(verify(&key), Err(CredentialError::Missing), "{}", message.name);
             continue;
         }
         seen += 1;
         assert_eq!(verify(&key), Ok(()), "{}", message.name);
-        assert_eq!(verify(&other), Err(CredentialError::Wrong), "{}", message.name);
+        assert_eq!(verify(&other), Err(CredentialError::Mismatch), "{}", message.name);
         // Our server computes the same signature.
-        let mut unsigned = Message { tail: CredentialSection::Empty, ..read }.to_bytes().unwrap();
+        let mut unsigned =
+            Message { credential_section: CredentialSection::Empty, ..decoded }.to_bytes().unwrap();
         sign_message(&mut unsigned, &*signing_key, &mut budget()).unwrap();
         assert_eq!(unsigned, message.bytes, "{}", message.name);
     }
@@ -284,12 +289,12 @@ fn session_macs_verify() {
     let (mut seen, mut without) = (0, Vec::new());
     for message in decrypted_recordings() {
         let parts = MessageParts::split(&message.bytes).unwrap();
-        let read = Message::from_parts(&parts).unwrap();
-        let Some(credential) = read.credential() else { continue };
+        let decoded = Message::from_parts(&parts).unwrap();
+        let Some(credential) = decoded.credential() else { continue };
         if credential.credential_type != Credential::TYPE_MAC {
             continue;
         }
-        let Some(key) = keys.get(&read.envelope.session_id) else {
+        let Some(key) = keys.get(&decoded.envelope.session_id) else {
             without.push(message.name);
             continue;
         };
@@ -299,9 +304,10 @@ fn session_macs_verify() {
         let other = SessionKey::new([7; 32]);
         assert_eq!(
             verify_message_mac(&parts, &other, &AwsLcProvider, &mut budget()),
-            Err(CredentialError::Wrong)
+            Err(CredentialError::Mismatch)
         );
-        let mut unsigned = Message { tail: CredentialSection::Empty, ..read }.to_bytes().unwrap();
+        let mut unsigned =
+            Message { credential_section: CredentialSection::Empty, ..decoded }.to_bytes().unwrap();
         add_mac(&mut unsigned, key, credential.counter, &AwsLcProvider, &mut budget()).unwrap();
         assert_eq!(unsigned, message.bytes, "{}", message.name);
     }
@@ -326,7 +332,7 @@ fn protocol_examples() {
     let challenge = encoding("challenge");
     let challenge = Message::from_bytes(&challenge).unwrap();
     let salt = FixedRandom((0xa0..0xb0).collect());
-    let answer = |random: &mut dyn SecureRandom, challenge: &Message<'_>, policy: &AuthPolicy| {
+    let respond = |random: &mut dyn SecureRandom, challenge: &Message<'_>, policy: &AuthPolicy| {
         ClientKey::SecretKey(b"secret").respond(
             &parts,
             challenge,
@@ -336,7 +342,7 @@ fn protocol_examples() {
             &mut budget(),
         )
     };
-    assert_eq!(answer(&mut { salt }, &challenge, &AuthPolicy::default()), Ok(encoding("seckey_pbkdf2")));
+    assert_eq!(respond(&mut { salt }, &challenge, &AuthPolicy::default()), Ok(encoding("seckey_pbkdf2")));
 
     let verify = encoding("req_verify");
     let verify = MessageParts::split(&verify).unwrap();
@@ -354,7 +360,7 @@ fn protocol_examples() {
         )
     };
     assert_eq!(checked(verify.header_and_body), Ok(()));
-    assert_eq!(checked(parts.header_and_body), Err(AuthError::OtherRequest));
+    assert_eq!(checked(parts.header_and_body), Err(AuthError::DigestMismatch));
 
     let key = SessionKey::new(core::array::from_fn(|n| n as u8));
     let mut message = encoding("req_del");
@@ -362,7 +368,7 @@ fn protocol_examples() {
     add_mac(&mut message, &key, 1, &AwsLcProvider, &mut budget()).unwrap();
     assert_eq!(message, encoding("req_del_mac"));
 
-    #[cfg(feature = "legacy")]
+    #[cfg(feature = "legacy-crypto")]
     {
         use tendot_proto::auth::SecretKeyMac;
         use tendot_proto::crypto::SystemRandom;
@@ -377,9 +383,9 @@ fn protocol_examples() {
         let MessageBody::Response(response) = &mut challenge.body else { unreachable!() };
         response.digest = Some(digest.as_request_digest());
         let mut policy = policy();
-        let rejected = answer(&mut SystemRandom, &challenge, &policy);
-        assert_eq!(rejected, Err(AuthError::NotAllowed { algorithm: "SHA-1" }));
-        policy.secret_keys = policy.secret_keys.with(SecretKeyMac::Sha1);
-        assert_eq!(answer(&mut SystemRandom, &challenge, &policy), Ok(encoding("seckey_sha1")));
+        let rejected = respond(&mut SystemRandom, &challenge, &policy);
+        assert_eq!(rejected, Err(AuthError::AlgorithmNotAllowed { algorithm: "SHA-1" }));
+        policy.secret_key_macs = policy.secret_key_macs.with(SecretKeyMac::Sha1);
+        assert_eq!(respond(&mut SystemRandom, &challenge, &policy), Ok(encoding("seckey_sha1")));
     }
 }

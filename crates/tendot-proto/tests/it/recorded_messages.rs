@@ -1,8 +1,8 @@
-//! Recorded messages of Handle.Net 9.3.1: they decode to what the recorder noted, and encode to the same bytes again.
+//! Recorded messages of Handle.Net 9.3.1: they decode as the recorder noted, and encode to the same bytes.
 
 use std::fmt::Write as _;
 
-use tendot_proto::message::{DigestAlgorithm, SessionKeyMaterial};
+use tendot_proto::message::{ChallengeResponse, DigestAlgorithm, SessionKeyMaterial};
 use tendot_proto::record::HandleValue;
 use tendot_proto::wire::WireList;
 use tendot_proto::{
@@ -17,9 +17,9 @@ fn messages_match_notes_and_round_trip() {
     let mut seen = 0;
     for recording in recordings() {
         seen += 1;
-        if let Some(shown) = show(&recording) {
+        if let Some(output) = format_recording(&recording) {
             let noted = recording.decoded_note();
-            assert_eq!(shown, noted, "{}", recording.name);
+            assert_eq!(output, noted, "{}", recording.name);
         }
     }
     assert_eq!(seen, 256);
@@ -27,15 +27,15 @@ fn messages_match_notes_and_round_trip() {
 
 /// Recordings that are malformed on purpose, with the expected errors; all others must decode.
 const MALFORMED: &[(&str, &str)] = &[
-    ("raw_short_message#1", "header at byte 20: 24 bytes announced, 10 there"),
-    ("raw_truncated_body#1", "message at byte 20: 51 bytes announced, 41 there"),
-    ("raw_bad_handle_length#1", "handle at byte 44: 2147483647 bytes announced, at most 1048576 allowed"),
-    ("raw_udp_garbage#1", "envelope at byte 0: 20 bytes announced, 3 there"),
+    ("raw_short_message#1", "header at byte 20: needs 24 bytes, only 10 left"),
+    ("raw_truncated_body#1", "message at byte 20: needs 51 bytes, only 41 left"),
+    ("raw_bad_handle_length#1", "handle at byte 44: length 2147483647 exceeds the limit of 1048576 bytes"),
+    ("raw_udp_garbage#1", "envelope at byte 0: needs 20 bytes, only 3 left"),
 ];
 
-/// The message in the format of the notes, after a check that it encodes to the same bytes; none for malformed ones, whose errors
+/// Message in the format of the notes, after a check that it encodes to the same bytes; none for malformed ones, whose errors
 /// are checked.
-fn show(recording: &Recording) -> Option<String> {
+fn format_recording(recording: &Recording) -> Option<String> {
     let bytes = &recording.bytes;
     if let Some((_, error)) = MALFORMED.iter().find(|(name, _)| *name == recording.name) {
         assert_eq!(Message::from_bytes(bytes).unwrap_err().to_string(), *error, "{}", recording.name);
@@ -43,57 +43,57 @@ fn show(recording: &Recording) -> Option<String> {
     }
     let envelope = Envelope::from_bytes(bytes).unwrap();
     assert_eq!(envelope.to_bytes()[..], bytes[..20], "{}", recording.name);
-    let mut shown = show_envelope(&envelope);
+    let mut output = format_envelope(&envelope);
     let payload = &bytes[20..];
-    if envelope.flags.has(EnvelopeFlags::ENCRYPTED) {
+    if envelope.flags.contains(EnvelopeFlags::ENCRYPTED) {
         let start: String = hex(&payload[..24]);
-        write!(shown, " | message is ENCRYPTED with the session key ({} bytes): {start}...", payload.len())
+        write!(output, " | message is ENCRYPTED with the session key ({} bytes): {start}...", payload.len())
             .unwrap();
-        return Some(shown);
+        return Some(output);
     }
-    let whole = match recording.reassembled() {
-        None if envelope.flags.has(EnvelopeFlags::TRUNCATED) => {
-            write!(shown, " | fragment: {} data bytes", payload.len()).unwrap();
-            return Some(shown);
+    let all_bytes = match recording.reassembled() {
+        None if envelope.flags.contains(EnvelopeFlags::TRUNCATED) => {
+            write!(output, " | fragment: {} data bytes", payload.len()).unwrap();
+            return Some(output);
         }
         None => payload.to_vec(),
-        Some((fragments, whole)) => {
+        Some((fragments, reassembled)) => {
             write!(
-                shown,
+                output,
                 " | fragment: {} data bytes | last of {fragments} fragments; reassembled: ",
                 payload.len()
             )
             .unwrap();
-            whole
+            reassembled
         }
     };
-    let whole = &whole[..envelope.length as usize];
-    let parts = MessageParts::split_payload(envelope, whole).unwrap();
+    let complete = &all_bytes[..envelope.length as usize];
+    let parts = MessageParts::split_payload(envelope, complete).unwrap();
     let message = Message::from_parts(&parts).unwrap_or_else(|error| panic!("{}: {error}", recording.name));
-    assert_eq!(message.to_bytes().unwrap()[20..], whole[..], "{}", recording.name);
-    if !shown.ends_with("reassembled: ") {
-        shown.push_str(" | ");
+    assert_eq!(message.to_bytes().unwrap()[20..], complete[..], "{}", recording.name);
+    if !output.ends_with("reassembled: ") {
+        output.push_str(" | ");
     }
-    shown += &show_header(&message.header, parts.body.len());
-    shown += &show_body(&message);
-    shown += &show_tail(&message.tail);
+    output += &format_header(&message.header, parts.body.len());
+    output += &format_body(&message);
+    output += &format_credential_section(&message.credential_section);
     if let Some(extra) = payload.get(envelope.length as usize..).filter(|extra| !extra.is_empty()) {
         // The note shows the first 40 bytes.
-        write!(shown, " EXTRA={}", hex(&extra[..extra.len().min(40)])).unwrap();
+        write!(output, " EXTRA={}", hex(&extra[..extra.len().min(40)])).unwrap();
         let next = Message::from_bytes(extra).unwrap();
         assert_eq!(next.to_bytes().unwrap(), extra);
     }
-    Some(shown)
+    Some(output)
 }
 
-fn show_envelope(envelope: &Envelope) -> String {
+fn format_envelope(envelope: &Envelope) -> String {
     let mut flags = Vec::new();
     for (flag, name) in [
         (EnvelopeFlags::COMPRESSED, "COMPRESSED"),
         (EnvelopeFlags::ENCRYPTED, "ENCRYPTED"),
         (EnvelopeFlags::TRUNCATED, "TRUNCATED"),
     ] {
-        if envelope.flags.has(flag) {
+        if envelope.flags.contains(flag) {
             flags.push(name);
         }
     }
@@ -109,7 +109,7 @@ fn show_envelope(envelope: &Envelope) -> String {
     )
 }
 
-fn show_header(header: &MessageHeader, body_length: usize) -> String {
+fn format_header(header: &MessageHeader, body_length: usize) -> String {
     let flags = [
         (OpFlags::AUTHORITATIVE, "AUTH"),
         (OpFlags::CERTIFY, "CERT"),
@@ -125,7 +125,7 @@ fn show_header(header: &MessageHeader, body_length: usize) -> String {
         (OpFlags::DO_NOT_REFER, "DNRF"),
     ];
     let flags: Vec<&str> =
-        flags.iter().filter(|(flag, _)| header.flags.has(*flag)).map(|(_, name)| *name).collect();
+        flags.iter().filter(|(flag, _)| header.flags.contains(*flag)).map(|(_, name)| *name).collect();
     let code = match header.response_code {
         ResponseCode::REQUEST => "RC_RESERVED(request)".into(),
         code => code.to_string(),
@@ -146,38 +146,40 @@ fn show_header(header: &MessageHeader, body_length: usize) -> String {
     )
 }
 
-fn show_body(message: &Message<'_>) -> String {
-    let rest = message.body_rest;
-    let shown = match &message.body {
-        MessageBody::Request(request) => show_request(request, rest),
-        MessageBody::Response(Response { digest, outcome }) => {
-            let digest = digest.map(|digest| show_digest(&digest) + "; ").unwrap_or_default();
-            digest + &show_outcome(outcome, rest)
+fn format_body(message: &Message<'_>) -> String {
+    let rest = message.trailing_body;
+    let output = match &message.body {
+        MessageBody::Request(request) => format_request(request, rest),
+        MessageBody::Response(Response { digest, data }) => {
+            let digest = digest.map(|digest| format_digest(&digest) + "; ").unwrap_or_default();
+            digest + &format_data(data, rest)
         }
     };
-    format!("body{{{shown}}} ")
+    format!("body{{{output}}} ")
 }
 
-fn show_request(request: &Request<'_>, rest: &[u8]) -> String {
+fn format_request(request: &Request<'_>, rest: &[u8]) -> String {
     match request {
         Request::Resolve { handle, indexes, types } => {
             let indexes: Vec<String> = indexes.iter().map(|index| index.to_string()).collect();
-            let types = match show_strings(types) {
-                shown if shown.len() <= 3 => shown.join(","),
-                shown => format!("{},...({})", shown[..3].join(","), shown.len()),
+            let types = match format_strings(types) {
+                output if output.len() <= 3 => output.join(","),
+                output => format!("{},...({})", output[..3].join(","), output.len()),
             };
             format!("handle='{handle}'; indexes=[{}]; types=[{types}]", indexes.join(", "))
         }
-        Request::Plain { handle } => format!("handle='{}'", handle.unwrap()),
-        Request::Named { handle } => format!("handle='{handle}'"),
-        Request::Values { handle, values } => format!("handle='{handle}'; values=[{}]", show_values(values)),
+        Request::NoOperand { handle } => format!("handle='{}'", handle.unwrap()),
+        Request::HandleOnly { handle } => format!("handle='{handle}'"),
+        Request::WriteValues { handle, values } => {
+            format!("handle='{handle}'; values=[{}]", format_values(values))
+        }
         Request::RemoveValues { handle, indexes } => {
             let indexes: Vec<String> = indexes.iter().map(|index| index.to_string()).collect();
             format!("handle='{handle}'; indexes=[{}]", indexes.join(", "))
         }
-        Request::ChallengeAnswer { auth_type, key_handle, key_index, answer } => {
-            let answer = match answer {
-                [0x22, mac @ ..] if auth_type == b"HS_SECKEY" => format!("PBKDF2-HMAC-SHA1 {}", hex(mac)),
+        Request::ChallengeResponse(ChallengeResponse { auth_type, key_handle, key_index, proof }) => {
+            let answer = match proof {
+                [0x22, mac @ ..] if *auth_type == b"HS_SECKEY" => format!("PBKDF2-HMAC-SHA1 {}", hex(mac)),
                 [0, 0, 0, 7, name @ ..] => {
                     let (name, signature) = name.split_at(7);
                     format!("hashAlg='{}' signature={} bytes", text(name), signature.len() - 4)
@@ -186,15 +188,15 @@ fn show_request(request: &Request<'_>, rest: &[u8]) -> String {
             };
             format!("authType='{}' userId='{key_handle}':{key_index}; answer{{{answer}}}", text(auth_type))
         }
-        Request::VerifyChallenge { key_handle, key_index, nonce, digest, answer } => {
-            assert_eq!(digest.algorithm, DigestAlgorithm::Untold);
+        Request::VerifyChallenge { key_handle, key_index, nonce, digest, response } => {
+            assert_eq!(digest.algorithm, DigestAlgorithm::Untagged);
             format!(
                 "handle='{key_handle}' index={key_index} nonce={}; rest={:08x}{}{:08x}{}",
                 hex(nonce),
                 digest.bytes.len(),
                 hex(digest.bytes),
-                answer.len(),
-                hex(answer)
+                response.len(),
+                hex(response)
             )
         }
         Request::SessionSetup(setup) => {
@@ -219,31 +221,31 @@ fn show_request(request: &Request<'_>, rest: &[u8]) -> String {
     }
 }
 
-fn show_outcome(outcome: &ResponseData<'_>, rest: &[u8]) -> String {
-    match outcome {
+fn format_data(data: &ResponseData<'_>, rest: &[u8]) -> String {
+    match data {
         ResponseData::Resolved { handle, values } => {
-            format!("handle='{handle}'; nValues={} [{}]", values.len(), show_values(values))
+            format!("handle='{handle}'; nValues={} [{}]", values.len(), format_values(values))
         }
         ResponseData::Referral { handle, values } => {
             let values = values.unwrap();
-            format!("handle='{handle}'; nValues={} [{}]", values.len(), show_values(&values))
+            format!("handle='{handle}'; nValues={} [{}]", values.len(), format_values(&values))
         }
         ResponseData::SiteInfo(site) => format!("siteInfoRecord={} bytes", site.len()),
         ResponseData::Created { handle } => format!("handle='{}'", handle.unwrap()),
         ResponseData::Handles(handles) => {
-            let shown = show_strings(handles);
-            format!("nHandles={} [{},...,{}]", shown.len(), shown[..3].join(","), shown[shown.len() - 1])
+            let output = format_strings(handles);
+            format!("nHandles={} [{},...,{}]", output.len(), output[..3].join(","), output[output.len() - 1])
         }
-        ResponseData::Verified(valid) => format!("isValid={valid}"),
-        ResponseData::Session { mode, data } => {
+        ResponseData::ChallengeVerified(valid) => format!("isValid={valid}"),
+        ResponseData::SessionSetup { mode, data } => {
             format!("keyExchangeMode={}; exchangeData={} bytes", mode.0, 4 + data.len() + rest.len())
         }
-        ResponseData::Done => String::new(),
-        ResponseData::Challenge { nonce, old_digest } => match old_digest {
+        ResponseData::Empty => String::new(),
+        ResponseData::Challenge { nonce, legacy_digest } => match legacy_digest {
             None => format!("nonce={}", hex(nonce)),
             Some(digest) => format!("nonce={}; oldFormatDigest={}", hex(nonce), hex(digest)),
         },
-        ResponseData::Failed { message } => match text(message.unwrap()) {
+        ResponseData::Error { message } => match text(message.unwrap()) {
             quoted if quoted.contains('\'') => format!("message=\"{quoted}\""),
             plain => format!("message='{plain}'"),
         },
@@ -251,21 +253,21 @@ fn show_outcome(outcome: &ResponseData<'_>, rest: &[u8]) -> String {
     }
 }
 
-fn show_digest(digest: &RequestDigest<'_>) -> String {
+fn format_digest(digest: &RequestDigest<'_>) -> String {
     assert_eq!(digest.algorithm, DigestAlgorithm::Sha256);
     format!("requestDigest{{SHA256 {}}}", hex(digest.bytes))
 }
 
-fn show_strings(strings: &WireList<'_, &[u8]>) -> Vec<String> {
-    strings.iter().map(|one| format!("'{}'", text(one))).collect()
+fn format_strings(strings: &WireList<'_, &[u8]>) -> Vec<String> {
+    strings.iter().map(|string| format!("'{}'", text(string))).collect()
 }
 
-fn show_values(values: &WireList<'_, HandleValue<'_>>) -> String {
-    let all: Vec<String> = values.iter().map(|value| show_value(&value)).collect();
+fn format_values(values: &WireList<'_, HandleValue<'_>>) -> String {
+    let all: Vec<String> = values.iter().map(|value| format_value(&value)).collect();
     all.join(",")
 }
 
-fn show_value(value: &HandleValue<'_>) -> String {
+fn format_value(value: &HandleValue<'_>) -> String {
     let (kind, ttl) = match value.ttl {
         Ttl::Relative(seconds) => (0, seconds),
         Ttl::Absolute(date) => (1, date),
@@ -283,12 +285,12 @@ fn show_value(value: &HandleValue<'_>) -> String {
         value.timestamp,
         date(value.timestamp),
         value.type_name(),
-        show_data(value),
+        format_value_data(value),
         references.join(", ")
     )
 }
 
-fn show_data(value: &HandleValue<'_>) -> String {
+fn format_value_data(value: &HandleValue<'_>) -> String {
     if &*value.value_type == b"HS_ADMIN" {
         let data = &value.data;
         let handle = &data[6..data.len() - 4];
@@ -303,13 +305,13 @@ fn show_data(value: &HandleValue<'_>) -> String {
     }
 }
 
-fn show_tail(tail: &CredentialSection<'_>) -> String {
-    match tail {
+fn format_credential_section(section: &CredentialSection<'_>) -> String {
+    match section {
         CredentialSection::Absent => "no credential field (0 bytes)".into(),
         CredentialSection::Empty => "credentialLength=0".into(),
-        CredentialSection::Other(bytes) => panic!("not in the recordings: {bytes:?}"),
-        CredentialSection::Credential(Credential {
-            options,
+        CredentialSection::Malformed(bytes) => panic!("not in the recordings: {bytes:?}"),
+        CredentialSection::Present(Credential {
+            version_and_options,
             signer,
             counter,
             credential_type,
@@ -319,7 +321,7 @@ fn show_tail(tail: &CredentialSection<'_>) -> String {
             let info = 8 + algorithm.len() + signature.len();
             let length = 4 + 4 + signer.len() + 4 + 4 + credential_type.len() + 4 + info;
             let mac = if signature.len() == 32 { format!(" {}", hex(signature)) } else { String::new() };
-            assert_eq!(*options, 0);
+            assert_eq!(*version_and_options, 0);
             format!(
                 "credentialLength={length} credential{{version=0 reserved=0 flags=0x0000 signer='{}':{counter} type={} \
                  sectionLen={info} hashAlg='{}' signedData={} bytes{mac}}}",

@@ -89,13 +89,13 @@ impl CryptoProvider for FakeProvider {
     }
 }
 
-fn accept_fake_signatures() -> ReceiverConfig<'static> {
+fn fake_signatures_config() -> ReceiverConfig<'static> {
     let key = Some(PublicKey::rsa(&[0xc1; 256], &[1, 0, 1]));
-    ReceiverConfig { key, policy: AuthPolicy::default(), crypto: &FakeProvider, unsigned: false }
+    ReceiverConfig { key, policy: AuthPolicy::default(), crypto: &FakeProvider, allow_unsigned: false }
 }
 
-fn accept_unsigned() -> ReceiverConfig<'static> {
-    ReceiverConfig { key: None, unsigned: true, ..accept_fake_signatures() }
+fn unsigned_config() -> ReceiverConfig<'static> {
+    ReceiverConfig { key: None, allow_unsigned: true, ..fake_signatures_config() }
 }
 
 /// Conversion to owned records.
@@ -176,56 +176,61 @@ fn bytes() -> impl Strategy<Value = std::borrow::Cow<'static, [u8]>> {
 
 fn transaction() -> impl Strategy<Value = TransactionRecord<'static>> {
     (any::<i64>(), bytes(), 0_u8..9, any::<i64>(), vec(value(), 0..4)).prop_map(
-        |(id, handle, action, time, mut values)| {
+        |(id, handle, action, timestamp_millis, mut values)| {
             let action = TransactionAction(action);
             if !action.has_values() {
                 values.clear();
             }
-            TransactionRecord::Transaction(Transaction { id, handle, action, time, values })
+            TransactionRecord::Transaction(Transaction { id, handle, action, timestamp_millis, values })
         },
     )
 }
 
 fn transactions() -> impl Strategy<Value = Vec<TransactionRecord<'static>>> {
     let status = || any::<u32>().prop_map(TransactionStatus);
-    let one = (status(), vec(transaction(), 0..6), any::<i64>()).prop_map(|(status, mut records, time)| {
-        records.insert(0, TransactionRecord::Begin { format: StreamFormat::One, status });
-        records.push(TransactionRecord::End { time: Some(time) });
-        records
-    });
+    let single_source =
+        (status(), vec(transaction(), 0..6), any::<i64>()).prop_map(|(status, mut records, query_millis)| {
+            records.insert(0, TransactionRecord::Begin { format: StreamFormat::V1, status });
+            records.push(TransactionRecord::End { query_millis: Some(query_millis) });
+            records
+        });
     let record = prop_oneof![
         transaction(),
         bytes().prop_map(|name| TransactionRecord::Queue { name }),
-        any::<i64>().prop_map(|time| TransactionRecord::QueueEnd { time }),
+        any::<i64>().prop_map(|query_millis| TransactionRecord::QueueEnd { query_millis }),
     ];
-    let two = (status(), vec(record, 0..6)).prop_map(|(status, mut records)| {
-        records.insert(0, TransactionRecord::Begin { format: StreamFormat::Two, status });
-        records.push(TransactionRecord::End { time: None });
+    let several_sources = (status(), vec(record, 0..6)).prop_map(|(status, mut records)| {
+        records.insert(0, TransactionRecord::Begin { format: StreamFormat::V2, status });
+        records.push(TransactionRecord::End { query_millis: None });
         records
     });
-    prop_oneof![one, two]
+    prop_oneof![single_source, several_sources]
 }
 
 fn dump() -> impl Strategy<Value = Vec<DumpRecord<'static>>> {
-    let stamp = || (any::<i64>(), any::<i32>()).prop_map(|(time, priority)| VersionStamp { time, priority });
+    let stamp = || {
+        (any::<i64>(), any::<i32>())
+            .prop_map(|(time_millis, priority)| VersionStamp { time_millis, priority })
+    };
     let position = || {
-        (any::<i64>(), any::<i64>())
-            .prop_map(|(last_id, last_time)| DumpRecord::Position(ReplicationPosition { last_id, last_time }))
+        (any::<i64>(), any::<i64>()).prop_map(|(last_txn_id, last_timestamp_millis)| {
+            DumpRecord::Position(ReplicationPosition { last_txn_id, last_timestamp_millis })
+        })
     };
     let record = prop_oneof![
         bytes().prop_map(|text| DumpRecord::OtherStates { text }),
-        (bytes(), stamp()).prop_map(|(handle, stamp)| DumpRecord::HandleDate { handle, stamp }),
-        (bytes(), stamp()).prop_map(|(handle, stamp)| DumpRecord::PrefixDate { handle, stamp }),
+        (bytes(), stamp()).prop_map(|(handle, stamp)| DumpRecord::HandleStamp { handle, stamp }),
+        (bytes(), stamp()).prop_map(|(handle, stamp)| DumpRecord::PrefixStamp { handle, stamp }),
         (bytes(), vec(value(), 0..4))
             .prop_map(|(handle, values)| DumpRecord::Handle(HandleRecord { handle, values })),
         bytes().prop_map(|handle| DumpRecord::HomedPrefix { handle }),
     ];
-    (vec(record, 0..6), position(), any::<bool>()).prop_map(|(mut records, position, old)| {
-        let format = if old { StreamFormat::One } else { StreamFormat::Two };
+    (vec(record, 0..6), position(), any::<bool>()).prop_map(|(mut records, position, is_v1)| {
+        let format = if is_v1 { StreamFormat::V1 } else { StreamFormat::V2 };
         records.insert(0, DumpRecord::Begin { format });
         records.push(position);
-        if !old {
-            records.push(DumpRecord::Done);
+        if !is_v1 {
+            records.push(DumpRecord::End);
         }
         records
     })
@@ -239,14 +244,14 @@ where
     type WriterAndReader<'m, S> = (ReplicationWriter<'m, S>, &'m dyn Fn() -> ReplicationReader<'m, S>);
     let kinds: [WriterAndReader<'_, S>; 4] = [
         (ReplicationWriter::inside_tls(), &ReplicationReader::inside_tls),
-        (ReplicationWriter::unsigned(), &|| ReplicationReader::new(accept_unsigned())),
+        (ReplicationWriter::unsigned(), &|| ReplicationReader::new(unsigned_config())),
         (ReplicationWriter::signed(&FakeProvider, HashAlgorithm::Sha256), &|| {
-            ReplicationReader::new(accept_fake_signatures())
+            ReplicationReader::new(fake_signatures_config())
         }),
         (ReplicationWriter::signed(&FakeProvider, HashAlgorithm::Sha1), &|| {
             ReplicationReader::new(ReceiverConfig {
-                policy: AuthPolicy { sha1: true, ..AuthPolicy::default() },
-                ..accept_fake_signatures()
+                policy: AuthPolicy { allow_sha1: true, ..AuthPolicy::default() },
+                ..fake_signatures_config()
             })
         }),
     ];
@@ -258,8 +263,8 @@ where
         for cut in cuts.iter().map(|cut| cut % stream.len()) {
             let (received, end) = read_all(reader(), chunks(&stream[..cut], cuts));
             prop_assert!(
-                matches!(end, Err(ReplicationError::Unfinished(error))
-                if error.offset() <= cut && matches!(error.kind(), DecodeErrorKind::Short { .. })),
+                matches!(end, Err(ReplicationError::Truncated(error))
+                if error.offset() <= cut && matches!(error.kind(), DecodeErrorKind::Truncated { .. })),
                 "{:?}",
                 end
             );
@@ -274,16 +279,16 @@ fn check_arbitrary<S: OwnedRecord>(stream: &[u8], cuts: &[usize]) -> Result<(), 
 where
     S::Record<'static>: std::fmt::Debug + PartialEq,
 {
-    for accept in [None, Some(accept_unsigned()), Some(accept_fake_signatures())] {
-        let reader = || accept.clone().map_or_else(ReplicationReader::inside_tls, ReplicationReader::new);
-        let whole = read_all::<S>(reader(), [stream]);
-        prop_assert_eq!(&whole, &read_all(reader(), chunks(stream, cuts)));
-        if let Err(ReplicationError::Malformed(error) | ReplicationError::Unfinished(error)) = whole.1 {
+    for receiver in [None, Some(unsigned_config()), Some(fake_signatures_config())] {
+        let reader = || receiver.clone().map_or_else(ReplicationReader::inside_tls, ReplicationReader::new);
+        let complete = read_all::<S>(reader(), [stream]);
+        prop_assert_eq!(&complete, &read_all(reader(), chunks(stream, cuts)));
+        if let Err(ReplicationError::Malformed(error) | ReplicationError::Truncated(error)) = complete.1 {
             prop_assert!(error.offset() <= stream.len(), "{}", error);
         }
-        if accept.is_none() {
-            let again = write_all(ReplicationWriter::<S>::inside_tls(), &whole.0);
-            prop_assert!(stream.starts_with(&again), "{:?}", whole.0);
+        if receiver.is_none() {
+            let rewritten = write_all(ReplicationWriter::<S>::inside_tls(), &complete.0);
+            prop_assert!(stream.starts_with(&rewritten), "{:?}", complete.0);
         }
     }
     Ok(())
@@ -320,28 +325,28 @@ proptest! {
     fn damaged_streams(
         transactions in transactions(),
         dump in dump(),
-        at in any::<usize>(),
+        position in any::<usize>(),
         byte in any::<u8>(),
         cuts in vec(any::<usize>(), 0..4),
     ) {
         let mut stream = write_all(ReplicationWriter::<TransactionStream>::inside_tls(), &transactions);
-        let offset = at % stream.len();
+        let offset = position % stream.len();
         stream[offset] = byte;
         check_arbitrary::<TransactionStream>(&stream, &cuts)?;
         let mut stream = write_all(ReplicationWriter::<DumpStream>::inside_tls(), &dump);
-        let offset = at % stream.len();
+        let offset = position % stream.len();
         stream[offset] = byte;
         check_arbitrary::<DumpStream>(&stream, &cuts)?;
     }
 
     /// After a change of any byte behind the hash name, only written records are returned, and not all of them.
     #[test]
-    fn changed_byte_is_rejected(records in transactions(), at in any::<usize>(), change in 1_u8..) {
+    fn changed_byte_is_rejected(records in transactions(), position in any::<usize>(), change in 1_u8..) {
         let mut stream = write_all(ReplicationWriter::<TransactionStream>::signed(&FakeProvider, HashAlgorithm::Sha256), &records);
-        let opening = 4 + 4 + b"SHA-256".len();
-        let offset = opening + at % (stream.len() - opening);
+        let preamble_len = 4 + 4 + b"SHA-256".len();
+        let offset = preamble_len + position % (stream.len() - preamble_len);
         stream[offset] ^= change;
-        let (received, end) = read_all::<TransactionStream>(ReplicationReader::new(accept_fake_signatures()), [&stream[..]]);
+        let (received, end) = read_all::<TransactionStream>(ReplicationReader::new(fake_signatures_config()), [&stream[..]]);
         prop_assert!(received.len() < records.len());
         prop_assert_eq!(&received[..], &records[..received.len()]);
         prop_assert!(end.is_err());
@@ -367,8 +372,8 @@ proptest! {
         sources in btree_map((0_u16..9, "[ -~é]{0,9}"), (any::<i64>(), any::<i64>()), 0..5),
         own_name in proptest::option::of("[a-c]{4}"),
     ) {
-        let sources = sources.into_iter().map(|((server, site), (last_id, last_time))| {
-            (QueueName { site, server }, ReplicationPosition { last_id, last_time })
+        let sources = sources.into_iter().map(|((server, site), (last_txn_id, last_timestamp_millis))| {
+            (QueueName { site, server }, ReplicationPosition { last_txn_id, last_timestamp_millis })
         });
         let states = ReplicationStates { sources: sources.collect(), own_name };
         prop_assert_eq!(ReplicationStates::from_json(states.to_json().as_bytes()), Ok(states.clone()));
@@ -385,15 +390,15 @@ proptest! {
 #[test]
 fn example_stream() {
     let records = [
-        TransactionRecord::Begin { format: StreamFormat::One, status: TransactionStatus::SENDING },
+        TransactionRecord::Begin { format: StreamFormat::V1, status: TransactionStatus::SENDING },
         TransactionRecord::Transaction(Transaction {
             id: 101,
             handle: b"10.1000/1".into(),
             action: TransactionAction::DELETE,
-            time: 1_700_000_000_000,
+            timestamp_millis: 1_700_000_000_000,
             values: vec![],
         }),
-        TransactionRecord::End { time: Some(1_700_000_000_001) },
+        TransactionRecord::End { query_millis: Some(1_700_000_000_001) },
     ];
     let mut expected = hex::decode("00000000 00000004 53484131");
     for block in [
@@ -415,25 +420,28 @@ fn example_stream() {
     );
 
     let allowed = ReceiverConfig {
-        policy: AuthPolicy { sha1: true, ..AuthPolicy::default() },
-        ..accept_fake_signatures()
+        policy: AuthPolicy { allow_sha1: true, ..AuthPolicy::default() },
+        ..fake_signatures_config()
     };
     let (received, end) = read_all::<TransactionStream>(ReplicationReader::new(allowed), [&expected[..]]);
     assert_eq!((&received[..], end), (&records[..], Ok(())));
 
     let (received, end) =
-        read_all::<TransactionStream>(ReplicationReader::new(accept_fake_signatures()), [&expected[..]]);
+        read_all::<TransactionStream>(ReplicationReader::new(fake_signatures_config()), [&expected[..]]);
     assert!(received.is_empty());
-    assert_eq!(end, Err(ReplicationError::Algorithm(AuthError::NotAllowed { algorithm: "SHA-1" })));
+    assert_eq!(end, Err(ReplicationError::Algorithm(AuthError::AlgorithmNotAllowed { algorithm: "SHA-1" })));
 }
 
 fn small_dump() -> Vec<DumpRecord<'static>> {
     let values = vec![HandleValue::new(1, "URL", "https://example.org/")];
     vec![
-        DumpRecord::Begin { format: StreamFormat::Two },
-        DumpRecord::Position(ReplicationPosition { last_id: 7, last_time: 1_700_000_000_000 }),
+        DumpRecord::Begin { format: StreamFormat::V2 },
+        DumpRecord::Position(ReplicationPosition {
+            last_txn_id: 7,
+            last_timestamp_millis: 1_700_000_000_000,
+        }),
         DumpRecord::Handle(HandleRecord { handle: b"10.1000/1".into(), values }),
-        DumpRecord::Done,
+        DumpRecord::End,
     ]
 }
 
@@ -444,22 +452,22 @@ fn real_signatures() {
     let public = PublicKey::from_bytes(&public).unwrap();
     let records = small_dump();
     let stream = write_all(ReplicationWriter::<DumpStream>::signed(&*key, HashAlgorithm::Sha256), &records);
-    let accept =
-        || ReceiverConfig { key: Some(public.clone()), crypto: &AwsLcProvider, ..accept_fake_signatures() };
-    let (received, end) = read_all::<DumpStream>(ReplicationReader::new(accept()), stream.chunks(11));
+    let receiver =
+        || ReceiverConfig { key: Some(public.clone()), crypto: &AwsLcProvider, ..fake_signatures_config() };
+    let (received, end) = read_all::<DumpStream>(ReplicationReader::new(receiver()), stream.chunks(11));
     assert_eq!((received, end), (records, Ok(())));
 
     let mut damaged = stream.clone();
     let letter = damaged.windows(5).position(|bytes| bytes == b"https").unwrap();
     damaged[letter] = b'H';
-    let (received, end) = read_all::<DumpStream>(ReplicationReader::new(accept()), [&damaged[..]]);
+    let (received, end) = read_all::<DumpStream>(ReplicationReader::new(receiver()), [&damaged[..]]);
     assert_eq!(received.len(), 2, "the records before it are valid");
-    assert!(matches!(end, Err(ReplicationError::Signature { at }) if at < letter));
+    assert!(matches!(end, Err(ReplicationError::BadSignature { offset }) if offset < letter));
 
     // Without budget nothing is verified; with more budget the reader continues.
-    let mut reader = ReplicationReader::<DumpStream>::new(accept());
+    let mut reader = ReplicationReader::<DumpStream>::new(receiver());
     reader.push(&stream);
-    assert!(matches!(reader.next_event(&mut Budget::new(3)), Err(ReplicationError::Exhausted(_))));
+    assert!(matches!(reader.next_event(&mut Budget::new(3)), Err(ReplicationError::Budget(_))));
     assert!(matches!(
         reader.next_event(&mut budget()),
         Ok(Some(ReplicationEvent::Record(DumpRecord::Begin { .. })))
@@ -475,8 +483,8 @@ fn real_signatures() {
 #[test]
 fn stream_preambles() {
     #[track_caller]
-    fn check(accept: ReceiverConfig<'_>, bytes: &[u8], expected: &str) {
-        let mut reader = ReplicationReader::<DumpStream>::new(accept);
+    fn check(receiver: ReceiverConfig<'_>, bytes: &[u8], expected: &str) {
+        let mut reader = ReplicationReader::<DumpStream>::new(receiver);
         reader.push(bytes);
         let result = match reader.next_event(&mut budget()) {
             Ok(Some(event)) => format!("{event:?}"),
@@ -485,27 +493,31 @@ fn stream_preambles() {
         };
         assert_eq!(result, expected, "{bytes:?}");
     }
-    let long = "the stream is unfinished: stream type at byte 0: 4 bytes announced, 3 there";
-    check(accept_fake_signatures(), b"TLS", long);
-    check(accept_fake_signatures(), b"TLS\0", "StartTls");
-    check(accept_unsigned(), b"TLS\0\x16", "StartTls");
-    check(accept_fake_signatures(), b"TLS\x01", "stream type at byte 0: 1414288129 has no meaning here");
-    check(accept_fake_signatures(), b"\xff\xff\xff\xff", "the stream is not signed");
-    check(accept_unsigned(), &[0; 4], "the stream is signed by a key that is not known");
-    let name = "hash algorithm at byte 4: 65 bytes announced, at most 64 allowed";
-    check(accept_fake_signatures(), &[0, 0, 0, 0, 0, 0, 0, 65], name);
-    let format = "the stream is unfinished: format at byte 12: 4 bytes announced, 0 there";
-    check(accept_fake_signatures(), b"\0\0\0\0\0\0\0\x04SHA1", format);
-    let signature = "the stream is unfinished: signature at byte 16: 4 bytes announced, 1 there";
-    check(accept_fake_signatures(), b"\0\0\0\0\0\0\0\x04SHA1\0\0\0\x02\0", signature);
-    let signature = "signature at byte 16: 4097 bytes announced, at most 4096 allowed";
-    check(accept_fake_signatures(), b"\0\0\0\0\0\0\0\x04SHA1\0\0\0\x02\0\0\x10\x01", signature);
-    check(accept_fake_signatures(), b"\0\0\0\0\0\0\0\x04SHA1\0\0\0\x02\0\0\0\0", "SHA-1 is not allowed");
-    check(accept_fake_signatures(), b"\0\0\0\0\0\0\0\x04SHAX\0\0\0\x02\0\0\0\0", "unknown algorithm");
-    let wrong = "wrong signature of the record at byte 15";
-    check(accept_fake_signatures(), b"\0\0\0\0\0\0\0\x07SHA-256\0\0\0\x02\0\0\0\0", wrong);
-    check(accept_unsigned(), b"\xff\xff\xff\xff\0\0\0\x03", "format at byte 4: 3 has no meaning here");
-    check(accept_unsigned(), b"\xff\xff\xff\xff\0\0\0\x02", "Record(Begin { format: Two })");
+    let long = "truncated stream: stream type at byte 0: needs 4 bytes, only 3 left";
+    check(fake_signatures_config(), b"TLS", long);
+    check(fake_signatures_config(), b"TLS\0", "StartTls");
+    check(unsigned_config(), b"TLS\0\x16", "StartTls");
+    check(fake_signatures_config(), b"TLS\x01", "stream type at byte 0: invalid code 1414288129");
+    check(fake_signatures_config(), b"\xff\xff\xff\xff", "unsigned stream not allowed");
+    check(unsigned_config(), &[0; 4], "unknown signing key");
+    let name = "hash algorithm at byte 4: length 65 exceeds the limit of 64 bytes";
+    check(fake_signatures_config(), &[0, 0, 0, 0, 0, 0, 0, 65], name);
+    let format = "truncated stream: format at byte 12: needs 4 bytes, only 0 left";
+    check(fake_signatures_config(), b"\0\0\0\0\0\0\0\x04SHA1", format);
+    let signature = "truncated stream: signature at byte 16: needs 4 bytes, only 1 left";
+    check(fake_signatures_config(), b"\0\0\0\0\0\0\0\x04SHA1\0\0\0\x02\0", signature);
+    let signature = "signature at byte 16: length 4097 exceeds the limit of 4096 bytes";
+    check(fake_signatures_config(), b"\0\0\0\0\0\0\0\x04SHA1\0\0\0\x02\0\0\x10\x01", signature);
+    check(
+        fake_signatures_config(),
+        b"\0\0\0\0\0\0\0\x04SHA1\0\0\0\x02\0\0\0\0",
+        "algorithm not allowed: SHA-1",
+    );
+    check(fake_signatures_config(), b"\0\0\0\0\0\0\0\x04SHAX\0\0\0\x02\0\0\0\0", "unknown algorithm");
+    let wrong = "invalid signature of the record at byte 15";
+    check(fake_signatures_config(), b"\0\0\0\0\0\0\0\x07SHA-256\0\0\0\x02\0\0\0\0", wrong);
+    check(unsigned_config(), b"\xff\xff\xff\xff\0\0\0\x03", "format at byte 4: invalid code 3");
+    check(unsigned_config(), b"\xff\xff\xff\xff\0\0\0\x02", "Record(Begin { format: V2 })");
 }
 
 #[test]
@@ -519,18 +531,18 @@ fn invalid_records() {
     }
     check("ff", "finished");
     check("ff 01 02", "finished");
-    check("", "the stream is unfinished: record type at byte 4: 1 bytes announced, 0 there");
-    check("06", "record type at byte 4: 6 has no meaning here");
-    check("01 00000002 41", "the stream is unfinished: handle at byte 5: 2 bytes announced, 1 there");
-    check("01 00100001", "handle at byte 5: 1048577 bytes announced, at most 1048576 allowed");
-    check("01 80000000", "handle at byte 5: 2147483648 bytes announced, at most 1048576 allowed");
-    check("01 00000000 00000001 00000001 00", "value index at byte 17: 4 bytes announced, 1 there");
-    check("01 00000000 ffffffff", "values at byte 9: 4294967295 items announced, at most 559240 allowed");
+    check("", "truncated stream: record type at byte 4: needs 1 bytes, only 0 left");
+    check("06", "record type at byte 4: invalid code 6");
+    check("01 00000002 41", "truncated stream: handle at byte 5: needs 2 bytes, only 1 left");
+    check("01 00100001", "handle at byte 5: length 1048577 exceeds the limit of 1048576 bytes");
+    check("01 80000000", "handle at byte 5: length 2147483648 exceeds the limit of 1048576 bytes");
+    check("01 00000000 00000001 00000001 00", "value index at byte 17: needs 4 bytes, only 1 left");
+    check("01 00000000 ffffffff", "values at byte 9: 4294967295 items exceed the limit of 559240");
     let value = "00000001 00000000 00 00015180 0e 00000000 00000000 00000000";
     check(&format!("01 00000000 00000001 0000001a {value} ff"), "finished");
-    let trailing = "value at byte 43: 1 bytes follow where none should";
+    let trailing = "value at byte 43: 1 trailing bytes";
     check(&format!("01 00000000 00000001 0000001b {value} 00 ff"), trailing);
-    let short = "value references at byte 39: 4 bytes announced, 2 there";
+    let short = "value references at byte 39: needs 4 bytes, only 2 left";
     check(&format!("01 00000000 00000001 00000018 {value}"), short);
 }
 
@@ -545,12 +557,12 @@ fn record_size_limit() {
         reader.push(&field(1 << 20));
         assert_eq!(reader.next_event(&mut budget()), Ok(None));
     }
-    let left = MAX_RECORD_LEN - 9 - 15 * (4 + (1 << 20)) - 4;
-    reader.push(&((left + 1) as u32).to_be_bytes());
+    let remaining = MAX_RECORD_LEN - 9 - 15 * (4 + (1 << 20)) - 4;
+    reader.push(&((remaining + 1) as u32).to_be_bytes());
     let expected = format!(
-        "value at byte {}: {} bytes announced, at most {left} allowed",
+        "value at byte {}: length {} exceeds the limit of {remaining} bytes",
         13 + 15 * (4 + (1 << 20)),
-        left + 1
+        remaining + 1
     );
     assert_eq!(reader.next_event(&mut budget()).unwrap_err().to_string(), expected);
 
@@ -558,7 +570,7 @@ fn record_size_limit() {
     let value = HandleValue::with_data(1, "", &data[..]);
     let mut writer = ReplicationWriter::<DumpStream>::inside_tls();
     let mut out = Vec::new();
-    writer.write(&DumpRecord::Begin { format: StreamFormat::Two }, &mut out, &mut budget()).unwrap();
+    writer.write(&DumpRecord::Begin { format: StreamFormat::V2 }, &mut out, &mut budget()).unwrap();
     let record = |values: usize| {
         DumpRecord::Handle(HandleRecord { handle: b"10.1000/1".into(), values: vec![value.clone(); values] })
     };
@@ -581,22 +593,22 @@ fn record_order() {
         assert_eq!(writer.write(last, &mut out, &mut budget()), expected, "{records:?}");
     }
     let begin = |format| TransactionRecord::Begin { format, status: TransactionStatus::SENDING };
-    let (one, two) = (begin(StreamFormat::One), begin(StreamFormat::Two));
+    let (begin_v1, begin_v2) = (begin(StreamFormat::V1), begin(StreamFormat::V2));
     let queue = TransactionRecord::Queue { name: b"0:sources".into() };
-    let queue_end = TransactionRecord::QueueEnd { time: 1 };
-    let end = |time| TransactionRecord::End { time };
-    let out_of_place = Err(ReplicationWriteError::OutOfPlace);
-    check(std::slice::from_ref(&queue), out_of_place);
-    check(&[one.clone(), one.clone()], out_of_place);
-    check(&[one.clone(), queue.clone()], out_of_place);
-    check(&[one.clone(), queue_end.clone()], out_of_place);
-    check(&[one.clone(), end(None)], out_of_place);
-    check(&[one.clone(), end(Some(1))], Ok(()));
-    check(&[one.clone(), end(Some(1)), end(Some(1))], out_of_place);
-    check(&[two.clone(), queue, queue_end], Ok(()));
-    check(&[two.clone(), end(Some(1))], out_of_place);
-    check(&[two.clone(), end(None)], Ok(()));
-    check(&[two.clone(), end(None), two], out_of_place);
+    let queue_end = TransactionRecord::QueueEnd { query_millis: 1 };
+    let end = |query_millis| TransactionRecord::End { query_millis };
+    let out_of_order = Err(ReplicationWriteError::OutOfOrder);
+    check(std::slice::from_ref(&queue), out_of_order);
+    check(&[begin_v1.clone(), begin_v1.clone()], out_of_order);
+    check(&[begin_v1.clone(), queue.clone()], out_of_order);
+    check(&[begin_v1.clone(), queue_end.clone()], out_of_order);
+    check(&[begin_v1.clone(), end(None)], out_of_order);
+    check(&[begin_v1.clone(), end(Some(1))], Ok(()));
+    check(&[begin_v1.clone(), end(Some(1)), end(Some(1))], out_of_order);
+    check(&[begin_v2.clone(), queue, queue_end], Ok(()));
+    check(&[begin_v2.clone(), end(Some(1))], out_of_order);
+    check(&[begin_v2.clone(), end(None)], Ok(()));
+    check(&[begin_v2.clone(), end(None), begin_v2], out_of_order);
 }
 
 /// The scanner resumes: a record of many values that arrives byte by byte is scanned once, not once per byte.
@@ -605,19 +617,19 @@ fn scanning_is_linear() {
     let values =
         vec![HandleValue::new(1, "", ""); repetitions("TENDOT_TEST_STREAM_VALUES", 12_000, 30_000) as usize];
     let records = [
-        DumpRecord::Begin { format: StreamFormat::Two },
+        DumpRecord::Begin { format: StreamFormat::V2 },
         DumpRecord::Handle(HandleRecord { handle: b"10.1000/1".into(), values }),
-        DumpRecord::Done,
+        DumpRecord::End,
     ];
     let stream =
         write_all(ReplicationWriter::<DumpStream>::signed(&FakeProvider, HashAlgorithm::Sha256), &records);
     let start = Instant::now();
     let (received, end) =
-        read_all::<DumpStream>(ReplicationReader::new(accept_fake_signatures()), stream.chunks(1));
+        read_all::<DumpStream>(ReplicationReader::new(fake_signatures_config()), stream.chunks(1));
     assert_eq!((received.len(), end), (3, Ok(())));
     // Many records in one chunk, returned while single bytes arrive: the buffer is not moved for each.
     let mut many = vec![DumpRecord::HomedPrefix { handle: b"0.NA/10.1000".into() }; 100_000];
-    many.insert(0, DumpRecord::Begin { format: StreamFormat::Two });
+    many.insert(0, DumpRecord::Begin { format: StreamFormat::V2 });
     let stream = write_all(ReplicationWriter::<DumpStream>::inside_tls(), &many);
     let mut reader = ReplicationReader::<DumpStream>::inside_tls();
     reader.push(&stream);

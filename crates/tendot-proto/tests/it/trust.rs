@@ -35,17 +35,17 @@ struct TrustFixture {
     root: TestKeyPair,
     signer: TestKeyPair,
     values: Vec<HandleValue<'static>>,
-    known: RecordSet,
-    roots: TrustAnchors,
+    records: RecordSet,
+    anchors: TrustAnchors,
     now: u64,
-    work: Budget,
+    budget: Budget,
 }
 
 fn statement(issuer: &str) -> IssuerClaims<'_> {
     IssuerClaims {
         issuer: ValueReference::parse(issuer),
         issued_at: NOW - 10,
-        expires: NOW + 10,
+        expires_at: NOW + 10,
         chain: Vec::new(),
     }
 }
@@ -61,7 +61,7 @@ fn certificate(index: u32, data: Vec<u8>) -> HandleValue<'static> {
 impl TrustFixture {
     fn new() -> Self {
         let (root, signer) = (key_pair("privkey.bin"), key_pair("admpriv.bin"));
-        let roots = TrustAnchors::new(vec![root.public.clone()]);
+        let anchors = TrustAnchors::new(vec![root.public.clone()]);
         let values = vec![
             HandleValue::new(1, "URL", "https://example.org/one"),
             HandleValue::new(2, "EMAIL", "a@example.org"),
@@ -71,10 +71,10 @@ impl TrustFixture {
             root,
             signer,
             values,
-            known: RecordSet::default(),
-            roots,
+            records: RecordSet::default(),
+            anchors,
             now: NOW,
-            work: Budget::new(1_000_000),
+            budget: Budget::new(1_000_000),
         };
         fixture.certify_root(&statement(ROOT), CertificateScope::EVERYTHING);
         fixture
@@ -89,12 +89,12 @@ impl TrustFixture {
         let data =
             sign_certificate(&subject, &self.root.public, &permissions, statement, &*self.root.private)
                 .unwrap();
-        self.known.insert(Handle::from("0.0/0.0"), vec![certificate(400, data)]);
+        self.records.insert(Handle::from("0.0/0.0"), vec![certificate(400, data)]);
     }
 
     fn certify_signer(&mut self, statement: &IssuerClaims<'_>, permissions: &[CertificatePermission]) {
         let data = self.signer_certificate(statement, permissions);
-        self.known.insert(Handle::from("0.NA/10.5555"), vec![certificate(400, data)]);
+        self.records.insert(Handle::from("0.NA/10.5555"), vec![certificate(400, data)]);
     }
 
     fn signer_certificate(
@@ -117,17 +117,17 @@ impl TrustFixture {
     }
 
     fn verify_as(&self, handle: &str, policy: &AuthPolicy) -> Result<VerificationReport, TrustError> {
-        let mut work = self.work.clone();
+        let mut budget = self.budget.clone();
         let handle = Handle::from(handle);
         verify_record(
             handle,
             &self.values,
-            &self.known,
-            &self.roots,
+            &self.records,
+            &self.anchors,
             self.now,
             policy,
             &AwsLcProvider,
-            &mut work,
+            &mut budget,
         )
     }
 
@@ -135,13 +135,13 @@ impl TrustFixture {
         self.verify_as(HANDLE, &AuthPolicy::default())
     }
 
-    /// The error of the only signature.
+    /// Error of the only signature.
     #[track_caller]
     fn rejection(&self) -> String {
-        let verdict = self.verify().unwrap();
-        assert!(!verdict.is_trusted());
-        assert_eq!(verdict.unsigned, [1, 2, 3]);
-        let [error] = &verdict.refused[..] else { panic!("{verdict:?}") };
+        let report = self.verify().unwrap();
+        assert!(!report.is_trusted());
+        assert_eq!(report.unsigned, [1, 2, 3]);
+        let [error] = &report.rejected[..] else { panic!("{report:?}") };
         error.to_string()
     }
 }
@@ -149,10 +149,10 @@ impl TrustFixture {
 #[test]
 fn valid_chain_is_trusted() {
     let fixture = TrustFixture::new();
-    let verdict = fixture.verify().unwrap();
-    assert!(verdict.is_trusted(), "{verdict:?}");
-    assert_eq!(verdict.signers, [[ValueReference::parse(SIGNER), ValueReference::parse(ROOT)]]);
-    assert_eq!(verdict.refused, []);
+    let report = fixture.verify().unwrap();
+    assert!(report.is_trusted(), "{report:?}");
+    assert_eq!(report.signer_chains, [[ValueReference::parse(SIGNER), ValueReference::parse(ROOT)]]);
+    assert_eq!(report.rejected, []);
     // Handles are compared without case.
     assert!(fixture.verify_as("10.5555/one", &AuthPolicy::default()).unwrap().is_trusted());
 }
@@ -179,12 +179,12 @@ fn reports_unsigned_values() {
 /// A forged value beside a signed one of the same index, in either order, and a private one.
 #[test]
 fn reports_forged_values() {
-    for at in [0, 1] {
+    for position in [0, 1] {
         let mut fixture = TrustFixture::new();
-        fixture.values.insert(at, HandleValue::new(1, "URL", "https://evil.example/"));
-        let verdict = fixture.verify().unwrap();
-        assert!(!verdict.is_trusted());
-        assert_eq!(verdict.unsigned, [1, 1]);
+        fixture.values.insert(position, HandleValue::new(1, "URL", "https://evil.example/"));
+        let report = fixture.verify().unwrap();
+        assert!(!report.is_trusted());
+        assert_eq!(report.unsigned, [1, 1]);
     }
     let mut fixture = TrustFixture::new();
     fixture.values.push(HandleValue {
@@ -198,31 +198,31 @@ fn reports_forged_values() {
 fn reports_missing_values() {
     let mut fixture = TrustFixture::new();
     fixture.values.remove(1);
-    let verdict = fixture.verify().unwrap();
-    assert_eq!((&verdict.unsigned[..], &verdict.missing[..]), (&[][..], &[2][..]));
-    assert!(!verdict.is_trusted());
+    let report = fixture.verify().unwrap();
+    assert_eq!((&report.unsigned[..], &report.missing[..]), (&[][..], &[2][..]));
+    assert!(!report.is_trusted());
 }
 
 #[test]
 fn reports_required_records() {
     let mut fixture = TrustFixture::new();
-    fixture.known = RecordSet::default();
-    assert_eq!(fixture.verify(), Err(TrustError::Needs(b"0.NA/10.5555".to_vec())));
+    fixture.records = RecordSet::default();
+    assert_eq!(fixture.verify(), Err(TrustError::RecordRequired(b"0.NA/10.5555".to_vec())));
     fixture.certify_signer(&statement(ROOT), &[permission(CertificateScope::EVERYTHING, "")]);
-    assert_eq!(fixture.verify(), Err(TrustError::Needs(b"0.0/0.0".to_vec())));
+    assert_eq!(fixture.verify(), Err(TrustError::RecordRequired(b"0.0/0.0".to_vec())));
     fixture.certify_root(&statement(ROOT), CertificateScope::EVERYTHING);
     assert!(fixture.verify().unwrap().is_trusted());
-    // A handle that does not exist is known as an empty record.
-    fixture.known.insert(Handle::from("0.NA/10.5555"), Vec::new());
-    assert_eq!(fixture.rejection(), "there is no certificate of 300:0.NA/10.5555");
+    // A handle that does not exist is an empty record.
+    fixture.records.insert(Handle::from("0.NA/10.5555"), Vec::new());
+    assert_eq!(fixture.rejection(), "no certificate for 300:0.NA/10.5555");
 }
 
 #[test]
 fn certificates_in_other_records() {
     let mut fixture = TrustFixture::new();
     let data = fixture.signer_certificate(&statement(ROOT), &[permission(CertificateScope::EVERYTHING, "")]);
-    fixture.known.insert(Handle::from("0.NA/10.5555"), Vec::new());
-    fixture.known.insert(Handle::from("10.5555/CERTS"), vec![certificate(7, data)]);
+    fixture.records.insert(Handle::from("0.NA/10.5555"), Vec::new());
+    fixture.records.insert(Handle::from("10.5555/CERTS"), vec![certificate(7, data)]);
     fixture.sign(
         &IssuerClaims { chain: vec![ValueReference::parse("7:10.5555/CERTS")], ..statement(SIGNER) },
         3,
@@ -235,16 +235,16 @@ fn certificates_in_other_records() {
         &IssuerClaims { chain: vec![ValueReference::parse("8:10.5555/CERTS")], ..statement(SIGNER) },
         3,
     );
-    assert_eq!(fixture.rejection(), "there is no certificate of 300:0.NA/10.5555");
+    assert_eq!(fixture.rejection(), "no certificate for 300:0.NA/10.5555");
 }
 
 /// The chain in a signature takes precedence over that in a certificate.
 #[test]
 fn signature_chain_takes_precedence() {
     let mut fixture = TrustFixture::new();
-    let elsewhere = IssuerClaims { chain: vec![ValueReference::parse("1:99/NOWHERE")], ..statement(ROOT) };
-    fixture.certify_signer(&elsewhere, &[permission(CertificateScope::EVERYTHING, "")]);
-    assert_eq!(fixture.verify(), Err(TrustError::Needs(b"99/NOWHERE".to_vec())));
+    let other_chain = IssuerClaims { chain: vec![ValueReference::parse("1:99/NOWHERE")], ..statement(ROOT) };
+    fixture.certify_signer(&other_chain, &[permission(CertificateScope::EVERYTHING, "")]);
+    assert_eq!(fixture.verify(), Err(TrustError::RecordRequired(b"99/NOWHERE".to_vec())));
     let chain = vec![ValueReference::parse("400:0.NA/10.5555"), ValueReference::parse("400:0.0/0.0")];
     fixture.sign(&IssuerClaims { chain, ..statement(SIGNER) }, 3);
     assert!(fixture.verify().unwrap().is_trusted());
@@ -256,9 +256,9 @@ fn many_certificates_exhaust_the_budget() {
     let mut fixture = TrustFixture::new();
     let data = fixture.signer_certificate(&statement("1:0.0/0.0"), &[]);
     let many = (1..200).map(|index| certificate(index, [&data[..], &b"A".repeat(3_000)].concat())).collect();
-    fixture.known.insert(Handle::from("0.NA/10.5555"), many);
-    fixture.work = Budget::new(300);
-    assert!(matches!(fixture.verify(), Err(TrustError::Exhausted(_))));
+    fixture.records.insert(Handle::from("0.NA/10.5555"), many);
+    fixture.budget = Budget::new(300);
+    assert!(matches!(fixture.verify(), Err(TrustError::Budget(_))));
 }
 
 #[test]
@@ -268,24 +268,24 @@ fn newest_certificate_is_used() {
     let denied = [permission(CertificateScope::THIS_HANDLE, "0.NA/10.1")];
     let old = fixture.signer_certificate(&IssuerClaims { issued_at: NOW - 100, ..statement(ROOT) }, &allowed);
     let new = fixture.signer_certificate(&statement(ROOT), &denied);
-    fixture.known.insert(Handle::from("0.NA/10.5555"), vec![certificate(400, old), certificate(401, new)]);
-    assert_eq!(fixture.rejection(), "300:0.NA/10.5555 may not sign for this record");
+    fixture.records.insert(Handle::from("0.NA/10.5555"), vec![certificate(400, old), certificate(401, new)]);
+    assert_eq!(fixture.rejection(), "300:0.NA/10.5555 is not authorized to sign this record");
 }
 
 #[test]
 fn validity_periods() {
-    for (now, trusted) in [(NOW - 11, false), (NOW - 10, true), (NOW + 10, true), (NOW + 11, false)] {
+    for (now, is_trusted) in [(NOW - 11, false), (NOW - 10, true), (NOW + 10, true), (NOW + 11, false)] {
         let mut fixture = TrustFixture::new();
         fixture.now = now;
-        assert_eq!(fixture.verify().unwrap().is_trusted(), trusted, "{now}");
+        assert_eq!(fixture.verify().unwrap().is_trusted(), is_trusted, "{now}");
     }
     let mut fixture = TrustFixture::new();
-    let expired = IssuerClaims { expires: NOW - 1, ..statement(ROOT) };
+    let expired = IssuerClaims { expires_at: NOW - 1, ..statement(ROOT) };
     fixture.certify_signer(&expired, &[permission(CertificateScope::EVERYTHING, "")]);
-    assert_eq!(fixture.rejection(), "what 300:0.0/0.0 says does not hold now");
+    assert_eq!(fixture.rejection(), "statement of 300:0.0/0.0 expired or not yet valid");
     let mut fixture = TrustFixture::new();
     fixture.certify_root(&expired, CertificateScope::EVERYTHING);
-    assert_eq!(fixture.rejection(), "what 300:0.0/0.0 says does not hold now");
+    assert_eq!(fixture.rejection(), "statement of 300:0.0/0.0 expired or not yet valid");
 }
 
 #[test]
@@ -293,37 +293,37 @@ fn chain_permissions() {
     let mut fixture = TrustFixture::new();
     fixture
         .certify_signer(&statement(ROOT), &[permission(CertificateScope::DERIVED_PREFIXES, "0.NA/10.5555")]);
-    assert_eq!(fixture.rejection(), "300:0.NA/10.5555 may not sign for this record");
+    assert_eq!(fixture.rejection(), "300:0.NA/10.5555 is not authorized to sign this record");
     fixture.certify_signer(&statement(ROOT), &[permission(CertificateScope::DERIVED_PREFIXES, "0.NA/10")]);
     assert!(fixture.verify().unwrap().is_trusted(), "10.5555 is derived from 10");
     fixture.certify_signer(&statement(ROOT), &[]);
-    assert_eq!(fixture.rejection(), "300:0.NA/10.5555 may not sign for this record");
+    assert_eq!(fixture.rejection(), "300:0.NA/10.5555 is not authorized to sign this record");
     let mut fixture = TrustFixture::new();
     fixture.certify_root(&statement(ROOT), CertificateScope("nothing".into()));
-    assert_eq!(fixture.rejection(), "300:0.0/0.0 may not sign for this record");
+    assert_eq!(fixture.rejection(), "300:0.0/0.0 is not authorized to sign this record");
 }
 
 #[test]
 fn trust_anchors_are_keys() {
     let mut fixture = TrustFixture::new();
-    fixture.roots = TrustAnchors::new(vec![fixture.signer.public.clone()]);
-    assert_eq!(fixture.rejection(), "300:0.0/0.0 certifies itself and is no root");
-    fixture.roots = TrustAnchors { handle: b"0.0/1.1".into(), keys: vec![fixture.root.public.clone()] };
-    assert_eq!(fixture.rejection(), "300:0.0/0.0 certifies itself and is no root");
-    fixture.roots = TrustAnchors::new(Vec::new());
-    assert_eq!(fixture.rejection(), "300:0.0/0.0 certifies itself and is no root");
+    fixture.anchors = TrustAnchors::new(vec![fixture.signer.public.clone()]);
+    assert_eq!(fixture.rejection(), "300:0.0/0.0 is self-signed but not a trust anchor");
+    fixture.anchors = TrustAnchors { handle: b"0.0/1.1".into(), keys: vec![fixture.root.public.clone()] };
+    assert_eq!(fixture.rejection(), "300:0.0/0.0 is self-signed but not a trust anchor");
+    fixture.anchors = TrustAnchors::new(Vec::new());
+    assert_eq!(fixture.rejection(), "300:0.0/0.0 is self-signed but not a trust anchor");
 }
 
 #[test]
 fn signatures_of_other_records_and_keys() {
     let fixture = TrustFixture::new();
-    let verdict = fixture.verify_as("10.5555/TWO", &AuthPolicy::default()).unwrap();
-    assert_eq!(verdict.refused[0].to_string(), "the signature is about 10.5555/ONE");
+    let report = fixture.verify_as("10.5555/TWO", &AuthPolicy::default()).unwrap();
+    assert_eq!(report.rejected[0].to_string(), "subject mismatch: 10.5555/ONE");
     // Signed with the root's key in the name of the signer.
     let mut fixture = TrustFixture::new();
     std::mem::swap(&mut fixture.root.private, &mut fixture.signer.private);
     fixture.sign(&statement(SIGNER), 3);
-    assert_eq!(fixture.rejection(), "300:0.NA/10.5555 did not sign this");
+    assert_eq!(fixture.rejection(), "signature of 300:0.NA/10.5555 does not match");
     // A changed payload.
     let mut fixture = TrustFixture::new();
     let data = fixture.values.last_mut().unwrap().data.to_mut();
@@ -331,7 +331,7 @@ fn signatures_of_other_records_and_keys() {
     data[middle] = if data[middle] == b'A' { b'B' } else { b'A' };
     assert!(!fixture.verify().unwrap().is_trusted());
     fixture.values.last_mut().unwrap().data = b"no signature".into();
-    assert_eq!(fixture.rejection(), "value 400 is no signature");
+    assert_eq!(fixture.rejection(), "invalid signature value 400");
 }
 
 #[test]
@@ -348,8 +348,8 @@ fn detects_chain_loop() {
         &*fixture.signer.private,
     )
     .unwrap();
-    fixture.known.insert(Handle::from("0.0/0.0"), vec![certificate(400, data)]);
-    assert_eq!(fixture.rejection(), "the chain of certificates comes back to 300:0.NA/10.5555");
+    fixture.records.insert(Handle::from("0.0/0.0"), vec![certificate(400, data)]);
+    assert_eq!(fixture.rejection(), "certificate chain loop at 300:0.NA/10.5555");
 }
 
 #[test]
@@ -365,7 +365,7 @@ fn attack_a4_algorithm_confusion() {
         let mut fixture = TrustFixture::new();
         let header = encode(&format!(r#"{{"alg":"{algorithm}"}}"#));
         fixture.values.last_mut().unwrap().data = format!("{header}.{rest}").into_bytes().into();
-        assert_eq!(fixture.rejection(), "300:0.NA/10.5555 did not sign this", "{algorithm}");
+        assert_eq!(fixture.rejection(), "signature of 300:0.NA/10.5555 does not match", "{algorithm}");
     }
     // SHA-1 needs a policy.
     let mut fixture = TrustFixture::new();
@@ -373,13 +373,13 @@ fn attack_a4_algorithm_confusion() {
         format!("{}.{rest}", encode(r#"{"alg":"RS160"}"#)).into_bytes().into();
     assert_eq!(
         fixture.rejection(),
-        "the signature of 300:0.NA/10.5555 cannot be checked: SHA-1 is not allowed"
+        "cannot verify the signature of 300:0.NA/10.5555: algorithm not allowed: SHA-1"
     );
 }
 
 #[test]
 fn budget_is_limited() {
     let mut fixture = TrustFixture::new();
-    fixture.work = Budget::new(5);
-    assert!(matches!(fixture.verify(), Err(TrustError::Exhausted(_))));
+    fixture.budget = Budget::new(5);
+    assert!(matches!(fixture.verify(), Err(TrustError::Budget(_))));
 }

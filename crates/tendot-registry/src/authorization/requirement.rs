@@ -66,7 +66,7 @@ impl Registry {
 
 /// Admins that have all of `bits` by a single value. Permissions of several values are not combined.
 pub(crate) fn admins_with(values: &[HandleValue<'_>], bits: AdminPermissions) -> AdminSet {
-    let admins = decode_admins(values).filter(|admin| admin.permissions.has(bits));
+    let admins = decode_admins(values).filter(|admin| admin.permissions.contains(bits));
     admins.map(|admin| admin.reference.into_owned()).collect()
 }
 

@@ -75,7 +75,7 @@ impl RecordDiff {
     }
 
     fn require_writable(&mut self, old: &HandleValue<'_>) {
-        if !old.permissions.has(ValuePermissions::ADMIN_WRITE) {
+        if !old.permissions.contains(ValuePermissions::ADMIN_WRITE) {
             self.read_only_index.get_or_insert(old.index);
         }
     }
@@ -87,7 +87,7 @@ impl RecordDiff {
 
 /// Whether a publicly writable value changes in its data only. Type and permissions are not publicly writable.
 fn is_public_write(old: &HandleValue<'_>, new: &HandleValue<'_>) -> bool {
-    old.permissions.has(ValuePermissions::PUBLIC_WRITE)
+    old.permissions.contains(ValuePermissions::PUBLIC_WRITE)
         && old.permissions == new.permissions
         && old.value_type == new.value_type
 }

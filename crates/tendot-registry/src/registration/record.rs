@@ -224,7 +224,7 @@ pub(super) fn visible_record(
     let can_read = principal.can_read_under(prefix, owner);
     values.retain(|value| {
         value.permissions.is_public()
-            || can_read && value.permissions.has(tendot_proto::ValuePermissions::ADMIN_READ)
+            || can_read && value.permissions.contains(tendot_proto::ValuePermissions::ADMIN_READ)
     });
     DoiRecord {
         name,

@@ -29,7 +29,8 @@ pub(super) fn inspect(
     let registration = Registration::of_record(entry)?;
     let is_foreign = reader.belongs_to_other(&registration);
     let is_visible = |value: &&HandleValue<'_>| {
-        value.permissions.is_public() || !is_foreign && value.permissions.has(ValuePermissions::ADMIN_READ)
+        value.permissions.is_public()
+            || !is_foreign && value.permissions.contains(ValuePermissions::ADMIN_READ)
     };
     let links = match entry.state {
         RecordStatus::Tombstone => Vec::new(),

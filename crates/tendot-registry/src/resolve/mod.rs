@@ -175,7 +175,7 @@ fn select_readable(
     let requirement = match selected.find(|value| !value.permissions.is_public()) {
         None if query.in_session => Requirement::Authenticated,
         None => Requirement::Public,
-        Some(hidden) if !hidden.permissions.has(ValuePermissions::ADMIN_READ) => {
+        Some(hidden) if !hidden.permissions.contains(ValuePermissions::ADMIN_READ) => {
             return Err(Error::Unreadable { index: hidden.index });
         }
         Some(_) => Requirement::admin(admins_with(&values, AdminPermissions::READ_VALUE)),

@@ -70,12 +70,12 @@ mod tests {
         check("10.5555/", None);
         check("0.NA/10.5555", None);
         check(&format!("10.5555/{}", "/".repeat(255)), None);
-        check("", Some("the handle is empty"));
-        check("10.5555", Some("the handle has no `/` between prefix and suffix"));
-        check("/", Some("the handle has nothing before its `/`"));
+        check("", Some("empty handle"));
+        check("10.5555", Some("invalid handle: missing `/`"));
+        check("/", Some("invalid handle: empty prefix"));
         check(
             &format!("10.5555/{}", "x".repeat(2_041)),
-            Some("the handle has 2049 bytes, at most 2048 are allowed"),
+            Some("handle of 2049 bytes exceeds the limit of 2048"),
         );
         check("10.5555/a\nb", Some("U+000A at byte 9 of the handle is not visible"));
         check("10.5555/\0", Some("U+0000 at byte 8 of the handle is not visible"));
@@ -99,7 +99,7 @@ mod tests {
         for suffix in [&b"\x80"[..], b"\xc0\xaf", b"\xed\xa0\x80", b"\xff"] {
             let name = [b"10.5555/", suffix].concat();
             let error = check_handle_name(Handle::new(&name), &RecordLimits::default()).unwrap_err();
-            assert_eq!(error.to_string(), "the handle is not UTF-8 from byte 8 on");
+            assert_eq!(error.to_string(), "invalid handle: invalid UTF-8 at byte 8");
         }
     }
 }

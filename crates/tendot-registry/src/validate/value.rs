@@ -169,13 +169,13 @@ mod tests {
         check(
             "HS_ADMIN",
             b"\x0f\xff",
-            "the value at index 7 is not what its type says: reference handle at byte 2: 4 bytes announced, 0 there",
+            "the value at index 7 is not what its type says: reference handle at byte 2: needs 4 bytes, only 0 left",
         );
         check("hs_vlist", b"\0\0\0\0", "");
         check(
             "HS_VLIST",
             b"\0\0\0\0\0",
-            "the value at index 7 is not what its type says: HS_VLIST at byte 4: 1 bytes follow where none should",
+            "the value at index 7 is not what its type says: HS_VLIST at byte 4: 1 trailing bytes",
         );
         check("X", &[0; 1_001], "the value at index 7 has 1001 bytes of data, at most 1000 are taken");
     }

@@ -85,14 +85,14 @@ impl NativeServer {
             Ok(pending) => pending,
             Err(error) => {
                 let reply = self.authentication_failed(&mut incoming, &error);
-                return (reply, incoming.work.remaining());
+                return (reply, incoming.budget.remaining());
             }
         };
         let challenged = match self.endpoint.decode_request(pending.request(), incoming.transport, now) {
             Ok(challenged) => challenged,
             Err(refusal) => {
-                let reply = self.error_reply(&mut incoming, refusal.code(), &refusal.to_string());
-                return (reply, incoming.work.remaining());
+                let reply = self.error_reply(&mut incoming, refusal.response_code(), &refusal.to_string());
+                return (reply, incoming.budget.remaining());
             }
         };
         let mut challenged = challenged.resume_after_challenge(incoming);
@@ -105,7 +105,7 @@ impl NativeServer {
             }
             Err(reply) => reply,
         };
-        (reply, challenged.work.remaining())
+        (reply, challenged.budget.remaining())
     }
 
     async fn verify_identity(
@@ -119,13 +119,13 @@ impl NativeServer {
             return Err(self.unsupported(challenged));
         };
         let claim = ValueReference::new(answer.key_index, answer.key_handle.as_bytes());
-        let budget = &mut challenged.work;
+        let budget = &mut challenged.budget;
         if let Err(error) = self.registry.precheck(&operation, &claim, budget).await {
             return Err(self.registry_error(challenged, &error));
         }
         if answer.auth_type == b"HS_SECKEY" && !self.registry.owns(answer.key_handle) {
             let fits =
-                self.registry.verify_secret_at_peer(&claim, pending.challenge(), answer.answer, budget).await;
+                self.registry.verify_secret_at_peer(&claim, pending.challenge(), answer.proof, budget).await;
             let identity =
                 fits.map(|fits| HandleIdentity::proven(claim.index, &claim.handle).filter(|_| fits));
             return match identity {
@@ -146,13 +146,13 @@ impl NativeServer {
     /// Replies with a challenge to authenticate.
     pub(crate) fn issue_challenge(&self, incoming: &mut IncomingRequest<'_>) -> NativeReply {
         let now = self.now();
-        if let Err(error) = incoming.work.charge(CHALLENGE_COST) {
+        if let Err(error) = incoming.budget.charge(CHALLENGE_COST) {
             return self.authentication_failed(incoming, &error.into());
         }
         let sealed = {
             let sessions = self.lock_sessions();
             let mut challenges = self.lock_challenges();
-            let budget = &mut incoming.work;
+            let budget = &mut incoming.budget;
             let is_session = |id| sessions.contains(id);
             let request = join_parts(&incoming.parts);
             let issued = challenges.issue(&request, incoming.transport, now, budget, is_session);

@@ -40,7 +40,7 @@ impl NativeReply {
 
     pub(crate) fn from_rejection(opcode: Opcode, refusal: &Rejection) -> Self {
         let message = refusal.response().map(Into::into);
-        Self { message, more: None, opcode, code: refusal.code(), cost: 0 }
+        Self { message, more: None, opcode, code: refusal.response_code(), cost: 0 }
     }
 
     pub(crate) const fn new(incoming: &IncomingRequest<'_>, code: ResponseCode, message: Vec<u8>) -> Self {
@@ -127,7 +127,7 @@ impl NativeServer {
         let mut budget = initial_budget;
         let opened;
         let mut bytes = bytes;
-        let is_encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED) && id != 0;
+        let is_encrypted = envelope.flags.contains(EnvelopeFlags::ENCRYPTED) && id != 0;
         if is_encrypted {
             let mut sessions = self.lock_sessions();
             let is_challenged = self.lock_challenges().contains(id);
@@ -156,7 +156,7 @@ impl NativeServer {
                 return reply;
             }
         };
-        incoming.work = budget;
+        incoming.budget = budget;
         if id != 0 {
             let mut sessions = self.lock_sessions();
             let is_answer = incoming.message.header.opcode == Opcode::CHALLENGE_RESPONSE;
@@ -164,7 +164,7 @@ impl NativeServer {
             // Outside of a session, a challenge response carries the challenge id in place of the session id.
             if !is_encrypted && (in_session || !is_answer) {
                 let is_challenged = self.lock_challenges().contains(id);
-                let (parts, budget) = (&incoming.parts, &mut incoming.work);
+                let (parts, budget) = (&incoming.parts, &mut incoming.budget);
                 if let Err(error) = sessions.verify(parts, is_challenged, now, &AwsLcProvider, budget) {
                     let header = incoming.message.header;
                     let refusal =
@@ -176,12 +176,12 @@ impl NativeServer {
                 incoming.session_id = id;
             }
         }
-        let (mut reply, left) = match ChallengeResponse::of(&incoming.request) {
+        let (mut reply, left) = match ChallengeResponse::from_request(&incoming.request) {
             Some(answer) => self.handle_challenge_response(incoming, &answer, core).await,
             None => {
                 let caller = self.session_caller(incoming.session_id);
                 let reply = self.execute(&mut incoming, &caller, core).await;
-                (reply, incoming.work.remaining())
+                (reply, incoming.budget.remaining())
             }
         };
         reply.cost = before.saturating_sub(left);
@@ -191,7 +191,7 @@ impl NativeServer {
 
 /// Joins the parts of a received or decrypted message.
 pub(crate) fn join_parts(parts: &MessageParts<'_>) -> Vec<u8> {
-    [&parts.envelope.to_bytes()[..], parts.header_and_body, parts.tail].concat()
+    [&parts.envelope.to_bytes()[..], parts.header_and_body, parts.credential_bytes].concat()
 }
 
 /// Permit to use one CPU core for expensive work.

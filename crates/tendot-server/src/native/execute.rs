@@ -27,7 +27,7 @@ impl NativeServer {
             }
             Request::SessionSetup(setup) => return self.set_up_session(incoming, &setup),
             Request::VerifyChallenge { .. } => return self.verify_challenge(incoming).await,
-            Request::Plain { .. } => match incoming.message.header.opcode {
+            Request::NoOperand { .. } => match incoming.message.header.opcode {
                 Opcode::GET_SITE_INFO => {
                     let response =
                         incoming.respond(ResponseCode::SUCCESS, ResponseData::SiteInfo(self.site.bytes()));
@@ -64,7 +64,7 @@ impl NativeServer {
         query: &ResolveQuery<'_>,
         caller: &Caller,
     ) -> Result<NativeReply, Error> {
-        let resolution = self.registry.resolve(query, caller, &mut incoming.work).await;
+        let resolution = self.registry.resolve(query, caller, &mut incoming.budget).await;
         if let (Some(resolution_counter), Caller::Anonymous, Ok(name)) =
             (&self.resolution_counter, caller, query.name.to_str())
         {
@@ -95,10 +95,10 @@ impl NativeServer {
         write: &HandleWrite<'_>,
         caller: &Caller,
     ) -> Result<NativeReply, Error> {
-        let done = self.registry.write(write, caller, self.now(), &mut incoming.work).await?;
+        let done = self.registry.write(write, caller, self.now(), &mut incoming.budget).await?;
         let outcome = match write {
             HandleWrite::Create { .. } => ResponseData::Created { handle: Some(Handle::from(&*done.name)) },
-            _ => ResponseData::Done,
+            _ => ResponseData::Empty,
         };
         let mut response = incoming.respond(ResponseCode::SUCCESS, outcome);
         if matches!(write, HandleWrite::Create { mint: Some(_), .. }) {
@@ -118,13 +118,13 @@ impl NativeServer {
         let name = request.handle().filter(|name| name.is_prefix_handle())?;
         let is_homing = matches!(header.opcode, Opcode::HOME_PREFIX | Opcode::UNHOME_PREFIX);
         if is_homing
-            || header.flags.has(OpFlags::DO_NOT_REFER)
+            || header.flags.contains(OpFlags::DO_NOT_REFER)
             || envelope.newest_version() < ProtocolVersion::PREFIX_REFERRALS
         {
             return None;
         }
         let found =
-            self.registry.resolve(&ResolveQuery::new(name), &Caller::Anonymous, &mut incoming.work).await;
+            self.registry.resolve(&ResolveQuery::new(name), &Caller::Anonymous, &mut incoming.budget).await;
         let Ok(Resolution::Referral(values)) = found else { return None };
         let outcome =
             ResponseData::Referral { handle: Handle::new(&[]), values: Some(WireList::from(&values[..])) };
@@ -134,14 +134,15 @@ impl NativeServer {
 
     /// Verifies the answer to another server's challenge against a secret key that is stored here.
     async fn verify_challenge(&self, incoming: &mut IncomingRequest<'_>) -> NativeReply {
-        let Request::VerifyChallenge { key_handle, key_index, nonce, digest, answer } = incoming.request
+        let Request::VerifyChallenge { key_handle, key_index, nonce, digest, response: answer } =
+            incoming.request
         else {
             return self.unsupported(incoming);
         };
         if !self.registry.owns(key_handle) {
             return self.registry_error(incoming, &Error::OtherServer);
         }
-        let budget = &mut incoming.work;
+        let budget = &mut incoming.budget;
         let keys = match self.registry.key_values(key_handle, budget).await {
             Ok(keys) => keys,
             Err(error) => return self.registry_error(incoming, &error),
@@ -153,7 +154,8 @@ impl NativeServer {
                 .verify_secret_key(&proof, key_index, &keys, &self.policy, &AwsLcProvider, budget)
                 .is_ok()
         });
-        let response = incoming.respond(ResponseCode::SUCCESS, ResponseData::Verified(u8::from(fits)));
+        let response =
+            incoming.respond(ResponseCode::SUCCESS, ResponseData::ChallengeVerified(u8::from(fits)));
         self.seal(incoming, response)
     }
 }

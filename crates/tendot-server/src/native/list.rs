@@ -71,7 +71,7 @@ impl NativeServer {
         let mut found = HandleList { names: Vec::new(), next: after.map(Into::into) };
         loop {
             let (after, limit) = (found.next.as_deref(), limits::LIST_BATCH_HANDLES - found.names.len());
-            let budget = &mut incoming.work;
+            let budget = &mut incoming.budget;
             let page = match operation {
                 Some(HandleOperation::List(prefix)) => {
                     self.registry.list_handles(prefix, after, limit, caller, budget).await?

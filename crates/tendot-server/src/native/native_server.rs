@@ -52,7 +52,7 @@ impl NativeServer {
         let policy = AuthPolicy::default();
         Self {
             registry,
-            endpoint: Endpoint { site_serial: site.site().serial, primary: site.site().is_primary() },
+            endpoint: Endpoint { site_serial: site.site().serial, is_primary: site.site().is_primary() },
             site,
             policy,
             challenges: Mutex::new(PendingChallenges::new(policy)),
@@ -93,7 +93,7 @@ impl NativeServer {
     /// Allows sessions with the 1024-bit Diffie-Hellman group, which Handle.Net's clients use. Default: true.
     #[must_use]
     pub const fn allow_dh_1024(mut self, is_taken: bool) -> Self {
-        self.policy.group_1024 = is_taken;
+        self.policy.allow_dh_1024 = is_taken;
         self
     }
 

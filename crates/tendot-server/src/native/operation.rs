@@ -20,16 +20,16 @@ pub(crate) fn to_operation<'a>(
             name: handle,
             indexes: indexes.iter().collect(),
             types: types.iter().collect(),
-            public_only: flags.has(OpFlags::PUBLIC_ONLY),
+            public_only: flags.contains(OpFlags::PUBLIC_ONLY),
             in_session: message.envelope.session_id != 0,
-            refer: !flags.has(OpFlags::DO_NOT_REFER),
+            refer: !flags.contains(OpFlags::DO_NOT_REFER),
         }),
-        (opcode, Request::Values { handle: name, values }) => {
+        (opcode, Request::WriteValues { handle: name, values }) => {
             let values = values.iter().collect();
-            let overwrite = flags.has(OpFlags::OVERWRITE);
+            let overwrite = flags.contains(OpFlags::OVERWRITE);
             HandleOperation::Write(match opcode {
                 Opcode::CREATE_HANDLE => {
-                    let mint = flags.has(OpFlags::MINT_NEW_SUFFIX).then(random);
+                    let mint = flags.contains(OpFlags::MINT_NEW_SUFFIX).then(random);
                     HandleWrite::Create { name, values, overwrite, mint, force: false }
                 }
                 Opcode::ADD_VALUE => HandleWrite::Add { name, values, overwrite, force: false },
@@ -41,17 +41,17 @@ pub(crate) fn to_operation<'a>(
             indexes: indexes.iter().collect(),
             force: false,
         }),
-        (Opcode::DELETE_HANDLE, Request::Named { handle: name }) => {
+        (Opcode::DELETE_HANDLE, Request::HandleOnly { handle: name }) => {
             HandleOperation::Write(HandleWrite::Delete { name, for_ever: false })
         }
-        (Opcode::HOME_PREFIX, Request::Named { handle: prefix }) => {
+        (Opcode::HOME_PREFIX, Request::HandleOnly { handle: prefix }) => {
             HandleOperation::Write(HandleWrite::Home { prefix })
         }
-        (Opcode::UNHOME_PREFIX, Request::Named { handle: prefix }) => {
+        (Opcode::UNHOME_PREFIX, Request::HandleOnly { handle: prefix }) => {
             HandleOperation::Write(HandleWrite::Unhome { prefix })
         }
-        (Opcode::LIST_HANDLES, Request::Named { handle }) => HandleOperation::List(handle),
-        (Opcode::LIST_DERIVED_PREFIXES, Request::Named { handle }) => {
+        (Opcode::LIST_HANDLES, Request::HandleOnly { handle }) => HandleOperation::List(handle),
+        (Opcode::LIST_DERIVED_PREFIXES, Request::HandleOnly { handle }) => {
             let full = handle.qualified();
             let suffix = Handle::new(&full).suffix().unwrap_or_default();
             *scratch = [b"0.NA/0.NA/", suffix].concat();

@@ -22,7 +22,7 @@ impl NativeServer {
         budget: &mut Budget,
     ) -> Option<Vec<u8>> {
         let parts =
-            MessageParts::split(bytes).ok().filter(|parts| parts.header.flags.has(OpFlags::CERTIFY))?;
+            MessageParts::split(bytes).ok().filter(|parts| parts.header.flags.contains(OpFlags::CERTIFY))?;
         let mut response = Message::from_bytes(refusal.response()?).ok()?;
         response.header.flags = response.header.flags.with(OpFlags::CERTIFY);
         let mut sealed = response.to_bytes().ok()?;
@@ -67,7 +67,7 @@ impl NativeServer {
         code: ResponseCode,
         message: &str,
     ) -> NativeReply {
-        let response = incoming.respond(code, ResponseData::Failed { message: Some(message.as_bytes()) });
+        let response = incoming.respond(code, ResponseData::Error { message: Some(message.as_bytes()) });
         self.seal(incoming, response)
     }
 
@@ -77,17 +77,17 @@ impl NativeServer {
         let mut sessions = (incoming.session_id != 0).then(|| self.lock_sessions());
         let session = sessions.as_mut().and_then(|sessions| sessions.get_mut(incoming.session_id));
         let mut sealing = SealContext {
-            crypto: &AwsLcProvider,
+            provider: &AwsLcProvider,
             random: &mut SystemRandom,
             policy: &self.policy,
-            key: Some(self.site.key()),
+            server_key: Some(self.site.key()),
             session: session.map(|session| session.session_mut()),
         };
         match incoming.seal(response, &mut sealing) {
             Ok(bytes) => NativeReply::new(incoming, code, bytes),
             Err(error) => {
                 let text = format!("the answer can't be sent: {error}");
-                let outcome = ResponseData::Failed { message: Some(text.as_bytes()) };
+                let outcome = ResponseData::Error { message: Some(text.as_bytes()) };
                 let failed = incoming.respond(ResponseCode::ERROR, outcome).to_bytes();
                 NativeReply::new(incoming, ResponseCode::ERROR, failed.unwrap_or_default())
             }

@@ -15,7 +15,7 @@ impl NativeServer {
         setup: &SessionSetup<'_>,
     ) -> NativeReply {
         let envelope = incoming.message.envelope;
-        let budget = &mut incoming.work;
+        let budget = &mut incoming.budget;
         let answer =
             ServerKeyExchange::new(setup, &envelope, &self.policy, &AwsLcProvider, &mut SystemRandom, budget);
         let answer = match answer {
@@ -28,7 +28,7 @@ impl NativeServer {
             let challenges = self.lock_challenges();
             sessions.insert(answer, self.now(), &mut SystemRandom, |id| challenges.contains(id))
         };
-        let outcome = ResponseData::Session { mode: KeyExchangeMode::DIFFIE_HELLMAN, data: &data };
+        let outcome = ResponseData::SessionSetup { mode: KeyExchangeMode::DIFFIE_HELLMAN, data: &data };
         let mut response = incoming.respond(ResponseCode::SUCCESS, outcome);
         response.envelope.session_id = id;
         self.seal(incoming, response)
@@ -37,10 +37,10 @@ impl NativeServer {
     /// Ends the session of the request, whose MAC has been verified.
     pub(crate) fn terminate_session(&self, incoming: &mut IncomingRequest<'_>) -> NativeReply {
         if !self.lock_sessions().remove(incoming.session_id) {
-            let error = SessionError::Unknown;
+            let error = SessionError::UnknownSession;
             return self.error_reply(incoming, error.response_code(), &error.to_string());
         }
-        let response = incoming.respond(ResponseCode::SUCCESS, ResponseData::Done);
+        let response = incoming.respond(ResponseCode::SUCCESS, ResponseData::Empty);
         self.seal(incoming, response)
     }
 }

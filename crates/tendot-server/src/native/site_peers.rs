@@ -65,11 +65,11 @@ impl PeerUpstream {
     /// Client that queries only the server responsible for a name.
     fn client_for(&self, name: Handle<'_>) -> NativeClient {
         NativeClient::new(LookupConfig {
-            certify: true,
+            require_signatures: true,
             // The site record is trusted.
-            private_addresses: true,
+            allow_private_addresses: true,
             transports: vec![InterfaceProtocol::TCP],
-            time: PEER_TIMEOUT,
+            timeout: PEER_TIMEOUT,
             ..self.site.clone().into_direct_config(name)
         })
     }
@@ -130,7 +130,7 @@ impl SitePeers for SitePeerClient {
         Box::pin(async move {
             // The client chooses the cost of its proof, so it is charged before the proof is forwarded.
             let proof = SecretKeyResponse::from_bytes(answer, ProtocolVersion::LATEST).ok();
-            let taken = proof.filter(|proof| proof.validate(AuthPolicy::default().secret_keys).is_ok());
+            let taken = proof.filter(|proof| proof.validate(AuthPolicy::default().secret_key_macs).is_ok());
             let Some(proof) = taken else { return Ok(false) };
             budget.charge(PEER_QUERY_COST.saturating_add(proof.cost()))?;
             let unsaid = |why: String| Error::Neighbour { why };
@@ -138,8 +138,8 @@ impl SitePeers for SitePeerClient {
                 key_handle: key.handle(),
                 key_index: key.index,
                 nonce: challenge.nonce,
-                digest: RequestDigest { algorithm: DigestAlgorithm::Untold, bytes: challenge.digest },
-                answer,
+                digest: RequestDigest { algorithm: DigestAlgorithm::Untagged, bytes: challenge.digest },
+                response: answer,
             };
             let question = LookupRequest::new(key.handle(), Opcode::VERIFY_CHALLENGE, &request);
             let asked = self.records.upstream();
@@ -149,7 +149,7 @@ impl SitePeers for SitePeerClient {
             let said = said.map_err(|error| unsaid(error.to_string()))?;
             let message = said.message().map_err(|error| unsaid(error.to_string()))?;
             match message.body {
-                MessageBody::Response(Response { outcome: ResponseData::Verified(fits), .. }) => {
+                MessageBody::Response(Response { data: ResponseData::ChallengeVerified(fits), .. }) => {
                     Ok(fits == 1)
                 }
                 _ => Err(unsaid(format!("it says {}", message.header.response_code))),

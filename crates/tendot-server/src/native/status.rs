@@ -29,10 +29,10 @@ impl NativeServer {
         let query = ResolveQuery {
             indexes: indexes.iter().collect(),
             types: types.iter().collect(),
-            public_only: incoming.message.header.flags.has(OpFlags::PUBLIC_ONLY),
+            public_only: incoming.message.header.flags.contains(OpFlags::PUBLIC_ONLY),
             ..ResolveQuery::new(handle)
         };
-        let values = match self.status_values(&query, caller, &mut incoming.work).await {
+        let values = match self.status_values(&query, caller, &mut incoming.budget).await {
             Ok(values) => values,
             Err(error) => return self.registry_error(incoming, &error),
         };

@@ -134,7 +134,7 @@ fn native_responses() {
     let values = [url_value(1, "https://example.org/"), admin_value(100, 0xfff, SERVER_ADMIN)];
     let create = |name: &'static str| {
         let values = WireList::from(&values[..]);
-        let request = Request::Values { handle: Handle::from(name), values };
+        let request = Request::WriteValues { handle: Handle::from(name), values };
         Message::request(Opcode::CREATE_HANDLE, request, 7, now())
     };
     let prove = |request: &Message<'_>| {
@@ -279,7 +279,7 @@ fn unknown_commit_outcome_natively() {
     let key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
     let values = [url_value(1, "https://example.org/"), admin_value(100, 0xfff, SERVER_ADMIN)];
     let request =
-        Request::Values { handle: Handle::from("10.5555/lost"), values: WireList::from(&values[..]) };
+        Request::WriteValues { handle: Handle::from("10.5555/lost"), values: WireList::from(&values[..]) };
     let create = Message::request(Opcode::CREATE_HANDLE, request, 7, now());
     let prove = || server.authenticated_response(&create, SERVER_ADMIN, ClientKey::PrivateKey(&*key));
     let answer = with_lost_commit_response(&postgres, prove);

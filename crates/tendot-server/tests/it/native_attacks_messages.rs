@@ -20,7 +20,7 @@ const UDP: Transport = Transport::Udp;
 const HOUR: Duration = Duration::from_secs(3_600);
 
 fn create<'a>(handle: &'a str, values: &'a [HandleValue<'a>]) -> Message<'a> {
-    let request = Request::Values { handle: Handle::from(handle), values: WireList::from(values) };
+    let request = Request::WriteValues { handle: Handle::from(handle), values: WireList::from(values) };
     Message::request(Opcode::CREATE_HANDLE, request, 7, now())
 }
 
@@ -156,7 +156,7 @@ fn attack_n6_all_operations_and_flags() {
                 let is_unknown = |opcode: &u32| {
                     let response = read_message(&mut stream).unwrap();
                     assert_eq!(response[8..12], (opcode + 1).to_be_bytes(), "{opcode}");
-                    response_code(&response) == 5 && error_message(&response).contains("is not known")
+                    response_code(&response) == 5 && error_message(&response).contains("unknown opcode")
                 };
                 opcodes.filter(is_unknown).count()
             })
@@ -189,7 +189,7 @@ fn attack_n7_n8_names() {
         let request = Message::resolution(handle, 7, now());
         assert_eq!(server.code(UDP, &request), resolved, "{handle}");
         assert_eq!(server.code(TCP, &request), resolved, "{handle}");
-        let request = Request::Values { handle, values: WireList::from(&values[..]) };
+        let request = Request::WriteValues { handle, values: WireList::from(&values[..]) };
         let request = Message::request(Opcode::CREATE_HANDLE, request, 7, now());
         assert_eq!(server.code(TCP, &request), created, "{handle}");
     };
@@ -257,7 +257,7 @@ fn attack_n11_versions() {
     for (minor, expected) in [(0, 4), (1, 404), (6, 404), (7, 402), (11, 402)] {
         let mut message = create("10.5555/N11", &values);
         message.envelope.version = ProtocolVersion::new(2, minor);
-        message.envelope.suggestion = message.envelope.version;
+        message.envelope.suggested_version = message.envelope.version;
         assert_eq!(server.code(TCP, &message), expected, "2.{minor}");
     }
 }

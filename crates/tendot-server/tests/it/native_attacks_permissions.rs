@@ -45,11 +45,11 @@ fn secret_value(index: u32, text: &'static str) -> HandleValue<'static> {
 }
 
 fn delete(handle: &str) -> Message<'_> {
-    Message::request(Opcode::DELETE_HANDLE, Request::Named { handle: Handle::from(handle) }, 7, now())
+    Message::request(Opcode::DELETE_HANDLE, Request::HandleOnly { handle: Handle::from(handle) }, 7, now())
 }
 
 fn with_values<'a>(opcode: Opcode, handle: &'a str, values: &'a [HandleValue<'a>]) -> Message<'a> {
-    let request = Request::Values { handle: Handle::from(handle), values: WireList::from(values) };
+    let request = Request::WriteValues { handle: Handle::from(handle), values: WireList::from(values) };
     Message::request(opcode, request, 7, now())
 }
 
@@ -101,7 +101,7 @@ fn attack_a3_nonces(store: StoreKind) {
     for _ in 0..2_000 {
         let challenge = server.exchange(TCP, &request).remove(0);
         let message = Message::from_bytes(&challenge).unwrap();
-        let MessageBody::Response(Response { outcome: ResponseData::Challenge { nonce, .. }, .. }) =
+        let MessageBody::Response(Response { data: ResponseData::Challenge { nonce, .. }, .. }) =
             message.body
         else {
             panic!()
@@ -293,7 +293,7 @@ fn attack_a13_replayed_session_messages(store: StoreKind) {
     assert_eq!(server.change_count(), before);
     good[at] ^= 1;
     assert_eq!(server.code_for_bytes(TCP, &good), 1, "forged messages use up no message number");
-    let end = Message::request(Opcode::SESSION_TERMINATE, Request::Plain { handle: None }, 7, now());
+    let end = Message::request(Opcode::SESSION_TERMINATE, Request::NoOperand { handle: None }, 7, now());
     assert_eq!(server.code_for_bytes(TCP, &in_session(&mut own, end)), 1);
     assert_eq!(server.code_for_bytes(TCP, &in_session(&mut own, end)), 500);
     assert_eq!(server.code(TCP, &end), 500, "without a session");
@@ -492,10 +492,10 @@ fn attack_p6_p7_prefixes_and_the_last_administrator(store: StoreKind) {
     check(&server, KEY_1, &create("0.NA/10.5555.5", &values), 400);
     check(&server, KEY_1, &create("0.NA/10.5556.5", &values), 1);
     for opcode in [Opcode::HOME_PREFIX, Opcode::UNHOME_PREFIX] {
-        let request = Request::Named { handle: Handle::from("0.NA/10.5556") };
+        let request = Request::HandleOnly { handle: Handle::from("0.NA/10.5556") };
         check(&server, KEY_1, &Message::request(opcode, request, 7, now()), 400);
     }
-    let all = Message::request(Opcode::LIST_HOMED_PREFIXES, Request::Plain { handle: None }, 7, now());
+    let all = Message::request(Opcode::LIST_HOMED_PREFIXES, Request::NoOperand { handle: None }, 7, now());
     check(&server, KEY_1, &all, 400);
     let mut status = resolution("0.site/STATUS");
     status.header.flags = status.header.flags.without(OpFlags::PUBLIC_ONLY);

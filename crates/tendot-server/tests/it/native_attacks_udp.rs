@@ -188,21 +188,22 @@ fn attack_u7_administration_over_udp() {
     let server = NativeTestServer::start(NativeServerOptions::default());
     let before = server.change_count();
     let values = [url_value(1, "https://example.org/")];
-    let named = Request::Named { handle: Handle::from("10.5555/ONE") };
-    let written = Request::Values { handle: Handle::from("10.5555/U7"), values: WireList::from(&values[..]) };
+    let named = Request::HandleOnly { handle: Handle::from("10.5555/ONE") };
+    let written =
+        Request::WriteValues { handle: Handle::from("10.5555/U7"), values: WireList::from(&values[..]) };
     for (opcode, request) in [
         (Opcode::CREATE_HANDLE, written),
         (Opcode::ADD_VALUE, written),
         (Opcode::MODIFY_VALUE, written),
         (Opcode::DELETE_HANDLE, named),
         (Opcode::LIST_HANDLES, named),
-        (Opcode::HOME_PREFIX, Request::Named { handle: Handle::from("0.NA/10.5560") }),
-        (Opcode::UNHOME_PREFIX, Request::Named { handle: Handle::from("0.NA/10.5555") }),
-        (Opcode::LIST_HOMED_PREFIXES, Request::Plain { handle: None }),
+        (Opcode::HOME_PREFIX, Request::HandleOnly { handle: Handle::from("0.NA/10.5560") }),
+        (Opcode::UNHOME_PREFIX, Request::HandleOnly { handle: Handle::from("0.NA/10.5555") }),
+        (Opcode::LIST_HOMED_PREFIXES, Request::NoOperand { handle: None }),
     ] {
         let request = Message::request(opcode, request, 7, now()).to_bytes().unwrap();
         let response = server.exchange_udp(&request).unwrap();
-        let rejection = (4, "administration is not taken over UDP");
+        let rejection = (4, "admin operations are not accepted over UDP; use TCP or HTTP");
         assert_eq!((response_code(&response), &*error_message(&response)), rejection);
         assert!(response.len() <= 3 * request.len());
     }
@@ -217,7 +218,7 @@ fn attack_u7_administration_over_udp() {
 #[test]
 fn attack_u8_flood_of_challenges() {
     let server = NativeTestServer::start(NativeServerOptions::default());
-    let named = Request::Named { handle: Handle::from("10.5555/ONE") };
+    let named = Request::HandleOnly { handle: Handle::from("10.5555/ONE") };
     let request = Message::request(Opcode::DELETE_HANDLE, named, 7, now()).to_bytes().unwrap();
     let challenge = server.exchange(Transport::Tcp, &request).remove(0);
     let (socket, mut flood, mut number) = (server.udp_socket(), restricted_request(), 0);
@@ -245,7 +246,7 @@ fn attack_u8_flood_of_challenges() {
 #[test]
 fn attack_u8_challenges_of_one_client() {
     let server = NativeTestServer::start(strict_limits());
-    let named = Request::Named { handle: Handle::from("10.5555/ONE") };
+    let named = Request::HandleOnly { handle: Handle::from("10.5555/ONE") };
     let request = Message::request(Opcode::DELETE_HANDLE, named, 7, now()).to_bytes().unwrap();
     // At once, because the allowance refills while the test runs, on a busy machine as fast as one connection uses it up.
     let codes: Vec<u32> = std::thread::scope(|scope| {

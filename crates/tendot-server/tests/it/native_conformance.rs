@@ -144,7 +144,7 @@ impl Replay {
             bytes.extend(payload);
         }
         let envelope = Envelope::from_bytes(&bytes).ok();
-        match envelope.filter(|envelope| envelope.flags.has(EnvelopeFlags::ENCRYPTED)) {
+        match envelope.filter(|envelope| envelope.flags.contains(EnvelopeFlags::ENCRYPTED)) {
             Some(envelope) => {
                 let key = &self.recorded_keys[&envelope.session_id];
                 Some((key.decrypt(&bytes, &AwsLcProvider, &mut { Budget::PER_REQUEST }).unwrap(), true))
@@ -179,16 +179,12 @@ impl Replay {
         let recorded = message.envelope.session_id;
         let MessageBody::Request(request) = message.body else { panic!() };
         match request {
-            Request::ChallengeAnswer { auth_type, key_handle, key_index, .. } => {
+            Request::ChallengeResponse(recorded) => {
                 let [_, (ours, _)] = self.challenge.as_ref().unwrap();
                 message.envelope.session_id = Envelope::from_bytes(ours).unwrap().session_id;
-                proof = self.proof(&ChallengeResponse::of(&request).unwrap());
-                message.body = MessageBody::Request(Request::ChallengeAnswer {
-                    auth_type,
-                    key_handle,
-                    key_index,
-                    answer: &proof,
-                });
+                proof = self.proof(&recorded);
+                let response = ChallengeResponse { proof: &proof, ..recorded };
+                message.body = MessageBody::Request(Request::ChallengeResponse(response));
             }
             Request::SessionSetup(mut setup) if setup.key != SessionKeyMaterial::None => {
                 let work = &mut { Budget::PER_REQUEST };
@@ -203,7 +199,7 @@ impl Replay {
             _ => {}
         }
         let Some(session) = self.sessions.get_mut(&recorded) else {
-            let plain = if matches!(request, Request::ChallengeAnswer { .. }) {
+            let plain = if matches!(request, Request::ChallengeResponse(_)) {
                 message.to_bytes().unwrap()
             } else {
                 bytes.to_vec()
@@ -212,7 +208,7 @@ impl Replay {
         };
         message.envelope.session_id = session.id();
         let has_mac = message.credential().is_some();
-        message.tail = CredentialSection::Empty;
+        message.credential_section = CredentialSection::Empty;
         let mut plain = message.to_bytes().unwrap();
         let work = &mut { Budget::PER_REQUEST };
         if has_mac {
@@ -229,7 +225,7 @@ impl Replay {
     fn proof(&self, answer: &ChallengeResponse<'_>) -> Vec<u8> {
         let [(theirs, _), (ours, request)] = self.challenge.as_ref().unwrap();
         let challenge = Message::from_bytes(theirs).unwrap();
-        let MessageBody::Response(Response { digest, outcome: ResponseData::Challenge { nonce, .. } }) =
+        let MessageBody::Response(Response { digest, data: ResponseData::Challenge { nonce, .. } }) =
             challenge.body
         else {
             panic!()
@@ -240,12 +236,12 @@ impl Replay {
         let (policy, work) = (AuthPolicy::default(), &mut { Budget::PER_REQUEST });
         let is_secret = answer.auth_type == b"HS_SECKEY";
         let is_good = if is_secret {
-            let proof = SecretKeyResponse::from_bytes(answer.answer, challenge.envelope.version).unwrap();
+            let proof = SecretKeyResponse::from_bytes(answer.proof, challenge.envelope.version).unwrap();
             recorded.verify_secret_key(&proof, answer.key_index, &keys, &policy, &AwsLcProvider, work).is_ok()
         } else {
             let key = keys.iter().find(|value| value.index == answer.key_index).unwrap();
             let key = PublicKey::from_bytes(&key.data).unwrap();
-            let proof = PublicKeyResponse::from_bytes(answer.answer).unwrap();
+            let proof = PublicKeyResponse::from_bytes(answer.proof).unwrap();
             proof.verify(&key, recorded, &policy, &AwsLcProvider, work).is_ok()
         };
         let secret = keys.iter().find(|value| value.index == answer.key_index && is_secret);
@@ -273,7 +269,7 @@ impl Replay {
         }
         let Some(mut ours) = ours else { return Some("no response".into()) };
         let recorded_id = Envelope::from_bytes(&theirs).unwrap().session_id;
-        let is_encrypted = Envelope::from_bytes(&ours).unwrap().flags.has(EnvelopeFlags::ENCRYPTED);
+        let is_encrypted = Envelope::from_bytes(&ours).unwrap().flags.contains(EnvelopeFlags::ENCRYPTED);
         if is_encrypted != was_encrypted {
             return Some(format!("encrypted: {is_encrypted}"));
         }
@@ -285,10 +281,10 @@ impl Replay {
         let problem = self.difference(name, &theirs, &ours, &sent);
         let message = Message::from_bytes(&ours).unwrap();
         match message.body {
-            MessageBody::Response(Response { outcome: ResponseData::Challenge { .. }, .. }) => {
+            MessageBody::Response(Response { data: ResponseData::Challenge { .. }, .. }) => {
                 self.challenge = Some([(theirs, recorded), (ours, sent)]);
             }
-            MessageBody::Response(Response { outcome: ResponseData::Session { .. }, .. }) => {
+            MessageBody::Response(Response { data: ResponseData::SessionSetup { .. }, .. }) => {
                 let (request, response) =
                     (MessageParts::split(&sent).unwrap(), MessageParts::split(&ours).unwrap());
                 let (policy, work) = (AuthPolicy::default(), &mut { Budget::PER_REQUEST });
@@ -367,7 +363,7 @@ impl Replay {
             );
             assert_eq!(checked, Ok(()), "{name}");
         }
-        outcome_difference(name, one.outcome, two.outcome)
+        outcome_difference(name, one.data, two.data)
     }
 }
 
@@ -389,15 +385,15 @@ fn outcome_difference(name: &str, theirs: ResponseData<'_>, ours: ResponseData<'
             if same { None } else { differ() }
         }
         // The texts of errors differ.
-        (ResponseData::Failed { .. }, ResponseData::Failed { message: Some(words) }) if !words.is_empty() => {
+        (ResponseData::Error { .. }, ResponseData::Error { message: Some(words) }) if !words.is_empty() => {
             None
         }
         (ResponseData::Challenge { nonce: one, .. }, ResponseData::Challenge { nonce: two, .. }) => {
             if one.len() == two.len() && one != two { None } else { differ() }
         }
         (
-            ResponseData::Session { mode: one, data: theirs },
-            ResponseData::Session { mode: two, data: ours },
+            ResponseData::SessionSetup { mode: one, data: theirs },
+            ResponseData::SessionSetup { mode: two, data: ours },
         ) => {
             // The length of a Diffie-Hellman number varies with leading zeros.
             if one == two && theirs[..4] == ours[..4] && theirs.len().abs_diff(ours.len()) < 4 {

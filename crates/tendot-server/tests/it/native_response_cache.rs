@@ -68,7 +68,7 @@ fn cached_responses_are_identical(store: StoreKind) {
             check(&flagged);
         }
         let mut old = resolution(name);
-        old.envelope.suggestion = ProtocolVersion::new(2, 1);
+        old.envelope.suggested_version = ProtocolVersion::new(2, 1);
         check(&old);
     }
 }

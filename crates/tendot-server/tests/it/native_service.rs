@@ -44,7 +44,7 @@ over_stores!(
 const HOUR: Duration = Duration::from_secs(3_600);
 
 fn named(opcode: Opcode, handle: &str) -> Message<'_> {
-    Message::request(opcode, Request::Named { handle: Handle::from(handle) }, 7, now())
+    Message::request(opcode, Request::HandleOnly { handle: Handle::from(handle) }, 7, now())
 }
 
 /// The names in each message of a list, requested by the server administrator.
@@ -58,13 +58,12 @@ fn list(server: &NativeTestServer, transport: Transport, request: &Message<'_>) 
     let names = |(number, response): (usize, &Vec<u8>)| {
         let message = Message::from_bytes(response).unwrap();
         assert_eq!(
-            message.header.flags.has(OpFlags::CONTINUOUS),
+            message.header.flags.contains(OpFlags::CONTINUOUS),
             number < last,
             "all but the last announce more"
         );
         assert_eq!(message.envelope.request_id, 8);
-        let MessageBody::Response(Response { outcome: ResponseData::Handles(names), .. }) = message.body
-        else {
+        let MessageBody::Response(Response { data: ResponseData::Handles(names), .. }) = message.body else {
             panic!("{message:?}")
         };
         names.iter().map(|name| String::from_utf8(name.to_vec()).unwrap()).collect()
@@ -89,7 +88,7 @@ fn lists_of_several_messages(store: StoreKind) {
     assert_eq!(pages[0][0], "10.77/1000");
     assert_eq!(list(&server, Transport::Http, &request), pages);
     assert_eq!(list(&server, Transport::Tcp, &named(Opcode::LIST_HANDLES, "10.77")), pages);
-    let homed = Message::request(Opcode::LIST_HOMED_PREFIXES, Request::Plain { handle: None }, 7, now());
+    let homed = Message::request(Opcode::LIST_HOMED_PREFIXES, Request::NoOperand { handle: None }, 7, now());
     assert_eq!(
         list(&server, Transport::Tcp, &homed),
         [["0.NA/0.NA", "0.NA/10.5555", "0.NA/10.5556", "0.NA/10.5557", "0.NA/10.77"]]
@@ -139,10 +138,11 @@ fn writes_are_referred(store: StoreKind) {
     let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let values = [url_value(1, "https://example.org/")];
     let create = |name: &'static str, flags: OpFlags, minor: u8| {
-        let request = Request::Values { handle: Handle::from(name), values: WireList::from(&values[..]) };
+        let request =
+            Request::WriteValues { handle: Handle::from(name), values: WireList::from(&values[..]) };
         let mut message = Message::request(Opcode::CREATE_HANDLE, request, 7, now());
         message.header.flags = message.header.flags.with(flags);
-        message.envelope.suggestion = ProtocolVersion::new(2, minor);
+        message.envelope.suggested_version = ProtocolVersion::new(2, minor);
         server.code(Transport::Tcp, &message)
     };
     assert_eq!(create("0.NA/10.5556.7", OpFlags(0), 11), 303);

@@ -26,7 +26,7 @@ fn decode_value(reader: &mut WireReader<'_>) -> Result<HandleValue<'static>, Dec
     let ttl = match (reader.u8("value TTL type")?, reader.u32("value TTL")?) {
         (0, seconds) => Ttl::Relative(seconds),
         (1, seconds) => Ttl::Absolute(seconds),
-        (kind, seconds) => Ttl::Other { kind, seconds },
+        (kind, seconds) => Ttl::Unknown { kind, seconds },
     };
     let permissions = ValuePermissions(reader.u8("value permissions")?);
     let value_type = read_bytes(reader, "value type")?.into();
@@ -63,7 +63,7 @@ mod tests {
             let ttl = match kind {
                 0 => Ttl::Relative(seconds),
                 1 => Ttl::Absolute(seconds),
-                kind => Ttl::Other { kind, seconds },
+                kind => Ttl::Unknown { kind, seconds },
             };
             let references = vec![ValueReference::new(index, handle)];
             let value = HandleValue { ttl, references, data: data.into(), ..HandleValue::new(index, "URL", "") };

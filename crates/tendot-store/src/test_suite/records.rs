@@ -38,7 +38,7 @@ pub async fn record_round_trip(store: &impl Store) {
         HandleValue::new(100, "HS_ADMIN", "not what it should be"),
         odd,
         HandleValue {
-            ttl: Ttl::Other { kind: 9, seconds: 5 },
+            ttl: Ttl::Unknown { kind: 9, seconds: 5 },
             ..HandleValue::new(1, "URL", "https://example.org/10.1000/X")
         },
         HandleValue {

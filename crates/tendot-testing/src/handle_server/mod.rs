@@ -91,7 +91,7 @@ impl TestHandleServer {
         let interfaces = transports.iter().map(|transport| {
             let port =
                 if *transport == InterfaceProtocol::HTTP { self.http.port() } else { self.address.port() };
-            ServerInterface { kind: InterfaceKind::BOTH, transport: *transport, port: u32::from(port) }
+            ServerInterface { kind: InterfaceKind::BOTH, protocol: *transport, port: u32::from(port) }
         });
         SiteServer {
             id: 1,
@@ -120,7 +120,7 @@ pub fn site(servers: Vec<SiteServer<'static>>) -> Site<'static> {
 /// Settings of a client that has these sites as its root, and may follow records to loopback addresses.
 pub fn config(root: Vec<Site<'static>>) -> LookupConfig {
     let root = root.into_iter().map(Arc::new).collect();
-    LookupConfig { private_addresses: true, ..LookupConfig::new(root) }
+    LookupConfig { allow_private_addresses: true, ..LookupConfig::new(root) }
 }
 
 /// A value that describes a site, for prefix and service records.

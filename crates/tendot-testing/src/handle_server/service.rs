@@ -72,7 +72,7 @@ impl TestHandleService {
             forced_code: None,
             requests: Vec::new(),
             operations: Vec::new(),
-            endpoint: Endpoint { site_serial: 1, primary: true },
+            endpoint: Endpoint { site_serial: 1, is_primary: true },
             is_signing: true,
             leaks_private_values: false,
             clock_lag_secs: 0,
@@ -125,7 +125,7 @@ impl TestHandleService {
         let opened;
         let mut bytes = bytes;
         let is_challenged = self.challenges.contains(envelope.session_id);
-        let encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED);
+        let encrypted = envelope.flags.contains(EnvelopeFlags::ENCRYPTED);
         if encrypted {
             match self.sessions.open(bytes, is_challenged, now, &AwsLcProvider, &mut work) {
                 Ok((plain, _)) => opened = plain,
@@ -150,7 +150,7 @@ impl TestHandleService {
             return self.error_response(envelope, RejectionReason::Session(error));
         }
         let mut incoming = incoming;
-        match ChallengeResponse::of(&incoming.request) {
+        match ChallengeResponse::from_request(&incoming.request) {
             Some(answer) => self.authenticate(incoming, &answer),
             None => self.execute(&mut incoming, false),
         }
@@ -173,7 +173,7 @@ impl TestHandleService {
                 &values,
                 &AuthPolicy::default(),
                 &AwsLcProvider,
-                &mut incoming.work,
+                &mut incoming.budget,
             )?;
             Ok((pending, ValueReference::new(index, answer.key_handle.as_bytes().to_vec())))
         });
@@ -186,7 +186,7 @@ impl TestHandleService {
             }
             Err(error) => {
                 let text = error.to_string();
-                let failed = ResponseData::Failed { message: Some(text.as_bytes()) };
+                let failed = ResponseData::Error { message: Some(text.as_bytes()) };
                 let response = incoming.respond(error.response_code(), failed);
                 vec![self.seal(&mut incoming, response)]
             }
@@ -199,7 +199,7 @@ impl TestHandleService {
             self.sessions.get_mut(session).is_some_and(|session| session.authenticated_identity().is_some());
         let opcode = incoming.message.header.opcode;
         if let Some(code) = self.forced_code {
-            let response = incoming.respond(code, ResponseData::Failed { message: Some(b"forced code") });
+            let response = incoming.respond(code, ResponseData::Error { message: Some(b"forced code") });
             return vec![self.seal(incoming, response)];
         }
         if let Some((code, handle, values)) = self.referral.clone() {
@@ -239,13 +239,13 @@ impl TestHandleService {
         types: WireList<'_, &[u8]>,
         is_authenticated: bool,
     ) -> Vec<Vec<u8>> {
-        let failed = ResponseData::Failed { message: Some(b"") };
+        let failed = ResponseData::Error { message: Some(b"") };
         let Some(values) = self.records.get(&*handle.canonical()).cloned() else {
             let response = incoming.respond(ResponseCode::HANDLE_NOT_FOUND, failed);
             return vec![self.seal(incoming, response)];
         };
         let public_only =
-            incoming.message.header.flags.has(OpFlags::PUBLIC_ONLY) && !self.leaks_private_values;
+            incoming.message.header.flags.contains(OpFlags::PUBLIC_ONLY) && !self.leaks_private_values;
         let all = indexes.is_empty() && types.is_empty();
         let is_requested = |value: &HandleValue<'_>| {
             all || indexes.iter().any(|index| index == value.index)
@@ -277,19 +277,19 @@ impl TestHandleService {
         flags: OpFlags,
         minted: &'r mut Vec<u8>,
     ) -> (ResponseCode, ResponseData<'r>) {
-        let done = (ResponseCode::SUCCESS, ResponseData::Done);
-        let failed = |code| (code, ResponseData::Failed { message: Some(&b"failed"[..]) });
+        let done = (ResponseCode::SUCCESS, ResponseData::Empty);
+        let failed = |code| (code, ResponseData::Error { message: Some(&b"failed"[..]) });
         match *request {
-            Request::Values { handle, values } => {
+            Request::WriteValues { handle, values } => {
                 let mut name = handle.as_bytes().to_vec();
-                if flags.has(OpFlags::MINT_NEW_SUFFIX) {
+                if flags.contains(OpFlags::MINT_NEW_SUFFIX) {
                     name.extend_from_slice(b"minted");
                 }
                 *minted = name;
                 let key = Handle::new(minted).canonical().into_owned();
                 let values = values.iter().map(HandleValue::into_owned);
                 match (opcode, self.records.get_mut(&key)) {
-                    (Opcode::CREATE_HANDLE, Some(_)) if !flags.has(OpFlags::OVERWRITE) => {
+                    (Opcode::CREATE_HANDLE, Some(_)) if !flags.contains(OpFlags::OVERWRITE) => {
                         failed(ResponseCode::HANDLE_ALREADY_EXISTS)
                     }
                     (Opcode::CREATE_HANDLE, _) => {
@@ -313,7 +313,7 @@ impl TestHandleService {
                 }
                 None => failed(ResponseCode::HANDLE_NOT_FOUND),
             },
-            Request::Named { handle } => {
+            Request::HandleOnly { handle } => {
                 let key = handle.canonical().into_owned();
                 match opcode {
                     Opcode::DELETE_HANDLE if self.records.remove(&key).is_none() => {
@@ -337,7 +337,7 @@ impl TestHandleService {
     /// A list of handles, in as many messages as it needs.
     fn list(&mut self, incoming: &mut IncomingRequest<'_>) -> Vec<Vec<u8>> {
         let names: Vec<Vec<u8>> = match incoming.request {
-            Request::Named { handle } => {
+            Request::HandleOnly { handle } => {
                 let prefix = handle.suffix().unwrap_or(handle.as_bytes()).to_ascii_uppercase();
                 let is_in = |name: &&Vec<u8>| Handle::new(name).prefix() == prefix;
                 self.records.keys().filter(is_in).cloned().collect()
@@ -375,13 +375,13 @@ impl TestHandleService {
             &policy,
             &AwsLcProvider,
             &mut SystemRandom,
-            &mut incoming.work,
+            &mut incoming.budget,
         )
         .unwrap();
         let data = answer.response_data().to_vec();
         let taken = |id| self.challenges.contains(id);
         let id = self.sessions.insert(answer, now(), &mut SystemRandom, taken);
-        let outcome = ResponseData::Session { mode: KeyExchangeMode::DIFFIE_HELLMAN, data: &data };
+        let outcome = ResponseData::SessionSetup { mode: KeyExchangeMode::DIFFIE_HELLMAN, data: &data };
         let mut response = incoming.respond(ResponseCode::SUCCESS, outcome);
         response.envelope.session_id = id;
         self.seal(incoming, response)
@@ -390,7 +390,7 @@ impl TestHandleService {
     fn challenge(&mut self, incoming: &mut IncomingRequest<'_>) -> Vec<u8> {
         let request = incoming.message.to_bytes().unwrap();
         let taken = |id| self.sessions.contains(id);
-        let work = &mut incoming.work;
+        let work = &mut incoming.budget;
         let issued = self.challenges.issue(&request, now(), &AwsLcProvider, &mut SystemRandom, work, taken);
         let challenge = incoming_challenge(issued.unwrap(), incoming);
         let challenge = Message::from_bytes(&challenge).unwrap();
@@ -400,10 +400,10 @@ impl TestHandleService {
     fn seal(&mut self, incoming: &mut IncomingRequest<'_>, response: Message<'_>) -> Vec<u8> {
         let session = self.sessions.get_mut(incoming.session_id).map(|session| session.session_mut());
         let mut sealing = SealContext {
-            crypto: &AwsLcProvider,
+            provider: &AwsLcProvider,
             random: &mut SystemRandom,
             policy: &AuthPolicy::default(),
-            key: self.is_signing.then_some(&*self.key),
+            server_key: self.is_signing.then_some(&*self.key),
             session,
         };
         incoming.seal(response, &mut sealing).unwrap()

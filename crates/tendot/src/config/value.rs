@@ -131,7 +131,7 @@ impl SettingValue for UpstreamSetting {
                 let root =
                     RootSites::from_bytes(&bytes).map_err(|error| format!("`{file}` is no root: {error}"))?;
                 // A configured root is trusted to refer to private addresses.
-                let config = LookupConfig { private_addresses: true, ..root.into_config() };
+                let config = LookupConfig { allow_private_addresses: true, ..root.into_config() };
                 Ok(Self(Some(UpstreamClient::Native(NativeClient::new(config)))))
             }
             _ => HttpUpstream::new(text)

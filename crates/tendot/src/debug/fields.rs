@@ -2,7 +2,7 @@
 
 use serde_json::value::to_raw_value;
 use tendot_proto::message::{
-    DigestAlgorithm, HashPartition, ReplicationStart, SessionKeyMaterial, SessionSetup,
+    ChallengeResponse, DigestAlgorithm, HashPartition, ReplicationStart, SessionKeyMaterial, SessionSetup,
 };
 use tendot_proto::record::HandleValue;
 use tendot_proto::wire::WireList;
@@ -28,11 +28,11 @@ pub(super) fn describe_body(
         MessageBody::Request(request) => describe_request(request)?,
         MessageBody::Response(response) => describe_response(response)?,
     };
-    if !message.body_rest.is_empty() {
-        body.add_hex("rest", message.body_rest);
+    if !message.trailing_body.is_empty() {
+        body.add_hex("rest", message.trailing_body);
     }
     description.add("body", body);
-    describe_credential(&message.tail, valid, description);
+    describe_credential(&message.credential_section, valid, description);
     Ok(())
 }
 
@@ -44,7 +44,7 @@ pub(super) fn describe_envelope(envelope: &Envelope, description: &mut FieldList
     ];
     description.add("version", envelope.version.to_string());
     description.add("suggestedVersion", envelope.newest_version().to_string());
-    let set = flags.iter().filter(|(flag, _)| envelope.flags.has(*flag));
+    let set = flags.iter().filter(|(flag, _)| envelope.flags.contains(*flag));
     description.add("envelopeFlags", set.map(|(_, name)| *name).collect::<FieldValue>());
     description.add("sessionId", envelope.session_id);
     description.add("requestId", envelope.request_id);
@@ -64,7 +64,7 @@ pub(super) fn describe_header(
         description.add("responseCodeName", header.response_code.to_string());
     }
     description.add_number_with_text("opFlags", header.flags.0, format!("{:#010x}", header.flags.0))?;
-    let set = OpFlags::MNEMONICS.iter().filter(|(flag, _)| header.flags.has(*flag));
+    let set = OpFlags::MNEMONICS.iter().filter(|(flag, _)| header.flags.contains(*flag));
     description.add("opFlagNames", set.map(|(_, name)| *name).collect::<FieldValue>());
     description.add("siteInfoSerial", header.site_serial);
     description.add("recursionCount", header.recursion_count);
@@ -82,9 +82,9 @@ fn describe_request(request: &Request<'_>) -> Result<FieldList, CliError> {
             body.add("indexes", indexes.iter().collect::<FieldValue>());
             body.add("types", types.iter().map(lossy_text).collect::<FieldValue>());
         }
-        Request::Plain { handle: Some(handle) } => add_handle(&mut body, "handle", handle),
-        Request::Named { handle } => add_handle(&mut body, "handle", handle),
-        Request::Values { handle, values } => {
+        Request::NoOperand { handle: Some(handle) } => add_handle(&mut body, "handle", handle),
+        Request::HandleOnly { handle } => add_handle(&mut body, "handle", handle),
+        Request::WriteValues { handle, values } => {
             add_handle(&mut body, "handle", handle);
             body.add("values", describe_values(&values)?);
         }
@@ -92,37 +92,37 @@ fn describe_request(request: &Request<'_>) -> Result<FieldList, CliError> {
             add_handle(&mut body, "handle", handle);
             body.add("indexes", indexes.iter().collect::<FieldValue>());
         }
-        Request::ChallengeAnswer { auth_type, key_handle, key_index, answer } => {
+        Request::ChallengeResponse(ChallengeResponse { auth_type, key_handle, key_index, proof }) => {
             body.add("authType", lossy_text(auth_type));
             add_handle(&mut body, "keyHandle", key_handle);
             body.add("keyIndex", key_index);
-            body.add_hex("answer", answer);
+            body.add_hex("answer", proof);
         }
-        Request::VerifyChallenge { key_handle, key_index, nonce, digest, answer } => {
+        Request::VerifyChallenge { key_handle, key_index, nonce, digest, response } => {
             add_handle(&mut body, "keyHandle", key_handle);
             body.add("keyIndex", key_index);
             body.add_hex("nonce", nonce);
             add_digest(&mut body, &digest);
-            body.add_hex("answer", answer);
+            body.add_hex("answer", response);
         }
         Request::SessionSetup(setup) => add_session_setup(&mut body, &setup)?,
-        Request::ExchangeKey { key } => body.add_hex("key", key),
-        Request::RetrieveTransactions { since, receiver } => {
-            match since {
-                ReplicationStart::Transaction { id, queried } => {
+        Request::ExchangeSessionKey { key } => body.add_hex("key", key),
+        Request::RetrieveTransactions { start, receiver } => {
+            match start {
+                ReplicationStart::AfterTransaction { id, last_query_millis } => {
                     body.add("lastTransactionId", id);
-                    body.add("lastQueryTime", queried);
+                    body.add("lastQueryTime", last_query_millis);
                 }
                 ReplicationStart::States(states) => body.add("states", lossy_text(states)),
-                ReplicationStart::Other(kind) => body.add("kind", kind),
+                ReplicationStart::Unknown(kind) => body.add("kind", kind),
             }
             add_receiver(&mut body, receiver);
         }
-        Request::Dump { receiver, resume } => {
+        Request::Dump { receiver, cursor } => {
             add_receiver(&mut body, receiver);
-            if let Some(resume) = resume {
-                add_handle(&mut body, "resumeAfter", Handle::new(resume.after));
-                body.add("resumeKind", resume.kind);
+            if let Some(cursor) = cursor {
+                add_handle(&mut body, "resumeAfter", Handle::new(cursor.after_handle));
+                body.add("resumeKind", cursor.section);
             }
         }
         Request::Unknown(bytes) => body.add_hex("bytes", bytes),
@@ -136,7 +136,7 @@ fn describe_response(response: &Response<'_>) -> Result<FieldList, CliError> {
     if let Some(digest) = &response.digest {
         add_digest(&mut body, digest);
     }
-    match response.outcome {
+    match response.data {
         ResponseData::Resolved { handle, values } => {
             add_handle(&mut body, "handle", handle);
             body.add("values", describe_values(&values)?);
@@ -149,26 +149,26 @@ fn describe_response(response: &Response<'_>) -> Result<FieldList, CliError> {
                 handles.iter().map(|handle| Handle::new(handle).to_string()).collect::<FieldValue>(),
             );
         }
-        ResponseData::Verified(valid) => body.add("isValid", valid),
-        ResponseData::Session { mode, data } => {
+        ResponseData::ChallengeVerified(valid) => body.add("isValid", valid),
+        ResponseData::SessionSetup { mode, data } => {
             body.add("keyExchangeMode", mode.0);
             body.add_hex("data", data);
         }
         ResponseData::NextTransactionId(id) => body.add("nextTransactionId", id),
-        ResponseData::Transactions { flags } => body.add("flags", flags),
+        ResponseData::TransactionStream { flags } => body.add("flags", flags),
         ResponseData::Referral { handle, values } => {
             add_handle(&mut body, "referralHandle", handle);
             if let Some(values) = values {
                 body.add("values", describe_values(&values)?);
             }
         }
-        ResponseData::Challenge { nonce, old_digest } => {
+        ResponseData::Challenge { nonce, legacy_digest } => {
             body.add_hex("nonce", nonce);
-            if let Some(digest) = old_digest {
+            if let Some(digest) = legacy_digest {
                 body.add_hex("requestDigest", digest);
             }
         }
-        ResponseData::Failed { message: Some(message) } => body.add("message", lossy_text(message)),
+        ResponseData::Error { message: Some(message) } => body.add("message", lossy_text(message)),
         ResponseData::Unknown(bytes) => body.add_hex("bytes", bytes),
         _ => {}
     }
@@ -180,12 +180,13 @@ fn describe_credential(
     valid: Option<&CredentialCheck>,
     description: &mut FieldList,
 ) {
-    let Credential { options, signer, counter, credential_type, algorithm, signature } = match tail {
-        CredentialSection::Absent => return,
-        CredentialSection::Empty => return description.add("credential", FieldValue::Null),
-        CredentialSection::Credential(credential) => credential,
-        CredentialSection::Other(bytes) => return description.add_hex("rest", bytes),
-    };
+    let Credential { version_and_options: options, signer, counter, credential_type, algorithm, signature } =
+        match tail {
+            CredentialSection::Absent => return,
+            CredentialSection::Empty => return description.add("credential", FieldValue::Null),
+            CredentialSection::Present(credential) => credential,
+            CredentialSection::Malformed(bytes) => return description.add_hex("rest", bytes),
+        };
     let mut fields = FieldList::default();
     fields.add("options", *options);
     fields.add("signer", lossy_text(signer));
@@ -232,13 +233,13 @@ fn add_session_setup(body: &mut FieldList, setup: &SessionSetup<'_>) -> Result<(
 
 fn add_receiver(body: &mut FieldList, receiver: HashPartition) {
     body.add("hashOption", receiver.hash_option.0);
-    body.add("servers", receiver.servers);
-    body.add("serverIndex", receiver.index);
+    body.add("servers", receiver.server_count);
+    body.add("serverIndex", receiver.server_index);
 }
 
 fn add_digest(body: &mut FieldList, digest: &RequestDigest<'_>) {
     let algorithm = match digest.algorithm {
-        DigestAlgorithm::Untold => None,
+        DigestAlgorithm::Untagged => None,
         DigestAlgorithm::Md5 => Some("MD5"),
         DigestAlgorithm::Sha1 => Some("SHA-1"),
         DigestAlgorithm::Sha256 => Some("SHA-256"),

@@ -188,7 +188,7 @@ impl VerificationKeys {
         }
         match checked {
             Ok(()) => Ok(Some(Ok(true))),
-            Err(CredentialError::Wrong) => Ok(Some(Ok(false))),
+            Err(CredentialError::Mismatch) => Ok(Some(Ok(false))),
             Err(CredentialError::Missing) => Ok(None),
             Err(error) => Ok(Some(Err(error.to_string()))),
         }
@@ -219,10 +219,10 @@ impl<'a> EnvelopeContent<'a> {
         let length = envelope.length as usize;
         // Some servers do not set the truncation flag: a full datagram with an incomplete message is a fragment, too.
         let is_full = payload.len() == limits::MAX_DATAGRAM_PAYLOAD_LEN;
-        if (envelope.flags.has(EnvelopeFlags::TRUNCATED) || is_full) && payload.len() < length {
+        if (envelope.flags.contains(EnvelopeFlags::TRUNCATED) || is_full) && payload.len() < length {
             return Ok((Self::Fragment { envelope, payload }, &[]));
         }
-        if envelope.flags.has(EnvelopeFlags::ENCRYPTED) && payload.len() >= length {
+        if envelope.flags.contains(EnvelopeFlags::ENCRYPTED) && payload.len() >= length {
             let (payload, after) = payload.split_at(length);
             return Ok((Self::Encrypted { envelope, payload }, after));
         }
@@ -271,7 +271,7 @@ impl<'a> EnvelopeContent<'a> {
                 describe_envelope(envelope, &mut description);
                 // The first fragment contains the header, unless the message is encrypted.
                 if envelope.sequence == 0
-                    && !envelope.flags.has(EnvelopeFlags::ENCRYPTED)
+                    && !envelope.flags.contains(EnvelopeFlags::ENCRYPTED)
                     && let Ok((header, body_length)) = MessageHeader::from_bytes(payload)
                 {
                     describe_header(&header, body_length as usize, &mut description)?;

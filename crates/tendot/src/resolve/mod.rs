@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &ResolveArguments) -> Result<CommandStatus, CliErro
     let name = parse_handle_input(&arguments.name);
     // A name without a slash is a prefix, which can be resolved, too.
     if let Err(error) = Handle::from(&*name).validate_for_create()
-        && error != HandleError::NoSlash
+        && error != HandleError::MissingSlash
     {
         return Err(CliError::new(format!(
             "`{}` is no name: {error}",
@@ -204,11 +204,11 @@ fn lookup_config(
             let root = RootSites::from_bytes(&bytes)
                 .map_err(|error| CliError::new(format!("{}: {error}", file.display())))?;
             // A root given on the command line is trusted to refer to private addresses.
-            LookupConfig { private_addresses: true, ..root.into_config() }
+            LookupConfig { allow_private_addresses: true, ..root.into_config() }
         }
         (None, None) => RootSites::global_registry().into_config(),
     };
-    config.certify = arguments.certified;
+    config.require_signatures = arguments.certified;
     if arguments.udp || arguments.tcp {
         let allowed = [(arguments.udp, InterfaceProtocol::UDP), (arguments.tcp, InterfaceProtocol::TCP)];
         config.transports = allowed.iter().filter(|(is, _)| *is).map(|(_, transport)| *transport).collect();

@@ -20,7 +20,7 @@ pub(crate) fn format_value(value: &HandleValue<'_>) -> Result<String, CliError> 
         Ttl::DEFAULT => {}
         Ttl::Relative(seconds) => aside.push(format!("TTL {seconds} s")),
         Ttl::Absolute(date) => aside.push(format!("TTL until {}", format_timestamp(date))),
-        Ttl::Other { kind, seconds } => aside.push(format!("TTL of kind {kind}: {seconds}")),
+        Ttl::Unknown { kind, seconds } => aside.push(format!("TTL of kind {kind}: {seconds}")),
     }
     if value.timestamp != 0 {
         aside.push(format_timestamp(value.timestamp));

@@ -108,7 +108,7 @@ const COMBINE_HINT: &str =
 /// Site record with serial number 0.
 fn build_site_record(key: &PrivateKey, endpoints: &PublishedEndpoints<'_>) -> Site<'static> {
     let port = u32::from(endpoints.native.port());
-    let interface = |kind, transport, port| ServerInterface { kind, transport, port };
+    let interface = |kind, protocol, port| ServerInterface { kind, protocol, port };
     let mut interfaces = vec![
         interface(InterfaceKind::BOTH, InterfaceProtocol::TCP, port),
         // The source address of a datagram is not verified, so UDP allows queries only.

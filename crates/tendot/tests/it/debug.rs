@@ -189,11 +189,11 @@ fn malformed_input_names_field_and_offset() {
     check(&["value", "HS_ADMIN", "07f3"], "malformed HS_ADMIN: ");
     check(&["value", "HS_ADMIN", "07f"], "`07f` is not hexadecimal: 3 digits are no whole bytes");
     check(&["message", "02xx"], "`02xx` is not hexadecimal: digit 3 is none");
-    check(&["message", ""], "malformed message: envelope at byte 0: 20 bytes announced, 0 there");
+    check(&["message", ""], "malformed message: envelope at byte 0: needs 20 bytes, only 0 left");
     let twice = recorded("resolve_all_tcp#1") + "02";
-    let error = "malformed message at byte 71: envelope at byte 0: 20 bytes announced, 1 there";
+    let error = "malformed message at byte 71: envelope at byte 0: needs 20 bytes, only 1 left";
     check(&["message", &twice], error);
-    check(&["message", "02 0b"], "malformed message: envelope at byte 0: 20 bytes announced, 2 there");
+    check(&["message", "02 0b"], "malformed message: envelope at byte 0: needs 20 bytes, only 2 left");
 }
 
 #[track_caller]

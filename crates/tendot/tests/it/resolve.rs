@@ -66,7 +66,7 @@ fn resolves_at_one_server() {
     assert_eq!(certified(&key).0, 0);
     let (code, stdout, stderr) = certified(&other);
     assert_eq!((code, stdout.as_str()), (2, ""));
-    assert!(stderr.contains("over TCP: the signature of the answer"), "{stderr}");
+    assert!(stderr.contains("over TCP: response signature"), "{stderr}");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn resolves_and_administers_over_https() {
     let mut site = Site::from_json(dir.read("tendot-data/siteinfo.json").as_bytes()).unwrap();
     let port = u32::from(address.port());
     site.servers[0].interfaces =
-        vec![ServerInterface { kind: InterfaceKind::BOTH, transport: InterfaceProtocol::HTTPS, port }];
+        vec![ServerInterface { kind: InterfaceKind::BOTH, protocol: InterfaceProtocol::HTTPS, port }];
     let resolve = |site: &Site<'static>| {
         let config = RootSites::from_site(site.clone()).into_direct_config(Handle::from("10.5555/ONE"));
         block_on(NativeClient::new(config).resolve("10.5555/ONE", &ResolveOptions::default()))
@@ -192,7 +192,7 @@ fn unreachable_or_invalid_server() {
         assert_eq!((code, stdout.as_str()), (2, ""), "{arguments:?}");
         assert!(stderr.starts_with("error: ") && stderr.contains(expected), "{arguments:?}: {stderr}");
     };
-    check(&["--server", &format!("hdl://{dead}"), "10.1000/182"], "over TCP: cannot be reached");
+    check(&["--server", &format!("hdl://{dead}"), "10.1000/182"], "over TCP: unreachable");
     check(&["--server", &format!("http://{dead}"), "10.1000/182"], "request to http://");
     check(&["--server", "gopher://x", "10.1000/182"], "invalid upstream URL");
     check(&["--server", "hdl://127.0.0.1", "--certified", "10.1000/182"], "hint: `--server-key");

@@ -36,7 +36,7 @@ impl AdminServer {
 
     /// Server that sent a response.
     pub(in crate::native) fn from_response(response: &LookupResponse) -> Self {
-        Self { site: Arc::clone(&response.site), server_index: response.place, ip: response.from.ip() }
+        Self { site: Arc::clone(&response.site), server_index: response.server_index, ip: response.from.ip() }
     }
 
     /// IP address of the server.
@@ -60,7 +60,7 @@ impl AdminServer {
 
     /// Protocol version for requests to the server.
     pub(super) fn protocol_version(&self) -> ProtocolVersion {
-        ProtocolVersion::new(self.site.protocol_major, self.site.protocol_minor).negotiated()
+        self.site.protocol_version.negotiated()
     }
 
     /// Address of the administration interface for a transport.
@@ -68,7 +68,7 @@ impl AdminServer {
         let interfaces = &self.server()?.interfaces;
         let admin_interfaces = interfaces
             .iter()
-            .filter(|interface| interface.transport == transport && interface.kind.is_admin());
+            .filter(|interface| interface.protocol == transport && interface.kind.is_admin());
         let port = admin_interfaces
             .filter_map(|interface| u16::try_from(interface.port).ok())
             .find(|port| *port != 0)?;

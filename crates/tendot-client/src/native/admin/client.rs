@@ -165,7 +165,7 @@ impl AdminClient {
     ) -> Result<(), AdminError> {
         let handle = Handle::from(prefix).qualified();
         let handle = Handle::new(&handle);
-        self.send_list(Opcode::LIST_HANDLES, Request::Named { handle }, handle, on_handle).await
+        self.send_list(Opcode::LIST_HANDLES, Request::HandleOnly { handle }, handle, on_handle).await
     }
 
     /// Calls `on_handle` for each prefix homed at the server until it returns `Break`.
@@ -173,7 +173,7 @@ impl AdminClient {
         &mut self,
         on_handle: impl FnMut(Handle<'_>) -> ControlFlow<()> + Send,
     ) -> Result<(), AdminError> {
-        let request = Request::Plain { handle: Some(Handle::BLANK) };
+        let request = Request::NoOperand { handle: Some(Handle::BLANK) };
         self.send_list(Opcode::LIST_HOMED_PREFIXES, request, Handle::BLANK, on_handle).await
     }
 
@@ -191,7 +191,7 @@ impl AdminClient {
 
     /// Fetches the site record of the server.
     pub async fn site_info(&mut self) -> Result<Site<'static>, AdminError> {
-        let request = Request::Plain { handle: Some(Handle::BLANK) };
+        let request = Request::NoOperand { handle: Some(Handle::BLANK) };
         let response = self.execute(Opcode::GET_SITE_INFO, OpFlags::DEFAULT, request, Handle::BLANK).await?;
         let bytes = match response_outcome(&response) {
             Some(ResponseData::SiteInfo(bytes)) => bytes,
@@ -208,11 +208,12 @@ impl AdminClient {
         values: &[HandleValue<'_>],
     ) -> Result<Vec<u8>, AdminError> {
         let handle = Handle::from(name);
-        self.execute(opcode, flags, Request::Values { handle, values: WireList::from(values) }, handle).await
+        self.execute(opcode, flags, Request::WriteValues { handle, values: WireList::from(values) }, handle)
+            .await
     }
 
     async fn send_handle(&mut self, opcode: Opcode, handle: Handle<'_>) -> Result<(), AdminError> {
-        self.execute(opcode, OpFlags::DEFAULT, Request::Named { handle }, handle).await.map(drop)
+        self.execute(opcode, OpFlags::DEFAULT, Request::HandleOnly { handle }, handle).await.map(drop)
     }
 
     async fn send_list(

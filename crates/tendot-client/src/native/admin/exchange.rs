@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
-use tendot_proto::auth::verify_message_signature;
+use tendot_proto::auth::{ChallengeResponse, verify_message_signature};
 use tendot_proto::crypto::{AwsLcProvider, SecureRandom as _, SystemRandom};
 use tendot_proto::record::InterfaceProtocol;
 use tendot_proto::{
@@ -70,8 +70,8 @@ impl AdminClient {
             envelope,
             header,
             body: MessageBody::Request(request),
-            body_rest: &[],
-            tail: CredentialSection::Empty,
+            trailing_body: &[],
+            credential_section: CredentialSection::Empty,
         };
         Ok(message.to_bytes()?)
     }
@@ -100,7 +100,7 @@ impl AdminClient {
     ) -> Result<Vec<u8>, AdminError> {
         let flags = self.operation_flags(flags);
         let has_private_values = match request {
-            Request::Values { values, .. } => values.iter().any(|value| !value.permissions.is_public()),
+            Request::WriteValues { values, .. } => values.iter().any(|value| !value.permissions.is_public()),
             _ => false,
         };
         let request = self.encode_request(opcode, flags, request)?;
@@ -163,12 +163,12 @@ impl AdminClient {
             &mut budget,
         )?;
         let reference = self.identity.reference();
-        let request = Request::ChallengeAnswer {
+        let request = Request::ChallengeResponse(ChallengeResponse {
             auth_type: credentials.auth_type(),
             key_handle: reference.handle(),
             key_index: reference.index,
-            answer: &answer,
-        };
+            proof: &answer,
+        });
         let response =
             self.encode_message(challenge.session_id, Opcode::CHALLENGE_RESPONSE, flags, request)?;
         Ok(self.seal_challenge_response(response)?)
@@ -247,7 +247,7 @@ impl AdminClient {
         if u64::from(header.expiration) < self.clock.now().unix {
             return Err(invalid(format!("response expired at {}", header.expiration)));
         }
-        let (code, has_more) = (header.response_code, header.flags.has(OpFlags::CONTINUOUS));
+        let (code, has_more) = (header.response_code, header.flags.contains(OpFlags::CONTINUOUS));
         let session_id = envelope.session_id;
         // Messages about the session itself may be signed instead.
         let checks_signature = self.requires_signature || self.session.is_some();
@@ -292,7 +292,7 @@ impl AdminClient {
 /// Data of a successful response.
 pub(super) fn response_outcome(response: &[u8]) -> Option<ResponseData<'_>> {
     match Message::from_bytes(response).ok()?.body {
-        MessageBody::Response(Response { outcome, .. }) => Some(outcome),
+        MessageBody::Response(Response { data, .. }) => Some(data),
         MessageBody::Request(_) => None,
     }
 }

@@ -46,7 +46,7 @@ impl AdminClient {
     /// Ends the session, if there is one.
     pub async fn close_session(&mut self) -> Result<(), AdminError> {
         if self.session.is_some() {
-            let request = Request::Plain { handle: Some(Handle::BLANK) };
+            let request = Request::NoOperand { handle: Some(Handle::BLANK) };
             let ended =
                 self.execute(Opcode::SESSION_TERMINATE, OpFlags::DEFAULT, request, Handle::BLANK).await;
             self.session = None;
@@ -88,9 +88,9 @@ impl AdminClient {
     pub(super) fn open_response(&mut self, response: Vec<u8>) -> Result<(Vec<u8>, bool), SessionError> {
         let mut budget = Budget::PER_REQUEST;
         let envelope = Envelope::from_bytes(&response).map_err(CredentialError::from)?;
-        let is_encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED);
+        let is_encrypted = envelope.flags.contains(EnvelopeFlags::ENCRYPTED);
         let Some(SecureSession { session, .. }) = &mut self.session else {
-            return if is_encrypted { Err(SessionError::Unknown) } else { Ok((response, false)) };
+            return if is_encrypted { Err(SessionError::UnknownSession) } else { Ok((response, false)) };
         };
         if is_encrypted {
             return Ok((session.open(&response, false, &AwsLcProvider, &mut budget)?, true));
@@ -99,7 +99,7 @@ impl AdminClient {
         match session.verify(&parts, &AwsLcProvider, &mut budget) {
             Ok(()) => Ok((response, true)),
             // Session errors may be unauthenticated.
-            Err(SessionError::Credential(CredentialError::Missing) | SessionError::Unknown) => {
+            Err(SessionError::Credential(CredentialError::Missing) | SessionError::UnknownSession) => {
                 Ok((response, false))
             }
             Err(error) => Err(error),

@@ -52,12 +52,12 @@ use crate::upstream::{LookupOutcome, ResolveRequest, Upstream, UpstreamReply};
 /// # Private addresses
 ///
 /// A prefix owner can put any address into its record, so records may point to public addresses only, unless
-/// [`LookupConfig::private_addresses`] is set, as for a private root.
+/// [`LookupConfig::allow_private_addresses`] is set, as for a private root.
 ///
 /// # Authenticity
 ///
 /// A response is accepted only from the queried address, to the querying port, with the request id; port and id are random, which
-/// stops off-path spoofing. With [`LookupConfig::certify`], the response and every record used to find the server must be signed.
+/// stops off-path spoofing. With [`LookupConfig::require_signatures`], the response and every record used to find the server must be signed.
 #[derive(Clone)]
 pub struct NativeClient {
     pub(super) shared: Arc<NativeClientInner>,
@@ -113,7 +113,7 @@ impl NativeClient {
     /// Client that queries the given servers first.
     pub fn with_preferred_servers(mut config: LookupConfig, servers: Vec<IpAddr>) -> Self {
         let rtt = Arc::new(RttTable::new(servers));
-        config.response_times.get_or_insert(Arc::clone(&rtt) as _);
+        config.rtt_estimates.get_or_insert(Arc::clone(&rtt) as _);
         config.crypto.get_or_insert_with(|| Arc::new(AwsLcProvider));
         let shared = NativeClientInner {
             config: Arc::new(config),
@@ -163,7 +163,7 @@ impl NativeClient {
         let outcome = match (code, message.body) {
             (
                 ResponseCode::SUCCESS,
-                MessageBody::Response(Response { outcome: ResponseData::Resolved { values, .. }, .. }),
+                MessageBody::Response(Response { data: ResponseData::Resolved { values, .. }, .. }),
             ) => {
                 // Drop private values.
                 let public = values.iter().filter(|value| value.permissions.is_public());
@@ -185,8 +185,8 @@ impl NativeClient {
     /// If the response has several messages, it returns the last; use [`AdminClient`](crate::native::AdminClient) for lists.
     pub async fn lookup(&self, request: LookupRequest) -> Result<LookupResponse, ResolveError> {
         let NativeClientInner { config, clock, site_cache, .. } = &*self.shared;
-        let permit = timeout(config.time, self.shared.in_flight.acquire()).await;
-        let _permit = permit.map_err(|_| ResolveError::Busy { waited: config.time })?;
+        let permit = timeout(config.timeout, self.shared.in_flight.acquire()).await;
+        let _permit = permit.map_err(|_| ResolveError::Busy { waited: config.timeout })?;
         let prefix = request.handle().prefix_handle();
         let start_lookup = |request| Lookup::new(Arc::clone(config), request, clock.now());
         if !self.needs_site_lookup(&request) {
@@ -222,11 +222,11 @@ impl NativeClient {
         // The prefix may have moved: retry once within the same deadline.
         site_cache.remove(&prefix);
         let retry_start = clock.now();
-        let remaining = config.time.saturating_sub(retry_start.elapsed.saturating_sub(now.elapsed));
+        let remaining = config.timeout.saturating_sub(retry_start.elapsed.saturating_sub(now.elapsed));
         if remaining.is_zero() {
             return response;
         }
-        let config = LookupConfig { time: remaining, ..(**config).clone() };
+        let config = LookupConfig { timeout: remaining, ..(**config).clone() };
         self.run_lookup(Lookup::new(Arc::new(config), request, retry_start), None).await
     }
 
@@ -242,7 +242,7 @@ impl NativeClient {
         let handle = request.handle();
         !handle.is_global()
             && handle.suffix().is_some()
-            && !self.shared.config.overrides.contains_key(&handle.prefix().to_ascii_uppercase())
+            && !self.shared.config.prefix_overrides.contains_key(&handle.prefix().to_ascii_uppercase())
     }
 }
 

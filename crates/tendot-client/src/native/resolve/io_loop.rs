@@ -36,7 +36,7 @@ impl NativeClient {
                 }
             }
             while let Some(event) = lookup.poll() {
-                let is_located = matches!(event, LookupEvent::Located { .. });
+                let is_located = matches!(event, LookupEvent::SitesLocated { .. });
                 if let Some(result) = self.handle_lookup_event(event, &mut sockets) {
                     return result;
                 }
@@ -80,12 +80,17 @@ impl NativeClient {
         match event {
             LookupEvent::Finished(response) => return Some(Ok(response)),
             LookupEvent::Failed(error) => return Some(Err(error.into())),
-            LookupEvent::Resolve { domain } => {
+            LookupEvent::ResolveDomain { domain } => {
                 sockets.resolve_domain(domain, Arc::clone(&self.shared.dns_threads));
             }
-            LookupEvent::Measured { server, time } => self.shared.rtt.record(server, time),
-            LookupEvent::Located { prefix_handle, sites, until } => {
-                self.shared.site_cache.insert(&prefix_handle, sites, until, self.shared.clock.now().unix);
+            LookupEvent::RttSample { server, rtt } => self.shared.rtt.record(server, rtt),
+            LookupEvent::SitesLocated { prefix_handle, sites, expires_at } => {
+                self.shared.site_cache.insert(
+                    &prefix_handle,
+                    sites,
+                    expires_at,
+                    self.shared.clock.now().unix,
+                );
             }
             LookupEvent::RootChanged => self.shared.is_root_outdated.store(true, Ordering::Relaxed),
             // List messages are handled by `AdminClient`.

@@ -18,9 +18,8 @@ use super::policy::AuthPolicy;
 use super::signature;
 use crate::budget::Budget;
 use crate::crypto::{CryptoProvider, SecureRandom, SigningKey};
-use crate::handle::Handle;
 use crate::message::{
-    DigestAlgorithm, Message, MessageBody, MessageParts, Request, RequestDigest, Response, ResponseData,
+    DigestAlgorithm, Message, MessageBody, MessageParts, RequestDigest, Response, ResponseData,
 };
 use crate::record::{HandleValue, PublicKey};
 
@@ -49,17 +48,18 @@ impl Challenge<'_> {
         crypto: &dyn CryptoProvider,
         budget: &mut Budget,
     ) -> Result<u32, AuthError> {
-        let mut verify = |secret: &[u8]| response.verify(secret, self, policy.secret_keys, crypto, budget);
-        let mut tried = false;
+        let mut verify =
+            |secret: &[u8]| response.verify(secret, self, policy.secret_key_macs, crypto, budget);
+        let mut has_candidate = false;
         for value in key_values(values, key_index, AUTH_TYPE_SECRET_KEY) {
-            tried = true;
+            has_candidate = true;
             match verify(&value.data) {
                 Ok(()) => return Ok(value.index),
                 Err(AuthError::Failed) => {}
                 Err(error) => return Err(error),
             }
         }
-        if !tried {
+        if !has_candidate {
             // Dummy secret, so that a missing key takes as long as a wrong one.
             verify(&[0xa5; 16]).and(Err(AuthError::Failed))?;
         }
@@ -78,17 +78,17 @@ impl Challenge<'_> {
         budget: &mut Budget,
     ) -> Result<u32, AuthError> {
         let mut verify = |key: &PublicKey<'_>| response.verify(key, self, policy, crypto, budget);
-        let mut tried = false;
+        let mut has_candidate = false;
         for value in key_values(values, key_index, AUTH_TYPE_PUBLIC_KEY) {
             let Ok(key) = PublicKey::from_bytes(&value.data) else { continue };
-            tried = true;
+            has_candidate = true;
             match verify(&key) {
                 Ok(()) => return Ok(value.index),
                 Err(AuthError::Failed | AuthError::Crypto(_) | signature::RSA_KEY_TOO_SHORT) => {}
                 Err(error) => return Err(error),
             }
         }
-        if !tried {
+        if !has_candidate {
             // Dummy key without a private key, so that a missing key takes as long as a wrong one.
             verify(&PublicKey::rsa(&[0xff; 256], &[1, 0, 1])).and(Err(AuthError::Failed))?;
         }
@@ -108,31 +108,6 @@ fn key_values<'v, 'a>(
     let mut values: Vec<_> = values.iter().filter(is_candidate).collect();
     values.sort_by_key(|value| value.index);
     values
-}
-
-/// Challenge response (opcode 200): authentication type, key reference and proof.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct ChallengeResponse<'a> {
-    /// `HS_SECKEY` or `HS_PUBKEY`.
-    pub auth_type: &'a [u8],
-    /// Handle of the record with the key.
-    pub key_handle: Handle<'a>,
-    /// Index of the key; 0 for any.
-    pub key_index: u32,
-    /// Proof, in the format of the authentication type.
-    pub answer: &'a [u8],
-}
-
-impl<'a> ChallengeResponse<'a> {
-    /// Challenge response of a request, if it is one.
-    pub const fn of(request: &Request<'a>) -> Option<Self> {
-        match *request {
-            Request::ChallengeAnswer { auth_type, key_handle, key_index, answer } => {
-                Some(Self { auth_type, key_handle, key_index, answer })
-            }
-            _ => None,
-        }
-    }
 }
 
 /// Client key for challenge responses: secret key or private key.
@@ -179,18 +154,18 @@ impl ClientKey<'_> {
         let envelope = &challenge.envelope;
         let MessageBody::Response(Response {
             digest,
-            outcome: ResponseData::Challenge { nonce, old_digest },
+            data: ResponseData::Challenge { nonce, legacy_digest },
         }) = challenge.body
         else {
-            return Err(AuthError::OtherRequest);
+            return Err(AuthError::DigestMismatch);
         };
-        let untagged = |bytes| RequestDigest { algorithm: DigestAlgorithm::Untold, bytes };
-        let digest = digest.or(old_digest.map(untagged)).ok_or(AuthError::OtherRequest)?;
+        let untagged = |bytes| RequestDigest { algorithm: DigestAlgorithm::Untagged, bytes };
+        let digest = digest.or(legacy_digest.map(untagged)).ok_or(AuthError::DigestMismatch)?;
         if envelope.request_id != request.envelope.request_id {
-            return Err(AuthError::OtherRequest);
+            return Err(AuthError::DigestMismatch);
         }
         if nonce.len() > MAX_NONCE_LEN {
-            return Err(AuthError::Nonce { length: nonce.len(), limit: MAX_NONCE_LEN });
+            return Err(AuthError::NonceTooLong { len: nonce.len(), max: MAX_NONCE_LEN });
         }
         ComputedDigest::verify(&digest, request.header_and_body, policy, crypto, budget)?;
         let version = envelope.version.min(envelope.newest_version());
@@ -198,8 +173,8 @@ impl ClientKey<'_> {
         match self {
             Self::SecretKey(secret) => {
                 let algorithm = SecretKeyMac::preferred_for(version);
-                if !policy.secret_keys.contains(algorithm) {
-                    return Err(AuthError::NotAllowed { algorithm: algorithm.name() });
+                if !policy.secret_key_macs.contains(algorithm) {
+                    return Err(AuthError::AlgorithmNotAllowed { algorithm: algorithm.name() });
                 }
                 SecretKeyResponse::create(algorithm, secret, challenge, crypto, random, budget)
             }

@@ -28,7 +28,7 @@ impl<'a> PublicKeyResponse<'a> {
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = WireReader::new(bytes);
         let response = Self { hash: reader.bytes("hash algorithm")?, signature: reader.bytes("signature")? };
-        reader.expect_end("answer")?;
+        reader.expect_end("challenge response")?;
         Ok(response)
     }
 
@@ -63,8 +63,8 @@ impl<'a> PublicKeyResponse<'a> {
         budget: &mut Budget,
     ) -> Result<Vec<u8>, AuthError> {
         let (hash, name) = signature_hash_for(version);
-        if hash == HashAlgorithm::Sha1 && !policy.sha1 {
-            return Err(AuthError::NotAllowed { algorithm: "SHA-1" });
+        if hash == HashAlgorithm::Sha1 && !policy.allow_sha1 {
+            return Err(AuthError::AlgorithmNotAllowed { algorithm: "SHA-1" });
         }
         budget.charge(cost::sign(key.signature_len()))?;
         let signature = key.sign(hash, &[challenge.nonce, challenge.digest].concat())?;
@@ -81,7 +81,7 @@ mod tests {
     const CHALLENGE: Challenge<'_> = Challenge { nonce: b"0123456789abcdef", digest: &[7; 32] };
 
     #[test]
-    fn own_answers() {
+    fn round_trip() {
         let file = include_bytes!("../../../../../conformance/vectors/handle-net/admpriv.bin");
         let private =
             PrivateKey::from_file_bytes(file, None, &AwsLcProvider, &mut { Budget::PER_REQUEST }).unwrap();
@@ -107,14 +107,14 @@ mod tests {
         check(PublicKeyResponse { hash: b"SHA256", ..decoded }, CHALLENGE, Ok(()));
         check(decoded, Challenge { nonce: b"other", ..CHALLENGE }, Err(AuthError::Failed));
         check(PublicKeyResponse { signature: &[], ..decoded }, CHALLENGE, Err(AuthError::Failed));
-        let refused = |algorithm| Err(AuthError::NotAllowed { algorithm });
-        check(PublicKeyResponse { hash: b"SHA1", ..decoded }, CHALLENGE, refused("SHA-1"));
-        check(PublicKeyResponse { hash: b"MD5", ..decoded }, CHALLENGE, refused("MD5"));
+        let not_allowed = |algorithm| Err(AuthError::AlgorithmNotAllowed { algorithm });
+        check(PublicKeyResponse { hash: b"SHA1", ..decoded }, CHALLENGE, not_allowed("SHA-1"));
+        check(PublicKeyResponse { hash: b"MD5", ..decoded }, CHALLENGE, not_allowed("MD5"));
         check(PublicKeyResponse { hash: b"none", ..decoded }, CHALLENGE, Err(AuthError::UnknownAlgorithm));
         check(PublicKeyResponse { hash: b"", ..decoded }, CHALLENGE, Err(AuthError::UnknownAlgorithm));
         assert!(matches!(
             decoded.verify(&public, CHALLENGE, &policy, &AwsLcProvider, &mut Budget::new(5)),
-            Err(AuthError::Exhausted(_))
+            Err(AuthError::Budget(_))
         ));
     }
 }

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
+use core::ops::RangeInclusive;
 
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
@@ -23,7 +24,7 @@ use crate::wire::{WireReader, WireWriter};
 ///
 /// let response = SecretKeyResponse::from_bytes(&[0x13; 33], ProtocolVersion::LATEST)?;
 /// assert_eq!(response.algorithm(), SecretKeyMac::HmacSha256);
-/// assert!(SecretKeyResponse::from_bytes(&[0x11; 17], ProtocolVersion::LATEST).is_err(), "HMAC-MD5 never was");
+/// assert!(SecretKeyResponse::from_bytes(&[0x11; 17], ProtocolVersion::LATEST).is_err(), "HMAC-MD5 does not exist");
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -120,9 +121,11 @@ impl SecretKeyMac {
 }
 
 /// Accepted range of PBKDF2 iterations: fewer do not protect the secret, more are a denial of service.
-const ROUNDS: (u32, u32) = (1_000, 200_000);
-const KEY_BITS: (u32, u32) = (8, 512);
-const SALT: (u32, u32) = (0, 64);
+const ITERATION_RANGE: RangeInclusive<u32> = 1_000..=200_000;
+/// Accepted range of the length of the derived key, in bits.
+const KEY_BITS_RANGE: RangeInclusive<u32> = 8..=512;
+/// Accepted range of the length of the salt, in bytes.
+const SALT_LEN_RANGE: RangeInclusive<u32> = 0..=64;
 
 impl<'a> SecretKeyResponse<'a> {
     /// Decodes the response to a challenge of this version.
@@ -132,7 +135,7 @@ impl<'a> SecretKeyResponse<'a> {
         }
         let mut reader = WireReader::new(bytes);
         let start = reader;
-        let algorithm = match reader.u8("answer algorithm")? {
+        let algorithm = match reader.u8("challenge response algorithm")? {
             0x01 => SecretKeyMac::Md5,
             0x02 => SecretKeyMac::Sha1,
             0x03 => SecretKeyMac::Sha256,
@@ -145,12 +148,12 @@ impl<'a> SecretKeyResponse<'a> {
                     key_bits: reader.u32("PBKDF2 key bits")?,
                     mac: reader.bytes("MAC")?,
                 };
-                reader.expect_end("answer")?;
+                reader.expect_end("challenge response")?;
                 return Ok(response);
             }
-            found => {
-                let kind = DecodeErrorKind::Unexpected { found: u32::from(found) };
-                return Err(start.error("answer algorithm", kind));
+            code => {
+                let kind = DecodeErrorKind::InvalidCode { code: u32::from(code) };
+                return Err(start.error("challenge response algorithm", kind));
             }
         };
         Ok(Self::Mac { algorithm, mac: reader.remaining() })
@@ -186,18 +189,19 @@ impl<'a> SecretKeyResponse<'a> {
     /// Validates algorithm and parameters. Cheap; called before any cryptography.
     pub fn validate(&self, policy: SecretKeyMacSet) -> Result<(), AuthError> {
         if !policy.contains(self.algorithm()) {
-            return Err(AuthError::NotAllowed { algorithm: self.algorithm().name() });
+            return Err(AuthError::AlgorithmNotAllowed { algorithm: self.algorithm().name() });
         }
         let Self::Pbkdf2 { salt, iterations, key_bits, .. } = *self else { return Ok(()) };
-        let salt = u32::try_from(salt.len()).unwrap_or(u32::MAX);
-        let bounds = [
-            ("iterations", iterations, ROUNDS),
-            ("key bits", key_bits, KEY_BITS),
-            ("salt bytes", salt, SALT),
+        let salt_len = u32::try_from(salt.len()).unwrap_or(u32::MAX);
+        let parameters = [
+            ("iterations", iterations, ITERATION_RANGE),
+            ("key bits", key_bits, KEY_BITS_RANGE),
+            ("salt bytes", salt_len, SALT_LEN_RANGE),
         ];
-        for (field, found, (least, most)) in bounds {
-            if !(least..=most).contains(&found) || field == "key bits" && !found.is_multiple_of(8) {
-                return Err(AuthError::OutOfBounds { field, found, least, most });
+        for (field, found, range) in parameters {
+            if !range.contains(&found) || field == "key bits" && !found.is_multiple_of(8) {
+                let (min, max) = range.into_inner();
+                return Err(AuthError::Pbkdf2OutOfRange { field, found, min, max });
             }
         }
         Ok(())
@@ -282,14 +286,15 @@ fn compute_pbkdf2_mac(
     crypto: &dyn CryptoProvider,
     budget: &mut Budget,
 ) -> Result<Digest, AuthError> {
-    let mut key = Zeroizing::new([0; KEY_BITS.1 as usize / 8]);
-    let (Some(rounds), Some(key)) = (NonZeroU32::new(iterations), key.get_mut(..key_bits as usize / 8))
+    let mut key = Zeroizing::new([0; *KEY_BITS_RANGE.end() as usize / 8]);
+    let (Some(iteration_count), Some(key)) =
+        (NonZeroU32::new(iterations), key.get_mut(..key_bits as usize / 8))
     else {
-        let (least, most) = ROUNDS;
-        return Err(AuthError::OutOfBounds { field: "iterations", found: iterations, least, most });
+        let (min, max) = ITERATION_RANGE.into_inner();
+        return Err(AuthError::Pbkdf2OutOfRange { field: "iterations", found: iterations, min, max });
     };
     budget.charge(cost::hash(nonce.len() + digest.len()))?;
-    pbkdf2::derive(crypto, secret, salt, rounds, key, budget)?;
+    pbkdf2::derive(crypto, secret, salt, iteration_count, key, budget)?;
     Ok(crypto.hmac(HashAlgorithm::Sha1, key, &[nonce, digest])?)
 }
 
@@ -310,10 +315,10 @@ mod tests {
     }
 
     #[test]
-    fn own_answers() {
+    fn round_trip() {
         #[track_caller]
         fn check(algorithm: SecretKeyMac) {
-            let make = |secret: &[u8]| {
+            let create = |secret: &[u8]| {
                 SecretKeyResponse::create(
                     algorithm,
                     secret,
@@ -325,21 +330,25 @@ mod tests {
                 .unwrap()
             };
             let policy = SecretKeyMacSet::NONE.with(algorithm);
-            let mut response = make(b"secret");
+            let mut response = create(b"secret");
             assert_eq!(Some(response[0]), algorithm.code());
             assert_eq!(verify(&response, b"secret", policy), Ok(()));
             assert_eq!(verify(&response, b"Secret", policy), Err(AuthError::Failed));
-            let refused = AuthError::NotAllowed { algorithm: algorithm.name() };
-            assert_eq!(verify(&response, b"secret", policy.without(algorithm)), Err(refused));
+            let not_allowed = AuthError::AlgorithmNotAllowed { algorithm: algorithm.name() };
+            assert_eq!(verify(&response, b"secret", policy.without(algorithm)), Err(not_allowed));
             *response.last_mut().unwrap() ^= 1;
             assert_eq!(verify(&response, b"secret", policy), Err(AuthError::Failed));
-            assert_eq!(verify(&make(b""), b"", policy), Err(AuthError::Failed), "everybody knows it");
+            assert_eq!(
+                verify(&create(b""), b"", policy),
+                Err(AuthError::Failed),
+                "an empty secret never matches"
+            );
         }
         check(SecretKeyMac::Sha256);
         check(SecretKeyMac::HmacSha1);
         check(SecretKeyMac::HmacSha256);
         check(SecretKeyMac::Pbkdf2);
-        #[cfg(feature = "legacy")]
+        #[cfg(feature = "legacy-crypto")]
         {
             check(SecretKeyMac::Md5);
             check(SecretKeyMac::Sha1);
@@ -347,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn truncated_macs_do_not_fit() {
+    fn rejects_truncated_macs() {
         let policy = SecretKeyMacSet::DEFAULT;
         let mut budget = Budget::PER_REQUEST;
         let response = SecretKeyResponse::create(
@@ -366,7 +375,7 @@ mod tests {
 
     /// As computed by Handle.Net: `secret`, and a secret with non-ASCII bytes.
     #[test]
-    fn answers_of_others() {
+    fn verifies_handle_net_responses() {
         let digest =
             HEXLOWER.decode(b"848612415c98e5e3cd5a9dbfcada3d872c35dbf21a08addf48f13b96a86d1fc0").unwrap();
         let nonce: [u8; 16] = core::array::from_fn(|n| n as u8);
@@ -374,23 +383,24 @@ mod tests {
             let response =
                 "2200000010a0a1a2a3a4a5a6a7a8a9aaabacadaeaf00002710000000a000000014".to_owned() + mac;
             let response = HEXLOWER.decode(response.as_bytes()).unwrap();
-            let read = SecretKeyResponse::from_bytes(&response, ProtocolVersion::LATEST).unwrap();
-            assert_eq!(read.to_bytes(), response);
+            let decoded = SecretKeyResponse::from_bytes(&response, ProtocolVersion::LATEST).unwrap();
+            assert_eq!(decoded.to_bytes(), response);
             let challenge = Challenge { nonce: &nonce, digest: &digest };
-            let verified = read.verify(secret, challenge, SecretKeyMacSet::DEFAULT, &AwsLcProvider, &mut {
-                Budget::PER_REQUEST
-            });
+            let verified =
+                decoded.verify(secret, challenge, SecretKeyMacSet::DEFAULT, &AwsLcProvider, &mut {
+                    Budget::PER_REQUEST
+                });
             assert_eq!(verified, Ok(()));
         };
         check(b"secret", "bda9df8bcbc6a9a077d245d20bf7e3d0cb893293");
-        check(b"s\xe9cret", HIGH);
+        check(b"s\xe9cret", NON_ASCII_MAC);
     }
 
     /// Computed with Python's hashlib and the password `sécret` in UTF-8.
-    const HIGH: &str = "96289317b99a6a6bb7cd643e87e535975f537a82";
+    const NON_ASCII_MAC: &str = "96289317b99a6a6bb7cd643e87e535975f537a82";
 
     #[test]
-    fn names() {
+    fn algorithm_names() {
         for (name, algorithm) in [
             ("md5", Some(SecretKeyMac::Md5)),
             ("SHA-1", Some(SecretKeyMac::Sha1)),
@@ -406,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn versions() {
+    fn preferred_algorithms() {
         let check = |minor, algorithm| {
             assert_eq!(SecretKeyMac::preferred_for(ProtocolVersion::new(2, minor)), algorithm);
         };

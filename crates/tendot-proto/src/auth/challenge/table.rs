@@ -4,16 +4,13 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{
-    AUTH_TYPE_PUBLIC_KEY, AUTH_TYPE_SECRET_KEY, Challenge, ChallengeResponse, PublicKeyResponse,
-    SecretKeyResponse,
-};
+use super::{AUTH_TYPE_PUBLIC_KEY, AUTH_TYPE_SECRET_KEY, Challenge, PublicKeyResponse, SecretKeyResponse};
 use crate::auth::computed_digest::ComputedDigest;
 use crate::auth::error::AuthError;
 use crate::auth::policy::AuthPolicy;
 use crate::budget::Budget;
 use crate::crypto::{CryptoProvider, SecureRandom, random_id};
-use crate::message::{Envelope, MessageParts, ProtocolVersion, RequestDigest};
+use crate::message::{ChallengeResponse, Envelope, MessageParts, ProtocolVersion, RequestDigest};
 use crate::now::Now;
 use crate::record::HandleValue;
 
@@ -29,23 +26,23 @@ pub struct ChallengeTable {
     by_id: BTreeMap<u32, u64>,
     next_sequence: u64,
     /// Total bytes of all requests.
-    bytes: usize,
+    request_bytes: usize,
 }
 
 /// Limits of a [`ChallengeTable`]: entries, request bytes, lifetime.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ChallengeLimits {
     /// Maximum number of challenges; at least 1.
-    pub capacity: usize,
+    pub max_challenges: usize,
     /// Maximum total bytes of their requests.
-    pub bytes: usize,
+    pub max_request_bytes: usize,
     /// Lifetime of a challenge.
-    pub life: Duration,
+    pub lifetime: Duration,
 }
 
 impl Default for ChallengeLimits {
     fn default() -> Self {
-        Self { capacity: 10_000, bytes: 16 << 20, life: Duration::from_secs(20) }
+        Self { max_challenges: 10_000, max_request_bytes: 16 << 20, lifetime: Duration::from_secs(20) }
     }
 }
 
@@ -62,13 +59,20 @@ pub struct PendingChallenge {
 impl ChallengeTable {
     /// Empty table.
     pub const fn new(limits: ChallengeLimits, policy: AuthPolicy) -> Self {
-        Self { limits, policy, pending: BTreeMap::new(), by_id: BTreeMap::new(), next_sequence: 0, bytes: 0 }
+        Self {
+            limits,
+            policy,
+            pending: BTreeMap::new(),
+            by_id: BTreeMap::new(),
+            next_sequence: 0,
+            request_bytes: 0,
+        }
     }
 
     /// Issues a challenge for a request, given as a complete, decrypted message.
     ///
-    /// Outside of a session the challenge gets an unpredictable id for which `is_taken` is false, since challenges and
-    /// sessions share the id field. In a session, whose request must have been verified, it has the session id; a
+    /// Outside of a session the challenge gets an unpredictable id for which `is_id_in_use` is false, since challenges
+    /// and sessions share the id field. In a session, whose request must have been verified, it has the session id; a
     /// repeated request gets the same challenge.
     pub fn issue(
         &mut self,
@@ -77,17 +81,18 @@ impl ChallengeTable {
         crypto: &dyn CryptoProvider,
         random: &mut dyn SecureRandom,
         budget: &mut Budget,
-        is_taken: impl Fn(u32) -> bool,
+        is_id_in_use: impl Fn(u32) -> bool,
     ) -> Result<&PendingChallenge, AuthError> {
-        if request.len() > self.limits.bytes {
-            return Err(AuthError::TooLarge { length: request.len(), limit: self.limits.bytes });
+        if request.len() > self.limits.max_request_bytes {
+            let (len, max) = (request.len(), self.limits.max_request_bytes);
+            return Err(AuthError::RequestTooLarge { len, max });
         }
         let parts = MessageParts::split(request)?;
         let version = parts.envelope.response_version();
         if version < ProtocolVersion::DIGEST_ALGORITHMS
-            || version < ProtocolVersion::SHA256 && !self.policy.sha1
+            || version < ProtocolVersion::SHA256 && !self.policy.allow_sha1
         {
-            return Err(AuthError::TooOld);
+            return Err(AuthError::VersionTooOld);
         }
         let digest =
             ComputedDigest::for_request(parts.header_and_body, version, &self.policy, crypto, budget)?;
@@ -96,11 +101,11 @@ impl ChallengeTable {
         if session != 0
             && let Some(repeated) = self.find_repeated(session, parts.envelope.request_id, &digest)
         {
-            return self.pending.get(&repeated).ok_or(AuthError::NoChallenge);
+            return self.pending.get(&repeated).ok_or(AuthError::UnknownChallenge);
         }
         self.remove(session);
-        while self.pending.len() >= self.limits.capacity.max(1)
-            || self.bytes.saturating_add(request.len()) > self.limits.bytes
+        while self.pending.len() >= self.limits.max_challenges.max(1)
+            || self.request_bytes.saturating_add(request.len()) > self.limits.max_request_bytes
         {
             let Some(oldest) = self.pending.values().next().map(|oldest| oldest.id) else { break };
             self.remove(oldest);
@@ -108,12 +113,12 @@ impl ChallengeTable {
         let mut nonce = [0; 16];
         random.fill(&mut nonce);
         let id = match session {
-            0 => random_id(random, |id| self.contains(id) || is_taken(id)),
+            0 => random_id(random, |id| self.contains(id) || is_id_in_use(id)),
             session => session,
         };
         let sequence = self.next_sequence;
         self.next_sequence += 1;
-        self.bytes += request.len();
+        self.request_bytes += request.len();
         self.by_id.insert(id, sequence);
         let created_at = now.elapsed;
         let pending = PendingChallenge { id, version, nonce, digest, request: request.to_vec(), created_at };
@@ -123,7 +128,7 @@ impl ChallengeTable {
     /// Removes and returns the challenge with this id, for its only response. Expired challenges are not found.
     pub fn consume(&mut self, id: u32, now: Now) -> Result<PendingChallenge, AuthError> {
         self.purge_expired(now);
-        self.remove(id).ok_or(AuthError::NoChallenge)
+        self.remove(id).ok_or(AuthError::UnknownChallenge)
     }
 
     /// Whether there is a challenge with this id.
@@ -143,7 +148,7 @@ impl ChallengeTable {
 
     /// Total bytes of all stored requests.
     pub const fn request_bytes(&self) -> usize {
-        self.bytes
+        self.request_bytes
     }
 
     fn find_repeated(&self, id: u32, request_id: u32, digest: &ComputedDigest) -> Option<u64> {
@@ -155,7 +160,7 @@ impl ChallengeTable {
     /// Removes expired challenges.
     fn purge_expired(&mut self, now: Now) {
         while let Some(oldest) = self.pending.values().next()
-            && now.elapsed.saturating_sub(oldest.created_at) > self.limits.life
+            && now.elapsed.saturating_sub(oldest.created_at) > self.limits.lifetime
         {
             let id = oldest.id;
             self.remove(id);
@@ -164,7 +169,7 @@ impl ChallengeTable {
 
     fn remove(&mut self, id: u32) -> Option<PendingChallenge> {
         let pending = self.pending.remove(&self.by_id.remove(&id)?)?;
-        self.bytes -= pending.request.len();
+        self.request_bytes -= pending.request.len();
         Some(pending)
     }
 }
@@ -172,7 +177,7 @@ impl ChallengeTable {
 /// Without the request, which may contain secrets.
 impl core::fmt::Debug for PendingChallenge {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Pending({}, {} bytes)", self.id, self.request.len())
+        write!(f, "PendingChallenge({}, {} bytes)", self.id, self.request.len())
     }
 }
 
@@ -213,14 +218,14 @@ impl PendingChallenge {
     ) -> Result<u32, AuthError> {
         match response.auth_type {
             AUTH_TYPE_SECRET_KEY => {
-                let proof = SecretKeyResponse::from_bytes(response.answer, self.version)?;
+                let proof = SecretKeyResponse::from_bytes(response.proof, self.version)?;
                 self.challenge().verify_secret_key(&proof, response.key_index, values, policy, crypto, budget)
             }
             AUTH_TYPE_PUBLIC_KEY => {
-                let proof = PublicKeyResponse::from_bytes(response.answer)?;
+                let proof = PublicKeyResponse::from_bytes(response.proof)?;
                 self.challenge().verify_public_key(&proof, response.key_index, values, policy, crypto, budget)
             }
-            _ => Err(AuthError::UnknownType),
+            _ => Err(AuthError::UnknownAuthType),
         }
     }
 

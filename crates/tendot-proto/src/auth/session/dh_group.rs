@@ -56,10 +56,10 @@ impl DhGroup {
     /// Group of a public key, if it is one of these and the policy allows it.
     pub(super) fn from_public_key(key: KeyComponents<'_>, policy: &AuthPolicy) -> Option<Self> {
         let KeyComponents::DiffieHellman { p, g, .. } = key else { return None };
-        let known =
+        let is_known =
             |group: &Self| p.len() == group.prime_len_and_tail().0 && p == group.prime() && g == GENERATOR;
-        let allowed = |group: &Self| *group != Self::Modp1024 || policy.group_1024;
-        Self::ALL.iter().copied().find(known).filter(allowed)
+        let is_allowed = |group: &Self| *group != Self::Modp1024 || policy.allow_dh_1024;
+        Self::ALL.iter().copied().find(is_known).filter(is_allowed)
     }
 
     /// Whether `y`, without leading zeros, is a valid public value: not 0, 1 or p-1, which disclose the key, and below
@@ -69,8 +69,8 @@ impl DhGroup {
         if let Some(byte) = last.last_mut() {
             *byte -= 1;
         }
-        let below = y.len() < last.len() || y.len() == last.len() && *y < *last;
-        below && !matches!(y, [] | [0 | 1])
+        let is_below = y.len() < last.len() || y.len() == last.len() && *y < *last;
+        is_below && !matches!(y, [] | [0 | 1])
     }
 }
 
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn only_these() {
+    fn rejects_unknown_groups() {
         let allowed = AuthPolicy::default();
         let find = |p: &[u8], g: &[u8], policy: &AuthPolicy| {
             DhGroup::from_public_key(PublicKey::diffie_hellman(&[5], p, g).components(), policy)
@@ -177,7 +177,7 @@ mod tests {
             assert_eq!(find(&group.prime(), &[2], &allowed), Some(*group));
             assert_eq!(find(&group.prime(), &[3], &allowed), None);
         }
-        let strict = AuthPolicy { group_1024: false, ..allowed };
+        let strict = AuthPolicy { allow_dh_1024: false, ..allowed };
         assert_eq!(find(&DhGroup::Modp1024.prime(), &[2], &strict), None);
         assert_eq!(find(&DhGroup::Modp2048.prime(), &[2], &strict), Some(DhGroup::Modp2048));
         let mut composite = DhGroup::Modp2048.prime();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn halves() {
+    fn public_value_range() {
         let prime = DhGroup::Modp2048.prime();
         let check = |change: i16, expected| {
             let mut y = prime.clone();

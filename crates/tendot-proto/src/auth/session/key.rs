@@ -58,10 +58,10 @@ impl SessionKey {
         let (mut envelope, plain) = split_envelope(message, budget)?;
         let cipher = crypto
             .aes128_cbc_encrypt(self.cipher_key(), &iv, plain)
-            .map_err(|_| SessionError::Undecipherable)?;
+            .map_err(|_| SessionError::DecryptionFailed)?;
         let length = iv.len() + cipher.len();
         if length > limits::MAX_MESSAGE_LEN {
-            return Err(EncodeError::TooLong { length, limit: limits::MAX_MESSAGE_LEN }.into());
+            return Err(EncodeError::TooLong { len: length, max: limits::MAX_MESSAGE_LEN }.into());
         }
         envelope.flags = envelope.flags.with(EnvelopeFlags::ENCRYPTED);
         envelope.length = length as u32;
@@ -78,10 +78,10 @@ impl SessionKey {
         budget: &mut Budget,
     ) -> Result<Vec<u8>, SessionError> {
         let (mut envelope, payload) = split_envelope(message, budget)?;
-        let (iv, cipher) = payload.split_first_chunk::<16>().ok_or(SessionError::Undecipherable)?;
+        let (iv, cipher) = payload.split_first_chunk::<16>().ok_or(SessionError::DecryptionFailed)?;
         let plain = crypto
             .aes128_cbc_decrypt(self.cipher_key(), iv, cipher)
-            .map_err(|_| SessionError::Undecipherable)?;
+            .map_err(|_| SessionError::DecryptionFailed)?;
         envelope.flags = envelope.flags.without(EnvelopeFlags::ENCRYPTED);
         envelope.length = plain.len() as u32;
         Ok([&envelope.to_bytes()[..], &plain].concat())
@@ -91,10 +91,10 @@ impl SessionKey {
 /// Splits envelope and payload, and checks the payload's length.
 fn split_envelope<'a>(message: &'a [u8], budget: &mut Budget) -> Result<(Envelope, &'a [u8]), SessionError> {
     budget.charge(cost::hash(message.len()))?;
-    let envelope = Envelope::from_bytes(message).map_err(|_| SessionError::Undecipherable)?;
+    let envelope = Envelope::from_bytes(message).map_err(|_| SessionError::DecryptionFailed)?;
     let payload = message.get(limits::ENVELOPE_LEN..).unwrap_or_default();
     if payload.len() != envelope.length as usize || payload.len() > limits::MAX_MESSAGE_LEN {
-        return Err(SessionError::Undecipherable);
+        return Err(SessionError::DecryptionFailed);
     }
     Ok((envelope, payload))
 }
@@ -113,12 +113,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys() {
+    fn derives_keys() {
         let key = |shared: &[u8]| SessionKey::from_shared_secret(shared).map(|key| key.as_bytes().to_vec());
         let mut shared: Vec<u8> = (0..64).collect();
-        assert_eq!(key(&shared).unwrap()[..2], [1, 2], "one zero in front");
+        assert_eq!(key(&shared).unwrap()[..2], [1, 2], "one leading zero is skipped");
         shared[..40].fill(0);
-        assert_eq!(key(&shared).unwrap()[..9], [0, 0, 0, 0, 0, 0, 0, 0, 40], "32 bytes are kept");
+        assert_eq!(key(&shared).unwrap()[..9], [0, 0, 0, 0, 0, 0, 0, 0, 40], "at least 32 bytes remain");
         assert_eq!(key(&[0; 32]), Some(std::vec![0; 32]));
         assert_eq!(key(&[1; 31]), None);
         let key = SessionKey::new(core::array::from_fn(|n| n as u8));

@@ -32,8 +32,8 @@ const CIPHER_AES: u32 = 3;
 /// use tendot_proto::auth::{DhGroup, ClientKeyExchange};
 /// use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 ///
-/// let proposal = ClientKeyExchange::new(DhGroup::Modp2048, &AwsLcProvider, &mut SystemRandom, &mut { Budget::PER_REQUEST })?;
-/// let setup = proposal.request(None, 86_400);
+/// let exchange = ClientKeyExchange::new(DhGroup::Modp2048, &AwsLcProvider, &mut SystemRandom, &mut { Budget::PER_REQUEST })?;
+/// let setup = exchange.request(None, 86_400);
 /// assert_eq!(setup.mode.0, 4);
 /// # Ok::<(), tendot_proto::auth::SessionError>(())
 /// ```
@@ -80,20 +80,20 @@ impl ClientKeyExchange {
         crypto: &dyn CryptoProvider,
         budget: &mut Budget,
     ) -> Result<Session, SessionError> {
-        let refuse = |what| Err(SessionError::Refused { what });
+        let refuse = |reason| Err(SessionError::Refused { reason });
         verify_message_signature(response, server_key, policy, crypto, budget)?;
-        let Ok(message) = Message::from_parts(response) else { return refuse("a malformed answer") };
+        let Ok(message) = Message::from_parts(response) else { return refuse("malformed response") };
         let MessageBody::Response(Response {
             digest: Some(digest),
-            outcome: ResponseData::Session { mode, data },
+            data: ResponseData::SessionSetup { mode, data },
         }) = message.body
         else {
-            return refuse("an answer that is not bound to the request");
+            return refuse("response without request digest");
         };
         if digest.algorithm != DigestAlgorithm::Sha256
             || ComputedDigest::verify(&digest, request.header_and_body, policy, crypto, budget).is_err()
         {
-            return refuse("an answer to another request");
+            return refuse("request digest mismatch");
         }
         self.derive_session(response.envelope.session_id, mode, data, crypto, budget)
     }
@@ -106,27 +106,29 @@ impl ClientKeyExchange {
         crypto: &dyn CryptoProvider,
         budget: &mut Budget,
     ) -> Result<Session, SessionError> {
-        let refuse = |what| Err(SessionError::Refused { what });
+        let refuse = |reason| Err(SessionError::Refused { reason });
         if mode != KeyExchangeMode::DIFFIE_HELLMAN {
-            return refuse("a key exchange other than Diffie-Hellman");
+            return refuse("key exchange mode not supported");
         }
         if session_id == 0 {
-            return refuse("the number 0");
+            return refuse("invalid session id 0");
         }
         let mut reader = WireReader::new(data);
         match reader.u32("session cipher") {
             Ok(CIPHER_AES) => {}
-            _ => return refuse("a cipher other than AES"),
+            _ => return refuse("cipher not supported"),
         }
-        let Ok(theirs) = PublicKey::from_bytes(reader.remaining()) else { return refuse("a malformed key") };
-        let any = AuthPolicy { group_1024: true, ..AuthPolicy::default() };
-        if DhGroup::from_public_key(theirs.components(), &any) != Some(self.key_pair.group) {
-            return refuse("another group than was proposed");
+        let Ok(peer_key) = PublicKey::from_bytes(reader.remaining()) else {
+            return refuse("malformed public key");
+        };
+        let any_group = AuthPolicy { allow_dh_1024: true, ..AuthPolicy::default() };
+        if DhGroup::from_public_key(peer_key.components(), &any_group) != Some(self.key_pair.group) {
+            return refuse("Diffie-Hellman group mismatch");
         }
         Ok(Session::new(
             session_id,
             SessionRole::Client,
-            self.key_pair.derive_session_key(&theirs, crypto, budget)?,
+            self.key_pair.derive_session_key(&peer_key, crypto, budget)?,
         ))
     }
 }
@@ -152,22 +154,22 @@ impl ServerKeyExchange {
         random: &mut dyn SecureRandom,
         budget: &mut Budget,
     ) -> Result<Self, SessionError> {
-        let refuse = |what| Err(SessionError::Refused { what });
+        let refuse = |reason| Err(SessionError::Refused { reason });
         if envelope.response_version() < ProtocolVersion::SHA256 {
-            return refuse("a version below 2.7");
+            return refuse("protocol version below 2.7");
         }
         let (KeyExchangeMode::DIFFIE_HELLMAN, SessionKeyMaterial::PublicKey(key)) = (setup.mode, setup.key)
         else {
-            return refuse("a key exchange other than Diffie-Hellman");
+            return refuse("key exchange mode not supported");
         };
         if setup.identity_handle.as_bytes().len() > limits::MAX_HANDLE_LEN {
-            return refuse("an identity that is no handle");
+            return refuse("invalid identity handle");
         }
-        let Ok(theirs) = PublicKey::from_bytes(key) else { return refuse("a malformed key") };
-        let Some(group) = DhGroup::from_public_key(theirs.components(), policy) else {
-            return refuse("this group");
+        let Ok(peer_key) = PublicKey::from_bytes(key) else { return refuse("malformed public key") };
+        let Some(group) = DhGroup::from_public_key(peer_key.components(), policy) else {
+            return refuse("Diffie-Hellman group not allowed");
         };
-        group.validate_public_value(&theirs)?;
+        group.validate_public_value(&peer_key)?;
         let key_pair = DhKeyPair::generate(group, crypto, random, budget)?;
         let mut data = Vec::new();
         let mut writer = WireWriter::new(&mut data);
@@ -176,14 +178,14 @@ impl ServerKeyExchange {
         let anonymous = setup.identity_index == SessionSetup::ANONYMOUS_INDEX;
         let identity = ValueReference::new(setup.identity_index, setup.identity_handle.as_bytes());
         Ok(Self {
-            key: key_pair.derive_session_key(&theirs, crypto, budget)?,
+            key: key_pair.derive_session_key(&peer_key, crypto, budget)?,
             identity: (!anonymous).then(|| identity.into_owned()),
             timeout: Duration::from_secs(u64::from(setup.timeout)),
             data,
         })
     }
 
-    /// Data of [`ResponseData::Session`].
+    /// Data of [`ResponseData::SessionSetup`].
     pub fn response_data(&self) -> &[u8] {
         &self.data
     }
@@ -203,7 +205,7 @@ struct DhSecret(Zeroizing<[u8; 64]>);
 
 impl core::fmt::Debug for DhSecret {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Secret")
+        f.write_str("DhSecret")
     }
 }
 
@@ -225,12 +227,12 @@ impl DhKeyPair {
 
     fn derive_session_key(
         &self,
-        theirs: &PublicKey<'_>,
+        peer_key: &PublicKey<'_>,
         crypto: &dyn CryptoProvider,
         budget: &mut Budget,
     ) -> Result<SessionKey, SessionError> {
-        self.group.validate_public_value(theirs)?;
-        let KeyComponents::DiffieHellman { y, .. } = theirs.components() else {
+        self.group.validate_public_value(peer_key)?;
+        let KeyComponents::DiffieHellman { y, .. } = peer_key.components() else {
             return Err(PROVIDER_UNSUPPORTED);
         };
         let prime = self.group.prime();
@@ -244,20 +246,24 @@ impl DhGroup {
     fn validate_public_value(self, key: &PublicKey<'_>) -> Result<(), SessionError> {
         match key.components() {
             KeyComponents::DiffieHellman { y, .. } if self.is_valid_public_value(y) => Ok(()),
-            _ => Err(SessionError::Refused { what: "a public value that gives away the key" }),
+            _ => Err(SessionError::Refused { reason: "weak Diffie-Hellman public value" }),
         }
     }
 }
 
-const PROVIDER_UNSUPPORTED: SessionError = SessionError::Refused { what: "this provider of cryptography" };
+const PROVIDER_UNSUPPORTED: SessionError =
+    SessionError::Refused { reason: "not supported by the crypto provider" };
 
 #[cfg(all(test, feature = "crypto"))]
 mod tests {
     use super::*;
     use crate::crypto::{AwsLcProvider, SystemRandom};
 
-    fn answer(setup: &SessionSetup<'_>, version: ProtocolVersion) -> Result<ServerKeyExchange, SessionError> {
-        let envelope = Envelope { suggestion: version, ..Envelope::new(version) };
+    fn respond(
+        setup: &SessionSetup<'_>,
+        version: ProtocolVersion,
+    ) -> Result<ServerKeyExchange, SessionError> {
+        let envelope = Envelope { suggested_version: version, ..Envelope::new(version) };
         let policy = AuthPolicy::default();
         ServerKeyExchange::new(setup, &envelope, &policy, &AwsLcProvider, &mut SystemRandom, &mut {
             Budget::PER_REQUEST
@@ -274,51 +280,41 @@ mod tests {
         for group in [DhGroup::Modp1024, DhGroup::Modp2048] {
             let proposal = propose(group);
             let identity = ValueReference::new(300, &b"0.NA/10"[..]);
-            let answer = answer(&proposal.request(Some(&identity), 60), ProtocolVersion::LATEST).unwrap();
-            assert_eq!(answer.identity.as_ref(), Some(&identity));
-            assert_eq!(answer.timeout, Duration::from_secs(60));
+            let response = respond(&proposal.request(Some(&identity), 60), ProtocolVersion::LATEST).unwrap();
+            assert_eq!(response.identity.as_ref(), Some(&identity));
+            assert_eq!(response.timeout, Duration::from_secs(60));
             let mode = KeyExchangeMode::DIFFIE_HELLMAN;
             let session = proposal
-                .derive_session(9, mode, answer.response_data(), &AwsLcProvider, &mut { Budget::PER_REQUEST })
+                .derive_session(9, mode, response.response_data(), &AwsLcProvider, &mut {
+                    Budget::PER_REQUEST
+                })
                 .unwrap();
-            assert_eq!(session.key().as_bytes(), answer.key.as_bytes());
+            assert_eq!(session.key().as_bytes(), response.key.as_bytes());
         }
     }
 
     #[test]
-    fn what_a_server_refuses() {
+    fn server_rejections() {
         let proposal = propose(DhGroup::Modp1024);
         let setup = proposal.request(None, 60);
         let check = |setup: SessionSetup<'_>, version, expected: &'static str| {
-            let error = answer(&setup, version).unwrap_err();
-            assert_eq!(error, SessionError::Refused { what: expected });
+            let error = respond(&setup, version).unwrap_err();
+            assert_eq!(error, SessionError::Refused { reason: expected });
         };
-        assert_eq!(answer(&setup, ProtocolVersion::LATEST).unwrap().identity, None);
-        check(setup, ProtocolVersion::new(2, 6), "a version below 2.7");
+        assert_eq!(respond(&setup, ProtocolVersion::LATEST).unwrap().identity, None);
+        check(setup, ProtocolVersion::new(2, 6), "protocol version below 2.7");
         let mode = KeyExchangeMode::SERVER_RSA;
-        check(
-            SessionSetup { mode, ..setup },
-            ProtocolVersion::LATEST,
-            "a key exchange other than Diffie-Hellman",
-        );
+        check(SessionSetup { mode, ..setup }, ProtocolVersion::LATEST, "key exchange mode not supported");
         let key = SessionKeyMaterial::None;
-        check(
-            SessionSetup { key, ..setup },
-            ProtocolVersion::LATEST,
-            "a key exchange other than Diffie-Hellman",
-        );
+        check(SessionSetup { key, ..setup }, ProtocolVersion::LATEST, "key exchange mode not supported");
         let key = SessionKeyMaterial::PublicKey(b"\0\0\0\x01x");
-        check(SessionSetup { key, ..setup }, ProtocolVersion::LATEST, "a malformed key");
+        check(SessionSetup { key, ..setup }, ProtocolVersion::LATEST, "malformed public key");
         let identity_handle = Handle::new(&[b'x'; 2049]);
-        check(
-            SessionSetup { identity_handle, ..setup },
-            ProtocolVersion::LATEST,
-            "an identity that is no handle",
-        );
+        check(SessionSetup { identity_handle, ..setup }, ProtocolVersion::LATEST, "invalid identity handle");
     }
 
     #[test]
-    fn what_a_client_refuses() {
+    fn client_rejections() {
         let server = propose(DhGroup::Modp1024).key_pair.public_key;
         let good = [&[0, 0, 0, 3][..], &server].concat();
         let check = |id, mode, data: &[u8], expected| {
@@ -326,19 +322,19 @@ mod tests {
                 .derive_session(id, mode, data, &AwsLcProvider, &mut { Budget::PER_REQUEST });
             assert_eq!(accepted.map(|_| ()), expected);
         };
-        let refused = |what| Err(SessionError::Refused { what });
+        let refused = |reason| Err(SessionError::Refused { reason });
         let mode = KeyExchangeMode::DIFFIE_HELLMAN;
         check(1, mode, &good, Ok(()));
-        check(0, mode, &good, refused("the number 0"));
-        check(1, KeyExchangeMode(1), &good, refused("a key exchange other than Diffie-Hellman"));
-        check(1, mode, &[&[0, 0, 0, 1][..], &server].concat(), refused("a cipher other than AES"));
-        check(1, mode, &server, refused("a cipher other than AES"));
-        check(1, mode, &[], refused("a cipher other than AES"));
-        check(1, mode, &good[..50], refused("a malformed key"));
+        check(0, mode, &good, refused("invalid session id 0"));
+        check(1, KeyExchangeMode(1), &good, refused("key exchange mode not supported"));
+        check(1, mode, &[&[0, 0, 0, 1][..], &server].concat(), refused("cipher not supported"));
+        check(1, mode, &server, refused("cipher not supported"));
+        check(1, mode, &[], refused("cipher not supported"));
+        check(1, mode, &good[..50], refused("malformed public key"));
         let other = [&[0, 0, 0, 3][..], &propose(DhGroup::Modp2048).key_pair.public_key].concat();
-        check(1, mode, &other, refused("another group than was proposed"));
-        let one = PublicKey::diffie_hellman(&[1], &DhGroup::Modp1024.prime(), &[2]).to_bytes();
-        let one = [&[0, 0, 0, 3][..], &one].concat();
-        check(1, mode, &one, refused("a public value that gives away the key"));
+        check(1, mode, &other, refused("Diffie-Hellman group mismatch"));
+        let weak = PublicKey::diffie_hellman(&[1], &DhGroup::Modp1024.prime(), &[2]).to_bytes();
+        let weak = [&[0, 0, 0, 3][..], &weak].concat();
+        check(1, mode, &weak, refused("weak Diffie-Hellman public value"));
     }
 }

@@ -66,10 +66,10 @@ impl Session {
     ) -> Result<(), SessionError> {
         // Handle.Net reads counters as signed.
         let counter = self.send_counter.checked_add(1).filter(|counter| *counter <= i32::MAX as u32);
-        let counter = counter.ok_or(SessionError::Over)?;
+        let counter = counter.ok_or(SessionError::CountersExhausted)?;
         let envelope = Envelope::from_bytes(message).map_err(CredentialError::from)?;
         if envelope.session_id != self.id {
-            return Err(SessionError::Unknown);
+            return Err(SessionError::UnknownSession);
         }
         add_mac(message, &self.key, counter, crypto, budget)?;
         self.send_counter = counter;
@@ -87,10 +87,10 @@ impl Session {
         budget: &mut Budget,
     ) -> Result<(), SessionError> {
         if parts.envelope.session_id != self.id {
-            return Err(SessionError::Unknown);
+            return Err(SessionError::UnknownSession);
         }
         if parts.header.is_request() != (self.role == SessionRole::Server) {
-            return Err(SessionError::WrongSide);
+            return Err(SessionError::WrongDirection);
         }
         let counter = verify_message_mac(parts, &self.key, crypto, budget)?;
         // Only after the MAC: a forged message must not consume counters.
@@ -100,19 +100,20 @@ impl Session {
     /// Decrypts a message and verifies it as [`verify`](Self::verify) does.
     ///
     /// Handle.Net's client sends challenge responses without a MAC, encrypted or not: the response is a proof itself,
-    /// and is accepted once. Such a message is accepted only while the session `is_challenged`; otherwise modified
-    /// ciphertexts that look like one would be a decryption oracle. For the same reason all other faults are one error.
+    /// and is accepted once. Such a message is accepted only while the session `has_pending_challenge`; otherwise
+    /// modified ciphertexts that look like one would be a decryption oracle. For the same reason all faults but replays
+    /// and an exceeded budget are one error.
     pub fn open(
         &mut self,
         message: &[u8],
-        is_challenged: bool,
+        has_pending_challenge: bool,
         crypto: &dyn CryptoProvider,
         budget: &mut Budget,
     ) -> Result<Vec<u8>, SessionError> {
         let plain = self.key.decrypt(message, crypto, budget)?;
         let verified =
-            MessageParts::split(&plain).map_err(|_| SessionError::Undecipherable).and_then(|parts| {
-                if is_challenged
+            MessageParts::split(&plain).map_err(|_| SessionError::DecryptionFailed).and_then(|parts| {
+                if has_pending_challenge
                     && self.role == SessionRole::Server
                     && is_challenge_response_without_mac(&parts)
                 {
@@ -122,8 +123,8 @@ impl Session {
             });
         match verified {
             Ok(()) => Ok(plain),
-            Err(error @ (SessionError::Replayed { .. } | SessionError::Exhausted(_))) => Err(error),
-            Err(_) => Err(SessionError::Undecipherable),
+            Err(error @ (SessionError::Replayed { .. } | SessionError::Budget(_))) => Err(error),
+            Err(_) => Err(SessionError::DecryptionFailed),
         }
     }
 }
@@ -132,7 +133,7 @@ impl Session {
 pub(super) fn is_challenge_response_without_mac(parts: &MessageParts<'_>) -> bool {
     let is_challenge_response =
         parts.header.opcode == Opcode::CHALLENGE_RESPONSE && parts.header.is_request();
-    is_challenge_response && matches!(parts.tail, [] | [0, 0, 0, 0])
+    is_challenge_response && matches!(parts.credential_bytes, [] | [0, 0, 0, 0])
 }
 
 /// Session error.
@@ -140,29 +141,29 @@ pub(super) fn is_challenge_response_without_mac(parts: &MessageParts<'_>) -> boo
 #[non_exhaustive]
 pub enum SessionError {
     /// Unknown or expired session.
-    #[error("no such session, or no longer")]
-    Unknown,
-    /// The peer requests an unsupported option.
-    #[error("no session with {what}")]
+    #[error("unknown or expired session")]
+    UnknownSession,
+    /// The session setup is refused: unsupported option or invalid response.
+    #[error("session refused: {reason}")]
     Refused {
-        /// Description of the option.
-        what: &'static str,
+        /// Description of the option or fault.
+        reason: &'static str,
     },
     /// Decryption or authentication of an encrypted message failed.
-    #[error("the message cannot be decrypted")]
-    Undecipherable,
+    #[error("decryption failed")]
+    DecryptionFailed,
     /// Replayed message, or too far behind the window.
-    #[error("message {counter} of the session came before, or too late")]
+    #[error("message replayed or outside the window (counter {counter})")]
     Replayed {
         /// Message counter.
         counter: u32,
     },
     /// All message counters are used.
-    #[error("the session has no counters left")]
-    Over,
+    #[error("session counter exhausted")]
+    CountersExhausted,
     /// Message in the wrong direction: this side sends such messages.
-    #[error("the message comes from the wrong side of the session")]
-    WrongSide,
+    #[error("wrong message direction")]
+    WrongDirection,
     /// Missing or wrong credential.
     #[error(transparent)]
     Credential(CredentialError),
@@ -171,22 +172,22 @@ pub enum SessionError {
     TooLong(#[from] EncodeError),
     /// Work budget exceeded.
     #[error(transparent)]
-    Exhausted(#[from] BudgetExceeded),
+    Budget(#[from] BudgetExceeded),
 }
 
 impl SessionError {
     /// Response code of a server.
     pub const fn response_code(&self) -> ResponseCode {
         match self {
-            Self::Unknown | Self::Over => ResponseCode::SESSION_TIMEOUT,
-            Self::Refused { .. } | Self::Undecipherable => ResponseCode::SESSION_FAILED,
+            Self::UnknownSession | Self::CountersExhausted => ResponseCode::SESSION_TIMEOUT,
+            Self::Refused { .. } | Self::DecryptionFailed => ResponseCode::SESSION_FAILED,
             Self::Replayed { .. } => ResponseCode::SESSION_MESSAGE_REJECTED,
-            Self::WrongSide => ResponseCode::PROTOCOL_ERROR,
+            Self::WrongDirection => ResponseCode::PROTOCOL_ERROR,
             Self::Credential(CredentialError::Missing) => ResponseCode::INVALID_CREDENTIAL,
             Self::Credential(CredentialError::Malformed(_)) => ResponseCode::PROTOCOL_ERROR,
             Self::Credential(_) => ResponseCode::INVALID_SESSION_KEY,
             Self::TooLong(_) => ResponseCode::ERROR,
-            Self::Exhausted(_) => ResponseCode::SERVER_TOO_BUSY,
+            Self::Budget(_) => ResponseCode::SERVER_TOO_BUSY,
         }
     }
 }
@@ -194,8 +195,8 @@ impl SessionError {
 impl From<CredentialError> for SessionError {
     fn from(error: CredentialError) -> Self {
         match error {
-            CredentialError::Exhausted(exhausted) => Self::Exhausted(exhausted),
-            CredentialError::TooLong(long) => Self::TooLong(long),
+            CredentialError::Budget(exceeded) => Self::Budget(exceeded),
+            CredentialError::TooLong(error) => Self::TooLong(error),
             error => Self::Credential(error),
         }
     }

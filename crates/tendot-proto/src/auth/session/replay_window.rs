@@ -32,13 +32,14 @@ impl ReplayWindow {
     }
 
     fn advance(&mut self, by: u32) {
-        let wide = self.seen;
+        let old = self.seen;
         let (words, bits) = (by as usize / 64, by % 64);
-        for (at, word) in self.seen.iter_mut().enumerate() {
-            let from = |back: usize| at.checked_sub(back).and_then(|at| wide.get(at)).copied().unwrap_or(0);
-            *word = from(words) << bits;
+        for (index, word) in self.seen.iter_mut().enumerate() {
+            let old_word =
+                |back: usize| index.checked_sub(back).and_then(|index| old.get(index)).copied().unwrap_or(0);
+            *word = old_word(words) << bits;
             if bits > 0 {
-                *word |= from(words.saturating_add(1)) >> (64 - bits);
+                *word |= old_word(words.saturating_add(1)) >> (64 - bits);
             }
         }
     }
@@ -49,9 +50,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters() {
-        let mut counters = ReplayWindow::EMPTY;
-        let mut check = |counter, expected| assert_eq!(counters.accept(counter), expected, "{counter}");
+    fn accepts_each_counter_once() {
+        let mut window = ReplayWindow::EMPTY;
+        let mut check = |counter, expected| assert_eq!(window.accept(counter), expected, "{counter}");
         check(0, false);
         check(1, true);
         check(1, false);
@@ -77,16 +78,16 @@ mod tests {
 
     /// Compares with a set, for many orders.
     #[test]
-    fn counters_as_a_set() {
+    fn replay_window_matches_set_model() {
         let mut state = 1_u32;
         for _ in 0..50 {
-            let (mut counters, mut seen) = (ReplayWindow::EMPTY, std::collections::BTreeSet::from([0]));
+            let (mut window, mut seen) = (ReplayWindow::EMPTY, std::collections::BTreeSet::from([0]));
             for _ in 0..2_000 {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 let highest = *seen.last().unwrap();
                 let counter = (highest + state % 300).saturating_sub(state >> 16 & 0xff);
                 let expected = !seen.contains(&counter) && counter + 200 > highest;
-                assert_eq!(counters.accept(counter), expected, "{counter} after {highest}");
+                assert_eq!(window.accept(counter), expected, "{counter} after {highest}");
                 seen.insert(counter);
             }
         }

@@ -27,14 +27,14 @@ pub struct SessionTable {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SessionLimits {
     /// Maximum number of sessions; at least 1.
-    pub capacity: usize,
+    pub max_sessions: usize,
     /// Maximum idle time, whatever a client requests.
-    pub timeout: Duration,
+    pub max_idle: Duration,
 }
 
 impl Default for SessionLimits {
     fn default() -> Self {
-        Self { capacity: 10_000, timeout: Duration::from_secs(86_400) }
+        Self { max_sessions: 10_000, max_idle: Duration::from_secs(86_400) }
     }
 }
 
@@ -44,7 +44,7 @@ pub struct ServerSession {
     session: Session,
     identity: Option<ValueReference<'static>>,
     is_authenticated: bool,
-    timeout: Duration,
+    max_idle: Duration,
     last_used: Duration,
     /// Number of messages that failed to decrypt.
     decrypt_failures: u32,
@@ -74,7 +74,7 @@ impl ServerSession {
     }
 
     fn is_expired(&self, now: Now) -> bool {
-        now.elapsed.saturating_sub(self.last_used) > self.timeout
+        now.elapsed.saturating_sub(self.last_used) > self.max_idle
     }
 }
 
@@ -84,24 +84,24 @@ impl SessionTable {
         Self { limits, sessions: BTreeMap::new(), eviction_order: BTreeSet::new() }
     }
 
-    /// Inserts a new session with an id for which `is_taken` is false: sessions and challenges share the id field.
+    /// Inserts a new session with an id for which `is_id_in_use` is false: sessions and challenges share the id field.
     pub fn insert(
         &mut self,
-        answer: ServerKeyExchange,
+        exchange: ServerKeyExchange,
         now: Now,
         random: &mut dyn SecureRandom,
-        is_taken: impl Fn(u32) -> bool,
+        is_id_in_use: impl Fn(u32) -> bool,
     ) -> u32 {
-        while self.sessions.len() >= self.limits.capacity.max(1) {
+        while self.sessions.len() >= self.limits.max_sessions.max(1) {
             let Some((_, _, oldest)) = self.eviction_order.first().copied() else { break };
             self.remove(oldest);
         }
-        let id = random_id(random, |id| self.contains(id) || is_taken(id));
+        let id = random_id(random, |id| self.contains(id) || is_id_in_use(id));
         let session = ServerSession {
-            session: Session::new(id, SessionRole::Server, answer.key),
-            identity: answer.identity,
+            session: Session::new(id, SessionRole::Server, exchange.key),
+            identity: exchange.identity,
             is_authenticated: false,
-            timeout: answer.timeout.min(self.limits.timeout),
+            max_idle: exchange.timeout.min(self.limits.max_idle),
             last_used: now.elapsed,
             decrypt_failures: 0,
         };
@@ -112,18 +112,18 @@ impl SessionTable {
 
     /// Verifies that a message is authentic and not replayed; resets the idle time of its session.
     ///
-    /// A challenge response may lack a MAC while the session `is_challenged`.
+    /// A challenge response may lack a MAC while the session `has_pending_challenge`.
     pub fn verify(
         &mut self,
         parts: &MessageParts<'_>,
-        is_challenged: bool,
+        has_pending_challenge: bool,
         now: Now,
         crypto: &dyn CryptoProvider,
         budget: &mut Budget,
     ) -> Result<&mut ServerSession, SessionError> {
         let id = parts.envelope.session_id;
         let session = self.get_live_mut(id, now)?;
-        if !(is_challenged && is_challenge_response_without_mac(parts)) {
+        if !(has_pending_challenge && is_challenge_response_without_mac(parts)) {
             session.session.verify(parts, crypto, budget)?;
         }
         self.touch(id, now)
@@ -135,17 +135,17 @@ impl SessionTable {
     pub fn open(
         &mut self,
         message: &[u8],
-        is_challenged: bool,
+        has_pending_challenge: bool,
         now: Now,
         crypto: &dyn CryptoProvider,
         budget: &mut Budget,
     ) -> Result<(Vec<u8>, &mut ServerSession), SessionError> {
-        let envelope = Envelope::from_bytes(message).map_err(|_| SessionError::Undecipherable)?;
+        let envelope = Envelope::from_bytes(message).map_err(|_| SessionError::DecryptionFailed)?;
         let session = self.get_live_mut(envelope.session_id, now)?;
-        match session.session.open(message, is_challenged, crypto, budget) {
+        match session.session.open(message, has_pending_challenge, crypto, budget) {
             Ok(plain) => Ok((plain, self.touch(envelope.session_id, now)?)),
             Err(error) => {
-                if error == SessionError::Undecipherable {
+                if error == SessionError::DecryptionFailed {
                     session.decrypt_failures += 1;
                     if session.decrypt_failures >= ServerSession::MAX_DECRYPT_FAILURES {
                         self.remove(envelope.session_id);
@@ -200,9 +200,9 @@ impl SessionTable {
 
     /// Removes expired sessions. Only frees memory.
     pub fn purge_expired(&mut self, now: Now) {
-        let over: Vec<u32> =
+        let expired: Vec<u32> =
             self.sessions.iter().filter(|(_, session)| session.is_expired(now)).map(|(id, _)| *id).collect();
-        for id in over {
+        for id in expired {
             self.remove(id);
         }
     }
@@ -211,11 +211,11 @@ impl SessionTable {
         if self.sessions.get(&id).is_some_and(|session| session.is_expired(now)) {
             self.remove(id);
         }
-        self.sessions.get_mut(&id).ok_or(SessionError::Unknown)
+        self.sessions.get_mut(&id).ok_or(SessionError::UnknownSession)
     }
 
     fn touch(&mut self, id: u32, now: Now) -> Result<&mut ServerSession, SessionError> {
-        let session = self.sessions.get_mut(&id).ok_or(SessionError::Unknown)?;
+        let session = self.sessions.get_mut(&id).ok_or(SessionError::UnknownSession)?;
         self.eviction_order.remove(&session.eviction_key());
         session.last_used = session.last_used.max(now.elapsed);
         self.eviction_order.insert(session.eviction_key());

@@ -39,9 +39,9 @@ impl Serialize for JsonAdmin<'_> {
             *digit += u8::from(bits >> bit & 1 != 0);
         }
         // Twelve digits, as in Handle.Net, unless there are bits that Handle.Net drops.
-        let (beyond, known) = digits.split_at(4);
-        let shown = if beyond == b"0000" { known } else { &digits };
-        out.serialize_field("permissions", &LossyText(shown))?;
+        let (unknown, known) = digits.split_at(4);
+        let written = if unknown == b"0000" { known } else { &digits };
+        out.serialize_field("permissions", &LossyText(written))?;
         if *legacy_byte_length {
             out.serialize_field("legacyByteLength", &true)?;
         }
@@ -52,7 +52,7 @@ impl Serialize for JsonAdmin<'_> {
 /// Parses permissions: binary digits, the first permission last; `*` or true for all; an integer of bits; or a list of
 /// booleans, the first permission first.
 fn parse_permissions(node: &JsonNode<'_, '_>) -> Result<AdminPermissions, JsonError> {
-    let wrong = || node.expected("binary digits, 16 at most");
+    let invalid = || node.expected("at most 16 binary digits");
     Ok(match node.json() {
         Json::Bool(false) => AdminPermissions(0),
         Json::Bool(true) => AdminPermissions::ALL,
@@ -60,20 +60,20 @@ fn parse_permissions(node: &JsonNode<'_, '_>) -> Result<AdminPermissions, JsonEr
         Json::String(all) if all == "*" => AdminPermissions::ALL,
         Json::String(digits) if digits.is_empty() => AdminPermissions(0),
         Json::String(digits) if digits.bytes().all(|digit| matches!(digit, b'0' | b'1')) => {
-            AdminPermissions(u16::from_str_radix(digits, 2).map_err(|_| wrong())?)
+            AdminPermissions(u16::from_str_radix(digits, 2).map_err(|_| invalid())?)
         }
-        Json::Array(truths) if truths.len() <= 16 => {
-            let bits = truths.iter().rev().fold(0, |bits, truth| bits << 1 | u16::from(is_truthy(truth)));
+        Json::Array(flags) if flags.len() <= 16 => {
+            let bits = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u16::from(is_truthy(flag)));
             AdminPermissions(bits)
         }
-        _ => return Err(wrong()),
+        _ => return Err(invalid()),
     })
 }
 
 fn is_truthy(json: &Json) -> bool {
     match json {
         Json::Null => false,
-        Json::Bool(truth) => *truth,
+        Json::Bool(flag) => *flag,
         Json::Number(number) => number.as_f64().is_some_and(|number| number != 0.0),
         Json::String(text) => !matches!(&**text, "" | "0" | "false"),
         Json::Array(_) | Json::Object(_) => true,
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn permissions_in_all_their_forms() {
+    fn permission_forms() {
         check(r#""011111110011""#, Some(0x07f3));
         check(r#""10""#, Some(2));
         check(r#""""#, Some(0));

@@ -14,11 +14,12 @@ use crate::record::{
 
 /// Parses a record in canonical JSON; none if it has another form.
 pub(super) fn parse_canonical(json: &[u8]) -> Option<HandleRecord<'static>> {
-    let plain: CanonicalRecord<'_> = serde_json::from_slice(json).ok()?;
-    let values: Option<Vec<_>> = plain.values.into_iter().map(CanonicalValue::into_value).collect();
-    Some(HandleRecord { handle: Cow::Owned(plain.handle.into_owned().into_bytes()), values: values? })
+    let record: CanonicalRecord<'_> = serde_json::from_slice(json).ok()?;
+    let values: Option<Vec<_>> = record.values.into_iter().map(CanonicalValue::into_value).collect();
+    Some(HandleRecord { handle: Cow::Owned(record.handle.into_owned().into_bytes()), values: values? })
 }
 
+/// Record in canonical JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CanonicalRecord<'j> {
@@ -28,6 +29,7 @@ struct CanonicalRecord<'j> {
     values: Vec<CanonicalValue<'j>>,
 }
 
+/// Value in canonical JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CanonicalValue<'j> {
@@ -41,6 +43,7 @@ struct CanonicalValue<'j> {
     timestamp: Option<Cow<'j, str>>,
 }
 
+/// Value data in canonical JSON: text or admin.
 #[derive(Deserialize)]
 #[serde(tag = "format", content = "value", rename_all = "lowercase", deny_unknown_fields)]
 enum CanonicalData<'j> {
@@ -48,6 +51,7 @@ enum CanonicalData<'j> {
     Admin(#[serde(borrow)] CanonicalAdmin<'j>),
 }
 
+/// `HS_ADMIN` in canonical JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CanonicalAdmin<'j> {
@@ -65,8 +69,9 @@ impl CanonicalValue<'_> {
             CanonicalData::String(text) => bytes(text),
             CanonicalData::Admin(admin) => {
                 let digits = &*admin.permissions;
-                let is_plain = digits.len() == 12 && digits.bytes().all(|digit| matches!(digit, b'0' | b'1'));
-                let permissions = u16::from_str_radix(digits, 2).ok().filter(|_| is_plain)?;
+                let is_canonical =
+                    digits.len() == 12 && digits.bytes().all(|digit| matches!(digit, b'0' | b'1'));
+                let permissions = u16::from_str_radix(digits, 2).ok().filter(|_| is_canonical)?;
                 let reference = ValueReference::new(admin.index, admin.handle.as_bytes());
                 let permissions = AdminPermissions(permissions);
                 Admin { permissions, reference, legacy_byte_length: false }.to_bytes()
@@ -93,13 +98,13 @@ mod tests {
 
     /// Both parsers agree wherever this one succeeds.
     #[test]
-    fn both_ways_are_the_same() {
+    fn canonical_and_lenient_agree() {
         let url =
             r#"{"index":1,"type":"URL","data":{"format":"string","value":"https://a/\"é\u00e9"},"ttl":86400"#;
-        let values = |values: &str, is_plain| {
-            check(&format!(r#"{{"handle":"10.1000/1","values":[{values}]}}"#), is_plain);
+        let values = |values: &str, is_canonical| {
+            check(&format!(r#"{{"handle":"10.1000/1","values":[{values}]}}"#), is_canonical);
         };
-        let url_and = |member: &str, is_plain| values(&format!("{url}{member}}}"), is_plain);
+        let url_and = |member: &str, is_canonical| values(&format!("{url}{member}}}"), is_canonical);
         values("", true);
         url_and("", true);
         url_and(r#","timestamp":"2024-01-02T03:04:05Z""#, true);
@@ -109,14 +114,14 @@ mod tests {
         url_and(r#","references":[{"handle":"a","index":1}]"#, false);
         url_and(r#","other":"x""#, false);
         url_and(r#","ttl":1"#, false);
-        let admin = |handle: &str, permissions: &str, is_plain| {
+        let admin = |handle: &str, permissions: &str, is_canonical| {
             values(
                 &format!(
                     r#"{{"index":100,"type":"HS_ADMIN","data":{{"format":"admin","value":{{"handle":{handle},
                     "index":200,"permissions":{permissions}}}}},"ttl":-1}}"#
                 )
-                .replace("-1", if is_plain { "1" } else { "-1" }),
-                is_plain,
+                .replace("-1", if is_canonical { "1" } else { "-1" }),
+                is_canonical,
             );
         };
         admin(r#""0.NA/10.1000""#, r#""011111110011""#, true);
@@ -134,11 +139,11 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(json: &str, is_plain: bool) {
-        let plain = parse_canonical(json.as_bytes());
-        assert_eq!(plain.is_some(), is_plain, "{json}");
-        if let Some(plain) = plain {
-            assert_eq!(Ok(plain), deserialize::parse_lenient(json.as_bytes()), "{json}");
+    fn check(json: &str, is_canonical: bool) {
+        let record = parse_canonical(json.as_bytes());
+        assert_eq!(record.is_some(), is_canonical, "{json}");
+        if let Some(record) = record {
+            assert_eq!(Ok(record), deserialize::parse_lenient(json.as_bytes()), "{json}");
         }
     }
 }

@@ -16,9 +16,9 @@ impl Serialize for JsonDate {
         let (century, year) = ((date.year() / 100) as i8, (date.year() % 100) as i8);
         let numbers = [century, year, date.month(), date.day(), date.hour(), date.minute(), date.second()];
         let mut text = *b"0000-00-00T00:00:00Z";
-        for (at, number) in [0, 2, 5, 8, 11, 14, 17].into_iter().zip(numbers) {
-            if let Some(place) = text.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
-                *place = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        for (offset, number) in [0, 2, 5, 8, 11, 14, 17].into_iter().zip(numbers) {
+            if let Some(digits) = text.get_mut(offset..).and_then(<[u8]>::first_chunk_mut) {
+                *digits = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
             }
         }
         serializer.serialize_str(core::str::from_utf8(&text).unwrap_or_default())
@@ -27,9 +27,9 @@ impl Serialize for JsonDate {
 
 impl JsonDate {
     pub(super) fn from_node(node: &JsonNode<'_, '_>) -> Result<Self, JsonError> {
-        Self::parse(node.string()?)
-            .map(Self)
-            .ok_or_else(|| node.expected("a date such as 2024-01-02T03:04:05Z, 1970 to 2106"))
+        Self::parse(node.string()?).map(Self).ok_or_else(|| {
+            node.expected("an RFC 3339 timestamp from 1970 to 2106, such as 2024-01-02T03:04:05Z")
+        })
     }
 
     /// Parses a date to Unix time in seconds.
@@ -59,10 +59,10 @@ mod tests {
 
     #[test]
     fn other_dates() {
-        let read = |text: &str| JsonDate::from_node(&JsonNode::new(&text.into())).ok().map(|date| date.0);
-        assert_eq!(read("1970-01-01T01:00:01.999+01:00"), Some(1));
-        assert_eq!(read("1969-12-31T23:59:58Z"), None);
-        assert_eq!(read("2106-02-07T06:28:16Z"), None);
-        assert_eq!(read("86400"), None);
+        let parse = |text: &str| JsonDate::from_node(&JsonNode::new(&text.into())).ok().map(|date| date.0);
+        assert_eq!(parse("1970-01-01T01:00:01.999+01:00"), Some(1));
+        assert_eq!(parse("1969-12-31T23:59:58Z"), None);
+        assert_eq!(parse("2106-02-07T06:28:16Z"), None);
+        assert_eq!(parse("86400"), None);
     }
 }

@@ -39,7 +39,7 @@ impl HandleValue<'_> {
     /// );
     ///
     /// let error = HandleValue::from_json(br#"{"index":1.5,"type":"URL","data":""}"#).unwrap_err();
-    /// assert_eq!(error.to_string(), "index: must be a whole number of 32 bits, not 1.5");
+    /// assert_eq!(error.to_string(), "index: expected a 32-bit integer, found 1.5");
     /// ```
     pub fn from_json(json: &[u8]) -> Result<HandleValue<'static>, JsonError> {
         parse_json(json).and_then(|json| parse_value(&JsonNode::new(&json)).map(HandleValue::into_owned))
@@ -56,7 +56,7 @@ impl HandleValue<'_> {
 /// assert_eq!(values(one), Ok(1));
 /// assert_eq!(values(&format!("[{one},{one}]")), Ok(2));
 /// assert_eq!(values(&format!(r#"{{"values":[{one}]}}"#)), Ok(1));
-/// assert_eq!(values(r#"{"values":{}}"#).unwrap_err().to_string(), "values: must be a list, not an object");
+/// assert_eq!(values(r#"{"values":{}}"#).unwrap_err().to_string(), "values: expected an array, found an object");
 /// ```
 pub fn values_from_json(json: &Json) -> Result<Vec<HandleValue<'_>>, JsonError> {
     let node = JsonNode::new(json);
@@ -98,7 +98,7 @@ fn parse_value<'j>(node: &JsonNode<'_, 'j>) -> Result<HandleValue<'j>, JsonError
         data: parse_data(&node.required("data")?)?,
         permissions: node
             .get("permissions")
-            .map_or(Ok(ValuePermissions::DEFAULT), |four| parse_permissions(&four))?,
+            .map_or(Ok(ValuePermissions::DEFAULT), |node| parse_permissions(&node))?,
         ttl: node.get("ttl").map_or(Ok(Ttl::DEFAULT), |ttl| match ttl.json() {
             Json::String(_) => Ok(Ttl::Absolute(JsonDate::from_node(&ttl)?.0)),
             _ => ttl.wire_u32().map(Ttl::Relative),
@@ -129,21 +129,21 @@ pub(super) fn parse_data<'j>(node: &JsonNode<'_, 'j>) -> Result<Cow<'j, [u8]>, J
     }
     let format = node.required("format")?;
     let name = format.string()?;
-    let is = |known: &str| name.eq_ignore_ascii_case(known);
+    let is_format = |known: &str| name.eq_ignore_ascii_case(known);
     let value = node.required("value")?;
-    if is("string") {
+    if is_format("string") {
         value.string().map(|text| Cow::Borrowed(text.as_bytes()))
-    } else if is("base64") {
+    } else if is_format("base64") {
         value.base64().map(Cow::Owned)
-    } else if is("hex") {
+    } else if is_format("hex") {
         value.hex().map(Cow::Owned)
-    } else if is("admin") {
+    } else if is_format("admin") {
         JsonAdmin::parse(&value).map(|admin| Cow::Owned(admin.to_bytes()))
-    } else if is("vlist") {
+    } else if is_format("vlist") {
         value.map_list(parse_reference).map(|members| Cow::Owned(ValueList { members }.to_bytes()))
-    } else if is("site") {
+    } else if is_format("site") {
         JsonSite::parse(&value).map(|site| Cow::Owned(site.to_bytes()))
-    } else if is("key") {
+    } else if is_format("key") {
         jwk::parse_jwk(&value).map(|key| Cow::Owned(key.to_bytes()))
     } else {
         Err(format.expected("string, base64, hex, admin, vlist, site or key"))
@@ -164,50 +164,47 @@ mod tests {
     use crate::record::Site;
 
     #[test]
-    fn four_permissions() {
-        let read = |text: &str| parse_permissions(&JsonNode::new(&text.into())).ok().map(|four| four.0);
-        assert_eq!(read("1110"), Some(0x0e));
-        assert_eq!(read("0110"), Some(0x06));
-        assert_eq!(read("10"), Some(0x02));
-        assert_eq!(read("*"), Some(0x0f));
-        assert_eq!(read("xx0111"), Some(0x07));
-        assert_eq!(read("011x"), None);
-        assert_eq!(read(""), None);
+    fn permission_forms() {
+        let parse = |text: &str| parse_permissions(&JsonNode::new(&text.into())).ok().map(|bits| bits.0);
+        assert_eq!(parse("1110"), Some(0x0e));
+        assert_eq!(parse("0110"), Some(0x06));
+        assert_eq!(parse("10"), Some(0x02));
+        assert_eq!(parse("*"), Some(0x0f));
+        assert_eq!(parse("xx0111"), Some(0x07));
+        assert_eq!(parse("011x"), None);
+        assert_eq!(parse(""), None);
     }
 
     #[test]
-    fn errors_name_the_field() {
+    fn errors_have_the_path() {
         let url = r#"{"index":1,"type":"URL","data":""}"#;
         let error = |second: &str| {
             let json = format!(r#"{{"handle":"10.1000/1","values":[{url},{second}]}}"#);
             HandleRecord::from_json(json.as_bytes()).unwrap_err().to_string()
         };
-        assert_eq!(error("null"), "values[1]: must be an object, not null");
-        assert_eq!(error("{}"), "values[1].index: is missing");
-        assert_eq!(
-            error(r#"{"index":"x"}"#),
-            "values[1].index: must be a whole number of 32 bits, not \"x\""
-        );
-        assert_eq!(error(r#"{"index":1}"#), "values[1].type: is missing");
-        assert_eq!(error(r#"{"index":1,"type":"URL"}"#), "values[1].data: is missing");
+        assert_eq!(error("null"), "values[1]: expected an object, found null");
+        assert_eq!(error("{}"), "values[1].index: missing field");
+        assert_eq!(error(r#"{"index":"x"}"#), "values[1].index: expected a 32-bit integer, found \"x\"");
+        assert_eq!(error(r#"{"index":1}"#), "values[1].type: missing field");
+        assert_eq!(error(r#"{"index":1,"type":"URL"}"#), "values[1].data: missing field");
         let data = |data: &str| error(&format!(r#"{{"index":1,"type":"URL","data":{data}}}"#));
-        assert_eq!(data("1"), "values[1].data: must be an object, not 1");
-        assert_eq!(data(r#"{"value":""}"#), "values[1].data.format: is missing");
+        assert_eq!(data("1"), "values[1].data: expected an object, found 1");
+        assert_eq!(data(r#"{"value":""}"#), "values[1].data.format: missing field");
         assert_eq!(
             data(r#"{"format":"xml","value":""}"#),
-            "values[1].data.format: must be string, base64, hex, admin, vlist, site or key, not \"xml\""
+            "values[1].data.format: expected string, base64, hex, admin, vlist, site or key, found \"xml\""
         );
         assert_eq!(
             data(r#"{"format":"HEX","value":"abc"}"#),
-            "values[1].data.value: must be pairs of hexadecimal digits, not \"abc\""
+            "values[1].data.value: expected hexadecimal digits in pairs, found \"abc\""
         );
         assert_eq!(
             data(r#"{"format":"admin","value":{"handle":"0.NA/10","index":200,"permissions":"2"}}"#),
-            "values[1].data.value.permissions: must be binary digits, 16 at most, not \"2\""
+            "values[1].data.value.permissions: expected at most 16 binary digits, found \"2\""
         );
         assert_eq!(
             data(r#"{"format":"vlist","value":[{"handle":"0.NA/10","index":200},null]}"#),
-            "values[1].data.value[1]: must be an object, not null"
+            "values[1].data.value[1]: expected an object, found null"
         );
         let site = |servers: &str| {
             data(&format!(
@@ -216,9 +213,9 @@ mod tests {
         };
         assert_eq!(
             site(r#"[{"address":"example.org"}]"#),
-            "values[1].data.value.servers[0].address: must be an IP address, not \"example.org\""
+            "values[1].data.value.servers[0].address: expected an IP address, found \"example.org\""
         );
-        assert_eq!(site("[null]"), "values[1].data.value.servers[0]: must be an object, not null");
+        assert_eq!(site("[null]"), "values[1].data.value.servers[0]: expected an object, found null");
         assert_eq!(
             HandleRecord::from_json(b"{\"handle\":").unwrap_err().to_string(),
             "EOF while parsing a value at line 1 column 10"
@@ -232,19 +229,19 @@ mod tests {
 
     /// Forms of the same site from old versions and other writers.
     #[test]
-    fn sites_in_other_words() {
-        let read = |json: &str| {
+    fn parses_old_site_forms() {
+        let parse = |json: &str| {
             let json = serde_json::from_str(json).unwrap();
             JsonSite::parse(&JsonNode::new(&json)).unwrap().into_owned()
         };
-        let site = read(
+        let site = parse(
             r#"{"version":1,"protocolVersion":"2.10","serialNumber":-2,"primarySite":true,"multiPrimary":false,
             "hashOption":0,"attributes":[{"name":"a","value":"1"},{"name":"a","value":"2"}],
             "servers":[{"serverId":1,"address":"::ffff:192.0.2.1","interfaces":
             [{"query":true,"admin":false,"protocol":"UDP","port":2641}]}]}"#,
         );
         assert_eq!((site.serial, site.flags, site.servers.len()), (0xfffe, Site::FLAG_PRIMARY, 1));
-        let other = read(
+        let other = parse(
             r#"{"ProtocolVersion":"2.10","SerialNumber":"65534","PrimarySite":true,"HashOption":0,
             "attributes":{"a":["1","2"]},"serverList":[{"ServerId":1,"Address":"::ffff:192.0.2.1",
             "InterfaceList":[{"Query":true,"Protocol":"udp","Port":2641}]}]}"#,

@@ -19,7 +19,7 @@ use crate::record::{KeyComponents, PublicKey};
 /// assert_eq!(PublicKey::from_jwk(&json), Ok(key));
 ///
 /// let error = PublicKey::from_jwk(&serde_json::json!({"kty": "EC"})).unwrap_err();
-/// assert_eq!(error.to_string(), "kty: must be RSA or DSA, not \"EC\"");
+/// assert_eq!(error.to_string(), "kty: expected RSA or DSA, found \"EC\"");
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Jwk<'k>(KeyComponents<'k>);
@@ -27,8 +27,9 @@ pub struct Jwk<'k>(KeyComponents<'k>);
 impl PublicKey<'_> {
     /// JSON Web Key, unless it is a Diffie-Hellman key or JSON could not reproduce it byte for byte.
     pub fn jwk(&self) -> Option<Jwk<'_>> {
-        let kind = self.components();
-        (self.is_canonical() && !matches!(kind, KeyComponents::DiffieHellman { .. })).then_some(Jwk(kind))
+        let components = self.components();
+        (self.is_canonical() && !matches!(components, KeyComponents::DiffieHellman { .. }))
+            .then_some(Jwk(components))
     }
 
     /// Parses a JSON Web Key. Accepts leading zeros of integers and both base64 alphabets.
@@ -38,12 +39,12 @@ impl PublicKey<'_> {
 }
 
 pub(in crate::record) fn parse_jwk(node: &JsonNode<'_, '_>) -> Result<PublicKey<'static>, JsonError> {
-    let kind = node.required("kty")?;
+    let key_type = node.required("kty")?;
     let integer = |name: &str| node.required(name)?.base64();
-    match kind.string()? {
+    match key_type.string()? {
         "RSA" => Ok(PublicKey::rsa(&integer("n")?, &integer("e")?)),
         "DSA" => Ok(PublicKey::dsa(&integer("q")?, &integer("p")?, &integer("g")?, &integer("y")?)),
-        _ => Err(kind.expected("RSA or DSA")),
+        _ => Err(key_type.expected("RSA or DSA")),
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 /// use tendot_proto::record::HandleRecord;
 ///
 /// let error = HandleRecord::from_json(br#"{"handle":"10.1000/1","values":[{"index":1,"type":"URL"}]}"#).unwrap_err();
-/// assert_eq!(error.to_string(), "values[0].data: is missing");
+/// assert_eq!(error.to_string(), "values[0].data: missing field");
 /// assert_eq!(error.path(), "values[0].data");
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -54,6 +54,7 @@ pub(crate) struct JsonNode<'p, 'j> {
     path: JsonPath<'p>,
 }
 
+/// Path of a JSON value; linked list on the stack.
 #[derive(Clone, Copy)]
 enum JsonPath<'p> {
     Root,
@@ -74,8 +75,8 @@ impl<'p, 'j: 'p> JsonNode<'p, 'j> {
         JsonError { path: self.path.to_string(), problem: problem.to_string() }
     }
 
-    pub(crate) fn expected(&self, wanted: &str) -> JsonError {
-        self.error(format_args!("must be {wanted}, not {}", JsonPreview(self.json)))
+    pub(crate) fn expected(&self, what: &str) -> JsonError {
+        self.error(format_args!("expected {what}, found {}", JsonPreview(self.json)))
     }
 
     /// Member `key`, unless missing or null.
@@ -90,7 +91,7 @@ impl<'p, 'j: 'p> JsonNode<'p, 'j> {
         }
         self.get(key).ok_or_else(|| {
             let missing = JsonNode { json: self.json, path: JsonPath::Key(&self.path, key) };
-            missing.error("is missing")
+            missing.error("missing field")
         })
     }
 
@@ -100,26 +101,26 @@ impl<'p, 'j: 'p> JsonNode<'p, 'j> {
         Ok(members.keys().map(|name| &**name))
     }
 
-    /// Applies `read` to each item of a list. A null from a trailing comma is an error like any other.
+    /// Applies `parse` to each item of an array. A null from a trailing comma is an error like any other.
     pub(crate) fn map_list<T>(
         &self,
-        mut read: impl FnMut(&JsonNode<'_, 'j>) -> Result<T, JsonError>,
+        mut parse: impl FnMut(&JsonNode<'_, 'j>) -> Result<T, JsonError>,
     ) -> Result<alloc::vec::Vec<T>, JsonError> {
         let Json::Array(items) = self.json else {
-            return Err(self.expected("a list"));
+            return Err(self.expected("an array"));
         };
         let nodes = items.iter().enumerate();
         nodes
-            .map(|(index, json)| read(&JsonNode { json, path: JsonPath::Index(&self.path, index) }))
+            .map(|(index, json)| parse(&JsonNode { json, path: JsonPath::Index(&self.path, index) }))
             .collect()
     }
 
     pub(crate) fn string(&self) -> Result<&'j str, JsonError> {
-        self.json.as_str().ok_or_else(|| self.expected("a text"))
+        self.json.as_str().ok_or_else(|| self.expected("a string"))
     }
 
     pub(crate) fn boolean(&self) -> Result<bool, JsonError> {
-        self.json.as_bool().ok_or_else(|| self.expected("true or false"))
+        self.json.as_bool().ok_or_else(|| self.expected("a boolean"))
     }
 
     /// Integer that fits `N`. Digits in quotes are accepted, as in Handle.Net.
@@ -131,10 +132,10 @@ impl<'p, 'j: 'p> JsonNode<'p, 'j> {
         };
         number.and_then(|number| N::try_from(number).ok()).ok_or_else(|| {
             self.expected(match size_of::<N>() {
-                1 => "a whole number of 8 bits",
-                2 => "a whole number of 16 bits",
-                4 => "a whole number of 32 bits",
-                _ => "a whole number",
+                1 => "an 8-bit integer",
+                2 => "a 16-bit integer",
+                4 => "a 32-bit integer",
+                _ => "an integer",
             })
         })
     }
@@ -147,12 +148,12 @@ impl<'p, 'j: 'p> JsonNode<'p, 'j> {
     /// Decodes hexadecimal.
     pub(crate) fn hex(&self) -> Result<alloc::vec::Vec<u8>, JsonError> {
         let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(self.string()?.as_bytes());
-        bytes.map_err(|_| self.expected("pairs of hexadecimal digits"))
+        bytes.map_err(|_| self.expected("hexadecimal digits in pairs"))
     }
 
     /// Decodes base64: either alphabet, with or without padding, with or without line breaks.
     pub(crate) fn base64(&self) -> Result<alloc::vec::Vec<u8>, JsonError> {
-        let plain: alloc::vec::Vec<u8> = (self.string()?.trim_end().trim_end_matches('=').bytes())
+        let unpadded: alloc::vec::Vec<u8> = (self.string()?.trim_end().trim_end_matches('=').bytes())
             .filter(|byte| !byte.is_ascii_whitespace())
             .map(|byte| match byte {
                 b'-' => b'+',
@@ -160,7 +161,7 @@ impl<'p, 'j: 'p> JsonNode<'p, 'j> {
                 other => other,
             })
             .collect();
-        data_encoding::BASE64_NOPAD.decode(&plain).map_err(|_| self.expected("base64"))
+        data_encoding::BASE64_NOPAD.decode(&unpadded).map_err(|_| self.expected("base64"))
     }
 }
 
@@ -187,7 +188,7 @@ struct JsonPreview<'j>(&'j Json);
 impl fmt::Display for JsonPreview<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Json::Array(_) => f.write_str("a list"),
+            Json::Array(_) => f.write_str("an array"),
             Json::Object(_) => f.write_str("an object"),
             Json::String(text) => match text.char_indices().nth(40) {
                 None => write!(f, "{text:?}"),
@@ -221,21 +222,21 @@ mod tests {
     }
 
     #[test]
-    fn numbers() {
-        let read = |json: &str| {
+    fn integers() {
+        let parse = |json: &str| {
             let json: Json = serde_json::from_str(json).unwrap();
             JsonNode::new(&json).integer::<u16>().ok()
         };
         let found =
-            ["7", "7.0", "\"7\"", "7e1", "7.5", "\"7.0\"", "-7", "65536.0", "1e300", "true"].map(read);
+            ["7", "7.0", "\"7\"", "7e1", "7.5", "\"7.0\"", "-7", "65536.0", "1e300", "true"].map(parse);
         assert_eq!(found, [Some(7), Some(7), Some(7), Some(70), None, None, None, None, None, None]);
     }
 
     #[test]
-    fn what_is_there_is_told_in_few_words() {
+    fn long_values_are_truncated_in_errors() {
         let json = Json::from("x".repeat(1000));
         let error = JsonNode::new(&json).integer::<u16>().unwrap_err();
-        let expected = alloc::format!("must be a whole number of 16 bits, not \"{}\"…", "x".repeat(40));
+        let expected = alloc::format!("expected a 16-bit integer, found \"{}\"…", "x".repeat(40));
         assert_eq!(error.to_string(), expected);
     }
 }

@@ -26,27 +26,28 @@ impl Serialize for HandleRecord<'_> {
 
 impl Serialize for HandleValue<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let limited = self.permissions.0 & 0x0f != ValuePermissions::DEFAULT.0;
-        let dated = self.timestamp != 0;
-        let referring = !self.references.is_empty();
-        let fields = 4 + usize::from(limited) + usize::from(dated) + usize::from(referring);
+        let has_permissions = self.permissions.0 & 0x0f != ValuePermissions::DEFAULT.0;
+        let has_timestamp = self.timestamp != 0;
+        let has_references = !self.references.is_empty();
+        let fields =
+            4 + usize::from(has_permissions) + usize::from(has_timestamp) + usize::from(has_references);
         let mut out = serializer.serialize_struct("Value", fields)?;
         out.serialize_field("index", &self.index.cast_signed())?;
         out.serialize_field("type", &LossyText(&self.value_type))?;
         out.serialize_field("data", &JsonData::new(&self.value_type, &self.data))?;
-        if limited {
+        if has_permissions {
             out.serialize_field("permissions", &DisplayText(self.permissions))?;
         }
         match self.ttl {
-            Ttl::Relative(seconds) | Ttl::Other { seconds, .. } => {
+            Ttl::Relative(seconds) | Ttl::Unknown { seconds, .. } => {
                 out.serialize_field("ttl", &seconds.cast_signed())?;
             }
             Ttl::Absolute(seconds) => out.serialize_field("ttl", &JsonDate(seconds))?,
         }
-        if dated {
+        if has_timestamp {
             out.serialize_field("timestamp", &JsonDate(self.timestamp))?;
         }
-        if referring {
+        if has_references {
             out.serialize_field("references", &self.references)?;
         }
         out.end()
@@ -82,16 +83,16 @@ impl<'d> JsonData<'d> {
         if !value_type.split_at_checked(3).is_some_and(|(start, _)| start.eq_ignore_ascii_case(b"HS_")) {
             return None;
         }
-        let is = |wanted| type_matches(value_type, wanted);
-        if is("HS_ADMIN") {
+        let is_type = |wanted| type_matches(value_type, wanted);
+        if is_type("HS_ADMIN") {
             JsonAdmin::from_data(data).map(Self::Admin)
-        } else if is("HS_VLIST") {
+        } else if is_type("HS_VLIST") {
             let list = decode_references(data, "HS_VLIST").ok()?;
             let is_text = list.iter().all(|member| core::str::from_utf8(&member.handle).is_ok());
             is_text.then_some(Self::List(list))
-        } else if is("HS_SITE") || is("HS_NA_DELEGATE") {
+        } else if is_type("HS_SITE") || is_type("HS_NA_DELEGATE") {
             JsonSite::from_data(data).map(Self::Site)
-        } else if is("HS_PUBKEY") {
+        } else if is_type("HS_PUBKEY") {
             PublicKey::from_bytes(data).ok().filter(|key| key.jwk().is_some()).map(Self::Key)
         } else {
             None
@@ -102,23 +103,30 @@ impl<'d> JsonData<'d> {
 impl Serialize for JsonData<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Admin(admin) => form(serializer, "admin", admin),
-            Self::List(list) => form(serializer, "vlist", &JsonReferences(list)),
-            Self::Site(site) => form(serializer, "site", site),
-            Self::Key(key) => form(serializer, "key", &key.jwk()),
-            Self::Text(text) => form(serializer, "string", text),
-            Self::Bytes(bytes) => form(serializer, "base64", &DisplayText(BASE64.encode_display(bytes))),
+            Self::Admin(admin) => serialize_typed(serializer, "admin", admin),
+            Self::List(list) => serialize_typed(serializer, "vlist", &JsonReferences(list)),
+            Self::Site(site) => serialize_typed(serializer, "site", site),
+            Self::Key(key) => serialize_typed(serializer, "key", &key.jwk()),
+            Self::Text(text) => serialize_typed(serializer, "string", text),
+            Self::Bytes(bytes) => {
+                serialize_typed(serializer, "base64", &DisplayText(BASE64.encode_display(bytes)))
+            }
         }
     }
 }
 
-fn form<S: Serializer>(serializer: S, format: &str, value: &impl Serialize) -> Result<S::Ok, S::Error> {
+fn serialize_typed<S: Serializer>(
+    serializer: S,
+    format: &str,
+    value: &impl Serialize,
+) -> Result<S::Ok, S::Error> {
     let mut out = serializer.serialize_struct("Data", 2)?;
     out.serialize_field("format", format)?;
     out.serialize_field("value", value)?;
     out.end()
 }
 
+/// JSON form of a reference list.
 struct JsonReferences<'m, 'd>(&'m WireList<'d, ValueReference<'d>>);
 
 impl Serialize for JsonReferences<'_, '_> {

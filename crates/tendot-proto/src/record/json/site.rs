@@ -10,6 +10,7 @@ use serde_json::Value as Json;
 
 use super::serialize::{DisplayText, JsonServerKey, LossyText};
 use super::{JsonError, JsonNode, deserialize};
+use crate::message::ProtocolVersion;
 use crate::record::{
     HashOption, InterfaceKind, InterfaceProtocol, ServerInterface, Site, SiteAttribute, SiteServer,
 };
@@ -22,28 +23,27 @@ impl<'a> JsonSite<'a> {
     pub(super) fn from_data(data: &'a [u8]) -> Option<Self> {
         let site = Site::from_bytes(data).ok()?;
         let is_text = |bytes: &[u8]| core::str::from_utf8(bytes).is_ok();
-        let complete = site.flags & !(Site::FLAG_PRIMARY | Site::FLAG_MULTI_PRIMARY) == 0
+        let is_lossless = site.flags & !(Site::FLAG_PRIMARY | Site::FLAG_MULTI_PRIMARY) == 0
             && is_text(&site.hash_filter)
             && site.attributes.iter().all(|attribute| is_text(&attribute.name) && is_text(&attribute.value))
             && site.servers.iter().flat_map(|server| &server.interfaces).all(|interface| {
-                interface.kind.0 <= InterfaceKind::BOTH.0 && protocol_name(interface.transport).is_some()
+                interface.kind.0 <= InterfaceKind::BOTH.0 && protocol_name(interface.protocol).is_some()
             });
-        complete.then_some(Self(site))
+        is_lossless.then_some(Self(site))
     }
 
     pub(super) fn parse<'j>(node: &JsonNode<'_, 'j>) -> Result<Site<'j>, JsonError> {
         let protocol = required_any_case(node, "protocolVersion")?;
         let (major, minor) = (protocol.string()?.split_once('.'))
             .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)))
-            .ok_or_else(|| protocol.expected("two numbers such as 2.11"))?;
+            .ok_or_else(|| protocol.expected("a version such as 2.11"))?;
         let serial = required_any_case(node, "serialNumber")?;
         let flag = |key, bit| {
             get_any_case(node, key).map_or(Ok(0), |flag| Ok(if flag.boolean()? { bit } else { 0 }))
         };
         Ok(Site {
-            format: get_any_case(node, "version").map_or(Ok(1), |version| version.integer())?,
-            protocol_major: major,
-            protocol_minor: minor,
+            format_version: get_any_case(node, "version").map_or(Ok(1), |version| version.integer())?,
+            protocol_version: ProtocolVersion::new(major, minor),
             serial: serial.integer().or_else(|_| serial.integer().map(i16::cast_unsigned))?,
             flags: flag("primarySite", Site::FLAG_PRIMARY)? | flag("multiPrimary", Site::FLAG_MULTI_PRIMARY)?,
             hash_option: get_any_case(node, "hashOption")
@@ -141,12 +141,12 @@ fn parse_interface(node: &JsonNode<'_, '_>) -> Result<ServerInterface, JsonError
     };
     let protocol = required_any_case(node, "protocol")?;
     let text = protocol.string()?;
-    let transport = (PROTOCOL_NAMES.iter())
+    let (interface_protocol, _) = (PROTOCOL_NAMES.iter())
         .find(|(_, name)| name.eq_ignore_ascii_case(text))
         .ok_or_else(|| protocol.expected("UDP, TCP, HTTP or HTTPS"))?;
     Ok(ServerInterface {
         kind: InterfaceKind(flag("query", InterfaceKind::QUERY)? | flag("admin", InterfaceKind::ADMIN)?),
-        transport: transport.0,
+        protocol: *interface_protocol,
         port: required_any_case(node, "port")?.wire_u32()?,
     })
 }
@@ -158,8 +158,8 @@ const PROTOCOL_NAMES: [(InterfaceProtocol, &str); 4] = [
     (InterfaceProtocol::HTTPS, "HTTPS"),
 ];
 
-fn protocol_name(transport: InterfaceProtocol) -> Option<&'static str> {
-    PROTOCOL_NAMES.iter().find(|(known, _)| *known == transport).map(|(_, name)| *name)
+fn protocol_name(protocol: InterfaceProtocol) -> Option<&'static str> {
+    PROTOCOL_NAMES.iter().find(|(known, _)| *known == protocol).map(|(_, name)| *name)
 }
 
 /// JSON form of value data; data without a JSON form is lost.
@@ -177,7 +177,7 @@ impl Site<'_> {
     ///
     /// let site = Site::from_json(br#"{"protocolVersion":"2.11","serialNumber":7,"servers":[]}"#)?;
     /// assert_eq!(site.serial, 7);
-    /// assert_eq!(Site::from_json(b"{}").unwrap_err().to_string(), "protocolVersion: is missing");
+    /// assert_eq!(Site::from_json(b"{}").unwrap_err().to_string(), "protocolVersion: missing field");
     /// # Ok::<(), tendot_proto::record::JsonError>(())
     /// ```
     pub fn from_json(json: &[u8]) -> Result<Site<'static>, JsonError> {
@@ -189,20 +189,19 @@ impl Site<'_> {
 impl Serialize for JsonSite<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let site = &self.0;
-        let hashed = site.hash_option != HashOption::WHOLE;
-        let filtered = !site.hash_filter.is_empty();
-        let fields = 7 + usize::from(hashed) + usize::from(filtered);
+        let has_hash_option = site.hash_option != HashOption::WHOLE;
+        let has_hash_filter = !site.hash_filter.is_empty();
+        let fields = 7 + usize::from(has_hash_option) + usize::from(has_hash_filter);
         let mut out = serializer.serialize_struct("Site", fields)?;
-        out.serialize_field("version", &site.format)?;
-        let protocol = DisplayText(format_args!("{}.{}", site.protocol_major, site.protocol_minor));
-        out.serialize_field("protocolVersion", &protocol)?;
+        out.serialize_field("version", &site.format_version)?;
+        out.serialize_field("protocolVersion", &DisplayText(site.protocol_version))?;
         out.serialize_field("serialNumber", &site.serial.cast_signed())?;
         out.serialize_field("primarySite", &site.is_primary())?;
         out.serialize_field("multiPrimary", &site.is_multi_primary())?;
-        if hashed {
+        if has_hash_option {
             out.serialize_field("hashOption", &site.hash_option.0)?;
         }
-        if filtered {
+        if has_hash_filter {
             out.serialize_field("hashFilter", &LossyText(&site.hash_filter))?;
         }
         out.serialize_field("attributes", &JsonList(&site.attributes, JsonAttribute))?;
@@ -220,6 +219,7 @@ impl<T, F: Serialize> Serialize for JsonList<'_, T, F> {
     }
 }
 
+/// JSON form of a site attribute.
 struct JsonAttribute<'s>(&'s SiteAttribute<'s>);
 
 impl Serialize for JsonAttribute<'_> {
@@ -231,6 +231,7 @@ impl Serialize for JsonAttribute<'_> {
     }
 }
 
+/// JSON form of a site server.
 struct JsonServer<'s>(&'s SiteServer<'s>);
 
 impl Serialize for JsonServer<'_> {
@@ -238,18 +239,18 @@ impl Serialize for JsonServer<'_> {
         let server = self.0;
         let mut out = serializer.serialize_struct("Server", 4)?;
         out.serialize_field("serverId", &server.id.cast_signed())?;
-        // `::ffff:192.0.2.1` must not become `192.0.2.1` here, which is decoded as twelve leading zeros.
+        // `::ffff:192.0.2.1` must not become `192.0.2.1`, which is encoded with twelve leading zeros.
         match server.ip() {
-            IpAddr::V4(four) if server.address == SiteServer::encode_address(four.into()) => {
-                out.serialize_field("address", &DisplayText(four))?;
+            IpAddr::V4(ipv4) if server.address == SiteServer::encode_address(ipv4.into()) => {
+                out.serialize_field("address", &DisplayText(ipv4))?;
             }
             // Java writes no dots after colons.
-            IpAddr::V4(four) => {
-                let [a, b, c, d] = four.octets().map(u16::from);
+            IpAddr::V4(ipv4) => {
+                let [a, b, c, d] = ipv4.octets().map(u16::from);
                 let text = DisplayText(format_args!("::ffff:{:x}:{:x}", a << 8 | b, c << 8 | d));
                 out.serialize_field("address", &text)?;
             }
-            IpAddr::V6(six) => out.serialize_field("address", &DisplayText(six))?,
+            IpAddr::V6(ipv6) => out.serialize_field("address", &DisplayText(ipv6))?,
         }
         out.serialize_field("publicKey", &JsonServerKey(&server.public_key))?;
         out.serialize_field("interfaces", &JsonList(&server.interfaces, JsonInterface))?;
@@ -257,6 +258,7 @@ impl Serialize for JsonServer<'_> {
     }
 }
 
+/// JSON form of a server interface.
 struct JsonInterface<'s>(&'s ServerInterface);
 
 impl Serialize for JsonInterface<'_> {
@@ -264,7 +266,7 @@ impl Serialize for JsonInterface<'_> {
         let mut out = serializer.serialize_struct("Interface", 4)?;
         out.serialize_field("query", &self.0.kind.is_query())?;
         out.serialize_field("admin", &self.0.kind.is_admin())?;
-        out.serialize_field("protocol", protocol_name(self.0.transport).unwrap_or_default())?;
+        out.serialize_field("protocol", protocol_name(self.0.protocol).unwrap_or_default())?;
         out.serialize_field("port", &self.0.port.cast_signed())?;
         out.end()
     }

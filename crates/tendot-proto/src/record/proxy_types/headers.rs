@@ -16,7 +16,7 @@ use crate::record::types::decode_text;
 /// ]));
 ///
 /// let error = ExtraHeaders::from_bytes(b"A: 1\nno field").unwrap_err();
-/// assert_eq!(error.to_string(), "10320/headers at byte 5: has no meaning here");
+/// assert_eq!(error.to_string(), "10320/headers at byte 5: invalid value");
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -41,20 +41,17 @@ pub enum ExtraHeader<'a> {
 impl<'a> ExtraHeaders<'a> {
     /// Decodes the data of a value.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let error = |at, kind| DecodeError::new("10320/headers", at, kind);
+        let error = |offset, kind| DecodeError::new("10320/headers", offset, kind);
         if bytes.len() > xml::MAX_XML_BYTES {
-            return Err(error(
-                0,
-                DecodeErrorKind::TooLong { announced: bytes.len(), limit: xml::MAX_XML_BYTES },
-            ));
+            return Err(error(0, DecodeErrorKind::TooLong { len: bytes.len(), max: xml::MAX_XML_BYTES }));
         }
         let source = decode_text(bytes, "10320/headers")?;
-        let mut at = 0;
-        for whole in source.split_inclusive('\n') {
-            if !whole.trim().is_empty() && parse_line(whole).is_none() {
-                return Err(error(at, DecodeErrorKind::NotUnderstood));
+        let mut offset = 0;
+        for line in source.split_inclusive('\n') {
+            if !line.trim().is_empty() && parse_line(line).is_none() {
+                return Err(error(offset, DecodeErrorKind::Invalid));
             }
-            at += whole.len();
+            offset += line.len();
         }
         Ok(Self { source })
     }
@@ -70,8 +67,8 @@ impl<'a> ExtraHeaders<'a> {
     }
 }
 
-fn parse_line(whole: &str) -> Option<ExtraHeader<'_>> {
-    let line = whole.trim();
+fn parse_line(line: &str) -> Option<ExtraHeader<'_>> {
+    let line = line.trim();
     if line.chars().any(|character| character.is_control() && character != '\t') {
         return None;
     }
@@ -80,8 +77,8 @@ fn parse_line(whole: &str) -> Option<ExtraHeader<'_>> {
     }
     let (name, value) = line.split_once(':')?;
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    let named = !name.is_empty() && name.bytes().all(is_token);
-    named.then(|| ExtraHeader::Field { name, value: value.trim() })
+    let is_valid_name = !name.is_empty() && name.bytes().all(is_token);
+    is_valid_name.then(|| ExtraHeader::Field { name, value: value.trim() })
 }
 
 #[cfg(test)]
@@ -105,7 +102,7 @@ mod tests {
 
     #[track_caller]
     fn check(source: &str, lines: Option<usize>) {
-        let read = ExtraHeaders::from_bytes(source.as_bytes()).ok();
-        assert_eq!(read.map(|headers| headers.iter().count()), lines, "{}", source.escape_debug());
+        let parsed = ExtraHeaders::from_bytes(source.as_bytes()).ok();
+        assert_eq!(parsed.map(|headers| headers.iter().count()), lines, "{}", source.escape_debug());
     }
 }

@@ -23,16 +23,17 @@ pub struct Links<'a> {
 }
 
 impl<'a> Links<'a> {
-    const DEPTH: usize = 4;
+    /// Maximum depth; the format needs two levels.
+    const MAX_XML_DEPTH: usize = 4;
 
     /// Maximum number of links.
     pub const MAX_LINKS: usize = 256;
 
     /// Decodes the data of a value.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let tree = xml::parse_bounded(bytes, "10320/links", Self::DEPTH)?;
+        let tree = xml::parse_bounded(bytes, "10320/links", Self::MAX_XML_DEPTH)?;
         if tree.children.len() > Self::MAX_LINKS {
-            let kind = DecodeErrorKind::OverLimit { announced: tree.children.len(), limit: Self::MAX_LINKS };
+            let kind = DecodeErrorKind::TooManyItems { count: tree.children.len(), max: Self::MAX_LINKS };
             return Err(DecodeError::new("10320/links", 0, kind));
         }
         Ok(Self { source: tree.source, elements: tree.children })

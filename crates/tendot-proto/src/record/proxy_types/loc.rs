@@ -31,12 +31,12 @@ pub struct Locations<'a> {
     /// Locations in order.
     pub locations: Vec<Location<'a>>,
     /// Other elements, for example `include`.
-    pub others: Vec<XmlElement<'a>>,
+    pub other_elements: Vec<XmlElement<'a>>,
 }
 
 impl<'a> Locations<'a> {
     /// Maximum depth; the format needs two levels.
-    const DEPTH: usize = 4;
+    const MAX_XML_DEPTH: usize = 4;
 
     /// Maximum number of locations.
     pub const MAX_LOCATIONS: usize = 256;
@@ -46,15 +46,15 @@ impl<'a> Locations<'a> {
 
     /// Decodes the data of a value.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let tree = xml::parse_bounded(bytes, "10320/loc", Self::DEPTH)?;
-        let (locations, others): (Vec<_>, Vec<_>) =
+        let tree = xml::parse_bounded(bytes, "10320/loc", Self::MAX_XML_DEPTH)?;
+        let (locations, other_elements): (Vec<_>, Vec<_>) =
             tree.children.into_iter().partition(|child| matches!(child.tag, "location" | "loc_template"));
         if locations.len() > Self::MAX_LOCATIONS {
-            let kind = DecodeErrorKind::OverLimit { announced: locations.len(), limit: Self::MAX_LOCATIONS };
+            let kind = DecodeErrorKind::TooManyItems { count: locations.len(), max: Self::MAX_LOCATIONS };
             return Err(DecodeError::new("10320/loc", 0, kind));
         }
         let locations = locations.into_iter().map(Location).collect();
-        Ok(Self { source: tree.source, root: tree.root, locations, others })
+        Ok(Self { source: tree.source, root: tree.root, locations, other_elements })
     }
 
     /// XML source.
@@ -236,30 +236,33 @@ mod tests {
     }
 
     #[test]
-    fn places() {
+    fn parses_locations() {
         let xml = "<locations http_sc='303' no_nslocs='true' no_legacy='no' urlWeight='2'><include>10.1/x</include>\
              <loc_template href_template='https://x/{hdl}' http_role='conneg' http_sc='200' ctype='text/turtle'/>\
              <location href='https://x/?a=1&amp;b=2' rel='cite-as' addresses='192.0.2.0/24, 2001:db8::/32' score='2'/>\
              </locations>";
-        let read = Locations::from_bytes(xml.as_bytes()).unwrap();
-        assert!(read.selection_methods().eq(Locations::DEFAULT_SELECTION_METHODS.split(',')));
+        let locations = Locations::from_bytes(xml.as_bytes()).unwrap();
+        assert!(locations.selection_methods().eq(Locations::DEFAULT_SELECTION_METHODS.split(',')));
         assert_eq!(
-            (read.http_status(), read.url_weight(), read.url_subtype_weight()),
+            (locations.http_status(), locations.url_weight(), locations.url_subtype_weight()),
             (Some(303), Some(2.0), None)
         );
-        assert!(read.excludes_prefix_locations() && !read.excludes_url_values());
-        assert_eq!((read.others[0].tag, &*read.others[0].text), ("include", "10.1/x"));
-        let [first, second] = &read.locations[..] else { panic!("{read:?}") };
+        assert!(locations.excludes_prefix_locations() && !locations.excludes_url_values());
+        assert_eq!(
+            (locations.other_elements[0].tag, &*locations.other_elements[0].text),
+            ("include", "10.1/x")
+        );
+        let [first, second] = &locations.locations[..] else { panic!("{locations:?}") };
         assert_eq!((first.http_role(), first.http_status()), (Some("conneg"), None));
         assert_eq!((first.media_type(), first.link().is_none()), (Some("text/turtle"), true));
         assert_eq!(second.href(), Some("https://x/?a=1&b=2"));
         assert!(second.client_networks().eq(["192.0.2.0/24", "2001:db8::/32"]));
         assert_eq!((second.score(), second.link().unwrap().rel()), (Some(2.0), "cite-as"));
-        assert_eq!(read.as_str(), xml);
+        assert_eq!(locations.as_str(), xml);
     }
 
     #[test]
-    fn not_too_many() {
+    fn location_limit() {
         let xml = |count| format!("<locations>{}</locations>", "<location/>".repeat(count));
         assert!(Locations::from_bytes(xml(256).as_bytes()).is_ok());
         assert!(Locations::from_bytes(xml(257).as_bytes()).is_err());

@@ -61,32 +61,32 @@ pub(super) struct XmlTree<'a> {
     pub(super) children: Vec<XmlElement<'a>>,
 }
 
-/// Parses untrusted XML with at most `depth` nested elements. Document types, and so custom entities, are rejected;
+/// Parses untrusted XML with at most `max_depth` nested elements. Document types, and so custom entities, are rejected;
 /// constructs that take the parser more than linear time are limited before it starts.
 pub(super) fn parse_bounded<'a>(
     bytes: &'a [u8],
     field: &'static str,
-    depth: usize,
+    max_depth: usize,
 ) -> Result<XmlTree<'a>, DecodeError> {
-    let error = |at, kind| DecodeError::new(field, at, kind);
+    let error = |offset, kind| DecodeError::new(field, offset, kind);
     if bytes.len() > MAX_XML_BYTES {
-        return Err(error(0, DecodeErrorKind::TooLong { announced: bytes.len(), limit: MAX_XML_BYTES }));
+        return Err(error(0, DecodeErrorKind::TooLong { len: bytes.len(), max: MAX_XML_BYTES }));
     }
     let source = decode_text(bytes, field)?;
-    check_xml_limits(source, depth)
-        .map_err(|(at, announced, limit)| error(at, DecodeErrorKind::OverLimit { announced, limit }))?;
+    check_xml_limits(source, max_depth)
+        .map_err(|(offset, count, max)| error(offset, DecodeErrorKind::TooManyItems { count, max }))?;
     let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
-    let document = Document::parse_with_options(source, options).map_err(|wrong| {
-        if matches!(wrong, roxmltree::Error::NodesLimitReached) {
-            let limit = MAX_NODES as usize;
-            return error(0, DecodeErrorKind::OverLimit { announced: limit + 1, limit });
+    let document = Document::parse_with_options(source, options).map_err(|parse_error| {
+        if matches!(parse_error, roxmltree::Error::NodesLimitReached) {
+            let max = MAX_NODES as usize;
+            return error(0, DecodeErrorKind::TooManyItems { count: max + 1, max });
         }
-        let place = wrong.pos();
-        let lines = source.split_inclusive('\n').take(place.row.saturating_sub(1) as usize);
-        let line: usize = lines.map(str::len).sum();
-        let characters = source.get(line..).unwrap_or_default().char_indices();
-        let within = characters.map(|(at, _)| at).nth(place.col.saturating_sub(1) as usize);
-        error(within.map_or(source.len(), |at| line + at), DecodeErrorKind::NotUnderstood)
+        let position = parse_error.pos();
+        let lines = source.split_inclusive('\n').take(position.row.saturating_sub(1) as usize);
+        let line_offset: usize = lines.map(str::len).sum();
+        let characters = source.get(line_offset..).unwrap_or_default().char_indices();
+        let column_offset = characters.map(|(offset, _)| offset).nth(position.col.saturating_sub(1) as usize);
+        error(column_offset.map_or(source.len(), |offset| line_offset + offset), DecodeErrorKind::Invalid)
     })?;
     let root = document.root_element();
     let children = root.children().filter(Node::is_element).map(XmlElement::new).collect();
@@ -97,37 +97,37 @@ pub(super) fn parse_bounded<'a>(
 ///
 /// Examines only nesting, number of attributes and possible namespace declarations. Malformed XML passes; the parser
 /// rejects it at the same position.
-pub fn check_xml_limits(source: &str, deepest: usize) -> Result<(), (usize, usize, usize)> {
+pub fn check_xml_limits(source: &str, max_depth: usize) -> Result<(), (usize, usize, usize)> {
     let namespaces = source.matches("xmlns").count();
     if namespaces > MAX_NAMESPACES {
         return Err((0, namespaces, MAX_NAMESPACES));
     }
     let (mut depth, mut sections) = (0_usize, 0);
     let mut rest = source;
-    while let Some((_, from)) = rest.split_once('<') {
-        let at = source.len() - from.len() - 1;
-        let end_of = |end: &str| from.split_once(end).map_or("", |(_, after)| after);
-        rest = if from.starts_with("!--") {
-            end_of("-->")
-        } else if from.starts_with("![CDATA[") {
+    while let Some((_, after_bracket)) = rest.split_once('<') {
+        let offset = source.len() - after_bracket.len() - 1;
+        let skip_past = |end: &str| after_bracket.split_once(end).map_or("", |(_, after)| after);
+        rest = if after_bracket.starts_with("!--") {
+            skip_past("-->")
+        } else if after_bracket.starts_with("![CDATA[") {
             sections += 1;
             if sections > MAX_CDATA_SECTIONS {
-                return Err((at, sections, MAX_CDATA_SECTIONS));
+                return Err((offset, sections, MAX_CDATA_SECTIONS));
             }
-            end_of("]]>")
-        } else if from.starts_with('?') {
-            end_of("?>")
-        } else if from.starts_with('/') {
+            skip_past("]]>")
+        } else if after_bracket.starts_with('?') {
+            skip_past("?>")
+        } else if after_bracket.starts_with('/') {
             depth = depth.saturating_sub(1);
-            end_of(">")
+            skip_past(">")
         } else {
-            let (attributes, empty, after) = scan_tag(from);
+            let (attributes, is_self_closing, after) = scan_tag(after_bracket);
             if attributes > MAX_ATTRIBUTES {
-                return Err((at, attributes, MAX_ATTRIBUTES));
+                return Err((offset, attributes, MAX_ATTRIBUTES));
             }
-            depth += usize::from(!empty);
-            if depth > deepest {
-                return Err((at, depth, deepest));
+            depth += usize::from(!is_self_closing);
+            if depth > max_depth {
+                return Err((offset, depth, max_depth));
             }
             after
         };
@@ -136,14 +136,14 @@ pub fn check_xml_limits(source: &str, deepest: usize) -> Result<(), (usize, usiz
 }
 
 /// Number of attributes of a tag, whether it is self-closing, and the text after it.
-fn scan_tag(from: &str) -> (usize, bool, &str) {
+fn scan_tag(tag: &str) -> (usize, bool, &str) {
     let (mut quote, mut last, mut attributes) = (None, 0, 0);
-    for (at, byte) in from.bytes().enumerate() {
+    for (offset, byte) in tag.bytes().enumerate() {
         match quote {
             Some(open) if byte == open => quote = None,
             Some(_) => {}
             None if byte == b'>' => {
-                return (attributes, last == b'/', from.get(at + 1..).unwrap_or_default());
+                return (attributes, last == b'/', tag.get(offset + 1..).unwrap_or_default());
             }
             None if matches!(byte, b'"' | b'\'') => {
                 quote = Some(byte);
@@ -164,43 +164,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds() {
+    fn limits() {
         check(
             "<a b='>' c=\"'/>'\"><!-- it's <a><a><a><a> --><![CDATA[<a><a><a><a>]]><?p <a><a><a><a>?></a>",
             Ok(()),
         );
         check("<a><b><c><d><e/></d></c></b></a>", Ok(()));
-        check(
-            "<a><b><c><d><e></e></d></c></b></a>",
-            Err("XML at byte 12: 5 items announced, at most 4 allowed"),
-        );
-        check("<!DOCTYPE a><a/>", Err("XML at byte 0: has no meaning here"));
-        check("<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", Err("XML at byte 0: has no meaning here"));
-        check("<a>&b;</a>", Err("XML at byte 3: has no meaning here"));
-        check("<a>\n<é></a>", Err("XML at byte 8: has no meaning here"));
-        check("", Err("XML at byte 0: has no meaning here"));
+        check("<a><b><c><d><e></e></d></c></b></a>", Err("XML at byte 12: 5 items exceed the limit of 4"));
+        check("<!DOCTYPE a><a/>", Err("XML at byte 0: invalid value"));
+        check("<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", Err("XML at byte 0: invalid value"));
+        check("<a>&b;</a>", Err("XML at byte 3: invalid value"));
+        check("<a>\n<é></a>", Err("XML at byte 8: invalid value"));
+        check("", Err("XML at byte 0: invalid value"));
         let many = |count: usize| (0..count).map(|number| format!(" a{number}=''")).collect::<String>();
         check(&format!("<a{}/>", many(32)), Ok(()));
-        check(
-            &format!("<a{}/>", many(6_000)),
-            Err("XML at byte 0: 6000 items announced, at most 32 allowed"),
-        );
+        check(&format!("<a{}/>", many(6_000)), Err("XML at byte 0: 6000 items exceed the limit of 32"));
         let long = "x".repeat(MAX_XML_BYTES);
-        check(&long, Err("XML at byte 0: has no meaning here"));
-        check(&(long + "x"), Err("XML at byte 0: 65537 bytes announced, at most 65536 allowed"));
-        check(&"<a>".repeat(10_000), Err("XML at byte 12: 5 items announced, at most 4 allowed"));
+        check(&long, Err("XML at byte 0: invalid value"));
+        check(&(long + "x"), Err("XML at byte 0: length 65537 exceeds the limit of 65536 bytes"));
+        check(&"<a>".repeat(10_000), Err("XML at byte 12: 5 items exceed the limit of 4"));
         check(&format!("<a>{}</a>", "<b/>".repeat(4_094)), Ok(()));
         let too_many = format!("<a>{}</a>", "<b/>".repeat(4_095));
-        check(&too_many, Err("XML at byte 0: 4097 items announced, at most 4096 allowed"));
+        check(&too_many, Err("XML at byte 0: 4097 items exceed the limit of 4096"));
         let sections = format!("<a>{}</a>", "<![CDATA[b]]>".repeat(65));
-        check(&sections, Err("XML at byte 835: 65 items announced, at most 64 allowed"));
+        check(&sections, Err("XML at byte 835: 65 items exceed the limit of 64"));
         let declared = format!("<a>{}</a>", "<b xmlns:c='d'/>".repeat(65));
-        check(&declared, Err("XML at byte 0: 65 items announced, at most 64 allowed"));
+        check(&declared, Err("XML at byte 0: 65 items exceed the limit of 64"));
     }
 
     #[track_caller]
-    fn check(source: &str, outcome: Result<(), &str>) {
+    fn check(source: &str, expected: Result<(), &str>) {
         let parsed = parse_bounded(source.as_bytes(), "XML", 4).map(drop).map_err(|error| error.to_string());
-        assert_eq!(parsed, outcome.map_err(String::from), "{}", source.get(..80).unwrap_or(source));
+        assert_eq!(parsed, expected.map_err(String::from), "{}", source.get(..80).unwrap_or(source));
     }
 }

@@ -23,7 +23,7 @@ use crate::wire::{ListItem, WireReader, WireWriter};
 /// assert_eq!(Admin::from_bytes(&bytes)?, admin);
 ///
 /// let error = Admin::from_bytes(&bytes[..10]).unwrap_err();
-/// assert_eq!(error.to_string(), "reference handle at byte 2: 7 bytes announced, 4 there");
+/// assert_eq!(error.to_string(), "reference handle at byte 2: needs 7 bytes, only 4 left");
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -47,7 +47,7 @@ impl<'a> Admin<'a> {
             [] => false,
             [0, 0] => true,
             ref rest => {
-                return Err(reader.error("HS_ADMIN", DecodeErrorKind::Trailing { there: rest.len() }));
+                return Err(reader.error("HS_ADMIN", DecodeErrorKind::TrailingBytes { count: rest.len() }));
             }
         };
         Ok(Self { permissions, reference, legacy_byte_length })
@@ -101,7 +101,7 @@ impl AdminPermissions {
     pub const ALL: Self = Self(0x0fff);
 
     /// Whether all of `bits` are set.
-    pub const fn has(self, bits: Self) -> bool {
+    pub const fn contains(self, bits: Self) -> bool {
         self.0 & bits.0 == bits.0
     }
 }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_two_zeros_may_follow() {
+    fn legacy_trailing_bytes() {
         check(b"", Ok(false));
         check(b"\0\0", Ok(true));
         check(b"\0", Err(1));
@@ -130,12 +130,12 @@ mod tests {
     #[track_caller]
     fn check(rest: &[u8], legacy: Result<bool, usize>) {
         let bytes = [b"\x07\xf3\0\0\0\x070.NA/10\0\0\0\xc8", rest].concat();
-        let read = Admin::from_bytes(&bytes);
-        if let Ok(admin) = &read {
+        let decoded = Admin::from_bytes(&bytes);
+        if let Ok(admin) = &decoded {
             assert_eq!(admin.to_bytes(), bytes);
         }
-        let expected =
-            legacy.map_err(|there| DecodeError::new("HS_ADMIN", 17, DecodeErrorKind::Trailing { there }));
-        assert_eq!(read.map(|admin| admin.legacy_byte_length), expected);
+        let expected = legacy
+            .map_err(|count| DecodeError::new("HS_ADMIN", 17, DecodeErrorKind::TrailingBytes { count }));
+        assert_eq!(decoded.map(|admin| admin.legacy_byte_length), expected);
     }
 }

@@ -81,12 +81,12 @@ mod tests {
 
     #[test]
     fn claims() {
-        let read = |payload: &str| {
+        let decode = |payload: &str| {
             let part = |text: &str| BASE64URL_NOPAD.encode(text.as_bytes());
             let jws = format!("{}.{}.AQID", part(r#"{"alg":"RS256"}"#), part(payload)).into_bytes();
             HandleCertificate::from_bytes(jws.leak())
         };
-        let certificate = read(
+        let certificate = decode(
             r#"{"iss":"300:0.0/0.0","sub":"301:0.NA/10","exp":20,"nbf":10,"iat":11,"chain":["300:0.0/0.0","0.NA/1"],
             "publicKey":{"kty":"RSA","n":"wQAB","e":"AQAB"},
             "perms":[{"perm":"everything"},{"handle":"0.NA/10","perm":"derivedPrefixes"},{"handle":"","perm":"new"}]}"#,
@@ -103,10 +103,10 @@ mod tests {
         assert_eq!(first.scope, CertificateScope::EVERYTHING);
         assert_eq!((&*second.handle, &second.scope), ("0.NA/10", &CertificateScope::DERIVED_PREFIXES));
         assert_eq!(third.scope.0, "new");
-        let valid = |now| certificate.claims.is_valid_at(now);
-        assert_eq!((valid(9), valid(10), valid(20), valid(21)), (false, true, true, false));
-        assert!(read(r#"{"iss":"300:0.0/0.0","sub":"301:0.NA/10"}"#).is_err(), "no key");
-        assert!(read("{}").is_err());
-        assert!(read("").is_err());
+        let is_valid = |now| certificate.claims.is_valid_at(now);
+        assert_eq!((is_valid(9), is_valid(10), is_valid(20), is_valid(21)), (false, true, true, false));
+        assert!(decode(r#"{"iss":"300:0.0/0.0","sub":"301:0.NA/10"}"#).is_err(), "no key");
+        assert!(decode("{}").is_err());
+        assert!(decode("").is_err());
     }
 }

@@ -32,6 +32,7 @@ pub struct PublicKey<'a> {
     rest: Cow<'a, [u8]>,
 }
 
+/// Algorithm of a public key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum KeyAlgorithm {
     Rsa,
@@ -89,7 +90,7 @@ impl<'a> PublicKey<'a> {
             RSA_KEY_TYPE => KeyAlgorithm::Rsa,
             DSA_KEY_TYPE => KeyAlgorithm::Dsa,
             DH_KEY_TYPE => KeyAlgorithm::DiffieHellman,
-            _ => return Err(start.error("key type", DecodeErrorKind::NotUnderstood)),
+            _ => return Err(start.error("key type", DecodeErrorKind::Invalid)),
         };
         let reserved = reader.u16("key flags")?;
         let mut integers = [const { Cow::Borrowed(&[] as &[u8]) }; 4];
@@ -121,21 +122,22 @@ impl<'a> PublicKey<'a> {
 
     /// Algorithm and integers.
     pub fn components(&self) -> KeyComponents<'_> {
-        let [one, two, three, four] = &self.integers;
+        let [first, second, third, fourth] = &self.integers;
         match self.algorithm {
-            KeyAlgorithm::Rsa => {
-                KeyComponents::Rsa { exponent: strip_leading_zeros(one), modulus: strip_leading_zeros(two) }
-            }
+            KeyAlgorithm::Rsa => KeyComponents::Rsa {
+                exponent: strip_leading_zeros(first),
+                modulus: strip_leading_zeros(second),
+            },
             KeyAlgorithm::Dsa => KeyComponents::Dsa {
-                q: strip_leading_zeros(one),
-                p: strip_leading_zeros(two),
-                g: strip_leading_zeros(three),
-                y: strip_leading_zeros(four),
+                q: strip_leading_zeros(first),
+                p: strip_leading_zeros(second),
+                g: strip_leading_zeros(third),
+                y: strip_leading_zeros(fourth),
             },
             KeyAlgorithm::DiffieHellman => KeyComponents::DiffieHellman {
-                y: strip_leading_zeros(one),
-                p: strip_leading_zeros(two),
-                g: strip_leading_zeros(three),
+                y: strip_leading_zeros(first),
+                p: strip_leading_zeros(second),
+                g: strip_leading_zeros(third),
             },
         }
     }
@@ -144,13 +146,15 @@ impl<'a> PublicKey<'a> {
     pub(in crate::record) fn is_canonical(&self) -> bool {
         let used = self.algorithm.field_names().len();
         let rest: &[u8] = if self.algorithm == KeyAlgorithm::Rsa { &[0; 4] } else { &[] };
-        let minimal = |integer: &[u8]| match integer {
+        let is_minimal = |integer: &[u8]| match integer {
             [0] => true,
             [0, next, ..] => *next >= 0x80,
             [first, ..] => *first < 0x80,
             [] => false,
         };
-        self.reserved == 0 && *self.rest == *rest && self.integers.iter().take(used).all(|kept| minimal(kept))
+        self.reserved == 0
+            && *self.rest == *rest
+            && self.integers.iter().take(used).all(|integer| is_minimal(integer))
     }
 
     /// Copies all borrowed data.

@@ -9,7 +9,6 @@ use crate::crypto::{CryptoError, CryptoProvider, HashAlgorithm};
 
 /// Data of an `HS_SECKEY` value: shared secret. Zeroed on drop, redacted in `Debug`.
 ///
-///
 /// ```
 /// use tendot_proto::record::SecretKey;
 ///
@@ -116,7 +115,7 @@ mod tests {
 
     /// `seckey_hash` of the recorded encodings.
     #[test]
-    fn forty_digits() {
+    fn sha1_hex_is_40_digits() {
         let hashed = SecretKey::new(b"secret").sha1_hex(&FixedDigest).unwrap();
         assert_eq!(hashed.as_bytes(), b"e5e9fa1ba31ecd1ae84f75caaa474f3a663f05f4");
         assert_ne!(hashed, SecretKey::new(b"secret"));

@@ -89,7 +89,7 @@ mod tests {
             (Some(HashAlgorithm::Sha256), "10.1000/1")
         );
         assert_eq!(signature.claims.issued_at, Some(5));
-        let [one] = &signature.digests[..] else { panic!("{signature:?}") };
-        assert_eq!((one.index, one.digest.len()), (1, 32));
+        let [digest] = &signature.digests[..] else { panic!("{signature:?}") };
+        assert_eq!((digest.index, digest.digest.len()), (1, 32));
     }
 }

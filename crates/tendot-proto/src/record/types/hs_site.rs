@@ -7,6 +7,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::PublicKey;
 use crate::error::DecodeError;
+use crate::message::ProtocolVersion;
 use crate::wire::{WireReader, WireWriter};
 
 /// Data of an `HS_SITE`, `HS_SITE.6`, `HS_SITE.PREFIX` or `HS_NA_DELEGATE` value: servers of one service site.
@@ -21,7 +22,7 @@ use crate::wire::{WireReader, WireWriter};
 ///     servers: vec![SiteServer {
 ///         id: 1,
 ///         address: SiteServer::encode_address([192, 0, 2, 1].into()),
-///         interfaces: vec![ServerInterface { kind: InterfaceKind::BOTH, transport: InterfaceProtocol::TCP, port: 2641 }],
+///         interfaces: vec![ServerInterface { kind: InterfaceKind::BOTH, protocol: InterfaceProtocol::TCP, port: 2641 }],
 ///         ..SiteServer::default()
 ///     }],
 ///     ..Site::default()
@@ -32,17 +33,15 @@ use crate::wire::{WireReader, WireWriter};
 ///
 /// bytes.push(0);
 /// let error = Site::from_bytes(&bytes).unwrap_err();
-/// assert_eq!(error.to_string(), "HS_SITE at byte 54: 1 bytes follow where none should");
+/// assert_eq!(error.to_string(), "HS_SITE at byte 54: 1 trailing bytes");
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Site<'a> {
     /// Version of this layout: 1 in Handle.Net, 0 in RFC 3651. Not checked.
-    pub format: u16,
-    /// Major protocol version of the servers.
-    pub protocol_major: u8,
-    /// Minor protocol version of the servers.
-    pub protocol_minor: u8,
+    pub format_version: u16,
+    /// Protocol version of the servers.
+    pub protocol_version: ProtocolVersion,
     /// Serial number, incremented when the site changes. Handle.Net reads it as signed.
     pub serial: u16,
     /// [`Site::FLAG_PRIMARY`] and [`Site::FLAG_MULTI_PRIMARY`]; other bits are preserved.
@@ -81,9 +80,11 @@ impl<'a> Site<'a> {
     /// Decodes a site; more bytes may follow.
     pub fn decode(reader: &mut WireReader<'a>) -> Result<Self, DecodeError> {
         Ok(Self {
-            format: reader.u16("site format")?,
-            protocol_major: reader.u8("site protocol version")?,
-            protocol_minor: reader.u8("site protocol version")?,
+            format_version: reader.u16("site format")?,
+            protocol_version: ProtocolVersion::new(
+                reader.u8("site protocol version")?,
+                reader.u8("site protocol version")?,
+            ),
             serial: reader.u16("site serial number")?,
             flags: reader.u8("site flags")?,
             hash_option: HashOption(reader.u8("site hash option")?),
@@ -98,9 +99,9 @@ impl<'a> Site<'a> {
 
     /// Appends the encoded site.
     pub fn encode(&self, writer: &mut WireWriter<'_>) {
-        writer.u16(self.format);
-        writer.u8(self.protocol_major);
-        writer.u8(self.protocol_minor);
+        writer.u16(self.format_version);
+        writer.u8(self.protocol_version.major);
+        writer.u8(self.protocol_version.minor);
         writer.u16(self.serial);
         writer.u8(self.flags);
         writer.u8(self.hash_option.0);
@@ -140,9 +141,9 @@ impl<'a> Site<'a> {
     /// Alternative address of a server by its [`SiteServer::id`]: `alt_addr.<id>`, or `alt_addr` if there is one
     /// server.
     pub fn alternative_address(&self, id: u32) -> Option<IpAddr> {
-        let general = self.servers.len() == 1;
+        let has_one_server = self.servers.len() == 1;
         self.indexed_attribute("alt_addr", id)
-            .or_else(|| general.then(|| self.attribute("alt_addr")).flatten())?
+            .or_else(|| has_one_server.then(|| self.attribute("alt_addr")).flatten())?
             .parse()
             .ok()
     }
@@ -195,9 +196,8 @@ impl<'a> Site<'a> {
 impl Default for Site<'_> {
     fn default() -> Self {
         Self {
-            format: 1,
-            protocol_major: 2,
-            protocol_minor: 11,
+            format_version: 1,
+            protocol_version: ProtocolVersion::LATEST,
             serial: 0,
             flags: 0,
             hash_option: HashOption::WHOLE,
@@ -239,7 +239,7 @@ impl<'a> SiteServer<'a> {
             interfaces: decode_list(reader, "server interfaces", 6, |reader| {
                 Ok(ServerInterface {
                     kind: InterfaceKind(reader.u8("interface type")?),
-                    transport: InterfaceProtocol(reader.u8("interface protocol")?),
+                    protocol: InterfaceProtocol(reader.u8("interface protocol")?),
                     port: reader.u32("interface port")?,
                 })
             })?,
@@ -253,7 +253,7 @@ impl<'a> SiteServer<'a> {
         writer.count(self.interfaces.len());
         for interface in &self.interfaces {
             writer.u8(interface.kind.0);
-            writer.u8(interface.transport.0);
+            writer.u8(interface.protocol.0);
             writer.u32(interface.port);
         }
     }
@@ -279,11 +279,11 @@ impl<'a> SiteServer<'a> {
     /// Encodes an address as Handle.Net does: IPv4 after twelve zeros.
     pub fn encode_address(ip: IpAddr) -> [u8; 16] {
         match ip {
-            IpAddr::V4(four) => {
-                let [a, b, c, d] = four.octets();
+            IpAddr::V4(ipv4) => {
+                let [a, b, c, d] = ipv4.octets();
                 [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d]
             }
-            IpAddr::V6(six) => six.octets(),
+            IpAddr::V6(ipv6) => ipv6.octets(),
         }
     }
 
@@ -299,7 +299,7 @@ pub struct ServerInterface {
     /// Purpose.
     pub kind: InterfaceKind,
     /// Transport protocol.
-    pub transport: InterfaceProtocol,
+    pub protocol: InterfaceProtocol,
     /// Port.
     pub port: u32,
 }
@@ -348,7 +348,7 @@ impl fmt::Display for InterfaceProtocol {
             Self::TCP => f.write_str("TCP"),
             Self::HTTP => f.write_str("HTTP"),
             Self::HTTPS => f.write_str("HTTPS"),
-            Self(other) => write!(f, "protocol {other}"),
+            Self(other) => write!(f, "unknown protocol {other}"),
         }
     }
 }
@@ -371,10 +371,10 @@ fn decode_list<'a, T>(
     reader: &mut WireReader<'a>,
     field: &'static str,
     min_item_len: usize,
-    mut read: impl FnMut(&mut WireReader<'a>) -> Result<T, DecodeError>,
+    mut decode: impl FnMut(&mut WireReader<'a>) -> Result<T, DecodeError>,
 ) -> Result<Vec<T>, DecodeError> {
     // Collecting a `Result` starts with an empty `Vec`, so nothing is allocated by the announced count.
-    (0..reader.count(field, min_item_len)?).map(|_| read(reader)).collect()
+    (0..reader.count(field, min_item_len)?).map(|_| decode(reader)).collect()
 }
 
 #[cfg(test)]
@@ -402,7 +402,7 @@ mod tests {
         assert_eq!(site.http_path(0), None);
         assert_eq!(site.alternative_address(7), Some("2001:db8::1".parse().unwrap()));
         site.servers.push(SiteServer { id: 8, ..SiteServer::default() });
-        assert_eq!(site.alternative_address(7), None, "which of the two it is nobody can tell");
+        assert_eq!(site.alternative_address(7), None, "ambiguous with two servers");
         site.attributes.push(attribute("alt_addr.8", "192.0.2.8"));
         assert_eq!(site.alternative_address(8), Some("192.0.2.8".parse().unwrap()));
     }

@@ -17,7 +17,7 @@ use crate::wire::{ListItem, WireList, WireReader, WireWriter};
 ///
 /// bytes.push(0);
 /// let error = ValueList::from_bytes(&bytes).unwrap_err();
-/// assert_eq!(error.to_string(), "HS_VLIST at byte 36: 1 bytes follow where none should");
+/// assert_eq!(error.to_string(), "HS_VLIST at byte 36: 1 trailing bytes");
 /// # Ok::<(), tendot_proto::DecodeError>(())
 /// ```
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

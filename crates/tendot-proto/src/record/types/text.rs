@@ -29,9 +29,10 @@ impl<'a> Url<'a> {
     /// Scheme (RFC 3986, 3.1), if the part before the first colon is one.
     pub fn scheme(self) -> Option<&'a str> {
         let (scheme, _) = self.0.split_once(':')?;
-        let begins = scheme.starts_with(|first: char| first.is_ascii_alphabetic());
-        let goes_on = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
-        (begins && goes_on).then_some(scheme)
+        let starts_valid = scheme.starts_with(|first: char| first.is_ascii_alphabetic());
+        let continues_valid =
+            scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+        (starts_valid && continues_valid).then_some(scheme)
     }
 }
 
@@ -89,14 +90,14 @@ pub(in crate::record) fn decode_text<'a>(
     field: &'static str,
 ) -> Result<&'a str, DecodeError> {
     core::str::from_utf8(bytes)
-        .map_err(|error| DecodeError::new(field, error.valid_up_to(), DecodeErrorKind::NotUtf8))
+        .map_err(|error| DecodeError::new(field, error.valid_up_to(), DecodeErrorKind::InvalidUtf8))
 }
 
 /// Data as text, if JSON represents it as text: UTF-8 without control characters, except those that Handle.Net takes
 /// for white space. It means 0x09 to 0x0D, but tests for 0x09 to 0x13.
 pub(in crate::record) fn printable_text(data: &[u8]) -> Option<&str> {
-    let control = |byte: u8| matches!(byte, 0x00..=0x08 | 0x14..=0x1f | 0x7f);
+    let is_control = |byte: u8| matches!(byte, 0x00..=0x08 | 0x14..=0x1f | 0x7f);
     // No early exit, so that the compiler can vectorize.
-    let none = !data.iter().fold(false, |found, byte| found | control(*byte));
-    none.then(|| core::str::from_utf8(data).ok()).flatten()
+    let is_printable = !data.iter().fold(false, |found, byte| found | is_control(*byte));
+    is_printable.then(|| core::str::from_utf8(data).ok()).flatten()
 }

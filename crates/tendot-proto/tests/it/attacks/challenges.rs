@@ -33,14 +33,14 @@ fn issue<'t>(table: &'t mut ChallengeTable, request: &[u8], now: Now) -> &'t Pen
     table.issue(request, now, &AwsLcProvider, &mut SystemRandom, &mut budget(), no_ids_in_use).unwrap()
 }
 
-/// The challenge as it is sent.
+/// Encoded challenge.
 fn challenge_bytes(pending: &PendingChallenge) -> Vec<u8> {
-    let endpoint = Endpoint { site_serial: 5, primary: true };
+    let endpoint = Endpoint { site_serial: 5, is_primary: true };
     let incoming = endpoint.decode_request(pending.request(), Transport::Tcp, at(0)).unwrap();
     incoming.challenge(pending).to_bytes().unwrap()
 }
 
-/// The challenge response of a client that knows the secret.
+/// Proof of a client that knows the secret.
 fn respond_with_secret(secret: &[u8], request: &[u8], challenge: &[u8]) -> Vec<u8> {
     let (parts, challenge) = (MessageParts::split(request).unwrap(), Message::from_bytes(challenge).unwrap());
     let policy = AuthPolicy::default();
@@ -49,27 +49,27 @@ fn respond_with_secret(secret: &[u8], request: &[u8], challenge: &[u8]) -> Vec<u
         .unwrap()
 }
 
-fn secret_key_response(answer: &[u8]) -> ChallengeResponse<'_> {
-    ChallengeResponse { auth_type: b"HS_SECKEY", key_handle: Handle::from("0.NA/10"), key_index: 300, answer }
+fn secret_key_response(proof: &[u8]) -> ChallengeResponse<'_> {
+    ChallengeResponse { auth_type: b"HS_SECKEY", key_handle: Handle::from("0.NA/10"), key_index: 300, proof }
 }
 
-fn public_key_response(answer: &[u8]) -> ChallengeResponse<'_> {
-    ChallengeResponse { auth_type: b"HS_PUBKEY", ..secret_key_response(answer) }
+fn public_key_response(proof: &[u8]) -> ChallengeResponse<'_> {
+    ChallengeResponse { auth_type: b"HS_PUBKEY", ..secret_key_response(proof) }
 }
 
 fn verify(
     pending: &PendingChallenge,
-    answer: &ChallengeResponse<'_>,
+    response: &ChallengeResponse<'_>,
     values: &[HandleValue<'_>],
 ) -> Result<u32, AuthError> {
-    pending.verify(answer, values, &AuthPolicy::default(), &AwsLcProvider, &mut budget())
+    pending.verify(response, values, &AuthPolicy::default(), &AwsLcProvider, &mut budget())
 }
 
 fn secret_value() -> HandleValue<'static> {
     HandleValue::new(300, "HS_SECKEY", "secret")
 }
 
-/// The bytes with this name in `conformance/vectors/signatures.txt`.
+/// Bytes with this name in `conformance/vectors/signatures.txt`.
 fn signature_vector(name: &str) -> Vec<u8> {
     let file = std::fs::read_to_string(conformance("vectors/signatures.txt")).unwrap();
     let digits = file.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).unwrap();
@@ -81,18 +81,18 @@ fn attack_a1_response_is_accepted_once() {
     let (mut table, request) = (table(), delete_request("10.1000/1", 7));
     let pending = issue(&mut table, &request, at(0));
     let (id, challenge) = (pending.id(), challenge_bytes(pending));
-    let answer = respond_with_secret(b"secret", &request, &challenge);
+    let response = respond_with_secret(b"secret", &request, &challenge);
 
     let pending = table.consume(id, at(1)).unwrap();
-    assert_eq!(verify(&pending, &secret_key_response(&answer), &[secret_value()]), Ok(300));
+    assert_eq!(verify(&pending, &secret_key_response(&response), &[secret_value()]), Ok(300));
     assert_eq!(pending.request(), request, "the request that is executed");
-    let again = table.consume(id, at(1)).unwrap_err();
-    assert_eq!((again, again.response_code()), (AuthError::NoChallenge, ResponseCode(405)));
+    let repeated = table.consume(id, at(1)).unwrap_err();
+    assert_eq!((repeated, repeated.response_code()), (AuthError::UnknownChallenge, ResponseCode(405)));
 
     // A wrong response uses up the challenge, too.
     let id = issue(&mut table, &request, at(2)).id();
     let wrong = table.consume(id, at(2)).unwrap();
-    let failed = verify(&wrong, &secret_key_response(&answer), &[secret_value()]).unwrap_err();
+    let failed = verify(&wrong, &secret_key_response(&response), &[secret_value()]).unwrap_err();
     assert_eq!((failed, failed.response_code()), (AuthError::Failed, ResponseCode(403)));
     assert!(table.consume(id, at(2)).is_err());
 
@@ -103,11 +103,11 @@ fn attack_a1_response_is_accepted_once() {
 }
 
 #[test]
-fn attack_a2_response_fits_one_challenge() {
+fn attack_a2_response_is_valid_for_one_challenge() {
     let (mut table, request) = (table(), delete_request("10.1000/1", 7));
     let first = issue(&mut table, &request, at(0));
     let (first_id, challenge) = (first.id(), challenge_bytes(first));
-    let answer = respond_with_secret(b"secret", &request, &challenge);
+    let response = respond_with_secret(b"secret", &request, &challenge);
 
     let other_id = issue(&mut table, &delete_request("10.1000/2", 8), at(0)).id();
     let same_id = issue(&mut table, &request, at(0)).id();
@@ -115,22 +115,22 @@ fn attack_a2_response_fits_one_challenge() {
     for id in [other_id, same_id] {
         let pending = table.consume(id, at(0)).unwrap();
         assert_eq!(
-            verify(&pending, &secret_key_response(&answer), &[secret_value()]),
+            verify(&pending, &secret_key_response(&response), &[secret_value()]),
             Err(AuthError::Failed)
         );
     }
     let pending = table.consume(first_id, at(0)).unwrap();
-    assert_eq!(verify(&pending, &secret_key_response(&answer), &[secret_value()]), Ok(300));
+    assert_eq!(verify(&pending, &secret_key_response(&response), &[secret_value()]), Ok(300));
 }
 
 /// A client responds only to challenges of its own request, with nonces of a limited length.
 #[test]
 fn attack_a2_client_responds_to_own_request_only() {
     let (mut table, request) = (table(), delete_request("10.1000/1", 7));
-    let wanted = delete_request("10.1000/OTHER", 7);
-    let challenge = challenge_bytes(issue(&mut table, &wanted, at(0)));
+    let other_request = delete_request("10.1000/OTHER", 7);
+    let challenge = challenge_bytes(issue(&mut table, &other_request, at(0)));
     let mut challenge = Message::from_bytes(&challenge).unwrap();
-    let answer = |request: &[u8], challenge: &Message<'_>| {
+    let response = |request: &[u8], challenge: &Message<'_>| {
         let parts = MessageParts::split(request).unwrap();
         let policy = AuthPolicy::default();
         ClientKey::SecretKey(b"s").respond(
@@ -142,19 +142,19 @@ fn attack_a2_client_responds_to_own_request_only() {
             &mut budget(),
         )
     };
-    assert_eq!(answer(&request, &challenge), Err(AuthError::OtherRequest));
-    assert!(answer(&wanted, &challenge).is_ok());
+    assert_eq!(response(&request, &challenge), Err(AuthError::DigestMismatch));
+    assert!(response(&other_request, &challenge).is_ok());
     challenge.envelope.request_id = 8;
-    assert_eq!(answer(&wanted, &challenge), Err(AuthError::OtherRequest));
+    assert_eq!(response(&other_request, &challenge), Err(AuthError::DigestMismatch));
     challenge.envelope.request_id = 7;
-    let MessageBody::Response(response) = &mut challenge.body else { unreachable!() };
-    response.outcome = ResponseData::Challenge { nonce: &[0; 33], old_digest: None };
-    assert_eq!(answer(&wanted, &challenge), Err(AuthError::Nonce { length: 33, limit: 32 }));
+    let MessageBody::Response(body) = &mut challenge.body else { unreachable!() };
+    body.data = ResponseData::Challenge { nonce: &[0; 33], legacy_digest: None };
+    assert_eq!(response(&other_request, &challenge), Err(AuthError::NonceTooLong { len: 33, max: 32 }));
 }
 
 #[test]
 fn attack_a3_nonces_are_unique() {
-    let limits = ChallengeLimits { capacity: 100, ..ChallengeLimits::default() };
+    let limits = ChallengeLimits { max_challenges: 100, ..ChallengeLimits::default() };
     let mut table = ChallengeTable::new(limits, AuthPolicy::default());
     let request = delete_request("10.1000/1", 7);
     let (mut nonces, mut ids) = (HashSet::new(), HashSet::new());
@@ -196,16 +196,16 @@ fn ids_in_use_are_skipped() {
     let mut table = table();
     let mut random = RepeatingRandom(3);
     let request = delete_request("10.1000/1", 7);
-    let mut next = |taken: u32| {
+    let mut next = |used_id: u32| {
         table
-            .issue(&request, at(0), &AwsLcProvider, &mut random, &mut budget(), |id| id == taken)
+            .issue(&request, at(0), &AwsLcProvider, &mut random, &mut budget(), |id| id == used_id)
             .unwrap()
             .id()
     };
     let (first, second) = (next(0), next(0));
     assert_ne!(first, second);
-    let refused = 0x0202_0202;
-    assert_ne!(next(refused), refused);
+    let used_id = 0x0202_0202;
+    assert_ne!(next(used_id), used_id);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn attack_a4_key_type_confusion() {
     let id = issue(&mut table, &request, at(0)).id();
     let pending = table.consume(id, at(0)).unwrap();
     let challenge = pending.challenge();
-    let answer = SecretKeyResponse::create(
+    let response = SecretKeyResponse::create(
         SecretKeyMac::HmacSha256,
         &public,
         challenge,
@@ -228,7 +228,7 @@ fn attack_a4_key_type_confusion() {
     )
     .unwrap();
     assert_eq!(
-        verify(&pending, &secret_key_response(&answer), std::slice::from_ref(&key)),
+        verify(&pending, &secret_key_response(&response), std::slice::from_ref(&key)),
         Err(AuthError::Failed)
     );
 
@@ -254,38 +254,44 @@ fn attack_a4_key_type_confusion() {
         (b"HMAC-SHA256", AuthError::UnknownAlgorithm),
         (b"SHA256withDSA", AuthError::UnknownAlgorithm),
     ] {
-        let answer = PublicKeyResponse { hash, signature }.to_bytes();
+        let response = PublicKeyResponse { hash, signature }.to_bytes();
         assert_eq!(
-            verify(&pending, &public_key_response(&answer), std::slice::from_ref(&key)),
+            verify(&pending, &public_key_response(&response), std::slice::from_ref(&key)),
             Err(expected)
         );
     }
-    let answer = ChallengeResponse { auth_type: b"HS_PUBKEY.x", ..public_key_response(&signed) };
-    let error = verify(&pending, &answer, std::slice::from_ref(&key)).unwrap_err();
-    assert_eq!((error, error.response_code()), (AuthError::UnknownType, ResponseCode(404)));
+    let response = ChallengeResponse { auth_type: b"HS_PUBKEY.x", ..public_key_response(&signed) };
+    let error = verify(&pending, &response, std::slice::from_ref(&key)).unwrap_err();
+    assert_eq!((error, error.response_code()), (AuthError::UnknownAuthType, ResponseCode(404)));
 
     // Another index, and a subtype.
-    let elsewhere = HandleValue { index: 301, ..key.clone() };
+    let other_index = HandleValue { index: 301, ..key.clone() };
     assert_eq!(
-        verify(&pending, &public_key_response(&signed), std::slice::from_ref(&elsewhere)),
+        verify(&pending, &public_key_response(&signed), std::slice::from_ref(&other_index)),
         Err(AuthError::Failed)
     );
-    let any = ChallengeResponse { key_index: 0, ..public_key_response(&signed) };
-    assert_eq!(verify(&pending, &any, &[elsewhere]), Ok(301), "index 0 matches any value");
-    let below = HandleValue::with_data(300, "HS_PUBKEY.old", public);
-    assert_eq!(verify(&pending, &public_key_response(&signed), &[below]), Err(AuthError::Failed));
+    let any_index = ChallengeResponse { key_index: 0, ..public_key_response(&signed) };
+    assert_eq!(verify(&pending, &any_index, &[other_index]), Ok(301), "index 0 matches any value");
+    let subtype = HandleValue::with_data(300, "HS_PUBKEY.old", public);
+    assert_eq!(verify(&pending, &public_key_response(&signed), &[subtype]), Err(AuthError::Failed));
 }
 
 #[test]
 fn attack_a5_weak_algorithms_need_a_policy() {
     let challenge = Challenge { nonce: &[1; 16], digest: &[2; 32] };
     for (byte, length) in [(0x01, 16), (0x02, 20), (0x03, 32), (0x12, 20)] {
-        let answer = [&[byte][..], &vec![0; length]].concat();
-        let answer = SecretKeyResponse::from_bytes(&answer, ProtocolVersion::LATEST).unwrap();
-        let error = answer
-            .verify(b"secret", challenge, AuthPolicy::default().secret_keys, &AwsLcProvider, &mut budget())
+        let response = [&[byte][..], &vec![0; length]].concat();
+        let response = SecretKeyResponse::from_bytes(&response, ProtocolVersion::LATEST).unwrap();
+        let error = response
+            .verify(
+                b"secret",
+                challenge,
+                AuthPolicy::default().secret_key_macs,
+                &AwsLcProvider,
+                &mut budget(),
+            )
             .unwrap_err();
-        assert!(matches!(error, AuthError::NotAllowed { .. }), "{byte:#x}: {error}");
+        assert!(matches!(error, AuthError::AlgorithmNotAllowed { .. }), "{byte:#x}: {error}");
         assert_eq!(error.response_code(), ResponseCode::INVALID_CREDENTIAL);
     }
 
@@ -297,7 +303,7 @@ fn attack_a5_weak_algorithms_need_a_policy() {
         request[3] = minor;
         let issued =
             table.issue(&request, at(0), &AwsLcProvider, &mut SystemRandom, &mut budget(), no_ids_in_use);
-        assert_eq!(issued.unwrap_err(), AuthError::TooOld, "2.{minor}");
+        assert_eq!(issued.unwrap_err(), AuthError::VersionTooOld, "2.{minor}");
     }
     // A message of an old version that suggests a new one gets a challenge of the new version.
     let mut request = delete_request("10.1000/1", 7);
@@ -311,10 +317,10 @@ fn attack_a5_weak_algorithms_need_a_policy() {
     let request = delete_request("10.1000/1", 7);
     let challenge = challenge_bytes(issue(&mut table, &request, at(0)));
     let mut challenge = Message::from_bytes(&challenge).unwrap();
-    challenge.envelope.suggestion = ProtocolVersion::new(2, 3);
+    challenge.envelope.suggested_version = ProtocolVersion::new(2, 3);
     let parts = MessageParts::split(&request).unwrap();
     let policy = AuthPolicy::default();
-    let answer = ClientKey::SecretKey(b"s").respond(
+    let response = ClientKey::SecretKey(b"s").respond(
         &parts,
         &challenge,
         &policy,
@@ -322,27 +328,27 @@ fn attack_a5_weak_algorithms_need_a_policy() {
         &mut SystemRandom,
         &mut budget(),
     );
-    assert_eq!(answer, Err(AuthError::NotAllowed { algorithm: "SHA-1" }));
+    assert_eq!(response, Err(AuthError::AlgorithmNotAllowed { algorithm: "SHA-1" }));
 }
 
 #[test]
 fn attack_a6_pbkdf2_cost_is_limited() {
     let challenge = Challenge { nonce: &[1; 16], digest: &[2; 32] };
-    let check = |salt: &[u8], iterations, key_bits, is_refused| {
-        let answer = SecretKeyResponse::Pbkdf2 { salt, iterations, key_bits, mac: &[0; 20] };
-        let bytes = answer.to_bytes();
-        let (provider, mut left) = (CountingProvider::default(), budget());
-        let answer = SecretKeyResponse::from_bytes(&bytes, ProtocolVersion::LATEST).unwrap();
-        let error = answer
-            .verify(b"secret", challenge, AuthPolicy::default().secret_keys, &provider, &mut left)
+    let check = |salt: &[u8], iterations, key_bits, is_rejected| {
+        let response = SecretKeyResponse::Pbkdf2 { salt, iterations, key_bits, mac: &[0; 20] };
+        let bytes = response.to_bytes();
+        let (provider, mut remaining) = (CountingProvider::default(), budget());
+        let response = SecretKeyResponse::from_bytes(&bytes, ProtocolVersion::LATEST).unwrap();
+        let error = response
+            .verify(b"secret", challenge, AuthPolicy::default().secret_key_macs, &provider, &mut remaining)
             .unwrap_err();
-        if is_refused {
-            assert!(matches!(error, AuthError::OutOfBounds { .. }), "{error}");
-            assert_eq!((error.response_code(), left), (ResponseCode::INVALID_CREDENTIAL, budget()));
+        if is_rejected {
+            assert!(matches!(error, AuthError::Pbkdf2OutOfRange { .. }), "{error}");
+            assert_eq!((error.response_code(), remaining), (ResponseCode::INVALID_CREDENTIAL, budget()));
             assert_eq!(provider.pbkdf2_iterations.into_inner(), 0);
         } else {
             assert_eq!(error, AuthError::Failed);
-            assert!(left.remaining() + iterations / 4 <= budget().remaining(), "the budget is charged");
+            assert!(remaining.remaining() + iterations / 4 <= budget().remaining(), "the budget is charged");
             assert!(provider.pbkdf2_iterations.into_inner() >= iterations);
         }
     };
@@ -362,16 +368,16 @@ fn attack_a6_pbkdf2_cost_is_limited() {
     check(&[], 200_000, 160, false);
 
     // Permitted parameters are still limited by the budget of the request.
-    let answer =
+    let response =
         SecretKeyResponse::Pbkdf2 { salt: &[0; 16], iterations: 200_000, key_bits: 160, mac: &[0; 20] };
-    let poor = answer.verify(
+    let over_budget = response.verify(
         b"s",
         challenge,
-        AuthPolicy::default().secret_keys,
+        AuthPolicy::default().secret_key_macs,
         &AwsLcProvider,
         &mut Budget::new(40_000),
     );
-    assert!(matches!(poor, Err(AuthError::Exhausted(_))));
+    assert!(matches!(over_budget, Err(AuthError::Budget(_))));
 }
 
 /// Provider that counts expensive operations.
@@ -444,7 +450,7 @@ fn attack_a8_missing_and_wrong_key_indistinguishable() {
     let (mut table, request) = (table(), delete_request("10.1000/1", 7));
     let pending = issue(&mut table, &request, at(0));
     let (id, challenge) = (pending.id(), challenge_bytes(pending));
-    let answer = respond_with_secret(b"guess", &request, &challenge);
+    let response = respond_with_secret(b"guess", &request, &challenge);
     let pending = table.consume(id, at(0)).unwrap();
     let signing_key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
     let signed = PublicKeyResponse::create(
@@ -457,18 +463,19 @@ fn attack_a8_missing_and_wrong_key_indistinguishable() {
     .unwrap();
     let other = HandleValue::with_data(300, "HS_PUBKEY", handle_net_file("pubkey.bin"));
 
-    let try_with = |answer: &ChallengeResponse<'_>, values: &[HandleValue<'_>]| {
-        let (crypto, mut left) = (CountingProvider::default(), budget());
-        let error = pending.verify(answer, values, &AuthPolicy::default(), &crypto, &mut left).unwrap_err();
-        let cost = (crypto.pbkdf2_iterations.into_inner(), crypto.verifications.into_inner(), left);
+    let try_with = |response: &ChallengeResponse<'_>, values: &[HandleValue<'_>]| {
+        let (crypto, mut remaining) = (CountingProvider::default(), budget());
+        let error =
+            pending.verify(response, values, &AuthPolicy::default(), &crypto, &mut remaining).unwrap_err();
+        let cost = (crypto.pbkdf2_iterations.into_inner(), crypto.verifications.into_inner(), remaining);
         (error, error.response_code(), error.to_string(), cost)
     };
     let wrong_secret =
-        try_with(&secret_key_response(&answer), &[HandleValue::new(300, "HS_SECKEY", "sixteen letters.")]);
+        try_with(&secret_key_response(&response), &[HandleValue::new(300, "HS_SECKEY", "sixteen letters.")]);
     assert_eq!((wrong_secret.1, wrong_secret.3.0), (ResponseCode::AUTHENTICATION_FAILED, 10_000));
-    assert_eq!(try_with(&secret_key_response(&answer), &[]), wrong_secret, "no record");
+    assert_eq!(try_with(&secret_key_response(&response), &[]), wrong_secret, "no record");
     assert_eq!(
-        try_with(&secret_key_response(&answer), std::slice::from_ref(&other)),
+        try_with(&secret_key_response(&response), std::slice::from_ref(&other)),
         wrong_secret,
         "no secret key"
     );
@@ -538,15 +545,15 @@ fn attack_a9_forged_signatures() {
 #[test]
 fn attack_a10_key_sizes() {
     let rsa = |bytes: usize| validate_public_key(&PublicKey::rsa(&vec![0xc1; bytes], &[1, 0, 1]));
-    let refused = |bits| Err(PublicKeyError::Size { bits, least: 2048, most: 8192 });
-    assert_eq!(rsa(64), refused(512));
-    assert_eq!(rsa(128), refused(1024));
-    assert_eq!(rsa(8192), refused(65_536));
+    let wrong_size = |bits| Err(PublicKeyError::Size { bits, min: 2048, max: 8192 });
+    assert_eq!(rsa(64), wrong_size(512));
+    assert_eq!(rsa(128), wrong_size(1024));
+    assert_eq!(rsa(8192), wrong_size(65_536));
     assert_eq!(rsa(256), Ok(()));
     assert_eq!(rsa(1024), Ok(()));
 
-    // If a record has such a key nevertheless, it is rejected before anything is computed: a power modulo the largest would take many
-    // seconds, the check takes less than a millisecond.
+    // A record may still have such a key. It is rejected before anything is computed: an exponentiation modulo the largest would
+    // take many seconds, the check takes less than a millisecond.
     let message = [0; 40];
     for bytes in [0, 1, 8, 64, 1025, 8192, 131_072] {
         let key = PublicKey::rsa(&vec![0xc1; bytes], &[1, 0, 1]);
@@ -557,13 +564,14 @@ fn attack_a10_key_sizes() {
         assert!(start.elapsed() < Duration::from_secs(2), "{bytes}");
     }
     let short = signature_vector("rsa_1024_key");
-    let answer = PublicKeyResponse { hash: b"SHA-256", signature: &signature_vector("rsa_1024_sha256") };
+    let response = PublicKeyResponse { hash: b"SHA-256", signature: &signature_vector("rsa_1024_sha256") };
     let challenge = Challenge { nonce: &signature_vector("message"), digest: &[] };
     let key = PublicKey::from_bytes(&short).unwrap();
-    let verify = |policy: &AuthPolicy| answer.verify(&key, challenge, policy, &AwsLcProvider, &mut budget());
-    assert!(matches!(verify(&AuthPolicy::default()), Err(AuthError::NotAllowed { .. })));
-    #[cfg(feature = "legacy")]
-    assert_eq!(verify(&AuthPolicy { short_rsa_keys: true, ..AuthPolicy::default() }), Ok(()));
+    let verify =
+        |policy: &AuthPolicy| response.verify(&key, challenge, policy, &AwsLcProvider, &mut budget());
+    assert!(matches!(verify(&AuthPolicy::default()), Err(AuthError::AlgorithmNotAllowed { .. })));
+    #[cfg(feature = "legacy-crypto")]
+    assert_eq!(verify(&AuthPolicy { allow_short_rsa_keys: true, ..AuthPolicy::default() }), Ok(()));
 }
 
 #[test]
@@ -573,13 +581,17 @@ fn attack_u7_no_amplification() {
     let bytes = challenge_bytes(issue(&mut table, &request, at(0)));
     let challenge = Message::from_bytes(&bytes).unwrap();
     assert_eq!(challenge.header.response_code, ResponseCode::AUTHENTICATION_NEEDED);
-    assert!(challenge.header.flags.has(OpFlags::REQUEST_DIGEST));
+    assert!(challenge.header.flags.contains(OpFlags::REQUEST_DIGEST));
     assert!(bytes.len() <= 3 * request.len());
 }
 
 #[test]
 fn attack_u8_challenge_table_is_bounded() {
-    let limits = ChallengeLimits { capacity: 1_000, bytes: 100_000, life: Duration::from_secs(20) };
+    let limits = ChallengeLimits {
+        max_challenges: 1_000,
+        max_request_bytes: 100_000,
+        lifetime: Duration::from_secs(20),
+    };
     let mut table = ChallengeTable::new(limits, AuthPolicy::default());
     let (mut random, small, large) =
         (SeededRng::new(7), delete_request("10.1000/1", 7), delete_request(&"x".repeat(40_000), 8));
@@ -594,9 +606,9 @@ fn attack_u8_challenge_table_is_bounded() {
     }
     assert!(table.consume(last, at(1)).is_ok(), "the newest challenge is stored");
     let huge = delete_request(&"x".repeat(100_000), 9);
-    let refused =
+    let error =
         table.issue(&huge, at(0), &AwsLcProvider, &mut random, &mut budget(), no_ids_in_use).unwrap_err();
-    assert_eq!(refused.response_code(), ResponseCode::SERVER_TOO_BUSY);
+    assert_eq!(error.response_code(), ResponseCode::SERVER_TOO_BUSY);
 }
 
 #[test]

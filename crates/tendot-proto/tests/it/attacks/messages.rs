@@ -15,32 +15,32 @@ use crate::support::code_points;
 
 const NOW: Now = Now { elapsed: Duration::ZERO, unix: 1_700_000_000 };
 
-const ENDPOINT: Endpoint = Endpoint { site_serial: 5, primary: true };
+const ENDPOINT: Endpoint = Endpoint { site_serial: 5, is_primary: true };
 
 const TRANSPORTS: [Transport; 3] = [Transport::Udp, Transport::Tcp, Transport::Http];
 
-fn read(bytes: &[u8], transport: Transport) -> Result<IncomingRequest<'_>, Rejection> {
+fn decode(bytes: &[u8], transport: Transport) -> Result<IncomingRequest<'_>, Rejection> {
     ENDPOINT.decode_request(bytes, transport, NOW)
 }
 
-/// The code and message of the error response to an invalid request; checks that it belongs to the request.
+/// Code and message of the error response to an invalid request; checks that it belongs to the request.
 #[track_caller]
 fn error_response(bytes: &[u8], transport: Transport) -> (ResponseCode, String) {
-    let refusal = read(bytes, transport).unwrap_err();
+    let rejection = decode(bytes, transport).unwrap_err();
     let response =
-        Message::from_bytes(refusal.response().unwrap_or_else(|| panic!("{refusal} without a response")))
+        Message::from_bytes(rejection.response().unwrap_or_else(|| panic!("{rejection} without a response")))
             .expect("own response decodes");
     let request = Envelope::from_bytes(bytes).unwrap();
     assert_eq!(response.envelope.request_id, request.request_id, "Handle.Net omits it");
     assert_eq!(response.envelope.version, request.response_version());
     assert!(response.header.expiration > NOW.unix_u32());
-    let MessageBody::Response(Response { digest: None, outcome: ResponseData::Failed { message } }) =
+    let MessageBody::Response(Response { digest: None, data: ResponseData::Error { message } }) =
         response.body
     else {
         panic!("{response:?}")
     };
-    assert_eq!(response.header.response_code, refusal.code());
-    (refusal.code(), String::from_utf8(message.unwrap().to_vec()).unwrap())
+    assert_eq!(response.header.response_code, rejection.response_code());
+    (rejection.response_code(), String::from_utf8(message.unwrap().to_vec()).unwrap())
 }
 
 fn resolution(handle: &[u8]) -> Vec<u8> {
@@ -48,11 +48,11 @@ fn resolution(handle: &[u8]) -> Vec<u8> {
 }
 
 fn with_values(opcode: Opcode, handle: &[u8], values: &[HandleValue<'_>]) -> Vec<u8> {
-    let request = Request::Values { handle: Handle::new(handle), values: WireList::from(values) };
+    let request = Request::WriteValues { handle: Handle::new(handle), values: WireList::from(values) };
     Message::request(opcode, request, 0x0102_0304, NOW).to_bytes().unwrap()
 }
 
-/// A request with any bytes as its body.
+/// Encoded request with any bytes as its body.
 fn with_body(opcode: u32, body: &[u8]) -> Vec<u8> {
     let request = Request::Unknown(body);
     Message::request(Opcode(opcode), request, 0x0102_0304, NOW).to_bytes().unwrap()
@@ -67,16 +67,16 @@ fn attack_n1_announced_lengths() {
         assert_eq!(code, ResponseCode::PROTOCOL_ERROR);
         assert_eq!(
             message,
-            format!("message at byte 20: {announced} bytes announced, at most 262144 allowed")
+            format!("message at byte 20: length {announced} exceeds the limit of 262144 bytes")
         );
-        assert_eq!(read(&bytes, Transport::Udp).unwrap_err().response(), None, "datagrams are dropped");
+        assert_eq!(decode(&bytes, Transport::Udp).unwrap_err().response(), None, "datagrams are dropped");
     }
     // The largest permitted length is only missing bytes.
     let mut bytes = resolution(b"10.1000/182");
     bytes[16..20].copy_from_slice(&262_144_u32.to_be_bytes());
     assert_eq!(
         error_response(&bytes, Transport::Tcp).1,
-        "message at byte 20: 262144 bytes announced, 51 there"
+        "message at byte 20: needs 262144 bytes, only 51 left"
     );
 }
 
@@ -85,21 +85,18 @@ fn attack_n3_trailing_bytes() {
     let mut bytes = resolution(b"10.1000/182");
     bytes.push(0);
     let (code, message) = error_response(&bytes, Transport::Udp);
-    assert_eq!(
-        (code, &*message),
-        (ResponseCode::PROTOCOL_ERROR, "message at byte 71: 1 bytes follow where none should")
-    );
+    assert_eq!((code, &*message), (ResponseCode::PROTOCOL_ERROR, "message at byte 71: 1 trailing bytes"));
     // Within the message they are an invalid credential section, which is preserved and ignored.
     bytes[19] += 1;
     let message = Message::from_bytes(&bytes).unwrap();
-    assert_eq!(message.tail, CredentialSection::Other(&[0; 5]));
+    assert_eq!(message.credential_section, CredentialSection::Malformed(&[0; 5]));
     assert_eq!(message.credential(), None);
     assert_eq!(message.to_bytes().unwrap(), bytes);
-    assert!(read(&bytes, Transport::Udp).is_ok());
+    assert!(decode(&bytes, Transport::Udp).is_ok());
     // A body length beyond the message is an error.
     let mut bytes = resolution(b"10.1000/182");
     bytes[43] = 200;
-    assert_eq!(error_response(&bytes, Transport::Tcp).1, "body at byte 40: 200 bytes announced, 27 there");
+    assert_eq!(error_response(&bytes, Transport::Tcp).1, "body at byte 40: needs 200 bytes, only 27 left");
 }
 
 #[test]
@@ -112,28 +109,27 @@ fn attack_n4_overflowing_counts() {
             body.extend([0; 12]);
             let (code, message) = error_response(&with_body(opcode, &body), Transport::Tcp);
             assert_eq!(code, ResponseCode::PROTOCOL_ERROR);
-            let at = 44 + 15 + after;
-            let announced = format!("at byte {at}: {count} items announced, ");
-            assert!(message.contains(&announced), "{message}");
+            let expected = format!("at byte {}: {count} items ", 44 + 15 + after);
+            assert!(message.contains(&expected), "{message}");
         }
     }
 }
 
 #[test]
 fn attack_n5_shorter_than_a_header() {
-    let whole = resolution(b"10.1000/182");
+    let complete = resolution(b"10.1000/182");
     for length in 0..24 {
-        let mut bytes = whole[..20 + length].to_vec();
+        let mut bytes = complete[..20 + length].to_vec();
         bytes[19] = length as u8;
         for transport in TRANSPORTS {
             let (code, message) = error_response(&bytes, transport);
             assert_eq!(code, ResponseCode::PROTOCOL_ERROR);
-            assert_eq!(message, format!("header at byte 20: 24 bytes announced, {length} there"));
+            assert_eq!(message, format!("header at byte 20: needs 24 bytes, only {length} left"));
         }
     }
     for length in 0..20 {
         assert_eq!(
-            read(&whole[..length], Transport::Udp).unwrap_err().response(),
+            decode(&complete[..length], Transport::Udp).unwrap_err().response(),
             None,
             "no envelope, no response"
         );
@@ -144,22 +140,22 @@ fn attack_n5_shorter_than_a_header() {
 fn attack_n6_unknown_opcodes_and_flags() {
     for opcode in code_points() {
         let bytes = with_body(opcode, b"\0\0\0\x0b10.1000/182\0\0\0\0\0\0\0\0");
-        let read = read(&bytes, Transport::Tcp);
+        let decoded = decode(&bytes, Transport::Tcp);
         if Opcode(opcode).name().is_none() || opcode == 0 {
-            let refusal = read.unwrap_err();
-            assert_eq!(refusal.reason(), &RejectionReason::UnknownOperation(Opcode(opcode)));
-            assert_eq!(refusal.code(), ResponseCode::OPERATION_NOT_SUPPORTED);
-        } else if let Err(refusal) = read {
+            let rejection = decoded.unwrap_err();
+            assert_eq!(rejection.reason(), &RejectionReason::UnknownOpcode(Opcode(opcode)));
+            assert_eq!(rejection.response_code(), ResponseCode::OPERATION_NOT_SUPPORTED);
+        } else if let Err(rejection) = decoded {
             // The body of another opcode: malformed, or values are missing.
-            assert!([4, 202].contains(&refusal.code().0), "opcode {opcode}: {refusal}");
+            assert!([4, 202].contains(&rejection.response_code().0), "opcode {opcode}: {rejection}");
         }
     }
     let mut request = Message::resolution(Handle::from("10.1000/182"), 7, NOW);
     request.header.flags = OpFlags(u32::MAX);
     request.header.reserved = 0xff;
     let bytes = request.to_bytes().unwrap();
-    let incoming = read(&bytes, Transport::Tcp).unwrap();
-    let response = incoming.respond(ResponseCode::SUCCESS, ResponseData::Done);
+    let incoming = decode(&bytes, Transport::Tcp).unwrap();
+    let response = incoming.respond(ResponseCode::SUCCESS, ResponseData::Empty);
     assert_eq!(response.header.flags.0 & 0x000f_ffff, 0, "unknown flags are not copied to the response");
 }
 
@@ -170,38 +166,39 @@ fn attack_n7_invalid_handles() {
     for transport in TRANSPORTS {
         let (code, message) = error_response(&resolution(&long), transport);
         assert_eq!(code, ResponseCode::INVALID_HANDLE);
-        assert_eq!(message, "the handle has 2049 bytes, at most 2048 are allowed");
+        assert_eq!(message, "handle of 2049 bytes exceeds the limit of 2048");
     }
     // Unusual handles can be resolved; only a new handle must be valid.
-    for (odd, why) in [
-        (&b""[..], "the handle is empty"),
-        (b"10.1000", "the handle has no `/` between prefix and suffix"),
-        (b"/", "the handle has nothing before its `/`"),
+    for (unusual, expected) in [
+        (&b""[..], "empty handle"),
+        (b"10.1000", "invalid handle: missing `/`"),
+        (b"/", "invalid handle: empty prefix"),
     ] {
-        assert!(read(&resolution(odd), Transport::Udp).is_ok());
-        let (code, message) = error_response(&with_values(Opcode::CREATE_HANDLE, odd, &[]), Transport::Tcp);
-        assert_eq!((code, &*message), (ResponseCode::INVALID_HANDLE, why));
+        assert!(decode(&resolution(unusual), Transport::Udp).is_ok());
+        let (code, message) =
+            error_response(&with_values(Opcode::CREATE_HANDLE, unusual, &[]), Transport::Tcp);
+        assert_eq!((code, &*message), (ResponseCode::INVALID_HANDLE, expected));
     }
-    for fine in [&b"10.1000/"[..], &[b"10.1000".to_vec(), vec![b'/'; 255]].concat(), &long[..2048]] {
-        assert!(read(&resolution(fine), Transport::Udp).is_ok());
-        assert!(read(&with_values(Opcode::CREATE_HANDLE, fine, &[]), Transport::Tcp).is_ok());
+    for valid in [&b"10.1000/"[..], &[b"10.1000".to_vec(), vec![b'/'; 255]].concat(), &long[..2048]] {
+        assert!(decode(&resolution(valid), Transport::Udp).is_ok());
+        assert!(decode(&with_values(Opcode::CREATE_HANDLE, valid, &[]), Transport::Tcp).is_ok());
     }
 }
 
 #[test]
-fn attack_n8_handles_that_are_not_utf8() {
-    for bad in
+fn attack_n8_invalid_utf8_handles() {
+    for invalid in
         [&b"10.1000/\x80"[..], b"10.1000/\xc0\xaf", b"10.1000/\xed\xa0\x80", b"10.1000/\xf8\x88\x80\x80\x80"]
     {
         for transport in TRANSPORTS {
-            let (code, message) = error_response(&resolution(bad), transport);
+            let (code, message) = error_response(&resolution(invalid), transport);
             assert_eq!(
                 (code, &*message),
-                (ResponseCode::INVALID_HANDLE, "the handle is not UTF-8 from byte 8 on")
+                (ResponseCode::INVALID_HANDLE, "invalid handle: invalid UTF-8 at byte 8")
             );
         }
         for opcode in [Opcode::CREATE_HANDLE, Opcode::ADD_VALUE, Opcode::MODIFY_VALUE] {
-            let bytes = with_values(opcode, bad, &[HandleValue::new(1, "URL", "x")]);
+            let bytes = with_values(opcode, invalid, &[HandleValue::new(1, "URL", "x")]);
             assert_eq!(error_response(&bytes, Transport::Tcp).0, ResponseCode::INVALID_HANDLE);
         }
     }
@@ -212,8 +209,10 @@ fn attack_n9_too_many_and_too_large_values() {
     let values: Vec<HandleValue<'_>> = (1..=2049).map(|index| HandleValue::new(index, "URL", "x")).collect();
     let bytes = with_values(Opcode::CREATE_HANDLE, b"10.1000/182", &values);
     let (code, message) = error_response(&bytes, Transport::Tcp);
-    assert_eq!((code, &*message), (ResponseCode::INVALID_VALUE, "2049 values, at most 2048 are allowed"));
-    assert!(read(&with_values(Opcode::CREATE_HANDLE, b"10.1000/182", &values[1..]), Transport::Tcp).is_ok());
+    assert_eq!((code, &*message), (ResponseCode::INVALID_VALUE, "2049 values exceed the limit of 2048"));
+    assert!(
+        decode(&with_values(Opcode::CREATE_HANDLE, b"10.1000/182", &values[1..]), Transport::Tcp).is_ok()
+    );
 
     // A value of a megabyte and a byte: announced, and encoded.
     let mut body = b"\0\0\0\x0b10.1000/182\0\0\0\x01".to_vec();
@@ -222,11 +221,12 @@ fn attack_n9_too_many_and_too_large_values() {
     body.extend(value);
     let (code, message) = error_response(&with_body(100, &body), Transport::Tcp);
     assert_eq!(code, ResponseCode::PROTOCOL_ERROR);
-    assert_eq!(message, "value data at byte 84: 1048577 bytes announced, at most 1048576 allowed");
-    let large = [HandleValue::with_data(1, "URL", vec![0; limits::FIELD + 1])];
-    let request = Request::Values { handle: Handle::from("10.1000/182"), values: WireList::from(&large[..]) };
+    assert_eq!(message, "value data at byte 84: length 1048577 exceeds the limit of 1048576 bytes");
+    let large = [HandleValue::with_data(1, "URL", vec![0; limits::MAX_FIELD_LEN + 1])];
+    let request =
+        Request::WriteValues { handle: Handle::from("10.1000/182"), values: WireList::from(&large[..]) };
     let error = Message::request(Opcode::CREATE_HANDLE, request, 7, NOW).to_bytes().unwrap_err();
-    assert_eq!(error.to_string(), "the message has 1048653 bytes, at most 262144 can be sent");
+    assert_eq!(error.to_string(), "message of 1048653 bytes exceeds the limit of 262144");
 }
 
 #[test]
@@ -235,16 +235,13 @@ fn attack_n10_duplicate_and_invalid_indexes() {
         [HandleValue::new(1, "URL", "a"), HandleValue::new(2, "URL", "b"), HandleValue::new(1, "URL", "c")];
     for opcode in [Opcode::CREATE_HANDLE, Opcode::ADD_VALUE, Opcode::MODIFY_VALUE] {
         let (code, message) = error_response(&with_values(opcode, b"10.1000/182", &twice), Transport::Tcp);
-        assert_eq!((code, &*message), (ResponseCode::VALUE_ALREADY_EXISTS, "two values have the index 1"));
+        assert_eq!((code, &*message), (ResponseCode::VALUE_ALREADY_EXISTS, "duplicate value index 1"));
     }
     for index in [0, 0x8000_0000, u32::MAX] {
         let bytes =
             with_values(Opcode::CREATE_HANDLE, b"10.1000/182", &[HandleValue::new(index, "URL", "a")]);
         let (code, message) = error_response(&bytes, Transport::Tcp);
-        assert_eq!(
-            (code, message),
-            (ResponseCode::INVALID_VALUE, format!("{index} cannot be the index of a value"))
-        );
+        assert_eq!((code, message), (ResponseCode::INVALID_VALUE, format!("invalid value index {index}")));
     }
     let none = with_values(Opcode::ADD_VALUE, b"10.1000/182", &[]);
     assert_eq!(error_response(&none, Transport::Tcp).0, ResponseCode::INVALID_VALUE);
@@ -253,7 +250,7 @@ fn attack_n10_duplicate_and_invalid_indexes() {
 #[test]
 fn attack_n11_versions() {
     // The suggested version is used; without one, that of the request.
-    for (version, answered) in [
+    for (version, negotiated) in [
         ((0, 0), (2, 0)),
         ((1, 0), (2, 0)),
         ((2, 0), (2, 0)),
@@ -267,26 +264,31 @@ fn attack_n11_versions() {
     ] {
         let mut request = Message::resolution(Handle::from("10.1000/182"), 7, NOW);
         request.envelope.version = ProtocolVersion::new(version.0, version.1);
-        for (suggestion, answered) in
-            [((0, 0), answered), ((2, 1), (2, 1)), ((2, 6), (2, 4)), ((5, 0), (2, 0)), ((31, 255), (2, 11))]
+        for (suggested, expected) in
+            [((0, 0), negotiated), ((2, 1), (2, 1)), ((2, 6), (2, 4)), ((5, 0), (2, 0)), ((31, 255), (2, 11))]
         {
-            request.envelope.suggestion = ProtocolVersion::new(suggestion.0, suggestion.1);
+            request.envelope.suggested_version = ProtocolVersion::new(suggested.0, suggested.1);
             let bytes = request.to_bytes().unwrap();
-            let incoming = read(&bytes, Transport::Tcp).unwrap();
-            let response = incoming.respond(ResponseCode::SUCCESS, ResponseData::Done);
-            let Envelope { version: of_answer, suggestion: of_server, .. } = response.envelope;
-            assert_eq!(of_answer, ProtocolVersion::new(answered.0, answered.1), "{version:?} {suggestion:?}");
-            assert_eq!(of_server, ProtocolVersion::LATEST);
+            let incoming = decode(&bytes, Transport::Tcp).unwrap();
+            let response = incoming.respond(ResponseCode::SUCCESS, ResponseData::Empty);
+            let Envelope { version: response_version, suggested_version: server_version, .. } =
+                response.envelope;
+            assert_eq!(
+                response_version,
+                ProtocolVersion::new(expected.0, expected.1),
+                "{version:?} {suggested:?}"
+            );
+            assert_eq!(server_version, ProtocolVersion::LATEST);
         }
     }
-    // A client of 2.0 would need an MD5 challenge: no administration.
+    // A client of 2.0 would need an MD5 challenge: no admin operations.
     let mut create =
         Message::from_bytes(&with_values(Opcode::CREATE_HANDLE, b"10.1000/182", &[])).unwrap().to_bytes();
     let bytes = create.as_mut().unwrap();
     bytes[..4].copy_from_slice(&[2, 0, 2, 0]);
     let (code, message) = error_response(bytes, Transport::Tcp);
     assert_eq!(code, ResponseCode::PROTOCOL_ERROR);
-    assert_eq!(message, "administration needs version 2.1 or later, 2.0 is the latest offered");
+    assert_eq!(message, "admin operations require protocol version 2.1 or later; client offers 2.0");
     // Response codes unknown to old peers are replaced.
     assert_eq!(
         ResponseCode::INVALID_VALUE.for_peer_version(ProtocolVersion::new(2, 3)),
@@ -304,7 +306,7 @@ fn attack_n12_expirations() {
         let mut request = Message::resolution(Handle::from("10.1000/182"), 7, NOW);
         request.header.expiration = expiration;
         let bytes = request.to_bytes().unwrap();
-        assert!(read(&bytes, Transport::Udp).is_ok(), "expired requests are served");
+        assert!(decode(&bytes, Transport::Udp).is_ok(), "expired requests are served");
     }
     // The limits of 31 and 32 bits in 2038 and 2106, and the maximum.
     for (unix, expected) in [
@@ -324,9 +326,9 @@ fn attack_n13_recursion() {
         let mut request = Message::resolution(Handle::from("10.1000/182"), 7, NOW);
         request.header.recursion_count = count;
         let bytes = request.to_bytes().unwrap();
-        let incoming = read(&bytes, Transport::Udp).unwrap();
+        let incoming = decode(&bytes, Transport::Udp).unwrap();
         assert_eq!(incoming.next_recursion_count(), (count < 10).then(|| count + 1));
-        let response = incoming.respond(ResponseCode::SUCCESS, ResponseData::Done);
+        let response = incoming.respond(ResponseCode::SUCCESS, ResponseData::Empty);
         assert_eq!(response.header.recursion_count, count);
     }
 }
@@ -358,43 +360,46 @@ fn attack_n1_oversized_frames_get_a_response() {
     bytes[16..20].copy_from_slice(&u32::MAX.to_be_bytes());
     let mut framer = Framer::new();
     framer.push(&bytes);
-    let refusal = ENDPOINT.reject_frame(&framer.next_message().unwrap_err(), NOW);
-    let response = Message::from_bytes(refusal.response().unwrap()).unwrap();
+    let rejection = ENDPOINT.reject_frame(&framer.next_message().unwrap_err(), NOW);
+    let response = Message::from_bytes(rejection.response().unwrap()).unwrap();
     assert_eq!((response.envelope.request_id, response.header.opcode), (0x0102_0304, Opcode::RESOLUTION));
-    assert_eq!(refusal.to_string(), "4294967295 bytes announced, at most 262144 allowed");
+    assert_eq!(rejection.to_string(), "message length 4294967295 exceeds the limit of 262144 bytes");
     bytes[27] = 1;
     let mut framer = Framer::new();
     framer.push(&bytes);
-    let refusal = ENDPOINT.reject_frame(&framer.next_message().unwrap_err(), NOW);
-    assert_eq!(refusal.response(), None, "responses get no response");
+    let rejection = ENDPOINT.reject_frame(&framer.next_message().unwrap_err(), NOW);
+    assert_eq!(rejection.response(), None, "responses get no response");
 }
 
 #[test]
 fn attack_u6_responses_get_no_response() {
     let bytes = resolution(b"10.1000/182");
-    let incoming = read(&bytes, Transport::Udp).unwrap();
-    let response = incoming.respond(ResponseCode::SERVER_TOO_BUSY, ResponseData::Failed { message: None });
+    let incoming = decode(&bytes, Transport::Udp).unwrap();
+    let response = incoming.respond(ResponseCode::SERVER_TOO_BUSY, ResponseData::Error { message: None });
     for code in [1, 2, 3, 100, 402, u32::MAX] {
         let mut response = response;
         response.header.response_code = ResponseCode(code);
-        let refusal = read(&response.to_bytes().unwrap(), Transport::Udp).unwrap_err();
-        assert_eq!((refusal.reason(), refusal.response()), (&RejectionReason::Response, None));
+        let rejection = decode(&response.to_bytes().unwrap(), Transport::Udp).unwrap_err();
+        assert_eq!((rejection.reason(), rejection.response()), (&RejectionReason::NotARequest, None));
     }
     // Malformed ones neither.
     let mut malformed = response.to_bytes().unwrap();
     malformed[43] = 255;
-    assert_eq!(read(&malformed, Transport::Udp).unwrap_err().response(), None);
+    assert_eq!(decode(&malformed, Transport::Udp).unwrap_err().response(), None);
 }
 
 #[test]
-fn administration_over_udp_is_rejected() {
+fn admin_operations_over_udp_are_rejected() {
     for opcode in [100, 101, 102, 103, 104, 105, 300, 301, 302, 1000, 1001, 1002, 1003] {
         let bytes = with_body(opcode, b"\0\0\0\x0b10.1000/182\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
         let (code, message) = error_response(&bytes, Transport::Udp);
-        assert_eq!((code, &*message), (ResponseCode::PROTOCOL_ERROR, "administration is not taken over UDP"));
+        assert_eq!(
+            (code, &*message),
+            (ResponseCode::PROTOCOL_ERROR, "admin operations are not accepted over UDP; use TCP or HTTP")
+        );
     }
     for opcode in [2, 401] {
-        assert!(read(&with_body(opcode, b""), Transport::Udp).is_ok(), "opcode {opcode}");
+        assert!(decode(&with_body(opcode, b""), Transport::Udp).is_ok(), "opcode {opcode}");
     }
 }
 
@@ -409,8 +414,8 @@ fn error_responses_are_small() {
                 *byte = random.next_u64() as u8;
             }
         }
-        if let Err(refusal) = read(&bytes, Transport::Udp) {
-            assert!(refusal.response().is_none_or(|response| response.len() <= 200));
+        if let Err(rejection) = decode(&bytes, Transport::Udp) {
+            assert!(rejection.response().is_none_or(|response| response.len() <= 200));
         }
     }
 }
@@ -418,10 +423,10 @@ fn error_responses_are_small() {
 #[test]
 fn absent_credential_section() {
     let request = Message {
-        tail: CredentialSection::Absent,
+        credential_section: CredentialSection::Absent,
         ..Message::resolution(Handle::from("10.1000/182"), 7, NOW)
     };
     let bytes = request.to_bytes().unwrap();
-    assert_eq!(Message::from_bytes(&bytes).unwrap().tail, CredentialSection::Absent);
-    assert!(read(&bytes, Transport::Tcp).is_ok(), "some clients omit the credential section");
+    assert_eq!(Message::from_bytes(&bytes).unwrap().credential_section, CredentialSection::Absent);
+    assert!(decode(&bytes, Transport::Tcp).is_ok(), "some clients omit the credential section");
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tendot_proto::{Handle, Message, Now, Opcode, Request};
 
-/// The virtual time after so many seconds.
+/// Virtual time after this many seconds.
 pub(super) fn at(seconds: u64) -> Now {
     Now { elapsed: Duration::from_secs(seconds), unix: 1_700_000_000 + seconds }
 }
@@ -19,8 +19,8 @@ pub(super) fn no_ids_in_use(_: u32) -> bool {
     false
 }
 
-/// A request to delete a handle.
+/// Encoded request to delete a handle.
 pub(super) fn delete_request(handle: &str, request_id: u32) -> Vec<u8> {
-    let request = Request::Named { handle: Handle::from(handle) };
+    let request = Request::HandleOnly { handle: Handle::from(handle) };
     Message::request(Opcode::DELETE_HANDLE, request, request_id, at(0)).to_bytes().unwrap()
 }

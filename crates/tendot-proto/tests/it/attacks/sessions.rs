@@ -19,7 +19,7 @@ use tendot_testing::handle_keys::private_key;
 use super::{at, delete_request, no_ids_in_use};
 use crate::support::budget;
 
-/// A session request and the signed response of a server, which stores the session in the table.
+/// Session setup request and the signed response of a server, which stores the session in the table.
 fn set_up_session(
     table: &mut SessionTable,
     proposal: &ClientKeyExchange,
@@ -31,30 +31,30 @@ fn set_up_session(
     let mut request = Message::request(Opcode::SESSION_SETUP, Request::SessionSetup(setup), 7, now);
     request.header.flags = request.header.flags.with(flags);
     let request = request.to_bytes().unwrap();
-    let endpoint = Endpoint { site_serial: 5, primary: true };
+    let endpoint = Endpoint { site_serial: 5, is_primary: true };
     let mut incoming = endpoint.decode_request(&request, Transport::Udp, now).unwrap();
     let (envelope, policy) = (incoming.message.envelope, AuthPolicy::default());
-    let answer =
+    let exchange =
         ServerKeyExchange::new(&setup, &envelope, &policy, &AwsLcProvider, &mut SystemRandom, &mut budget())
             .unwrap();
-    let data = answer.response_data().to_vec();
-    let id = table.insert(answer, now, &mut SystemRandom, no_ids_in_use);
-    let outcome = ResponseData::Session { mode: KeyExchangeMode::DIFFIE_HELLMAN, data: &data };
-    let mut response = incoming.respond(ResponseCode::SUCCESS, outcome);
+    let data = exchange.response_data().to_vec();
+    let id = table.insert(exchange, now, &mut SystemRandom, no_ids_in_use);
+    let data = ResponseData::SessionSetup { mode: KeyExchangeMode::DIFFIE_HELLMAN, data: &data };
+    let mut response = incoming.respond(ResponseCode::SUCCESS, data);
     response.envelope.session_id = id;
     let key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
-    let mut sealing = SealContext {
-        crypto: &AwsLcProvider,
+    let mut context = SealContext {
+        provider: &AwsLcProvider,
         random: &mut SystemRandom,
         policy: &policy,
-        key: Some(&*key),
+        server_key: Some(&*key),
         session: None,
     };
-    let response = incoming.seal(response, &mut sealing).unwrap();
+    let response = incoming.seal(response, &mut context).unwrap();
     (request, response)
 }
 
-fn accept(proposal: ClientKeyExchange, request: &[u8], response: &[u8]) -> Result<Session, SessionError> {
+fn complete(proposal: ClientKeyExchange, request: &[u8], response: &[u8]) -> Result<Session, SessionError> {
     let (request, response) = (MessageParts::split(request).unwrap(), MessageParts::split(response).unwrap());
     let key = private_key("admpriv.bin").public_key().unwrap();
     proposal.complete(&request, &response, &key, &AuthPolicy::default(), &AwsLcProvider, &mut budget())
@@ -62,15 +62,15 @@ fn accept(proposal: ClientKeyExchange, request: &[u8], response: &[u8]) -> Resul
 
 const SIGNED_WITH_DIGEST: OpFlags = OpFlags::CERTIFY.with(OpFlags::REQUEST_DIGEST);
 
-/// Sets up a session: returns the client's side; the server's is in the table.
+/// Sets up a session: returns the client side; the server side is in the table.
 fn session(table: &mut SessionTable, now: Now) -> Session {
     let proposal =
         ClientKeyExchange::new(DhGroup::Modp1024, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
     let (request, response) = set_up_session(table, &proposal, SIGNED_WITH_DIGEST, now);
-    accept(proposal, &request, &response).unwrap()
+    complete(proposal, &request, &response).unwrap()
 }
 
-/// A request of the session, with its MAC.
+/// Encoded request of the session, with its MAC.
 fn authenticated_request(session: &mut Session, handle: &str) -> Vec<u8> {
     let mut request = delete_request(handle, 7);
     request[4..8].copy_from_slice(&session.id().to_be_bytes());
@@ -85,31 +85,23 @@ fn session_is_bound_to_request_and_server() {
     let propose = || {
         ClientKeyExchange::new(DhGroup::Modp1024, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap()
     };
-    let refused = |result: Result<Session, SessionError>| result.unwrap_err().to_string();
+    let error_text = |result: Result<Session, SessionError>| result.unwrap_err().to_string();
     let (client, attacker) = (propose(), propose());
     let (request, _) = set_up_session(&mut table, &client, SIGNED_WITH_DIGEST, at(0));
     let (_, response) = set_up_session(&mut table, &attacker, SIGNED_WITH_DIGEST, at(0));
-    assert_eq!(refused(accept(client, &request, &response)), "no session with an answer to another request");
+    assert_eq!(error_text(complete(client, &request, &response)), "session refused: request digest mismatch");
     // No digest, no signature, tampered with.
     let check = |flags, change: fn(&mut Vec<u8>), expected: &str| {
         let client = propose();
         let mut table = SessionTable::new(SessionLimits::default());
         let (request, mut response) = set_up_session(&mut table, &client, flags, at(0));
         change(&mut response);
-        assert_eq!(refused(accept(client, &request, &response)), expected);
+        assert_eq!(error_text(complete(client, &request, &response)), expected);
     };
-    check(OpFlags::CERTIFY, |_| {}, "no session with an answer that is not bound to the request");
-    check(OpFlags::REQUEST_DIGEST, |_| {}, "the message has no credential of this kind");
-    check(
-        SIGNED_WITH_DIGEST,
-        |response| response[7] ^= 1,
-        "the credential does not fit the message and the key",
-    );
-    check(
-        SIGNED_WITH_DIGEST,
-        |response| response[100] ^= 1,
-        "the credential does not fit the message and the key",
-    );
+    check(OpFlags::CERTIFY, |_| {}, "session refused: response without request digest");
+    check(OpFlags::REQUEST_DIGEST, |_| {}, "missing credential");
+    check(SIGNED_WITH_DIGEST, |response| response[7] ^= 1, "credential verification failed");
+    check(SIGNED_WITH_DIGEST, |response| response[100] ^= 1, "credential verification failed");
 }
 
 /// A reflected message is not accepted by its sender.
@@ -119,7 +111,7 @@ fn session_messages_have_a_direction() {
     let mut client = session(&mut table, at(0));
     let message = authenticated_request(&mut client, "10.1000/1");
     let parts = MessageParts::split(&message).unwrap();
-    assert_eq!(client.verify(&parts, &AwsLcProvider, &mut budget()), Err(SessionError::WrongSide));
+    assert_eq!(client.verify(&parts, &AwsLcProvider, &mut budget()), Err(SessionError::WrongDirection));
     let mut response = message[..message.len() - 81].to_vec();
     response[27] = 1;
     let length = response.len() as u32 - 20;
@@ -127,11 +119,11 @@ fn session_messages_have_a_direction() {
     let server = table.get_mut(client.id()).unwrap().session_mut();
     server.add_mac(&mut response, &AwsLcProvider, &mut budget()).unwrap();
     let parts = MessageParts::split(&response).unwrap();
-    assert_eq!(server.verify(&parts, &AwsLcProvider, &mut budget()), Err(SessionError::WrongSide));
+    assert_eq!(server.verify(&parts, &AwsLcProvider, &mut budget()), Err(SessionError::WrongDirection));
     assert_eq!(client.verify(&parts, &AwsLcProvider, &mut budget()), Ok(()));
     // A session does not authenticate a message without its id.
     let mut other = delete_request("10.1000/1", 7);
-    assert_eq!(client.add_mac(&mut other, &AwsLcProvider, &mut budget()), Err(SessionError::Unknown));
+    assert_eq!(client.add_mac(&mut other, &AwsLcProvider, &mut budget()), Err(SessionError::UnknownSession));
 }
 
 /// A challenge response needs no MAC, so tampered ciphertexts that decrypt to one could be a padding oracle. They are accepted only
@@ -140,14 +132,14 @@ fn session_messages_have_a_direction() {
 fn attack_a13_no_decryption_oracle() {
     let mut table = SessionTable::new(SessionLimits::default());
     let client = session(&mut table, at(0));
-    let mut answer = delete_request("10.1000/1", 7);
-    answer[4..8].copy_from_slice(&client.id().to_be_bytes());
-    answer[20..24].copy_from_slice(&200_u32.to_be_bytes());
-    let cipher = client.key().encrypt(&answer, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
+    let mut response = delete_request("10.1000/1", 7);
+    response[4..8].copy_from_slice(&client.id().to_be_bytes());
+    response[20..24].copy_from_slice(&200_u32.to_be_bytes());
+    let cipher = client.key().encrypt(&response, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
     let opened = table.open(&cipher, false, at(0), &AwsLcProvider, &mut budget()).map(|_| ());
-    assert_eq!(opened, Err(SessionError::Undecipherable));
+    assert_eq!(opened, Err(SessionError::DecryptionFailed));
     let opened = table.open(&cipher, true, at(0), &AwsLcProvider, &mut budget()).map(|(plain, _)| plain);
-    assert_eq!(opened, Ok(answer));
+    assert_eq!(opened, Ok(response));
     // A session ends after many such messages.
     for _ in 0..16 {
         assert!(table.open(&cipher, false, at(0), &AwsLcProvider, &mut budget()).is_err());
@@ -159,45 +151,45 @@ fn attack_a13_no_decryption_oracle() {
 fn attack_a13_session_replay() {
     let mut table = SessionTable::new(SessionLimits::default());
     let mut client = session(&mut table, at(0));
-    let mut take = |message: &[u8], now| {
+    let mut verify = |message: &[u8], now| {
         let parts = MessageParts::split(message).unwrap();
         table.verify(&parts, false, now, &AwsLcProvider, &mut budget()).map(|_| ())
     };
     let messages: Vec<_> = (0..300).map(|_| authenticated_request(&mut client, "10.1000/1")).collect();
     let replayed = |counter| Err(SessionError::Replayed { counter });
-    assert_eq!(take(&messages[0], at(1)), Ok(()));
-    assert_eq!(take(&messages[0], at(1)), replayed(1));
-    assert_eq!(take(&messages[299], at(1)), Ok(()));
-    assert_eq!(take(&messages[99], at(1)), replayed(100), "behind the replay window");
-    assert_eq!(take(&messages[100], at(1)), Ok(()), "late, but within the window");
-    assert_eq!(take(&messages[100], at(1)), replayed(101));
-    assert_eq!(take(&messages[100], at(1)).unwrap_err().response_code(), ResponseCode(505));
+    assert_eq!(verify(&messages[0], at(1)), Ok(()));
+    assert_eq!(verify(&messages[0], at(1)), replayed(1));
+    assert_eq!(verify(&messages[299], at(1)), Ok(()));
+    assert_eq!(verify(&messages[99], at(1)), replayed(100), "behind the replay window");
+    assert_eq!(verify(&messages[100], at(1)), Ok(()), "late, but within the window");
+    assert_eq!(verify(&messages[100], at(1)), replayed(101));
+    assert_eq!(verify(&messages[100], at(1)).unwrap_err().response_code(), ResponseCode(505));
 
     // A forged message does not use up a counter.
     let mut forged = messages[150].clone();
     *forged.last_mut().unwrap() ^= 1;
-    let error = take(&forged, at(1)).unwrap_err();
+    let error = verify(&forged, at(1)).unwrap_err();
     assert_eq!(error.response_code(), ResponseCode::INVALID_SESSION_KEY);
-    assert_eq!(take(&messages[150], at(1)), Ok(()));
+    assert_eq!(verify(&messages[150], at(1)), Ok(()));
 
     // Counter 0, a changed counter, no MAC, an unknown session.
-    let counter_at = messages[150].len() - 77 + 8;
+    let counter_offset = messages[150].len() - 77 + 8;
     let mut zero = messages[151].clone();
-    zero[counter_at..counter_at + 4].fill(0);
-    assert_eq!(take(&zero, at(1)).unwrap_err().response_code(), ResponseCode(502));
+    zero[counter_offset..counter_offset + 4].fill(0);
+    assert_eq!(verify(&zero, at(1)).unwrap_err().response_code(), ResponseCode(502));
     let mut request = delete_request("10.1000/1", 7);
     request[4..8].copy_from_slice(&client.id().to_be_bytes());
     let mut counted_zero = request.clone();
     add_mac(&mut counted_zero, client.key(), 0, &AwsLcProvider, &mut budget()).unwrap();
-    assert_eq!(take(&counted_zero, at(1)), replayed(0));
-    assert_eq!(take(&request, at(1)).unwrap_err().response_code(), ResponseCode(404));
+    assert_eq!(verify(&counted_zero, at(1)), replayed(0));
+    assert_eq!(verify(&request, at(1)).unwrap_err().response_code(), ResponseCode(404));
     request[7] ^= 1;
-    assert_eq!(take(&request, at(1)), Err(SessionError::Unknown));
+    assert_eq!(verify(&request, at(1)), Err(SessionError::UnknownSession));
 
     // Idle for longer than the requested timeout.
-    assert_eq!(take(&messages[152], at(101)), Ok(()));
-    assert_eq!(take(&messages[153], at(202)), Err(SessionError::Unknown));
-    assert_eq!(take(&messages[154], at(102)).unwrap_err().response_code(), ResponseCode(500));
+    assert_eq!(verify(&messages[152], at(101)), Ok(()));
+    assert_eq!(verify(&messages[153], at(202)), Err(SessionError::UnknownSession));
+    assert_eq!(verify(&messages[154], at(102)).unwrap_err().response_code(), ResponseCode(500));
 }
 
 #[test]
@@ -206,21 +198,21 @@ fn attack_a13_tampered_ciphertext() {
     let mut client = session(&mut table, at(0));
     let plain = authenticated_request(&mut client, "10.1000/1");
     let cipher = client.key().encrypt(&plain, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
-    assert!(Envelope::from_bytes(&cipher).unwrap().flags.has(EnvelopeFlags::ENCRYPTED));
+    assert!(Envelope::from_bytes(&cipher).unwrap().flags.contains(EnvelopeFlags::ENCRYPTED));
     // Each byte after the envelope changed, and the message cut at each offset: one error for all.
-    for at_byte in 20..cipher.len() {
+    for offset in 20..cipher.len() {
         let mut changed = cipher.clone();
-        changed[at_byte] ^= 1;
-        let mut cut = cipher[..at_byte].to_vec();
-        cut[16..20].copy_from_slice(&(at_byte as u32 - 20).to_be_bytes());
+        changed[offset] ^= 1;
+        let mut cut = cipher[..offset].to_vec();
+        cut[16..20].copy_from_slice(&(offset as u32 - 20).to_be_bytes());
         for hostile in [changed, cut] {
             // Directly on the session, since the table drops it after some failures.
             let server = table.get_mut(client.id()).unwrap().session_mut();
             let opened = server.open(&hostile, false, &AwsLcProvider, &mut budget()).map(|_| ());
-            assert_eq!(opened, Err(SessionError::Undecipherable), "byte {at_byte}");
+            assert_eq!(opened, Err(SessionError::DecryptionFailed), "byte {offset}");
         }
     }
-    assert_eq!(SessionError::Undecipherable.response_code(), ResponseCode(501));
+    assert_eq!(SessionError::DecryptionFailed.response_code(), ResponseCode(501));
     assert_eq!(table.open(&cipher, false, at(1), &AwsLcProvider, &mut budget()).unwrap().0, plain);
     assert!(matches!(
         table.open(&cipher, false, at(1), &AwsLcProvider, &mut budget()),
@@ -230,7 +222,7 @@ fn attack_a13_tampered_ciphertext() {
 
 #[test]
 fn session_table_evicts_unauthenticated_first() {
-    let mut table = SessionTable::new(SessionLimits { capacity: 3, timeout: Duration::from_secs(50) });
+    let mut table = SessionTable::new(SessionLimits { max_sessions: 3, max_idle: Duration::from_secs(50) });
     let mut first = session(&mut table, at(0));
     let identity = ValueReference::new(300, &b"0.na/10"[..]);
     assert!(
@@ -266,17 +258,17 @@ fn session_table_evicts_unauthenticated_first() {
     assert!(client.verify(&parts, &AwsLcProvider, &mut budget()).is_err(), "replayed response");
 
     // A challenge response needs no MAC; a response message with the same opcode does.
-    let mut answer = delete_request("10.1000/1", 7);
-    answer[4..8].copy_from_slice(&client.id().to_be_bytes());
-    answer[20..24].copy_from_slice(&200_u32.to_be_bytes());
-    let parts = MessageParts::split(&answer).unwrap();
+    let mut response = delete_request("10.1000/1", 7);
+    response[4..8].copy_from_slice(&client.id().to_be_bytes());
+    response[20..24].copy_from_slice(&200_u32.to_be_bytes());
+    let parts = MessageParts::split(&response).unwrap();
     assert!(table.verify(&parts, true, at(100), &AwsLcProvider, &mut budget()).is_ok());
     assert!(
         table.verify(&parts, false, at(100), &AwsLcProvider, &mut budget()).is_err(),
         "no pending challenge"
     );
-    answer[27] = 1;
-    let forged = client.verify(&MessageParts::split(&answer).unwrap(), &AwsLcProvider, &mut budget());
+    response[27] = 1;
+    let forged = client.verify(&MessageParts::split(&response).unwrap(), &AwsLcProvider, &mut budget());
     assert_eq!(forged.unwrap_err().response_code(), ResponseCode::INVALID_CREDENTIAL);
 }
 
@@ -289,34 +281,40 @@ fn attack_a15_dh_groups_and_public_values() {
     let check = |y: &[u8], p: &[u8], g: &[u8]| {
         let key = PublicKey::diffie_hellman(y, p, g).to_bytes();
         let setup = SessionSetup { key: SessionKeyMaterial::PublicKey(&key), ..setup };
-        let mut left = budget();
-        let policy = AuthPolicy { group_1024: false, ..AuthPolicy::default() };
-        let answer =
-            ServerKeyExchange::new(&setup, &envelope, &policy, &AwsLcProvider, &mut SystemRandom, &mut left);
-        let answer = answer.map(|_| ()).map_err(|error| error.response_code());
-        assert!(answer.is_ok() || left == budget(), "rejection costs nothing");
-        answer
+        let mut remaining = budget();
+        let policy = AuthPolicy { allow_dh_1024: false, ..AuthPolicy::default() };
+        let response = ServerKeyExchange::new(
+            &setup,
+            &envelope,
+            &policy,
+            &AwsLcProvider,
+            &mut SystemRandom,
+            &mut remaining,
+        );
+        let response = response.map(|_| ()).map_err(|error| error.response_code());
+        assert!(response.is_ok() || remaining == budget(), "rejection costs nothing");
+        response
     };
     let prime = DhGroup::Modp2048.prime();
     let minus_one = [&prime[..255], &[prime[255] - 1]].concat();
     let minus_two = [&prime[..255], &[prime[255] - 2]].concat();
     assert_eq!(check(&[4], &prime, &[2]), Ok(()));
     assert_eq!(check(&minus_two, &prime, &[2]), Ok(()));
-    let refused = Err(ResponseCode::SESSION_FAILED);
+    let rejected = Err(ResponseCode::SESSION_FAILED);
     for y in [&[0][..], &[1], &minus_one, &prime, &[0xff; 256], &[1; 300], &[]] {
-        assert_eq!(check(y, &prime, &[2]), refused, "{y:x?}");
+        assert_eq!(check(y, &prime, &[2]), rejected, "{y:x?}");
     }
     let mut composite = prime.clone();
     composite[128] ^= 1;
-    assert_eq!(check(&[4], &composite, &[2]), refused);
-    assert_eq!(check(&[4], &[0xfb], &[2]), refused);
-    assert_eq!(check(&[4], &vec![0xff; 100_000], &[2]), refused);
-    assert_eq!(check(&[4], &prime, &[5]), refused);
-    assert_eq!(check(&[4], &prime, &minus_one), refused);
-    assert_eq!(check(&[4], &DhGroup::Modp1024.prime(), &[2]), refused, "disabled by the policy");
+    assert_eq!(check(&[4], &composite, &[2]), rejected);
+    assert_eq!(check(&[4], &[0xfb], &[2]), rejected);
+    assert_eq!(check(&[4], &vec![0xff; 100_000], &[2]), rejected);
+    assert_eq!(check(&[4], &prime, &[5]), rejected);
+    assert_eq!(check(&[4], &prime, &minus_one), rejected);
+    assert_eq!(check(&[4], &DhGroup::Modp1024.prime(), &[2]), rejected, "disabled by the policy");
     let rsa = PublicKey::rsa(&[0xff; 256], &[1, 0, 1]).to_bytes();
     let setup = SessionSetup { key: SessionKeyMaterial::PublicKey(&rsa), ..setup };
-    let answer = ServerKeyExchange::new(
+    let response = ServerKeyExchange::new(
         &setup,
         &envelope,
         &AuthPolicy::default(),
@@ -324,7 +322,7 @@ fn attack_a15_dh_groups_and_public_values() {
         &mut SystemRandom,
         &mut budget(),
     );
-    assert_eq!(answer.unwrap_err().response_code(), ResponseCode(501));
+    assert_eq!(response.unwrap_err().response_code(), ResponseCode(501));
 }
 
 #[test]
@@ -336,14 +334,14 @@ fn attack_n17_ciphertext_is_not_parsed_as_plaintext() {
     for session_id in [0, 1, u32::MAX] {
         plain[4..8].copy_from_slice(&session_id.to_be_bytes());
         let opened = table.open(&plain, false, at(0), &AwsLcProvider, &mut budget()).map(|_| ());
-        assert_eq!(opened, Err(SessionError::Unknown));
+        assert_eq!(opened, Err(SessionError::UnknownSession));
     }
     // Plaintext with the flag for encryption does not decrypt.
     let mut client = session(&mut table, at(0));
     let mut message = authenticated_request(&mut client, "10.1000/1");
     message[2] |= 0x40;
     let opened = table.open(&message, false, at(0), &AwsLcProvider, &mut budget()).map(|_| ());
-    assert_eq!(opened, Err(SessionError::Undecipherable));
+    assert_eq!(opened, Err(SessionError::DecryptionFailed));
     message[2] = 0x82;
     assert!(MessageParts::split(&message).is_err(), "compressed");
 }

@@ -27,18 +27,18 @@ fn invalid_responses_are_skipped() {
 /// If both sites send invalid responses, the error gives the reasons.
 #[test]
 fn attack_c6_and_c7_only_invalid_responses() {
-    check_attempt_errors(Fault::OtherHandle, |error| *error == AttemptError::OtherHandle);
+    check_attempt_errors(Fault::OtherHandle, |error| *error == AttemptError::WrongHandle);
     check_attempt_errors(Fault::Expired, |error| matches!(error, AttemptError::Expired { late: 1, .. }));
     // Over UDP such responses are ignored; over TCP they are an error.
     check_attempt_errors(Fault::RequestId, |error| {
-        matches!(error, AttemptError::RequestId { .. } | AttemptError::Silent)
+        matches!(error, AttemptError::WrongRequestId { .. } | AttemptError::NoResponse)
     });
     let (mut network, config) = small_network();
     for address in ["192.0.2.11", "192.0.2.12"] {
         (network.server(address).fault, network.server(address).tcp) =
             (Fault::SourcePort, TcpBehavior::Refuses);
     }
-    assert_eq!(network.resolve(&config, "10.1/X").unwrap_err().kind, LookupErrorKind::NoAnswer);
+    assert_eq!(network.resolve(&config, "10.1/X").unwrap_err().kind, LookupErrorKind::NoUsableResponse);
 }
 
 #[track_caller]
@@ -48,7 +48,7 @@ fn check_attempt_errors(fault: Fault, expected: impl Fn(&AttemptError) -> bool) 
         network.server(address).fault = fault.clone();
     }
     let error = network.resolve(&config, "10.1/X").unwrap_err();
-    assert_eq!((error.kind, &error.handle[..]), (LookupErrorKind::NoAnswer, &b"10.1/X"[..]));
+    assert_eq!((error.kind, &error.handle[..]), (LookupErrorKind::NoUsableResponse, &b"10.1/X"[..]));
     assert!(error.attempts.iter().all(|attempt| expected(&attempt.error)), "{error}");
 }
 
@@ -71,7 +71,7 @@ fn attack_c6_dns_lookup_limit() {
     let root = network.server("192.0.2.1");
     root.records.insert("0.NA/10.3".into(), vec![site_value(1, &["203.0.113.0"])]);
     let error = network.resolve(&config, "10.3/X").unwrap_err();
-    assert_eq!(error.kind, LookupErrorKind::Referrals { limit: 40 });
+    assert_eq!(error.kind, LookupErrorKind::ReferralLimit { max: 40 });
     assert_eq!(network.dns_lookup_count, 8);
 }
 
@@ -110,19 +110,21 @@ fn check_private(address: &str, written: &str) {
             network.server(private).request_count = 0;
         }
         let lookup_request = LookupRequest::resolve(Handle::from("10.1/X"), &[], &[]);
-        let again =
+        let known_sites_lookup =
             Lookup::with_sites(Arc::new(config.clone()), lookup_request, sites.clone(), network.now());
-        for result in [network.resolve(&Arc::new(config.clone()), "10.1/X"), network.run(again, &config).0] {
-            assert_eq!(result.unwrap_err().kind, LookupErrorKind::NoSite, "{written}");
+        for result in
+            [network.resolve(&Arc::new(config.clone()), "10.1/X"), network.run(known_sites_lookup, &config).0]
+        {
+            assert_eq!(result.unwrap_err().kind, LookupErrorKind::NoUsableSite, "{written}");
         }
         assert!(
             private_addresses.iter().all(|private| network.server(private).request_count == 0),
             "{written}"
         );
 
-        let overrides = BTreeMap::from([(b"10.1".to_vec(), sites)]);
-        let allowed = LookupConfig { private_addresses: true, ..config.clone() };
-        for config in [allowed, LookupConfig { overrides, ..config.clone() }] {
+        let prefix_overrides = BTreeMap::from([(b"10.1".to_vec(), sites)]);
+        let allowed = LookupConfig { allow_private_addresses: true, ..config.clone() };
+        for config in [allowed, LookupConfig { prefix_overrides, ..config.clone() }] {
             network.messages.clear();
             assert_eq!(values(&network.resolve(&Arc::new(config), "10.1/X").unwrap()), urls(3), "{written}");
         }
@@ -133,7 +135,7 @@ fn check_private(address: &str, written: &str) {
     for private in &private_addresses {
         network.server(private).records.insert("0.NA/10.1".into(), vec![service.clone()]);
     }
-    let config = Arc::new(LookupConfig { root: vec![Arc::new(direct)], ..config });
+    let config = Arc::new(LookupConfig { root_sites: vec![Arc::new(direct)], ..config });
     assert_eq!(values(&network.resolve(&config, "10.1/X").unwrap()), urls(3), "{written}");
 }
 
@@ -155,14 +157,14 @@ fn attack_c8_site_serials() {
     }
     for order in [[1, 9], [9, 1]] {
         let (mut network, config) = small_network();
-        let of = |serial| {
+        let site_with_serial = |serial| {
             HandleValue::with_data(
                 u32::from(serial),
                 "HS_SITE",
                 Site { serial, ..site(&["192.0.2.12"]) }.to_bytes(),
             )
         };
-        network.server("192.0.2.1").records.insert("0.NA/10.1".into(), order.map(of).to_vec());
+        network.server("192.0.2.1").records.insert("0.NA/10.1".into(), order.map(site_with_serial).to_vec());
         let response = network.resolve(&config, "10.1/X").unwrap();
         assert_eq!(response.site.serial, 9);
     }
@@ -174,9 +176,9 @@ fn attack_c6_message_limit() {
     let (mut network, config) = small_network();
     let many = (0..=255).map(|number| site_value(number + 1, &[&format!("203.0.113.{number}")])).collect();
     network.server("192.0.2.1").records.insert("0.NA/10.1".into(), many);
-    let config = Arc::new(LookupConfig { messages: 20, ..(*config).clone() });
+    let config = Arc::new(LookupConfig { max_messages: 20, ..(*config).clone() });
     let error = network.resolve(&config, "10.1/X").unwrap_err();
-    assert_eq!(error.kind, LookupErrorKind::Messages { sent: 20 });
+    assert_eq!(error.kind, LookupErrorKind::MessageLimit { sent: 20 });
     assert_eq!(network.messages.len(), 20);
 }
 
@@ -209,7 +211,7 @@ fn random_networks() {
         let count = 1 + random.below(300) as u32;
         let roots = ["192.0.2.1", "192.0.2.2"];
         let services = ["192.0.2.11", "192.0.2.12", "2001:db8::13"];
-        let of_service: Vec<_> =
+        let service_sites: Vec<_> =
             (1..).zip(services).map(|(index, address)| site_value(index, &[address])).collect();
         let is_indirect = random.percent(30);
         let mut is_reachable = true;
@@ -229,9 +231,9 @@ fn random_networks() {
                 let mut records = BTreeMap::new();
                 if step.len() == 2 && is_indirect {
                     records.insert("0.NA/10.1".into(), vec![HandleValue::new(1, "HS_SERV", "0.SERV/A")]);
-                    records.insert("0.SERV/A".into(), of_service.clone());
+                    records.insert("0.SERV/A".into(), service_sites.clone());
                 } else if step.len() == 2 {
-                    records.insert("0.NA/10.1".into(), of_service.clone());
+                    records.insert("0.NA/10.1".into(), service_sites.clone());
                 } else {
                     records.insert("10.1/X".into(), urls(count));
                 }

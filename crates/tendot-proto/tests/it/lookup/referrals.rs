@@ -45,7 +45,7 @@ fn service_chain_limit() {
         root.records.insert(format!("0.SERV/{number}"), vec![next]);
     }
     let error = network.resolve(&config, "10.3/X").unwrap_err();
-    assert_eq!(error.kind, LookupErrorKind::ServiceDepth { limit: 20 });
+    assert_eq!(error.kind, LookupErrorKind::ServiceDepth { max: 20 });
     assert_eq!(network.messages.len(), 20);
 }
 
@@ -96,21 +96,21 @@ fn referral_limit() {
     let root = network.server("192.0.2.1");
     root.records.insert("0.NA/10.3".into(), vec![site_value(1, &["203.0.113.0"])]);
     let error = network.resolve(&config, "10.3/X").unwrap_err();
-    assert_eq!(error.kind, LookupErrorKind::Referrals { limit: 40 });
+    assert_eq!(error.kind, LookupErrorKind::ReferralLimit { max: 40 });
 }
 
 #[test]
 fn prefix_referrals() {
     let (mut network, config) = small_network();
     let derived = HandleValue::with_data(1, "HS_SITE.PREFIX", site(&["192.0.2.21"]).to_bytes());
-    let values_of_parent = vec![derived, site_value(2, &["192.0.2.1"])];
-    network.server("192.0.2.1").fault = Fault::Referral(ResponseCode::PREFIX_REFERRAL, "", values_of_parent);
-    let here = vec![site_value(1, &["192.0.2.11"])];
-    network.server("192.0.2.21").records.insert("0.NA/10.1.9".into(), here.clone());
+    let parent_values = vec![derived, site_value(2, &["192.0.2.1"])];
+    network.server("192.0.2.1").fault = Fault::Referral(ResponseCode::PREFIX_REFERRAL, "", parent_values);
+    let derived_sites = vec![site_value(1, &["192.0.2.11"])];
+    network.server("192.0.2.21").records.insert("0.NA/10.1.9".into(), derived_sites.clone());
     network.server("192.0.2.11").records.insert("10.1.9/X".into(), urls(9));
     assert_eq!(values(&network.resolve(&config, "10.1.9/X").unwrap()), urls(9));
     network.messages.clear();
-    assert_eq!(values(&network.resolve(&config, "0.NA/10.1.9").unwrap()), here);
+    assert_eq!(values(&network.resolve(&config, "0.NA/10.1.9").unwrap()), derived_sites);
 
     // Only prefix handles are referred like this; for another handle it is the result.
     let fault = Fault::Referral(ResponseCode::PREFIX_REFERRAL, "", vec![site_value(1, &["192.0.2.12"])]);

@@ -66,21 +66,18 @@ fn no_server_responds() {
     let (mut network, config) = small_network();
     network.servers.remove(&"192.0.2.1".parse().unwrap());
     let error = network.resolve(&config, "10.1/X").unwrap_err();
-    assert_eq!((error.kind, &error.handle[..]), (LookupErrorKind::Time, &b"0.NA/10.1"[..]));
-    let shown = error.to_string();
-    assert!(
-        shown.starts_with("0.NA/10.1: no answer in time; 192.0.2.1:2641 over UDP: no answer; "),
-        "{shown}"
-    );
+    assert_eq!((error.kind, &error.handle[..]), (LookupErrorKind::TimedOut, &b"0.NA/10.1"[..]));
+    let output = error.to_string();
+    assert!(output.starts_with("0.NA/10.1: timed out; 192.0.2.1:2641 over UDP: no response; "), "{output}");
 
     let (mut network, config) = small_network();
     for server in network.servers.values_mut() {
         (server.loss_percent, server.tcp) = (100, TcpBehavior::Refuses);
     }
     let error = network.resolve(&config, "10.1/X").unwrap_err();
-    assert_eq!(error.kind, LookupErrorKind::NoAnswer);
-    let refused = AttemptError::Connection(ConnectionError::Unreachable);
-    assert_eq!(error.attempts.iter().filter(|attempt| attempt.error == refused).count(), 2);
+    assert_eq!(error.kind, LookupErrorKind::NoUsableResponse);
+    let unreachable = AttemptError::Connection(ConnectionError::Unreachable);
+    assert_eq!(error.attempts.iter().filter(|attempt| attempt.error == unreachable).count(), 2);
 }
 
 #[test]
@@ -111,7 +108,7 @@ fn unknown_prefix_is_confirmed_by_the_primary() {
     assert_eq!(network.server("192.0.2.1").request_count, 2);
     // Without a primary site, the mirror's response is final.
     let mirror = Site { flags: 0, ..site(&["192.0.2.1"]) };
-    let config = Arc::new(LookupConfig { root: vec![Arc::new(mirror)], ..(*config).clone() });
+    let config = Arc::new(LookupConfig { root_sites: vec![Arc::new(mirror)], ..(*config).clone() });
     let error = network.resolve(&config, "10.2/X").unwrap_err();
     assert_eq!(error.kind, LookupErrorKind::ServiceNotFound);
 }
@@ -188,13 +185,13 @@ fn changes_go_to_the_primary_over_tcp() {
 /// A request that is not idempotent goes to one server, unless that one certainly did not receive it.
 #[test]
 fn changes_are_not_retransmitted() {
-    let first =
-        |network: &mut SimulatedNetwork, config: &Arc<LookupConfig>, lookup_request: &LookupRequest| {
-            let lookup = Lookup::new(Arc::clone(config), lookup_request.clone(), network.now());
-            let result = network.run(lookup, config).0;
-            let asked = ["192.0.2.11", "192.0.2.12"].map(|address| network.server(address).request_count);
-            (result, asked.iter().sum::<usize>())
-        };
+    let run = |network: &mut SimulatedNetwork, config: &Arc<LookupConfig>, lookup_request: &LookupRequest| {
+        let lookup = Lookup::new(Arc::clone(config), lookup_request.clone(), network.now());
+        let result = network.run(lookup, config).0;
+        let request_counts =
+            ["192.0.2.11", "192.0.2.12"].map(|address| network.server(address).request_count);
+        (result, request_counts.iter().sum::<usize>())
+    };
     for lookup_request in [delete_request(), session_request()] {
         // No valid response; which server comes first is random.
         for (tcp, fault) in [
@@ -206,24 +203,24 @@ fn changes_are_not_retransmitted() {
             for address in ["192.0.2.11", "192.0.2.12"] {
                 (network.server(address).tcp, network.server(address).fault) = (tcp, fault.clone());
             }
-            let (result, asked) = first(&mut network, &config, &lookup_request);
+            let (result, request_count) = run(&mut network, &config, &lookup_request);
             let error = result.unwrap_err();
-            assert_eq!((error.kind, error.attempts.len()), (LookupErrorKind::Uncertain, 1), "{error}");
-            assert_eq!(asked, usize::from(tcp == TcpBehavior::Accepts));
+            assert_eq!((error.kind, error.attempts.len()), (LookupErrorKind::InDoubt, 1), "{error}");
+            assert_eq!(request_count, usize::from(tcp == TcpBehavior::Accepts));
         }
         let (mut network, config) = small_network();
         for address in ["192.0.2.11", "192.0.2.12"] {
             network.server(address).fault = Fault::ResponseCode(ResponseCode::ERROR);
         }
-        let (result, asked) = first(&mut network, &config, &lookup_request);
+        let (result, request_count) = run(&mut network, &config, &lookup_request);
         assert_eq!(result.unwrap().message().unwrap().header.response_code, ResponseCode::ERROR);
-        assert_eq!(asked, 1);
+        assert_eq!(request_count, 1);
 
         for refusing in ["192.0.2.11", "192.0.2.12"] {
             let (mut network, config) = small_network();
             network.server(refusing).tcp = TcpBehavior::Refuses;
-            let (result, asked) = first(&mut network, &config, &lookup_request);
-            assert_eq!((result.unwrap().transport, asked), (InterfaceProtocol::TCP, 1));
+            let (result, request_count) = run(&mut network, &config, &lookup_request);
+            assert_eq!((result.unwrap().transport, request_count), (InterfaceProtocol::TCP, 1));
         }
     }
 }
@@ -231,13 +228,13 @@ fn changes_are_not_retransmitted() {
 /// Sessions are set up over TCP; over UDP, if configured, by one message to one server.
 #[test]
 fn session_setup_over_udp() {
-    for (lookup_request, single_datagrams, expected) in [
+    for (lookup_request, allow_single_shot_udp, expected) in [
         (session_request(), false, InterfaceProtocol::TCP),
         (session_request(), true, InterfaceProtocol::UDP),
         (delete_request(), true, InterfaceProtocol::TCP),
     ] {
         let (mut network, config) = small_network();
-        let config = Arc::new(LookupConfig { single_datagrams, ..(*config).clone() });
+        let config = Arc::new(LookupConfig { allow_single_shot_udp, ..(*config).clone() });
         let lookup = Lookup::new(Arc::clone(&config), lookup_request, network.now());
         assert_eq!(network.run(lookup, &config).0.unwrap().transport, expected);
     }
@@ -245,17 +242,17 @@ fn session_setup_over_udp() {
     for address in ["192.0.2.11", "192.0.2.12"] {
         network.server(address).loss_percent = 100;
     }
-    let config = Arc::new(LookupConfig { single_datagrams: true, ..(*config).clone() });
+    let config = Arc::new(LookupConfig { allow_single_shot_udp: true, ..(*config).clone() });
     let lookup = Lookup::new(Arc::clone(&config), session_request(), network.now());
     let error = network.run(lookup, &config).0.unwrap_err();
-    assert_eq!((error.kind, error.attempts.len()), (LookupErrorKind::Uncertain, 1), "{error}");
+    assert_eq!((error.kind, error.attempts.len()), (LookupErrorKind::InDoubt, 1), "{error}");
     assert_eq!(network.transports, [InterfaceProtocol::UDP; 2], "one to the root, one to a site");
     assert!((3000..3100).contains(&network.now_ms), "{}", network.now_ms);
 }
 
 fn delete_request() -> LookupRequest {
     let handle = Handle::from("10.1/X");
-    LookupRequest::new(handle, Opcode::DELETE_HANDLE, &Request::Named { handle })
+    LookupRequest::new(handle, Opcode::DELETE_HANDLE, &Request::HandleOnly { handle })
 }
 
 fn session_request() -> LookupRequest {
@@ -276,12 +273,12 @@ fn list_in_several_messages() {
         network.server(address).fault = Fault::List(3);
     }
     let handle = Handle::from("0.NA/10.1");
-    let request = Request::Named { handle };
+    let request = Request::HandleOnly { handle };
     let lookup_request = LookupRequest::new(Handle::from("10.1/X"), Opcode::LIST_HANDLES, &request);
     let lookup = Lookup::new(Arc::clone(&config), lookup_request, network.now());
     let (response, events) = network.run(lookup, &config);
     assert!(response.is_ok());
-    assert_eq!(events.iter().filter(|event| matches!(event, LookupEvent::Part(_))).count(), 2);
+    assert_eq!(events.iter().filter(|event| matches!(event, LookupEvent::PartialResponse(_))).count(), 2);
 }
 
 #[test]
@@ -293,19 +290,19 @@ fn server_with_domain_name() {
     };
     let attributes = vec![attribute("domain", "one.example.org"), attribute("path", "/handles")];
     let named = Site { attributes, ..site(&["0.0.0.0"]) };
-    let values_of_prefix = vec![HandleValue::with_data(1, "HS_SITE", named.to_bytes())];
-    network.server("192.0.2.1").records.insert("0.NA/10.1".into(), values_of_prefix);
+    let prefix_values = vec![HandleValue::with_data(1, "HS_SITE", named.to_bytes())];
+    network.server("192.0.2.1").records.insert("0.NA/10.1".into(), prefix_values);
     network.domains.insert("one.example.org".into(), vec!["192.0.2.12".parse().unwrap()]);
     let response = network.resolve(&config, "10.1/X").unwrap();
     assert_eq!((values(&response), response.from.ip().to_string()), (urls(2), "192.0.2.12".into()));
     network.domains.clear();
     network.messages.clear();
-    assert_eq!(network.resolve(&config, "10.1/X").unwrap_err().kind, LookupErrorKind::NoSite);
+    assert_eq!(network.resolve(&config, "10.1/X").unwrap_err().kind, LookupErrorKind::NoUsableSite);
 }
 
-/// Response times of the caller may be the largest possible duration.
+/// Round-trip time estimates may be the largest possible duration.
 #[test]
-fn maximum_response_times() {
+fn maximum_rtt_estimates() {
     #[derive(Debug)]
     struct MaxRtt;
     impl RttEstimates for MaxRtt {
@@ -315,7 +312,7 @@ fn maximum_response_times() {
     }
 
     let (mut network, config) = small_network();
-    let config = Arc::new(LookupConfig { response_times: Some(Arc::new(MaxRtt)), ..(*config).clone() });
+    let config = Arc::new(LookupConfig { rtt_estimates: Some(Arc::new(MaxRtt)), ..(*config).clone() });
     assert_eq!(values(&network.resolve(&config, "10.1/X").unwrap()), urls(2));
 }
 
@@ -326,22 +323,22 @@ fn debug_output_has_no_secrets() {
     let handle = Handle::from("0.NA/10.1");
     // A request that contains a secret key.
     let secret = [HandleValue::new(3, "HS_SECKEY", "opensesame")];
-    let request = Request::Values { handle, values: WireList::from(&secret[..]) };
+    let request = Request::WriteValues { handle, values: WireList::from(&secret[..]) };
     let lookup_request = LookupRequest::new(handle, Opcode::CREATE_HANDLE, &request);
-    let mut shown = format!("{lookup_request:?}");
+    let mut output = format!("{lookup_request:?}");
     let mut lookup = Lookup::new(config, lookup_request, network.now());
-    shown += &format!("{lookup:?}");
+    output += &format!("{lookup:?}");
     let sent = lookup.poll_transmit(network.now(), &mut SeededRng::new(1)).unwrap();
-    assert!(sent.bytes.windows(10).any(|ten| ten == b"opensesame"));
-    shown += &format!("{sent:?}{lookup:?}");
+    assert!(sent.bytes.windows(10).any(|window| window == b"opensesame"));
+    output += &format!("{sent:?}{lookup:?}");
     network.server("192.0.2.1").records.insert("0.NA/10.1".into(), secret.to_vec());
     let (bytes, transport, from) = (sent.bytes, sent.transport, sent.to);
-    let response = LookupResponse { bytes, transport, from, site: Arc::default(), place: 0 };
-    shown += &format!("{response:?}{:?}", LookupEvent::Finished(response.clone()));
+    let response = LookupResponse { bytes, transport, from, site: Arc::default(), server_index: 0 };
+    output += &format!("{response:?}{:?}", LookupEvent::Finished(response.clone()));
     let secret = format!("{:?}", b"opensesame");
     let secret = secret.trim_matches(['[', ']']);
-    assert!(!shown.contains(secret) && !shown.contains("opensesame"), "{shown}");
-    assert!(shown.contains("0.NA/10.1") && shown.contains("192.0.2.1:2641"), "{shown}");
+    assert!(!output.contains(secret) && !output.contains("opensesame"), "{output}");
+    assert!(output.contains("0.NA/10.1") && output.contains("192.0.2.1:2641"), "{output}");
 }
 
 /// The second address of a server is used; IPv6 and IPv4 alternate.
@@ -351,8 +348,8 @@ fn address_families_alternate() {
     let config = Arc::new(LookupConfig { ipv6: true, ..(*config).clone() });
     let attributes = vec![SiteAttribute { name: b"alt_addr"[..].into(), value: b"2001:db8::12"[..].into() }];
     let both = Site { attributes, ..site(&["192.0.2.12"]) };
-    let values_of_prefix = vec![HandleValue::with_data(1, "HS_SITE", both.to_bytes())];
-    network.server("192.0.2.1").records.insert("0.NA/10.1".into(), values_of_prefix);
+    let prefix_values = vec![HandleValue::with_data(1, "HS_SITE", both.to_bytes())];
+    network.server("192.0.2.1").records.insert("0.NA/10.1".into(), prefix_values);
     let response = network.resolve(&config, "10.1/X").unwrap();
     assert_eq!(response.from.ip().to_string(), "192.0.2.12");
     assert!((300..400).contains(&network.now_ms), "{}", network.now_ms);
@@ -369,11 +366,16 @@ fn cached_sites_are_used() {
     let lookup = Lookup::new(Arc::clone(&config), lookup_request.clone(), network.now());
     let (_, events) = network.run(lookup, &config);
     let located = events.into_iter().find_map(|event| match event {
-        LookupEvent::Located { prefix_handle, sites, until } => Some((prefix_handle, sites, until)),
+        LookupEvent::SitesLocated { prefix_handle, sites, expires_at } => {
+            Some((prefix_handle, sites, expires_at))
+        }
         _ => None,
     });
-    let (prefix_handle, sites, until) = located.unwrap();
-    assert_eq!((&prefix_handle[..], sites.len(), until), (&b"0.NA/10.1"[..], 2, START_UNIX_SECS + 86_400));
+    let (prefix_handle, sites, expires_at) = located.unwrap();
+    assert_eq!(
+        (&prefix_handle[..], sites.len(), expires_at),
+        (&b"0.NA/10.1"[..], 2, START_UNIX_SECS + 86_400)
+    );
 
     network.servers.remove(&"192.0.2.1".parse().unwrap());
     network.messages.clear();
@@ -381,7 +383,7 @@ fn cached_sites_are_used() {
     assert_eq!(values(&network.run(lookup, &config).0.unwrap()), urls(2));
     assert_eq!(network.messages.len(), 1);
 
-    let overrides = BTreeMap::from([(b"10.1".to_vec(), sites)]);
-    let config = Arc::new(LookupConfig { overrides, ..(*config).clone() });
+    let prefix_overrides = BTreeMap::from([(b"10.1".to_vec(), sites)]);
+    let config = Arc::new(LookupConfig { prefix_overrides, ..(*config).clone() });
     assert_eq!(values(&network.resolve(&config, "10.1/X").unwrap()), urls(2));
 }

@@ -11,12 +11,12 @@ use tendot_testing::handle_keys::private_key;
 
 use super::simulated_network::*;
 
-/// The small network, in which all servers sign with the key of the recorded server; it is in their site records.
+/// Small network in which all servers sign with the key of the recorded server; it is in their site records.
 fn signed_network() -> (SimulatedNetwork, Arc<LookupConfig>) {
     let private = private_key("privkey.bin");
     let key: Arc<dyn SigningKey> = Arc::from(private.signing_key(&AwsLcProvider).unwrap());
     let public = private.public_key().unwrap().to_bytes();
-    let of = |address: &str| {
+    let signed_site = |address: &str| {
         let mut site = site(&[address]);
         site.servers[0].public_key = public.clone().into();
         site
@@ -26,11 +26,15 @@ fn signed_network() -> (SimulatedNetwork, Arc<LookupConfig>) {
         server.key = Some(Arc::clone(&key));
     }
     let sites = ["192.0.2.11", "192.0.2.12"]
-        .map(|address| HandleValue::with_data(1, "HS_SITE", of(address).to_bytes()));
+        .map(|address| HandleValue::with_data(1, "HS_SITE", signed_site(address).to_bytes()));
     network.server("192.0.2.1").records.insert("0.NA/10.1".into(), sites.to_vec());
-    let root = vec![Arc::new(of("192.0.2.1"))];
-    let config =
-        LookupConfig { root, certify: true, crypto: Some(Arc::new(AwsLcProvider)), ..(*config).clone() };
+    let root_sites = vec![Arc::new(signed_site("192.0.2.1"))];
+    let config = LookupConfig {
+        root_sites,
+        require_signatures: true,
+        crypto: Some(Arc::new(AwsLcProvider)),
+        ..(*config).clone()
+    };
     (network, Arc::new(config))
 }
 
@@ -52,7 +56,7 @@ fn signed_responses() {
             assert_ne!(response.from.ip().to_string(), faulty);
         }
     }
-    check_signature_error(Fault::Tampered, true, AttemptError::Signature(CredentialError::Wrong));
+    check_signature_error(Fault::Tampered, true, AttemptError::Signature(CredentialError::Mismatch));
     check_signature_error(Fault::None, false, AttemptError::Signature(CredentialError::Missing));
 
     // Without a crypto provider no signature can be verified.
@@ -60,32 +64,32 @@ fn signed_responses() {
     let config = Arc::new(LookupConfig { crypto: None, ..(*config).clone() });
     let error = network.resolve(&config, "10.1/X").unwrap_err();
     assert_eq!(&error.handle[..], b"0.NA/10.1");
-    assert!(error.attempts.iter().all(|attempt| attempt.error == AttemptError::Unchecked), "{error}");
+    assert!(error.attempts.iter().all(|attempt| attempt.error == AttemptError::NoCryptoProvider), "{error}");
 }
 
 #[track_caller]
-fn check_signature_error(fault: Fault, signs: bool, expected: AttemptError) {
+fn check_signature_error(fault: Fault, is_signing: bool, expected: AttemptError) {
     let (mut network, config) = signed_network();
     for address in ["192.0.2.11", "192.0.2.12"] {
         let server = network.server(address);
         server.fault = fault.clone();
-        server.key = server.key.take().filter(|_| signs);
+        server.key = server.key.take().filter(|_| is_signing);
     }
     let error = network.resolve(&config, "10.1/X").unwrap_err();
-    assert_eq!((error.kind, &error.handle[..]), (LookupErrorKind::NoAnswer, &b"10.1/X"[..]));
+    assert_eq!((error.kind, &error.handle[..]), (LookupErrorKind::NoUsableResponse, &b"10.1/X"[..]));
     assert!(error.attempts.iter().all(|attempt| attempt.error == expected), "{error}");
 }
 
-/// An on-path attacker replaces the handle of our request, and forwards the signed response of an honest server. Only responses
-/// that do not contain the handle.
+/// An on-path attacker replaces the handle of our request, and forwards the signed response of an honest server. Covers
+/// responses that do not contain the handle.
 #[test]
 fn attack_c7_signed_responses_to_other_requests() {
-    let elsewhere = || vec![site_value(1, &["203.0.113.66"])];
+    let hostile_site = || vec![site_value(1, &["203.0.113.66"])];
     for (fault, name) in [
         (Fault::None, "0.NA/10.66.NOT.THERE"),
         (Fault::None, "0.NA/10.66"),
-        (Fault::Referral(ResponseCode::SERVICE_REFERRAL, "", elsewhere()), "0.NA/10.66"),
-        (Fault::Referral(ResponseCode::PREFIX_REFERRAL, "", elsewhere()), "0.NA/10.66"),
+        (Fault::Referral(ResponseCode::SERVICE_REFERRAL, "", hostile_site()), "0.NA/10.66"),
+        (Fault::Referral(ResponseCode::PREFIX_REFERRAL, "", hostile_site()), "0.NA/10.66"),
         (Fault::ResponseCode(ResponseCode::SERVER_NOT_RESPONSIBLE), "0.NA/10.66"),
     ] {
         let (mut network, config) = signed_network();
@@ -94,7 +98,7 @@ fn attack_c7_signed_responses_to_other_requests() {
         (root.fault, root.substituted_handle) = (fault, Some(name));
         let flags = OpFlags::DEFAULT.with(OpFlags::CERTIFY);
         let by_flag = LookupRequest::resolve(Handle::from("10.1/X"), &[], &[]).with_flags(flags);
-        let only_flag = LookupConfig { certify: false, ..(*config).clone() };
+        let only_flag = LookupConfig { require_signatures: false, ..(*config).clone() };
         for (config, lookup_request) in [
             ((*config).clone(), LookupRequest::resolve(Handle::from("10.1/X"), &[], &[])),
             ((*config).clone(), LookupRequest::resolve(Handle::from("0.NA/10.1"), &[], &[b"HS_SITE"])),
@@ -103,8 +107,11 @@ fn attack_c7_signed_responses_to_other_requests() {
             network.messages.clear();
             let lookup = Lookup::new(Arc::new(config.clone()), lookup_request, network.now());
             let error = network.run(lookup, &config).0.unwrap_err();
-            let other = AttemptError::Digest(AuthError::OtherRequest);
-            assert_eq!((error.kind, &error.handle[..]), (LookupErrorKind::NoAnswer, &b"0.NA/10.1"[..]));
+            let other = AttemptError::Digest(AuthError::DigestMismatch);
+            assert_eq!(
+                (error.kind, &error.handle[..]),
+                (LookupErrorKind::NoUsableResponse, &b"0.NA/10.1"[..])
+            );
             assert!(error.attempts.iter().all(|attempt| attempt.error == other), "{error}");
         }
         assert!(!network.servers.contains_key(&"203.0.113.66".parse().unwrap()));
@@ -118,30 +125,27 @@ fn signed_responses_of_old_versions() {
     let resolve = |site_version: ProtocolVersion, response_version: ProtocolVersion| {
         let (mut network, config) = signed_network();
         network.server("192.0.2.1").fault = Fault::Version(response_version);
-        let of_root = Site {
-            protocol_major: site_version.major,
-            protocol_minor: site_version.minor,
-            ..Site::clone(&config.root[0])
-        };
-        let policy = AuthPolicy { sha1: true, md5: true, ..AuthPolicy::default() };
-        let config = Arc::new(LookupConfig { root: vec![Arc::new(of_root)], policy, ..(*config).clone() });
+        let root_site = Site { protocol_version: site_version, ..Site::clone(&config.root_sites[0]) };
+        let policy = AuthPolicy { allow_sha1: true, allow_md5: true, ..AuthPolicy::default() };
+        let config =
+            Arc::new(LookupConfig { root_sites: vec![Arc::new(root_site)], policy, ..(*config).clone() });
         network.resolve(&config, "0.NA/10.1").map_err(|error| error.attempts[0].error)
     };
     assert!(resolve(new, ProtocolVersion::SHA256).is_ok());
     // The servers may support more than the site record says.
     assert!(resolve(old, new).is_ok());
     // Without the feature, the simulated servers cannot make SHA-1 digests.
-    if cfg!(not(feature = "legacy")) {
+    if cfg!(not(feature = "legacy-crypto")) {
         return;
     }
-    assert_eq!(resolve(new, old).unwrap_err(), AttemptError::Version { found: old, site: new });
-    let sha1 = AttemptError::Digest(AuthError::NotAllowed { algorithm: "SHA-1" });
+    assert_eq!(resolve(new, old).unwrap_err(), AttemptError::VersionDowngrade { found: old, site: new });
+    let sha1 = AttemptError::Digest(AuthError::AlgorithmNotAllowed { algorithm: "SHA-1" });
     assert_eq!(resolve(old, old).unwrap_err(), sha1);
 }
 
 #[test]
 fn request_digests() {
-    for (fault, is_right) in [(Fault::None, true), (Fault::Digest, false)] {
+    for (fault, is_valid) in [(Fault::None, true), (Fault::Digest, false)] {
         let (mut network, config) = signed_network();
         for address in ["192.0.2.11", "192.0.2.12"] {
             network.server(address).fault = fault.clone();
@@ -150,10 +154,10 @@ fn request_digests() {
         let lookup_request = LookupRequest::resolve(Handle::from("10.1/X"), &[], &[]).with_flags(flags);
         let lookup = Lookup::new(Arc::clone(&config), lookup_request, network.now());
         match network.run(lookup, &config).0 {
-            Ok(response) => assert!(is_right && values(&response) == urls(2)),
+            Ok(response) => assert!(is_valid && values(&response) == urls(2)),
             Err(error) => {
-                let other = AttemptError::Digest(AuthError::OtherRequest);
-                assert!(!is_right && error.attempts.iter().all(|attempt| attempt.error == other), "{error}");
+                let other = AttemptError::Digest(AuthError::DigestMismatch);
+                assert!(!is_valid && error.attempts.iter().all(|attempt| attempt.error == other), "{error}");
             }
         }
     }

@@ -36,26 +36,26 @@ pub(super) struct SimulatedServer {
     pub(super) max_delay_ms: usize,
     pub(super) tcp: TcpBehavior,
     pub(super) fault: Fault,
-    /// The handle that an on-path attacker puts into each request instead of the requested one.
+    /// Handle that an on-path attacker puts into each request instead of the requested one.
     pub(super) substituted_handle: Option<&'static str>,
-    /// The key that signs responses where the request asks for it.
+    /// Key that signs responses on request.
     pub(super) key: Option<Arc<dyn SigningKey>>,
     /// Requests received.
     pub(super) request_count: usize,
 }
 
 impl SimulatedServer {
-    /// The code and the data of the response to a request, without faults.
-    fn outcome<'r>(&self, request: &Message<'r>) -> (ResponseCode, ResponseData<'r>) {
-        let failed = ResponseData::Failed { message: Some(b"") };
+    /// Response code and data for a request, without faults.
+    fn response_data<'r>(&self, request: &Message<'r>) -> (ResponseCode, ResponseData<'r>) {
+        let failed = ResponseData::Error { message: Some(b"") };
         let MessageBody::Request(body) = request.body else { panic!("a request has the code 0") };
         let handle = body.handle().unwrap_or(Handle::from("10.1/X"));
         let name = String::from_utf8(handle.canonical().into_owned()).unwrap();
         let Some(values) = self.records.get(&name) else { return (ResponseCode::HANDLE_NOT_FOUND, failed) };
-        let outcome = match body {
+        let data = match body {
             Request::Resolve { types, .. } => {
                 let is_selected = |value: &&HandleValue<'_>| {
-                    types.is_empty() || types.iter().any(|of| value.matches_type_filter(of))
+                    types.is_empty() || types.iter().any(|filter| value.matches_type_filter(filter))
                 };
                 let selected: Vec<HandleValue<'static>> =
                     values.iter().filter(is_selected).cloned().collect();
@@ -64,10 +64,10 @@ impl SimulatedServer {
                 }
                 ResponseData::Resolved { handle, values: WireList::from(&*selected.leak()) }
             }
-            Request::SessionSetup(setup) => ResponseData::Session { mode: setup.mode, data: &[] },
-            _ => ResponseData::Done,
+            Request::SessionSetup(setup) => ResponseData::SessionSetup { mode: setup.mode, data: &[] },
+            _ => ResponseData::Empty,
         };
-        (ResponseCode::SUCCESS, outcome)
+        (ResponseCode::SUCCESS, data)
     }
 }
 
@@ -98,7 +98,7 @@ pub(super) enum Fault {
     Corrupted,
     Serial(u16),
     Version(ProtocolVersion),
-    /// A list in so many messages, all but the last with the flag `CONTINUOUS`.
+    /// A list in this many messages, all but the last with the flag `CONTINUOUS`.
     List(usize),
 }
 
@@ -108,24 +108,24 @@ impl Fault {
         &'f self,
         envelope: &mut Envelope,
         header: &mut MessageHeader,
-        outcome: &mut ResponseData<'f>,
+        data: &mut ResponseData<'f>,
         now: Now,
     ) -> usize {
         match self {
             Self::None | Self::SourcePort | Self::Digest | Self::Tampered | Self::Corrupted => {}
             Self::ResponseCode(code) => {
                 header.response_code = *code;
-                *outcome = ResponseData::Failed { message: Some(b"no") };
+                *data = ResponseData::Error { message: Some(b"no") };
             }
             Self::Referral(code, handle, values) => {
                 header.response_code = *code;
                 let values = (!values.is_empty()).then(|| WireList::from(&**values));
-                *outcome = ResponseData::Referral { handle: Handle::from(*handle), values };
+                *data = ResponseData::Referral { handle: Handle::from(*handle), values };
             }
             Self::RequestId => envelope.request_id ^= 1,
             Self::OtherHandle => {
                 let values: &[HandleValue<'_>] = &[];
-                *outcome = ResponseData::Resolved {
+                *data = ResponseData::Resolved {
                     handle: Handle::from("10.5/other"),
                     values: WireList::from(values),
                 };
@@ -135,7 +135,7 @@ impl Fault {
             Self::Version(version) => envelope.version = *version,
             Self::List(part_count) => {
                 let handles: &[&[u8]] = &[b"10.1/A", b"10.1/B"];
-                *outcome = ResponseData::Handles(WireList::from(handles));
+                *data = ResponseData::Handles(WireList::from(handles));
                 return *part_count;
             }
         }
@@ -146,8 +146,8 @@ impl Fault {
 /// Changes up to three bytes, and sometimes cuts off the end.
 fn corrupt(bytes: &mut Vec<u8>, random: &mut SeededRng) {
     for _ in 0..random.below(4) {
-        let at = random.below(bytes.len());
-        bytes[at] = random.next_u64() as u8;
+        let offset = random.below(bytes.len());
+        bytes[offset] = random.next_u64() as u8;
     }
     if random.percent(10) {
         bytes.truncate(random.below(bytes.len()));
@@ -168,7 +168,7 @@ pub(super) struct SimulatedNetwork {
     pub(super) dns_lookup_count: usize,
     /// Messages of the client by attempt and time; the fragments of one are one.
     pub(super) messages: BTreeSet<(u32, u64)>,
-    /// The transport of each message or fragment of the client.
+    /// Transport of each message or fragment of the client.
     pub(super) transports: Vec<InterfaceProtocol>,
     /// Deliveries at the same time happen in reverse order.
     pub(super) reverse_order: bool,
@@ -228,7 +228,7 @@ impl SimulatedNetwork {
                 let mut request = &sent.bytes[..];
                 let mut stream = Vec::new();
                 if sent.transport == InterfaceProtocol::HTTP {
-                    let head_end = request.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+                    let head_end = request.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
                     request = &request[head_end..];
                     let content_type = tunnel::CONTENT_TYPE;
                     stream.extend(
@@ -252,7 +252,7 @@ impl SimulatedNetwork {
         1 + self.random.below(server.max_delay_ms + 1) as u64
     }
 
-    /// The delays of the copies of a datagram that arrive: none, one or two.
+    /// Delays of the copies of a datagram that arrive: none, one or two.
     fn delivery_delays(&mut self, server: &SimulatedServer) -> Vec<u64> {
         let copies = if self.random.percent(server.duplicate_percent) { 2 } else { 1 };
         (0..copies)
@@ -263,7 +263,7 @@ impl SimulatedNetwork {
             .collect()
     }
 
-    /// The responses of the server at an address to a request.
+    /// Responses of the server at an address to a request.
     fn responses(&mut self, to: SocketAddr, request: &[u8]) -> Vec<Vec<u8>> {
         let now = self.now();
         let server = self.servers.get_mut(&to.ip()).unwrap();
@@ -276,30 +276,35 @@ impl SimulatedNetwork {
         }
         let parts = MessageParts::split(&request).unwrap();
         let request = Message::from_parts(&parts).unwrap();
-        let (code, mut outcome) = server.outcome(&request);
+        let (code, mut data) = server.response_data(&request);
         let mut envelope = request.envelope;
         let mut header = request.header.for_response(code, request.header.site_serial, now);
-        let part_count = server.fault.apply(&mut envelope, &mut header, &mut outcome, now);
-        let is_digested = header.flags.has(OpFlags::REQUEST_DIGEST);
+        let part_count = server.fault.apply(&mut envelope, &mut header, &mut data, now);
+        let has_digest = header.flags.contains(OpFlags::REQUEST_DIGEST);
         let digest =
-            is_digested.then(|| request_digest(parts.header_and_body, envelope.version, &server.fault));
+            has_digest.then(|| request_digest(parts.header_and_body, envelope.version, &server.fault));
         (1..=part_count)
             .map(|part| {
                 let more = if part < part_count { OpFlags::CONTINUOUS } else { OpFlags::default() };
                 let header = MessageHeader { flags: header.flags.with(more), ..header };
                 let digest = digest.as_ref().map(ComputedDigest::as_request_digest);
-                let body = MessageBody::Response(Response { digest, outcome });
-                let message =
-                    Message { envelope, header, body, body_rest: &[], tail: CredentialSection::Absent };
+                let body = MessageBody::Response(Response { digest, data });
+                let message = Message {
+                    envelope,
+                    header,
+                    body,
+                    trailing_body: &[],
+                    credential_section: CredentialSection::Absent,
+                };
                 let mut bytes = message.to_bytes().unwrap();
-                if let (true, Some(key)) = (header.flags.has(OpFlags::CERTIFY), &server.key) {
+                if let (true, Some(key)) = (header.flags.contains(OpFlags::CERTIFY), &server.key) {
                     sign(&mut bytes, &**key);
                 }
                 match server.fault {
                     Fault::Tampered => {
                         // In the URL of the last value.
-                        let at = bytes.windows(4).rposition(|four| four == b"org/").unwrap();
-                        bytes[at] ^= 1;
+                        let offset = bytes.windows(4).rposition(|window| window == b"org/").unwrap();
+                        bytes[offset] ^= 1;
                     }
                     Fault::Corrupted => corrupt(&mut bytes, &mut self.random),
                     _ => {}
@@ -345,7 +350,7 @@ impl SimulatedNetwork {
         mut lookup: Lookup,
         config: &LookupConfig,
     ) -> (Result<LookupResponse, LookupError>, Vec<LookupEvent>) {
-        let begun = self.now_ms;
+        let started_at = self.now_ms;
         let mut random = SeededRng::new(self.random.next_u64());
         let mut events = Vec::new();
         for _ in 0..20_000 {
@@ -356,7 +361,7 @@ impl SimulatedNetwork {
                 let end = match event {
                     LookupEvent::Finished(response) => Ok(response),
                     LookupEvent::Failed(error) => Err(error),
-                    LookupEvent::Resolve { domain } => {
+                    LookupEvent::ResolveDomain { domain } => {
                         self.dns_lookup_count += 1;
                         let addresses = self.domains.get(&domain).cloned().unwrap_or_default();
                         lookup.handle_addresses(&domain, &addresses);
@@ -369,11 +374,15 @@ impl SimulatedNetwork {
                 };
                 assert!(lookup.poll_timeout().is_none() && lookup.poll().is_none());
                 assert!(lookup.poll_transmit(self.now(), &mut random).is_none());
-                assert!(self.messages.len() <= config.messages as usize, "{} messages", self.messages.len());
                 assert!(
-                    Duration::from_millis(self.now_ms - begun) <= config.time,
+                    self.messages.len() <= config.max_messages as usize,
+                    "{} messages",
+                    self.messages.len()
+                );
+                assert!(
+                    Duration::from_millis(self.now_ms - started_at) <= config.timeout,
                     "{} ms",
-                    self.now_ms - begun
+                    self.now_ms - started_at
                 );
                 return (end, events);
             }
@@ -419,11 +428,11 @@ enum Delivery {
     Failure { attempt: u32, error: ConnectionError },
 }
 
-/// The digest of a request, or with the fault `Digest` that of another one.
+/// Digest of a request, or with the fault `Digest` of another one.
 fn request_digest(header_and_body: &[u8], version: ProtocolVersion, fault: &Fault) -> ComputedDigest {
-    let of = if matches!(fault, Fault::Digest) { b"another request" } else { header_and_body };
-    let policy = AuthPolicy { sha1: true, ..AuthPolicy::default() };
-    ComputedDigest::for_request(of, version, &policy, &AwsLcProvider, &mut budget()).unwrap()
+    let digested = if matches!(fault, Fault::Digest) { b"another request" } else { header_and_body };
+    let policy = AuthPolicy { allow_sha1: true, ..AuthPolicy::default() };
+    ComputedDigest::for_request(digested, version, &policy, &AwsLcProvider, &mut budget()).unwrap()
 }
 
 /// Signs like a server; with SHA-256 also in versions that would sign with SHA-1, which the provider does not do.
@@ -434,26 +443,26 @@ fn sign(message: &mut Vec<u8>, key: &dyn SigningKey) {
         return sign_message(message, key, &mut budget()).unwrap();
     }
     let signature = key.sign(HashAlgorithm::Sha256, parts.header_and_body).unwrap();
-    let tail = CredentialSection::Credential(Credential {
-        options: 0,
+    let credential_section = CredentialSection::Present(Credential {
+        version_and_options: 0,
         signer: &[],
         counter: 0,
         credential_type: Credential::TYPE_SIGNED,
         algorithm: b"SHA-256",
         signature: &signature,
     });
-    *message = Message { tail, ..Message::from_parts(&parts).unwrap() }.to_bytes().unwrap();
+    *message = Message { credential_section, ..Message::from_parts(&parts).unwrap() }.to_bytes().unwrap();
 }
 
 pub(super) fn site(addresses: &[&str]) -> Site<'static> {
-    let of = |transport, port| ServerInterface { kind: InterfaceKind::BOTH, transport, port };
+    let interface = |protocol, port| ServerInterface { kind: InterfaceKind::BOTH, protocol, port };
     let server = |(id, address): (usize, &&str)| SiteServer {
         id: id as u32 + 1,
         address: SiteServer::encode_address(address.parse().unwrap()),
         interfaces: vec![
-            of(InterfaceProtocol::UDP, 2641),
-            of(InterfaceProtocol::TCP, 2641),
-            of(InterfaceProtocol::HTTP, 8000),
+            interface(InterfaceProtocol::UDP, 2641),
+            interface(InterfaceProtocol::TCP, 2641),
+            interface(InterfaceProtocol::HTTP, 8000),
         ],
         ..SiteServer::default()
     };
@@ -477,14 +486,14 @@ pub(super) fn urls(count: u32) -> Vec<HandleValue<'static>> {
 pub(super) fn values(response: &LookupResponse) -> Vec<HandleValue<'_>> {
     let message = response.message().unwrap();
     assert_eq!(message.header.response_code, ResponseCode::SUCCESS);
-    let MessageBody::Response(Response { outcome: ResponseData::Resolved { values, .. }, .. }) = message.body
+    let MessageBody::Response(Response { data: ResponseData::Resolved { values, .. }, .. }) = message.body
     else {
         panic!()
     };
     values.iter().collect()
 }
 
-/// A root at 192.0.2.1 with the sites of 10.1, which are at 192.0.2.11 and 192.0.2.12 and store 10.1/X.
+/// Root at 192.0.2.1 with the sites of 10.1, which are at 192.0.2.11 and 192.0.2.12 and store 10.1/X.
 pub(super) fn small_network() -> (SimulatedNetwork, Arc<LookupConfig>) {
     let mut network = SimulatedNetwork::new(1);
     let sites = vec![site_value(1, &["192.0.2.11"]), site_value(2, &["192.0.2.12"])];

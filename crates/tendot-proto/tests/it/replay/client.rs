@@ -1,7 +1,7 @@
 //! Client of a replay script.
 
 use tendot_proto::auth::{
-    AuthPolicy, ClientKey, ClientKeyExchange, DhGroup, Session, verify_message_signature,
+    AuthPolicy, ChallengeResponse, ClientKey, ClientKeyExchange, DhGroup, Session, verify_message_signature,
 };
 use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::record::PublicKey;
@@ -22,7 +22,7 @@ pub(super) struct ReplayClient {
     server_key: PublicKey<'static>,
     session: Option<Session>,
     proposal: Option<ClientKeyExchange>,
-    /// The last request, before encryption.
+    /// Last request, before encryption.
     sent: Vec<u8>,
     next_id: u32,
 }
@@ -59,7 +59,7 @@ impl ReplayClient {
         }
     }
 
-    /// The bytes of a request.
+    /// Encodes a request.
     pub(super) fn request(&mut self, request: &ScriptRequest, options: &SendOptions, now: Now) -> Vec<u8> {
         let types: Vec<&[u8]>;
         let identity;
@@ -70,14 +70,14 @@ impl ReplayClient {
                 (Opcode::RESOLUTION, Request::Resolve { handle: Handle::from(&**handle), indexes, types })
             }
             ScriptRequest::Delete { handle } => {
-                (Opcode::DELETE_HANDLE, Request::Named { handle: Handle::from(&**handle) })
+                (Opcode::DELETE_HANDLE, Request::HandleOnly { handle: Handle::from(&**handle) })
             }
             ScriptRequest::Create { handle, values } => {
                 let (handle, values) = (Handle::from(&**handle), WireList::from(&values[..]));
-                (Opcode::CREATE_HANDLE, Request::Values { handle, values })
+                (Opcode::CREATE_HANDLE, Request::WriteValues { handle, values })
             }
             ScriptRequest::Terminate => {
-                (Opcode::SESSION_TERMINATE, Request::Plain { handle: Some(Handle::BLANK) })
+                (Opcode::SESSION_TERMINATE, Request::NoOperand { handle: Some(Handle::BLANK) })
             }
             ScriptRequest::Session { identity: name, group } => {
                 let proposal =
@@ -93,7 +93,7 @@ impl ReplayClient {
         message.header.flags = message.header.flags.with(options.add_flags).without(options.remove_flags);
         if let Some(version) = options.version {
             message.envelope.version = version;
-            message.envelope.suggestion = version;
+            message.envelope.suggested_version = version;
         }
         if options.is_in_session {
             message.envelope.session_id = self.session.as_ref().map_or(7, Session::id);
@@ -109,29 +109,29 @@ impl ReplayClient {
         self.sent.clone()
     }
 
-    /// The response to a challenge of the last request.
+    /// Encodes the response to a challenge of the last request.
     pub(super) fn challenge_response(
         &mut self,
-        credentials: &ClientKey<'_>,
+        client_key: &ClientKey<'_>,
         identity: &str,
         challenge: &[u8],
         now: Now,
     ) -> Vec<u8> {
         let challenge = Message::from_bytes(challenge).unwrap();
         let request = MessageParts::split(&self.sent).unwrap();
-        let answer = credentials
+        let proof = client_key
             .respond(&request, &challenge, &self.policy, &AwsLcProvider, &mut self.random, &mut budget())
             .unwrap();
         let identity = ValueReference::parse(identity);
         self.next_id += 1;
         let mut message = Message::request(
             Opcode::CHALLENGE_RESPONSE,
-            Request::ChallengeAnswer {
-                auth_type: credentials.auth_type(),
+            Request::ChallengeResponse(ChallengeResponse {
+                auth_type: client_key.auth_type(),
                 key_handle: identity.handle(),
                 key_index: identity.index,
-                answer: &answer,
-            },
+                proof: &proof,
+            }),
             self.next_id,
             now,
         );
@@ -139,39 +139,39 @@ impl ReplayClient {
         message.to_bytes().unwrap()
     }
 
-    /// Decrypts and authenticates a response; returns the plaintext, and the words of a script for its protection.
+    /// Decrypts and authenticates a response; returns the plaintext and the script words for its protection.
     pub(super) fn open(&mut self, bytes: &[u8]) -> (Vec<u8>, Vec<&'static str>) {
         let mut protection = Vec::new();
-        let mut work = budget();
+        let mut budget = budget();
         let mut plain = bytes.to_vec();
-        if Envelope::from_bytes(bytes).unwrap().flags.has(EnvelopeFlags::ENCRYPTED) {
+        if Envelope::from_bytes(bytes).unwrap().flags.contains(EnvelopeFlags::ENCRYPTED) {
             protection.push("encrypted");
             let key = self.session.as_ref().unwrap().key().clone();
-            plain = key.decrypt(bytes, &AwsLcProvider, &mut work).unwrap();
+            plain = key.decrypt(bytes, &AwsLcProvider, &mut budget).unwrap();
         }
         let parts = MessageParts::split(&plain).unwrap();
         let message = Message::from_parts(&parts).unwrap();
         match message.credential() {
             Some(credential) if credential.credential_type == b"HS_MAC" => {
-                self.session.as_mut().unwrap().verify(&parts, &AwsLcProvider, &mut work).unwrap();
+                self.session.as_mut().unwrap().verify(&parts, &AwsLcProvider, &mut budget).unwrap();
                 protection.push("mac");
             }
             Some(_) => {
-                verify_message_signature(&parts, &self.server_key, &self.policy, &AwsLcProvider, &mut work)
+                verify_message_signature(&parts, &self.server_key, &self.policy, &AwsLcProvider, &mut budget)
                     .unwrap();
                 protection.push("signed");
             }
             None => {}
         }
-        if let MessageBody::Response(Response { digest, outcome }) = message.body {
+        if let MessageBody::Response(Response { digest, data }) = message.body {
             if digest.is_some() {
                 protection.push("digest");
             }
-            if let (ResponseData::Session { .. }, Some(proposal)) = (outcome, self.proposal.take()) {
+            if let (ResponseData::SessionSetup { .. }, Some(proposal)) = (data, self.proposal.take()) {
                 let request = MessageParts::split(&self.sent).unwrap();
                 let (key, policy) = (&self.server_key, &self.policy);
                 self.session = Some(
-                    proposal.complete(&request, &parts, key, policy, &AwsLcProvider, &mut work).unwrap(),
+                    proposal.complete(&request, &parts, key, policy, &AwsLcProvider, &mut budget).unwrap(),
                 );
             }
         }

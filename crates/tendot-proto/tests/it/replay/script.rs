@@ -33,17 +33,17 @@ pub(super) fn run(text: &str) -> Result<(), (usize, String)> {
     };
     let lines: Vec<(usize, &str)> =
         text.lines().enumerate().map(|(number, line)| (number + 1, line)).collect();
-    let mut at = 0;
-    while let Some((number, line)) = lines.get(at) {
-        at += 1;
+    let mut next = 0;
+    while let Some((number, line)) = lines.get(next) {
+        next += 1;
         if line.trim().is_empty() || line.starts_with('#') {
             continue;
         }
-        let from = at;
-        while lines.get(at).is_some_and(|(_, line)| line.starts_with("  ")) {
-            at += 1;
+        let start = next;
+        while lines.get(next).is_some_and(|(_, line)| line.starts_with("  ")) {
+            next += 1;
         }
-        replay.step(line, &lines[from..at]).map_err(|(below, error)| (below.unwrap_or(*number), error))?;
+        replay.step(line, &lines[start..next]).map_err(|(below, error)| (below.unwrap_or(*number), error))?;
     }
     match replay.responses.is_empty() {
         true => Ok(()),
@@ -93,10 +93,10 @@ impl Replay {
     }
 
     fn set_policy(&mut self, line: &str) -> ScriptResult<()> {
-        let secret_keys = &mut self.server.policy.secret_keys;
+        let macs = &mut self.server.policy.secret_key_macs;
         match line {
-            "allow HMAC-SHA1" => *secret_keys = secret_keys.with(SecretKeyMac::HmacSha1),
-            "deny dh-1024" => self.server.policy.group_1024 = false,
+            "allow HMAC-SHA1" => *macs = macs.with(SecretKeyMac::HmacSha1),
+            "deny dh-1024" => self.server.policy.allow_dh_1024 = false,
             _ => return Err(format!("unknown policy option `{line}`")),
         }
         Ok(())
@@ -129,7 +129,7 @@ impl Replay {
                 while let Some(kind @ ("as" | "group")) = words.front().copied() {
                     words.pop_front();
                     match (kind, word(&mut words)?) {
-                        ("as", by) => identity = Some(by.into()),
+                        ("as", name) => identity = Some(name.into()),
                         (_, "1024") => group = DhGroup::Modp1024,
                         (_, other) => return Err(format!("unknown DH group `{other}`")),
                     }
@@ -168,22 +168,22 @@ impl Replay {
 
     /// `respond secret SECRET as IDENTITY` or `respond key FILE as IDENTITY`
     fn respond_to_challenge(&mut self, words: &mut VecDeque<&str>) -> ScriptResult<()> {
-        let (kind, what) = (word(words)?, word(words)?);
+        let (kind, key_name) = (word(words)?, word(words)?);
         if word(words)? != "as" {
             return Err("expected `as IDENTITY`".into());
         }
         let identity = word(words)?;
         let key;
-        let credentials = match kind {
-            "secret" => ClientKey::SecretKey(what.as_bytes()),
+        let client_key = match kind {
+            "secret" => ClientKey::SecretKey(key_name.as_bytes()),
             "key" => {
-                key = private_key(what).signing_key(&AwsLcProvider).map_err(|error| error.to_string())?;
+                key = private_key(key_name).signing_key(&AwsLcProvider).map_err(|error| error.to_string())?;
                 ClientKey::PrivateKey(&*key)
             }
             _ => return Err(format!("unknown key kind `{kind}`")),
         };
         let bytes =
-            self.client.challenge_response(&credentials, identity, &self.last_response.clone(), self.now);
+            self.client.challenge_response(&client_key, identity, &self.last_response.clone(), self.now);
         self.send(bytes)
     }
 
@@ -192,7 +192,7 @@ impl Replay {
         let mut received = Vec::new();
         match self.transport {
             Transport::Udp if Fragments::new(&bytes).is_ok() => {
-                // In reverse, since nothing depends on their order.
+                // In reverse: reassembly must not depend on the order.
                 let datagrams: Vec<_> = Fragments::new(&bytes).map_err(|error| error.to_string())?.collect();
                 for datagram in datagrams.iter().rev() {
                     received.extend(self.server.receive(datagram, Transport::Udp, from, self.now));
@@ -204,8 +204,9 @@ impl Replay {
             let mut reassembly = Reassembly::new();
             for datagram in received.iter().rev() {
                 assert!(datagram.len() <= 512);
-                let whole = reassembly.insert(self.now, from, datagram).map_err(|error| error.to_string())?;
-                self.responses.extend(whole.map(|whole| whole.into_owned()));
+                let message =
+                    reassembly.insert(self.now, from, datagram).map_err(|error| error.to_string())?;
+                self.responses.extend(message.map(|message| message.into_owned()));
             }
         } else {
             self.responses.extend(received);
@@ -233,9 +234,9 @@ impl Replay {
         }
         let mut lines = response_lines(&message).into_iter();
         for (number, line) in below {
-            let (line, got) = (line.trim(), lines.next().unwrap_or_else(|| "nothing more".into()));
-            if line != got {
-                return Err((Some(*number), format!("expected `{line}`, but got `{got}`")));
+            let (line, actual) = (line.trim(), lines.next().unwrap_or_else(|| "no further line".into()));
+            if line != actual {
+                return Err((Some(*number), format!("expected `{line}`, but got `{actual}`")));
             }
         }
         if let (false, Some(more)) = (below.is_empty(), lines.next()) {
@@ -247,12 +248,12 @@ impl Replay {
     }
 }
 
-/// The content of a response as lines of a script.
+/// Content of a response as lines of a script.
 fn response_lines(message: &Message<'_>) -> Vec<String> {
-    let MessageBody::Response(Response { outcome, .. }) = message.body else { return Vec::new() };
-    match outcome {
+    let MessageBody::Response(Response { data, .. }) = message.body else { return Vec::new() };
+    match data {
         ResponseData::Resolved { values, .. } => values.iter().map(|value| value_line(&value)).collect(),
-        ResponseData::Failed { message: Some(message) } if !message.is_empty() => {
+        ResponseData::Error { message: Some(message) } if !message.is_empty() => {
             vec![format!("message {}", String::from_utf8_lossy(message))]
         }
         ResponseData::Created { handle: Some(handle) } => vec![format!("handle {handle}")],
@@ -261,8 +262,8 @@ fn response_lines(message: &Message<'_>) -> Vec<String> {
 }
 
 fn value_line(value: &HandleValue<'_>) -> String {
-    let secret = if value.permissions.is_public() { "" } else { " (not public)" };
-    format!("{} {} {}{secret}", value.index, value.type_name(), String::from_utf8_lossy(&value.data))
+    let suffix = if value.permissions.is_public() { "" } else { " (not public)" };
+    format!("{} {} {}{suffix}", value.index, value.type_name(), String::from_utf8_lossy(&value.data))
 }
 
 /// `1 URL https://example.org/`, `301 HS_SECKEY secret (not public)`, `300 HS_PUBKEY file admpub.bin`
@@ -314,6 +315,6 @@ fn version(word: &str) -> ScriptResult<ProtocolVersion> {
 }
 
 fn op_flag(name: &str) -> ScriptResult<OpFlags> {
-    let found = OpFlags::MNEMONICS.iter().find(|(_, of)| *of == name);
+    let found = OpFlags::MNEMONICS.iter().find(|(_, mnemonic)| *mnemonic == name);
     found.map(|(flag, _)| *flag).ok_or_else(|| format!("unknown flag `{name}`"))
 }

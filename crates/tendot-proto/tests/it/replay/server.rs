@@ -37,7 +37,7 @@ impl ReplayServer {
         Self {
             records: BTreeMap::new(),
             policy: AuthPolicy::default(),
-            endpoint: Endpoint { site_serial: 1, primary: true },
+            endpoint: Endpoint { site_serial: 1, is_primary: true },
             challenges: ChallengeTable::new(ChallengeLimits::default(), AuthPolicy::default()),
             sessions: SessionTable::new(SessionLimits::default()),
             reassembly: Reassembly::new(),
@@ -57,20 +57,20 @@ impl ReplayServer {
         if transport != Transport::Udp {
             return self.respond(bytes, transport, now).into_iter().collect();
         }
-        let Ok(Some(whole)) = self.reassembly.insert(now, from, bytes) else { return Vec::new() };
-        let Some(response) = self.respond(&whole, transport, now) else { return Vec::new() };
+        let Ok(Some(message)) = self.reassembly.insert(now, from, bytes) else { return Vec::new() };
+        let Some(response) = self.respond(&message, transport, now) else { return Vec::new() };
         Fragments::new(&response).unwrap().map(|datagram| datagram.to_vec()).collect()
     }
 
     fn respond(&mut self, bytes: &[u8], transport: Transport, now: Now) -> Option<Vec<u8>> {
         let envelope = Envelope::from_bytes(bytes).ok()?;
-        let mut work = budget();
+        let mut budget = budget();
         let opened;
         let mut bytes = bytes;
-        let encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED) && envelope.session_id != 0;
-        if encrypted {
-            let is_challenged = self.challenges.contains(envelope.session_id);
-            match self.sessions.open(bytes, is_challenged, now, &AwsLcProvider, &mut work) {
+        let is_encrypted = envelope.flags.contains(EnvelopeFlags::ENCRYPTED) && envelope.session_id != 0;
+        if is_encrypted {
+            let has_pending_challenge = self.challenges.contains(envelope.session_id);
+            match self.sessions.open(bytes, has_pending_challenge, now, &AwsLcProvider, &mut budget) {
                 Ok((plain, _)) => opened = plain,
                 Err(error) => return self.error_response(envelope, RejectionReason::Session(error), now),
             }
@@ -78,23 +78,24 @@ impl ReplayServer {
         }
         let mut incoming = match self.endpoint.decode_request(bytes, transport, now) {
             Ok(incoming) => incoming,
-            Err(refusal) => return refusal.response().map(Into::into),
+            Err(rejection) => return rejection.response().map(Into::into),
         };
         let opcode = incoming.message.header.opcode;
-        let is_challenged = self.challenges.contains(envelope.session_id);
+        let has_pending_challenge = self.challenges.contains(envelope.session_id);
         // A challenge response outside of a session has the id of its challenge as its session id.
-        let is_answer = opcode == Opcode::CHALLENGE_RESPONSE && !self.sessions.contains(envelope.session_id);
+        let is_challenge_response =
+            opcode == Opcode::CHALLENGE_RESPONSE && !self.sessions.contains(envelope.session_id);
         if envelope.session_id != 0
-            && !encrypted
-            && !is_answer
+            && !is_encrypted
+            && !is_challenge_response
             && let Err(error) =
-                self.sessions.verify(&incoming.parts, is_challenged, now, &AwsLcProvider, &mut work)
+                self.sessions.verify(&incoming.parts, has_pending_challenge, now, &AwsLcProvider, &mut budget)
         {
             return self.error_response(envelope, RejectionReason::Session(error), now);
         }
-        match ChallengeResponse::of(&incoming.request) {
-            Some(answer) => self.authenticate(incoming, &answer, now),
-            None => Some(self.execute(&mut incoming, None, now)),
+        match incoming.request {
+            Request::ChallengeResponse(response) => self.authenticate(incoming, &response, now),
+            _ => Some(self.execute(&mut incoming, None, now)),
         }
     }
 
@@ -106,15 +107,15 @@ impl ReplayServer {
     fn authenticate(
         &mut self,
         mut incoming: IncomingRequest<'_>,
-        answer: &ChallengeResponse<'_>,
+        response: &ChallengeResponse<'_>,
         now: Now,
     ) -> Option<Vec<u8>> {
-        let work = &mut incoming.work;
-        let taken = self.challenges.consume(incoming.message.envelope.session_id, now);
-        let verified = taken.and_then(|pending| {
-            let values = self.records.get(&*answer.key_handle.canonical()).cloned().unwrap_or_default();
-            let index = pending.verify(answer, &values, &self.policy, &AwsLcProvider, work)?;
-            Ok((pending, ValueReference::new(index, answer.key_handle.as_bytes().to_vec())))
+        let budget = &mut incoming.budget;
+        let consumed = self.challenges.consume(incoming.message.envelope.session_id, now);
+        let verified = consumed.and_then(|pending| {
+            let values = self.records.get(&*response.key_handle.canonical()).cloned().unwrap_or_default();
+            let index = pending.verify(response, &values, &self.policy, &AwsLcProvider, budget)?;
+            Ok((pending, ValueReference::new(index, response.key_handle.as_bytes().to_vec())))
         });
         match verified {
             Ok((pending, identity)) => {
@@ -125,7 +126,7 @@ impl ReplayServer {
             }
             Err(error) => {
                 let text = error.to_string();
-                let failed = ResponseData::Failed { message: Some(text.as_bytes()) };
+                let failed = ResponseData::Error { message: Some(text.as_bytes()) };
                 Some(incoming.respond(error.response_code(), failed).to_bytes().unwrap())
             }
         }
@@ -137,31 +138,32 @@ impl ReplayServer {
         identity: Option<ValueReference<'_>>,
         now: Now,
     ) -> Vec<u8> {
-        let failed = ResponseData::Failed { message: Some(b"") };
+        let failed = ResponseData::Error { message: Some(b"") };
         let session = incoming.session_id;
-        let in_session = self.sessions.contains(session);
-        let proved =
+        let is_in_session = self.sessions.contains(session);
+        let is_session_authenticated =
             self.sessions.get_mut(session).is_some_and(|session| session.authenticated_identity().is_some());
-        let known = identity.is_some() || proved;
+        let is_authenticated = identity.is_some() || is_session_authenticated;
         match incoming.request {
             Request::Resolve { handle, indexes, types } => {
                 let Some(values) = self.records.get(&*handle.canonical()).cloned() else {
                     let response = incoming.respond(ResponseCode::HANDLE_NOT_FOUND, failed);
                     return self.send(incoming, response);
                 };
-                let public_only = incoming.message.header.flags.has(OpFlags::PUBLIC_ONLY);
-                let all = indexes.is_empty() && types.is_empty();
+                let public_only = incoming.message.header.flags.contains(OpFlags::PUBLIC_ONLY);
+                let is_unfiltered = indexes.is_empty() && types.is_empty();
                 let selected: Vec<HandleValue<'_>> = values
                     .into_iter()
                     .filter(|value| {
-                        all || indexes.iter().any(|index| index == value.index)
-                            || types.iter().any(|asked| value.matches_type_filter(asked))
+                        is_unfiltered
+                            || indexes.iter().any(|index| index == value.index)
+                            || types.iter().any(|filter| value.matches_type_filter(filter))
                     })
                     .filter(|value| !public_only || value.permissions.is_public())
                     .collect();
                 if !public_only
-                    && !known
-                    && (in_session || selected.iter().any(|value| !value.permissions.is_public()))
+                    && !is_authenticated
+                    && (is_in_session || selected.iter().any(|value| !value.permissions.is_public()))
                 {
                     return self.challenge(incoming, now);
                 }
@@ -169,28 +171,30 @@ impl ReplayServer {
                     let response = incoming.respond(ResponseCode::VALUES_NOT_FOUND, failed);
                     return self.send(incoming, response);
                 }
-                let outcome = ResponseData::Resolved { handle, values: WireList::from(&selected[..]) };
-                let response = incoming.respond(ResponseCode::SUCCESS, outcome);
+                let data = ResponseData::Resolved { handle, values: WireList::from(&selected[..]) };
+                let response = incoming.respond(ResponseCode::SUCCESS, data);
                 self.send(incoming, response)
             }
-            Request::Named { .. } | Request::Values { .. } if !known => self.challenge(incoming, now),
-            Request::Named { handle } if incoming.message.header.opcode == Opcode::DELETE_HANDLE => {
-                let (code, outcome) = match self.records.remove(&*handle.canonical()) {
-                    Some(_) => (ResponseCode::SUCCESS, ResponseData::Done),
+            Request::HandleOnly { .. } | Request::WriteValues { .. } if !is_authenticated => {
+                self.challenge(incoming, now)
+            }
+            Request::HandleOnly { handle } if incoming.message.header.opcode == Opcode::DELETE_HANDLE => {
+                let (code, data) = match self.records.remove(&*handle.canonical()) {
+                    Some(_) => (ResponseCode::SUCCESS, ResponseData::Empty),
                     None => (ResponseCode::HANDLE_NOT_FOUND, failed),
                 };
-                let response = incoming.respond(code, outcome);
+                let response = incoming.respond(code, data);
                 self.send(incoming, response)
             }
-            Request::Values { handle, values } => {
+            Request::WriteValues { handle, values } => {
                 let values = values.iter().map(HandleValue::into_owned).collect();
                 self.records.insert(handle.canonical().into_owned(), values);
-                let outcome = ResponseData::Created { handle: Some(handle) };
-                let response = incoming.respond(ResponseCode::SUCCESS, outcome);
+                let data = ResponseData::Created { handle: Some(handle) };
+                let response = incoming.respond(ResponseCode::SUCCESS, data);
                 self.send(incoming, response)
             }
             Request::SessionSetup(setup) => {
-                let work = &mut incoming.work;
+                let budget = &mut incoming.budget;
                 let envelope = &incoming.message.envelope;
                 match ServerKeyExchange::new(
                     &setup,
@@ -198,29 +202,29 @@ impl ReplayServer {
                     &self.policy,
                     &AwsLcProvider,
                     &mut self.random,
-                    work,
+                    budget,
                 ) {
-                    Ok(answer) => {
-                        let data = answer.response_data().to_vec();
-                        let taken = |id| self.challenges.contains(id);
-                        let id = self.sessions.insert(answer, now, &mut self.random, taken);
-                        let outcome =
-                            ResponseData::Session { mode: KeyExchangeMode::DIFFIE_HELLMAN, data: &data };
-                        let mut response = incoming.respond(ResponseCode::SUCCESS, outcome);
+                    Ok(exchange) => {
+                        let data = exchange.response_data().to_vec();
+                        let is_id_in_use = |id| self.challenges.contains(id);
+                        let id = self.sessions.insert(exchange, now, &mut self.random, is_id_in_use);
+                        let data =
+                            ResponseData::SessionSetup { mode: KeyExchangeMode::DIFFIE_HELLMAN, data: &data };
+                        let mut response = incoming.respond(ResponseCode::SUCCESS, data);
                         response.envelope.session_id = id;
                         self.send(incoming, response)
                     }
                     Err(error) => {
                         let text = error.to_string();
-                        let failed = ResponseData::Failed { message: Some(text.as_bytes()) };
+                        let failed = ResponseData::Error { message: Some(text.as_bytes()) };
                         let response = incoming.respond(error.response_code(), failed);
                         self.send(incoming, response)
                     }
                 }
             }
-            Request::Plain { .. } if incoming.message.header.opcode == Opcode::SESSION_TERMINATE => {
+            Request::NoOperand { .. } if incoming.message.header.opcode == Opcode::SESSION_TERMINATE => {
                 self.sessions.remove(session);
-                let response = incoming.respond(ResponseCode::SUCCESS, ResponseData::Done);
+                let response = incoming.respond(ResponseCode::SUCCESS, ResponseData::Empty);
                 self.send(incoming, response)
             }
             _ => self.send(incoming, incoming.respond(ResponseCode::OPERATION_NOT_SUPPORTED, failed)),
@@ -230,14 +234,14 @@ impl ReplayServer {
     fn challenge(&mut self, incoming: &mut IncomingRequest<'_>, now: Now) -> Vec<u8> {
         let request = incoming.message.to_bytes().unwrap();
         assert_eq!(MessageParts::split(&request).unwrap().header_and_body, incoming.parts.header_and_body);
-        let taken = |id| self.sessions.contains(id);
+        let is_id_in_use = |id| self.sessions.contains(id);
         match self.challenges.issue(
             &request,
             now,
             &AwsLcProvider,
             &mut self.random,
-            &mut incoming.work,
-            taken,
+            &mut incoming.budget,
+            is_id_in_use,
         ) {
             Ok(pending) => {
                 let challenge = incoming.challenge(pending).to_bytes().unwrap();
@@ -246,7 +250,7 @@ impl ReplayServer {
             }
             Err(error) => {
                 let text = error.to_string();
-                let failed = ResponseData::Failed { message: Some(text.as_bytes()) };
+                let failed = ResponseData::Error { message: Some(text.as_bytes()) };
                 incoming.respond(error.response_code(), failed).to_bytes().unwrap()
             }
         }
@@ -254,18 +258,18 @@ impl ReplayServer {
 
     fn send(&mut self, incoming: &mut IncomingRequest<'_>, response: Message<'_>) -> Vec<u8> {
         let session = self.sessions.get_mut(incoming.session_id).map(|session| session.session_mut());
-        let mut sealing = SealContext {
-            crypto: &AwsLcProvider,
+        let mut context = SealContext {
+            provider: &AwsLcProvider,
             random: &mut self.random,
             policy: &self.policy,
-            key: Some(&*self.key),
+            server_key: Some(&*self.key),
             session,
         };
-        incoming.seal(response, &mut sealing).unwrap()
+        incoming.seal(response, &mut context).unwrap()
     }
 }
 
-/// The key of a record: its handle without case.
+/// Key of a record: its handle in canonical case.
 pub(super) fn record_key(handle: &str) -> Vec<u8> {
     Handle::from(handle).canonical().into_owned()
 }

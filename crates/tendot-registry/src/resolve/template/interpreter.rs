@@ -350,7 +350,7 @@ mod tests {
         let loops = "<foreach>".repeat(13) + &"<value/>".repeat(1_000) + &"</foreach>".repeat(13);
         check_wrong(&loops, "the template of this prefix: makes more than a record may have");
         let idle = "<foreach>".repeat(13) + &"<unknown/>".repeat(1_000) + &"</foreach>".repeat(13);
-        check_wrong(&idle, "needs 1 steps of work, 0 are left");
+        check_wrong(&idle, "work budget exceeded: 1 units required, 0 remaining");
         let doubled = "<def parameter='p'>${p}${p}x</def>".repeat(30) + "<value type='X'>${p}</value>";
         check_wrong(&doubled, "the template of this prefix: makes too long a text");
         let backtracking = r"<if value='extension' test='matches' expression='(x+x+)+y'/>";

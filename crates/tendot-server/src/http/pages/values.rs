@@ -117,11 +117,11 @@ fn url_line(label: &'static str, stored: &str, page_budget: &mut PageBudget) -> 
 fn admin_lines(admin: &Admin<'_>, page_budget: &mut PageBudget) -> [ValueLine; 2] {
     let rights: Vec<&str> = PERMISSION_NAMES
         .iter()
-        .filter(|(right, _)| admin.permissions.has(*right))
+        .filter(|(right, _)| admin.permissions.contains(*right))
         .map(|(_, name)| *name)
         .collect();
     let rights = match admin.permissions {
-        all if all.has(AdminPermissions::ALL) => "everything".to_owned(),
+        all if all.contains(AdminPermissions::ALL) => "everything".to_owned(),
         _ if rights.is_empty() => "nothing".to_owned(),
         _ => rights.join(", "),
     };
@@ -153,10 +153,10 @@ fn site_lines(site: &Site<'_>, page_budget: &mut PageBudget) -> Vec<ValueLine> {
         lines.push(ValueLine::new("Site", page_budget.line(description)));
     }
     let kind = if site.is_primary() { "primary" } else { "mirror" };
-    let Site { protocol_major: major, protocol_minor: minor, serial, .. } = site;
+    let Site { protocol_version, serial, .. } = site;
     lines.push(ValueLine::new(
         "Kind",
-        page_budget.line(&format!("{kind}, protocol {major}.{minor}, serial {serial}")),
+        page_budget.line(&format!("{kind}, protocol {protocol_version}, serial {serial}")),
     ));
     for server in &site.servers {
         if !page_budget.has_room() {
@@ -164,7 +164,7 @@ fn site_lines(site: &Site<'_>, page_budget: &mut PageBudget) -> Vec<ValueLine> {
         }
         let mut text = format!("{}: {}", server.id, server.ip());
         for (number, interface) in server.interfaces.iter().enumerate().take(16) {
-            let transport = match interface.transport {
+            let transport = match interface.protocol {
                 InterfaceProtocol::UDP => "UDP",
                 InterfaceProtocol::TCP => "TCP",
                 InterfaceProtocol::HTTP => "HTTP",
@@ -226,7 +226,7 @@ fn format_ttl(ttl: Ttl, json: Option<&Json>) -> String {
         Ttl::Absolute(_) => {
             format!("until {}", format_timestamp(json.and_then(Json::as_str).unwrap_or_default()))
         }
-        Ttl::Other { .. } => "not known".into(),
+        Ttl::Unknown { .. } => "not known".into(),
     }
 }
 

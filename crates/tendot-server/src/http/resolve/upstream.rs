@@ -93,7 +93,7 @@ impl UpstreamError {
 const HANDLE_SYSTEM_NAME: &str = "the Handle System";
 
 const fn is_timeout(error: &ResolveError) -> bool {
-    matches!(error, ResolveError::Lookup(error) if matches!(error.kind, LookupErrorKind::Time))
+    matches!(error, ResolveError::Lookup(error) if matches!(error.kind, LookupErrorKind::TimedOut))
 }
 
 /// Caching resolver for names of other services.

@@ -23,7 +23,7 @@ pub(crate) fn min_ttl_seconds<'v, 'a: 'v>(
     let kept = |ttl| match ttl {
         Ttl::Relative(seconds) => u64::from(seconds),
         Ttl::Absolute(date) => u64::from(date).saturating_sub(now),
-        Ttl::Other { .. } => 0,
+        Ttl::Unknown { .. } => 0,
     };
     let shortest = values.into_iter().map(|value| kept(value.ttl)).min();
     shortest.unwrap_or_default().min(Ttl::MAX.as_secs())
@@ -127,7 +127,7 @@ mod tests {
         check(&[Ttl::Relative(u32::MAX)], 172_800);
         check(&[Ttl::Absolute(1_000_030)], 30);
         check(&[Ttl::Absolute(999_999), Ttl::Relative(5)], 0);
-        check(&[Ttl::Other { kind: 9, seconds: 60 }], 0);
+        check(&[Ttl::Unknown { kind: 9, seconds: 60 }], 0);
     }
 
     #[track_caller]

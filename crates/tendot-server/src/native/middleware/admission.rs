@@ -151,7 +151,7 @@ impl NativeServer {
             && let Ok(incoming) = self.endpoint.decode_request(message, transport, self.now())
         {
             let outcome =
-                ResponseData::Failed { message: Some(b"you have had your share of work; wait a little") };
+                ResponseData::Error { message: Some(b"you have had your share of work; wait a little") };
             let response: Message<'_> = incoming.respond(ResponseCode::SERVER_TOO_BUSY, outcome);
             reply.message = response.to_bytes().ok();
         }
@@ -162,7 +162,7 @@ impl NativeServer {
 /// Whether a message is an unsigned read of public values or of the site: it changes nothing and is cheap.
 pub(crate) fn is_public_read(message: &[u8]) -> bool {
     let Some((envelope, header)) = peek_headers(message) else { return true };
-    let is_question = header.opcode == Opcode::RESOLUTION && header.flags.has(OpFlags::PUBLIC_ONLY)
+    let is_question = header.opcode == Opcode::RESOLUTION && header.flags.contains(OpFlags::PUBLIC_ONLY)
         || header.opcode == Opcode::GET_SITE_INFO;
     envelope.session_id == 0 && is_question && !is_expensive(message)
 }
@@ -171,17 +171,17 @@ pub(crate) fn is_public_read(message: &[u8]) -> bool {
 pub(crate) fn tolerates_stale(message: &[u8]) -> bool {
     peek_headers(message).is_some_and(|(envelope, header)| {
         envelope.session_id == 0
-            && !envelope.flags.has(EnvelopeFlags::ENCRYPTED)
+            && !envelope.flags.contains(EnvelopeFlags::ENCRYPTED)
             && header.opcode == Opcode::RESOLUTION
-            && !header.flags.has(OpFlags::AUTHORITATIVE)
+            && !header.flags.contains(OpFlags::AUTHORITATIVE)
     })
 }
 
 /// Whether a message needs a signature, a key, or a proof of one. Messages in a session are authenticated by the session.
 fn is_expensive(message: &[u8]) -> bool {
     let Some((envelope, header)) = peek_headers(message) else { return false };
-    let is_encrypted = envelope.flags.has(EnvelopeFlags::ENCRYPTED);
-    let is_signed = header.flags.has(OpFlags::CERTIFY) && envelope.session_id == 0;
+    let is_encrypted = envelope.flags.contains(EnvelopeFlags::ENCRYPTED);
+    let is_signed = header.flags.contains(OpFlags::CERTIFY) && envelope.session_id == 0;
     let asks = matches!(
         header.opcode,
         Opcode::CHALLENGE_RESPONSE
@@ -238,13 +238,13 @@ mod tests {
         signed.header.flags = signed.header.flags.with(OpFlags::CERTIFY);
         let mut proof = Message::resolution(name, 7, now);
         proof.header.opcode = Opcode::VERIFY_CHALLENGE;
-        let digest = RequestDigest { algorithm: DigestAlgorithm::Untold, bytes: &[7; 32] };
+        let digest = RequestDigest { algorithm: DigestAlgorithm::Untagged, bytes: &[7; 32] };
         proof.body = MessageBody::Request(Request::VerifyChallenge {
             key_handle: name,
             key_index: 1,
             nonce: &[7; 16],
             digest,
-            answer: &[7],
+            response: &[7],
         });
         let (signed, proof) = (signed.to_bytes().unwrap(), proof.to_bytes().unwrap());
         let check = async |message: &[u8], transport, client: [u8; 4], expected| {

@@ -105,7 +105,9 @@ impl NativeServer {
         let message = Message::from_bytes(message).ok()?;
         let MessageBody::Request(request) = message.body else { return None };
         // A request digest covers the request id.
-        if message.header.opcode != Opcode::RESOLUTION || message.header.flags.has(OpFlags::REQUEST_DIGEST) {
+        if message.header.opcode != Opcode::RESOLUTION
+            || message.header.flags.contains(OpFlags::REQUEST_DIGEST)
+        {
             return None;
         }
         let key = NameKey::new(str::from_utf8(request.handle()?.as_bytes()).ok()?).ok()?;

@@ -227,7 +227,7 @@ fn has_data(read: io::Result<usize>) -> bool {
 /// Whether the client wants to keep the connection open.
 fn wants_keep_alive(message: &[u8]) -> bool {
     let header = message.get(limits::ENVELOPE_LEN..).map(MessageHeader::from_bytes);
-    header.is_some_and(|read| read.is_ok_and(|(header, _)| header.flags.has(OpFlags::KEEP_CONNECTION)))
+    header.is_some_and(|read| read.is_ok_and(|(header, _)| header.flags.contains(OpFlags::KEEP_CONNECTION)))
 }
 
 /// Completes when the server has been at capacity for a while.

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tendot_proto::auth::{AuthPolicy, ClientKey};
+use tendot_proto::auth::{AuthPolicy, ChallengeResponse, ClientKey};
 use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 use tendot_proto::endpoint::Transport;
 use tendot_proto::record::{Admin, AdminPermissions, HandleRecord, Site};
@@ -324,12 +324,12 @@ pub(crate) fn challenge_response_with(
     request_id: u32,
 ) -> Vec<u8> {
     let identity = ValueReference::parse(identity);
-    let answer = Request::ChallengeAnswer {
+    let answer = Request::ChallengeResponse(ChallengeResponse {
         auth_type,
         key_handle: identity.handle(),
         key_index: identity.index,
-        answer: proof,
-    };
+        proof,
+    });
     let mut message = Message::request(Opcode::CHALLENGE_RESPONSE, answer, request_id, now());
     message.envelope.session_id = Envelope::from_bytes(challenge).unwrap().session_id;
     message.to_bytes().unwrap()
@@ -399,7 +399,7 @@ pub(crate) fn response_code(response: &[u8]) -> u32 {
 /// The text of an error response; empty if it has none.
 pub(crate) fn error_message(response: &[u8]) -> String {
     match Message::from_bytes(response).unwrap().body {
-        MessageBody::Response(Response { outcome: ResponseData::Failed { message: Some(text) }, .. }) => {
+        MessageBody::Response(Response { data: ResponseData::Error { message: Some(text) }, .. }) => {
             String::from_utf8(text.to_vec()).unwrap()
         }
         _ => String::new(),

@@ -303,7 +303,7 @@ mod tests {
             0 => Ttl::Relative(86_400),
             1 => Ttl::Absolute(seconds),
             2 => Ttl::Relative(seconds),
-            _ => Ttl::Other { kind: kind | 2, seconds },
+            _ => Ttl::Unknown { kind: kind | 2, seconds },
         });
         let data = prop_oneof![
             vec(any::<u8>(), 0..60),

@@ -16,7 +16,7 @@ pub(crate) fn encode(values: &[HandleValue<'_>]) -> Vec<u8> {
         let (kind, seconds) = match value.ttl {
             Ttl::Relative(seconds) => (0, seconds),
             Ttl::Absolute(seconds) => (1, seconds),
-            Ttl::Other { kind, seconds } => (kind, seconds),
+            Ttl::Unknown { kind, seconds } => (kind, seconds),
         };
         out.push(kind);
         varint::write(&mut out, seconds.into());
@@ -47,7 +47,7 @@ pub(crate) fn decode(
         let ttl = match kind {
             0 => Ttl::Relative(seconds),
             1 => Ttl::Absolute(seconds),
-            kind => Ttl::Other { kind, seconds },
+            kind => Ttl::Unknown { kind, seconds },
         };
         let value_type = static_value_type(varint::read_bytes(bytes)?);
         let mut references = Vec::new();

@@ -22,8 +22,11 @@ pub(crate) fn check_record(record: &HandleRecord<'_>) -> Result<Vec<String>, Str
             return Err("a value has the index 0".into());
         }
         let length = value.data.len().max(value.value_type.len());
-        if length > limits::FIELD {
-            return Err(format!("value {index} has {length} bytes, at most {} are kept", limits::FIELD));
+        if length > limits::MAX_FIELD_LEN {
+            return Err(format!(
+                "value {index} has {length} bytes, at most {} are kept",
+                limits::MAX_FIELD_LEN
+            ));
         }
         if value.has_type("URL") {
             if let Some(byte) = value.data.iter().find(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
@@ -90,8 +93,8 @@ mod tests {
         check_one("0.TENDOT/agency/a", vec![], Err(own));
         check_one("0.tendot/x", vec![], Err(own));
         check_one("0.NA/0.TENDOT", vec![], Ok(0));
-        check_one("10.1000", vec![], Err("the handle has no `/` between prefix and suffix"));
-        check_one("/1", vec![], Err("the handle has nothing before its `/`"));
+        check_one("10.1000", vec![], Err("invalid handle: missing `/`"));
+        check_one("/1", vec![], Err("invalid handle: empty prefix"));
         check_one("10.1000/1", url("https://a/\r\nX: y"), Err("the URL at 1 has the character 0x0d"));
         check_one("10.1000/1", vec![HandleValue::new(1, "DESC", "a\nb")], Ok(0));
         check_one("10.1000/1", vec![HandleValue::new(0, "URL", "a:b")], Err("a value has the index 0"));
@@ -99,7 +102,7 @@ mod tests {
         check_one("10.1000/1", twice, Err("two values have the index 2"));
         let many = (1..=2_049).map(|index| HandleValue::new(index, "DESC", "")).collect();
         check_one("10.1000/1", many, Err("2049 values, at most 2048 are kept"));
-        let large = vec![HandleValue::with_data(7, "DESC", vec![0; limits::FIELD + 1])];
+        let large = vec![HandleValue::with_data(7, "DESC", vec![0; limits::MAX_FIELD_LEN + 1])];
         check_one("10.1000/1", large, Err("value 7 has 1048577 bytes, at most 1048576 are kept"));
     }
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use tendot_proto::auth::{AuthPolicy, ClientKey};
+use tendot_proto::auth::{AuthPolicy, ChallengeResponse, ClientKey};
 use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 use tendot_proto::record::Site;
 use tendot_proto::wire::WireList;
@@ -200,7 +200,7 @@ fn shutdown_closes_idle_connections() {
 /// Creates a handle with the secret key of `301:10.5555/ADMIN`; the response code.
 fn create(address: SocketAddr, name: &str) -> std::io::Result<u32> {
     let values = [HandleValue::new(1, "URL", "https://example.org/")];
-    let request = Request::Values { handle: Handle::from(name), values: WireList::from(&values[..]) };
+    let request = Request::WriteValues { handle: Handle::from(name), values: WireList::from(&values[..]) };
     let request = Message::request(Opcode::CREATE_HANDLE, request, 7, now()).to_bytes().unwrap();
     let challenge = exchange(address, &request)?;
     let (parts, challenge) =
@@ -210,12 +210,12 @@ fn create(address: SocketAddr, name: &str) -> std::io::Result<u32> {
     let proof = credentials
         .respond(&parts, &challenge, &AuthPolicy::default(), &AwsLcProvider, &mut SystemRandom, work)
         .unwrap();
-    let answer = Request::ChallengeAnswer {
+    let answer = Request::ChallengeResponse(ChallengeResponse {
         auth_type: credentials.auth_type(),
         key_handle: Handle::from("10.5555/ADMIN"),
         key_index: 301,
-        answer: &proof,
-    };
+        proof: &proof,
+    });
     let mut answer = Message::request(Opcode::CHALLENGE_RESPONSE, answer, 8, now());
     answer.envelope.session_id = challenge.envelope.session_id;
     Ok(response_code(&exchange(address, &answer.to_bytes().unwrap())?))

@@ -181,7 +181,7 @@ fn refused_lines_do_not_stop_import() {
     let messages = stderr(&output);
     for expected in [
         "refused: standard input, line 3: EOF while parsing a value at line 1 column 10\n",
-        "refused: standard input, line 4: `10.1000`: the handle has no `/` between prefix and suffix\n",
+        "refused: standard input, line 4: `10.1000`: invalid handle: missing `/`\n",
         "refused: standard input, line 5: `10.1000/2`: two values have the index 1\n",
         "refused: standard input, line 6: `10.1000/3`: a value has the index 0\n",
         "refused: standard input, line 7: `10.1000/4`: the URL at 1 has the character 0x0d\n",

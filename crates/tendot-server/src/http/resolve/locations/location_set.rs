@@ -128,7 +128,7 @@ fn store_error_or_none<T>(found: Result<T, RecordLookupError>) -> Result<Option<
 fn included_handles(locations: &Locations<'_>) -> Vec<String> {
     let attributes = ["include", "includeNamespace"].into_iter().filter_map(|name| locations.attribute(name));
     let elements =
-        locations.others.iter().filter(|other| matches!(other.tag, "include" | "includeNamespace"));
+        locations.other_elements.iter().filter(|other| matches!(other.tag, "include" | "includeNamespace"));
     attributes.chain(elements.map(|element| &*element.text)).flat_map(split_handles).collect()
 }
 

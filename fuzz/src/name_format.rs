@@ -5,11 +5,11 @@ use tendot_names::{Doi, OutputForm, Parser, SyntaxRules};
 pub(crate) fn check(bytes: &[u8]) {
     let text = bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
     let Ok(name) = Doi::with_rules(text, SyntaxRules::Minimal2002) else { return };
-    let reader = Parser::strict().rules(SyntaxRules::Minimal2002);
+    let parser = Parser::strict().rules(SyntaxRules::Minimal2002);
     for form in OutputForm::ALL {
-        let Some(written) = name.format(form) else { continue };
-        let written = written.to_string();
-        let exact = match form {
+        let Some(formatted) = name.format(form) else { continue };
+        let formatted = formatted.to_string();
+        let is_exact = match form {
             OutputForm::Uri
             | OutputForm::Uri202411
             | OutputForm::Urn
@@ -25,9 +25,9 @@ pub(crate) fn check(bytes: &[u8]) {
         if text.starts_with("api/handles/") {
             continue;
         }
-        let Ok(reading) = reader.parse(&written) else { panic!("{text:?} as {written:?}") };
-        if let Some(read) = reading.doi() {
-            assert!(if exact { read.eq_exact(name) } else { read == name }, "{text:?} as {written:?}");
+        let Ok(parsed) = parser.parse(&formatted) else { panic!("{text:?} as {formatted:?}") };
+        if let Some(doi) = parsed.doi() {
+            assert!(if is_exact { doi.eq_exact(name) } else { doi == name }, "{text:?} as {formatted:?}");
         }
     }
     let mut key = Vec::new();

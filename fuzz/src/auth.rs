@@ -46,12 +46,12 @@ const MAX_STEPS: usize = 60;
 /// Untrusted bytes that are not messages.
 fn check_parsers(bytes: &[u8]) {
     for version in [ProtocolVersion::new(2, 0), ProtocolVersion::LATEST] {
-        if let Ok(answer) = SecretKeyResponse::from_bytes(bytes, version) {
-            assert_eq!(answer.to_bytes(), bytes);
+        if let Ok(response) = SecretKeyResponse::from_bytes(bytes, version) {
+            assert_eq!(response.to_bytes(), bytes);
         }
     }
-    if let Ok(answer) = PublicKeyResponse::from_bytes(bytes) {
-        assert_eq!(answer.to_bytes(), bytes);
+    if let Ok(response) = PublicKeyResponse::from_bytes(bytes) {
+        assert_eq!(response.to_bytes(), bytes);
     }
     if let Ok(key) = PublicKey::from_bytes(bytes) {
         assert_eq!(key.to_bytes(), bytes);
@@ -72,7 +72,7 @@ struct AuthMachines {
     accepted: Vec<Vec<u8>>,
 }
 
-/// The key pair of the server.
+/// Key pair of the server.
 static SERVER_KEY: LazyLock<(Box<dyn SigningKey>, PublicKey<'static>)> = LazyLock::new(|| {
     let file = include_bytes!("../../conformance/vectors/handle-net/privkey.bin");
     let private = PrivateKey::from_file_bytes(file, None, &AwsLcProvider, &mut { Budget::PER_REQUEST })
@@ -87,12 +87,19 @@ const SECRET_KEY: &[u8] = b"opensesame";
 
 impl AuthMachines {
     fn new() -> Self {
-        let limits = ChallengeLimits { capacity: 4, bytes: 1_000, life: Duration::from_secs(20) };
+        let limits = ChallengeLimits {
+            max_challenges: 4,
+            max_request_bytes: 1_000,
+            lifetime: Duration::from_secs(20),
+        };
         Self {
             now: Now { elapsed: Duration::ZERO, unix: 1_700_000_000 },
             random: SeededRandom(3),
             challenges: ChallengeTable::new(limits, AuthPolicy::default()),
-            sessions: SessionTable::new(SessionLimits { capacity: 4, timeout: Duration::from_secs(100) }),
+            sessions: SessionTable::new(SessionLimits {
+                max_sessions: 4,
+                max_idle: Duration::from_secs(100),
+            }),
             open: Vec::new(),
             client: None,
             accepted: Vec::new(),
@@ -103,7 +110,7 @@ impl AuthMachines {
         match action % 8 {
             0 => self.now.elapsed += Duration::from_secs(operand.into()),
             1 | 2 => self.challenge(operand),
-            3 => self.answer(operand, rest),
+            3 => self.respond(operand, rest),
             4 if self.client.is_none() && self.accepted.is_empty() => self.session(),
             4..=6 => self.message(operand),
             _ => self.resend(operand, rest),
@@ -114,62 +121,63 @@ impl AuthMachines {
 
     fn request(&self, operand: u8) -> Message<'static> {
         let handle = Handle::new([&b"10.1000/1"[..], b"10.1000/2"][usize::from(operand % 2)]);
-        Message::request(Opcode::DELETE_HANDLE, Request::Named { handle }, u32::from(operand), self.now)
+        Message::request(Opcode::DELETE_HANDLE, Request::HandleOnly { handle }, u32::from(operand), self.now)
     }
 
     fn challenge(&mut self, operand: u8) {
         let request = self.request(operand).to_bytes().expect("short message");
-        let mut work = Budget::PER_REQUEST;
+        let mut budget = Budget::PER_REQUEST;
         let issued =
-            self.challenges.issue(&request, self.now, &AwsLcProvider, &mut self.random, &mut work, |_| false);
+            self.challenges
+                .issue(&request, self.now, &AwsLcProvider, &mut self.random, &mut budget, |_| false);
         let pending = issued.expect("oldest challenges are evicted");
         // HMAC instead of PBKDF2, which would be slow.
         if self.open.len() < 8 {
             let (mac, challenge) = (SecretKeyMac::HmacSha256, pending.challenge());
-            let answer = SecretKeyResponse::create(
+            let response = SecretKeyResponse::create(
                 mac,
                 SECRET_KEY,
                 challenge,
                 &AwsLcProvider,
                 &mut self.random,
-                &mut work,
+                &mut budget,
             );
-            let answer = answer.expect("valid response");
-            self.open.push((pending.id(), answer, false));
+            let response = response.expect("valid response");
+            self.open.push((pending.id(), response, false));
         }
     }
 
-    fn answer(&mut self, operand: u8, rest: &mut &[u8]) {
+    fn respond(&mut self, operand: u8, rest: &mut &[u8]) {
         if self.open.is_empty() {
             return;
         }
-        let at = usize::from(operand) % self.open.len();
-        let (id, right, used) = &mut self.open[at];
+        let index = usize::from(operand) % self.open.len();
+        let (id, correct_proof, is_used) = &mut self.open[index];
         let Ok(pending) = self.challenges.consume(*id, self.now) else { return };
-        assert!(!*used, "a challenge is taken once");
-        *used = true;
-        let mut answer = right.clone();
-        let changed = operand >= 0x80;
-        if changed && let Some(([offset, by], after)) = rest.split_first_chunk() {
+        assert!(!*is_used, "a challenge is consumed once");
+        *is_used = true;
+        let mut proof = correct_proof.clone();
+        let is_changed = operand >= 0x80;
+        if is_changed && let Some(([offset, by], after)) = rest.split_first_chunk() {
             *rest = after;
-            let offset = usize::from(*offset) % answer.len();
-            answer[offset] ^= by | 1;
+            let offset = usize::from(*offset) % proof.len();
+            proof[offset] ^= by | 1;
         }
         let values = [HandleValue::with_data(301, "HS_SECKEY", SECRET_KEY)];
-        let answer = ChallengeResponse {
+        let response = ChallengeResponse {
             auth_type: b"HS_SECKEY",
             key_handle: Handle::from("10.1000/A"),
             key_index: 301,
-            answer: &answer,
+            proof: &proof,
         };
         let verified = pending.verify(
-            &answer,
+            &response,
             &values,
             &AuthPolicy::default(),
             &AwsLcProvider,
             &mut Budget::new(60_000),
         );
-        if answer.answer == *right {
+        if response.proof == *correct_proof {
             assert_eq!(verified, Ok(301));
         } else {
             assert!(verified.is_err());
@@ -177,40 +185,41 @@ impl AuthMachines {
     }
 
     fn session(&mut self) {
-        let mut work = Budget::PER_REQUEST;
-        let proposal = ClientKeyExchange::new(DhGroup::Modp1024, &AwsLcProvider, &mut self.random, &mut work)
-            .expect("enough budget");
+        let mut budget = Budget::PER_REQUEST;
+        let proposal =
+            ClientKeyExchange::new(DhGroup::Modp1024, &AwsLcProvider, &mut self.random, &mut budget)
+                .expect("enough budget");
         let setup = proposal.request(None, 60);
         let mut request = Message::request(Opcode::SESSION_SETUP, Request::SessionSetup(setup), 7, self.now);
         request.header.flags = request.header.flags.with(OpFlags::CERTIFY).with(OpFlags::REQUEST_DIGEST);
         let request = request.to_bytes().expect("short message");
-        let endpoint = Endpoint { site_serial: 1, primary: true };
+        let endpoint = Endpoint { site_serial: 1, is_primary: true };
         let mut incoming =
             endpoint.decode_request(&request, Transport::Tcp, self.now).expect("valid request");
         let policy = AuthPolicy::default();
         let envelope = incoming.message.envelope;
-        let answer =
-            ServerKeyExchange::new(&setup, &envelope, &policy, &AwsLcProvider, &mut self.random, &mut work);
-        let answer = answer.expect("valid proposal");
-        let data = answer.response_data().to_vec();
-        let id = self.sessions.insert(answer, self.now, &mut self.random, |_| false);
-        let mut response =
-            incoming.respond(ResponseCode::SUCCESS, ResponseData::Session { mode: setup.mode, data: &data });
+        let exchange =
+            ServerKeyExchange::new(&setup, &envelope, &policy, &AwsLcProvider, &mut self.random, &mut budget);
+        let exchange = exchange.expect("valid proposal");
+        let data = exchange.response_data().to_vec();
+        let id = self.sessions.insert(exchange, self.now, &mut self.random, |_| false);
+        let mut response = incoming
+            .respond(ResponseCode::SUCCESS, ResponseData::SessionSetup { mode: setup.mode, data: &data });
         response.envelope.session_id = id;
         let (key, public) = &*SERVER_KEY;
-        let mut sealing = SealContext {
-            crypto: &AwsLcProvider,
+        let mut context = SealContext {
+            provider: &AwsLcProvider,
             random: &mut self.random,
             policy: &policy,
-            key: Some(&**key),
+            server_key: Some(&**key),
             session: None,
         };
-        let response = incoming.seal(response, &mut sealing).expect("short message");
+        let response = incoming.seal(response, &mut context).expect("short message");
         let (request, response) = (
             MessageParts::split(&request).expect("own message decodes"),
             MessageParts::split(&response).expect("own message decodes"),
         );
-        let session = proposal.complete(&request, &response, public, &policy, &AwsLcProvider, &mut work);
+        let session = proposal.complete(&request, &response, public, &policy, &AwsLcProvider, &mut budget);
         self.client = Some(session.expect("valid response"));
     }
 
@@ -219,16 +228,17 @@ impl AuthMachines {
         let Some(session) = &mut self.client else { return };
         request.envelope.session_id = session.id();
         let mut bytes = request.to_bytes().expect("short message");
-        let mut work = Budget::PER_REQUEST;
-        session.add_mac(&mut bytes, &AwsLcProvider, &mut work).expect("counter not exhausted");
+        let mut budget = Budget::PER_REQUEST;
+        session.add_mac(&mut bytes, &AwsLcProvider, &mut budget).expect("counter not exhausted");
         if operand >= 0x80 {
             let key = session.key().clone();
-            bytes = key.encrypt(&bytes, &AwsLcProvider, &mut self.random, &mut work).expect("short message");
+            bytes =
+                key.encrypt(&bytes, &AwsLcProvider, &mut self.random, &mut budget).expect("short message");
         }
         if self.receive(&bytes) {
             self.accepted.push(bytes);
         } else {
-            // The session has expired, or ended after undecipherable messages.
+            // The session has expired, or ended after decryption failures.
             self.client = None;
         }
     }
@@ -250,11 +260,11 @@ impl AuthMachines {
     }
 
     fn receive(&mut self, bytes: &[u8]) -> bool {
-        let mut work = Budget::PER_REQUEST;
-        if self.sessions.open(bytes, false, self.now, &AwsLcProvider, &mut work).is_ok() {
+        let mut budget = Budget::PER_REQUEST;
+        if self.sessions.open(bytes, false, self.now, &AwsLcProvider, &mut budget).is_ok() {
             return true;
         }
         let Ok(parts) = MessageParts::split(bytes) else { return false };
-        self.sessions.verify(&parts, false, self.now, &AwsLcProvider, &mut work).is_ok()
+        self.sessions.verify(&parts, false, self.now, &AwsLcProvider, &mut budget).is_ok()
     }
 }
