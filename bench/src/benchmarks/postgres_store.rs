@@ -124,8 +124,8 @@ async fn import_with_writer(address: &str, count: u64) -> BenchResult {
 
 fn new_record(name: String, number: u64) -> ChangeSet {
     let values = vec![HandleValue::new(1, "URL", format!("https://example.org/articles/{number}"))];
-    let put = Edit::Put { name: name.into(), values, expect: Precondition::Absent };
-    ChangeSet { by: "bench".into(), at: 0, edits: vec![put] }
+    let put = Edit::Put { name: name.into(), values, precondition: Precondition::Absent };
+    ChangeSet { author: "bench".into(), timestamp_ms: 0, edits: vec![put] }
 }
 
 async fn fill(address: &str, count: u64) -> BenchResult {
@@ -218,5 +218,5 @@ where
 }
 
 async fn open(address: &str, connections: usize) -> BenchResult<PostgresStore> {
-    Ok(PostgresStore::open(address, &PostgresSettings { connections, ..PostgresSettings::default() }).await?)
+    Ok(PostgresStore::open(address, &PostgresSettings { max_connections: connections, ..PostgresSettings::default() }).await?)
 }

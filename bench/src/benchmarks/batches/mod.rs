@@ -104,10 +104,10 @@ fn commit_batches(store: &EmbeddedStore, batches: BatchGenerator, most: usize) -
             name: name.into(),
             values,
             registration: registration.into(),
-            expect: Precondition::Absent,
+            precondition: Precondition::Absent,
         };
         let edits = batch.into_iter().map(register).collect();
-        let change = ChangeSet { by: "registrant:example-press".into(), at: 1_760_000_000_000, edits };
+        let change = ChangeSet { author: "registrant:example-press".into(), timestamp_ms: 1_760_000_000_000, edits };
         let mut commit = Box::pin(store.commit(change));
         // The first poll submits the commit.
         match commit.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

@@ -167,7 +167,7 @@ impl Registry {
         if let Some(following) = following.items.into_iter().next() {
             return Ok(following.before);
         }
-        Ok(self.store.get(key).await?.map_or(PriorState::Nothing, PriorState::Record))
+        Ok(self.store.get(key).await?.map_or(PriorState::Absent, PriorState::Record))
     }
 }
 
@@ -217,7 +217,7 @@ impl HistoryView {
             PriorState::Record(entry) => {
                 Registration::of_record(entry).is_ok_and(|registration| registration.owner.is_none())
             }
-            PriorState::Nothing => false,
+            PriorState::Absent => false,
             PriorState::Unknown => true,
         };
         let known = changes.iter().map(|past| (past.line.sequence, follows(&past.before)));
@@ -231,7 +231,7 @@ impl HistoryView {
 
     fn snapshot_state(&self, record: &PriorState, sequence: u64) -> Then {
         match record {
-            PriorState::Nothing => Then::Nothing,
+            PriorState::Absent => Then::Nothing,
             PriorState::Unknown => Then::Unknown,
             PriorState::Record(entry) => Then::Record(Box::new(self.snapshot(entry, sequence))),
         }
@@ -277,7 +277,7 @@ mod tests {
     fn historical_permissions() {
         let store = MemoryStore::new();
         let commit =
-            |edits| block_on(store.commit(ChangeSet { by: "operator".into(), at: 0, edits })).unwrap();
+            |edits| block_on(store.commit(ChangeSet { author: "operator".into(), timestamp_ms: 0, edits })).unwrap();
         commit(vec![Edit::Home { prefix: "10.1".into() }]);
         for (data, permissions) in
             [("one", 0x0e), ("two", 0x0c), ("three", 0x05), ("four", 0x0e), ("five", 0x0c)]
@@ -286,7 +286,7 @@ mod tests {
                 permissions: ValuePermissions(permissions),
                 ..HandleValue::new(1, "NOTE", data)
             };
-            commit(vec![Edit::Put { name: "10.1/x".into(), values: vec![value], expect: Precondition::Any }]);
+            commit(vec![Edit::Put { name: "10.1/x".into(), values: vec![value], precondition: Precondition::NotTombstone }]);
         }
         let registry = Registry::new(store, RegistrySettings::default());
         for (caller, expected) in [
@@ -314,15 +314,15 @@ mod tests {
     fn visible_values() {
         let store = MemoryStore::new();
         let commit =
-            |by: &str, edits| block_on(store.commit(ChangeSet { by: by.into(), at: 0, edits })).unwrap();
+            |by: &str, edits| block_on(store.commit(ChangeSet { author: by.into(), timestamp_ms: 0, edits })).unwrap();
         let value = |index, permissions| HandleValue {
             permissions: ValuePermissions(permissions),
             ..HandleValue::new(index, "NOTE", index.to_string())
         };
         let values = vec![value(1, 0x0e), value(2, 0x0c), value(3, 0x05)];
         let put =
-            |name: &str| Edit::Put { name: name.into(), values: values.clone(), expect: Precondition::Any };
-        let remove = Edit::Remove { name: "10.1/X".into(), expect: Precondition::Live };
+            |name: &str| Edit::Put { name: name.into(), values: values.clone(), precondition: Precondition::NotTombstone };
+        let remove = Edit::Remove { name: "10.1/X".into(), precondition: Precondition::Live };
         commit("operator", vec![Edit::Home { prefix: "10.1".into() }, Edit::Home { prefix: "0.NA".into() }]);
         commit("me@example.org", vec![put("10.1/x"), put("0.NA/10.1"), put("10.2/x")]);
         commit("300:10.1/a", vec![remove]);
@@ -373,8 +373,8 @@ mod tests {
         let store = MemoryStore::new();
         let register = |name: &str, registration: String| {
             let (name, registration) = (name.into(), registration.into_bytes().into());
-            let edit = Edit::Register { name, values: Vec::new(), registration, expect: Precondition::Any };
-            block_on(store.commit(ChangeSet { by: "operator".into(), at: 0, edits: vec![edit] })).unwrap();
+            let edit = Edit::Register { name, values: Vec::new(), registration, precondition: Precondition::NotTombstone };
+            block_on(store.commit(ChangeSet { author: "operator".into(), timestamp_ms: 0, edits: vec![edit] })).unwrap();
         };
         let holds = |who: usize, policy: usize| {
             let policy = format!(r#"{{"quota":{policy}}}"#);
@@ -390,7 +390,7 @@ mod tests {
             register("10.1/x", owned);
         };
         let home = vec![Edit::Home { prefix: "10.1".into() }];
-        block_on(store.commit(ChangeSet { by: "operator".into(), at: 0, edits: home })).unwrap();
+        block_on(store.commit(ChangeSet { author: "operator".into(), timestamp_ms: 0, edits: home })).unwrap();
         holds(8, 0);
         holds(9, 0);
         holds(0, 0);

@@ -219,7 +219,7 @@ pub(super) fn visible_record(
     owner: &Registrant,
     principal: &Principal,
 ) -> DoiRecord {
-    let StoredRecord { name, revision, state, mut values, .. } = entry;
+    let StoredRecord { name, revision, status: state, mut values, .. } = entry;
     let prefix = name.split_once('/').map_or(&*name, |(prefix, _)| prefix);
     let can_read = principal.can_read_under(prefix, owner);
     values.retain(|value| {

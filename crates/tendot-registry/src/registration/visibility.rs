@@ -93,7 +93,7 @@ impl Registry {
         let last = self.store.history(key, HistoryOrder::NewestFirst { before: u64::MAX }, 1).await?;
         Ok(last.items.into_iter().next().and_then(|past| match past.before {
             PriorState::Record(entry) => Some(entry),
-            PriorState::Nothing | PriorState::Unknown => None,
+            PriorState::Absent | PriorState::Unknown => None,
         }))
     }
 }

@@ -148,11 +148,11 @@ impl Registry {
                     let key = key(item);
                     let before = self.store.note(&key).await?;
                     let body = changed(item, before.as_deref());
-                    edits.push(Edit::RequireNote { key: key.clone(), body: before });
-                    edits.push(Edit::PutNote { key, body });
+                    edits.push(Edit::RequireAux { key: key.clone(), value: before });
+                    edits.push(Edit::PutAux { key, value: body });
                 }
-                match self.store.commit(ChangeSet { by: "figures".into(), at: now_ms, edits }).await {
-                    Err(CommitError::Conflict(_) | CommitError::Note { .. })
+                match self.store.commit(ChangeSet { author: "figures".into(), timestamp_ms: now_ms, edits }).await {
+                    Err(CommitError::RecordConflict(_) | CommitError::AuxConflict { .. })
                         if attempts < MAX_STATS_ATTEMPTS =>
                     {
                         attempts += 1;
@@ -185,10 +185,10 @@ impl Registry {
             if left.as_ref() == Some(&body) {
                 continue;
             }
-            edits.push(Edit::RequireNote { key: key.clone(), body: Some(body) });
+            edits.push(Edit::RequireAux { key: key.clone(), value: Some(body) });
             edits.push(match left {
-                Some(body) => Edit::PutNote { key, body },
-                None => Edit::RemoveNote { key },
+                Some(body) => Edit::PutAux { key, value: body },
+                None => Edit::RemoveAux { key },
             });
         }
         self.commit_purge(edits, now_ms).await?;
@@ -214,7 +214,7 @@ impl Registry {
         all.truncate(over);
         for batch in all.chunks(STATS_BATCH_LEN) {
             let remove =
-                |(_, _, hash): &_| Edit::RemoveNote { key: stats_key(FAILED_KEY_PREFIX, prefix, *hash) };
+                |(_, _, hash): &_| Edit::RemoveAux { key: stats_key(FAILED_KEY_PREFIX, prefix, *hash) };
             self.commit_purge(batch.iter().map(remove).collect(), now_ms).await?;
         }
         Ok(())
@@ -224,9 +224,9 @@ impl Registry {
         if edits.is_empty() {
             return Ok(());
         }
-        match self.store.commit(ChangeSet { by: "figures".into(), at: now_ms, edits }).await {
+        match self.store.commit(ChangeSet { author: "figures".into(), timestamp_ms: now_ms, edits }).await {
             // Counts changed meanwhile; the next purge removes the entries.
-            Ok(_) | Err(CommitError::Conflict(_) | CommitError::Note { .. }) => Ok(()),
+            Ok(_) | Err(CommitError::RecordConflict(_) | CommitError::AuxConflict { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

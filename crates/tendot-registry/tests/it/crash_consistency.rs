@@ -41,7 +41,7 @@ fn writer_process() {
             (0..BATCH_LINES).map(|number| batch_line(number, request(&name(number), "https://a/"))).collect();
         let extra_edits = |outcomes: &[_]| {
             let body = outcome_words(outcomes).join("\n").into_bytes().into();
-            vec![Edit::PutNote { key: format!("receipt/{round}").into_bytes().into(), body }]
+            vec![Edit::PutAux { key: format!("receipt/{round}").into_bytes().into(), value: body }]
         };
         block_on(fixture.registry.execute_batch(&lines, &one, NOW, false, extra_edits)).unwrap();
         report(&format!("batch {round}"));

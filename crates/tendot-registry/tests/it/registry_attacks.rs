@@ -788,8 +788,8 @@ fn attack_p12_group_index_collisions() {
     let existing =
         vec![HandleValue::new(201, "NOTE", "of the prefix"), HandleValue::new(203, "HS_PUBKEY", "a key")];
     let edits =
-        vec![Edit::Put { name: record.into(), values: existing.clone(), expect: Precondition::Absent }];
-    block_on(fixture.registry.store().commit(ChangeSet { by: "import".into(), at: NOW, edits })).unwrap();
+        vec![Edit::Put { name: record.into(), values: existing.clone(), precondition: Precondition::Absent }];
+    block_on(fixture.registry.store().commit(ChangeSet { author: "import".into(), timestamp_ms: NOW, edits })).unwrap();
     fixture.prefix("A1", Some("10.71005"), PrefixPolicy::default());
     for number in 0..3 {
         let (name, to) = (format!("10.71005/{number}"), format!("new {number}"));

@@ -111,7 +111,7 @@ fn attack_a16_name_of_another_client() {
     ];
     let start = |tls: ServerCertificate| {
         let put =
-            Edit::Put { name: "10.5555/WHO".into(), values: values.clone(), expect: Precondition::Absent };
+            Edit::Put { name: "10.5555/WHO".into(), values: values.clone(), precondition: Precondition::Absent };
         let edits = vec![put, Edit::Home { prefix: "10.5555".into() }];
         start_at(bind(), edits, HttpLimits::default(), Some(Arc::new(tls)), |http| http.trust_loopback(false))
     };

@@ -8,16 +8,16 @@ pub struct LogEntry {
     /// Revision of its change set.
     pub revision: u64,
     /// Time in milliseconds since the Unix epoch.
-    pub at: u64,
+    pub timestamp_ms: u64,
     /// Author.
-    pub by: Box<str>,
+    pub author: Box<str>,
     /// Kind of the edit.
     pub kind: EditKind,
     /// Name or prefix in its first spelling; empty for an import.
     pub name: Box<str>,
     /// Number of records: 1, except for an import. The names of an import are those of its revision, see
     /// [`Store::names_at_revision`](crate::Store::names_at_revision).
-    pub count: u64,
+    pub record_count: u64,
 }
 
 /// Kind of a log entry.
@@ -38,6 +38,13 @@ pub enum EditKind {
     Unhome,
     /// Records were created or updated by a bulk import.
     Import,
+}
+
+impl EditKind {
+    /// Whether a log entry of this kind changes exactly one record.
+    pub(crate) const fn is_record_change(self) -> bool {
+        matches!(self, Self::Create | Self::Update | Self::Tombstone | Self::Remove)
+    }
 }
 
 /// Codes of the kinds in stored data; they never change.

@@ -4,11 +4,11 @@ use super::{commit, data, put};
 use crate::{CommitError, Edit, NameKey, Precondition, Store};
 
 fn put_note(key: &[u8], body: &str) -> Edit {
-    Edit::PutNote { key: key.into(), body: body.as_bytes().into() }
+    Edit::PutAux { key: key.into(), value: body.as_bytes().into() }
 }
 
 fn remove_note(key: &[u8]) -> Edit {
-    Edit::RemoveNote { key: key.into() }
+    Edit::RemoveAux { key: key.into() }
 }
 
 async fn note(store: &impl Store, key: &[u8]) -> Option<String> {
@@ -46,10 +46,10 @@ pub async fn aux_entries(store: &impl Store) {
     }
     let too_long = [0xff; NameKey::MAX_KEY_LEN + 1];
     for key in [&b""[..], &too_long] {
-        let require = Edit::RequireNote { key: key.into(), body: None };
+        let require = Edit::RequireAux { key: key.into(), value: None };
         for edit in [put_note(key, "none"), remove_note(key), require] {
             let refused = commit(store, vec![put_note(b"e", "e"), edit]).await.unwrap_err();
-            assert!(matches!(refused, CommitError::Note { edit: 1 }), "{refused}");
+            assert!(matches!(refused, CommitError::AuxConflict { edit: 1 }), "{refused}");
         }
         assert_eq!(note(store, key).await, None);
     }
@@ -88,9 +88,9 @@ pub async fn aux_paging(store: &impl Store) {
 
 /// A required aux entry is checked at its position among the edits; if it does not match, nothing is done.
 pub async fn required_aux(store: &impl Store) {
-    let require = |key: &[u8], body: Option<&str>| Edit::RequireNote {
+    let require = |key: &[u8], body: Option<&str>| Edit::RequireAux {
         key: key.into(),
-        body: body.map(|body| body.as_bytes().into()),
+        value: body.map(|body| body.as_bytes().into()),
     };
     commit(store, vec![put_note(b"a", "one")]).await.unwrap();
     let made = || [put("10.1000/1", "x", Precondition::Absent), put_note(b"made", "x")];
@@ -109,9 +109,9 @@ pub async fn required_aux(store: &impl Store) {
             made().into_iter().chain(edits()).collect(),
             edits().into_iter().chain(made()).collect(),
         ] {
-            let at = edits.iter().position(|edit| matches!(edit, Edit::RequireNote { .. })).unwrap();
+            let at = edits.iter().position(|edit| matches!(edit, Edit::RequireAux { .. })).unwrap();
             let refused = commit(store, edits).await.unwrap_err();
-            assert!(matches!(refused, CommitError::Note { edit } if edit == at), "{refused}");
+            assert!(matches!(refused, CommitError::AuxConflict { edit } if edit == at), "{refused}");
             assert_eq!((data(store, "10.1000/1").await, note(store, b"made").await), (None, None));
             assert_eq!((note(store, b"a").await.unwrap(), note(store, b"b").await), ("one".to_owned(), None));
         }

@@ -8,7 +8,7 @@ use crate::{Edit, EditKind, HistoryEntry, HistoryOrder, Precondition, PriorState
 /// The kind of a change, and the status and data of its prior state.
 fn summary(past: &HistoryEntry) -> (EditKind, Option<(RecordStatus, String)>) {
     let before = match &past.before {
-        PriorState::Nothing => None,
+        PriorState::Absent => None,
         PriorState::Record(entry) => {
             let data = entry.values.iter().map(|value| String::from_utf8_lossy(&value.data)).collect();
             Some((entry.state, data))
@@ -24,7 +24,7 @@ pub(super) const WHOLE_HISTORY: HistoryOrder = HistoryOrder::OldestFirst { after
 pub async fn history(store: &impl Store) {
     use EditKind::{Create, Remove, Tombstone, Update};
     let long = |end: &str| format!("10.1000/{}{end}", "x".repeat(4_000));
-    let remove = |name: &str| Edit::Remove { name: name.into(), expect: Precondition::Live };
+    let remove = |name: &str| Edit::Remove { name: name.into(), precondition: Precondition::Live };
     let live = |data: &str| Some((RecordStatus::Live, data.to_owned()));
     for name in ["10.1000/Abc", "10.1000", &"y".repeat(1_900), &long("1")] {
         // Names with this name as prefix have separate histories.
@@ -36,7 +36,7 @@ pub async fn history(store: &impl Store) {
         commit(store, vec![put(&name.to_ascii_uppercase(), "b", Precondition::Live)]).await.unwrap();
         // Several edits of the name in one change set.
         let several = vec![
-            put("10.1000/other", "x", Precondition::Any),
+            put("10.1000/other", "x", Precondition::NotTombstone),
             put(name, "c", Precondition::Live),
             Edit::Home { prefix: "10.1000".into() },
             remove(name),
@@ -45,7 +45,7 @@ pub async fn history(store: &impl Store) {
         ];
         let revision = commit(store, several).await.unwrap();
         commit(store, vec![tombstone(&name.to_ascii_lowercase())]).await.unwrap();
-        commit(store, vec![put(name, "refused", Precondition::Any)]).await.unwrap_err();
+        commit(store, vec![put(name, "refused", Precondition::NotTombstone)]).await.unwrap_err();
         let history = store.history(&key(&name.to_ascii_lowercase()), WHOLE_HISTORY, 10).await.unwrap();
         let expected = [
             (Create, None),
@@ -97,8 +97,10 @@ pub async fn history(store: &impl Store) {
 /// The history is paged in both directions with any page size; pages of large records are short.
 pub async fn history_paging(store: &impl Store) {
     for number in 0..20 {
-        commit(store, vec![put("10.1000/1", &number.to_string(), Precondition::Any)]).await.unwrap();
-        commit(store, vec![put(&format!("10.1000/1{number}"), "x", Precondition::Any)]).await.unwrap();
+        commit(store, vec![put("10.1000/1", &number.to_string(), Precondition::NotTombstone)]).await.unwrap();
+        commit(store, vec![put(&format!("10.1000/1{number}"), "x", Precondition::NotTombstone)])
+            .await
+            .unwrap();
     }
     let name = key("10.1000/1");
     let all = store.history(&name, WHOLE_HISTORY, 100).await.unwrap().items;
@@ -129,7 +131,7 @@ pub async fn history_paging(store: &impl Store) {
     }
     let large = "x".repeat(3 << 20);
     for _ in 0..5 {
-        commit(store, vec![put("10.1000/large", &large, Precondition::Any)]).await.unwrap();
+        commit(store, vec![put("10.1000/large", &large, Precondition::NotTombstone)]).await.unwrap();
     }
     let page = store.history(&key("10.1000/large"), WHOLE_HISTORY, 100).await.unwrap();
     assert!(page.items.len() < 5 && page.next.is_some());
@@ -143,7 +145,7 @@ pub async fn history_redacts_secrets(store: &impl Store) {
             HandleValue::new(300, "HS_SECKEY", secret),
             HandleValue::new(1, "URL", "https://example.org/"),
         ],
-        expect: Precondition::Any,
+        precondition: Precondition::NotTombstone,
     };
     commit(store, vec![put("first secret"), put("second secret")]).await.unwrap();
     commit(store, vec![put("third secret")]).await.unwrap();

@@ -7,9 +7,9 @@ use crate::{ChangeSet, Edit, EditKind, Precondition, Store};
 pub async fn change_log(store: &impl Store) {
     for number in 0..30 {
         let change = ChangeSet {
-            by: format!("person {number}").into(),
-            at: 1_700_000_000_000 + number,
-            edits: vec![put(&format!("10.1000/{}", number % 20), "x", Precondition::Any)],
+            author: format!("person {number}").into(),
+            timestamp_ms: 1_700_000_000_000 + number,
+            edits: vec![put(&format!("10.1000/{}", number % 20), "x", Precondition::NotTombstone)],
         };
         store.commit(change).await.unwrap();
     }
@@ -44,7 +44,7 @@ pub async fn names_at_revision(store: &impl Store) {
     let later = vec![
         put("10.1000/rec-00", "y", Precondition::Live),
         tombstone("10.1000/rec-07"),
-        Edit::Remove { name: "10.1000/rec-08".into(), expect: Precondition::Live },
+        Edit::Remove { name: "10.1000/rec-08".into(), precondition: Precondition::Live },
         put("10.1000/rec-08a", "y", Precondition::Absent),
     ];
     let later = commit(store, later).await.unwrap();
@@ -67,7 +67,7 @@ pub async fn change_counters(store: &impl Store) {
     // A store that reads its own log may count a change twice, but not for ever.
     let mut before = version();
     for attempt in 0.. {
-        commit(store, vec![put("10.1000/c", "1", Precondition::Any)]).await.unwrap();
+        commit(store, vec![put("10.1000/c", "1", Precondition::NotTombstone)]).await.unwrap();
         assert!(versions.is_current(other));
         if versions.is_current(before) {
             break;
@@ -78,13 +78,15 @@ pub async fn change_counters(store: &impl Store) {
     commit(store, vec![put("10.1000/a", "2", Precondition::Live)]).await.unwrap();
     assert!(!versions.is_current(before) && versions.is_current(other));
     let before = version();
-    commit(store, vec![put("0.NA/10.1000", "1", Precondition::Any)]).await.unwrap();
+    commit(store, vec![put("0.NA/10.1000", "1", Precondition::NotTombstone)]).await.unwrap();
     assert!(!versions.is_current(before) && !versions.is_current(other));
     let before = version();
     commit(store, vec![Edit::Home { prefix: "10.1000".into() }]).await.unwrap();
     assert!(!versions.is_current(before));
     let before = version();
-    commit(store, vec![Edit::Remove { name: "10.1000/a".into(), expect: Precondition::Live }]).await.unwrap();
+    commit(store, vec![Edit::Remove { name: "10.1000/a".into(), precondition: Precondition::Live }])
+        .await
+        .unwrap();
     assert!(!versions.is_current(before));
 }
 

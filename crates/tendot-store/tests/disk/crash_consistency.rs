@@ -66,31 +66,31 @@ fn change(number: usize) -> ChangeSet {
         Edit::Put {
             name: format!("10.1/name-{name}").into(),
             values: values(&data),
-            expect: Precondition::Any,
+            precondition: Precondition::NotTombstone,
         }
     };
     let register = |name: usize, length: usize| Edit::Register {
         name: format!("10.1/name-{name}").into(),
         values: values(&number.to_string()),
         registration: format!("{number}{}", " ".repeat(length)).into_bytes().into(),
-        expect: Precondition::Any,
+        precondition: Precondition::NotTombstone,
     };
-    let note = |length: usize| Edit::PutNote {
+    let note = |length: usize| Edit::PutAux {
         key: (number % 5).to_string().into_bytes().into(),
-        body: format!("{number}{}", "n".repeat(length)).into_bytes().into(),
+        value: format!("{number}{}", "n".repeat(length)).into_bytes().into(),
     };
     let named = |name: usize| format!("10.1/name-{name}").into();
     let edits = match number % 6 {
         0 => vec![register(number % 4, 10), put(4, 5), note(5), put(5, 5)],
         1 => vec![put(10 + number, 9_000)],
         2 => vec![put(6, 20), Edit::Home { prefix: format!("10.{number}").into() }],
-        3 => vec![Edit::Remove { name: named(6), expect: Precondition::Live }, put(7, 100)],
+        3 => vec![Edit::Remove { name: named(6), precondition: Precondition::Live }, put(7, 100)],
         4 => vec![put(8, 1), register(10 + number, 3_000)],
         // Only aux entries.
-        _ if number % 12 == 5 => vec![note(3_000), Edit::RemoveNote { key: b"1"[..].into() }],
-        _ => vec![Edit::Tombstone { name: named(9 + number), expect: Precondition::Live }],
+        _ if number % 12 == 5 => vec![note(3_000), Edit::RemoveAux { key: b"1"[..].into() }],
+        _ => vec![Edit::Tombstone { name: named(9 + number), precondition: Precondition::Live }],
     };
-    ChangeSet { by: "somebody".into(), at: number as u64, edits }
+    ChangeSet { author: "somebody".into(), timestamp_ms: number as u64, edits }
 }
 
 #[test]

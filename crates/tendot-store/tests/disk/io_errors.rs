@@ -34,10 +34,13 @@ const MAX_CALLS: u32 = 200;
 
 fn put(number: usize, length: usize) -> ChangeSet {
     let values = vec![HandleValue::new(1, "URL", format!("{number}-{}", "x".repeat(length)))];
-    let edit =
-        |name: String| Edit::Put { name: name.into(), values: values.clone(), expect: Precondition::Absent };
+    let edit = |name: String| Edit::Put {
+        name: name.into(),
+        values: values.clone(),
+        precondition: Precondition::Absent,
+    };
     let edits = vec![edit(format!("10.1/name-{number}")), edit(format!("10.1/name-{number}-twin"))];
-    ChangeSet { by: "somebody".into(), at: number as u64, edits }
+    ChangeSet { author: "somebody".into(), timestamp_ms: number as u64, edits }
 }
 
 /// The numbers of the change sets in the store; asserts that each is there completely.
@@ -122,7 +125,7 @@ fn commits() {
             let continues = error == libc::ENOSPC && failed != DiskCall::DurableWrite;
             match block_on(store.commit(put(50, 10))) {
                 Ok(_) if continues => acknowledged.push(50),
-                Err(CommitError::Store(StoreError::ReadOnly { why })) if !continues => {
+                Err(CommitError::Store(StoreError::ReadOnly { reason: why })) if !continues => {
                     assert_contains(&why, "an earlier change could not be made durable");
                     assert_contains(&why, expected);
                 }

@@ -63,11 +63,11 @@ fn put(name: &str, data: String) -> Edit {
         HandleValue::new(1, "URL", format!("https://example.org/{data}")),
         HandleValue::new(2, "EMAIL", data),
     ];
-    Edit::Put { name: name.into(), values, expect: Precondition::Any }
+    Edit::Put { name: name.into(), values, precondition: Precondition::NotTombstone }
 }
 
 fn commit(store: &EmbeddedStore, edits: Vec<Edit>) {
-    block_on(store.commit(ChangeSet { by: "somebody".into(), at: 1, edits })).unwrap();
+    block_on(store.commit(ChangeSet { author: "somebody".into(), timestamp_ms: 1, edits })).unwrap();
 }
 
 /// Every state that each name ever had, the latest last.
@@ -101,8 +101,8 @@ fn build_store(directory: &Path) -> RecordVersions {
         let name = &names[round * 7 % names.len()];
         let edit = match round % 8 {
             3 => put(name, "x".repeat(9_000 + round)),
-            5 => Edit::Remove { name: (**name).into(), expect: Precondition::Live },
-            7 => Edit::Tombstone { name: (**name).into(), expect: Precondition::Live },
+            5 => Edit::Remove { name: (**name).into(), precondition: Precondition::Live },
+            7 => Edit::Tombstone { name: (**name).into(), precondition: Precondition::Live },
             _ => put(name, format!("again/{round}")),
         };
         let twin = put(&names[(round * 7 + 3) % names.len()], format!("twin/{round}"));
@@ -264,7 +264,7 @@ fn check_writes(path: &Path, versions: &RecordVersions, flip: &str) {
                 .is_some_and(|entry| entry.state == tendot_store::RecordStatus::Live)
         };
         let (name, _) = versions.iter().filter(|(_, versions)| live(versions)).nth(round * 11).unwrap();
-        commit(&store, vec![Edit::Remove { name: (**name).into(), expect: Precondition::Live }]);
+        commit(&store, vec![Edit::Remove { name: (**name).into(), precondition: Precondition::Live }]);
         changed.insert(name);
     }
     assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0], "{flip}");

@@ -15,7 +15,7 @@ use tendot_store::{
 use tendot_testing::{ram_dir, wait_until};
 
 fn change(edits: Vec<Edit>) -> ChangeSet {
-    ChangeSet { by: "tester".into(), at: 1_700_000_000_000, edits }
+    ChangeSet { author: "tester".into(), timestamp_ms: 1_700_000_000_000, edits }
 }
 
 fn put(name: &str, data: &str, expect: Precondition) -> Edit {
@@ -23,12 +23,17 @@ fn put(name: &str, data: &str, expect: Precondition) -> Edit {
         HandleValue::new(1, "URL", data.to_owned()),
         HandleValue::new(100, "HS_ADMIN", "somebody with rights"),
     ];
-    Edit::Put { name: name.into(), values, expect }
+    Edit::Put { name: name.into(), values, precondition: expect }
 }
 
 fn register(name: &str, registration: &str, expect: Precondition) -> Edit {
     let values = vec![HandleValue::new(1, "URL", format!("https://example.org/{registration}"))];
-    Edit::Register { name: name.into(), values, registration: registration.as_bytes().into(), expect }
+    Edit::Register {
+        name: name.into(),
+        values,
+        registration: registration.as_bytes().into(),
+        precondition: expect,
+    }
 }
 
 fn get(store: &impl Store, name: &str) -> Option<StoredRecord> {
@@ -44,7 +49,7 @@ fn commits_survive_reopen() {
         for number in 0..50 {
             let name = format!("10.1000/Name-{}", number * 3 % 50);
             let data = format!("https://example.org/{round}/{number}");
-            block_on(store.commit(change(vec![put(&name, &data, Precondition::Any)]))).unwrap();
+            block_on(store.commit(change(vec![put(&name, &data, Precondition::NotTombstone)]))).unwrap();
             expected.insert(name, data);
         }
         for (name, data) in &expected {
@@ -61,7 +66,7 @@ fn commits_survive_reopen() {
 fn single_writer_many_readers() {
     let directory = ram_dir();
     let refused = EmbeddedStore::open_read_only(directory.path()).unwrap_err();
-    assert!(matches!(refused, OpenError::NoStore { .. }), "{refused}");
+    assert!(matches!(refused, OpenError::NotFound { .. }), "{refused}");
     let store = EmbeddedStore::open(directory.path()).unwrap();
     block_on(store.commit(change(vec![put("10.1000/1", "a", Precondition::Absent)]))).unwrap();
     let refused = EmbeddedStore::open(directory.path()).unwrap_err().to_string();
@@ -180,7 +185,7 @@ fn check_one_wins(store: &impl Store, round: u32) {
         let name = format!("{}-{round}", spelled(number));
         match block_on(store.commit(change(vec![put(&name, &name, Precondition::Absent)]))) {
             Ok(_) => Some(name),
-            Err(CommitError::Conflict(_)) => None,
+            Err(CommitError::RecordConflict(_)) => None,
             Err(error) => panic!("{error}"),
         }
     };
@@ -199,23 +204,23 @@ fn edits() -> impl Strategy<Value = Vec<Vec<Edit>>> {
         if upper { name.to_uppercase() } else { name }
     });
     let expect = prop_oneof![
-        Just(Precondition::Any),
+        Just(Precondition::NotTombstone),
         Just(Precondition::Absent),
         Just(Precondition::Live),
-        (0_u64..20).prop_map(Precondition::Revision),
+        (0_u64..20).prop_map(Precondition::AtRevision),
     ];
     let edit = (name, expect, 0_u8..16, "[a-z/]{0,12}").prop_map(|(name, expect, what, data)| match what {
         0..=3 => put(&name, &format!("https://example.org/{data}"), expect),
         4..=5 => register(&name, &data, expect),
-        6 => Edit::Tombstone { name: name.into(), expect },
-        7 => Edit::Remove { name: name.into(), expect },
+        6 => Edit::Tombstone { name: name.into(), precondition: expect },
+        7 => Edit::Remove { name: name.into(), precondition: expect },
         8 => Edit::Home { prefix: name.split('/').next().unwrap_or_default().into() },
         9 => Edit::Unhome { prefix: name.split('/').next().unwrap_or_default().into() },
-        10..=12 => Edit::PutNote { key: name.as_bytes().into(), body: data.as_bytes().into() },
-        13 => Edit::RemoveNote { key: name.as_bytes().into() },
+        10..=12 => Edit::PutAux { key: name.as_bytes().into(), value: data.as_bytes().into() },
+        13 => Edit::RemoveAux { key: name.as_bytes().into() },
         // Often holds.
-        14 => Edit::RequireNote { key: name.as_bytes().into(), body: None },
-        _ => Edit::RequireNote { key: b"10.1/name1"[..].into(), body: Some(data.as_bytes().into()) },
+        14 => Edit::RequireAux { key: name.as_bytes().into(), value: None },
+        _ => Edit::RequireAux { key: b"10.1/name1"[..].into(), value: Some(data.as_bytes().into()) },
     });
     proptest::collection::vec(proptest::collection::vec(edit, 1..4), 1..30)
 }
@@ -239,10 +244,10 @@ proptest! {
             let found = block_on(embedded.commit(change(edits)));
             match (expected, found) {
                 (Ok(expected), Ok(found)) => prop_assert_eq!(expected, found),
-                (Err(CommitError::Conflict(expected)), Err(CommitError::Conflict(found))) => {
+                (Err(CommitError::RecordConflict(expected)), Err(CommitError::RecordConflict(found))) => {
                     prop_assert_eq!(expected, found);
                 }
-                (Err(CommitError::Note { edit: expected }), Err(CommitError::Note { edit: found })) => {
+                (Err(CommitError::AuxConflict { edit: expected }), Err(CommitError::AuxConflict { edit: found })) => {
                     prop_assert_eq!(expected, found);
                 }
                 (expected, found) => prop_assert!(false, "{:?} but {:?}", expected, found),
@@ -276,7 +281,7 @@ fn aux_entries_and_registrations_are_durable() {
     let store = EmbeddedStore::open(directory.path()).unwrap();
     let edits = vec![register("10.1000/1", known, Precondition::Absent)];
     let registered = block_on(store.commit(change(edits))).unwrap();
-    let edits = vec![Edit::PutNote { key: b"key"[..].into(), body: note.as_bytes().into() }];
+    let edits = vec![Edit::PutAux { key: b"key"[..].into(), value: note.as_bytes().into() }];
     assert_eq!(block_on(store.commit(change(edits))).unwrap(), registered);
     let mut file = tempfile::tempfile().unwrap();
     store.backup(&mut file).unwrap();
@@ -306,7 +311,7 @@ fn aux_entries_and_registrations_are_durable() {
         let damage = store.verify(|_| {}).unwrap().damage;
         let expected = if what == note { "note `key`: its checksum" } else { "registration `" };
         assert!(damage.iter().any(|damage| damage.starts_with(expected)), "{what}: {damage:?}");
-        let is_damaged = |error: StoreError| matches!(error, StoreError::Damaged { .. });
+        let is_damaged = |error: StoreError| matches!(error, StoreError::Corrupt { .. });
         if what == note {
             assert!(block_on(store.get_aux(b"key")).is_err_and(is_damaged));
             assert!(block_on(store.list_aux(b"", None, 9)).is_err_and(is_damaged));
@@ -325,9 +330,9 @@ fn rejects_oversized_records() {
         name: "10.1000/1".into(),
         values: Vec::new(),
         registration: vec![b'x'; length].into(),
-        expect: Precondition::Any,
+        precondition: Precondition::NotTombstone,
     };
-    let note = |length: usize| Edit::PutNote { key: b"key"[..].into(), body: vec![b'x'; length].into() };
+    let note = |length: usize| Edit::PutAux { key: b"key"[..].into(), value: vec![b'x'; length].into() };
     for edit in [&register as &dyn Fn(usize) -> Edit, &note] {
         let refused = block_on(store.commit(change(vec![edit(LIMIT + 1)]))).unwrap_err();
         assert!(matches!(refused, CommitError::TooLarge { edit: 0, .. }), "{refused}");
@@ -341,7 +346,7 @@ fn tombstones_keep_their_values() {
     let directory = ram_dir();
     let store = EmbeddedStore::open(directory.path()).unwrap();
     block_on(store.commit(change(vec![put("10.1000/1", "a", Precondition::Absent)]))).unwrap();
-    let end = Edit::Tombstone { name: "10.1000/1".into(), expect: Precondition::Live };
+    let end = Edit::Tombstone { name: "10.1000/1".into(), precondition: Precondition::Live };
     block_on(store.commit(change(vec![end]))).unwrap();
     let entry = get(&store, "10.1000/1").unwrap();
     assert_eq!((entry.state, entry.values.len()), (RecordStatus::Tombstone, 2));
@@ -357,8 +362,8 @@ fn changes_of_one_record_in_one_transaction() {
         block_on(store.commit(change(vec![put(&name, "https://a/b/c", Precondition::Absent)]))).unwrap();
         let both = std::thread::scope(|scope| {
             let data = format!("https://example.org/{round}/x/y");
-            let update = put(&name, &data, Precondition::Any);
-            let end = Edit::Tombstone { name: name.clone().into(), expect: Precondition::Live };
+            let update = put(&name, &data, Precondition::NotTombstone);
+            let end = Edit::Tombstone { name: name.clone().into(), precondition: Precondition::Live };
             let store = &store;
             [update, end]
                 .map(|edit| scope.spawn(move || block_on(store.commit(change(vec![edit])))))
@@ -389,7 +394,7 @@ fn rejects_truncated_files() {
         std::fs::write(&file, &bytes[..length]).unwrap();
         match EmbeddedStore::open_read_only(directory.path()) {
             Err(error) => {
-                assert!(matches!(error, OpenError::CutOff { .. }), "{length}: {error}");
+                assert!(matches!(error, OpenError::Truncated { .. }), "{length}: {error}");
                 rejected += 1;
             }
             // Only free pages are missing, or pages of the previous state.
@@ -402,7 +407,7 @@ fn rejects_truncated_files() {
             }
         }
         let error = EmbeddedStore::open(directory.path()).unwrap_err();
-        assert!(matches!(error, OpenError::CutOff { .. }), "{length}: {error}");
+        assert!(matches!(error, OpenError::Truncated { .. }), "{length}: {error}");
     }
     assert!(rejected > 0);
     std::fs::write(&file, &bytes).unwrap();
@@ -417,7 +422,7 @@ fn secrets_are_not_interned() {
     let parts = |store: &EmbeddedStore| store.verify(|_| {}).unwrap().parts;
     let secret = |name: &str, data: &str| {
         let values = vec![HandleValue::new(1, "HS_SECKEY", data.to_owned())];
-        Edit::Put { name: name.into(), values, expect: Precondition::Any }
+        Edit::Put { name: name.into(), values, precondition: Precondition::NotTombstone }
     };
     for number in 0..4 {
         block_on(store.commit(change(vec![secret(&format!("10.1000/{number}"), "plain secret")]))).unwrap();
@@ -442,7 +447,7 @@ fn dictionary_grows_with_record_count() {
             let edit = Edit::Put {
                 name: name.into(),
                 values: (1..=2_048).map(address).collect(),
-                expect: Precondition::Any,
+                precondition: Precondition::NotTombstone,
             };
             block_on(store.commit(change(vec![edit]))).unwrap();
         }
@@ -466,9 +471,9 @@ fn unwritten_free_pages_are_valid() {
         assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         // The first one keeps the writer busy, so that the others are committed together.
-        let large = put("10.1000/1", &"x".repeat(50_000 * (round + 1)), Precondition::Any);
-        let remove = Edit::Remove { name: "10.1000/1".into(), expect: Precondition::Live };
-        let mut commits: Vec<_> = [put("10.1000/1", "x", Precondition::Any), large, remove]
+        let large = put("10.1000/1", &"x".repeat(50_000 * (round + 1)), Precondition::NotTombstone);
+        let remove = Edit::Remove { name: "10.1000/1".into(), precondition: Precondition::Live };
+        let mut commits: Vec<_> = [put("10.1000/1", "x", Precondition::NotTombstone), large, remove]
             .map(|edit| Box::pin(store.commit(change(vec![edit]))))
             .into();
         for commit in &mut commits {
@@ -495,7 +500,8 @@ fn verify_under_load() {
                         number < 20 * (verified.load(Ordering::SeqCst) + 1)
                     });
                     let name = format!("10.1000/{writer}-{}", number % 100);
-                    block_on(store.commit(change(vec![put(&name, &name, Precondition::Any)]))).unwrap();
+                    block_on(store.commit(change(vec![put(&name, &name, Precondition::NotTombstone)])))
+                        .unwrap();
                     number += 1;
                 }
             });

@@ -84,7 +84,7 @@ fn run(child: &str, directory: &Path, point: Option<(&str, u32)>) -> Output {
     let mut command = child_test(&format!("fail_points::{child}"));
     command.env(DIRECTORY_VAR, directory);
     if let Some((point, hit)) = point {
-        command.env("TENDOT_FAIL_POINT", point).env("TENDOT_FAIL_PASS", hit.to_string());
+        command.env("TENDOT_FAIL_POINT", point).env("TENDOT_FAIL_HIT", hit.to_string());
     }
     command.output().unwrap()
 }
@@ -141,17 +141,17 @@ fn put(name: &str, number: u64) -> ChangeSet {
     let edit = |name: String| Edit::Put {
         name: name.into(),
         values: values(&number.to_string()),
-        expect: Precondition::Any,
+        precondition: Precondition::NotTombstone,
     };
     let twin = Edit::Register {
         name: format!("10.1/{name}-twin").into(),
         values: values(&number.to_string()),
         registration: number.to_string().into_bytes().into(),
-        expect: Precondition::Any,
+        precondition: Precondition::NotTombstone,
     };
-    let note = Edit::PutNote { key: name.as_bytes().into(), body: number.to_string().into_bytes().into() };
+    let note = Edit::PutAux { key: name.as_bytes().into(), value: number.to_string().into_bytes().into() };
     let edits = vec![edit(format!("10.1/{name}")), note, twin];
-    ChangeSet { by: "somebody".into(), at: number, edits }
+    ChangeSet { author: "somebody".into(), timestamp_ms: number, edits }
 }
 
 /// Child process: commits change sets one after the other.
@@ -286,7 +286,7 @@ fn check_migration(directory: &Path, output: &Output) {
     let log = |store: &EmbeddedStore| block_on(store.read_log(0, 1_000)).unwrap();
     let source = log(&EmbeddedStore::open_read_only(&directory.join("source")).unwrap());
     match EmbeddedStore::open(&directory.join("store")) {
-        Err(OpenError::Unfinished { .. }) => assert!(emitted(output).is_empty()),
+        Err(OpenError::IncompleteMigration { .. }) => assert!(emitted(output).is_empty()),
         opened => {
             let there = log(&opened.unwrap()).len();
             // Nothing yet, or everything of the first or of the second migration.

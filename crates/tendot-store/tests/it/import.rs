@@ -91,8 +91,9 @@ fn reimport_is_idempotent() {
     let store = EmbeddedStore::open(directory.path()).unwrap();
     let log = block_on(store.read_log(0, 100)).unwrap();
     assert_eq!(log.len(), 2, "nothing is logged if nothing changed");
-    let end = Edit::Tombstone { name: "10.1000/rec-7".into(), expect: Precondition::Live };
-    block_on(store.commit(ChangeSet { by: "somebody".into(), at: 0, edits: vec![end] })).unwrap();
+    let end = Edit::Tombstone { name: "10.1000/rec-7".into(), precondition: Precondition::Live };
+    block_on(store.commit(ChangeSet { author: "somebody".into(), timestamp_ms: 0, edits: vec![end] }))
+        .unwrap();
     assert!(matches!(EmbeddedImporter::open(directory.path(), "x", 0), Err(OpenError::Locked(_))));
     drop(store);
 
@@ -142,8 +143,8 @@ fn long_names() {
 fn rejects_invalid_records_only() {
     let directory = ram_dir();
     let mut importer = EmbeddedImporter::open(directory.path(), "importer", 0).unwrap();
-    assert!(matches!(importer.add("".into(), &[]), Err(ImportError::Name(_))));
-    assert!(matches!(importer.add("x".repeat(5_000).into(), &[]), Err(ImportError::Name(_))));
+    assert!(matches!(importer.add("".into(), &[]), Err(ImportError::InvalidName(_))));
+    assert!(matches!(importer.add("x".repeat(5_000).into(), &[]), Err(ImportError::InvalidName(_))));
     let large = [HandleValue::with_data(1, "URL", vec![0; 5 << 20])];
     assert!(matches!(importer.add("10.1000/1".into(), &large), Err(ImportError::TooLarge { .. })));
     importer.add("10.1000/2".into(), &values("https://a/")).unwrap();
@@ -178,8 +179,9 @@ fn all_bytes_of_a_record_count() {
     drop(importer);
     assert!(!directory.path().join("tendot-import-runs").exists(), "an abandoned import leaves nothing");
     let store = EmbeddedStore::open(directory.path()).unwrap();
-    let put = Edit::Put { name: "10.1000/1".into(), values: large, expect: Precondition::Any };
-    let refused = block_on(store.commit(ChangeSet { by: "somebody".into(), at: 0, edits: vec![put] }));
+    let put = Edit::Put { name: "10.1000/1".into(), values: large, precondition: Precondition::NotTombstone };
+    let refused =
+        block_on(store.commit(ChangeSet { author: "somebody".into(), timestamp_ms: 0, edits: vec![put] }));
     assert!(matches!(refused, Err(CommitError::TooLarge { limit: 4_194_304, .. })));
 }
 
@@ -256,11 +258,11 @@ fn imports_are_in_the_history() {
     let put = |name: &str, data: &str| Edit::Put {
         name: name.into(),
         values: values(data),
-        expect: Precondition::Any,
+        precondition: Precondition::NotTombstone,
     };
-    let remove = |name: &str| Edit::Remove { name: name.into(), expect: Precondition::Live };
+    let remove = |name: &str| Edit::Remove { name: name.into(), precondition: Precondition::Live };
     let commit = |edits| {
-        let change = ChangeSet { by: "somebody".into(), at: 1, edits };
+        let change = ChangeSet { author: "somebody".into(), timestamp_ms: 1, edits };
         block_on(EmbeddedStore::open(directory.path()).unwrap().commit(change)).unwrap();
     };
     let long = format!("10.1/{}", "x".repeat(3_000));
@@ -285,7 +287,7 @@ fn imports_are_in_the_history() {
                     };
                     let history = block_on(store.history(&key, order, limit)).unwrap();
                     found.extend(history.items.into_iter().map(|past| match past.before {
-                        PriorState::Nothing => (past.line.kind, None),
+                        PriorState::Absent => (past.line.kind, None),
                         PriorState::Record(entry) => (past.line.kind, Some(entry.values)),
                         PriorState::Unknown => panic!("{name}: nothing is unknown"),
                     }));
@@ -321,11 +323,11 @@ fn import_keeps_registrations_and_aux() {
             name: "10.1/found".into(),
             values: values("a"),
             registration: b"known"[..].into(),
-            expect: Precondition::Absent,
+            precondition: Precondition::Absent,
         },
-        Edit::PutNote { key: b"key"[..].into(), body: b"body"[..].into() },
+        Edit::PutAux { key: b"key"[..].into(), value: b"body"[..].into() },
     ];
-    block_on(store.commit(ChangeSet { by: "somebody".into(), at: 1, edits })).unwrap();
+    block_on(store.commit(ChangeSet { author: "somebody".into(), timestamp_ms: 1, edits })).unwrap();
     drop(store);
     let records = ["10.1/found", "10.1/new"].map(|name| (name.to_owned(), "i".to_owned()));
     import(directory.path(), 100, &records);

@@ -55,10 +55,10 @@ enum Observation {
     Listed {
         found: Option<RecordStatus>,
     },
-    PutNote {
+    PutAux {
         data: u64,
     },
-    RemoveNote,
+    RemoveAux,
     /// Compare and set.
     Replace {
         expected: Option<u64>,
@@ -107,8 +107,8 @@ impl Observation {
             Self::Remove { expect, result } => written(expect, result, &|_| None),
             Self::Get { found } => (*found == there).then_some(there),
             Self::Listed { found } => (*found == head.map(|(_, state)| state)).then_some(there),
-            Self::PutNote { data } => Some(note(*data)),
-            Self::RemoveNote => Some(None),
+            Self::PutAux { data } => Some(note(*data)),
+            Self::RemoveAux => Some(None),
             Self::Replace { expected, data, is_met } => {
                 let next = if *is_met { note(*data) } else { there };
                 (*is_met == (*expected == data_there)).then_some(next)
@@ -121,12 +121,12 @@ impl Observation {
 /// The definition of preconditions, written down independently.
 fn is_met(expect: Precondition, there: Option<(u64, RecordStatus)>) -> bool {
     match there {
-        None => matches!(expect, Precondition::Any | Precondition::Absent),
+        None => matches!(expect, Precondition::NotTombstone | Precondition::Absent),
         Some((_, RecordStatus::Tombstone)) => false,
         Some((revision, RecordStatus::Live)) => match expect {
-            Precondition::Any | Precondition::Live => true,
+            Precondition::NotTombstone | Precondition::Live => true,
             Precondition::Absent => false,
-            Precondition::Revision(expected) => expected == revision,
+            Precondition::AtRevision(expected) => expected == revision,
         },
     }
 }
@@ -181,25 +181,26 @@ fn run_aux_operation(
 ) -> Observation {
     let key = || name.as_bytes().into();
     let body = |data: u64| data.to_string().into_bytes().into();
-    let commit = |edits| block_on(store.commit(ChangeSet { by: "somebody".into(), at: 0, edits }));
-    let put = || Edit::PutNote { key: key(), body: body(data) };
+    let commit =
+        |edits| block_on(store.commit(ChangeSet { author: "somebody".into(), timestamp_ms: 0, edits }));
+    let put = || Edit::PutAux { key: key(), value: body(data) };
     match choice {
         0..=2 => {
             commit(vec![put()]).unwrap();
             *known = Some(data);
-            Observation::PutNote { data }
+            Observation::PutAux { data }
         }
         3 => {
-            commit(vec![Edit::RemoveNote { key: key() }]).unwrap();
+            commit(vec![Edit::RemoveAux { key: key() }]).unwrap();
             *known = None;
-            Observation::RemoveNote
+            Observation::RemoveAux
         }
         4..=7 => {
             let expected = *known;
-            let is_met = match commit(vec![Edit::RequireNote { key: key(), body: expected.map(body) }, put()])
+            let is_met = match commit(vec![Edit::RequireAux { key: key(), value: expected.map(body) }, put()])
             {
                 Ok(_) => true,
-                Err(CommitError::Note { edit: 0 }) => false,
+                Err(CommitError::AuxConflict { edit: 0 }) => false,
                 Err(error) => panic!("{error}"),
             };
             Observation::Replace { expected, data, is_met }
@@ -225,17 +226,17 @@ fn run_thread(
         let number = rng.below(NAME_COUNT);
         let name = name(history, number);
         let expect = match rng.below(4) {
-            0 => Precondition::Any,
+            0 => Precondition::NotTombstone,
             1 => Precondition::Absent,
             2 => Precondition::Live,
-            _ => Precondition::Revision(known),
+            _ => Precondition::AtRevision(known),
         };
         let data = (thread * 100 + step + 1) as u64;
         let commit = |edit: Edit| {
-            let change = ChangeSet { by: "somebody".into(), at: 0, edits: vec![edit] };
+            let change = ChangeSet { author: "somebody".into(), timestamp_ms: 0, edits: vec![edit] };
             match block_on(store.commit(change)) {
                 Ok(committed) => Ok(committed.revision),
-                Err(CommitError::Conflict(conflict)) => {
+                Err(CommitError::RecordConflict(conflict)) => {
                     Err(conflict.there.map(|(_, revision, state)| (revision, state)))
                 }
                 Err(error) => panic!("{error}"),
@@ -253,21 +254,22 @@ fn run_thread(
             _ if number >= RECORD_NAMES => run_aux_operation(store, &name, data, choice, &mut known_note),
             0..=1 => {
                 let (name, registration) = (name.into(), data.to_string().into_bytes().into());
-                let edit = Edit::Register { name, values, registration, expect };
+                let edit = Edit::Register { name, values, registration, precondition: expect };
                 Observation::Register { expect, data, result: commit(edit) }
             }
             2..=4 => Observation::Put {
                 expect,
                 data,
-                result: commit(Edit::Put { name: name.into(), values, expect }),
+                result: commit(Edit::Put { name: name.into(), values, precondition: expect }),
             },
             5 => Observation::Tombstone {
                 expect,
-                result: commit(Edit::Tombstone { name: name.into(), expect }),
+                result: commit(Edit::Tombstone { name: name.into(), precondition: expect }),
             },
-            6 | 7 => {
-                Observation::Remove { expect, result: commit(Edit::Remove { name: name.into(), expect }) }
-            }
+            6 | 7 => Observation::Remove {
+                expect,
+                result: commit(Edit::Remove { name: name.into(), precondition: expect }),
+            },
             8..=10 => {
                 let entry = block_on(store.get(&NameKey::new(&name).unwrap())).unwrap();
                 let found = |entry: StoredRecord| {
@@ -353,17 +355,23 @@ fn check_atomicity(store: &impl Store) {
                     let put = |name: &String| Edit::Put {
                         name: (**name).into(),
                         values: data(),
-                        expect: Precondition::Any,
+                        precondition: Precondition::NotTombstone,
                     };
-                    let remove =
-                        |name: &String| Edit::Remove { name: (**name).into(), expect: Precondition::Live };
+                    let remove = |name: &String| Edit::Remove {
+                        name: (**name).into(),
+                        precondition: Precondition::Live,
+                    };
                     let edits = if round % 3 == 2 {
                         names.iter().map(remove).collect()
                     } else {
                         names.iter().map(put).collect()
                     };
-                    match block_on(store.commit(ChangeSet { by: "writer".into(), at: 0, edits })) {
-                        Ok(_) | Err(CommitError::Conflict(_)) => {}
+                    match block_on(store.commit(ChangeSet {
+                        author: "writer".into(),
+                        timestamp_ms: 0,
+                        edits,
+                    })) {
+                        Ok(_) | Err(CommitError::RecordConflict(_)) => {}
                         Err(error) => panic!("{error}"),
                     }
                 }
@@ -448,8 +456,16 @@ fn checker_rejects_invalid_histories() {
         (
             false,
             vec![
-                operation(0, 1, Observation::Register { expect: Precondition::Any, data: 5, result: Ok(1) }),
-                operation(2, 3, Observation::Put { expect: Precondition::Any, data: 6, result: Ok(2) }),
+                operation(
+                    0,
+                    1,
+                    Observation::Register { expect: Precondition::NotTombstone, data: 5, result: Ok(1) },
+                ),
+                operation(
+                    2,
+                    3,
+                    Observation::Put { expect: Precondition::NotTombstone, data: 6, result: Ok(2) },
+                ),
                 operation(4, 5, get(there(2, 6))),
             ],
         ),

@@ -46,10 +46,10 @@ fn child_writes() {
                     let body = round.to_string().into_bytes().into();
                     let edits = vec![
                         put(&name, round),
-                        Edit::PutNote { key: name.as_bytes().into(), body },
+                        Edit::PutAux { key: name.as_bytes().into(), value: body },
                         register(&format!("{name}-twin"), round),
                     ];
-                    let change = ChangeSet { by: "writer".into(), at: round, edits };
+                    let change = ChangeSet { author: "writer".into(), timestamp_ms: round, edits };
                     block_on(store.commit(change)).unwrap();
                     emit(&format!("durable {round} {name}"));
                 }
@@ -63,12 +63,17 @@ fn values(name: &str, round: u64) -> Vec<HandleValue<'static>> {
 }
 
 fn put(name: &str, round: u64) -> Edit {
-    Edit::Put { name: name.into(), values: values(name, round), expect: Precondition::Any }
+    Edit::Put { name: name.into(), values: values(name, round), precondition: Precondition::NotTombstone }
 }
 
 fn register(name: &str, round: u64) -> Edit {
     let registration = round.to_string().into_bytes().into();
-    Edit::Register { name: name.into(), values: values(name, round), registration, expect: Precondition::Any }
+    Edit::Register {
+        name: name.into(),
+        values: values(name, round),
+        registration,
+        precondition: Precondition::NotTombstone,
+    }
 }
 
 /// Child process: imports and prints `imported` when it is done.

@@ -70,12 +70,12 @@ mod tests {
         check(&[Unreachable, Standby, Primary], Readiness::Ready);
         check(&[Unreachable, Standby], Readiness::ReadOnly);
         check(&[Unreachable, Unreachable], Readiness::Unreachable);
-        let astray = DatabaseHost { is_asked: false, ..host(&Standby) };
+        let astray = DatabaseHost { serves_reads: false, ..host(&Standby) };
         assert_eq!(readiness(&[astray]), Readiness::Unreachable);
     }
 
     fn host(role: &HostRole) -> DatabaseHost {
-        DatabaseHost { place: "a:1".into(), role: *role, is_asked: true, behind: None, lag: None }
+        DatabaseHost { address: "a:1".into(), role: *role, serves_reads: true, lag_entries: None, lag: None }
     }
 
     #[track_caller]

@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<CommandStatus, CliError
             export_store(arguments, &runtime, &arguments.store.open_read_only()?.into())
         }
         StoreLocation::Postgres(address) => {
-            let settings = PostgresSettings { migrate: false, ..command_pool() };
+            let settings = PostgresSettings { migrate_schema: false, ..command_pool() };
             let store = runtime.block_on(open_postgres(&address, &settings))?;
             export_store(arguments, &runtime, &store.into())
         }

@@ -32,11 +32,11 @@ fn one_of_64_registrations_wins() {
                         let name = |number: usize| format!("10.1000/{}", (number + client) % NAMES);
                         let edits = vec![
                             put(&name(number), &client.to_string(), Precondition::Absent),
-                            put(&name(number + NAMES / 2), &client.to_string(), Precondition::Any),
+                            put(&name(number + NAMES / 2), &client.to_string(), Precondition::NotTombstone),
                         ];
                         match commit(&store, edits).await {
                             Ok(_) => won.push(name(number)),
-                            Err(CommitError::Conflict(_)) => {}
+                            Err(CommitError::RecordConflict(_)) => {}
                             Err(error) => panic!("{error}"),
                         }
                     }
@@ -113,13 +113,13 @@ async fn increment(store: &PostgresStore) -> bool {
     let note = store.get_aux(b"count").await.unwrap();
     let next = (count + 1).to_string();
     let edits = vec![
-        put("10.1000/1", &next, Precondition::Revision(entry.revision)),
-        Edit::RequireNote { key: b"count"[..].into(), body: note },
-        Edit::PutNote { key: b"count"[..].into(), body: next.as_bytes().into() },
+        put("10.1000/1", &next, Precondition::AtRevision(entry.revision)),
+        Edit::RequireAux { key: b"count"[..].into(), value: note },
+        Edit::PutAux { key: b"count"[..].into(), value: next.as_bytes().into() },
     ];
     match commit(store, edits).await {
         Ok(_) => true,
-        Err(CommitError::Conflict(_) | CommitError::Note { .. }) => false,
+        Err(CommitError::RecordConflict(_) | CommitError::AuxConflict { .. }) => false,
         Err(error) => panic!("{error}"),
     }
 }

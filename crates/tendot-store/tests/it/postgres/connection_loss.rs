@@ -91,8 +91,8 @@ async fn commit_parts(store: &PostgresStore, round: &str, number: usize) -> Resu
     let note = format!("{round}-{number:06}");
     let edits = vec![
         put(&name("a"), "x", Precondition::Absent),
-        put(&name("b"), "x", Precondition::Any),
-        Edit::PutNote { key: note.as_bytes().into(), body: b"x"[..].into() },
+        put(&name("b"), "x", Precondition::NotTombstone),
+        Edit::PutAux { key: note.as_bytes().into(), value: b"x"[..].into() },
     ];
     commit(store, edits).await
 }
@@ -137,7 +137,7 @@ fn late_delivery() {
 /// If the server cannot be reached again, the outcome may be reported as in doubt; any other error means that nothing was done.
 #[test]
 fn in_doubt_without_server() {
-    let settings = PostgresSettings { patience: Duration::from_millis(400), ..settings() };
+    let settings = PostgresSettings { wait_timeout: Duration::from_millis(400), ..settings() };
     block_on(async {
         let fixture = ProxyFixture::new(&settings).await;
         let [to_server, to_client] = fixture.bytes;
@@ -152,7 +152,7 @@ fn in_doubt_without_server() {
             let found = fixture.found("unreachable", number).await;
             match result {
                 Ok(_) => assert_eq!(found, 1, "{bytes} bytes {direction:?}"),
-                Err(CommitError::Store(StoreError::Unknown { .. })) => in_doubt += 1,
+                Err(CommitError::Store(StoreError::InDoubt { .. })) => in_doubt += 1,
                 Err(CommitError::Store(error)) => {
                     assert_eq!(found, 0, "{bytes} bytes {direction:?}: {error}");
                     refused += 1;

@@ -55,7 +55,7 @@ fn read_routing() {
         // The store reads its own writes, from every host.
         for round in 0..200 {
             let data = format!("round {round}");
-            commit(&store, vec![put(NAME, &data, Precondition::Any)]).await.unwrap();
+            commit(&store, vec![put(NAME, &data, Precondition::NotTombstone)]).await.unwrap();
             assert_eq!(with_stale_reads(url(&store, NAME)).await, Some(data), "own write");
             assert!(with_stale_reads(store.is_homed(b"10.1000")).await.unwrap());
         }
@@ -66,7 +66,7 @@ fn read_routing() {
         for round in 0..10 {
             let version = versions.version_of(&key).unwrap();
             let data = format!("other {round}");
-            commit(&other, vec![put(NAME, &data, Precondition::Any)]).await.unwrap();
+            commit(&other, vec![put(NAME, &data, Precondition::NotTombstone)]).await.unwrap();
             assert_eq!(url(&store, NAME).await, Some(data.clone()), "the primary is asked");
             let has_changed = async || !versions.is_current(version);
             wait_until_async("the change counter has changed", has_changed).await;
@@ -99,7 +99,7 @@ fn read_routing() {
         }
         wait_until_async("its failure is noticed", async || host_roles(&store)[1] == HostRole::Unreachable)
             .await;
-        commit(&store, vec![put(NAME, "with one", Precondition::Any)]).await.unwrap();
+        commit(&store, vec![put(NAME, "with one", Precondition::NotTombstone)]).await.unwrap();
         assert_eq!(with_stale_reads(url(&store, NAME)).await.as_deref(), Some("with one"));
         cluster.standbys[0].restart();
         wait_until_async("it is back", async || host_roles(&store)[1] == HostRole::Standby).await;
@@ -122,7 +122,7 @@ fn lagging_standby() {
         cluster.standbys[0].execute("postgres", "select pg_wal_replay_pause()").await;
         for round in 0..20 {
             let data = format!("round {round}");
-            commit(&store, vec![put(NAME, &data, Precondition::Any)]).await.unwrap();
+            commit(&store, vec![put(NAME, &data, Precondition::NotTombstone)]).await.unwrap();
             for _ in 0..4 {
                 assert_eq!(with_stale_reads(url(&store, NAME)).await.as_deref(), Some(&*data));
                 assert_eq!(with_stale_reads(url(&store, "10.1000/2")).await.as_deref(), Some("other"));
@@ -245,7 +245,7 @@ fn failover_under_load() {
                                 acknowledged.fetch_add(1, Ordering::SeqCst);
                                 Some(true)
                             }
-                            Err(CommitError::Store(StoreError::Unknown { .. })) => None,
+                            Err(CommitError::Store(StoreError::InDoubt { .. })) => None,
                             Err(CommitError::Store(StoreError::ReadOnly { .. })) => {
                                 slowest = slowest.max(start.elapsed());
                                 // Not more often than this while there is no primary.
@@ -277,12 +277,13 @@ fn failover_under_load() {
             reads >= 200 && host_roles(&other)[0] == HostRole::Unreachable
         })
         .await;
-        let refused = commit(&other, vec![put(NAME, "second", Precondition::Any)]).await.unwrap_err();
+        let refused =
+            commit(&other, vec![put(NAME, "second", Precondition::NotTombstone)]).await.unwrap_err();
         assert!(matches!(refused, CommitError::Store(StoreError::ReadOnly { .. })), "{refused}");
 
         cluster.promote();
         wait_until_async("commits succeed again", async || {
-            commit(&store, vec![put(NAME, "third", Precondition::Any)]).await.is_ok()
+            commit(&store, vec![put(NAME, "third", Precondition::NotTombstone)]).await.is_ok()
         })
         .await;
         more_commits(50).await;
@@ -338,7 +339,9 @@ fn diverged_standby_is_not_used() {
         cluster.standbys.iter().for_each(PostgresServer::kill);
         cluster.primary.alter_system("synchronous_standby_names = ''");
         for round in 0..5 {
-            commit(&store, vec![put(NAME, &format!("lost {round}"), Precondition::Any)]).await.unwrap();
+            commit(&store, vec![put(NAME, &format!("lost {round}"), Precondition::NotTombstone)])
+                .await
+                .unwrap();
         }
         let (versions, key) = (store.change_counters().unwrap(), NameKey::new(NAME).unwrap());
         assert_eq!(with_stale_reads(url(&store, NAME)).await.as_deref(), Some("lost 4"));
@@ -348,7 +351,7 @@ fn diverged_standby_is_not_used() {
         let new = cluster.promote();
         cluster.primary.restart_diverged(new);
         wait_until_async("commits succeed again", async || {
-            commit(&store, vec![put(other, "second", Precondition::Any)]).await.is_ok()
+            commit(&store, vec![put(other, "second", Precondition::NotTombstone)]).await.is_ok()
         })
         .await;
         assert!(!versions.is_current(version), "the lost commit is still current");
@@ -382,11 +385,11 @@ fn standbys_restart_without_primary() {
         let sql = "select count(*) from pg_stat_activity \
                    where backend_type = 'startup' and wait_event = 'RecoveryApplyDelay'";
         wait_until_async("the second standby delays", async || {
-            commit(&store, vec![put("10.1000/2", "x", Precondition::Any)]).await.unwrap();
+            commit(&store, vec![put("10.1000/2", "x", Precondition::NotTombstone)]).await.unwrap();
             delayed.query_text("postgres", sql).await != "0"
         })
         .await;
-        commit(&store, vec![put(NAME, "second", Precondition::Any)]).await.unwrap();
+        commit(&store, vec![put(NAME, "second", Precondition::NotTombstone)]).await.unwrap();
         wait_until_async("only the second standby is behind", async || {
             let hosts = store.hosts();
             hosts[1].behind == Some(0) && hosts[2].behind.is_some_and(|behind| behind > 0)
@@ -422,7 +425,7 @@ fn unresponsive_hosts() {
     block_on(async {
         // So long that a test fails if something waits for it.
         let timeout = Duration::from_secs(120);
-        let settings = PostgresSettings { patience: timeout, statement: timeout, ..settings() };
+        let settings = PostgresSettings { wait_timeout: timeout, statement_timeout: timeout, ..settings() };
         let store = PostgresStore::open(&cluster.url("postgres", ""), &settings).await.unwrap();
         let store = Arc::new(store);
         commit(&store, vec![put(NAME, "first", Precondition::Absent)]).await.unwrap();
@@ -467,7 +470,7 @@ fn unresponsive_hosts() {
 
         cluster.promote();
         wait_until_async("commits succeed again", async || {
-            commit(&store, vec![put(NAME, "second", Precondition::Any)]).await.is_ok()
+            commit(&store, vec![put(NAME, "second", Precondition::NotTombstone)]).await.is_ok()
         })
         .await;
         cluster.primary.kill();

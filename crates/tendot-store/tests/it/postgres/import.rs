@@ -85,7 +85,7 @@ async fn dump(store: &impl Store, names: &[String]) -> StoreDump {
         assert_eq!(oldest, newest, "{name}");
         // The pages of one entry together are the whole history.
         let all = store.history(&key, HistoryOrder::OldestFirst { after: 0 }, 1_000).await.unwrap();
-        assert_eq!(all, History { items: oldest.clone(), next: None }, "{name}");
+        assert_eq!(all, History { entries: oldest.clone(), next: None }, "{name}");
         histories.insert(name.clone(), oldest);
     }
     let mut imports = Vec::new();
@@ -137,17 +137,18 @@ fn matches_embedded_import() {
             let registration = random(9).to_be_bytes();
             let values = values(&format!("deposited {}", random(10)));
             let edit = match random(6) {
-                0 => Edit::Remove { name, expect: Precondition::Any },
-                1 => Edit::Tombstone { name, expect: Precondition::Any },
+                0 => Edit::Remove { name, precondition: Precondition::NotTombstone },
+                1 => Edit::Tombstone { name, precondition: Precondition::NotTombstone },
                 2 => Edit::Register {
                     name,
                     values,
                     registration: registration.into(),
-                    expect: Precondition::Any,
+                    precondition: Precondition::NotTombstone,
                 },
-                _ => Edit::Put { name, values, expect: Precondition::Any },
+                _ => Edit::Put { name, values, precondition: Precondition::NotTombstone },
             };
-            let change = || ChangeSet { by: "tester".into(), at: AT, edits: vec![edit.clone()] };
+            let change =
+                || ChangeSet { author: "tester".into(), timestamp_ms: AT, edits: vec![edit.clone()] };
             let (one, two) = (block_on(embedded.commit(change())), block_on(store.commit(change())));
             assert_eq!(one.map_err(|error| error.to_string()), two.map_err(|error| error.to_string()));
         }
@@ -258,7 +259,7 @@ fn concurrent_writers() {
                 for number in 0..200_usize {
                     let name = &all[number * 7_919 % all.len()].0;
                     // A new name or an existing one, depending on how far the import is.
-                    let edit = put(name, &format!("deposited {number}"), Precondition::Any);
+                    let edit = put(name, &format!("deposited {number}"), Precondition::NotTombstone);
                     deposited.push((name.clone(), commit(&other, vec![edit]).await.unwrap()));
                     if number % 50 == 0 {
                         let ended = format!("10.1/ended-{number}");
@@ -373,14 +374,14 @@ fn cut_at_any_byte() {
             let mut reported = 0;
             let result = attempt(&behind, number + 1, &mut reported).await;
             // The lock is free when the transaction that was cut has ended.
-            commit(&direct, vec![put("10.1/after", "x", Precondition::Any)]).await.unwrap();
+            commit(&direct, vec![put("10.1/after", "x", Precondition::NotTombstone)]).await.unwrap();
             let mut rest = 0;
             let again = attempt(&direct, number + 1, &mut rest).await.unwrap();
             let found = again.unchanged;
             let place = format!("{bytes} bytes {direction:?}: reported {reported}, found {found}");
             match result {
                 Ok(_) => assert_eq!(found, 20, "{place}"),
-                Err(ImportError::Store(StoreError::Unknown { .. })) => {
+                Err(ImportError::Store(StoreError::InDoubt { .. })) => {
                     assert!(found == reported || found == reported + 10, "{place}");
                     in_doubt += 1;
                 }

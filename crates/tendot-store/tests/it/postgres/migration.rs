@@ -102,7 +102,11 @@ fn assert_same(one: &StoreDump, other: &StoreDump) {
 /// A random change set of a few names.
 fn change(rng: &mut SeededRng) -> ChangeSet {
     let edits = (0..=rng.below(4)).map(|_| edit(rng)).collect();
-    ChangeSet { by: format!("user {}", rng.below(3)).into(), at: rng.next_u64() % 1_800_000_000_000, edits }
+    ChangeSet {
+        author: format!("user {}", rng.below(3)).into(),
+        timestamp_ms: rng.next_u64() % 1_800_000_000_000,
+        edits,
+    }
 }
 
 fn edit(rng: &mut SeededRng) -> Edit {
@@ -121,30 +125,30 @@ fn edit(rng: &mut SeededRng) -> Edit {
             ..HandleValue::new(index, kinds[rng.below(4)], format!("https://example.org/a/{}", rng.below(50)))
         })
         .collect();
-    let expect = Precondition::Any;
+    let expect = Precondition::NotTombstone;
     match rng.below(12) {
-        0..4 => Edit::Put { name, values, expect },
+        0..4 => Edit::Put { name, values, precondition: expect },
         4..8 => {
             let registration = format!("known {}", rng.below(3)).into_bytes();
             let registration = if rng.below(5) == 0 { Box::default() } else { registration.into() };
-            Edit::Register { name, values, registration, expect }
+            Edit::Register { name, values, registration, precondition: expect }
         }
-        8 if rng.below(6) == 0 => Edit::Tombstone { name, expect: Precondition::Live },
-        8 => Edit::Remove { name, expect: Precondition::Live },
+        8 if rng.below(6) == 0 => Edit::Tombstone { name, precondition: Precondition::Live },
+        8 => Edit::Remove { name, precondition: Precondition::Live },
         9 if rng.flip() => Edit::Home { prefix: format!("10.{}", rng.below(5)).into() },
         9 => Edit::Unhome { prefix: format!("10.{}", rng.below(5)).into() },
         10 => {
             let key = format!("note/{}", rng.below(20)).into_bytes();
-            Edit::PutNote { key: key.into(), body: vec![rng.next_u64() as u8; rng.below(300)].into() }
+            Edit::PutAux { key: key.into(), value: vec![rng.next_u64() as u8; rng.below(300)].into() }
         }
-        _ => Edit::RemoveNote { key: format!("note/{}", rng.below(20)).into_bytes().into() },
+        _ => Edit::RemoveAux { key: format!("note/{}", rng.below(20)).into_bytes().into() },
     }
 }
 
 async fn make_changes(store: &impl Store, rng: &mut SeededRng, number: usize) {
     for _ in 0..number {
         match store.commit(change(rng)).await {
-            Ok(_) | Err(CommitError::Conflict(_)) => {}
+            Ok(_) | Err(CommitError::RecordConflict(_)) => {}
             Err(error) => panic!("{error}"),
         }
     }
@@ -158,20 +162,20 @@ fn grown_store(directory: &std::path::Path, rng: &mut SeededRng, large: usize) -
     let put = |number| Edit::Put {
         name: format!("10.9/{number}").into(),
         values: Vec::new(),
-        expect: Precondition::Any,
+        precondition: Precondition::NotTombstone,
     };
     let edits = (0..large).map(put).collect();
-    block_on(store.commit(ChangeSet { by: "many".into(), at: 5, edits })).unwrap();
+    block_on(store.commit(ChangeSet { author: "many".into(), timestamp_ms: 5, edits })).unwrap();
     drop(store);
     import(directory, rng, 40);
     let store = EmbeddedStore::open(directory).unwrap();
     block_on(make_changes(&store, rng, 100));
     // Some aux entries and homed prefixes, whatever the random changes have left.
     let note =
-        |number| Edit::PutNote { key: format!("kept/{number}").into_bytes().into(), body: b"x"[..].into() };
+        |number| Edit::PutAux { key: format!("kept/{number}").into_bytes().into(), value: b"x"[..].into() };
     let homes = ["10.7", "10.8"].map(|prefix| Edit::Home { prefix: prefix.into() });
     let edits = (0..4).map(note).chain(homes).collect();
-    block_on(store.commit(ChangeSet { by: "keeper".into(), at: 6, edits })).unwrap();
+    block_on(store.commit(ChangeSet { author: "keeper".into(), timestamp_ms: 6, edits })).unwrap();
     store
 }
 
@@ -305,7 +309,7 @@ async fn run_under_load<S: Store + 'static>(
         let moved = run().await;
         assert_eq!(moved.different, 0, "{:?}", moved.differences);
         assert_eq!(
-            matches!(moved.resumed, Some(PreviousRun::Finished(_))),
+            matches!(moved.resumed, Some(PreviousRun::Completed(_))),
             number > 0,
             "{:?}",
             moved.resumed
@@ -401,7 +405,7 @@ fn detects_differences_and_foreign_targets() {
             assert!(moved.differences.iter().any(|what| what.contains(expected)), "{sql}: {moved:?}");
             // An incomplete target cannot be opened.
             let refused = PostgresStore::open(&address, &settings()).await.unwrap_err();
-            assert!(matches!(refused, PostgresOpenError::Unfinished { .. }), "{refused}");
+            assert!(matches!(refused, PostgresOpenError::IncompleteMigration { .. }), "{refused}");
             server.execute(&database, undo).await;
         }
         assert_eq!(run(true).await.unwrap().different, 0);
@@ -409,13 +413,16 @@ fn detects_differences_and_foreign_targets() {
         // A copy of another source.
         let mut target = PostgresStore::open_target(&address, &settings()).await.unwrap();
         let refused = migrate(&other, &mut target, false, |_| {}).await.unwrap_err();
-        assert!(matches!(refused, MigrationError::OtherSource), "{refused}");
+        assert!(matches!(refused, MigrationError::SourceMismatch), "{refused}");
         drop(target);
         // A copy that was written, even if only an aux entry.
         let store = open(&address).await;
-        let note = Edit::PutNote { key: b"new"[..].into(), body: b"x"[..].into() };
-        store.commit(ChangeSet { by: "somebody".into(), at: 1, edits: vec![note.clone()] }).await.unwrap();
-        assert!(matches!(run(false).await.unwrap_err(), MigrationError::Written));
+        let note = Edit::PutAux { key: b"new"[..].into(), value: b"x"[..].into() };
+        store
+            .commit(ChangeSet { author: "somebody".into(), timestamp_ms: 1, edits: vec![note.clone()] })
+            .await
+            .unwrap();
+        assert!(matches!(run(false).await.unwrap_err(), MigrationError::TargetModified));
         // The same for an embedded target.
         let to = folder.path().join("to");
         let into =
@@ -423,19 +430,25 @@ fn detects_differences_and_foreign_targets() {
         into().await.unwrap();
         into().await.unwrap();
         let store = EmbeddedStore::open(&to).unwrap();
-        store.commit(ChangeSet { by: "somebody".into(), at: 1, edits: vec![note] }).await.unwrap();
+        store
+            .commit(ChangeSet { author: "somebody".into(), timestamp_ms: 1, edits: vec![note] })
+            .await
+            .unwrap();
         drop(store);
-        assert!(matches!(into().await.unwrap_err(), MigrationError::Written));
+        assert!(matches!(into().await.unwrap_err(), MigrationError::TargetModified));
         let mut target = EmbeddedStore::open_target(&folder.path().join("other-to")).unwrap();
         migrate(&other, &mut target, false, |_| {}).await.unwrap();
         assert!(matches!(
             migrate(&source, &mut target, false, |_| {}).await,
-            Err(MigrationError::OtherSource)
+            Err(MigrationError::SourceMismatch)
         ));
         // A store that never was a copy.
         drop(other);
         let mut target = EmbeddedStore::open_target(&folder.path().join("other")).unwrap();
-        assert!(matches!(migrate(&source, &mut target, false, |_| {}).await, Err(MigrationError::Occupied)));
+        assert!(matches!(
+            migrate(&source, &mut target, false, |_| {}).await,
+            Err(MigrationError::TargetNotEmpty)
+        ));
     });
 }
 
@@ -480,7 +493,10 @@ fn unknown_prior_states() {
         let (server, database) = server_and_database();
         let store = open(&server.url(&database)).await;
         for data in ["1", "2", "3", "4"] {
-            let edits = vec![put("10.1/a", data, Precondition::Any), put("10.1/b", data, Precondition::Any)];
+            let edits = vec![
+                put("10.1/a", data, Precondition::NotTombstone),
+                put("10.1/b", data, Precondition::NotTombstone),
+            ];
             commit(&store, edits).await.unwrap();
         }
         let sql = "delete from tendot_history where sequence < 3; update tendot_history \

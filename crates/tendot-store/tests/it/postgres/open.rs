@@ -73,9 +73,9 @@ fn open_errors() {
         commit(&open(&at("postgres", &newer)).await, vec![put("10.1000/1", "x", Precondition::Absent)])
             .await
             .unwrap();
-        let settings = PostgresSettings { migrate: false, ..settings() };
+        let settings = PostgresSettings { migrate_schema: false, ..settings() };
         let refused = PostgresStore::open(&at("postgres", &empty), &settings).await.unwrap_err();
-        assert!(matches!(refused, PostgresOpenError::Older { found: 0, .. }), "{refused}");
+        assert!(matches!(refused, PostgresOpenError::SchemaTooOld { version: 0, .. }), "{refused}");
         // A role that may not create tables may use existing ones.
         let grant = "grant select, insert, update, delete on all tables in schema public to guest";
         server.execute(&made, grant).await;
@@ -124,16 +124,16 @@ fn each_missing_privilege_is_named() {
         let store = open(&address).await;
         let edits = || {
             vec![
-                put("10.1000/1", "x", Precondition::Any),
+                put("10.1000/1", "x", Precondition::NotTombstone),
                 Edit::Home { prefix: "10.1000".into() },
-                Edit::PutNote { key: b"note"[..].into(), body: b"x"[..].into() },
+                Edit::PutAux { key: b"note"[..].into(), value: b"x"[..].into() },
             ]
         };
         let undone = || {
             vec![
-                Edit::Remove { name: "10.1000/1".into(), expect: Precondition::Any },
+                Edit::Remove { name: "10.1000/1".into(), precondition: Precondition::NotTombstone },
                 Edit::Unhome { prefix: "10.1000".into() },
-                Edit::RemoveNote { key: b"note"[..].into() },
+                Edit::RemoveAux { key: b"note"[..].into() },
             ]
         };
         for edits in [edits(), edits(), undone()] {
@@ -159,7 +159,7 @@ fn schema_migration_is_atomic() {
         let address = server.url(&database);
         server.execute(&database, "create table tendot_counters (id text)").await;
         let refused = PostgresStore::open(&address, &settings()).await.unwrap_err();
-        assert!(matches!(refused, PostgresOpenError::Failed { .. }), "{refused}");
+        assert!(matches!(refused, PostgresOpenError::Other { .. }), "{refused}");
         assert_eq!(server.query_text(&database, COUNT_TABLES).await, "1");
         server.execute(&database, "drop table tendot_counters").await;
 
@@ -191,16 +191,19 @@ fn waits_for_concurrent_migration() {
         let address = server.url(&database);
         let other = server.connect(&database).await;
         server.execute(&database, "update tendot_schema set version = 1").await;
-        let settings = PostgresSettings { patience: Duration::from_millis(300), ..settings() };
+        let settings = PostgresSettings { wait_timeout: Duration::from_millis(300), ..settings() };
         other.batch_execute("begin; select 1 from tendot_schema for update").await.unwrap();
         // With this time-out other calls may fail, too, on a busy machine.
         wait_until_async("opening ends because of the lock", async || {
             let refused = PostgresStore::open(&address, &settings).await.unwrap_err();
             assert!(
-                matches!(refused, PostgresOpenError::Locked { .. } | PostgresOpenError::Unreachable { .. }),
+                matches!(
+                    refused,
+                    PostgresOpenError::SchemaLocked { .. } | PostgresOpenError::Unreachable { .. }
+                ),
                 "{refused}"
             );
-            matches!(refused, PostgresOpenError::Locked { .. })
+            matches!(refused, PostgresOpenError::SchemaLocked { .. })
         })
         .await;
         let end = async {
@@ -228,7 +231,9 @@ fn unix_sockets() {
         for mode in ["prefer", "require", "verify-full"] {
             let address =
                 format!("postgres:///{database}?user=postgres&host={folder}&port={port}&sslmode={mode}");
-            commit(&open(&address).await, vec![put("10.1000/1", "x", Precondition::Any)]).await.unwrap();
+            commit(&open(&address).await, vec![put("10.1000/1", "x", Precondition::NotTombstone)])
+                .await
+                .unwrap();
         }
     });
 }

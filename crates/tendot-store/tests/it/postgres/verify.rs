@@ -30,8 +30,10 @@ fn verify_reports_corruption() {
             let (server, database) = server_and_database();
             let store = open(&server.url(&database)).await;
             for data in ["1", "2"] {
-                let edits =
-                    vec![put("10.1/a", data, Precondition::Any), put("10.1/b", data, Precondition::Any)];
+                let edits = vec![
+                    put("10.1/a", data, Precondition::NotTombstone),
+                    put("10.1/b", data, Precondition::NotTombstone),
+                ];
                 commit(&store, edits).await.unwrap();
             }
             server.execute(&database, sql).await;

@@ -191,7 +191,7 @@ impl ImportRun {
                 report.progress = progress_bar(read, RECORD_PROGRESS);
                 let bar = report.progress.clone();
                 let written = |imported: &ImportSummary| {
-                    let ImportSummary { created, changed, unchanged, superseded, ended, .. } = imported;
+                    let ImportSummary { created, changed, unchanged, superseded, tombstoned: ended, .. } = imported;
                     bar.set_position(created + changed + unchanged + superseded + ended);
                 };
                 Some(importer.finish(written).map_err(|error| import_error(&error))?)

@@ -223,14 +223,14 @@ fn registry_records_are_not_exported() {
         name: name.into(),
         values: Vec::new(),
         registration: registration.as_bytes().into(),
-        expect: Precondition::Absent,
+        precondition: Precondition::Absent,
     };
     let edits = vec![
         register("0.TENDOT/agency/A", "{}"),
         register("10.1000/reserved", r#"{"state":"reserved","created":0,"updated":0}"#),
         register("10.1000/registered", r#"{"state":"registered","created":0,"updated":0}"#),
     ];
-    let commit = embedded.commit(ChangeSet { by: "test".into(), at: 0, edits });
+    let commit = embedded.commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits });
     block_on(commit).unwrap();
     drop(embedded);
     let exported: Vec<String> = store.export().into_keys().collect();

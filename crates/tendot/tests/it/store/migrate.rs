@@ -271,7 +271,7 @@ fn backups() {
     block_on(async {
         let store = PostgresStore::open(&second, &PostgresSettings::default()).await.unwrap();
         let home = tendot_store::Edit::Home { prefix: "10.6".into() };
-        let change = tendot_store::ChangeSet { by: "test".into(), at: 1, edits: vec![home] };
+        let change = tendot_store::ChangeSet { author: "test".into(), timestamp_ms: 1, edits: vec![home] };
         store.commit(change).await.unwrap();
     });
     let (_, messages) = dir.run_to(2, &["restore", "copy.backup", "--store", &second]);

@@ -100,7 +100,7 @@ fn import_export_round_trip() {
     let key = NameKey::new("10.1000/000000").unwrap();
     let past = block_on(store.history(&key, history, 9)).unwrap().items;
     assert_eq!(past.iter().map(|past| past.line.kind).collect::<Vec<_>>(), [EditKind::Import; 2]);
-    assert!(past[0].before == PriorState::Nothing && matches!(past[1].before, PriorState::Record(_)));
+    assert!(past[0].before == PriorState::Absent && matches!(past[1].before, PriorState::Record(_)));
 
     let doctor = test.run(&["doctor", "10.1000/000000"], 0);
     assert!(String::from_utf8_lossy(&doctor.stdout).contains("https://example.org/b/0"));
