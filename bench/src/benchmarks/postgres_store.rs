@@ -82,9 +82,9 @@ async fn import(address: &str, count: u64) -> BenchResult {
     }
     let store = open(address, 2).await?;
     let start = Instant::now();
-    let mut importer = store.importer("bench", 0)?;
+    let mut importer = store.start_import("bench", 0)?;
     for batch in &batches {
-        importer.put_all(batch)?;
+        importer.add_batch(batch)?;
     }
     let sorted = start.elapsed();
     let imported = importer.finish(|_| {}).await?;
@@ -129,10 +129,10 @@ fn new_record(name: String, number: u64) -> ChangeSet {
 }
 
 async fn fill(address: &str, count: u64) -> BenchResult {
-    let mut importer = open(address, 2).await?.importer("bench", 0)?;
+    let mut importer = open(address, 2).await?.start_import("bench", 0)?;
     let mut records = RecordGenerator::new(7);
     for number in 1..=count {
-        importer.put(named(number).into(), &records.record().1)?;
+        importer.add(named(number).into(), &records.record().1)?;
     }
     assert_eq!(importer.finish(|_| {}).await?.created, count);
     Ok(())
@@ -218,5 +218,9 @@ where
 }
 
 async fn open(address: &str, connections: usize) -> BenchResult<PostgresStore> {
-    Ok(PostgresStore::open(address, &PostgresSettings { max_connections: connections, ..PostgresSettings::default() }).await?)
+    Ok(PostgresStore::open(
+        address,
+        &PostgresSettings { max_connections: connections, ..PostgresSettings::default() },
+    )
+    .await?)
 }

@@ -48,8 +48,12 @@ fn http() -> HttpServer {
         Edit::Put { name: "10.5555/ONE".into(), values, precondition: Precondition::Absent },
         Edit::Home { prefix: "10.5555".into() },
     ];
-    pollster::block_on(http.registry().store().commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits }))
-        .unwrap();
+    pollster::block_on(http.registry().store().commit(ChangeSet {
+        author: "test".into(),
+        timestamp_ms: 0,
+        edits,
+    }))
+    .unwrap();
     http
 }
 

@@ -269,7 +269,7 @@ impl Registry {
         let text = std::str::from_utf8(&full).unwrap_or_default();
         let entry = self.get_record(text, budget).await?;
         // Reserved names are invisible here and are changed through the registry API.
-        let is_there = |entry: &StoredRecord| entry.state == RecordStatus::Live && !is_reserved(entry);
+        let is_there = |entry: &StoredRecord| entry.status == RecordStatus::Live && !is_reserved(entry);
         Ok((text.into(), entry.filter(is_there)))
     }
 }

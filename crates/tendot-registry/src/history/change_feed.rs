@@ -176,8 +176,16 @@ fn visible_event(line: LogEntry, is_operator: bool) -> Option<ChangeEvent> {
         })?,
     };
     let cursor = ChangeCursor::after(line.sequence);
-    let by = visible_author(line.by, is_operator);
-    Some(ChangeEvent { sequence: line.sequence, subject, name, kind: line.kind, at: line.at, by, cursor })
+    let by = visible_author(line.author, is_operator);
+    Some(ChangeEvent {
+        sequence: line.sequence,
+        subject,
+        name,
+        kind: line.kind,
+        at: line.timestamp_ms,
+        by,
+        cursor,
+    })
 }
 
 #[cfg(test)]

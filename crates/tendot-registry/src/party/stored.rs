@@ -102,7 +102,7 @@ impl Registry {
             return Ok(None);
         }
         match self.get_record(&kind.storage_name(id), budget).await? {
-            Some(entry) if entry.state == RecordStatus::Live => {
+            Some(entry) if entry.status == RecordStatus::Live => {
                 Ok(Some(Held { it: decode(&entry)?, revision: entry.revision }))
             }
             _ => Ok(None),
@@ -126,7 +126,7 @@ impl Registry {
         after: Option<&str>,
         mut visit: impl FnMut(Held<T>) -> bool + Send,
     ) -> Result<(), Error> {
-        self.visit_records(kind, after, |_, entry| match entry.state {
+        self.visit_records(kind, after, |_, entry| match entry.status {
             RecordStatus::Live => Ok(visit(Held { it: decode(entry)?, revision: entry.revision })),
             RecordStatus::Tombstone => Ok(true),
         })

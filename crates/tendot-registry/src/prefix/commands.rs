@@ -189,7 +189,7 @@ impl Registry {
         }
         if principal.is_operator() {
             return match entry {
-                Some(entry) if entry.state == RecordStatus::Tombstone => {
+                Some(entry) if entry.status == RecordStatus::Tombstone => {
                     Err(taken(format!("`{prefix}` was given to somebody, and is not given again")))
                 }
                 entry => Ok(entry),

@@ -346,7 +346,9 @@ mod tests {
     }
 
     fn resolution(quotas: &QuotaTable) -> Reservation<'_> {
-        quotas.reserve(&[Edit::Tombstone { name: "10.1/a".into(), precondition: Precondition::Live }]).unwrap()
+        quotas
+            .reserve(&[Edit::Tombstone { name: "10.1/a".into(), precondition: Precondition::Live }])
+            .unwrap()
     }
 
     /// Remaining quota for `wanted` names, with a quota of ten.

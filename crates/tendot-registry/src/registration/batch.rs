@@ -177,8 +177,10 @@ impl Registry {
         all.extend(extra_edits);
         // A concurrent commit used up the quota.
         let Some(reservation) = self.quotas.reserve(&all) else { return Ok(BatchAttempt::Conflict) };
-        let committed =
-            self.store.commit(ChangeSet { author: principal.to_string().into(), timestamp_ms: now_ms, edits: all }).await;
+        let committed = self
+            .store
+            .commit(ChangeSet { author: principal.to_string().into(), timestamp_ms: now_ms, edits: all })
+            .await;
         reservation.resolve(&committed);
         match committed {
             Ok(_) => Ok(BatchAttempt::Committed(outcomes)),
@@ -187,9 +189,11 @@ impl Registry {
                 let detail = "the same batch is being carried out already";
                 Err(RegistryError::new(RegistryErrorKind::Busy, "contended", detail))
             }
-            Err(CommitError::RecordConflict(_) | CommitError::HomedConflict { .. } | CommitError::AuxConflict { .. }) => {
-                Ok(BatchAttempt::Conflict)
-            }
+            Err(
+                CommitError::RecordConflict(_)
+                | CommitError::HomedConflict { .. }
+                | CommitError::AuxConflict { .. },
+            ) => Ok(BatchAttempt::Conflict),
             Err(error @ CommitError::TooLarge { .. }) => Ok(BatchAttempt::TooLarge(error.into())),
             Err(error) => Err(error.into()),
         }
@@ -207,7 +211,9 @@ impl Registry {
         let outcomes: Vec<_> = lines.iter().map(|line| line.rejected(rejection)).collect();
         let edits = extra_edits(&outcomes);
         if !dry_run && !edits.is_empty() {
-            self.store.commit(ChangeSet { author: caller.to_string().into(), timestamp_ms: now_ms, edits }).await?;
+            self.store
+                .commit(ChangeSet { author: caller.to_string().into(), timestamp_ms: now_ms, edits })
+                .await?;
         }
         Ok(outcomes)
     }

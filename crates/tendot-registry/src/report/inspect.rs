@@ -31,7 +31,7 @@ pub(super) fn inspect(
     let is_visible = |value: &&HandleValue<'_>| {
         value.permissions.is_public() || !is_foreign && value.permissions.has(ValuePermissions::ADMIN_READ)
     };
-    let links = match entry.state {
+    let links = match entry.status {
         RecordStatus::Tombstone => Vec::new(),
         RecordStatus::Live => {
             let values = entry.values.iter().filter(is_visible);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tendot_store::{ChangeSet, CommitError, Edit, NameKey, Store};
+use tendot_store::{AuxEntry, ChangeSet, CommitError, Edit, NameKey, Store};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{Registry, RegistryError};
@@ -151,7 +151,11 @@ impl Registry {
                     edits.push(Edit::RequireAux { key: key.clone(), value: before });
                     edits.push(Edit::PutAux { key, value: body });
                 }
-                match self.store.commit(ChangeSet { author: "figures".into(), timestamp_ms: now_ms, edits }).await {
+                match self
+                    .store
+                    .commit(ChangeSet { author: "figures".into(), timestamp_ms: now_ms, edits })
+                    .await
+                {
                     Err(CommitError::RecordConflict(_) | CommitError::AuxConflict { .. })
                         if attempts < MAX_STATS_ATTEMPTS =>
                     {
@@ -174,9 +178,9 @@ impl Registry {
     ) -> Result<Option<Box<[u8]>>, RegistryError> {
         let notes = self.store.list_aux(FAILED_KEY_PREFIX.as_bytes(), after, STATS_BATCH_LEN).await?;
         let next =
-            (notes.len() == STATS_BATCH_LEN).then(|| notes.last().map(|(key, _)| key.clone())).flatten();
+            (notes.len() == STATS_BATCH_LEN).then(|| notes.last().map(|entry| entry.key.clone())).flatten();
         let mut edits = Vec::new();
-        for (key, body) in notes {
+        for AuxEntry { key, value: body } in notes {
             let failed = decode::<FailedResolutionStats>(Some(&body));
             let left = failed.and_then(|mut failed| {
                 failed.days.retain(|day, _| *day >= oldest);
@@ -243,8 +247,8 @@ impl Registry {
         loop {
             let notes = self.store.list_aux(&key_prefix, after.as_deref(), STATS_BATCH_LEN).await?;
             let is_end = notes.len() < STATS_BATCH_LEN;
-            after = notes.last().map(|(key, _)| key.clone());
-            for (key, body) in notes {
+            after = notes.last().map(|entry| entry.key.clone());
+            for AuxEntry { key, value: body } in notes {
                 let hash = key.get(key_prefix.len()..).and_then(|bytes| bytes.try_into().ok());
                 let Some(hash) = hash.map(u64::from_be_bytes) else { continue };
                 let Some(failed) = decode::<FailedResolutionStats>(Some(&body)) else { continue };

@@ -73,7 +73,7 @@ impl Registry {
         for ancestor in ancestor_prefix_handles(name) {
             let text = Handle::new(ancestor).to_str().unwrap_or_default();
             let Some(entry) =
-                self.get_record(text, budget).await?.filter(|entry| entry.state == RecordStatus::Live)
+                self.get_record(text, budget).await?.filter(|entry| entry.status == RecordStatus::Live)
             else {
                 continue;
             };

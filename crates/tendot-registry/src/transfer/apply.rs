@@ -136,7 +136,7 @@ impl Registry {
                 .check_registrant(&owner, Scope::Transfer)
                 .map_err(|rejection| rejection.with_pointer(&*pointer))?;
             principal.check_prefix(prefix)?;
-            if entry.state == RecordStatus::Tombstone {
+            if entry.status == RecordStatus::Tombstone {
                 let detail = format!("`{}` has been ended", entry.name);
                 return Err(RegistryError::invalid("ended", &pointer, detail));
             }

@@ -143,7 +143,7 @@ fn mixed_lines(kind: StoreKind) {
         }
     }
     assert_eq!(logged, names);
-    assert!(log.iter().all(|line| *line.by == *format!("registrant:{}", fixture.id("A1"))));
+    assert!(log.iter().all(|line| *line.author == *format!("registrant:{}", fixture.id("A1"))));
     check_invariants(&fixture.registry);
     // The same batch again: minted names are new, all other lines are unchanged.
     let again = outcome_words(&fixture.batch(&lines, &one));
@@ -290,7 +290,7 @@ fn attack_p9_races(kind: StoreKind) {
             _ => format!("registrant:{}", fixture.id("A1")),
         };
         let log = block_on(fixture.registry.store().read_log(before as u64, 1_000)).unwrap();
-        let written = log.iter().filter(|line| *line.by == *author).count();
+        let written = log.iter().filter(|line| *line.author == *author).count();
         let done = expected.iter().filter(|words| !words.starts_with("refused")).count();
         assert_eq!(written, done, "{letter}: {log:?}");
         check_invariants(&fixture.registry);

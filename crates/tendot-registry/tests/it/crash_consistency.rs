@@ -195,6 +195,6 @@ fn check(directory: &Path, reported: &BTreeSet<String>) -> usize {
     let moves_reported = reported.iter().filter(|change| change.starts_with("prefix")).count();
     assert!(moves >= moves_reported);
     let AnyStore::Embedded(store) = registry.store() else { panic!("another store") };
-    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+    assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
     unreported + moves - moves_reported
 }

@@ -410,7 +410,11 @@ fn attack_p9_permission_revoked_before_commit() {
 /// Permission by a group, a prefix record or a homed prefix counts as it is at commit.
 #[test]
 fn attack_p9_permission_source_changed_before_commit() {
-    let put = |name: &str, values| Edit::Put { name: name.into(), values, precondition: Precondition::NotTombstone };
+    let put = |name: &str, values| Edit::Put {
+        name: name.into(),
+        values,
+        precondition: Precondition::NotTombstone,
+    };
     let end = |name: &str| Edit::Tombstone { name: name.into(), precondition: Precondition::Live };
     let gone = |name: &str| Edit::Remove { name: name.into(), precondition: Precondition::Live };
     let unhome = |prefix: &str| Edit::Unhome { prefix: prefix.into() };
@@ -433,7 +437,7 @@ fn attack_p9_permission_source_changed_before_commit() {
         assert_eq!(response_code(&write(&registry, caller_name, change)), expected, "{change:?} {before:?}");
         assert_eq!(store.commit_calls(), 1);
         let by: Vec<_> = block_on(registry.store().read_log(0, 100)).unwrap();
-        assert!(by.iter().all(|line| &*line.by == "test"), "{change:?} {before:?}");
+        assert!(by.iter().all(|line| &*line.author == "test"), "{change:?} {before:?}");
     };
     let by_prefix = [
         create("10.1/new", vec![]),
@@ -526,7 +530,7 @@ fn attack_p9_concurrent_grant_and_revoke() {
             // The first is of the fixture, the second revokes; then it is revoked, granted, revoked ...
             changes += 1;
             is_granted = changes > 2 && changes % 2 == 0;
-        } else if &*line.by == "300:10.1/b" {
+        } else if &*line.author == "300:10.1/b" {
             written += 1;
             assert!(is_granted, "{line:?} after {changes} changes");
         }
@@ -686,7 +690,10 @@ fn attack_r3_composed_and_decomposed() {
     assert_eq!(notes("10.1/Xe\u{301}", vec![owner()]), []);
     assert_eq!(notes("10.1/x\u{e9}", vec![owner()]), [with("10.1/Xe\u{301}")]);
     assert_eq!(notes("10.1/\u{f6}", vec![owner()]), []);
-    commit(registry.store(), Edit::Tombstone { name: "10.1/\u{f6}".into(), precondition: Precondition::Live });
+    commit(
+        registry.store(),
+        Edit::Tombstone { name: "10.1/\u{f6}".into(), precondition: Precondition::Live },
+    );
     assert_eq!(notes("10.1/o\u{308}", vec![owner()]), [with("10.1/\u{f6}")]);
     let limits = RecordLimits { confusable_names: false, ..RecordLimits::default() };
     let strict = with_store(MemoryStore::new(), RegistrySettings { limits, ..RegistrySettings::default() });

@@ -41,7 +41,12 @@ fn fill(fixture: &RegistryFixture, entries: impl Iterator<Item = (String, Json)>
         precondition: Precondition::Absent,
     };
     let edits = entries.map(register).collect();
-    block_on(fixture.registry.store().commit(ChangeSet { author: "operator".into(), timestamp_ms: NOW, edits })).unwrap();
+    block_on(fixture.registry.store().commit(ChangeSet {
+        author: "operator".into(),
+        timestamp_ms: NOW,
+        edits,
+    }))
+    .unwrap();
 }
 
 fn registration(fixture: &RegistryFixture, name: &str) -> Json {

@@ -173,7 +173,8 @@ fn start_server(target: SocketAddr) -> TestServer {
 }
 
 fn edits(target: SocketAddr) -> Vec<Edit> {
-    let put = |name: &str, values| Edit::Put { name: name.into(), values, precondition: Precondition::Absent };
+    let put =
+        |name: &str, values| Edit::Put { name: name.into(), values, precondition: Precondition::Absent };
     let url =
         |address: String| HandleValue { timestamp: 1_700_000_000, ..HandleValue::new(1, "URL", address) };
     let locations = "<locations chooseby='locatt,country,weighted'>\

@@ -111,7 +111,11 @@ fn reads_once(store: StoreKind) {
     let server = start(store.open(), vec![Edit::Home { prefix: "10.1".into() }], HttpLimits::default());
     commit(&server, "300:0.NA/10.1", vec![put("10.1/x"), put("10.1/X")]);
     commit(&server, "me@example.org", vec![put("0.TENDOT/agency/alpha"), put("0.TENDOT/token/t")]);
-    commit(&server, "operator", vec![Edit::Tombstone { name: "10.1/x".into(), precondition: Precondition::Live }]);
+    commit(
+        &server,
+        "operator",
+        vec![Edit::Tombstone { name: "10.1/x".into(), precondition: Precondition::Live }],
+    );
     let line = |json: &Json| json.to_string();
     let all = lines(&server, "", "");
     assert_eq!(

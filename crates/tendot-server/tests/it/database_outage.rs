@@ -38,7 +38,8 @@ fn database() -> (PostgresServer, AnyStore) {
     let url = postgres.url(DATABASE);
     // Requests wait no longer for the database.
     let patience = Duration::from_secs(1);
-    let settings = PostgresSettings { wait_timeout: patience, max_connections: 4, ..PostgresSettings::default() };
+    let settings =
+        PostgresSettings { wait_timeout: patience, max_connections: 4, ..PostgresSettings::default() };
     (postgres, block_on(PostgresStore::open(&url, &settings)).unwrap().into())
 }
 

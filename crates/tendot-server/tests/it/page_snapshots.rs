@@ -371,7 +371,11 @@ static SERVER: LazyLock<TestServer> = LazyLock::new(|| {
     server.runtime.block_on(async {
         for (number, (by, edit)) in changes().into_iter().enumerate() {
             let at = 1_700_000_000_000 + 86_400_000 * number as u64;
-            registry.store().commit(ChangeSet { author: by.into(), timestamp_ms: at, edits: vec![edit] }).await.unwrap();
+            registry
+                .store()
+                .commit(ChangeSet { author: by.into(), timestamp_ms: at, edits: vec![edit] })
+                .await
+                .unwrap();
         }
         let parties = PartyFixtures::create(registry).await;
         let titled = format!(r#"{{"metadata":{}}}"#, kernel_metadata("<script>alert(1)</script>"));
@@ -427,7 +431,11 @@ fn changes() -> Vec<(&'static str, Edit)> {
     };
     let secret =
         HandleValue { permissions: ValuePermissions(0x0c), ..HandleValue::new(300, "HS_SECKEY", "a secret") };
-    let put = |name: &str, values| Edit::Put { name: name.into(), values, precondition: Precondition::NotTombstone };
+    let put = |name: &str, values| Edit::Put {
+        name: name.into(),
+        values,
+        precondition: Precondition::NotTombstone,
+    };
     let name = "10.5555/CHANGED";
     vec![
         ("300:0.NA/10.5555", put(name, vec![url("https://example.org/first"), hidden.clone()])),

@@ -351,7 +351,9 @@ fn invalid_links_and_confusable_names(store: StoreKind) {
     );
     put("old", vec![url_value(1, "https://user:word@example.org/")]);
     put("gone", vec![url_value(1, "nothing")]);
-    fixtures.server.commit(Edit::Tombstone { name: "10.70000/gone".into(), precondition: Precondition::NotTombstone });
+    fixtures
+        .server
+        .commit(Edit::Tombstone { name: "10.70000/gone".into(), precondition: Precondition::NotTombstone });
     let parts = ["name", "index", "code", "data"];
     let links = [
         "odd 1 scheme javascript:alert(1)",

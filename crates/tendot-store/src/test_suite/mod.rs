@@ -67,12 +67,8 @@ fn key(name: &str) -> NameKey {
     NameKey::new(name).unwrap()
 }
 
-fn put(name: &str, data: &str, expect: Precondition) -> Edit {
-    Edit::Put {
-        name: name.into(),
-        values: vec![HandleValue::new(1, "URL", data.to_owned())],
-        precondition: expect,
-    }
+fn put(name: &str, data: &str, precondition: Precondition) -> Edit {
+    Edit::Put { name: name.into(), values: vec![HandleValue::new(1, "URL", data.to_owned())], precondition }
 }
 
 async fn commit(store: &impl Store, edits: Vec<Edit>) -> Result<u64, CommitError> {
@@ -85,11 +81,13 @@ async fn data(store: &impl Store, name: &str) -> Option<String> {
     Some(String::from_utf8(entry.values[0].data.to_vec()).unwrap())
 }
 
-/// The revision and state that conflicted with a precondition; `None` if there was no record.
+/// The revision and status that conflicted with a precondition; `None` if there was no record.
 #[track_caller]
 fn conflict<T: std::fmt::Debug>(result: Result<T, CommitError>) -> Option<(u64, RecordStatus)> {
     match result.unwrap_err() {
-        CommitError::RecordConflict(conflict) => conflict.there.map(|(_, revision, state)| (revision, state)),
+        CommitError::RecordConflict(conflict) => {
+            conflict.current.map(|current| (current.revision, current.status))
+        }
         other => panic!("{other}"),
     }
 }

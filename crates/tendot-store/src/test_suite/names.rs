@@ -32,7 +32,7 @@ pub async fn list_names(store: &impl Store) {
                 after = Some(key(&last.name));
                 for listed in listed {
                     let gone = &*listed.name == "10.1/n3";
-                    assert_eq!(listed.state == RecordStatus::Tombstone, gone, "{}", listed.name);
+                    assert_eq!(listed.status == RecordStatus::Tombstone, gone, "{}", listed.name);
                     seen.push(listed.name.into_string());
                 }
             }
@@ -65,8 +65,8 @@ pub async fn scan_records(store: &impl Store) {
             loop {
                 let before = seen.len();
                 let visit = |entry: &StoredRecord| {
-                    assert!(seen.len() - before < limit, "more were not wanted");
-                    assert_eq!(entry.state == RecordStatus::Tombstone, &*entry.name == "10.1/c");
+                    assert!(seen.len() - before < limit, "visited after the end");
+                    assert_eq!(entry.status == RecordStatus::Tombstone, &*entry.name == "10.1/c");
                     assert_eq!(&*entry.values[0].data, entry.name.as_bytes());
                     seen.push(entry.name.clone());
                     seen.len() - before < limit
@@ -130,8 +130,8 @@ pub async fn unusual_names(store: &impl Store) {
         format!("{}/x", "1".repeat(4_094)),
     ];
     for (number, name) in names.iter().enumerate() {
-        let made = commit(store, vec![put(name, &number.to_string(), Precondition::Absent)]).await;
-        assert!(made.is_ok(), "{number}: {made:?}");
+        let created = commit(store, vec![put(name, &number.to_string(), Precondition::Absent)]).await;
+        assert!(created.is_ok(), "{number}: {created:?}");
     }
     for (number, name) in names.iter().enumerate() {
         assert_eq!(data(store, name).await, Some(number.to_string()), "{number}");
@@ -139,7 +139,7 @@ pub async fn unusual_names(store: &impl Store) {
         assert_eq!(*entry.name, **name);
     }
     let listed = store.list_names(b"10.1000", None, 100).await.unwrap();
-    assert_eq!(listed.len(), 10, "all with this prefix, also the one that is nothing else");
+    assert_eq!(listed.len(), 10, "all names with this prefix, and the prefix itself");
     assert_eq!(data(store, &long("3")).await, None);
     let too_long = long("12");
     let refused =

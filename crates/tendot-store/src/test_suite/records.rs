@@ -16,8 +16,8 @@ pub async fn names_ignore_ascii_case(store: &impl Store) {
     for (number, name) in
         ["10.1000/é", "10.1000/É", "10.1000/K", "10.1000/\u{212a}", "10.1000/ı"].iter().enumerate()
     {
-        let made = commit(store, vec![put(name, &number.to_string(), Precondition::Absent)]).await;
-        assert!(made.is_ok(), "{name}");
+        let created = commit(store, vec![put(name, &number.to_string(), Precondition::Absent)]).await;
+        assert!(created.is_ok(), "{name}");
     }
     assert_eq!(data(store, "10.1000/É").await.unwrap(), "1");
     assert_eq!(data(store, "10.1000/k").await.unwrap(), "2");
@@ -35,7 +35,7 @@ pub async fn record_round_trip(store: &impl Store) {
         references: vec![ValueReference::new(300, &b"0.NA/10.1000"[..]), ValueReference::new(0, &b""[..])],
     };
     let values = vec![
-        HandleValue::new(100, "HS_ADMIN", "not what it should be"),
+        HandleValue::new(100, "HS_ADMIN", "not a valid HS_ADMIN value"),
         odd,
         HandleValue {
             ttl: Ttl::Other { kind: 9, seconds: 5 },
@@ -52,7 +52,7 @@ pub async fn record_round_trip(store: &impl Store) {
     let edit = Edit::Put { name: name.clone(), values: values.clone(), precondition: Precondition::Absent };
     let revision = commit(store, vec![edit]).await.unwrap();
     let entry = store.get(&key("10.1000/X")).await.unwrap().unwrap();
-    assert_eq!((entry.revision, entry.state), (revision, RecordStatus::Live));
+    assert_eq!((entry.revision, entry.status), (revision, RecordStatus::Live));
     assert_eq!(entry.values, values);
     // A record may have no values at all.
     let edit = Edit::Put { name, values: Vec::new(), precondition: Precondition::AtRevision(revision) };
@@ -87,7 +87,7 @@ pub async fn change_sets_are_atomic(store: &impl Store) {
     let revision = commit(store, both).await.unwrap();
     assert_eq!(data(store, "10.1000/3").await.unwrap(), "b");
     let logged = store.read_log(log as u64, 100).await.unwrap();
-    let kinds: Vec<_> = logged.iter().map(|line| (line.revision, line.kind)).collect();
+    let kinds: Vec<_> = logged.iter().map(|log_entry| (log_entry.revision, log_entry.kind)).collect();
     assert_eq!(kinds, [(revision, EditKind::Create), (revision, EditKind::Update)]);
 }
 
@@ -99,15 +99,15 @@ pub async fn tombstones_are_final(store: &impl Store) {
         .await
         .unwrap();
     let entry = store.get(&key(&name)).await.unwrap().unwrap();
-    assert_eq!((entry.state, &*entry.values[0].data), (RecordStatus::Tombstone, &b"a"[..]));
-    for expect in
+    assert_eq!((entry.status, &*entry.values[0].data), (RecordStatus::Tombstone, &b"a"[..]));
+    for precondition in
         [Precondition::NotTombstone, Precondition::Absent, Precondition::Live, Precondition::AtRevision(end)]
     {
         assert_eq!(
-            conflict(commit(store, vec![put(&name, "b", expect)]).await),
+            conflict(commit(store, vec![put(&name, "b", precondition)]).await),
             Some((end, RecordStatus::Tombstone))
         );
-        let remove = Edit::Remove { name: name.clone(), precondition: expect };
+        let remove = Edit::Remove { name: name.clone(), precondition };
         assert_eq!(conflict(commit(store, vec![remove]).await), Some((end, RecordStatus::Tombstone)));
     }
 }
@@ -122,11 +122,11 @@ pub async fn removed_names_can_be_recreated(store: &impl Store) {
     commit(store, vec![put("10.1000/aBC", "b", Precondition::Absent)]).await.unwrap();
     assert_eq!(&*store.get(&key("10.1000/abc")).await.unwrap().unwrap().name, "10.1000/aBC");
     let log = store.read_log(0, 10).await.unwrap();
-    let lines: Vec<_> = log.iter().map(|line| (line.kind, &*line.name)).collect();
+    let log_entries: Vec<_> = log.iter().map(|log_entry| (log_entry.kind, &*log_entry.name)).collect();
     let expected = [
         (EditKind::Create, "10.1000/Abc"),
         (EditKind::Remove, "10.1000/Abc"),
         (EditKind::Create, "10.1000/aBC"),
     ];
-    assert_eq!(lines, expected);
+    assert_eq!(log_entries, expected);
 }

@@ -101,7 +101,7 @@ pub async fn history_keeps_registrations(store: &impl Store) {
     commit(store, vec![put("10.1000/1", "d", Precondition::Absent)]).await.unwrap();
     commit(store, vec![tombstone("10.1000/1")]).await.unwrap();
     let history = store.history(&key("10.1000/1"), WHOLE_HISTORY, 10).await.unwrap();
-    let before = history.items.iter().map(|past| match &past.before {
+    let before = history.entries.iter().map(|history_entry| match &history_entry.prior {
         PriorState::Record(entry) => Some(String::from_utf8_lossy(&entry.registration).into_owned()),
         _ => None,
     });

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use pollster::block_on;
 use tendot_proto::HandleValue;
 use tendot_store::{
-    ChangeSet, Edit, EmbeddedImporter, EmbeddedStore, History, HistoryOrder, LogEntry, NameKey, Note,
+    AuxEntry, ChangeSet, Edit, EmbeddedImporter, EmbeddedStore, History, HistoryOrder, LogEntry, NameKey,
     Precondition, Store, StoredRecord, restore,
 };
 use tendot_testing::{SeededRng, ram_dir, repetitions, test_seed};
@@ -35,11 +35,11 @@ const PAGE_BYTES: usize = 4_096;
 const SECTOR_BYTES: usize = 512;
 
 /// Everything readable in a store.
-type StoreSnapshot = (Vec<StoredRecord>, Vec<LogEntry>, Vec<Box<str>>, Vec<History>, Vec<Note>);
+type StoreSnapshot = (Vec<StoredRecord>, Vec<LogEntry>, Vec<Box<str>>, Vec<History>, Vec<AuxEntry>);
 
 fn state(store: &EmbeddedStore) -> StoreSnapshot {
     let log = block_on(store.read_log(0, usize::MAX)).unwrap();
-    let histories = log.iter().filter_map(|line| NameKey::new(&line.name).ok()).map(|key| {
+    let histories = log.iter().filter_map(|log_entry| NameKey::new(&log_entry.name).ok()).map(|key| {
         block_on(store.history(&key, HistoryOrder::OldestFirst { after: 0 }, usize::MAX)).unwrap()
     });
     let histories = histories.collect();
@@ -51,7 +51,7 @@ fn state(store: &EmbeddedStore) -> StoreSnapshot {
 /// Opens and verifies an image.
 fn reopen(directory: &Path) -> StoreSnapshot {
     let store = EmbeddedStore::open(directory).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+    assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
     state(&store)
 }
 
@@ -75,22 +75,22 @@ fn change(number: usize) -> ChangeSet {
         registration: format!("{number}{}", " ".repeat(length)).into_bytes().into(),
         precondition: Precondition::NotTombstone,
     };
-    let note = |length: usize| Edit::PutAux {
+    let put_aux = |length: usize| Edit::PutAux {
         key: (number % 5).to_string().into_bytes().into(),
         value: format!("{number}{}", "n".repeat(length)).into_bytes().into(),
     };
     let named = |name: usize| format!("10.1/name-{name}").into();
     let edits = match number % 6 {
-        0 => vec![register(number % 4, 10), put(4, 5), note(5), put(5, 5)],
+        0 => vec![register(number % 4, 10), put(4, 5), put_aux(5), put(5, 5)],
         1 => vec![put(10 + number, 9_000)],
         2 => vec![put(6, 20), Edit::Home { prefix: format!("10.{number}").into() }],
         3 => vec![Edit::Remove { name: named(6), precondition: Precondition::Live }, put(7, 100)],
         4 => vec![put(8, 1), register(10 + number, 3_000)],
         // Only aux entries.
-        _ if number % 12 == 5 => vec![note(3_000), Edit::RemoveAux { key: b"1"[..].into() }],
+        _ if number % 12 == 5 => vec![put_aux(3_000), Edit::RemoveAux { key: b"1"[..].into() }],
         _ => vec![Edit::Tombstone { name: named(9 + number), precondition: Precondition::Live }],
     };
-    ChangeSet { author: "somebody".into(), timestamp_ms: number as u64, edits }
+    ChangeSet { author: "tester".into(), timestamp_ms: number as u64, edits }
 }
 
 #[test]
@@ -372,8 +372,8 @@ fn capture_disk(root: &Path) -> DiskModel {
     use std::os::unix::fs::MetadataExt as _;
     let mut disk = DiskModel::default();
     let mut folders = vec![root.canonicalize().unwrap()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+    while let Some(directory) = folders.pop() {
+        for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {
             let (path, metadata) = (entry.path(), entry.metadata().unwrap());
             if metadata.is_dir() {
                 folders.push(path);

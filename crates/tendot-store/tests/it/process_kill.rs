@@ -43,10 +43,10 @@ fn child_writes() {
                     let round = before * 1_000 + number;
                     let name = format!("10.1000/W{writer}-{}", number % 50);
                     // Two records and an aux entry that belong together.
-                    let body = round.to_string().into_bytes().into();
+                    let value = round.to_string().into_bytes().into();
                     let edits = vec![
                         put(&name, round),
-                        Edit::PutAux { key: name.as_bytes().into(), value: body },
+                        Edit::PutAux { key: name.as_bytes().into(), value },
                         register(&format!("{name}-twin"), round),
                     ];
                     let change = ChangeSet { author: "writer".into(), timestamp_ms: round, edits };
@@ -215,7 +215,7 @@ fn check_import(directory: &Path, round: u64, imported: u64) {
     if imported == round {
         assert!(found.iter().all(|found| *found == round), "round {round} was completed");
     }
-    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+    assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
 }
 
 /// The store has at least what was acknowledged, and every change set completely or not at all.
@@ -226,7 +226,7 @@ fn check(directory: &Path, durable: &BTreeMap<String, u64>) {
         assert!(found >= Some(*round), "{name}: {round} was acknowledged, {found:?} is stored");
     }
     let log = block_on(store.read_log(0, usize::MAX)).unwrap();
-    assert_eq!(log.last().map_or(0, |line| line.sequence), log.len() as u64, "the log has a gap");
+    assert_eq!(log.last().map_or(0, |last| last.sequence), log.len() as u64, "the log has a gap");
     for writer in 0..4 {
         for number in 0..50 {
             let name = format!("10.1000/W{writer}-{number}");

@@ -152,7 +152,7 @@ async fn next_page(store: &AnyStore, after: Option<&NameKey>) -> Result<Vec<Stor
 /// False for tombstones, internal entries and reserved names: an import would make them public.
 fn is_exported(entry: &StoredRecord) -> bool {
     let is_own = is_reserved_prefix(Handle::from(&*entry.name).prefix());
-    entry.state == RecordStatus::Live && !is_own && !is_reserved(entry)
+    entry.status == RecordStatus::Live && !is_own && !is_reserved(entry)
 }
 
 fn write_json(output: &mut impl Write, entry: StoredRecord) -> io::Result<()> {

@@ -71,11 +71,20 @@ pub(crate) fn run(arguments: &MigrateArguments) -> Result<CommandStatus, CliErro
     let to = StoreLocation::parse("--to", &arguments.to)?;
     let start = Instant::now();
     let moved = migrate(&from, &to, arguments.compare_all)?;
-    let MigrationReport { revision, sequence, records, log_entries: lines, history_entries: history, aux_entries: notes, compared, difference_count: different, .. } =
-        moved;
+    let MigrationReport {
+        revision,
+        sequence,
+        records,
+        log_entries: lines,
+        history_entries: history,
+        aux_entries: notes,
+        compared,
+        difference_count: different,
+        ..
+    } = moved;
     let mut output = StdoutWriter::new();
     if arguments.json {
-        let resumed = moved.resumed.map(|resumed| match resumed {
+        let resumed = moved.previous_run.map(|resumed| match resumed {
             PreviousRun::Interrupted => "interrupted",
             PreviousRun::Completed(_) => "finished",
         });
@@ -88,7 +97,7 @@ pub(crate) fn run(arguments: &MigrateArguments) -> Result<CommandStatus, CliErro
             history,
             notes,
             compared,
-            notes_changing: moved.restless_notes,
+            notes_changing: moved.concurrently_changed,
             different,
             differences: &moved.differences,
             seconds: start.elapsed().as_secs_f64(),
@@ -112,8 +121,8 @@ pub(crate) fn run(arguments: &MigrateArguments) -> Result<CommandStatus, CliErro
         return Ok(CommandStatus::Negative);
     }
     eprint_line(format_args!("the target is the source up to change {revision}, line {sequence} of the log"));
-    if moved.restless_notes > 0 {
-        eprint_line(format_args!("{} notes changed while they were copied", moved.restless_notes));
+    if moved.concurrently_changed > 0 {
+        eprint_line(format_args!("{} notes changed while they were copied", moved.concurrently_changed));
     }
     eprint_line(
         "when the source's server has been stopped, give the same command once more; then start the target's",
@@ -221,7 +230,7 @@ fn report_progress(records: Option<u64>) -> impl FnMut(&MigrationReport) + Send 
     let mut is_first = true;
     move |moved| {
         if std::mem::take(&mut is_first) {
-            bar.suspend(|| match moved.resumed {
+            bar.suspend(|| match moved.previous_run {
                 None => {}
                 Some(PreviousRun::Interrupted) => {
                     eprint_line("an earlier run was stopped; this one goes on from there");

@@ -102,7 +102,7 @@ fn restore_postgres(arguments: &RestoreArguments, address: String) -> Result<Com
     restore_embedded(arguments, &folder.0)?;
     let moved =
         migrate(&StoreLocation::Embedded(folder.0.clone()), &StoreLocation::Postgres(address), false)?;
-    if moved.different > 0 {
+    if moved.difference_count > 0 {
         return Err(CliError::new(format!(
             "the store is not that of the backup: {}",
             moved.differences.join("; ")

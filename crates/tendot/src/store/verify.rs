@@ -58,13 +58,13 @@ impl VerifyJson {
         Self {
             records: verified.records,
             tombstones: verified.tombstones,
-            parts: verified.parts,
-            prefixes: verified.prefixes,
-            lines: verified.lines,
-            history: verified.history,
-            notes: verified.notes,
+            parts: verified.dictionary_entries,
+            prefixes: verified.homed_prefixes,
+            lines: verified.log_entries,
+            history: verified.history_entries,
+            notes: verified.aux_entries,
             registrations: verified.registrations,
-            damaged: verified.damaged,
+            damaged: verified.error_count,
         }
     }
 }

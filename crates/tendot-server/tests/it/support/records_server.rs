@@ -66,7 +66,11 @@ impl RecordsServer {
         edits.extend(prefixes.into_iter().map(|prefix| Edit::Home { prefix: prefix.into() }));
         let (shutdown, is_shut_down) = oneshot::channel::<()>();
         block_on(async {
-            http.registry().store().commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits }).await.unwrap();
+            http.registry()
+                .store()
+                .commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits })
+                .await
+                .unwrap();
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
             let end = async { drop(is_shut_down.await) };

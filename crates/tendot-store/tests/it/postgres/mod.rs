@@ -49,12 +49,8 @@ fn settings() -> PostgresSettings {
     }
 }
 
-fn put(name: &str, data: &str, expect: Precondition) -> Edit {
-    Edit::Put {
-        name: name.into(),
-        values: vec![HandleValue::new(1, "URL", data.to_owned())],
-        precondition: expect,
-    }
+fn put(name: &str, data: &str, precondition: Precondition) -> Edit {
+    Edit::Put { name: name.into(), values: vec![HandleValue::new(1, "URL", data.to_owned())], precondition }
 }
 
 async fn commit(store: &PostgresStore, edits: Vec<Edit>) -> Result<u64, CommitError> {

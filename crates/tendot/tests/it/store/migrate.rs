@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 use tendot_store::{
-    EmbeddedStore, HistoryEntry, HistoryOrder, LogEntry, NameKey, Note, PostgresSettings, PostgresStore,
+    AuxEntry, EmbeddedStore, HistoryEntry, HistoryOrder, LogEntry, NameKey, PostgresSettings, PostgresStore,
     Store, StoredRecord,
 };
 use tendot_testing::http::HttpRequest;
@@ -49,7 +49,7 @@ struct StoreContent {
     log: Vec<LogEntry>,
     histories: Vec<Vec<HistoryEntry>>,
     homed: Vec<Box<str>>,
-    notes: Vec<Note>,
+    notes: Vec<AuxEntry>,
 }
 
 fn content(store: &str) -> StoreContent {
@@ -73,7 +73,7 @@ async fn read(store: &impl Store) -> StoreContent {
     for entry in records.iter().filter(|entry| entry.name.ends_with('7')) {
         let key = NameKey::new(&entry.name).unwrap();
         histories
-            .push(store.history(&key, HistoryOrder::OldestFirst { after: 0 }, 1_000).await.unwrap().items);
+            .push(store.history(&key, HistoryOrder::OldestFirst { after: 0 }, 1_000).await.unwrap().entries);
     }
     let homed = store.list_homed(None, 1_000).await.unwrap();
     let notes = store.list_aux(b"", None, 10_000).await.unwrap();

@@ -720,7 +720,7 @@ impl Journal {
         let after = after.map(|first| JournalChunk::key(&self.note, first));
         let after = after.as_deref().map(str::as_bytes);
         let notes = registry.store().list_aux(beginning.as_bytes(), after, 1).await.map_err(store_error)?;
-        let Some((_, note)) = notes.into_iter().next() else { return Ok(None) };
+        let Some(note) = notes.into_iter().next().map(|entry| entry.value) else { return Ok(None) };
         JournalChunk::parse(note.into()).map(Some).ok_or_else(key_reused)
     }
 
