@@ -172,3 +172,37 @@ fn unknown_format(directory: &Path, format: &[u8]) -> OpenError {
 pub(crate) fn backend_error(operation: &'static str, error: heed::Error) -> StoreError {
     StoreError::Backend { operation, error: Box::new(error) }
 }
+
+#[cfg(test)]
+mod tests {
+    use heed::CommitOrAbort;
+    use heed::types::Bytes;
+
+    use super::*;
+    use crate::EmbeddedStore;
+
+    /// A store of another format is refused with its format, although it lacks databases of this one.
+    #[test]
+    fn other_formats_are_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let env = environment::open_environment(directory.path(), false).unwrap();
+        let created = env.create_databases_and_commit(env.write_txn().unwrap(), |opener, txn| {
+            let meta = opener.create_database::<Bytes, Bytes>(txn, Some("meta"))?;
+            opener.create_database::<Bytes, Bytes>(txn, Some("parts"))?;
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(meta))
+        });
+        let meta = created.unwrap().unwrap_commit();
+        let mut format = b"tendot 1".to_vec();
+        checksum::append(b"format", &mut format);
+        let mut txn = env.write_txn().unwrap();
+        meta.put(&mut txn, b"format", &format).unwrap();
+        txn.commit().unwrap();
+        drop(env);
+        for opened in [EmbeddedStore::open(directory.path()), EmbeddedStore::open_read_only(directory.path())]
+        {
+            let error = opened.unwrap_err();
+            assert!(matches!(error, OpenError::UnknownFormat { .. }), "{error}");
+            assert!(error.to_string().starts_with("unknown store format `tendot 1` in "), "{error}");
+        }
+    }
+}

@@ -201,7 +201,7 @@ fn resumes_after_kill() {
             // An unfinished copy is not opened by other commands.
             if kills % 3 == 1 {
                 let (code, _, messages) = dir.run(&["verify", "--store", to]);
-                let is_refused = messages.contains("is the unfinished copy of another");
+                let is_refused = messages.contains("is an incomplete migration target");
                 refused += u32::from(is_refused && code == Some(2));
             }
         }
@@ -226,15 +226,12 @@ fn detects_changed_target() {
     database.execute("update tendot_records set revision = 1 where name = '10.5/a8'");
     let arguments = ["migrate", "--from", &from, "--to", &address, "--compare-all"];
     let (stdout, messages) = dir.run_to(1, &arguments);
-    assert!(
-        stdout == "differs: the record `10.5/A8`\n" && messages.contains("not whole"),
-        "{stdout}{messages}"
-    );
+    assert!(stdout == "differs: record `10.5/A8`\n" && messages.contains("not whole"), "{stdout}{messages}");
     let (stdout, _) = dir.run_to(1, &[&arguments[..], &["--json"]].concat());
-    assert_eq!(serde_json::from_str::<Json>(&stdout).unwrap()["differences"][0], "the record `10.5/A8`");
+    assert_eq!(serde_json::from_str::<Json>(&stdout).unwrap()["differences"][0], "record `10.5/A8`");
     let (_, messages) = dir.run_to(2, &["serve", "--store", &address]);
     assert!(
-        messages.contains("is the unfinished copy of another") && messages.contains("tendot migrate"),
+        messages.contains("is an incomplete migration target") && messages.contains("tendot migrate"),
         "{messages}"
     );
     database.execute("update tendot_records set revision = 2 where name = '10.5/a8'");
@@ -276,7 +273,7 @@ fn backups() {
     });
     let (_, messages) = dir.run_to(2, &["restore", "copy.backup", "--store", &second]);
     assert!(
-        messages.contains("written by somebody else") && messages.contains("nothing was written"),
+        messages.contains("modified after the last migration") && messages.contains("nothing was written"),
         "{messages}"
     );
 }
@@ -296,23 +293,23 @@ fn refuses_invalid_targets() {
             "{from} {to}: {messages}"
         );
     };
-    check(&a, &other, "there is something in the target already");
+    check(&a, &other, "target store is not empty");
     check(&a, &a, "the target is the source");
     check(&a, "embedded:./a", "the target is the source");
     check(&a, "mysql:x", "`--to mysql:x` is no store");
     check("embedded:", &other, "is no store");
-    check(&embedded(&dir, "none"), &embedded(&dir, "new"), "there is no store in");
-    check("postgres://u:geheim@127.0.0.1:1/x", &embedded(&dir, "new"), "no database server was reached");
-    check(&a, "postgres://u:geheim@127.0.0.1:1/x", "no database server was reached");
-    check(&TestDatabase::new().url(), &embedded(&dir, "new"), "the tables in");
+    check(&embedded(&dir, "none"), &embedded(&dir, "new"), "no store in");
+    check("postgres://u:geheim@127.0.0.1:1/x", &embedded(&dir, "new"), "cannot reach the database");
+    check(&a, "postgres://u:geheim@127.0.0.1:1/x", "cannot reach the database");
+    check(&TestDatabase::new().url(), &embedded(&dir, "new"), "schema version 0 in");
     assert!(!dir.file("new").exists(), "no target is created");
     assert!(content(&other) == before);
     migrate(&dir, &a, &embedded(&dir, "new"));
-    check(&other, &embedded(&dir, "new"), "the copy of another store");
+    check(&other, &embedded(&dir, "new"), "migrated from another source");
     // A server writes to the target.
     let server = start_server(&dir, &embedded(&dir, "new"));
     check(&a, &embedded(&dir, "new"), "is in use by process");
     assert_eq!(put(&server, "10.5/x", "x"), 201);
     server.terminate();
-    check(&a, &embedded(&dir, "new"), "written by somebody else");
+    check(&a, &embedded(&dir, "new"), "modified after the last migration");
 }

@@ -77,7 +77,7 @@ fn import_export_round_trip() {
     // Commands that only read, and dry runs, create no tables.
     for arguments in [&["export"][..], &["doctor", "10.1000/000000"]] {
         let messages = stderr(&test.run(arguments, 2));
-        assert!(messages.contains("have the number 0"), "{messages}");
+        assert!(messages.contains("schema version 0 in"), "{messages}");
     }
     test.run(&["import", "--dry-run", &file], 0);
     assert_eq!(test.database.query("select count(*) from pg_tables where tablename like 'tendot%'"), "0");
@@ -120,13 +120,10 @@ fn connection_errors() {
             assert!(messages.contains(expected) && !messages.contains("secret"), "{arguments:?} {messages}");
         }
     };
-    check(
-        "postgres://postgres:secret@127.0.0.1:1/nothing",
-        "no database server was reached at 127.0.0.1:1/nothing",
-    );
-    check(&shared_server().url("nothing"), "the server has no such database");
-    check("postgres://postgres:secret@/x", "it names no host");
-    check("postgres://postgres:secret@host:port/x", "the address of the database can't be read");
+    check("postgres://postgres:secret@127.0.0.1:1/nothing", "cannot reach the database 127.0.0.1:1/nothing");
+    check(&shared_server().url("nothing"), "does not exist");
+    check("postgres://postgres:secret@/x", "no host given");
+    check("postgres://postgres:secret@host:port/x", "invalid connection string");
     check("pg://postgres:secret@host/x", "`--store pg://postgres:***@host/x` is no store that lasts");
 
     let arguments = ["config", "show", "--set", "store=postgres://user:secret@host/db"];
