@@ -75,14 +75,14 @@ impl SortedRuns {
     fn write_run(&mut self, mut merge: RunMerge<'_>) -> Result<(PathBuf, u64), ImportError> {
         let path = self.directory.join(format!("run-{}", self.next_run));
         self.next_run += 1;
-        let failed = |error| ImportError::RunFile { path: path.clone(), error };
-        let mut out = BufWriter::with_capacity(1 << 18, File::create_new(&path).map_err(failed)?);
+        let run_error = |error| ImportError::RunFile { path: path.clone(), error };
+        let mut out = BufWriter::with_capacity(1 << 18, File::create_new(&path).map_err(run_error)?);
         let mut count = 0_u64;
         while let Some(RawRecord { name, values }) = merge.next()? {
-            write_record(&mut out, name, values).map_err(failed)?;
+            write_record(&mut out, name, values).map_err(run_error)?;
             count += 1;
         }
-        write_record(&mut out, b"", &count.to_le_bytes()).and_then(|()| out.flush()).map_err(failed)?;
+        write_record(&mut out, b"", &count.to_le_bytes()).and_then(|()| out.flush()).map_err(run_error)?;
         Ok((path, merge.superseded))
     }
 }

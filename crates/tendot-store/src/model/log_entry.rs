@@ -41,19 +41,35 @@ pub enum EditKind {
 }
 
 impl EditKind {
+    /// Code of the kind in stored data; codes never change.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Create => 1,
+            Self::Update => 2,
+            Self::Tombstone => 3,
+            Self::Remove => 4,
+            Self::Home => 5,
+            Self::Unhome => 6,
+            Self::Import => 7,
+        }
+    }
+
+    /// Kind with this code; `None` if the code is unknown.
+    pub(crate) const fn from_code(code: u64) -> Option<Self> {
+        Some(match code {
+            1 => Self::Create,
+            2 => Self::Update,
+            3 => Self::Tombstone,
+            4 => Self::Remove,
+            5 => Self::Home,
+            6 => Self::Unhome,
+            7 => Self::Import,
+            _ => return None,
+        })
+    }
+
     /// Whether a log entry of this kind changes exactly one record.
     pub(crate) const fn is_record_change(self) -> bool {
         matches!(self, Self::Create | Self::Update | Self::Tombstone | Self::Remove)
     }
 }
-
-/// Codes of the kinds in stored data; they never change.
-pub(crate) const KIND_CODES: [(u64, EditKind); 7] = [
-    (1, EditKind::Create),
-    (2, EditKind::Update),
-    (3, EditKind::Tombstone),
-    (4, EditKind::Remove),
-    (5, EditKind::Home),
-    (6, EditKind::Unhome),
-    (7, EditKind::Import),
-];

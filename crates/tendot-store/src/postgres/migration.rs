@@ -36,12 +36,12 @@ const SELECT_HISTORIES: &str = "select l.sequence, l.revision, l.timestamp_ms, l
          select name_key, sequence, name, revision, status, body, registration from tendot_history \
          where name_key = any($1) and sequence > $2 \
          union all \
-         select made.name_key, i.sequence, null::bytea, null::bigint, null::smallint, null::bytea, null::bytea from (\
+         select created.name_key, i.sequence, null::bytea, null::bigint, null::smallint, null::bytea, null::bytea from (\
              select name_key, revision from tendot_history where name_key = any($1) and revision is not null \
-             union select name_key, revision from tendot_records where name_key = any($1)) made \
-         join tendot_log i on i.kind = 7 and i.record_count > 0 and i.revision = made.revision \
+             union select name_key, revision from tendot_records where name_key = any($1)) created \
+         join tendot_log i on i.kind = 7 and i.record_count > 0 and i.revision = created.revision \
          where i.sequence > $2 and not exists (\
-             select 1 from tendot_history o where o.name_key = made.name_key and o.sequence = i.sequence)) h \
+             select 1 from tendot_history o where o.name_key = created.name_key and o.sequence = i.sequence)) h \
      join tendot_log l on l.sequence = h.sequence order by h.name_key, h.sequence limit $3";
 
 const SELECT_CHECKPOINT: &str = "select m.checkpoint, m.commits = c.commits from tendot_migration m, tendot_counters c \

@@ -2,7 +2,6 @@
 
 use tokio_postgres::Row;
 
-use crate::model::log_entry::KIND_CODES;
 use crate::model::values_codec;
 use crate::{EditKind, LogEntry, NameEntry, PriorState, RecordStatus, StoreError, StoredRecord};
 
@@ -86,13 +85,12 @@ fn status_from_code(code: i16) -> Result<RecordStatus, StoreError> {
 }
 
 pub(crate) fn kind_code(kind: EditKind) -> i16 {
-    let code = KIND_CODES.iter().find(|(_, known)| *known == kind).map_or(0, |(code, _)| *code);
-    i16::try_from(code).unwrap_or(0)
+    i16::from(kind.code())
 }
 
 fn kind_from_code(code: i16) -> Result<EditKind, StoreError> {
-    let known = KIND_CODES.iter().find(|(known, _)| i64::try_from(*known) == Ok(i64::from(code)));
-    known.map(|(_, kind)| *kind).ok_or_else(|| corrupt(format!("unknown log entry kind {code}")))
+    let kind = u64::try_from(code).ok().and_then(EditKind::from_code);
+    kind.ok_or_else(|| corrupt(format!("unknown log entry kind {code}")))
 }
 
 fn corrupt(detail: String) -> StoreError {

@@ -21,7 +21,7 @@ use tendot_store::{
 use tendot_testing::{SeededRng, ram_dir, repetitions, test_seed};
 
 use crate::libc_shim::{DiskEvent, RecordingGuard};
-use crate::run_beside_others;
+use crate::share_test_lock;
 
 /// Up to this many unsynced pages, all subsets are tried.
 const MAX_EXHAUSTIVE_PAGES: u64 = 3;
@@ -95,7 +95,7 @@ fn change(number: usize) -> ChangeSet {
 
 #[test]
 fn commits_survive_power_loss() {
-    let _lock = run_beside_others();
+    let _lock = share_test_lock();
     let root = ram_dir();
     let path = Path::new("data/store");
     let recording = RecordingGuard::start(root.path());
@@ -115,9 +115,9 @@ fn commits_survive_power_loss() {
     let mut number = 0;
     check_images(root.path(), &events, |image, acknowledged| {
         let found = reopen(&image.join(path));
-        let may_be = &states[acknowledged..states.len().min(acknowledged + 2)];
+        let possible = &states[acknowledged..states.len().min(acknowledged + 2)];
         assert!(
-            may_be.contains(&found),
+            possible.contains(&found),
             "{acknowledged} change sets were acknowledged, the log is {:?}",
             found.1
         );
@@ -136,7 +136,7 @@ fn commits_survive_power_loss() {
 
 #[test]
 fn imports_survive_power_loss() {
-    let _lock = run_beside_others();
+    let _lock = share_test_lock();
     const RECORDS: usize = 130;
     let root = ram_dir();
     let path = Path::new("store");
@@ -155,19 +155,19 @@ fn imports_survive_power_loss() {
         importer.home_prefix("10.2").unwrap();
         importer.finish(|_| {}).unwrap();
     };
-    let was_there = capture_disk(root.path());
+    let initial = capture_disk(root.path());
     let recording = RecordingGuard::start(root.path());
     import(&root.path().join(path));
     recording.mark(1);
     let events = recording.events();
     drop(recording);
     let records = |state: StoreSnapshot| -> BTreeMap<Box<str>, Vec<HandleValue<'static>>> {
-        state.0.into_iter().map(|entry| (entry.name, entry.values)).collect()
+        state.0.into_iter().map(|record| (record.name, record.values)).collect()
     };
     let whole = records(reopen(&root.path().join(path)));
     assert_eq!(whole.len(), RECORDS + 3);
     let mut number = 0;
-    check_images_from(was_there, root.path(), &events, |image, acknowledged| {
+    check_images_from(initial, root.path(), &events, |image, acknowledged| {
         let image = image.join(path);
         let found = records(reopen(&image));
         for (name, values) in &found {
@@ -185,7 +185,7 @@ fn imports_survive_power_loss() {
 
 #[test]
 fn restore_survives_power_loss() {
-    let _lock = run_beside_others();
+    let _lock = share_test_lock();
     let root = ram_dir();
     let path = Path::new("store");
     let (old, mut backup) =
@@ -196,17 +196,17 @@ fn restore_survives_power_loss() {
     block_on(old.commit(change(1))).unwrap();
     let replaced = state(&old);
     drop(old);
-    let was_there = capture_disk(root.path());
+    let initial = capture_disk(root.path());
     let recording = RecordingGuard::start(root.path());
     restore(&mut backup, &root.path().join(path), true).unwrap();
     recording.mark(1);
     let events = recording.events();
     drop(recording);
-    check_images_from(was_there, root.path(), &events, |image, acknowledged| {
+    check_images_from(initial, root.path(), &events, |image, acknowledged| {
         let image = image.join(path);
         let found = reopen(&image);
         if found == restored {
-            assert_eq!(reopen(&image.join("old-1")), replaced, "the replaced store is kept");
+            assert_eq!(reopen(&image.join("old-1")), replaced, "the replaced store still exists");
         } else {
             assert!(found == replaced && acknowledged == 0);
         }
@@ -253,7 +253,7 @@ impl FileModel {
 }
 
 impl DiskModel {
-    /// A call begins: its effect may be durable.
+    /// Applies the begin of a call: its effect may be durable.
     fn begin(&mut self, event: &DiskEvent) {
         match event {
             DiskEvent::Write { file, at, bytes, .. } => {
@@ -278,7 +278,7 @@ impl DiskModel {
         }
     }
 
-    /// The call has returned.
+    /// Applies the end of a call.
     fn end(&mut self, event: &DiskEvent) {
         match event {
             DiskEvent::Write { file, bytes, is_durable: true, .. } => {
@@ -371,12 +371,12 @@ fn rename(names: &mut BTreeMap<PathBuf, u64>, event: &DiskEvent) {
 fn capture_disk(root: &Path) -> DiskModel {
     use std::os::unix::fs::MetadataExt as _;
     let mut disk = DiskModel::default();
-    let mut folders = vec![root.canonicalize().unwrap()];
-    while let Some(directory) = folders.pop() {
+    let mut directories = vec![root.canonicalize().unwrap()];
+    while let Some(directory) = directories.pop() {
         for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {
             let (path, metadata) = (entry.path(), entry.metadata().unwrap());
             if metadata.is_dir() {
-                folders.push(path);
+                directories.push(path);
             } else if path.file_name().is_some_and(|name| name == "data.mdb") {
                 let bytes = std::fs::read(&path).unwrap();
                 disk.files.insert(metadata.ino(), FileModel { bytes, pending: Vec::new() });
@@ -402,7 +402,7 @@ fn check_images_from(
     println!("TENDOT_TEST_SEED={seed}");
     let mut rng = SeededRng::new(seed);
     let mut acknowledged = 0;
-    let mut seen = HashSet::new();
+    let mut checked = HashSet::new();
     let root = root.canonicalize().unwrap();
     let mut images = 0;
     let exhaustive_pages =
@@ -414,37 +414,39 @@ fn check_images_from(
         let pending = disk.pending();
         let renamed: Vec<usize> = match disk.renamed.len() {
             0 => vec![0],
-            some => vec![0, rng.below(some), some - 1, some],
+            count => vec![0, rng.below(count), count - 1, count],
         };
-        let mut ways: Vec<Vec<u8>> = if pending as u64 <= exhaustive_pages {
+        let mut subsets: Vec<Vec<u8>> = if pending as u64 <= exhaustive_pages {
             (0..1_u32 << pending)
-                .map(|way| (0..pending).map(|page| if way >> page & 1 == 1 { 0xff } else { 0 }).collect())
+                .map(|subset| {
+                    (0..pending).map(|page| if subset >> page & 1 == 1 { 0xff } else { 0 }).collect()
+                })
                 .collect()
         } else {
-            let some =
-                |rng: &mut SeededRng| (0..pending).map(|_| if rng.flip() { 0xff } else { 0 }).collect();
-            let mut ways: Vec<Vec<u8>> = (0..random_images).map(|_| some(&mut rng)).collect();
-            ways.extend([vec![0xff; pending], vec![0; pending]]);
-            ways
+            let random =
+                |rng: &mut SeededRng| (0..pending).map(|_| if rng.coin() { 0xff } else { 0 }).collect();
+            let mut subsets: Vec<Vec<u8>> = (0..random_images).map(|_| random(&mut rng)).collect();
+            subsets.extend([vec![0xff; pending], vec![0; pending]]);
+            subsets
         };
         // Torn pages: some sectors of each page, or of one page only.
         for _ in 0..if pending > 0 { random_images.div_ceil(3) } else { 0 } {
-            ways.push((0..pending).map(|_| rng.next_u64() as u8).collect());
+            subsets.push((0..pending).map(|_| rng.next_u64() as u8).collect());
             let mut torn = vec![0xff; pending];
             torn[rng.below(pending)] = rng.next_u64() as u8;
-            ways.push(torn);
+            subsets.push(torn);
         }
         for renamed in renamed {
-            for way in &ways {
-                let mut way = way.iter().copied();
+            for subset in &subsets {
+                let mut subset = subset.iter().copied();
                 let mut bytes = BTreeMap::new();
                 for file in disk.files.keys() {
-                    bytes.insert(*file, disk.bytes(*file, || way.next().unwrap()));
+                    bytes.insert(*file, disk.bytes(*file, || subset.next().unwrap()));
                 }
                 let names = disk.names(renamed);
                 let mut hasher = DefaultHasher::new();
                 (acknowledged, &bytes, &names).hash(&mut hasher);
-                if !seen.insert(hasher.finish()) {
+                if !checked.insert(hasher.finish()) {
                     continue;
                 }
                 let image = ram_dir();

@@ -19,7 +19,7 @@ use tendot_store::{
 use tendot_testing::{child_test, ram_dir, wait_until};
 
 use crate::libc_shim::{DiskCall, RecordingGuard};
-use crate::{run_beside_others, serialize_tests};
+use crate::{serialize_tests, share_test_lock};
 
 /// Error number, whether later calls fail too, and the text in our messages.
 const INJECTED_ERRORS: [(i32, bool, &str); 4] = [
@@ -83,7 +83,7 @@ fn assert_contains(error: &str, expected: &str) {
 
 #[test]
 fn commits() {
-    let _lock = run_beside_others();
+    let _lock = share_test_lock();
     for (error, stays, expected) in INJECTED_ERRORS {
         let mut failed_calls = BTreeMap::new();
         for call in 1..MAX_CALLS {
@@ -149,7 +149,7 @@ fn commits() {
 /// Readers are not affected by write errors.
 #[test]
 fn readers_during_write_errors() {
-    let _lock = run_beside_others();
+    let _lock = share_test_lock();
     for call in 1..MAX_CALLS {
         let root = ram_dir();
         let store = EmbeddedStore::open(&root.path().join("store")).unwrap();
@@ -184,7 +184,7 @@ fn readers_during_write_errors() {
 
 #[test]
 fn creation() {
-    let _lock = run_beside_others();
+    let _lock = share_test_lock();
     for (error, stays, expected) in INJECTED_ERRORS {
         for call in 1..MAX_CALLS {
             let root = ram_dir();
@@ -213,7 +213,7 @@ fn creation() {
 
 #[test]
 fn imports() {
-    let _lock = run_beside_others();
+    let _lock = share_test_lock();
     let import = |directory: &Path| -> Result<(), Box<dyn std::error::Error>> {
         let mut importer =
             EmbeddedImporter::open(directory, "importer", 1)?.records_per_transaction(10).buffer_bytes(2_000);
@@ -253,7 +253,7 @@ fn imports() {
 
 #[test]
 fn backups_and_restores() {
-    let _lock = run_beside_others();
+    let _lock = share_test_lock();
     for (error, stays, expected) in INJECTED_ERRORS {
         for call in 1..MAX_CALLS {
             let root = ram_dir();

@@ -243,7 +243,7 @@ fn run_thread(
             }
         };
         let choice = rng.below(12);
-        let (waits_before, waits_after) = (rng.flip(), rng.flip());
+        let (waits_before, waits_after) = (rng.coin(), rng.coin());
         let begin = clock.fetch_add(1, Ordering::SeqCst);
         // Lets other threads interleave, even on few processors.
         if waits_before {

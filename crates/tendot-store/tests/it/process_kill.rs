@@ -121,7 +121,7 @@ fn durable_after_kill() {
         let moment = match kill % KILLS_PER_STORE {
             // At the end an import is completed, however often it was interrupted.
             last if last == KILLS_PER_STORE - 1 => KillTime::Never,
-            _ if rng.flip() => KillTime::AfterStart(moment),
+            _ if rng.coin() => KillTime::AfterStart(moment),
             _ => KillTime::AfterOpening(moment),
         };
         let mut is_imported = false;

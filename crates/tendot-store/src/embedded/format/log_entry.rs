@@ -4,14 +4,12 @@ use heed::{PutFlags, RwTxn};
 
 use super::{checksum, varint};
 use crate::embedded::Lmdb;
-use crate::model::log_entry::KIND_CODES;
 use crate::{EditKind, LogEntry};
 
 pub(crate) fn encode(log_entry: &LogEntry) -> Vec<u8> {
-    let code = KIND_CODES.iter().find(|(_, kind)| *kind == log_entry.kind).map_or(0, |(code, _)| *code);
     // Usually enough for the integers and the checksum.
     let mut out = Vec::with_capacity(32 + log_entry.author.len() + log_entry.name.len());
-    varint::write(&mut out, code);
+    varint::write(&mut out, log_entry.kind.code().into());
     varint::write(&mut out, log_entry.revision);
     varint::write(&mut out, log_entry.timestamp_ms);
     varint::write_bytes(&mut out, log_entry.author.as_bytes());
@@ -33,12 +31,11 @@ pub(crate) fn append(lmdb: &Lmdb, txn: &mut RwTxn<'_>, log_entry: &LogEntry) -> 
 
 pub(crate) fn decode(sequence: u64, mut bytes: &[u8]) -> Option<LogEntry> {
     let bytes = &mut bytes;
-    let code = varint::read(bytes)?;
-    let (_, kind) = KIND_CODES.iter().find(|(known, _)| *known == code)?;
+    let kind = EditKind::from_code(varint::read(bytes)?)?;
     let mut log_entry = LogEntry {
         record_count: 1,
         sequence,
-        kind: *kind,
+        kind,
         revision: varint::read(bytes)?,
         timestamp_ms: varint::read(bytes)?,
         author: read_string(bytes)?,

@@ -117,7 +117,7 @@ fn edit(rng: &mut SeededRng) -> Edit {
         n if n < 15 => format!("10.1/Name-{}", rng.below(12)),
         _ => format!("10.2/{}\u{e9}", rng.below(40)),
     };
-    let name: Box<str> = if rng.flip() { name.to_uppercase().into() } else { name.into() };
+    let name: Box<str> = if rng.coin() { name.to_uppercase().into() } else { name.into() };
     let kinds = ["URL", "HS_SECKEY", "EMAIL", "HS_ADMIN"];
     let values = (1..=rng.below(3) as u32)
         .map(|index| HandleValue {
@@ -135,7 +135,7 @@ fn edit(rng: &mut SeededRng) -> Edit {
         }
         8 if rng.below(6) == 0 => Edit::Tombstone { name, precondition: Precondition::Live },
         8 => Edit::Remove { name, precondition: Precondition::Live },
-        9 if rng.flip() => Edit::Home { prefix: format!("10.{}", rng.below(5)).into() },
+        9 if rng.coin() => Edit::Home { prefix: format!("10.{}", rng.below(5)).into() },
         9 => Edit::Unhome { prefix: format!("10.{}", rng.below(5)).into() },
         10 => {
             let key = format!("aux/{}", rng.below(20)).into_bytes();
