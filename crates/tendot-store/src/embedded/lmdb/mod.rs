@@ -106,10 +106,13 @@ impl Lmdb {
         let databases = Databases::open(env)
             .map_err(|error| OpenError::Io { directory: directory.into(), error: Box::new(error) })?;
         // A store of another version may lack databases.
-        match environment::read_format(env).filter(|format| databases.is_none() && format != STORE_FORMAT) {
-            Some(format) => Err(unknown_format(directory, &format)),
-            None => Ok(databases),
+        if databases.is_none()
+            && let Some(format) = environment::read_format(env)
+            && format != STORE_FORMAT
+        {
+            return Err(unknown_format(directory, &format));
         }
+        Ok(databases)
     }
 
     /// Checks the store's format.
