@@ -31,7 +31,7 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    pub(crate) fn report(&mut self, error: impl ToString) {
+    pub(crate) fn add_error(&mut self, error: impl ToString) {
         self.error_count += 1;
         if self.errors.len() < MAX_REPORTED_ERRORS {
             self.errors.push(error.to_string());
@@ -43,11 +43,11 @@ impl VerifyReport {
         match result {
             Ok(value) => Some(value),
             Err(StoreError::Corrupt { detail }) => {
-                self.report(detail);
+                self.add_error(detail);
                 None
             }
             Err(error) => {
-                self.report(error);
+                self.add_error(error);
                 None
             }
         }

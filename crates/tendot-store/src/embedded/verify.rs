@@ -105,7 +105,7 @@ impl Verifier<'_> {
             }
         };
         if let Err(error) = checked {
-            self.report.report(error);
+            self.report.add_error(error);
         }
         Ok(())
     }
@@ -131,7 +131,7 @@ impl Verifier<'_> {
             let entries = match database.range(&txn, &(from, Bound::Unbounded)) {
                 Ok(entries) => entries,
                 Err(error) => {
-                    self.report.report(unreadable(&after, &error));
+                    self.report.add_error(unreadable(&after, &error));
                     return Ok(());
                 }
             };
@@ -142,17 +142,18 @@ impl Verifier<'_> {
                     Ok(entry) => entry,
                     Err(error) => {
                         let after = last.map(<[u8]>::to_vec).or(after);
-                        self.report.report(unreadable(&after, &error));
+                        self.report.add_error(unreadable(&after, &error));
                         return Ok(());
                     }
                 };
                 if last.or(after.as_deref()).is_some_and(|before| before >= key) {
-                    self.report.report(format!("{item} `{}`: out of order", key.escape_ascii()));
+                    self.report.add_error(format!("{item} `{}`: out of order", key.escape_ascii()));
                     // The scan could loop.
                     return Ok(());
                 }
                 if !matches!(database.get(&txn, key), Ok(Some(found)) if found == value) {
-                    self.report.report(format!("{item} `{}`: lookup does not find it", key.escape_ascii()));
+                    self.report
+                        .add_error(format!("{item} `{}`: lookup does not find it", key.escape_ascii()));
                 }
                 check(self, &txn, key, value);
                 last = Some(key);
@@ -165,10 +166,10 @@ impl Verifier<'_> {
                 let is_unchanged = txn.id() == self.started;
                 match database.len(&txn) {
                     Ok(length) if is_unchanged && length != count => {
-                        self.report.report(format!("{items}: expected {length}, found {count}"));
+                        self.report.add_error(format!("{items}: expected {length}, found {count}"));
                     }
                     Ok(_) => {}
-                    Err(error) => self.report.report(format!("cannot count {items}: {error}")),
+                    Err(error) => self.report.add_error(format!("cannot count {items}: {error}")),
                 }
                 return Ok(());
             }
@@ -190,7 +191,7 @@ impl Verifier<'_> {
                 _ => false,
             };
             if !is_valid {
-                this.report.report(format!("meta entry `{}`: cannot be decoded", key.escape_ascii()));
+                this.report.add_error(format!("meta entry `{}`: cannot be decoded", key.escape_ascii()));
             }
         })
     }
@@ -202,7 +203,7 @@ impl Verifier<'_> {
             let number = key.try_into().map(u32::from_be_bytes);
             if number.map(u64::from).ok() != Some(expected) {
                 let key = key.escape_ascii();
-                this.report.report(format!("dictionary entry `{key}`: expected number {expected}"));
+                this.report.add_error(format!("dictionary entry `{key}`: expected number {expected}"));
             }
             this.report.check(checksum::verify_and_strip(key, value, DICTIONARY.0));
         })
@@ -213,12 +214,13 @@ impl Verifier<'_> {
             let Some(record) = this.report.check(this.lmdb.decode_record(txn, key, value)) else { return };
             let name = NameKey::new(&record.name).ok();
             if name.is_none_or(|name| *name_key::storage_key(&name) != *key) {
-                this.report.report(format!("record `{}`: name does not match the key", key.escape_ascii()));
+                this.report
+                    .add_error(format!("record `{}`: name does not match the key", key.escape_ascii()));
             }
             let last = this.lmdb.read_counter(txn, b"revision");
             if this.report.check(last).is_some_and(|last| record.revision > last) {
                 let (key, revision) = (key.escape_ascii(), record.revision);
-                this.report.report(format!("record `{key}`: revision {revision} is in the future"));
+                this.report.add_error(format!("record `{key}`: revision {revision} is in the future"));
             }
             match record.status {
                 RecordStatus::Live => this.report.records += 1,
@@ -233,7 +235,7 @@ impl Verifier<'_> {
                 return;
             };
             if !body.is_empty() || str::from_utf8(key).is_err() {
-                this.report.report(format!("homed prefix `{}`: cannot be decoded", key.escape_ascii()));
+                this.report.add_error(format!("homed prefix `{}`: cannot be decoded", key.escape_ascii()));
             }
             this.report.homed_prefixes += 1;
         })
@@ -251,11 +253,11 @@ impl Verifier<'_> {
             match key.try_into().map(u64::from_be_bytes) {
                 Ok(sequence) if log_entry::decode(sequence, body).is_some() => {
                     if sequence != expected {
-                        this.report.report(format!("{item} {expected} missing, found {sequence}"));
+                        this.report.add_error(format!("{item} {expected} missing, found {sequence}"));
                         expected = sequence;
                     }
                 }
-                _ => this.report.report(format!("{item} {expected}: cannot be decoded")),
+                _ => this.report.add_error(format!("{item} {expected}: cannot be decoded")),
             }
         })?;
         let txn = self.lmdb.begin_read()?;
@@ -264,7 +266,7 @@ impl Verifier<'_> {
         };
         // Entries may have been appended; missing ones are corruption.
         if last < expected || (last > expected && txn.id() == self.started) {
-            self.report.report(format!("last {item}: expected {last}, found {expected}"));
+            self.report.add_error(format!("last {item}: expected {last}, found {expected}"));
         }
         Ok(())
     }
@@ -277,7 +279,7 @@ impl Verifier<'_> {
             };
             let result = this.lmdb.check_history_entry(txn, key, replaced);
             if let Some(Some(fault)) = this.report.check(result) {
-                this.report.report(format!("{} `{}`: {fault}", HISTORY.0, key.escape_ascii()));
+                this.report.add_error(format!("{} `{}`: {fault}", HISTORY.0, key.escape_ascii()));
             }
         })
     }
@@ -300,7 +302,7 @@ impl Verifier<'_> {
             // A corrupt log entry is reported by `check_log`.
             if log_entry.is_some_and(|log_entry| log_entry.is_none()) {
                 let (item, key) = (REGISTRATION.0, key.escape_ascii());
-                this.report.report(format!("{item} `{key}`: no such log entry"));
+                this.report.add_error(format!("{item} `{key}`: no such log entry"));
             }
         })
     }

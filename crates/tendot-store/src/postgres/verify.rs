@@ -98,10 +98,10 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
             match row::record(found, 0) {
                 Ok(Some(record)) => {
                     if !is_storage_key_of(key, &record.name) {
-                        report.report(error("name does not match the key"));
+                        report.add_error(error("name does not match the key"));
                     }
                     if record.revision > row::to_u64(row::column(found, 6)?) {
-                        report.report(error(&format!("revision {} is in the future", record.revision)));
+                        report.add_error(error(&format!("revision {} is in the future", record.revision)));
                     }
                     match record.status {
                         RecordStatus::Live => report.records += 1,
@@ -109,8 +109,8 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
                     }
                     report.registrations += u64::from(!record.registration.is_empty());
                 }
-                Ok(None) => report.report(error("name is missing")),
-                Err(fault) => report.report(error(&fault.to_string())),
+                Ok(None) => report.add_error(error("name is missing")),
+                Err(fault) => report.add_error(error(&fault.to_string())),
             }
             Ok(key.to_vec())
         };
@@ -126,16 +126,16 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
                 count += 1;
                 let sequence: i64 = row::column(found, 0)?;
                 if sequence != last + 1 {
-                    report.report(format!("log entry {} missing, found {sequence}", last + 1));
+                    report.add_error(format!("log entry {} missing, found {sequence}", last + 1));
                 }
                 last = sequence;
                 report.log_entries += 1;
                 match row::log_entry(found, 0) {
                     Ok(log_entry) if log_entry.revision < revision => {
-                        report.report(format!("log entry {sequence}: revision decreases"));
+                        report.add_error(format!("log entry {sequence}: revision decreases"));
                     }
                     Ok(log_entry) => revision = log_entry.revision,
-                    Err(error) => report.report(format!("log entry {sequence}: {error}")),
+                    Err(error) => report.add_error(format!("log entry {sequence}: {error}")),
                 }
                 Ok(true)
             };
@@ -148,7 +148,7 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
             let (sequence, revision) = (column(0)?, column(1)?);
             let (expected_sequence, expected_revision) = (column(2)?, column(3)?);
             if (sequence, revision) != (expected_sequence, expected_revision) {
-                report.report(format!(
+                report.add_error(format!(
                     "last log entry: expected sequence {expected_sequence}, revision {expected_revision}; \
                      found sequence {sequence}, revision {revision}"
                 ));
@@ -187,7 +187,7 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
                     Err(error) => {
                         pending = None;
                         let key = key.escape_ascii();
-                        report.report(format!("history entry `{key}`, log entry {sequence}: {error}"));
+                        report.add_error(format!("history entry `{key}`, log entry {sequence}: {error}"));
                     }
                 }
                 Ok(true)
@@ -209,7 +209,7 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
                 NameKey::from_prefix(prefix).is_ok_and(|prefix| prefix.as_bytes() == key)
             });
             if !is_valid {
-                report.report(format!("homed prefix `{}`: cannot be decoded", key.escape_ascii()));
+                report.add_error(format!("homed prefix `{}`: cannot be decoded", key.escape_ascii()));
             }
             Ok(key.to_vec())
         };
@@ -221,7 +221,7 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
             report.aux_entries += 1;
             let key: &[u8] = row::column(found, 0)?;
             if !AuxEntry::is_valid_key(key) {
-                report.report(format!("aux entry `{}`: invalid key length", key.escape_ascii()));
+                report.add_error(format!("aux entry `{}`: invalid key length", key.escape_ascii()));
             }
             Ok(key.to_vec())
         };
@@ -234,7 +234,7 @@ impl PendingHistoryCheck {
     fn check(&self, report: &mut VerifyReport, resulting_revision: Option<u64>) {
         if let Some(fault) = find_inconsistency(&self.log_entry, self.prior.as_ref(), resulting_revision) {
             let (key, sequence) = (self.key.escape_ascii(), self.log_entry.sequence);
-            report.report(format!("history entry `{key}`, log entry {sequence}: {fault}"));
+            report.add_error(format!("history entry `{key}`, log entry {sequence}: {fault}"));
         }
     }
 }
