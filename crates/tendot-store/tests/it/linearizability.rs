@@ -86,7 +86,7 @@ impl Observation {
         let known = current.map_or(0, |(.., known)| known);
         let aux = |data: u64| Some((0, RecordStatus::Live, data, 0));
         let current_data = current.map(|(_, _, data, _)| data);
-        let written = |expect: &Precondition,
+        let written = |precondition: &Precondition,
                        result: &Result<u64, Option<(u64, RecordStatus)>>,
                        next: &dyn Fn(u64) -> ModelState| {
             match result {

@@ -41,7 +41,7 @@ async fn import_with(
     mut progress: impl FnMut(&ImportSummary),
 ) -> ImportSummary {
     let importer = store.start_import("importer", TIMESTAMP_MS).unwrap();
-    let mut importer = importer.buffer(2_000).records_per_transaction(per_transaction);
+    let mut importer = importer.buffer_bytes(2_000).records_per_transaction(per_transaction);
     for (name, data) in records {
         importer.add((**name).into(), &values(data)).unwrap();
         importer.home_prefix(name.split('/').next().unwrap()).unwrap();
