@@ -63,8 +63,8 @@ fn commit_rate(store: &EmbeddedStore, round: u64, writers: u64) -> f64 {
                 while !stop.load(Ordering::Relaxed) {
                     let (name, values) = records.record();
                     let name = format!("{name}-{round}-{writer}").into();
-                    let put = Edit::Put { name, values, expect: Precondition::Absent };
-                    let change = ChangeSet { by: "bench".into(), at: 0, edits: vec![put] };
+                    let put = Edit::Put { name, values, precondition: Precondition::Absent };
+                    let change = ChangeSet { author: "bench".into(), timestamp_ms: 0, edits: vec![put] };
                     pollster::block_on(store.commit(change)).expect("no two names are the same");
                     done.fetch_add(1, Ordering::Relaxed);
                 }

@@ -82,9 +82,9 @@ async fn import(address: &str, count: u64) -> BenchResult {
     }
     let store = open(address, 2).await?;
     let start = Instant::now();
-    let mut importer = store.importer("bench", 0)?;
+    let mut importer = store.start_import("bench", 0)?;
     for batch in &batches {
-        importer.put_all(batch)?;
+        importer.add_batch(batch)?;
     }
     let sorted = start.elapsed();
     let imported = importer.finish(|_| {}).await?;
@@ -124,15 +124,15 @@ async fn import_with_writer(address: &str, count: u64) -> BenchResult {
 
 fn new_record(name: String, number: u64) -> ChangeSet {
     let values = vec![HandleValue::new(1, "URL", format!("https://example.org/articles/{number}"))];
-    let put = Edit::Put { name: name.into(), values, expect: Precondition::Absent };
-    ChangeSet { by: "bench".into(), at: 0, edits: vec![put] }
+    let put = Edit::Put { name: name.into(), values, precondition: Precondition::Absent };
+    ChangeSet { author: "bench".into(), timestamp_ms: 0, edits: vec![put] }
 }
 
 async fn fill(address: &str, count: u64) -> BenchResult {
-    let mut importer = open(address, 2).await?.importer("bench", 0)?;
+    let mut importer = open(address, 2).await?.start_import("bench", 0)?;
     let mut records = RecordGenerator::new(7);
     for number in 1..=count {
-        importer.put(named(number).into(), &records.record().1)?;
+        importer.add(named(number).into(), &records.record().1)?;
     }
     assert_eq!(importer.finish(|_| {}).await?.created, count);
     Ok(())
@@ -218,5 +218,9 @@ where
 }
 
 async fn open(address: &str, connections: usize) -> BenchResult<PostgresStore> {
-    Ok(PostgresStore::open(address, &PostgresSettings { connections, ..PostgresSettings::default() }).await?)
+    Ok(PostgresStore::open(
+        address,
+        &PostgresSettings { max_connections: connections, ..PostgresSettings::default() },
+    )
+    .await?)
 }

@@ -239,8 +239,9 @@ fn group_commit(directory: &Path, writers: u64, time: Duration) -> BenchResult {
                     ];
                     let registration = registration_json("10.70000", &suffix).into_bytes().into();
                     let name = format!("10.70000/{suffix}").into();
-                    let put = Edit::Register { name, values, registration, expect: Precondition::Absent };
-                    let change = ChangeSet { by: "bench".into(), at: 0, edits: vec![put] };
+                    let put =
+                        Edit::Register { name, values, registration, precondition: Precondition::Absent };
+                    let change = ChangeSet { author: "bench".into(), timestamp_ms: 0, edits: vec![put] };
                     pollster::block_on(store.commit(change)).expect("no two names are the same");
                     done.fetch_add(1, Ordering::Relaxed);
                 }

@@ -142,7 +142,7 @@ impl Maintenance {
 
 /// Whether the write may have been committed in spite of the error.
 const fn is_outcome_unknown(refusal: &RegistryError) -> bool {
-    matches!(refusal.failure, Some(StoreError::Unknown { .. }))
+    matches!(refusal.failure, Some(StoreError::InDoubt { .. }))
 }
 
 fn log_flush_error(refusal: &RegistryError) {

@@ -45,11 +45,15 @@ fn http() -> HttpServer {
     )));
     let values = vec![HandleValue::new(1, "URL", "https://example.org/one")];
     let edits = vec![
-        Edit::Put { name: "10.5555/ONE".into(), values, expect: Precondition::Absent },
+        Edit::Put { name: "10.5555/ONE".into(), values, precondition: Precondition::Absent },
         Edit::Home { prefix: "10.5555".into() },
     ];
-    pollster::block_on(http.registry().store().commit(ChangeSet { by: "test".into(), at: 0, edits }))
-        .unwrap();
+    pollster::block_on(http.registry().store().commit(ChangeSet {
+        author: "test".into(),
+        timestamp_ms: 0,
+        edits,
+    }))
+    .unwrap();
     http
 }
 

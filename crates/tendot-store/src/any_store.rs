@@ -6,8 +6,8 @@ use std::fmt;
 use crate::PostgresStore;
 use crate::boxed_store::BoxedStore;
 use crate::{
-    ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, EmbeddedStore, History, HistoryOrder,
-    LogEntry, MemoryStore, NameEntry, NameKey, NamePage, Note, Store, StoreError, StoredRecord,
+    AuxEntry, ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, EmbeddedStore, History,
+    HistoryOrder, LogEntry, MemoryStore, NameEntry, NameKey, NamePage, Store, StoreError, StoredRecord,
 };
 
 /// Store of a server, chosen at startup.
@@ -151,7 +151,7 @@ impl Store for AnyStore {
         key_prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
-    ) -> Result<Vec<Note>, StoreError> {
+    ) -> Result<Vec<AuxEntry>, StoreError> {
         delegate!(self, store => store.list_aux(key_prefix, after, limit))
     }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::model::change_set::check_size;
 use crate::model::history;
 use crate::{
-    ChangeSet, CommitError, Edit, EditKind, NameKey, PriorState, RecordConflict, RecordStatus, StoredRecord,
+    AuxEntry, ChangeSet, CommitError, CurrentRecord, Edit, EditKind, NameKey, PriorState, RecordConflict,
+    RecordStatus, StoredRecord,
 };
 
 /// Current state that a change set is applied to.
@@ -34,7 +35,8 @@ pub(crate) struct WriteSet {
 pub(crate) struct PendingLogEntry {
     pub(crate) kind: EditKind,
     pub(crate) name: Box<str>,
-    pub(crate) history_entry: Option<(NameKey, PriorState)>,
+    /// Prior state of the record, if the edit changes one.
+    pub(crate) prior: Option<(NameKey, PriorState)>,
 }
 
 impl WriteSet {
@@ -50,14 +52,15 @@ impl WriteSet {
                 write_set.apply_aux(state, edit, edit_index)?;
                 continue;
             }
-            let key = edit.name_key().map_err(|error| CommitError::Name { edit: edit_index, error })?;
+            let key =
+                edit.name_key().map_err(|error| CommitError::InvalidName { edit: edit_index, error })?;
             match edit {
                 Edit::Home { .. } | Edit::Unhome { .. } => write_set.apply_home(edit, key),
                 Edit::RequireHomed { prefix, is_homed: expected } => {
                     let earlier = write_set.homed.get(&key).copied();
                     let is_homed = earlier.unwrap_or_else(|| state.is_homed(&key));
                     if is_homed != *expected {
-                        return Err(CommitError::Homed {
+                        return Err(CommitError::HomedConflict {
                             edit: edit_index,
                             prefix: prefix.clone(),
                             is_homed,
@@ -74,7 +77,7 @@ impl WriteSet {
         let is_homed = matches!(edit, Edit::Home { .. });
         self.homed.insert(prefix, is_homed);
         let kind = if is_homed { EditKind::Home } else { EditKind::Unhome };
-        self.log_entries.push(PendingLogEntry { kind, name: edit.name().into(), history_entry: None });
+        self.log_entries.push(PendingLogEntry { kind, name: edit.name().into(), prior: None });
     }
 
     fn apply_aux(
@@ -85,19 +88,19 @@ impl WriteSet {
     ) -> Result<(), CommitError> {
         check_size(edit, edit_index)?;
         match edit {
-            Edit::PutNote { key, body } if NameKey::is_valid_key(key) => {
-                self.aux.insert(key.clone(), Some(body.clone()));
+            Edit::PutAux { key, value } if AuxEntry::is_valid_key(key) => {
+                self.aux.insert(key.clone(), Some(value.clone()));
             }
-            Edit::RemoveNote { key } if NameKey::is_valid_key(key) => {
+            Edit::RemoveAux { key } if AuxEntry::is_valid_key(key) => {
                 self.aux.insert(key.clone(), None);
             }
-            Edit::RequireNote { key, body } if NameKey::is_valid_key(key) => {
+            Edit::RequireAux { key, value } if AuxEntry::is_valid_key(key) => {
                 let current = self.aux.get(key).map_or_else(|| state.aux(key), Option::as_deref);
-                if current != body.as_deref() {
-                    return Err(CommitError::Note { edit: edit_index });
+                if current != value.as_deref() {
+                    return Err(CommitError::AuxConflict { edit: edit_index });
                 }
             }
-            _ => return Err(CommitError::Note { edit: edit_index }),
+            _ => return Err(CommitError::InvalidAuxKey { edit: edit_index }),
         }
         Ok(())
     }
@@ -111,13 +114,17 @@ impl WriteSet {
         revision: u64,
     ) -> Result<(), CommitError> {
         let current = self.records.get(&key).map_or_else(|| state.record(&key), Option::as_ref);
-        if !edit.is_satisfied_by(current.map(|entry| (entry.revision, entry.state))) {
-            let there = current.map(|record| (record.name.clone(), record.revision, record.state));
-            return Err(RecordConflict { edit: edit_index, name: edit.name().into(), there }.into());
+        if !edit.is_satisfied_by(current.map(|record| (record.revision, record.status))) {
+            let current = current.map(|record| CurrentRecord {
+                name: record.name.clone(),
+                revision: record.revision,
+                status: record.status,
+            });
+            return Err(RecordConflict { edit: edit_index, name: edit.name().into(), current }.into());
         }
         check_size(edit, edit_index)?;
-        let name = current.map_or_else(|| edit.name().into(), |entry| entry.name.clone());
-        let registration = || current.map(|entry| entry.registration.clone()).unwrap_or_default();
+        let name = current.map_or_else(|| edit.name().into(), |record| record.name.clone());
+        let registration = || current.map(|record| record.registration.clone()).unwrap_or_default();
         let create_or_update = if current.is_some() { EditKind::Update } else { EditKind::Create };
         let (kind, put) = match edit {
             Edit::Put { values, .. } => {
@@ -127,25 +134,25 @@ impl WriteSet {
                 (create_or_update, Some((RecordStatus::Live, values.clone(), registration.clone())))
             }
             Edit::Tombstone { .. } => {
-                let values = current.map(|entry| entry.values.clone()).unwrap_or_default();
+                let values = current.map(|record| record.values.clone()).unwrap_or_default();
                 (EditKind::Tombstone, Some((RecordStatus::Tombstone, values, registration())))
             }
             Edit::Remove { .. } => (EditKind::Remove, None),
             // A precondition that holds writes nothing.
             _ => return Ok(()),
         };
-        let before = current.map_or(PriorState::Nothing, |entry| {
-            PriorState::Record(history::redact_secrets(entry).unwrap_or_else(|| entry.clone()))
+        let prior = current.map_or(PriorState::Absent, |record| {
+            PriorState::Record(history::redact_secrets(record).unwrap_or_else(|| record.clone()))
         });
-        let entry = put.map(|(state, values, registration)| StoredRecord {
+        let record = put.map(|(status, values, registration)| StoredRecord {
             name: name.clone(),
             revision,
-            state,
+            status,
             values,
             registration,
         });
-        self.log_entries.push(PendingLogEntry { kind, name, history_entry: Some((key.clone(), before)) });
-        self.records.insert(key, entry);
+        self.log_entries.push(PendingLogEntry { kind, name, prior: Some((key.clone(), prior)) });
+        self.records.insert(key, record);
         Ok(())
     }
 }

@@ -5,8 +5,8 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::{
-    ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, History, HistoryOrder, LogEntry,
-    NameEntry, NameKey, NamePage, Note, Store, StoreError, StoredRecord,
+    AuxEntry, ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, History, HistoryOrder, LogEntry,
+    NameEntry, NameKey, NamePage, Store, StoreError, StoredRecord,
 };
 
 /// Store behind a pointer, see [`AnyStore::boxed`](crate::AnyStore::boxed).
@@ -88,7 +88,7 @@ impl Store for BoxedStore {
         key_prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
-    ) -> Result<Vec<Note>, StoreError> {
+    ) -> Result<Vec<AuxEntry>, StoreError> {
         self.0.list_aux(key_prefix, after, limit).await
     }
 
@@ -147,7 +147,7 @@ trait DynStore: fmt::Debug + Send + Sync {
         key_prefix: &'a [u8],
         after: Option<&'a [u8]>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<Note>, StoreError>>;
+    ) -> BoxFuture<'a, Result<Vec<AuxEntry>, StoreError>>;
     fn names_at_revision<'a>(
         &'a self,
         revision: u64,
@@ -234,7 +234,7 @@ impl<S: Store + fmt::Debug> DynStore for S {
         key_prefix: &'a [u8],
         after: Option<&'a [u8]>,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<Note>, StoreError>> {
+    ) -> BoxFuture<'a, Result<Vec<AuxEntry>, StoreError>> {
         Box::pin(Store::list_aux(self, key_prefix, after, limit))
     }
 

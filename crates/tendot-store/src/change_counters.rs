@@ -24,8 +24,8 @@ pub(crate) const NAME_COUNTERS: usize = 4096;
 /// // Read the record and cache a response made from it. It is valid while the version is current.
 /// assert!(counters.is_current(version));
 ///
-/// let put = Edit::Put { name: "10.1000/1".into(), values: Vec::new(), expect: Precondition::Any };
-/// store.commit(ChangeSet { by: "operator".into(), at: 0, edits: vec![put] }).await?;
+/// let put = Edit::Put { name: "10.1000/1".into(), values: Vec::new(), precondition: Precondition::NotTombstone };
+/// store.commit(ChangeSet { author: "operator".into(), timestamp_ms: 0, edits: vec![put] }).await?;
 /// assert!(!counters.is_current(version));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
@@ -91,19 +91,19 @@ impl ChangeCounters {
 
     /// Marks everything that change sets write as in flight until the guard is dropped. Only one guard may exist at a time.
     pub(crate) fn begin_write<'c>(&self, changes: impl IntoIterator<Item = &'c ChangeSet>) -> WriteGuard<'_> {
-        let mut changing = WriteGuard { versions: self, counters: Vec::new(), prefixes: false };
+        let mut guard = WriteGuard { all: self, indexes: Vec::new(), prefixes: false };
         for edit in changes.into_iter().flat_map(|change| &change.edits) {
             if !is_write(edit) {
                 continue;
             }
-            changing.prefixes |= affects_prefix(edit);
+            guard.prefixes |= affects_prefix(edit);
             // An invalid name is rejected later.
-            changing.counters.extend(NameKey::new(edit.name()).ok().map(|key| counter_index(&key)));
+            guard.indexes.extend(NameKey::new(edit.name()).ok().map(|key| counter_index(&key)));
         }
-        changing.counters.sort_unstable();
-        changing.counters.dedup();
-        changing.flip();
-        changing
+        guard.indexes.sort_unstable();
+        guard.indexes.dedup();
+        guard.flip();
+        guard
     }
 
     /// Records that another process has changed a name or a prefix.
@@ -156,7 +156,7 @@ pub(crate) fn counter_index(key: &NameKey) -> usize {
 
 impl fmt::Debug for ChangeCounters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Versions").field("prefixes", &self.prefixes).finish_non_exhaustive()
+        f.debug_struct("ChangeCounters").field("prefixes", &self.prefixes).finish_non_exhaustive()
     }
 }
 
@@ -169,18 +169,19 @@ impl Default for ChangeCounters {
 /// Guard that marks counters as being written; dropped when the commit has ended.
 #[derive(Debug)]
 pub(crate) struct WriteGuard<'v> {
-    versions: &'v ChangeCounters,
-    counters: Vec<usize>,
+    all: &'v ChangeCounters,
+    /// Indexes of the name counters.
+    indexes: Vec<usize>,
     prefixes: bool,
 }
 
 impl WriteGuard<'_> {
     fn flip(&self) {
-        for counter in self.counters.iter().filter_map(|counter| self.versions.names.get(*counter)) {
+        for counter in self.indexes.iter().filter_map(|index| self.all.names.get(*index)) {
             counter.fetch_add(1, Ordering::SeqCst);
         }
         if self.prefixes {
-            self.versions.prefixes.fetch_add(1, Ordering::SeqCst);
+            self.all.prefixes.fetch_add(1, Ordering::SeqCst);
         }
     }
 }
@@ -197,31 +198,43 @@ mod tests {
     use crate::Precondition;
 
     #[test]
-    fn what_a_change_is_about() {
-        let put = |name: &str| Edit::Put { name: name.into(), values: Vec::new(), expect: Precondition::Any };
+    fn edits_bump_their_counters() {
+        let put = |name: &str| Edit::Put {
+            name: name.into(),
+            values: Vec::new(),
+            precondition: Precondition::NotTombstone,
+        };
         check(&[put("10.1/a")], "10.1/A", true);
         check(&[put("10.1/b")], "10.1/a", false);
         check(&[put("10.1/a"), put("10.1/A")], "10.1/a", true);
-        check(&[Edit::Remove { name: "10.1/a".into(), expect: Precondition::Any }], "10.1/a", true);
-        check(&[Edit::Tombstone { name: "10.1/a".into(), expect: Precondition::Any }], "10.1/a", true);
+        check(
+            &[Edit::Remove { name: "10.1/a".into(), precondition: Precondition::NotTombstone }],
+            "10.1/a",
+            true,
+        );
+        check(
+            &[Edit::Tombstone { name: "10.1/a".into(), precondition: Precondition::NotTombstone }],
+            "10.1/a",
+            true,
+        );
         check(&[Edit::Home { prefix: "10.2".into() }], "10.1/a", true);
         check(&[Edit::Unhome { prefix: "10.2".into() }], "10.1/a", true);
         check(&[put("0.na/10.1")], "10.1/a", true);
         check(&[put("0.NB/10.1")], "10.1/a", false);
-        check(&[Edit::Require { name: "10.1/a".into(), revision: None }], "10.1/a", false);
+        check(&[Edit::RequireRevision { name: "10.1/a".into(), revision: None }], "10.1/a", false);
         check(&[Edit::RequireHomed { prefix: "10.1".into(), is_homed: true }], "10.1/a", false);
     }
 
     #[track_caller]
     fn check(edits: &[Edit], name: &str, expected: bool) {
-        let (versions, key) = (ChangeCounters::new(), NameKey::new(name).unwrap());
-        let change = ChangeSet { by: "test".into(), at: 0, edits: edits.to_vec() };
-        let before = versions.version_of(&key).unwrap();
-        let changing = versions.begin_write([&change]);
-        assert_eq!(versions.version_of(&key).is_none(), expected, "{edits:?} is being changed");
-        assert_eq!(versions.is_current(before), !expected, "{edits:?} is being changed");
-        drop(changing);
-        assert!(versions.version_of(&key).is_some(), "{edits:?} was changed");
-        assert_eq!(versions.is_current(before), !expected, "{edits:?} was changed");
+        let (counters, key) = (ChangeCounters::new(), NameKey::new(name).unwrap());
+        let change = ChangeSet { author: "test".into(), timestamp_ms: 0, edits: edits.to_vec() };
+        let before = counters.version_of(&key).unwrap();
+        let guard = counters.begin_write([&change]);
+        assert_eq!(counters.version_of(&key).is_none(), expected, "{edits:?} in flight");
+        assert_eq!(counters.is_current(before), !expected, "{edits:?} in flight");
+        drop(guard);
+        assert!(counters.version_of(&key).is_some(), "{edits:?} committed");
+        assert_eq!(counters.is_current(before), !expected, "{edits:?} committed");
     }
 }

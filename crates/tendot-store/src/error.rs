@@ -1,65 +1,65 @@
 //! Errors of store operations and commits.
 
-use crate::{NameKeyError, RecordStatus};
+use crate::{AuxEntry, NameKeyError, RecordStatus};
 
 /// Error of a store operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// Stored data is corrupt.
-    #[error("damaged: {what}")]
-    Damaged {
-        /// What is corrupt, and where.
-        what: String,
+    #[error("corrupt data: {detail}")]
+    Corrupt {
+        /// The corrupt item and its fault.
+        detail: String,
     },
     /// The disk, the network, LMDB or the database failed.
-    #[error("{doing}: {error}")]
-    Failed {
+    #[error("{operation} failed: {error}")]
+    Backend {
         /// Operation that failed.
-        doing: &'static str,
+        operation: &'static str,
         /// Underlying error.
         error: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The disk is full. Nothing was written; a retry may succeed later.
-    #[error("{doing}: there is no room on the disk ({error})")]
-    Full {
+    #[error("{operation} failed: disk full ({detail})")]
+    DiskFull {
         /// Operation that failed.
-        doing: &'static str,
+        operation: &'static str,
         /// Underlying error.
-        error: String,
+        detail: String,
     },
     /// The store is read-only: opened so, or its disk failed before.
-    #[error("the store can only be read: {why}")]
+    #[error("store is read-only: {reason}")]
     ReadOnly {
         /// Reason.
-        why: String,
+        reason: String,
     },
     /// The database is unreachable or overloaded. Nothing was written; a retry may succeed.
-    #[error("{doing}: the database is not reached, or does not do it now: {why}")]
-    Unreachable {
+    #[error("{operation} failed: database unavailable: {reason}")]
+    Unavailable {
         /// Operation that failed.
-        doing: &'static str,
+        operation: &'static str,
         /// Reason.
-        why: String,
+        reason: String,
     },
     /// The commit is in doubt: the connection was lost before its result arrived. Either all of it was committed or nothing.
-    #[error("it is not known whether the change was carried out: {why}")]
-    Unknown {
+    #[error("commit outcome unknown: {reason}")]
+    InDoubt {
         /// Reason.
-        why: String,
+        reason: String,
     },
 }
 
-/// Reason why a change set was not committed. Nothing was written, except possibly for [`StoreError::Unknown`].
+/// Reason why a change set was not committed. Nothing was written, except possibly for [`StoreError::InDoubt`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
     /// A precondition on a record failed.
     #[error(transparent)]
-    Conflict(#[from] RecordConflict),
+    RecordConflict(#[from] RecordConflict),
     /// A precondition on a homed prefix failed.
-    #[error("edit {edit}: names under `{prefix}` are {}kept here", if *is_homed { "" } else { "not " })]
-    Homed {
+    #[error("edit {edit}: prefix `{prefix}` is {}homed here", if *is_homed { "" } else { "not " })]
+    HomedConflict {
         /// Index of the edit, from 0.
         edit: usize,
         /// Prefix as spelled in the edit.
@@ -67,22 +67,28 @@ pub enum CommitError {
         /// Current state of the prefix.
         is_homed: bool,
     },
+    /// A precondition on an aux entry failed.
+    #[error("edit {edit}: aux entry has changed")]
+    AuxConflict {
+        /// Index of the edit, from 0.
+        edit: usize,
+    },
     /// A name is invalid.
     #[error("edit {edit}: {error}")]
-    Name {
+    InvalidName {
         /// Index of the edit, from 0.
         edit: usize,
         /// Reason.
         error: NameKeyError,
     },
-    /// A precondition on an aux entry failed, or its key is invalid.
-    #[error("edit {edit}: the note is not what it was, or has a key that is not kept")]
-    Note {
+    /// The key of an aux entry is invalid.
+    #[error("edit {edit}: invalid aux key (length must be 1 to {max} bytes)", max = AuxEntry::MAX_KEY_LEN)]
+    InvalidAuxKey {
         /// Index of the edit, from 0.
         edit: usize,
     },
     /// A record or an aux entry is too large.
-    #[error("edit {edit}: it has {length} bytes, at most {limit} are kept")]
+    #[error("edit {edit}: record too large: {length} bytes, limit {limit}")]
     TooLarge {
         /// Index of the edit, from 0.
         edit: usize,
@@ -98,19 +104,35 @@ pub enum CommitError {
 
 /// Failed precondition of an edit, with the current record.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("edit {edit}: `{name}` {}", there.as_ref().map_or("is not there".into(), describe_current))]
+#[error("edit {edit}: `{name}` {}", describe_current(current.as_ref()))]
 pub struct RecordConflict {
     /// Index of the edit, from 0.
     pub edit: usize,
     /// Name as spelled in the edit.
     pub name: Box<str>,
-    /// Spelling, revision and status of the current record; `None` if there is none.
-    pub there: Option<(Box<str>, u64, RecordStatus)>,
+    /// Current record; `None` if there is none.
+    pub current: Option<CurrentRecord>,
 }
 
-fn describe_current((name, revision, state): &(Box<str>, u64, RecordStatus)) -> String {
-    match state {
-        RecordStatus::Live => format!("is there as `{name}`, revision {revision}"),
-        RecordStatus::Tombstone => format!("was there as `{name}`, and is not given again"),
+/// Spelling, revision and status of the record that failed a precondition.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct CurrentRecord {
+    /// Name in its first spelling.
+    pub name: Box<str>,
+    /// Current revision.
+    pub revision: u64,
+    /// Current status.
+    pub status: RecordStatus,
+}
+
+fn describe_current(current: Option<&CurrentRecord>) -> String {
+    match current {
+        None => "does not exist".into(),
+        Some(CurrentRecord { name, revision, status: RecordStatus::Live }) => {
+            format!("exists as `{name}`, revision {revision}")
+        }
+        Some(CurrentRecord { name, status: RecordStatus::Tombstone, .. }) => {
+            format!("is a tombstone (`{name}`)")
+        }
     }
 }

@@ -3,43 +3,43 @@
 /// Names of all fail points.
 #[cfg(feature = "fail-points")]
 pub const FAIL_POINTS: [&str; 26] = [
-    "create: the folder is made",
-    "create: the store is made",
-    "create: the store is in place",
-    "commit: before the transaction",
-    "commit: the history is written",
-    "commit: the records are written",
-    "commit: the log is written",
-    "commit: before the engine commits",
-    "commit: before the answer",
-    "import: a run is written",
-    "import: before a transaction",
-    "import: between two transactions",
-    "import: before the last commit",
-    "import: after the last commit",
-    "import: before it is settled",
-    "import: after it is settled",
-    "move: before a transaction",
-    "move: before the engine commits",
-    "move: after a transaction",
-    "restore: the folder is made",
-    "restore: the copy is written",
-    "restore: the copy is a store",
-    "restore: the old store is linked",
-    "restore: the old lock is moved",
-    "restore: the new store is in place",
-    "restore: the old store is aside",
+    "create-dir",
+    "create-store",
+    "create-renamed",
+    "commit-before-txn",
+    "commit-after-history",
+    "commit-after-records",
+    "commit-after-log",
+    "commit-before-lmdb-commit",
+    "commit-before-reply",
+    "import-after-run",
+    "import-before-txn",
+    "import-between-txns",
+    "import-before-last-commit",
+    "import-after-last-commit",
+    "import-before-recovery-commit",
+    "import-after-recovery-commit",
+    "migrate-before-txn",
+    "migrate-before-commit",
+    "migrate-after-commit",
+    "restore-dir",
+    "restore-copied",
+    "restore-opened",
+    "restore-old-linked",
+    "restore-old-lock-moved",
+    "restore-renamed",
+    "restore-old-moved",
 ];
 
-/// Aborts the process here if `TENDOT_FAIL_POINT` is this name and this is the pass number given by `TENDOT_FAIL_PASS`.
+/// Aborts the process here if `TENDOT_FAIL_POINT` is this name and this is the hit number given by `TENDOT_FAIL_HIT`.
 #[cfg(feature = "fail-points")]
 pub(crate) fn hit(name: &'static str) {
     use std::sync::atomic::{AtomicU32, Ordering};
     static HITS: AtomicU32 = AtomicU32::new(0);
-    assert!(FAIL_POINTS.contains(&name), "`{name}` is not in the list");
+    assert!(FAIL_POINTS.contains(&name), "unknown fail point `{name}`");
     if std::env::var("TENDOT_FAIL_POINT").is_ok_and(|wanted| wanted == name) {
-        let pass = HITS.fetch_add(1, Ordering::SeqCst) + 1;
-        if std::env::var("TENDOT_FAIL_PASS").is_ok_and(|wanted| wanted == pass.to_string()) {
+        let hit = HITS.fetch_add(1, Ordering::SeqCst) + 1;
+        if std::env::var("TENDOT_FAIL_HIT").is_ok_and(|wanted| wanted == hit.to_string()) {
             std::process::abort();
         }
     }

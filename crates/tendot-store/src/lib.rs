@@ -15,7 +15,7 @@ mod model;
 mod postgres;
 mod stale_reads;
 mod store;
-#[cfg(any(test, feature = "suite"))]
+#[cfg(any(test, feature = "test-suite"))]
 pub mod test_suite;
 mod verify;
 
@@ -25,7 +25,7 @@ pub use change_counters::{ChangeCounters, RecordVersion};
 pub use embedded::{
     EmbeddedImporter, EmbeddedStore, EmbeddedTarget, LockError, OpenError, RestoreError, restore,
 };
-pub use error::{CommitError, RecordConflict, StoreError};
+pub use error::{CommitError, CurrentRecord, RecordConflict, StoreError};
 #[cfg(feature = "fail-points")]
 pub use fail_point::FAIL_POINTS;
 pub use import::{ImportBatch, ImportError, ImportSummary};
@@ -42,5 +42,5 @@ pub use postgres::{
     PostgresTarget,
 };
 pub use stale_reads::with_stale_reads;
-pub use store::{CountPage, NameEntry, NamePage, Note, Store};
+pub use store::{AuxEntry, CountPage, NameEntry, NamePage, Store};
 pub use verify::VerifyReport;

@@ -7,8 +7,9 @@ use std::sync::{PoisonError, RwLock};
 use crate::apply::{PendingLogEntry, StateView, WriteSet};
 use crate::model::history;
 use crate::{
-    ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, History, HistoryEntry, HistoryOrder,
-    LogEntry, NameEntry, NameKey, NamePage, Note, PriorState, RecordStatus, Store, StoreError, StoredRecord,
+    AuxEntry, ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, History, HistoryEntry,
+    HistoryOrder, LogEntry, NameEntry, NameKey, NamePage, PriorState, RecordStatus, Store, StoreError,
+    StoredRecord,
 };
 
 /// Volatile in-memory store, for trials and as the reference implementation.
@@ -59,7 +60,7 @@ impl Store for MemoryStore {
         Ok(self.with_tables(|tables| {
             let under =
                 tables.records_after(after).filter(|(key, _)| key.prefix().eq_ignore_ascii_case(prefix));
-            under.take(limit).map(|(_, entry)| from(entry)).collect()
+            under.take(limit).map(|(_, record)| record.into()).collect()
         }))
     }
 
@@ -75,12 +76,12 @@ impl Store for MemoryStore {
         Ok(self.with_tables(|tables| {
             let under =
                 tables.records_after(after).filter(|(key, _)| key.prefix().eq_ignore_ascii_case(prefix));
-            let mut counted = CountPage::default();
-            for (number, (key, entry)) in (1..=limit.max(1)).zip(under) {
-                counted.live += u64::from(entry.state == RecordStatus::Live);
-                counted.next = (number >= limit).then(|| key.clone());
+            let mut page = CountPage::default();
+            for (number, (key, record)) in (1..=limit.max(1)).zip(under) {
+                page.live += u64::from(record.status == RecordStatus::Live);
+                page.next = (number >= limit).then(|| key.clone());
             }
-            counted
+            page
         }))
     }
 
@@ -96,8 +97,8 @@ impl Store for MemoryStore {
         self.with_tables(|tables| {
             let is_under =
                 |key: &NameKey| prefix.is_none_or(|prefix| key.prefix().eq_ignore_ascii_case(prefix));
-            let mut under = tables.records_after(after).filter(|(key, _)| is_under(key));
-            while under.next().is_some_and(|(_, entry)| visit(entry)) {}
+            let mut matching = tables.records_after(after).filter(|(key, _)| is_under(key));
+            while matching.next().is_some_and(|(_, record)| visit(record)) {}
         });
         Ok(())
     }
@@ -110,9 +111,9 @@ impl Store for MemoryStore {
     ) -> Result<NamePage, StoreError> {
         Ok(self.with_tables(|tables| {
             let mut page = NamePage::default();
-            let matching = tables.records_after(after).filter(|(_, entry)| entry.revision == revision);
-            for (key, entry) in matching.take(limit.max(1)) {
-                page.names.push(from(entry));
+            let matching = tables.records_after(after).filter(|(_, record)| record.revision == revision);
+            for (key, record) in matching.take(limit.max(1)) {
+                page.names.push(record.into());
                 page.next = (page.names.len() >= limit).then(|| key.clone());
             }
             page
@@ -141,7 +142,7 @@ impl Store for MemoryStore {
 
     async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-        let _changing = self.counters.begin_write([&change]);
+        let _write_guard = self.counters.begin_write([&change]);
         tables.commit(change)
     }
 
@@ -162,15 +163,15 @@ impl Store for MemoryStore {
         key_prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
-    ) -> Result<Vec<Note>, StoreError> {
+    ) -> Result<Vec<AuxEntry>, StoreError> {
         let from = match after {
             Some(after) if after >= key_prefix => Bound::Excluded(after),
             _ => Bound::Included(key_prefix),
         };
         Ok(self.with_tables(|tables| {
             let later = tables.aux.range::<[u8], _>((from, Bound::Unbounded));
-            let aux = later.take_while(|(key, _)| key.starts_with(key_prefix)).take(limit);
-            aux.map(|(key, body)| (key.clone(), body.clone())).collect()
+            let matching = later.take_while(|(key, _)| key.starts_with(key_prefix)).take(limit);
+            matching.map(|(key, value)| AuxEntry { key: key.clone(), value: value.clone() }).collect()
         }))
     }
 
@@ -180,8 +181,10 @@ impl Store for MemoryStore {
     }
 }
 
-fn from(entry: &StoredRecord) -> NameEntry {
-    NameEntry { name: entry.name.clone(), state: entry.state }
+impl From<&StoredRecord> for NameEntry {
+    fn from(record: &StoredRecord) -> Self {
+        Self { name: record.name.clone(), status: record.status }
+    }
 }
 
 impl MemoryTables {
@@ -199,9 +202,10 @@ impl MemoryTables {
         if matches!(order, HistoryOrder::NewestFirst { .. }) {
             entries.reverse();
         }
-        for (sequence, before) in entries {
-            let line = usize::try_from(*sequence - 1).ok().and_then(|at| self.log.get(at));
-            let history_entry = line.map(|line| HistoryEntry { line: line.clone(), before: before.clone() });
+        for (sequence, prior) in entries {
+            let log_entry = usize::try_from(*sequence - 1).ok().and_then(|index| self.log.get(index));
+            let history_entry = log_entry
+                .map(|log_entry| HistoryEntry { log_entry: log_entry.clone(), prior: prior.clone() });
             if !history_entry.is_none_or(|history_entry| history.push(history_entry, limit, &mut bytes_left))
             {
                 break;
@@ -213,18 +217,18 @@ impl MemoryTables {
     fn commit(&mut self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         let revision = self.revision + 1;
         let WriteSet { records, homed, aux, log_entries } = WriteSet::compute(self, &change, revision)?;
-        for (key, body) in aux {
-            match body {
-                Some(body) => self.aux.insert(key, body),
+        for (key, value) in aux {
+            match value {
+                Some(value) => self.aux.insert(key, value),
                 None => self.aux.remove(&key),
             };
         }
         if log_entries.is_empty() {
             return Ok(CommitInfo { revision: self.revision });
         }
-        for (key, entry) in records {
-            match entry {
-                Some(entry) => self.records.insert(key, entry),
+        for (key, record) in records {
+            match record {
+                Some(record) => self.records.insert(key, record),
                 None => self.records.remove(&key),
             };
         }
@@ -235,13 +239,13 @@ impl MemoryTables {
                 self.homed.remove(&prefix)
             };
         }
-        for PendingLogEntry { kind, name, history_entry } in log_entries {
+        for PendingLogEntry { kind, name, prior } in log_entries {
             let sequence = self.log.len() as u64 + 1;
-            if let Some((key, before)) = history_entry {
-                self.history.entry(key).or_default().insert(sequence, before);
+            if let Some((key, prior)) = prior {
+                self.history.entry(key).or_default().insert(sequence, prior);
             }
-            let (at, by) = (change.at, change.by.clone());
-            self.log.push(LogEntry { sequence, revision, at, by, kind, name, count: 1 });
+            let (timestamp_ms, author) = (change.timestamp_ms, change.author.clone());
+            self.log.push(LogEntry { sequence, revision, timestamp_ms, author, kind, name, record_count: 1 });
         }
         self.revision = revision;
         Ok(CommitInfo { revision })
@@ -258,6 +262,6 @@ impl StateView for MemoryTables {
     }
 
     fn aux(&self, key: &[u8]) -> Option<&[u8]> {
-        self.aux.get(key).map(|body| &**body)
+        self.aux.get(key).map(|value| &**value)
     }
 }

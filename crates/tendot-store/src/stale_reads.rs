@@ -16,8 +16,8 @@ mod memo {
     /// Records memoized per scope: the requested one and those it refers to.
     const MAX_MEMOIZED_RECORDS: usize = 4;
 
-    pub(super) async fn scope<F: Future>(reading: F) -> F::Output {
-        STALE_READ_SCOPE.scope(RefCell::default(), reading).await
+    pub(super) async fn scope<F: Future>(future: F) -> F::Output {
+        STALE_READ_SCOPE.scope(RefCell::default(), future).await
     }
 
     /// Whether the current task is inside the scope.
@@ -27,18 +27,18 @@ mod memo {
 
     /// Record that was read before in this scope.
     pub(crate) fn memoized(key: &NameKey) -> Option<Option<StoredRecord>> {
-        let find = |known: &RefCell<Vec<(NameKey, Option<StoredRecord>)>>| {
-            known.borrow().iter().find(|(one, _)| one == key).map(|(_, entry)| entry.clone())
+        let find = |records: &RefCell<Vec<(NameKey, Option<StoredRecord>)>>| {
+            records.borrow().iter().find(|(other, _)| other == key).map(|(_, record)| record.clone())
         };
         STALE_READ_SCOPE.try_with(find).ok().flatten()
     }
 
-    pub(crate) fn memoize(key: &NameKey, entry: Option<&StoredRecord>) {
-        // Outside nothing is remembered.
-        let _ = STALE_READ_SCOPE.try_with(|known| {
-            let mut known = known.borrow_mut();
-            if known.len() < MAX_MEMOIZED_RECORDS {
-                known.push((key.clone(), entry.cloned()));
+    pub(crate) fn memoize(key: &NameKey, record: Option<&StoredRecord>) {
+        // Fails outside of the scope.
+        let _ = STALE_READ_SCOPE.try_with(|records| {
+            let mut records = records.borrow_mut();
+            if records.len() < MAX_MEMOIZED_RECORDS {
+                records.push((key.clone(), record.cloned()));
             }
         });
     }
@@ -53,12 +53,12 @@ pub(crate) use memo::{allows_stale_reads, memoize, memoized};
 ///
 /// For resolution only. Writes, authentication and reads that need the latest state must run outside of the scope.
 #[cfg(feature = "postgres")]
-pub async fn with_stale_reads<F: Future>(reading: F) -> F::Output {
-    memo::scope(reading).await
+pub async fn with_stale_reads<F: Future>(future: F) -> F::Output {
+    memo::scope(future).await
 }
 
 /// Runs a future; without PostgreSQL no store has stale reads.
 #[cfg(not(feature = "postgres"))]
-pub async fn with_stale_reads<F: Future>(reading: F) -> F::Output {
-    reading.await
+pub async fn with_stale_reads<F: Future>(future: F) -> F::Output {
+    future.await
 }

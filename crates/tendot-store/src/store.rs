@@ -1,5 +1,6 @@
 //! Trait [`Store`], and the pages of names, counts and aux entries that it returns.
 
+use std::fmt;
 use std::future::Future;
 
 use crate::{
@@ -9,12 +10,12 @@ use crate::{
 
 /// Durable storage of handle records: records by name, change log, history, homed prefixes and aux entries.
 ///
-/// Local stores are synchronous: their futures are ready when first polled and need no executor. Each read sees one committed
-/// state, never part of a change set. A committed change set is visible to every later read and survives a crash of the process
-/// and a power failure.
+/// Futures of local stores are ready at the first poll and need no executor. Every read sees one committed state, never part of
+/// a change set. A committed change set is visible to every read that starts afterwards, and survives a crash of the process or
+/// the machine.
 ///
-/// Besides its values a record has a [`registration`](StoredRecord::registration): bytes of the registry, changed together with
-/// the values and with the same history. Data that needs no history belongs in aux entries.
+/// A record carries, besides its values, the registry's [`registration`](StoredRecord::registration): both change together and
+/// share one history. Data without history goes into aux entries.
 pub trait Store: Send + Sync {
     /// Returns the record of a name; also a tombstone.
     fn get(&self, key: &NameKey) -> impl Future<Output = Result<Option<StoredRecord>, StoreError>> + Send;
@@ -93,7 +94,7 @@ pub trait Store: Send + Sync {
         key_prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
-    ) -> impl Future<Output = Result<Vec<Note>, StoreError>> + Send;
+    ) -> impl Future<Output = Result<Vec<AuxEntry>, StoreError>> + Send;
 
     /// Lists the names whose current record has this revision, in key order: at most `limit`, after `after`. This resolves the
     /// single log entry of an import to its names; names changed since then are in later log entries.
@@ -108,8 +109,24 @@ pub trait Store: Send + Sync {
     ) -> impl Future<Output = Result<NamePage, StoreError>> + Send;
 }
 
-/// Key and value of an aux entry: a small key-value pair without revision, history or log entry.
-pub type Note = (Box<[u8]>, Box<[u8]>);
+/// Aux entry: a small key-value pair without revision, history or log entry.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct AuxEntry {
+    /// Key: 1 to [`MAX_KEY_LEN`](Self::MAX_KEY_LEN) bytes.
+    pub key: Box<[u8]>,
+    /// Value.
+    pub value: Box<[u8]>,
+}
+
+impl AuxEntry {
+    /// Maximum length of a key in bytes.
+    pub const MAX_KEY_LEN: usize = 512;
+
+    /// Whether this is a valid key.
+    pub(crate) const fn is_valid_key(key: &[u8]) -> bool {
+        !key.is_empty() && key.len() <= Self::MAX_KEY_LEN
+    }
+}
 
 /// Number of live names in one page of a prefix, and where to continue.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -135,7 +152,7 @@ pub struct NameEntry {
     /// Name in its first spelling.
     pub name: Box<str>,
     /// Current status.
-    pub state: RecordStatus,
+    pub status: RecordStatus,
 }
 
 /// Last revision and last log sequence number of a store.
@@ -145,4 +162,10 @@ pub struct StoreHead {
     pub revision: u64,
     /// Sequence number of the last log entry.
     pub sequence: u64,
+}
+
+impl fmt::Display for StoreHead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "revision {}, log entry {}", self.revision, self.sequence)
+    }
 }

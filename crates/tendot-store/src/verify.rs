@@ -13,59 +13,59 @@ pub struct VerifyReport {
     /// Tombstones.
     pub tombstones: u64,
     /// Dictionary entries.
-    pub parts: u64,
+    pub dictionary_entries: u64,
     /// Homed prefixes.
-    pub prefixes: u64,
+    pub homed_prefixes: u64,
     /// Log entries.
-    pub lines: u64,
+    pub log_entries: u64,
     /// History entries.
-    pub history: u64,
+    pub history_entries: u64,
     /// Aux entries.
-    pub notes: u64,
+    pub aux_entries: u64,
     /// Registrations, current and past.
     pub registrations: u64,
-    /// Corruption found; at most 1,000 items.
-    pub damage: Vec<String>,
+    /// Descriptions of the corruption found; at most 1,000.
+    pub errors: Vec<String>,
     /// Number of corrupt items, including those not listed.
-    pub damaged: u64,
+    pub error_count: u64,
 }
 
 impl VerifyReport {
-    pub(crate) fn report(&mut self, what: impl ToString) {
-        self.damaged += 1;
-        if self.damage.len() < MAX_REPORTED_ERRORS {
-            self.damage.push(what.to_string());
+    pub(crate) fn add_error(&mut self, error: impl ToString) {
+        self.error_count += 1;
+        if self.errors.len() < MAX_REPORTED_ERRORS {
+            self.errors.push(error.to_string());
         }
     }
 
     /// Returns the value, or reports the error.
     pub(crate) fn check<T>(&mut self, result: Result<T, StoreError>) -> Option<T> {
         match result {
-            Ok(right) => Some(right),
-            Err(StoreError::Damaged { what }) => {
-                self.report(what);
+            Ok(value) => Some(value),
+            Err(StoreError::Corrupt { detail }) => {
+                self.add_error(detail);
                 None
             }
             Err(error) => {
-                self.report(error);
+                self.add_error(error);
                 None
             }
         }
     }
 }
 
-/// Finds a contradiction between a log entry, the record before it, and the revision of the record after it.
+/// Finds a contradiction between a log entry, the prior record, and the revision of the resulting record.
 pub(crate) fn find_inconsistency(
-    line: &LogEntry,
-    before: Option<&StoredRecord>,
-    after: Option<u64>,
+    log_entry: &LogEntry,
+    prior: Option<&StoredRecord>,
+    resulting_revision: Option<u64>,
 ) -> Option<&'static str> {
-    if before.is_some_and(|before| before.revision > line.revision) {
-        return Some("what was there before came later");
+    if prior.is_some_and(|prior| prior.revision > log_entry.revision) {
+        return Some("prior state is newer than the change");
     }
-    match after {
-        None if line.kind != EditKind::Remove => Some("what it made is not there"),
-        Some(after) if after < line.revision => Some("what was there after it came earlier"),
+    match resulting_revision {
+        None if log_entry.kind != EditKind::Remove => Some("resulting record is missing"),
+        Some(revision) if revision < log_entry.revision => Some("resulting record is older than the change"),
         _ => None,
     }
 }

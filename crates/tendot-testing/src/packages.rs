@@ -3,7 +3,7 @@ use std::process::{Command, Stdio};
 
 use crate::run_checked;
 
-/// Installs Debian packages if one of the programs does not start. Test programs that run side by side take turns.
+/// Installs Debian packages if one of the programs does not start. Concurrent test programs are serialized.
 pub fn ensure_programs(programs: &[&str], packages: &[&str]) {
     let is_missing = || programs.iter().any(|program| !is_installed(program));
     if is_missing() {

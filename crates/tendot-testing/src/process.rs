@@ -85,12 +85,12 @@ pub fn cpu_time(pid: u32) -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// Resident memory of a process that belongs to no file, in bytes.
+/// Anonymous resident memory of a process, in bytes.
 pub fn anonymous_memory(pid: u32) -> u64 {
     status_bytes(pid, "RssAnon:")
 }
 
-/// The largest resident memory that a process ever had, in bytes.
+/// Peak resident memory of a process, in bytes.
 pub fn peak_memory(pid: u32) -> u64 {
     status_bytes(pid, "VmHWM:")
 }

@@ -18,7 +18,7 @@ pub struct Recording {
     pub is_request: bool,
     /// The bytes as they were sent.
     pub bytes: Vec<u8>,
-    /// What the recorder decoded, as text.
+    /// Message as decoded by the recorder, as text.
     pub note: String,
     /// The datagrams of this message including this one, if this is the last of several.
     datagrams: Vec<Vec<u8>>,

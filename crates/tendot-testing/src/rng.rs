@@ -23,12 +23,12 @@ impl SeededRng {
         (self.next_u64() % end.max(1) as u64) as usize
     }
 
-    /// True in half of the calls.
-    pub const fn flip(&mut self) -> bool {
+    /// True with probability 1/2.
+    pub const fn coin(&mut self) -> bool {
         self.next_u64() & 1 == 1
     }
 
-    /// True in so many of 100 calls.
+    /// True with this probability in percent.
     pub fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

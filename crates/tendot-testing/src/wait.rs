@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-/// How long a test waits for an event before it fails: far longer than any event takes on a busy machine.
+/// Timeout of all waits in tests: far longer than any event takes on a busy machine.
 pub const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(5);

@@ -27,7 +27,7 @@ const PGBENCH_SECONDS: &str = "10";
 /// Query of the store for pgbench; the server builds the name, because pgbench has no text variables.
 const PGBENCH_SCRIPT: &str = "\
 \\set number random(1, 1000000)
-select name, revision, state, body, registration from tendot_records
+select name, revision, status, body, registration from tendot_records
 where name_key = convert_to('10.1000/' || :number, 'UTF8');
 ";
 

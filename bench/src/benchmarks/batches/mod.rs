@@ -104,10 +104,11 @@ fn commit_batches(store: &EmbeddedStore, batches: BatchGenerator, most: usize) -
             name: name.into(),
             values,
             registration: registration.into(),
-            expect: Precondition::Absent,
+            precondition: Precondition::Absent,
         };
         let edits = batch.into_iter().map(register).collect();
-        let change = ChangeSet { by: "registrant:example-press".into(), at: 1_760_000_000_000, edits };
+        let change =
+            ChangeSet { author: "registrant:example-press".into(), timestamp_ms: 1_760_000_000_000, edits };
         let mut commit = Box::pin(store.commit(change));
         // The first poll submits the commit.
         match commit.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -131,7 +132,7 @@ fn history_read_seconds(store: &EmbeddedStore, batches: BatchGenerator) -> Resul
         let key = NameKey::new(&batches.record(number).0)?;
         let order = HistoryOrder::NewestFirst { before: u64::MAX };
         let (time, history) = seconds(|| pollster::block_on(store.history(&key, order, 10)));
-        assert_eq!(history?.items.len(), 1, "it came to be");
+        assert_eq!(history?.entries.len(), 1, "it came to be");
         times.push(time);
     }
     Ok(median(times))

@@ -113,13 +113,18 @@ impl Registry {
             all.extend(extra_edits);
             // A concurrent commit used up the quota.
             let Some(reservation) = self.quotas.reserve(&all) else { continue };
-            let committed = self.store.commit(ChangeSet { by, at: now_ms, edits: all }).await;
+            let committed =
+                self.store.commit(ChangeSet { author: by, timestamp_ms: now_ms, edits: all }).await;
             reservation.resolve(&committed);
             match committed {
                 Ok(committed) => {
                     return Ok(CommandOutcome { done, revision: changes.then_some(committed.revision) });
                 }
-                Err(CommitError::Conflict(_) | CommitError::Homed { .. } | CommitError::Note { .. }) => {}
+                Err(
+                    CommitError::RecordConflict(_)
+                    | CommitError::HomedConflict { .. }
+                    | CommitError::AuxConflict { .. },
+                ) => {}
                 Err(error) => return Err(error.into()),
             }
         }

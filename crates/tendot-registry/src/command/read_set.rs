@@ -46,10 +46,11 @@ impl TrackedStore {
     pub(crate) fn into_preconditions(self) -> Vec<Edit> {
         let Some(read_set) = self.read_set else { return Vec::new() };
         let read_set = read_set.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let record = |(key, revision): (NameKey, _)| Edit::Require { name: key.to_string().into(), revision };
+        let record =
+            |(key, revision): (NameKey, _)| Edit::RequireRevision { name: key.to_string().into(), revision };
         let prefix =
             |(key, is_homed): (NameKey, _)| Edit::RequireHomed { prefix: key.to_string().into(), is_homed };
-        let note = |(key, body)| Edit::RequireNote { key, body };
+        let note = |(key, body)| Edit::RequireAux { key, value: body };
         let records = read_set.records.into_iter().map(record);
         records
             .chain(read_set.prefixes.into_iter().map(prefix))
@@ -113,18 +114,23 @@ mod tests {
     #[test]
     fn changed_record_cannot_satisfy_read_set() {
         let store = TrackedStore::new(MemoryStore::new().into());
-        let commit = |edits| block_on(store.commit(ChangeSet { by: "test".into(), at: 0, edits }));
+        let commit =
+            |edits| block_on(store.commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits }));
         let (key, name) = (NameKey::new("10.1/x").unwrap(), "10.1/x");
         let tracked = store.begin();
         block_on(tracked.get(&key)).unwrap();
         block_on(tracked.get(&key)).unwrap();
-        assert_eq!(tracked.into_preconditions(), [Edit::Require { name: "10.1/X".into(), revision: None }]);
+        assert_eq!(
+            tracked.into_preconditions(),
+            [Edit::RequireRevision { name: "10.1/X".into(), revision: None }]
+        );
 
         let tracked = store.begin();
         block_on(tracked.get(&key)).unwrap();
-        commit(vec![Edit::Put { name: name.into(), values: vec![], expect: Precondition::Absent }]).unwrap();
+        commit(vec![Edit::Put { name: name.into(), values: vec![], precondition: Precondition::Absent }])
+            .unwrap();
         block_on(tracked.get(&key)).unwrap();
-        commit(vec![Edit::Remove { name: name.into(), expect: Precondition::Live }]).unwrap();
+        commit(vec![Edit::Remove { name: name.into(), precondition: Precondition::Live }]).unwrap();
         assert!(commit(tracked.into_preconditions()).is_err());
     }
 

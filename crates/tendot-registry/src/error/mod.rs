@@ -11,7 +11,7 @@ use tendot_store::{CommitError, StoreError};
 use crate::InvalidValue;
 use crate::party::RESERVED_PREFIX;
 
-/// Error of a Handle operation. Nothing was written, except possibly for [`StoreError::Unknown`].
+/// Error of a Handle operation. Nothing was written, except possibly for [`StoreError::InDoubt`].
 ///
 /// [`Error::response_code`] is the response code of the Handle protocol; the HTTP interface chooses the HTTP status.
 #[derive(Debug, thiserror::Error)]

@@ -26,7 +26,7 @@ pub struct RegistryError {
     pub failure: Option<StoreError>,
 }
 
-/// Detail of a commit in doubt, [`StoreError::Unknown`].
+/// Detail of a commit in doubt, [`StoreError::InDoubt`].
 pub const OUTCOME_UNKNOWN: &str = "it is not known whether this was carried out, since the database was lost meanwhile; \
                                    ask for the name before you try again";
 
@@ -131,18 +131,18 @@ impl RegistryError {
 impl From<StoreError> for RegistryError {
     fn from(error: StoreError) -> Self {
         let rejection = match &error {
-            StoreError::Full { .. } => {
+            StoreError::DiskFull { .. } => {
                 Self::new(RegistryErrorKind::Full, "disk-full", "there is no room on the disk of the server")
             }
             StoreError::ReadOnly { .. } => {
                 Self::new(RegistryErrorKind::Busy, "read-only", "nothing can be written at present")
             }
-            StoreError::Unreachable { .. } => Self::new(
+            StoreError::Unavailable { .. } => Self::new(
                 RegistryErrorKind::Busy,
                 "store-unreachable",
                 "the database is not quota_exceeded at present",
             ),
-            StoreError::Unknown { .. } => {
+            StoreError::InDoubt { .. } => {
                 Self::new(RegistryErrorKind::Busy, "outcome-unknown", OUTCOME_UNKNOWN)
                     .with_hint("sent again with the same `Idempotency-Key`, it is not done twice")
             }

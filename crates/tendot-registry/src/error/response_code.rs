@@ -42,12 +42,12 @@ impl Error {
             Self::Exhausted(_) | Self::Contended { .. } | Self::Neighbour { .. } => {
                 ResponseCode::SERVER_TOO_BUSY
             }
-            Self::Refused(CommitError::Name { .. }) => ResponseCode::INVALID_HANDLE,
+            Self::Refused(CommitError::InvalidName { .. }) => ResponseCode::INVALID_HANDLE,
             Self::Refused(CommitError::TooLarge { .. }) => ResponseCode::INVALID_VALUE,
             Self::Store(StoreError::ReadOnly { .. })
             | Self::Refused(CommitError::Store(StoreError::ReadOnly { .. })) => ResponseCode::SERVER_BACKUP,
-            Self::Store(StoreError::Unreachable { .. })
-            | Self::Refused(CommitError::Store(StoreError::Unreachable { .. })) => {
+            Self::Store(StoreError::Unavailable { .. })
+            | Self::Refused(CommitError::Store(StoreError::Unavailable { .. })) => {
                 ResponseCode::SERVER_TOO_BUSY
             }
             // Includes commits in doubt: any other code would state that nothing was written.

@@ -28,7 +28,7 @@ impl Registry {
         self.check_server_responsible(name, budget).await?;
         match self.get_record(text, budget).await? {
             None => self.plan_new(name, text, values, date, budget).await,
-            Some(entry) if entry.state == RecordStatus::Tombstone => {
+            Some(entry) if entry.status == RecordStatus::Tombstone => {
                 Err(Error::NotGivenAgain { name: entry.name })
             }
             // Only callers who could create the name get to know that it is reserved.

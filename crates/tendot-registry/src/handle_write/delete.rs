@@ -23,12 +23,12 @@ impl Registry {
         let handle = Handle::from(&*name);
         let right =
             self.record_admins(handle, &entry.values, AdminPermissions::DELETE_HANDLE, budget).await?;
-        let expect = Precondition::Revision(entry.revision);
+        let expect = Precondition::AtRevision(entry.revision);
         let is_allocated = handle.is_prefix_handle() && !entry.registration.is_empty();
         let edit = if for_ever || self.is_permanent(handle, &entry, budget).await? {
-            Edit::Tombstone { name: name.clone(), expect }
+            Edit::Tombstone { name: name.clone(), precondition: expect }
         } else {
-            Edit::Remove { name: name.clone(), expect }
+            Edit::Remove { name: name.clone(), precondition: expect }
         };
         // Removes the name from the index of its owner.
         let owner = match &edit {
@@ -36,7 +36,7 @@ impl Registry {
             _ => None,
         };
         let key = owner.map(|owner| owned_name_key(&owner, &entry.name)).transpose()?;
-        let aux_edit = key.map(|key| Edit::RemoveNote { key: key.into() });
+        let aux_edit = key.map(|key| Edit::RemoveAux { key: key.into() });
         let outcome = if is_allocated {
             let detail = "the prefix has been given to a registrant, and names under it go by its record";
             Err(Error::Policy(Box::new(RegistryError::new(RegistryErrorKind::Conflict, "allocated", detail))))

@@ -212,14 +212,14 @@ impl Registry {
             edits.extend(aux_edit);
             // A concurrent commit used up the quota.
             let Some(reservation) = self.quotas.reserve(&edits) else { continue };
-            let change = ChangeSet { by: caller.to_string().into(), at, edits };
+            let change = ChangeSet { author: caller.to_string().into(), timestamp_ms: at, edits };
             let committed = self.store.commit(change).await;
             reservation.resolve(&committed);
             match committed {
                 Ok(committed) => {
                     return Ok(WriteOutcome { name, replaced, revision: Some(committed.revision), notes });
                 }
-                Err(CommitError::Conflict(_) | CommitError::Homed { .. }) => {}
+                Err(CommitError::RecordConflict(_) | CommitError::HomedConflict { .. }) => {}
                 Err(CommitError::Store(error)) => return Err(error.into()),
                 Err(error) => return Err(Error::Refused(error)),
             }
@@ -269,7 +269,7 @@ impl Registry {
         let text = std::str::from_utf8(&full).unwrap_or_default();
         let entry = self.get_record(text, budget).await?;
         // Reserved names are invisible here and are changed through the registry API.
-        let is_there = |entry: &StoredRecord| entry.state == RecordStatus::Live && !is_reserved(entry);
+        let is_there = |entry: &StoredRecord| entry.status == RecordStatus::Live && !is_reserved(entry);
         Ok((text.into(), entry.filter(is_there)))
     }
 }
@@ -284,12 +284,12 @@ impl WritePlan {
 impl PlannedWrite {
     /// Creates a record or replaces its values.
     fn put(name: Box<str>, values: Vec<HandleValue<'static>>, existing: Option<&StoredRecord>) -> Self {
-        let expect = existing.map_or(Precondition::Absent, |entry| Precondition::Revision(entry.revision));
+        let expect = existing.map_or(Precondition::Absent, |entry| Precondition::AtRevision(entry.revision));
         let is_left = !has_admin(&values);
         Self {
             name: name.clone(),
             replaced: existing.is_some(),
-            edit: Some(Edit::Put { name, values, expect }),
+            edit: Some(Edit::Put { name, values, precondition: expect }),
             aux_edit: None,
             removes_last_admin: is_left && existing.is_some_and(|entry| has_admin(&entry.values)),
             notes: if is_left { vec![WriteWarning::NoAdministrator] } else { Vec::new() },

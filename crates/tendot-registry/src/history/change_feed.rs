@@ -176,8 +176,16 @@ fn visible_event(line: LogEntry, is_operator: bool) -> Option<ChangeEvent> {
         })?,
     };
     let cursor = ChangeCursor::after(line.sequence);
-    let by = visible_author(line.by, is_operator);
-    Some(ChangeEvent { sequence: line.sequence, subject, name, kind: line.kind, at: line.at, by, cursor })
+    let by = visible_author(line.author, is_operator);
+    Some(ChangeEvent {
+        sequence: line.sequence,
+        subject,
+        name,
+        kind: line.kind,
+        at: line.timestamp_ms,
+        by,
+        cursor,
+    })
 }
 
 #[cfg(test)]
@@ -193,11 +201,11 @@ mod tests {
 
     fn put(name: &str) -> Edit {
         let values = vec![HandleValue::new(1, "URL", "https://example.org/")];
-        Edit::Put { name: name.into(), values, expect: Precondition::Any }
+        Edit::Put { name: name.into(), values, precondition: Precondition::NotTombstone }
     }
 
     fn commit(store: &impl Store, by: &str, edits: Vec<Edit>) {
-        block_on(store.commit(ChangeSet { by: by.into(), at: 7, edits })).unwrap();
+        block_on(store.commit(ChangeSet { author: by.into(), timestamp_ms: 7, edits })).unwrap();
     }
 
     fn read(registry: &Registry, after: &ChangeCursor, limit: usize, caller: &Caller) -> ChangeEvents {
@@ -230,7 +238,7 @@ mod tests {
         commit(
             &store,
             "operator",
-            vec![Edit::Tombstone { name: "10.1/X".into(), expect: Precondition::Live }],
+            vec![Edit::Tombstone { name: "10.1/X".into(), precondition: Precondition::Live }],
         );
         commit(&store, "operator", vec![put("0.NA/10.1"), Edit::Unhome { prefix: "10.1".into() }]);
         let registry = Registry::new(store, RegistrySettings::default());

@@ -48,9 +48,9 @@ impl Registry {
         for page in 1..=MAX_TIMELINE_PAGES {
             budget.charge(cost::LOOKUP)?;
             let history = self.store.history(&key, order, TIMELINE_PAGE_LEN).await?;
-            for past in history.items {
+            for past in history.entries {
                 budget.charge(cost::LOOKUP)?;
-                let (sequence, before) = (past.line.sequence, holder(&past.before));
+                let (sequence, before) = (past.log_entry.sequence, holder(&past.prior));
                 match order {
                     HistoryOrder::OldestFirst { .. } if sequence > bound => {
                         timeline.end = before;
@@ -60,7 +60,7 @@ impl Registry {
                         timeline.holder_changes.reverse();
                         return Ok(timeline);
                     }
-                    _ => timeline.holder_changes.push((past.line, before)),
+                    _ => timeline.holder_changes.push((past.log_entry, before)),
                 }
             }
             let Some(next) = history.next else { break };

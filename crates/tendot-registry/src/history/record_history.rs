@@ -115,25 +115,25 @@ impl Registry {
         let text = name.to_str().map_err(|_| Error::NotFound)?;
         let key = NameKey::new(text).map_err(|_| Error::NotFound)?;
         let mut visibility = VisibilityFilter::new(caller, now_ms);
-        let Some(first) = self.store.history(&key, FROM_OLDEST, 1).await?.items.into_iter().next() else {
+        let Some(first) = self.store.history(&key, FROM_OLDEST, 1).await?.entries.into_iter().next() else {
             return Err(Error::NotFound);
         };
         if !self.is_visible(text, &mut visibility).await? {
             return Err(Error::NotFound);
         }
         let own = self.store.history(&key, order, limit).await?;
-        let (mut changes, mut next) = (own.items, own.next);
+        let (mut changes, mut next) = (own.entries, own.next);
         let is_rising = matches!(order, HistoryOrder::OldestFirst { .. });
         if !is_rising {
             changes.reverse();
         }
         let last = match order {
-            _ if !changes.is_empty() => changes.last().map_or(0, |last| last.line.sequence),
+            _ if !changes.is_empty() => changes.last().map_or(0, |last| last.log_entry.sequence),
             HistoryOrder::OldestFirst { after } => after,
             HistoryOrder::NewestFirst { before } => before.saturating_sub(1),
         };
         let end = self.state_after(&key, last).await?;
-        let prefix = self.holder_timeline(name, first.line.sequence, order, next, budget).await?;
+        let prefix = self.holder_timeline(name, first.log_entry.sequence, order, next, budget).await?;
         next = match (next, prefix.truncated_at) {
             (Some(own), Some(truncated_at)) => {
                 Some(if is_rising { own.min(truncated_at) } else { own.max(truncated_at) })
@@ -164,10 +164,10 @@ impl Registry {
     /// State of a name after one of its changes.
     pub(super) async fn state_after(&self, key: &NameKey, sequence: u64) -> Result<PriorState, Error> {
         let following = self.store.history(key, HistoryOrder::OldestFirst { after: sequence }, 1).await?;
-        if let Some(following) = following.items.into_iter().next() {
-            return Ok(following.before);
+        if let Some(following) = following.entries.into_iter().next() {
+            return Ok(following.prior);
         }
-        Ok(self.store.get(key).await?.map_or(PriorState::Nothing, PriorState::Record))
+        Ok(self.store.get(key).await?.map_or(PriorState::Absent, PriorState::Record))
     }
 }
 
@@ -198,14 +198,14 @@ impl HistoryView {
             .collect();
         let mut changes = changes.into_iter().peekable();
         while let Some(past) = changes.next() {
-            let sequence = past.line.sequence;
-            let after = changes.peek().map_or(&end, |next| &next.before);
+            let sequence = past.log_entry.sequence;
+            let after = changes.peek().map_or(&end, |next| &next.prior);
             let what = Happening::Changed {
-                kind: past.line.kind,
-                before: self.snapshot_state(&past.before, sequence),
+                kind: past.log_entry.kind,
+                before: self.snapshot_state(&past.prior, sequence),
                 after: self.snapshot_state(after, sequence),
             };
-            events.push(self.to_event(past.line, what));
+            events.push(self.to_event(past.log_entry, what));
         }
         events.sort_by_key(|event| event.sequence);
         events
@@ -217,22 +217,20 @@ impl HistoryView {
             PriorState::Record(entry) => {
                 Registration::of_record(entry).is_ok_and(|registration| registration.owner.is_none())
             }
-            PriorState::Nothing => false,
-            PriorState::Unknown => true,
+            PriorState::Absent => false,
         };
-        let known = changes.iter().map(|past| (past.line.sequence, follows(&past.before)));
+        let known = changes.iter().map(|past| (past.log_entry.sequence, follows(&past.prior)));
         known.chain([(u64::MAX, follows(end))]).collect()
     }
 
     fn to_event(&self, line: LogEntry, what: Happening) -> HistoryEvent {
-        let by = visible_author(line.by, self.is_operator);
-        HistoryEvent { sequence: line.sequence, at: line.at, by, what }
+        let by = visible_author(line.author, self.is_operator);
+        HistoryEvent { sequence: line.sequence, at: line.timestamp_ms, by, what }
     }
 
     fn snapshot_state(&self, record: &PriorState, sequence: u64) -> Then {
         match record {
-            PriorState::Nothing => Then::Nothing,
-            PriorState::Unknown => Then::Unknown,
+            PriorState::Absent => Then::Nothing,
             PriorState::Record(entry) => Then::Record(Box::new(self.snapshot(entry, sequence))),
         }
     }
@@ -251,7 +249,7 @@ impl HistoryView {
             registration.map(|registration| (registration.owner, registration.metadata)).unwrap_or_default();
         let of_prefix = || self.prefix.holder_at(sequence).map(|holder| holder.registrant.clone());
         RecordSnapshot {
-            state: match (entry.state, registration_state) {
+            state: match (entry.status, registration_state) {
                 (RecordStatus::Tombstone, _) => DoiStatus::Tombstone,
                 (RecordStatus::Live, RegistrationState::Reserved) => DoiStatus::Reserved,
                 (RecordStatus::Live, RegistrationState::Registered) => DoiStatus::Registered,
@@ -276,8 +274,9 @@ mod tests {
     #[test]
     fn historical_permissions() {
         let store = MemoryStore::new();
-        let commit =
-            |edits| block_on(store.commit(ChangeSet { by: "operator".into(), at: 0, edits })).unwrap();
+        let commit = |edits| {
+            block_on(store.commit(ChangeSet { author: "operator".into(), timestamp_ms: 0, edits })).unwrap()
+        };
         commit(vec![Edit::Home { prefix: "10.1".into() }]);
         for (data, permissions) in
             [("one", 0x0e), ("two", 0x0c), ("three", 0x05), ("four", 0x0e), ("five", 0x0c)]
@@ -286,7 +285,11 @@ mod tests {
                 permissions: ValuePermissions(permissions),
                 ..HandleValue::new(1, "NOTE", data)
             };
-            commit(vec![Edit::Put { name: "10.1/x".into(), values: vec![value], expect: Precondition::Any }]);
+            commit(vec![Edit::Put {
+                name: "10.1/x".into(),
+                values: vec![value],
+                precondition: Precondition::NotTombstone,
+            }]);
         }
         let registry = Registry::new(store, RegistrySettings::default());
         for (caller, expected) in [
@@ -313,16 +316,20 @@ mod tests {
     #[test]
     fn visible_values() {
         let store = MemoryStore::new();
-        let commit =
-            |by: &str, edits| block_on(store.commit(ChangeSet { by: by.into(), at: 0, edits })).unwrap();
+        let commit = |by: &str, edits| {
+            block_on(store.commit(ChangeSet { author: by.into(), timestamp_ms: 0, edits })).unwrap()
+        };
         let value = |index, permissions| HandleValue {
             permissions: ValuePermissions(permissions),
             ..HandleValue::new(index, "NOTE", index.to_string())
         };
         let values = vec![value(1, 0x0e), value(2, 0x0c), value(3, 0x05)];
-        let put =
-            |name: &str| Edit::Put { name: name.into(), values: values.clone(), expect: Precondition::Any };
-        let remove = Edit::Remove { name: "10.1/X".into(), expect: Precondition::Live };
+        let put = |name: &str| Edit::Put {
+            name: name.into(),
+            values: values.clone(),
+            precondition: Precondition::NotTombstone,
+        };
+        let remove = Edit::Remove { name: "10.1/X".into(), precondition: Precondition::Live };
         commit("operator", vec![Edit::Home { prefix: "10.1".into() }, Edit::Home { prefix: "0.NA".into() }]);
         commit("me@example.org", vec![put("10.1/x"), put("0.NA/10.1"), put("10.2/x")]);
         commit("300:10.1/a", vec![remove]);
@@ -373,8 +380,18 @@ mod tests {
         let store = MemoryStore::new();
         let register = |name: &str, registration: String| {
             let (name, registration) = (name.into(), registration.into_bytes().into());
-            let edit = Edit::Register { name, values: Vec::new(), registration, expect: Precondition::Any };
-            block_on(store.commit(ChangeSet { by: "operator".into(), at: 0, edits: vec![edit] })).unwrap();
+            let edit = Edit::Register {
+                name,
+                values: Vec::new(),
+                registration,
+                precondition: Precondition::NotTombstone,
+            };
+            block_on(store.commit(ChangeSet {
+                author: "operator".into(),
+                timestamp_ms: 0,
+                edits: vec![edit],
+            }))
+            .unwrap();
         };
         let holds = |who: usize, policy: usize| {
             let policy = format!(r#"{{"quota":{policy}}}"#);
@@ -390,7 +407,8 @@ mod tests {
             register("10.1/x", owned);
         };
         let home = vec![Edit::Home { prefix: "10.1".into() }];
-        block_on(store.commit(ChangeSet { by: "operator".into(), at: 0, edits: home })).unwrap();
+        block_on(store.commit(ChangeSet { author: "operator".into(), timestamp_ms: 0, edits: home }))
+            .unwrap();
         holds(8, 0);
         holds(9, 0);
         holds(0, 0);

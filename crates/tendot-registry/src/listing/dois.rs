@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tendot_proto::Budget;
-use tendot_store::{NameKey, RecordStatus, Store, StoredRecord};
+use tendot_store::{AuxEntry, NameKey, RecordStatus, Store, StoredRecord};
 
 use crate::authorization::Principal;
 use crate::listing::ScanBudget;
@@ -216,7 +216,7 @@ impl Registry {
             .list_aux(&key_prefix, (!cursor.is_empty()).then_some(&from[..]), remaining.saturating_add(1))
             .await?;
         let mut prefixes = BTreeMap::new();
-        for (number, (key, name)) in notes.into_iter().enumerate() {
+        for (number, AuxEntry { key, value: name }) in notes.into_iter().enumerate() {
             if number == remaining || list.scan_budget.is_exhausted() {
                 return Ok(Some(format!("{OWNED_CURSOR_PREFIX}{cursor}")));
             }
@@ -304,7 +304,7 @@ impl DoiCandidate {
         let url = url.filter(|url| url.permissions.is_public());
         let item = DoiListItem {
             name: entry.name.clone(),
-            state: match (entry.state, registration.state) {
+            state: match (entry.status, registration.state) {
                 (RecordStatus::Tombstone, _) => DoiStatus::Tombstone,
                 (RecordStatus::Live, RegistrationState::Reserved) => DoiStatus::Reserved,
                 (RecordStatus::Live, RegistrationState::Registered) => DoiStatus::Registered,

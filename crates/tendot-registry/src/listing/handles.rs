@@ -89,14 +89,14 @@ impl Registry {
     ) -> Result<Vec<ListedHandle>, Error> {
         if !self.lists_allocated_names(prefix, budget).await? {
             let listed = self.store.list_names(prefix, after, limit).await?.into_iter();
-            let visible = |listed: &tendot_store::NameEntry| listed.state == RecordStatus::Live;
+            let visible = |listed: &tendot_store::NameEntry| listed.status == RecordStatus::Live;
             return Ok(listed
                 .map(|handle| ListedHandle { is_visible: visible(&handle), name: handle.name })
                 .collect());
         }
         let mut listed = Vec::new();
         let visit = |entry: &StoredRecord| {
-            let is_visible = entry.state == RecordStatus::Live && !is_reserved(entry);
+            let is_visible = entry.status == RecordStatus::Live && !is_reserved(entry);
             listed.push(ListedHandle { name: entry.name.clone(), is_visible });
             listed.len() < limit
         };

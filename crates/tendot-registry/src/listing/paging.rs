@@ -78,7 +78,7 @@ impl Registry {
                 next = last.take();
                 return Ok(false);
             }
-            if entry.state == RecordStatus::Live
+            if entry.status == RecordStatus::Live
                 && let Some(item) = item(Held { it: decode(entry)?, revision: entry.revision })
             {
                 if items.len() >= limit {

@@ -64,7 +64,7 @@ impl ReverseLookup {
             };
             entry.values.iter().filter(|value| value.permissions.is_public()).any(|value| is_match(&value))
         };
-        entry.state == RecordStatus::Live && !is_reserved(entry) && self.terms.iter().all(has)
+        entry.status == RecordStatus::Live && !is_reserved(entry) && self.terms.iter().all(has)
     }
 }
 

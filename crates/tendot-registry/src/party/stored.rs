@@ -69,7 +69,7 @@ pub(crate) fn encode(it: &impl Serialize) -> Box<[u8]> {
 /// Deserializes an object from its record.
 pub(crate) fn decode<T: DeserializeOwned>(entry: &StoredRecord) -> Result<T, Error> {
     serde_json::from_slice(&entry.registration).map_err(|error| {
-        StoreError::Damaged { what: format!("what is registered of `{}`: {error}", entry.name) }.into()
+        StoreError::Corrupt { detail: format!("what is registered of `{}`: {error}", entry.name) }.into()
     })
 }
 
@@ -80,12 +80,12 @@ pub(crate) fn put_edit(
     it: &impl Serialize,
     revision: Option<u64>,
 ) -> Edit {
-    let expect = revision.map_or(Precondition::Absent, Precondition::Revision);
+    let expect = revision.map_or(Precondition::Absent, Precondition::AtRevision);
     Edit::Register {
         name: kind.storage_name(id).into(),
         values: Vec::new(),
         registration: encode(it),
-        expect,
+        precondition: expect,
     }
 }
 
@@ -102,7 +102,7 @@ impl Registry {
             return Ok(None);
         }
         match self.get_record(&kind.storage_name(id), budget).await? {
-            Some(entry) if entry.state == RecordStatus::Live => {
+            Some(entry) if entry.status == RecordStatus::Live => {
                 Ok(Some(Held { it: decode(&entry)?, revision: entry.revision }))
             }
             _ => Ok(None),
@@ -126,7 +126,7 @@ impl Registry {
         after: Option<&str>,
         mut visit: impl FnMut(Held<T>) -> bool + Send,
     ) -> Result<(), Error> {
-        self.visit_records(kind, after, |_, entry| match entry.state {
+        self.visit_records(kind, after, |_, entry| match entry.status {
             RecordStatus::Live => Ok(visit(Held { it: decode(entry)?, revision: entry.revision })),
             RecordStatus::Tombstone => Ok(true),
         })
@@ -142,7 +142,7 @@ impl Registry {
     ) -> Result<(), Error> {
         let start = kind.storage_name("");
         let after = NameKey::new(&kind.storage_name(after.unwrap_or_default()))
-            .map_err(|error| StoreError::Damaged { what: error.to_string() })?;
+            .map_err(|error| StoreError::Corrupt { detail: error.to_string() })?;
         let mut problem = None;
         self.store
             .scan_records(Some(RESERVED_PREFIX.as_bytes()), Some(&after), |entry| {
@@ -163,7 +163,7 @@ impl Registry {
 /// Edit that marks the holdings of an agency or registrant as changed. A command that scans all holdings conflicts with it,
 /// so that nothing added meanwhile is missed (phantom protection).
 pub(crate) fn touch_holdings(kind: RegistryObjectKind, id: &str, what: &str) -> Edit {
-    Edit::PutNote { key: holdings_key(kind, id), body: what.as_bytes().into() }
+    Edit::PutAux { key: holdings_key(kind, id), value: what.as_bytes().into() }
 }
 
 fn holdings_key(kind: RegistryObjectKind, id: &str) -> Box<[u8]> {
@@ -210,6 +210,6 @@ pub(crate) fn generate_id(random: &[u8]) -> String {
 pub fn sha256_hex(bytes: &[u8]) -> Result<String, Error> {
     let hash = AwsLcProvider.hash(HashAlgorithm::Sha256, &[bytes]);
     let hash =
-        hash.map_err(|error| StoreError::Failed { doing: "hashing", error: error.to_string().into() })?;
+        hash.map_err(|error| StoreError::Backend { operation: "hashing", error: error.to_string().into() })?;
     Ok(HEXLOWER.encode(&hash))
 }

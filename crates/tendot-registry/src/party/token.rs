@@ -250,7 +250,10 @@ impl PlanCommand for RevokeToken {
             return Err(not_found());
         }
         let name = RegistryObjectKind::Token.storage_name(&self.id).into();
-        Ok(CommandPlan::new(vec![Edit::Remove { name, expect: Precondition::Revision(revision) }], ()))
+        Ok(CommandPlan::new(
+            vec![Edit::Remove { name, precondition: Precondition::AtRevision(revision) }],
+            (),
+        ))
     }
 }
 

@@ -189,7 +189,7 @@ impl Registry {
         }
         if principal.is_operator() {
             return match entry {
-                Some(entry) if entry.state == RecordStatus::Tombstone => {
+                Some(entry) if entry.status == RecordStatus::Tombstone => {
                     Err(taken(format!("`{prefix}` was given to somebody, and is not given again")))
                 }
                 entry => Ok(entry),
@@ -244,7 +244,7 @@ impl Registry {
                 && !self.store.is_homed(prefix.as_bytes()).await?;
             if is_free {
                 let body = number.saturating_add(1).to_string().into_bytes().into();
-                return Ok((prefix, Edit::PutNote { key: key.into_bytes().into(), body }));
+                return Ok((prefix, Edit::PutAux { key: key.into_bytes().into(), value: body }));
             }
             number = number.saturating_add(1);
         }

@@ -110,7 +110,7 @@ impl Registry {
                     return false;
                 }
                 last = entry.name.split_once('/').map(|(_, prefix)| prefix.to_owned());
-                if entry.registration.is_empty() || entry.state != RecordStatus::Live {
+                if entry.registration.is_empty() || entry.status != RecordStatus::Live {
                     return true;
                 }
                 match decode(entry) {
@@ -133,7 +133,7 @@ impl Registry {
         let mut problem = None;
         self.store
             .scan_records(Some(b"0.NA"), None, |entry| {
-                if entry.registration.is_empty() || entry.state != RecordStatus::Live {
+                if entry.registration.is_empty() || entry.status != RecordStatus::Live {
                     return true;
                 }
                 match decode(entry) {
@@ -164,7 +164,7 @@ impl Registry {
             return Ok(None);
         }
         let entry = self.get_record(&format!("0.NA/{prefix}"), budget).await?;
-        Ok(entry.filter(|entry| entry.state == RecordStatus::Live && !entry.registration.is_empty()))
+        Ok(entry.filter(|entry| entry.status == RecordStatus::Live && !entry.registration.is_empty()))
     }
 }
 

@@ -138,8 +138,8 @@ impl QuotaTable {
         for edit in edits {
             let Some((prefix, _)) = edit.name().split_once('/') else { continue };
             match edit {
-                Edit::Put { expect: Precondition::Absent, .. }
-                | Edit::Register { expect: Precondition::Absent, .. } => {
+                Edit::Put { precondition: Precondition::Absent, .. }
+                | Edit::Register { precondition: Precondition::Absent, .. } => {
                     deltas.entry(prefix).or_default().added += 1;
                 }
                 Edit::Tombstone { .. } | Edit::Remove { .. } => {
@@ -238,7 +238,7 @@ impl Reservation<'_> {
     pub(crate) fn resolve(mut self, committed: &Result<CommitInfo, CommitError>) {
         self.resolution = match committed {
             Ok(_) => CommitResolution::Committed,
-            Err(CommitError::Store(StoreError::Unknown { .. })) => CommitResolution::InDoubt,
+            Err(CommitError::Store(StoreError::InDoubt { .. })) => CommitResolution::InDoubt,
             Err(_) => CommitResolution::Rejected,
         };
     }
@@ -341,12 +341,14 @@ mod tests {
         quotas.reserve(&[Edit::Put {
             name: "10.1/a".into(),
             values: Vec::new(),
-            expect: Precondition::Absent,
+            precondition: Precondition::Absent,
         }])
     }
 
     fn resolution(quotas: &QuotaTable) -> Reservation<'_> {
-        quotas.reserve(&[Edit::Tombstone { name: "10.1/a".into(), expect: Precondition::Live }]).unwrap()
+        quotas
+            .reserve(&[Edit::Tombstone { name: "10.1/a".into(), precondition: Precondition::Live }])
+            .unwrap()
     }
 
     /// Remaining quota for `wanted` names, with a quota of ten.
@@ -363,7 +365,7 @@ mod tests {
     }
 
     fn give_back(reservation: Reservation<'_>) {
-        reservation.resolve(&Err(CommitError::Note { edit: 0 }));
+        reservation.resolve(&Err(CommitError::AuxConflict { edit: 0 }));
     }
 
     #[test]
@@ -429,7 +431,7 @@ mod tests {
     fn in_doubt_commits() {
         fn hangs_up(_: Reservation<'_>) {}
         fn lost(reservation: Reservation<'_>) {
-            reservation.resolve(&Err(CommitError::Store(StoreError::Unknown { why: "lost".into() })));
+            reservation.resolve(&Err(CommitError::Store(StoreError::InDoubt { reason: "lost".into() })));
         }
         for unknown in [hangs_up, lost] {
             let quotas = QuotaTable::default();

@@ -76,8 +76,8 @@ impl Prefix {
             let same = before.iter().find(|old| old.index == value.index && old.data == value.data);
             value.timestamp = same.map_or(date, |old| old.timestamp);
         }
-        let expect = existing.map_or(Precondition::Absent, |entry| Precondition::Revision(entry.revision));
-        Edit::Register { name: self.record_name(), values, registration: encode(self), expect }
+        let expect = existing.map_or(Precondition::Absent, |entry| Precondition::AtRevision(entry.revision));
+        Edit::Register { name: self.record_name(), values, registration: encode(self), precondition: expect }
     }
 
     /// Edits that mark the holdings of the new holder and agency as changed.
@@ -201,7 +201,7 @@ mod tests {
             Prefix { prefix: "10.1".into(), registrant, agency, allocated: 0, test: false, policy, groups };
         let values = vec![HandleValue::new(201, "NOTE", ""), HandleValue::new(300, "HS_PUBKEY", "")];
         let (name, registration) = (prefix.record_name(), Box::default());
-        let record = StoredRecord { name, revision: 1, state: RecordStatus::Live, values, registration };
+        let record = StoredRecord { name, revision: 1, status: RecordStatus::Live, values, registration };
         let mut taken = BTreeSet::from([201, 300]);
         for number in 0..MAX_PREFIX_REGISTRANTS {
             let registrant = format!("r{number}");

@@ -177,19 +177,23 @@ impl Registry {
         all.extend(extra_edits);
         // A concurrent commit used up the quota.
         let Some(reservation) = self.quotas.reserve(&all) else { return Ok(BatchAttempt::Conflict) };
-        let committed =
-            self.store.commit(ChangeSet { by: principal.to_string().into(), at: now_ms, edits: all }).await;
+        let committed = self
+            .store
+            .commit(ChangeSet { author: principal.to_string().into(), timestamp_ms: now_ms, edits: all })
+            .await;
         reservation.resolve(&committed);
         match committed {
             Ok(_) => Ok(BatchAttempt::Committed(outcomes)),
             // A previous request with the same batch is still running: committing here would execute it twice.
-            Err(CommitError::Note { edit }) if edit >= own => {
+            Err(CommitError::AuxConflict { edit }) if edit >= own => {
                 let detail = "the same batch is being carried out already";
                 Err(RegistryError::new(RegistryErrorKind::Busy, "contended", detail))
             }
-            Err(CommitError::Conflict(_) | CommitError::Homed { .. } | CommitError::Note { .. }) => {
-                Ok(BatchAttempt::Conflict)
-            }
+            Err(
+                CommitError::RecordConflict(_)
+                | CommitError::HomedConflict { .. }
+                | CommitError::AuxConflict { .. },
+            ) => Ok(BatchAttempt::Conflict),
             Err(error @ CommitError::TooLarge { .. }) => Ok(BatchAttempt::TooLarge(error.into())),
             Err(error) => Err(error.into()),
         }
@@ -207,7 +211,9 @@ impl Registry {
         let outcomes: Vec<_> = lines.iter().map(|line| line.rejected(rejection)).collect();
         let edits = extra_edits(&outcomes);
         if !dry_run && !edits.is_empty() {
-            self.store.commit(ChangeSet { by: caller.to_string().into(), at: now_ms, edits }).await?;
+            self.store
+                .commit(ChangeSet { author: caller.to_string().into(), timestamp_ms: now_ms, edits })
+                .await?;
         }
         Ok(outcomes)
     }
@@ -270,8 +276,8 @@ mod tests {
             let extra_edits = |_: &[BatchLineOutcome]| {
                 let done: Box<[u8]> = b"done"[..].into();
                 vec![
-                    Edit::RequireNote { key: key.clone(), body: None },
-                    Edit::PutNote { key: key.clone(), body: done },
+                    Edit::RequireAux { key: key.clone(), value: None },
+                    Edit::PutAux { key: key.clone(), value: done },
                 ]
             };
             let first = registry.execute_batch(&line(1), &operator, 2, false, extra_edits).await.unwrap();

@@ -43,7 +43,7 @@ impl RecordChange {
             name: entry.name.clone(),
             values: entry.values.clone(),
             registration: entry.registration.clone(),
-            expect: existing.map_or(Precondition::Absent, Precondition::Revision),
+            precondition: existing.map_or(Precondition::Absent, Precondition::AtRevision),
         })
     }
 }
@@ -104,7 +104,7 @@ pub(crate) fn build(
     let entry = StoredRecord {
         name: existing.map_or_else(|| name.into(), |entry| entry.name.clone()),
         revision: 0,
-        state: RecordStatus::Live,
+        status: RecordStatus::Live,
         values,
         registration: encode(&registration),
     };

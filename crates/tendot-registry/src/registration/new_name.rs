@@ -36,7 +36,7 @@ pub(super) fn check_prefix_matches(name: &str, prefix: Option<&str>) -> Result<(
 /// Error: the name is registered, or was retired.
 pub(super) fn already_registered(entry: &StoredRecord) -> Result<RegistryError, RegistryError> {
     let created = Registration::of_record(entry)?.created;
-    let rejection = match entry.state {
+    let rejection = match entry.status {
         RecordStatus::Live => {
             let detail = format!("the name is registered as `{}`", entry.name);
             RegistryError::new(RegistryErrorKind::Conflict, "already-registered", detail)

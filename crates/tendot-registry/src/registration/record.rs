@@ -193,7 +193,7 @@ impl Registry {
         {
             return Err(not_found());
         }
-        let ended = if entry.state == RecordStatus::Tombstone {
+        let ended = if entry.status == RecordStatus::Tombstone {
             self.last_change_time(&entry.name, budget).await?
         } else {
             None
@@ -208,7 +208,7 @@ impl Registry {
         budget.charge(cost::LOOKUP)?;
         let Ok(key) = NameKey::new(name) else { return Ok(None) };
         let history = self.store.history(&key, HistoryOrder::NewestFirst { before: u64::MAX }, 1).await?;
-        Ok(history.items.first().map(|past| past.line.at))
+        Ok(history.entries.first().map(|past| past.log_entry.timestamp_ms))
     }
 }
 
@@ -219,7 +219,7 @@ pub(super) fn visible_record(
     owner: &Registrant,
     principal: &Principal,
 ) -> DoiRecord {
-    let StoredRecord { name, revision, state, mut values, .. } = entry;
+    let StoredRecord { name, revision, status: state, mut values, .. } = entry;
     let prefix = name.split_once('/').map_or(&*name, |(prefix, _)| prefix);
     let can_read = principal.can_read_under(prefix, owner);
     values.retain(|value| {

@@ -33,17 +33,17 @@ impl PlanCommand for RetireDoi {
         principal.check_scope(Scope::Deposit)?;
         let (allocation, owner, entry) = registry.load_for_update(&self.name, principal, budget).await?;
         check_revision(self.expect, entry.revision)?;
-        let (name, expect) = (entry.name.clone(), Precondition::Revision(entry.revision));
+        let (name, expect) = (entry.name.clone(), Precondition::AtRevision(entry.revision));
         // Names that never resolved, and names of test prefixes, leave no tombstone.
         let registration = Registration::of_record(&entry)?;
         let mut edits = Vec::new();
         if allocation.prefix.test || is_reserved(&entry) {
-            edits.push(Edit::Remove { name, expect });
+            edits.push(Edit::Remove { name, precondition: expect });
             if let Some(owner) = &registration.owner {
-                edits.push(Edit::RemoveNote { key: owned_name_key(owner, &entry.name)?.into() });
+                edits.push(Edit::RemoveAux { key: owned_name_key(owner, &entry.name)?.into() });
             }
         } else {
-            edits.push(Edit::Tombstone { name, expect });
+            edits.push(Edit::Tombstone { name, precondition: expect });
         }
         let is_removed = matches!(edits.first(), Some(Edit::Remove { .. }));
         let state = if is_removed { DoiStatus::Removed } else { DoiStatus::Tombstone };

@@ -81,7 +81,7 @@ impl Registry {
         principal.check_registrant(&owner, Scope::Deposit)?;
         principal.check_prefix(&allocation.prefix.prefix)?;
         self.check_server_responsible(Handle::from(name), budget).await?;
-        if entry.state == RecordStatus::Tombstone {
+        if entry.status == RecordStatus::Tombstone {
             let detail = format!("`{}` has been ended, and is not given again", entry.name);
             return Err(RegistryError::new(RegistryErrorKind::Gone, "ended", detail));
         }

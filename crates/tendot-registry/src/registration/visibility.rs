@@ -91,9 +91,9 @@ impl Registry {
             return Ok(Some(entry));
         }
         let last = self.store.history(key, HistoryOrder::NewestFirst { before: u64::MAX }, 1).await?;
-        Ok(last.items.into_iter().next().and_then(|past| match past.before {
+        Ok(last.entries.into_iter().next().and_then(|past| match past.prior {
             PriorState::Record(entry) => Some(entry),
-            PriorState::Nothing | PriorState::Unknown => None,
+            PriorState::Absent => None,
         }))
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn inspect(
         value.permissions.is_public()
             || !is_foreign && value.permissions.contains(ValuePermissions::ADMIN_READ)
     };
-    let links = match entry.state {
+    let links = match entry.status {
         RecordStatus::Tombstone => Vec::new(),
         RecordStatus::Live => {
             let values = entry.values.iter().filter(is_visible);

@@ -162,7 +162,7 @@ impl ReportContext {
     /// Status of a name; `None` if it is not visible.
     fn visible_status(&self, entry: &StoredRecord) -> Result<Option<DoiStatus>, Error> {
         let registration = Registration::of_record(entry)?;
-        Ok(match (entry.state, registration.state) {
+        Ok(match (entry.status, registration.state) {
             (RecordStatus::Live, RegistrationState::Registered) => Some(DoiStatus::Registered),
             (_, RegistrationState::Reserved) if self.belongs_to_other(&registration) => None,
             (RecordStatus::Live, RegistrationState::Reserved) => Some(DoiStatus::Reserved),
@@ -360,7 +360,7 @@ impl Registry {
             let Some(entry) = self.store.get(&key).await? else { continue };
             // Reserved names must not be disclosed here.
             let is_registered =
-                entry.state == RecordStatus::Live && !crate::registration::is_reserved(&entry);
+                entry.status == RecordStatus::Live && !crate::registration::is_reserved(&entry);
             if is_registered && key != inspected.key {
                 return Ok(Some(ReportFinding::Confusable {
                     name: inspected.name.clone(),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tendot_store::{ChangeSet, CommitError, Edit, NameKey, Store};
+use tendot_store::{AuxEntry, ChangeSet, CommitError, Edit, NameKey, Store};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{Registry, RegistryError};
@@ -148,11 +148,15 @@ impl Registry {
                     let key = key(item);
                     let before = self.store.note(&key).await?;
                     let body = changed(item, before.as_deref());
-                    edits.push(Edit::RequireNote { key: key.clone(), body: before });
-                    edits.push(Edit::PutNote { key, body });
+                    edits.push(Edit::RequireAux { key: key.clone(), value: before });
+                    edits.push(Edit::PutAux { key, value: body });
                 }
-                match self.store.commit(ChangeSet { by: "figures".into(), at: now_ms, edits }).await {
-                    Err(CommitError::Conflict(_) | CommitError::Note { .. })
+                match self
+                    .store
+                    .commit(ChangeSet { author: "figures".into(), timestamp_ms: now_ms, edits })
+                    .await
+                {
+                    Err(CommitError::RecordConflict(_) | CommitError::AuxConflict { .. })
                         if attempts < MAX_STATS_ATTEMPTS =>
                     {
                         attempts += 1;
@@ -174,9 +178,9 @@ impl Registry {
     ) -> Result<Option<Box<[u8]>>, RegistryError> {
         let notes = self.store.list_aux(FAILED_KEY_PREFIX.as_bytes(), after, STATS_BATCH_LEN).await?;
         let next =
-            (notes.len() == STATS_BATCH_LEN).then(|| notes.last().map(|(key, _)| key.clone())).flatten();
+            (notes.len() == STATS_BATCH_LEN).then(|| notes.last().map(|entry| entry.key.clone())).flatten();
         let mut edits = Vec::new();
-        for (key, body) in notes {
+        for AuxEntry { key, value: body } in notes {
             let failed = decode::<FailedResolutionStats>(Some(&body));
             let left = failed.and_then(|mut failed| {
                 failed.days.retain(|day, _| *day >= oldest);
@@ -185,10 +189,10 @@ impl Registry {
             if left.as_ref() == Some(&body) {
                 continue;
             }
-            edits.push(Edit::RequireNote { key: key.clone(), body: Some(body) });
+            edits.push(Edit::RequireAux { key: key.clone(), value: Some(body) });
             edits.push(match left {
-                Some(body) => Edit::PutNote { key, body },
-                None => Edit::RemoveNote { key },
+                Some(body) => Edit::PutAux { key, value: body },
+                None => Edit::RemoveAux { key },
             });
         }
         self.commit_purge(edits, now_ms).await?;
@@ -214,7 +218,7 @@ impl Registry {
         all.truncate(over);
         for batch in all.chunks(STATS_BATCH_LEN) {
             let remove =
-                |(_, _, hash): &_| Edit::RemoveNote { key: stats_key(FAILED_KEY_PREFIX, prefix, *hash) };
+                |(_, _, hash): &_| Edit::RemoveAux { key: stats_key(FAILED_KEY_PREFIX, prefix, *hash) };
             self.commit_purge(batch.iter().map(remove).collect(), now_ms).await?;
         }
         Ok(())
@@ -224,9 +228,9 @@ impl Registry {
         if edits.is_empty() {
             return Ok(());
         }
-        match self.store.commit(ChangeSet { by: "figures".into(), at: now_ms, edits }).await {
+        match self.store.commit(ChangeSet { author: "figures".into(), timestamp_ms: now_ms, edits }).await {
             // Counts changed meanwhile; the next purge removes the entries.
-            Ok(_) | Err(CommitError::Conflict(_) | CommitError::Note { .. }) => Ok(()),
+            Ok(_) | Err(CommitError::RecordConflict(_) | CommitError::AuxConflict { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -243,8 +247,8 @@ impl Registry {
         loop {
             let notes = self.store.list_aux(&key_prefix, after.as_deref(), STATS_BATCH_LEN).await?;
             let is_end = notes.len() < STATS_BATCH_LEN;
-            after = notes.last().map(|(key, _)| key.clone());
-            for (key, body) in notes {
+            after = notes.last().map(|entry| entry.key.clone());
+            for AuxEntry { key, value: body } in notes {
                 let hash = key.get(key_prefix.len()..).and_then(|bytes| bytes.try_into().ok());
                 let Some(hash) = hash.map(u64::from_be_bytes) else { continue };
                 let Some(failed) = decode::<FailedResolutionStats>(Some(&body)) else { continue };

@@ -141,7 +141,7 @@ impl Registry {
         let values = match self.get_record(text, budget).await? {
             // Reserved names do not resolve.
             Some(entry) if is_reserved(&entry) => return Err(Error::NotFound),
-            Some(entry) if entry.state == RecordStatus::Live => {
+            Some(entry) if entry.status == RecordStatus::Live => {
                 is_described = has_metadata(&entry);
                 entry.values
             }

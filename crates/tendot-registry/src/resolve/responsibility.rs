@@ -73,7 +73,7 @@ impl Registry {
         for ancestor in ancestor_prefix_handles(name) {
             let text = Handle::new(ancestor).to_str().unwrap_or_default();
             let Some(entry) =
-                self.get_record(text, budget).await?.filter(|entry| entry.state == RecordStatus::Live)
+                self.get_record(text, budget).await?.filter(|entry| entry.status == RecordStatus::Live)
             else {
                 continue;
             };
@@ -136,7 +136,7 @@ mod tests {
     fn check(homed: &[&str], name: &str, expected: bool) {
         let store = MemoryStore::new();
         let edits = homed.iter().map(|prefix| Edit::Home { prefix: (*prefix).into() }).collect();
-        block_on(store.commit(ChangeSet { by: "test".into(), at: 0, edits })).unwrap();
+        block_on(store.commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits })).unwrap();
         let registry = Registry::new(store, RegistrySettings::default());
         let found = block_on(registry.is_responsible(Handle::from(name), &mut Budget::new(1_000)));
         assert_eq!(found.unwrap(), expected, "{name}");

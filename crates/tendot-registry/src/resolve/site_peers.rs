@@ -69,7 +69,7 @@ impl Registry {
         }
         if self.owns(name) {
             let entry =
-                self.get_record(text, budget).await?.filter(|entry| entry.state == RecordStatus::Live);
+                self.get_record(text, budget).await?.filter(|entry| entry.status == RecordStatus::Live);
             return Ok(entry.map(|entry| entry.values));
         }
         let Some(site_peers) = &self.site_peers else { return Ok(None) };

@@ -136,7 +136,7 @@ impl Registry {
                 .check_registrant(&owner, Scope::Transfer)
                 .map_err(|rejection| rejection.with_pointer(&*pointer))?;
             principal.check_prefix(prefix)?;
-            if entry.state == RecordStatus::Tombstone {
+            if entry.status == RecordStatus::Tombstone {
                 let detail = format!("`{}` has been ended", entry.name);
                 return Err(RegistryError::invalid("ended", &pointer, detail));
             }
@@ -256,14 +256,14 @@ fn name_transfer_edits(
     let owner = (!is_to_holder).then(|| to.id.clone());
     let from = registration.owner.clone();
     let registration = encode(&Registration { owner, updated: now_ms, ..registration });
-    let (name, expect) = (entry.name.clone(), Precondition::Revision(entry.revision));
-    let mut edits = vec![Edit::Register { name, values, registration, expect }];
+    let (name, expect) = (entry.name.clone(), Precondition::AtRevision(entry.revision));
+    let mut edits = vec![Edit::Register { name, values, registration, precondition: expect }];
     if let Some(from) = from {
-        edits.push(Edit::RemoveNote { key: owned_name_key(&from, &entry.name)?.into() });
+        edits.push(Edit::RemoveAux { key: owned_name_key(&from, &entry.name)?.into() });
     }
     if !is_to_holder {
         let key = owned_name_key(&to.id, &entry.name)?.into();
-        edits.push(Edit::PutNote { key, body: entry.name.as_bytes().into() });
+        edits.push(Edit::PutAux { key, value: entry.name.as_bytes().into() });
     }
     Ok(edits)
 }

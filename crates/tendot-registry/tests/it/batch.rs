@@ -48,7 +48,7 @@ fn aux_entry_too_large_falls_back_to_single_lines() {
         let is_small = outcomes.len() == 1 && (first.number != 2 || first.result.is_err());
         let body = vec![b'x'; if is_small { 1 } else { 5 << 20 }].into();
         let key: Box<[u8]> = format!("receipt/{}", first.number).into_bytes().into();
-        vec![Edit::RequireNote { key: key.clone(), body: None }, Edit::PutNote { key, body }]
+        vec![Edit::RequireAux { key: key.clone(), value: None }, Edit::PutAux { key, value: body }]
     };
     let one = fixture.caller('1');
     let outcomes = block_on(fixture.registry.execute_batch(&lines, &one, NOW, false, extra_edits)).unwrap();
@@ -108,9 +108,9 @@ fn mixed_lines(kind: StoreKind) {
     expected.push("refused malformed");
     let before = fixture.log_len();
     let extra_edits = |outcomes: &[BatchLineOutcome]| {
-        vec![Edit::PutNote {
+        vec![Edit::PutAux {
             key: b"receipt"[..].into(),
-            body: outcome_words(outcomes).join("\n").into_bytes().into(),
+            value: outcome_words(outcomes).join("\n").into_bytes().into(),
         }]
     };
     let dry = block_on(fixture.registry.execute_batch(&lines, &one, NOW, true, extra_edits)).unwrap();
@@ -143,7 +143,7 @@ fn mixed_lines(kind: StoreKind) {
         }
     }
     assert_eq!(logged, names);
-    assert!(log.iter().all(|line| *line.by == *format!("registrant:{}", fixture.id("A1"))));
+    assert!(log.iter().all(|line| *line.author == *format!("registrant:{}", fixture.id("A1"))));
     check_invariants(&fixture.registry);
     // The same batch again: minted names are new, all other lines are unchanged.
     let again = outcome_words(&fixture.batch(&lines, &one));
@@ -290,7 +290,7 @@ fn attack_p9_races(kind: StoreKind) {
             _ => format!("registrant:{}", fixture.id("A1")),
         };
         let log = block_on(fixture.registry.store().read_log(before as u64, 1_000)).unwrap();
-        let written = log.iter().filter(|line| *line.by == *author).count();
+        let written = log.iter().filter(|line| *line.author == *author).count();
         let done = expected.iter().filter(|words| !words.starts_with("refused")).count();
         assert_eq!(written, done, "{letter}: {log:?}");
         check_invariants(&fixture.registry);

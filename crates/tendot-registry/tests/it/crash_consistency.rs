@@ -41,7 +41,7 @@ fn writer_process() {
             (0..BATCH_LINES).map(|number| batch_line(number, request(&name(number), "https://a/"))).collect();
         let extra_edits = |outcomes: &[_]| {
             let body = outcome_words(outcomes).join("\n").into_bytes().into();
-            vec![Edit::PutNote { key: format!("receipt/{round}").into_bytes().into(), body }]
+            vec![Edit::PutAux { key: format!("receipt/{round}").into_bytes().into(), value: body }]
         };
         block_on(fixture.registry.execute_batch(&lines, &one, NOW, false, extra_edits)).unwrap();
         report(&format!("batch {round}"));
@@ -195,6 +195,6 @@ fn check(directory: &Path, reported: &BTreeSet<String>) -> usize {
     let moves_reported = reported.iter().filter(|change| change.starts_with("prefix")).count();
     assert!(moves >= moves_reported);
     let AnyStore::Embedded(store) = registry.store() else { panic!("another store") };
-    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+    assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
     unreported + moves - moves_reported
 }

@@ -232,7 +232,7 @@ fn attack_p5_retired_records() {
     );
     put_record(registry.store(), "10.1/x", vec![admin_value(100, 0x0fff, "200:10.1/g")]);
     for retired in ["10.1/g", "0.NA/10.1"] {
-        commit(registry.store(), Edit::Tombstone { name: retired.into(), expect: Precondition::Live });
+        commit(registry.store(), Edit::Tombstone { name: retired.into(), precondition: Precondition::Live });
     }
     check_write(&registry, "300:10.1/b", &delete("10.1/x"), 400);
     check_write(&registry, "300:0.NA/10.1", &create("10.1/new", vec![]), 400);
@@ -376,7 +376,7 @@ fn hooked_registry(fill_more: impl Fn(&MemoryStore), edits: Vec<Edit>) -> (Regis
 /// A permission that is revoked between plan and commit is not used.
 #[test]
 fn attack_p9_permission_revoked_before_commit() {
-    let put = |values| Edit::Put { name: "10.1/x".into(), values, expect: Precondition::Any };
+    let put = |values| Edit::Put { name: "10.1/x".into(), values, precondition: Precondition::NotTombstone };
     let revoked = || put(vec![url_value(1, "https://b/"), admin_value(100, 0x0fff, "300:10.1/b")]);
     for change in [
         modify("10.1/x", vec![url_value(1, "https://e/")]),
@@ -402,7 +402,7 @@ fn attack_p9_permission_revoked_before_commit() {
         stored_values(registry.store(), "10.1/x").unwrap().iter().map(|value| value.index).collect();
     assert_eq!(data, [1, 3, 100]);
     // A name that was created concurrently.
-    let created = Edit::Put { name: "10.1/NEW".into(), values: vec![], expect: Precondition::Absent };
+    let created = Edit::Put { name: "10.1/NEW".into(), values: vec![], precondition: Precondition::Absent };
     let (registry, _) = hooked_registry(|_| (), vec![created]);
     assert_eq!(response_code(&write(&registry, "300:0.NA/10.1", &create("10.1/new", vec![]))), 101);
 }
@@ -410,9 +410,13 @@ fn attack_p9_permission_revoked_before_commit() {
 /// Permission by a group, a prefix record or a homed prefix counts as it is at commit.
 #[test]
 fn attack_p9_permission_source_changed_before_commit() {
-    let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Precondition::Any };
-    let end = |name: &str| Edit::Tombstone { name: name.into(), expect: Precondition::Live };
-    let gone = |name: &str| Edit::Remove { name: name.into(), expect: Precondition::Live };
+    let put = |name: &str, values| Edit::Put {
+        name: name.into(),
+        values,
+        precondition: Precondition::NotTombstone,
+    };
+    let end = |name: &str| Edit::Tombstone { name: name.into(), precondition: Precondition::Live };
+    let gone = |name: &str| Edit::Remove { name: name.into(), precondition: Precondition::Live };
     let unhome = |prefix: &str| Edit::Unhome { prefix: prefix.into() };
     let member = "300:10.1/b";
     // The group `10.2/g` administers the prefix 10.1 and the record `10.1/x`, and `10.2/h` is in it.
@@ -433,7 +437,7 @@ fn attack_p9_permission_source_changed_before_commit() {
         assert_eq!(response_code(&write(&registry, caller_name, change)), expected, "{change:?} {before:?}");
         assert_eq!(store.commit_calls(), 1);
         let by: Vec<_> = block_on(registry.store().read_log(0, 100)).unwrap();
-        assert!(by.iter().all(|line| &*line.by == "test"), "{change:?} {before:?}");
+        assert!(by.iter().all(|line| &*line.author == "test"), "{change:?} {before:?}");
     };
     let by_prefix = [
         create("10.1/new", vec![]),
@@ -489,7 +493,7 @@ fn attack_p9_concurrent_grant_and_revoke() {
     let prefix = |bits| Edit::Put {
         name: "0.NA/10.1".into(),
         values: vec![admin_value(100, bits, "300:10.1/b")],
-        expect: Precondition::Any,
+        precondition: Precondition::NotTombstone,
     };
     commit(registry.store(), prefix(0));
     let (is_finished, created) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -526,7 +530,7 @@ fn attack_p9_concurrent_grant_and_revoke() {
             // The first is of the fixture, the second revokes; then it is revoked, granted, revoked ...
             changes += 1;
             is_granted = changes > 2 && changes % 2 == 0;
-        } else if &*line.by == "300:10.1/b" {
+        } else if &*line.author == "300:10.1/b" {
             written += 1;
             assert!(is_granted, "{line:?} after {changes} changes");
         }
@@ -540,7 +544,7 @@ fn attack_p9_concurrent_grant_and_revoke() {
 fn attack_p9_retries_are_bounded() {
     let edit = |number: u32| {
         let values = vec![HandleValue::new(number, "X", ""), admin_value(100, 0x0fff, ADMIN)];
-        Edit::Put { name: "10.1/x".into(), values, expect: Precondition::Any }
+        Edit::Put { name: "10.1/x".into(), values, precondition: Precondition::NotTombstone }
     };
     let (registry, store) = hooked_registry(|_| (), (200..300).map(edit).collect());
     let outcome = write(&registry, ADMIN, &add("10.1/x", false, vec![url_value(2, "https://b/")]));
@@ -686,7 +690,10 @@ fn attack_r3_composed_and_decomposed() {
     assert_eq!(notes("10.1/Xe\u{301}", vec![owner()]), []);
     assert_eq!(notes("10.1/x\u{e9}", vec![owner()]), [with("10.1/Xe\u{301}")]);
     assert_eq!(notes("10.1/\u{f6}", vec![owner()]), []);
-    commit(registry.store(), Edit::Tombstone { name: "10.1/\u{f6}".into(), expect: Precondition::Live });
+    commit(
+        registry.store(),
+        Edit::Tombstone { name: "10.1/\u{f6}".into(), precondition: Precondition::Live },
+    );
     assert_eq!(notes("10.1/o\u{308}", vec![owner()]), [with("10.1/\u{f6}")]);
     let limits = RecordLimits { confusable_names: false, ..RecordLimits::default() };
     let strict = with_store(MemoryStore::new(), RegistrySettings { limits, ..RegistrySettings::default() });

@@ -154,7 +154,7 @@ fn write_outcomes(kind: StoreKind) {
     assert_eq!(error.to_string(), "the handle exists as `10.1/Abc`");
     let log = block_on(registry.store().read_log(0, 1_000)).unwrap();
     let last = log.last().unwrap();
-    assert_eq!((&*last.by, last.at, last.kind), (ADMIN, NOW.unix * 1_000, EditKind::Update));
+    assert_eq!((&*last.author, last.timestamp_ms, last.kind), (ADMIN, NOW.unix * 1_000, EditKind::Update));
     assert_eq!(&*last.name, "10.1/Abc");
 }
 
@@ -258,7 +258,7 @@ fn lists_and_counts(kind: StoreKind) {
     for name in ["10.1/b", "10.1/A", "10.1/c", "10.2/x", "0.NA/10.1.2", "0.NA/10.1.2.3", "0.NA/10.11"] {
         put_record(registry.store(), name, vec![]);
     }
-    commit(registry.store(), Edit::Tombstone { name: "10.1/b".into(), expect: Precondition::Live });
+    commit(registry.store(), Edit::Tombstone { name: "10.1/b".into(), precondition: Precondition::Live });
     let count = |caller_name: &str, prefix: &str, limit| {
         let (mut total, mut after): (u64, Option<Box<str>>) = (0, None);
         loop {
@@ -450,9 +450,12 @@ fn names_derived_by_templates(kind: StoreKind) {
     assert_eq!(resolve_data(&registry, "0.NA/10.1@y"), Err(100));
     // Retired names are not derived again.
     put_record(registry.store(), "0.NA/10.1", vec![namespace(1, template("><value type='A'>b</value>"))]);
-    commit(registry.store(), Edit::Tombstone { name: "10.1/x@stored".into(), expect: Precondition::Live });
+    commit(
+        registry.store(),
+        Edit::Tombstone { name: "10.1/x@stored".into(), precondition: Precondition::Live },
+    );
     assert_eq!(resolve_data(&registry, "10.1/x@stored"), Err(100));
-    commit(registry.store(), Edit::Tombstone { name: "10.1/x".into(), expect: Precondition::Live });
+    commit(registry.store(), Edit::Tombstone { name: "10.1/x".into(), precondition: Precondition::Live });
     assert_eq!(resolve_data(&registry, "10.1/x@y"), Err(100));
 }
 
@@ -532,7 +535,10 @@ fn reverse_lookup(kind: StoreKind) {
     );
     put_record(registry.store(), "10.9/left", vec![url_value(1, "https://a/left behind")]);
     put_record(registry.store(), "10.1/retired", vec![url_value(1, "https://a/retired")]);
-    commit(registry.store(), Edit::Tombstone { name: "10.1/retired".into(), expect: Precondition::Live });
+    commit(
+        registry.store(),
+        Edit::Tombstone { name: "10.1/retired".into(), precondition: Precondition::Live },
+    );
     let find = |caller_name: &str, prefix: Option<&str>, terms: &[(&str, &str)], steps| {
         let mut search = ReverseLookup::default();
         search.prefix = prefix.map(Into::into);

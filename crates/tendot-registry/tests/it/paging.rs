@@ -38,10 +38,15 @@ fn fill(fixture: &RegistryFixture, entries: impl Iterator<Item = (String, Json)>
         name: name.into(),
         values: Vec::new(),
         registration: registration.to_string().into_bytes().into(),
-        expect: Precondition::Absent,
+        precondition: Precondition::Absent,
     };
     let edits = entries.map(register).collect();
-    block_on(fixture.registry.store().commit(ChangeSet { by: "operator".into(), at: NOW, edits })).unwrap();
+    block_on(fixture.registry.store().commit(ChangeSet {
+        author: "operator".into(),
+        timestamp_ms: NOW,
+        edits,
+    }))
+    .unwrap();
 }
 
 fn registration(fixture: &RegistryFixture, name: &str) -> Json {

@@ -788,8 +788,13 @@ fn attack_p12_group_index_collisions() {
     let existing =
         vec![HandleValue::new(201, "NOTE", "of the prefix"), HandleValue::new(203, "HS_PUBKEY", "a key")];
     let edits =
-        vec![Edit::Put { name: record.into(), values: existing.clone(), expect: Precondition::Absent }];
-    block_on(fixture.registry.store().commit(ChangeSet { by: "import".into(), at: NOW, edits })).unwrap();
+        vec![Edit::Put { name: record.into(), values: existing.clone(), precondition: Precondition::Absent }];
+    block_on(fixture.registry.store().commit(ChangeSet {
+        author: "import".into(),
+        timestamp_ms: NOW,
+        edits,
+    }))
+    .unwrap();
     fixture.prefix("A1", Some("10.71005"), PrefixPolicy::default());
     for number in 0..3 {
         let (name, to) = (format!("10.71005/{number}"), format!("new {number}"));
@@ -908,5 +913,5 @@ fn attack_d9_concurrent_statistics() {
     block_on(fixture.registry.add_resolutions(&counted(2), NOW)).unwrap();
     assert!(store.has_run_all_hooks());
     let notes = block_on(fixture.registry.store().list_aux(b"figures/", None, 10)).unwrap();
-    assert!(String::from_utf8_lossy(&notes[0].1).contains("\"count\":3"), "{notes:?}");
+    assert!(String::from_utf8_lossy(&notes[0].value).contains("\"count\":3"), "{notes:?}");
 }

@@ -47,7 +47,7 @@ impl NativeServer {
         match code {
             ResponseCode::AUTHENTICATION_NEEDED => self.issue_challenge(incoming),
             // The caller must know that the write may have been committed.
-            ResponseCode::ERROR if matches!(error, Error::Store(StoreError::Unknown { .. })) => {
+            ResponseCode::ERROR if matches!(error, Error::Store(StoreError::InDoubt { .. })) => {
                 tracing::error!(%error, "a request failed");
                 self.error_reply(incoming, code, OUTCOME_UNKNOWN)
             }

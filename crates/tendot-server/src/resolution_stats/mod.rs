@@ -89,7 +89,7 @@ impl ResolutionCounter {
             return;
         }
         let entry = registry.store().get(&key).await;
-        if entry.is_ok_and(|entry| entry.is_some_and(|entry| entry.state == RecordStatus::Live)) {
+        if entry.is_ok_and(|entry| entry.is_some_and(|entry| entry.status == RecordStatus::Live)) {
             self.count_key(counted);
         }
     }

@@ -572,11 +572,11 @@ fn batches_resume_after_gaps(client: &ApiClient) {
     let notes = runtime.block_on(store.list_aux(b"receipt/", None, 100)).unwrap();
     let (head, chunks) = notes.split_first().unwrap();
     assert!(chunks.len() > 3);
-    let mut edits = vec![Edit::PutNote {
-        key: head.0.clone(),
-        body: String::from_utf8_lossy(&head.1).replace("true", "false").into_bytes().into(),
+    let mut edits = vec![Edit::PutAux {
+        key: head.key.clone(),
+        value: String::from_utf8_lossy(&head.value).replace("true", "false").into_bytes().into(),
     }];
-    edits.extend([0, 2].map(|chunk: usize| Edit::RemoveNote { key: chunks[chunk].0.clone() }));
+    edits.extend([0, 2].map(|chunk: usize| Edit::RemoveAux { key: chunks[chunk].key.clone() }));
     client.server.commit(edits);
     // A line with a result was changed or removed.
     assert_eq!(send(&body.replacen("org/3499", "org/x", 1)).status, 422);

@@ -173,7 +173,8 @@ fn start_server(target: SocketAddr) -> TestServer {
 }
 
 fn edits(target: SocketAddr) -> Vec<Edit> {
-    let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Precondition::Absent };
+    let put =
+        |name: &str, values| Edit::Put { name: name.into(), values, precondition: Precondition::Absent };
     let url =
         |address: String| HandleValue { timestamp: 1_700_000_000, ..HandleValue::new(1, "URL", address) };
     let locations = "<locations chooseby='locatt,country,weighted'>\
@@ -196,7 +197,7 @@ fn edits(target: SocketAddr) -> Vec<Edit> {
         put("10.5555/SCRIPT", vec![url("javascript:alert(1)".into())]),
         put("10.5555/WIDE", wide.clone()),
         // A second version, so that the history shows all values.
-        Edit::Put { name: "10.5555/WIDE".into(), values: wide, expect: Precondition::Live },
+        Edit::Put { name: "10.5555/WIDE".into(), values: wide, precondition: Precondition::Live },
         Edit::Home { prefix: "10.5555".into() },
     ]
 }

@@ -34,7 +34,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn put(name: &str) -> Edit {
     let values = vec![HandleValue::new(1, "URL", "https://example.org/")];
-    Edit::Put { name: name.into(), values, expect: Precondition::Any }
+    Edit::Put { name: name.into(), values, precondition: Precondition::NotTombstone }
 }
 
 /// A server over a store with these changes.
@@ -44,7 +44,7 @@ fn start(store: AnyStore, edits: Vec<Edit>, limits: HttpLimits) -> TestServer {
 
 fn commit(server: &TestServer, by: &str, edits: Vec<Edit>) {
     let store = server.http.registry().store();
-    let change = ChangeSet { by: by.into(), at: 1_700_000_000_000, edits };
+    let change = ChangeSet { author: by.into(), timestamp_ms: 1_700_000_000_000, edits };
     server.runtime.block_on(store.commit(change)).unwrap();
 }
 
@@ -111,7 +111,11 @@ fn reads_once(store: StoreKind) {
     let server = start(store.open(), vec![Edit::Home { prefix: "10.1".into() }], HttpLimits::default());
     commit(&server, "300:0.NA/10.1", vec![put("10.1/x"), put("10.1/X")]);
     commit(&server, "me@example.org", vec![put("0.TENDOT/agency/alpha"), put("0.TENDOT/token/t")]);
-    commit(&server, "operator", vec![Edit::Tombstone { name: "10.1/x".into(), expect: Precondition::Live }]);
+    commit(
+        &server,
+        "operator",
+        vec![Edit::Tombstone { name: "10.1/x".into(), precondition: Precondition::Live }],
+    );
     let line = |json: &Json| json.to_string();
     let all = lines(&server, "", "");
     assert_eq!(

@@ -110,8 +110,11 @@ fn attack_a16_name_of_another_client() {
         HandleValue::new(302, "HS_SECKEY", "secret"),
     ];
     let start = |tls: ServerCertificate| {
-        let put =
-            Edit::Put { name: "10.5555/WHO".into(), values: values.clone(), expect: Precondition::Absent };
+        let put = Edit::Put {
+            name: "10.5555/WHO".into(),
+            values: values.clone(),
+            precondition: Precondition::Absent,
+        };
         let edits = vec![put, Edit::Home { prefix: "10.5555".into() }];
         start_at(bind(), edits, HttpLimits::default(), Some(Arc::new(tls)), |http| http.trust_loopback(false))
     };

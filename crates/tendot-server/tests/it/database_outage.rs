@@ -38,7 +38,8 @@ fn database() -> (PostgresServer, AnyStore) {
     let url = postgres.url(DATABASE);
     // Requests wait no longer for the database.
     let patience = Duration::from_secs(1);
-    let settings = PostgresSettings { patience, connections: 4, ..PostgresSettings::default() };
+    let settings =
+        PostgresSettings { wait_timeout: patience, max_connections: 4, ..PostgresSettings::default() };
     (postgres, block_on(PostgresStore::open(&url, &settings)).unwrap().into())
 }
 
@@ -164,7 +165,7 @@ fn unreadable_prefix_record() {
             HandleValue::new(1, "URL", "https://example.org/"),
             HandleValue::new(20, kind, data.to_owned()),
         ],
-        expect: Precondition::Absent,
+        precondition: Precondition::Absent,
     };
     let edits = ["10.6666", "10.7777"].map(|prefix| Edit::Home { prefix: prefix.into() });
     let edits = edits.into_iter().chain([

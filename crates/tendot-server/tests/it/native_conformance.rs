@@ -82,7 +82,7 @@ fn apply_unrecorded_changes(server: &NativeTestServer, conversation: &str) {
 
 fn delete(server: &NativeTestServer, name: &str) {
     if server.values(name).is_some() {
-        server.commit(Edit::Remove { name: name.into(), expect: Precondition::Any });
+        server.commit(Edit::Remove { name: name.into(), precondition: Precondition::NotTombstone });
     }
 }
 

@@ -103,7 +103,7 @@ fn changes_are_visible_at_once(store: StoreKind) {
     assert_eq!(code("10.5555/CHANGED"), 301);
     server.commit(Edit::Home { prefix: "10.5555".into() });
     assert_eq!(code("10.5555/CHANGED"), 1);
-    server.commit(Edit::Remove { name: "10.5555/CHANGED".into(), expect: Precondition::Any });
+    server.commit(Edit::Remove { name: "10.5555/CHANGED".into(), precondition: Precondition::NotTombstone });
     assert_eq!(code("10.5555/CHANGED"), 100);
 }
 

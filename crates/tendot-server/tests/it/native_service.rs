@@ -80,7 +80,8 @@ fn lists_of_several_messages(store: StoreKind) {
             .map(|number| put_edit(&name(number), vec![url_value(1, "https://example.org/")]))
             .collect(),
     );
-    let tombstone = |number| Edit::Tombstone { name: name(number).into(), expect: Precondition::Any };
+    let tombstone =
+        |number| Edit::Tombstone { name: name(number).into(), precondition: Precondition::NotTombstone };
     server.commit_all((0..1_000).map(tombstone).collect());
     let request = named(Opcode::LIST_HANDLES, "0.NA/10.77");
     let pages = list(&server, Transport::Tcp, &request);

@@ -117,7 +117,7 @@ impl Proxied {
         });
         let put = |name: &str| {
             let url = HandleValue::new(1, "URL", format!("https://example.org/{}", name.len()));
-            Edit::Put { name: name.into(), values: vec![url], expect: Precondition::Absent }
+            Edit::Put { name: name.into(), values: vec![url], precondition: Precondition::Absent }
         };
         server.commit(NAMES.iter().map(|name| put(name)).chain([put(&long_name())]).collect());
         let directory = ram_dir();

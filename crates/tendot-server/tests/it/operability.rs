@@ -248,9 +248,13 @@ fn history_for_the_operator() {
         permissions: ValuePermissions(0x0c),
         ..HandleValue::new(1, "NOTE", "for administrators")
     };
-    let put = Edit::Put { name: "10.5555/HIDDEN".into(), values: vec![hidden], expect: Precondition::Any };
+    let put = Edit::Put {
+        name: "10.5555/HIDDEN".into(),
+        values: vec![hidden],
+        precondition: Precondition::NotTombstone,
+    };
     for _ in 0..2 {
-        let change = ChangeSet { by: "me@example.org".into(), at: 0, edits: vec![put.clone()] };
+        let change = ChangeSet { author: "me@example.org".into(), timestamp_ms: 0, edits: vec![put.clone()] };
         server.runtime.block_on(server.http.registry().store().commit(change)).unwrap();
     }
     let request = |headers: &str| {

@@ -371,7 +371,11 @@ static SERVER: LazyLock<TestServer> = LazyLock::new(|| {
     server.runtime.block_on(async {
         for (number, (by, edit)) in changes().into_iter().enumerate() {
             let at = 1_700_000_000_000 + 86_400_000 * number as u64;
-            registry.store().commit(ChangeSet { by: by.into(), at, edits: vec![edit] }).await.unwrap();
+            registry
+                .store()
+                .commit(ChangeSet { author: by.into(), timestamp_ms: at, edits: vec![edit] })
+                .await
+                .unwrap();
         }
         let parties = PartyFixtures::create(registry).await;
         let titled = format!(r#"{{"metadata":{}}}"#, kernel_metadata("<script>alert(1)</script>"));
@@ -403,7 +407,7 @@ fn edits() -> Vec<Edit> {
         put("10.5555/SPLIT", vec![url("https://x/\r\nSet-Cookie:a=1")]),
         put("10.5555/HIDDEN", vec![hidden]),
         put("10.5555/ENDED", vec![url("https://example.org/ended")]),
-        Edit::Tombstone { name: "10.5555/ENDED".into(), expect: Precondition::Any },
+        Edit::Tombstone { name: "10.5555/ENDED".into(), precondition: Precondition::NotTombstone },
         put("10.5555/HOSTILE", hostile()),
         put("10.5555/\u{202e}281", vec![url("https://example.org/bidi")]),
         put("20.500.12345/abc d", vec![url("https://example.org/handle")]),
@@ -427,7 +431,11 @@ fn changes() -> Vec<(&'static str, Edit)> {
     };
     let secret =
         HandleValue { permissions: ValuePermissions(0x0c), ..HandleValue::new(300, "HS_SECKEY", "a secret") };
-    let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Precondition::Any };
+    let put = |name: &str, values| Edit::Put {
+        name: name.into(),
+        values,
+        precondition: Precondition::NotTombstone,
+    };
     let name = "10.5555/CHANGED";
     vec![
         ("300:0.NA/10.5555", put(name, vec![url("https://example.org/first"), hidden.clone()])),
@@ -436,9 +444,9 @@ fn changes() -> Vec<(&'static str, Edit)> {
             "me@example.org",
             put(name, vec![url("https://example.org/second"), HandleValue::new(3, "DESC", "Now")]),
         ),
-        ("operator", Edit::Remove { name: name.into(), expect: Precondition::Any }),
+        ("operator", Edit::Remove { name: name.into(), precondition: Precondition::NotTombstone }),
         ("300:<script>alert(1)</script>/x", put(name, vec![url("https://example.org/third")])),
-        ("operator", Edit::Tombstone { name: name.into(), expect: Precondition::Any }),
+        ("operator", Edit::Tombstone { name: name.into(), precondition: Precondition::NotTombstone }),
         ("operator", put("10.5555/HOSTILE", vec![url("https://example.org/")])),
         ("operator", put("10.5555/HOSTILE", hostile())),
         ("operator", put("10.5555/LARGE", vec![url("https://example.org/")])),
@@ -447,7 +455,7 @@ fn changes() -> Vec<(&'static str, Edit)> {
 }
 
 fn put(name: &str, values: Vec<HandleValue<'static>>) -> Edit {
-    Edit::Put { name: name.into(), values, expect: Precondition::Absent }
+    Edit::Put { name: name.into(), values, precondition: Precondition::Absent }
 }
 
 const LOCATIONS: &str = "<locations chooseby='locatt,country,weighted'>\

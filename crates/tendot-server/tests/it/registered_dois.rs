@@ -43,7 +43,7 @@ fn serve(store: StoreKind) -> (TestServer, PartyFixtures) {
         Edit::Put {
             name: "10.5555/ONE".into(),
             values: vec![url_value(1, "https://example.org/one")],
-            expect: Precondition::Absent,
+            precondition: Precondition::Absent,
         },
     ];
     let server = start_over(store.open(), bind(), edits, HttpLimits::default(), None, |http| http);
@@ -128,7 +128,11 @@ fn redirects_without_metadata_preference(store: StoreKind) {
 /// The response cache is not used where `Accept` matters, also if the record of the prefix has no rule.
 fn cache_varies_by_accept(store: StoreKind) {
     let (server, _) = serve(store);
-    let plain = Edit::Put { name: "0.NA/10.70000".into(), values: Vec::new(), expect: Precondition::Any };
+    let plain = Edit::Put {
+        name: "0.NA/10.70000".into(),
+        values: Vec::new(),
+        precondition: Precondition::NotTombstone,
+    };
     server.commit(vec![plain]);
     for _ in 0..3 {
         for (accept, status) in [(BROWSER, 302), ("Accept: application/x-bibtex", 200), ("Accept: a/b", 406)]

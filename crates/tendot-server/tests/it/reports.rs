@@ -339,7 +339,7 @@ fn invalid_links_and_confusable_names(store: StoreKind) {
     fixtures.register("дом");
     let put = |suffix: &str, values: Vec<HandleValue<'static>>| {
         let name = format!("{PREFIX}/{suffix}").into();
-        fixtures.server.commit(Edit::Put { name, values, expect: Precondition::Any });
+        fixtures.server.commit(Edit::Put { name, values, precondition: Precondition::NotTombstone });
     };
     put(
         "odd",
@@ -351,7 +351,9 @@ fn invalid_links_and_confusable_names(store: StoreKind) {
     );
     put("old", vec![url_value(1, "https://user:word@example.org/")]);
     put("gone", vec![url_value(1, "nothing")]);
-    fixtures.server.commit(Edit::Tombstone { name: "10.70000/gone".into(), expect: Precondition::Any });
+    fixtures
+        .server
+        .commit(Edit::Tombstone { name: "10.70000/gone".into(), precondition: Precondition::NotTombstone });
     let parts = ["name", "index", "code", "data"];
     let links = [
         "odd 1 scheme javascript:alert(1)",
@@ -385,7 +387,7 @@ fn report_paging(store: StoreKind) {
     let put = |name: &String| Edit::Put {
         name: name.as_str().into(),
         values: vec![url_value(1, "nowhere"), url_value(2, "nowhere else")],
-        expect: Precondition::Any,
+        precondition: Precondition::NotTombstone,
     };
     fixtures.server.commit_all(names.iter().map(put).collect());
     assert_eq!(fixtures.report("links").len(), 2 * names.len());
@@ -526,7 +528,7 @@ fn idempotency_records_expire(store: StoreKind) {
     let (receipts, all) = (notes("receipt/"), notes(""));
     assert!(receipts > 20, "{receipts}");
     // A journal entry without its header.
-    fixtures.server.commit(Edit::PutNote { key: b"receipt/ff/0000".as_slice().into(), body: [1].into() });
+    fixtures.server.commit(Edit::PutAux { key: b"receipt/ff/0000".as_slice().into(), value: [1].into() });
     let sweep = |at| block_on(sweep_receipts(&fixtures.server.registry, at)).unwrap();
     sweep(unix_ms());
     assert_eq!((notes("receipt/"), notes("")), (receipts, all));

@@ -21,7 +21,8 @@ use crate::support::stores::{StoreKind, over_stores};
 over_stores!(lookup_results, rejected_requests, attack_long_lookups,);
 
 fn records() -> Vec<Edit> {
-    let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Precondition::Absent };
+    let put =
+        |name: &str, values| Edit::Put { name: name.into(), values, precondition: Precondition::Absent };
     let url = |data: &'static str| HandleValue::new(1, "URL", data);
     let secret =
         HandleValue { permissions: ValuePermissions(0x0c), ..HandleValue::new(300, "HS_SECKEY", "secret") };
@@ -194,7 +195,7 @@ impl Store for GatedStore {
         beginning: &[u8],
         after: Option<&[u8]>,
         limit: usize,
-    ) -> Result<Vec<tendot_store::Note>, StoreError> {
+    ) -> Result<Vec<tendot_store::AuxEntry>, StoreError> {
         self.store.list_aux(beginning, after, limit).await
     }
 

@@ -19,7 +19,7 @@ use crate::support::http_server::{TOKEN, TestServer, bind, start_at};
 const SECOND: Duration = Duration::from_secs(1);
 
 fn put(name: &str, values: Vec<HandleValue<'static>>) -> Edit {
-    Edit::Put { name: name.into(), values, expect: Precondition::Absent }
+    Edit::Put { name: name.into(), values, precondition: Precondition::Absent }
 }
 
 fn url(address: &'static str) -> Vec<HandleValue<'static>> {

@@ -23,25 +23,27 @@ impl EmbeddedStore {
     /// Writes a snapshot of the store to a file while others may write, then reads the file back and verifies it. Returns its
     /// size.
     pub fn backup(&self, file: &mut File) -> Result<u64, StoreError> {
-        let writing =
-            |error: io::Error| StoreError::Failed { doing: "writing the backup", error: Box::new(error) };
-        file.write_all(BACKUP_MAGIC).map_err(writing)?;
-        file.write_all(&[0; 8]).map_err(writing)?;
+        let write_error = |error: io::Error| StoreError::Backend {
+            operation: "writing the backup",
+            error: Box::new(error),
+        };
+        file.write_all(BACKUP_MAGIC).map_err(write_error)?;
+        file.write_all(&[0; 8]).map_err(write_error)?;
         self.lmdb()
             .env
             .copy_to_file(file, CompactionOption::Enabled)
             .map_err(|error| backend_error("copying the store", error))?;
-        let length = file.seek(SeekFrom::End(0)).map_err(writing)? - BACKUP_HEADER_BYTES;
-        file.seek(SeekFrom::Start(BACKUP_MAGIC.len() as u64)).map_err(writing)?;
-        file.write_all(&length.to_le_bytes()).map_err(writing)?;
-        file.sync_all().map_err(writing)?;
-        let sum = copy_and_hash(file, length, &mut io::sink()).map_err(writing)?;
-        file.write_all(&sum).map_err(writing)?;
-        file.sync_all().map_err(writing)?;
-        file.rewind().map_err(writing)?;
-        BackupFile::open(file)
-            .and_then(|backup| backup.copy_to(&mut io::sink()))
-            .map_err(|error| StoreError::Failed { doing: "checking the backup", error: Box::new(error) })?;
+        let length = file.seek(SeekFrom::End(0)).map_err(write_error)? - BACKUP_HEADER_BYTES;
+        file.seek(SeekFrom::Start(BACKUP_MAGIC.len() as u64)).map_err(write_error)?;
+        file.write_all(&length.to_le_bytes()).map_err(write_error)?;
+        file.sync_all().map_err(write_error)?;
+        let sum = copy_and_hash(file, length, &mut io::sink()).map_err(write_error)?;
+        file.write_all(&sum).map_err(write_error)?;
+        file.sync_all().map_err(write_error)?;
+        file.rewind().map_err(write_error)?;
+        BackupFile::open(file).and_then(|backup| backup.copy_to(&mut io::sink())).map_err(|error| {
+            StoreError::Backend { operation: "verifying the backup", error: Box::new(error) }
+        })?;
         Ok(BACKUP_HEADER_BYTES + length + BACKUP_TRAILER_BYTES)
     }
 }
@@ -54,33 +56,35 @@ pub(crate) struct BackupFile<'a> {
 
 impl<'a> BackupFile<'a> {
     pub(crate) fn open(file: &'a mut File) -> Result<Self, RestoreError> {
-        let there = file.metadata().map_err(RestoreError::Read)?.len();
+        let actual = file.metadata().map_err(RestoreError::Read)?.len();
         let mut header = [0; BACKUP_MAGIC.len()];
         let mut length = [0; 8];
         let read = file.read_exact(&mut header).and_then(|()| file.read_exact(&mut length));
         match read {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(RestoreError::NoBackup),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Err(RestoreError::NotABackup);
+            }
             Err(error) => return Err(RestoreError::Read(error)),
             Ok(()) => {}
         }
         if header != *BACKUP_MAGIC {
-            let is_other = header.starts_with(BACKUP_MAGIC_PREFIX);
-            return Err(if is_other { RestoreError::OtherVersion } else { RestoreError::NoBackup });
+            let is_backup = header.starts_with(BACKUP_MAGIC_PREFIX);
+            return Err(if is_backup { RestoreError::UnknownVersion } else { RestoreError::NotABackup });
         }
         let length = u64::from_le_bytes(length);
-        let announced = length.saturating_add(BACKUP_HEADER_BYTES + BACKUP_TRAILER_BYTES);
-        if announced != there {
-            return Err(RestoreError::OtherLength { announced, there });
+        let expected = length.saturating_add(BACKUP_HEADER_BYTES + BACKUP_TRAILER_BYTES);
+        if expected != actual {
+            return Err(RestoreError::LengthMismatch { expected, actual });
         }
         Ok(Self { file, length })
     }
 
     /// Copies the content and verifies its checksum.
     pub(crate) fn copy_to(self, to: &mut impl io::Write) -> Result<(), RestoreError> {
-        let found = copy_and_hash(self.file, self.length, to).map_err(RestoreError::Read)?;
-        let mut sum = [0; 16];
-        self.file.read_exact(&mut sum).map_err(RestoreError::Read)?;
-        if found == sum { Ok(()) } else { Err(RestoreError::Damaged) }
+        let actual = copy_and_hash(self.file, self.length, to).map_err(RestoreError::Read)?;
+        let mut expected = [0; 16];
+        self.file.read_exact(&mut expected).map_err(RestoreError::Read)?;
+        if actual == expected { Ok(()) } else { Err(RestoreError::ChecksumMismatch) }
     }
 }
 
@@ -96,8 +100,8 @@ fn copy_and_hash(file: &mut File, length: u64, to: &mut impl io::Write) -> io::R
         }
         hash.update(chunk);
         to.write_all(chunk)?;
-        let taken = chunk.len();
-        io::BufRead::consume(&mut reader, taken);
+        let length = chunk.len();
+        io::BufRead::consume(&mut reader, length);
     }
     file.seek(SeekFrom::Start(BACKUP_HEADER_BYTES + length))?;
     Ok(hash.digest128().to_be_bytes())

@@ -12,51 +12,51 @@ pub enum OpenError {
     #[error(transparent)]
     Locked(#[from] LockError),
     /// The directory has no store.
-    #[error("there is no store in {}", directory.display())]
-    NoStore {
+    #[error("no store in {}", directory.display())]
+    NotFound {
         /// Directory.
         directory: PathBuf,
     },
     /// `data.mdb` is not a store of this program.
-    #[error("data.mdb in {} is not a store of this program", directory.display())]
-    Foreign {
+    #[error("`data.mdb` in {} is not a tendot store", directory.display())]
+    NotAStore {
         /// Directory.
         directory: PathBuf,
     },
     /// `data.mdb` is truncated.
-    #[error("data.mdb in {} has been cut off: {there} bytes are there, {expected} should be", directory.display())]
-    CutOff {
+    #[error("`data.mdb` in {} is truncated: {actual} bytes, expected at least {expected}", directory.display())]
+    Truncated {
         /// Directory.
         directory: PathBuf,
         /// Expected minimum length in bytes.
         expected: u64,
         /// Actual length in bytes.
-        there: u64,
+        actual: u64,
     },
-    /// The store has an unknown format: it was written by a newer version or another program.
-    #[error("the store in {} has the format `{found}`, which this version does not know", directory.display())]
-    OtherFormat {
+    /// The store has an unknown format: it was written by another version or another program.
+    #[error("unknown store format `{found}` in {}", directory.display())]
+    UnknownFormat {
         /// Directory.
         directory: PathBuf,
         /// Format found.
         found: String,
     },
     /// The store is the target of an incomplete migration.
-    #[error("the store in {} is the unfinished copy of another", directory.display())]
-    Unfinished {
+    #[error("the store in {} is an incomplete migration target", directory.display())]
+    IncompleteMigration {
         /// Directory.
         directory: PathBuf,
     },
     /// I/O or LMDB error.
-    #[error("the store in {} can't be opened: {error}", directory.display())]
-    Failed {
+    #[error("cannot open the store in {}: {error}", directory.display())]
+    Io {
         /// Directory.
         directory: PathBuf,
         /// Underlying error.
         error: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Stored data is corrupt or cannot be read.
-    #[error("the store in {} can't be opened: {error}", directory.display())]
+    #[error("cannot open the store in {}: {error}", directory.display())]
     Store {
         /// Directory.
         directory: PathBuf,

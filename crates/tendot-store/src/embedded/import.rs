@@ -18,7 +18,7 @@ use super::lmdb::directory_lock::DirectoryLock;
 use super::{Lmdb, OpenError, backend_error, history};
 use crate::import::MAX_REPORTED_TOMBSTONES;
 use crate::import::import_buffer::ImportBuffer;
-use crate::import::merge::RunMerge;
+use crate::import::merge::{RawRecord, RunMerge};
 use crate::model::name_key;
 use crate::{
     EditKind, ImportBatch, ImportError, ImportSummary, LogEntry, NameKey, RecordStatus, StoreError,
@@ -42,9 +42,10 @@ const LMDB_PAGE_BYTES: usize = 4_096;
 /// stay, and repeating the import writes the rest.
 ///
 /// ```
-/// use tendot_store::{EmbeddedImporter, EmbeddedStore};
+/// use tendot_store::{EmbeddedImporter, EmbeddedStore, Store};
 /// use tendot_proto::HandleValue;
 ///
+/// # pollster::block_on(async {
 /// let directory = tempfile::tempdir()?;
 /// let mut importer = EmbeddedImporter::open(directory.path(), "operator", 1_700_000_000_000)?;
 /// importer.add("10.1000/2".into(), &[HandleValue::new(1, "URL", "https://example.org/2")])?;
@@ -54,15 +55,16 @@ const LMDB_PAGE_BYTES: usize = 4_096;
 /// assert_eq!((summary.created, summary.changed, summary.unchanged), (2, 0, 0));
 ///
 /// let store = EmbeddedStore::open(directory.path())?;
-/// assert_eq!(store.scan(None, 10)?.len(), 2);
+/// assert_eq!(store.list_names(b"10.1000", None, 10).await?.len(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
 /// ```
 #[derive(Debug)]
 pub struct EmbeddedImporter {
     lmdb: Arc<Lmdb>,
     interner: Interner,
-    by: Box<str>,
-    at: u64,
+    author: Box<str>,
+    timestamp_ms: u64,
     records_per_transaction: u64,
     /// Dropped before the lock.
     buffer: ImportBuffer,
@@ -71,19 +73,19 @@ pub struct EmbeddedImporter {
 
 impl EmbeddedImporter {
     /// Opens the store in a directory for an import; creates it if missing.
-    pub fn open(directory: &Path, by: &str, at: u64) -> Result<Self, OpenError> {
+    pub fn open(directory: &Path, author: &str, timestamp_ms: u64) -> Result<Self, OpenError> {
         let (lmdb, lock) = Lmdb::open(directory)?;
-        let store = |error| OpenError::Store { directory: directory.into(), error };
-        let txn = lmdb.begin_read().map_err(store)?;
-        let interner = Interner::load(&lmdb.databases, &txn).map_err(store)?;
+        let store_error = |error| OpenError::Store { directory: directory.into(), error };
+        let txn = lmdb.begin_read().map_err(store_error)?;
+        let interner = Interner::load(&lmdb.databases, &txn).map_err(store_error)?;
         drop(txn);
-        let buffer = ImportBuffer::new(directory.join("tendot-import-runs"))
-            .map_err(|error| OpenError::Failed { directory: directory.into(), error: Box::new(error) })?;
+        let buffer = ImportBuffer::new(directory.join("import-runs"))
+            .map_err(|error| OpenError::Io { directory: directory.into(), error: Box::new(error) })?;
         Ok(Self {
             lmdb,
             interner,
-            by: by.into(),
-            at,
+            author: author.into(),
+            timestamp_ms,
             records_per_transaction: DEFAULT_RECORDS_PER_TRANSACTION,
             buffer,
             _lock: lock,
@@ -116,21 +118,21 @@ impl EmbeddedImporter {
 
     /// Homes a prefix when the import is written.
     pub fn home_prefix(&mut self, prefix: &str) -> Result<(), ImportError> {
-        self.buffer.home(prefix)
+        self.buffer.home_prefix(prefix)
     }
 
     /// Writes all records. `progress` is called after each transaction.
     pub fn finish(mut self, progress: impl FnMut(&ImportSummary)) -> Result<ImportSummary, ImportError> {
         let lmdb = &*self.lmdb;
         let txn = lmdb.begin_read()?;
-        let empty = lmdb.databases.records.is_empty(&txn);
-        let appends = empty.map_err(|error| backend_error("reading records", error))?;
+        let is_empty = lmdb.databases.records.is_empty(&txn);
+        let appends = is_empty.map_err(|error| backend_error("reading records", error))?;
         let revision = lmdb.read_counter(&txn, b"revision")? + 1;
         drop(txn);
 
         let homed = &std::mem::take(&mut self.buffer.homed);
         let (merge, superseded) = self.buffer.merge()?;
-        let imported = ImportSummary { superseded, ..ImportSummary::default() };
+        let summary = ImportSummary { superseded, ..ImportSummary::default() };
         let interner = Mutex::new(self.interner);
         let records_per_transaction = self.records_per_transaction;
         let encoder = ImportEncoder {
@@ -140,26 +142,28 @@ impl EmbeddedImporter {
             appends,
             batch_records: records_per_transaction.min(MAX_BATCH_RECORDS),
         };
-        let (by, at) = (&*self.by, self.at);
-        let writing = ImportWriter {
+        let writer = ImportWriter {
             lmdb,
             interner: &interner,
             revision,
             appends,
             records_per_transaction,
-            by,
-            at,
+            author: &self.author,
+            timestamp_ms: self.timestamp_ms,
             homed,
-            imported,
+            summary,
         };
         thread::scope(|scope| {
             let (sender, batches) = sync_channel(2);
             let encoder = thread::Builder::new()
                 .name("tendot-import".into())
                 .spawn_scoped(scope, move || encoder.run(merge, &sender))
-                .map_err(|error| StoreError::Failed { doing: "starting a thread", error: Box::new(error) })?;
+                .map_err(|error| StoreError::Backend {
+                    operation: "starting the encoder thread",
+                    error: Box::new(error),
+                })?;
             let _encoder = JoinOnDrop(Some(encoder));
-            writing.run(batches, progress)
+            writer.run(batches, progress)
         })
     }
 }
@@ -187,25 +191,25 @@ struct EncodedBatch {
     lengths: Vec<(usize, usize, Option<usize>)>,
     /// Number of records processed.
     records: u64,
-    imported: ImportSummary,
+    summary: ImportSummary,
 }
 
 impl EncodedBatch {
-    fn push(&mut self, key: &[u8], value: &[u8], old: Option<&[u8]>) {
+    fn push(&mut self, key: &[u8], value: &[u8], replaced: Option<&[u8]>) {
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
-        self.bytes.extend_from_slice(old.unwrap_or_default());
-        self.lengths.push((key.len(), value.len(), old.map(<[u8]>::len)));
+        self.bytes.extend_from_slice(replaced.unwrap_or_default());
+        self.lengths.push((key.len(), value.len(), replaced.map(<[u8]>::len)));
     }
 
     fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8], Option<&[u8]>)> {
         let mut rest = &*self.bytes;
-        self.lengths.iter().map_while(move |(key, value, old)| {
+        self.lengths.iter().map_while(move |(key, value, replaced)| {
             let (key, after) = rest.split_at_checked(*key)?;
             let (value, after) = after.split_at_checked(*value)?;
-            let (old_bytes, after) = after.split_at_checked(old.unwrap_or_default())?;
+            let (replaced_bytes, after) = after.split_at_checked(replaced.unwrap_or_default())?;
             rest = after;
-            Some((key, value, old.map(|_| old_bytes)))
+            Some((key, value, replaced.map(|_| replaced_bytes)))
         })
     }
 }
@@ -240,15 +244,15 @@ impl ImportEncoder<'_> {
         // this import.
         let txn = self.lmdb.begin_read()?;
         let mut interner = self.interner.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = merge.superseded;
+        let superseded_before = merge.superseded;
         while batch.records < self.batch_records
             && batch.bytes.len() < MAX_BATCH_BYTES
-            && let Some((name, values)) = merge.next()?
+            && let Some(RawRecord { name, values }) = merge.next()?
         {
             batch.records += 1;
             self.encode_record(&txn, &mut interner, name, values, &mut batch)?;
         }
-        batch.imported.superseded = merge.superseded - before;
+        batch.summary.superseded = merge.superseded - superseded_before;
         Ok(batch)
     }
 
@@ -260,51 +264,50 @@ impl ImportEncoder<'_> {
         values: &[u8],
         batch: &mut EncodedBatch,
     ) -> Result<(), ImportError> {
-        let damaged =
-            || StoreError::Damaged { what: format!("a run of the import, at `{}`", name.escape_ascii()) };
-        let name = std::str::from_utf8(name).map_err(|_| damaged())?;
-        let values = decode_values(values).ok_or_else(damaged)?;
+        let corrupt = || StoreError::Corrupt { detail: format!("import run, at `{}`", name.escape_ascii()) };
+        let name = std::str::from_utf8(name).map_err(|_| corrupt())?;
+        let values = decode_values(values).ok_or_else(corrupt)?;
         let key = NameKey::new(name)?;
-        let there = if self.appends { None } else { self.lmdb.get_disk_record(txn, &key)? };
-        let imported = &mut batch.imported;
-        match there.as_ref().map(|record| &record.entry) {
-            None => imported.created += 1,
-            Some(entry) if entry.state == RecordStatus::Tombstone => {
-                imported.ended += 1;
-                if imported.ended_names.len() < MAX_REPORTED_TOMBSTONES {
-                    imported.ended_names.push(entry.name.clone());
+        let current = if self.appends { None } else { self.lmdb.get_disk_record(txn, &key)? };
+        let summary = &mut batch.summary;
+        match current.as_ref().map(|current| &current.record) {
+            None => summary.created += 1,
+            Some(record) if record.status == RecordStatus::Tombstone => {
+                summary.tombstoned += 1;
+                if summary.tombstoned_names.len() < MAX_REPORTED_TOMBSTONES {
+                    summary.tombstoned_names.push(record.name.clone());
                 }
                 return Ok(());
             }
-            Some(entry) if entry.values == values => {
-                imported.unchanged += 1;
+            Some(record) if record.values == values => {
+                summary.unchanged += 1;
                 return Ok(());
             }
-            Some(_) => imported.changed += 1,
+            Some(_) => summary.changed += 1,
         }
-        let name = there.as_ref().map_or(name, |record| &record.entry.name);
+        let name = current.as_ref().map_or(name, |current| &current.record.name);
         // Imports have no registrations; existing ones stay.
-        let registration = there.as_ref().and_then(|record| record.registration);
-        let record_key = name_key::storage_key(&key);
-        let is_shortened = name_key::is_hashed_key(&record_key);
+        let registration = current.as_ref().and_then(|current| current.registration);
+        let storage_key = name_key::storage_key(&key);
+        let is_hashed_key = name_key::is_hashed_key(&storage_key);
         let mut value = record::encode_values(
             name,
             self.revision,
             RecordStatus::Live,
             &values,
             registration,
-            is_shortened,
+            is_hashed_key,
             interner,
         );
-        checksum::append(&record_key, &mut value);
-        let old = match there {
-            Some(record) => Some(
-                history::encode_replaced(self.lmdb, txn, &record_key, record, interner)
+        checksum::append(&storage_key, &mut value);
+        let replaced = match current {
+            Some(current) => Some(
+                history::encode_replaced(self.lmdb, txn, &storage_key, current, interner)
                     .map_err(|error| backend_error("reading a record", error))?,
             ),
             None => None,
         };
-        batch.push(&record_key, &value, old.as_deref());
+        batch.push(&storage_key, &value, replaced.as_deref());
         Ok(())
     }
 }
@@ -316,10 +319,10 @@ struct ImportWriter<'a> {
     revision: u64,
     appends: bool,
     records_per_transaction: u64,
-    by: &'a str,
-    at: u64,
+    author: &'a str,
+    timestamp_ms: u64,
     homed: &'a BTreeSet<NameKey>,
-    imported: ImportSummary,
+    summary: ImportSummary,
 }
 
 impl ImportWriter<'_> {
@@ -332,9 +335,9 @@ impl ImportWriter<'_> {
         while !is_last {
             is_last = self.write_transaction(&batches, is_first)?;
             is_first = false;
-            progress(&self.imported);
+            progress(&self.summary);
         }
-        Ok(self.imported)
+        Ok(self.summary)
     }
 
     /// Writes one transaction; returns whether it was the last.
@@ -344,9 +347,9 @@ impl ImportWriter<'_> {
         is_first: bool,
     ) -> Result<bool, ImportError> {
         let lmdb = self.lmdb;
-        let committing = |error| backend_error("committing an import", error);
-        fail_point::hit("import: before a transaction");
-        let mut txn = lmdb.env.write_txn().map_err(committing)?;
+        let commit_error = |error| backend_error("committing an import", error);
+        fail_point::hit("import-before-txn");
+        let mut txn = lmdb.env.write_txn().map_err(commit_error)?;
         if is_first {
             self.home_prefixes(&mut txn)?;
         }
@@ -354,141 +357,140 @@ impl ImportWriter<'_> {
         let sequence = lmdb.read_counter(&txn, b"sequence")? + 1;
         let (mut records, mut bytes, mut is_last) = (0, 0, false);
         while !is_last && records < self.records_per_transaction && bytes < MAX_TRANSACTION_BYTES {
-            let stopped =
-                || StoreError::Failed { doing: "preparing records", error: "a thread ended".into() };
-            let batch = batches.recv().map_err(|_| stopped())??;
-            for (key, value, old) in batch.iter() {
-                if let Some(old) = old {
-                    history::write_entry(lmdb, &mut txn, key, sequence, old)
+            let encoder_stopped = || StoreError::Backend {
+                operation: "encoding records",
+                error: "encoder thread stopped".into(),
+            };
+            let batch = batches.recv().map_err(|_| encoder_stopped())??;
+            for (key, value, replaced) in batch.iter() {
+                if let Some(replaced) = replaced {
+                    history::write_entry(lmdb, &mut txn, key, sequence, replaced)
                         .map_err(|error| backend_error("writing the history", error))?;
-                    bytes += key.len() + old.len() + LMDB_PAGE_BYTES;
+                    bytes += key.len() + replaced.len() + LMDB_PAGE_BYTES;
                 }
                 self.put_record(&mut txn, key, value)
                     .map_err(|error| backend_error("writing a record", error))?;
-                let is_beside = self.appends && value.len() < LMDB_PAGE_BYTES / 4;
-                bytes += key.len() + value.len() + if is_beside { 0 } else { LMDB_PAGE_BYTES };
+                let is_adjacent = self.appends && value.len() < LMDB_PAGE_BYTES / 4;
+                bytes += key.len() + value.len() + if is_adjacent { 0 } else { LMDB_PAGE_BYTES };
             }
             records += batch.records;
             is_last = batch.records == 0;
-            self.imported.merge(batch.imported);
+            self.summary.merge(batch.summary);
         }
         {
             let mut interner = self.interner.lock().unwrap_or_else(PoisonError::into_inner);
-            interner.write_new(&lmdb.databases, &mut txn).map_err(committing)?;
+            interner.write_new(&lmdb.databases, &mut txn).map_err(commit_error)?;
             // If the transaction fails, so does the import, and the interner is not used again.
             interner.commit();
         }
-        let count = self.imported.created + self.imported.changed;
-        if count > 0 {
-            lmdb.write_counter(&mut txn, b"revision", self.revision).map_err(committing)?;
+        let record_count = self.summary.created + self.summary.changed;
+        if record_count > 0 {
+            lmdb.write_counter(&mut txn, b"revision", self.revision).map_err(commit_error)?;
         }
         if is_last {
-            if count > 0 {
-                self.append_log(&mut txn, vec![(EditKind::Import, "".into(), count)])?;
+            if record_count > 0 {
+                self.append_log(&mut txn, vec![(EditKind::Import, "".into(), record_count)])?;
             }
-            lmdb.databases.meta.delete(&mut txn, PendingImport::META_KEY).map_err(committing)?;
+            lmdb.databases.meta.delete(&mut txn, PendingImport::META_KEY).map_err(commit_error)?;
         } else {
-            let interrupted =
-                PendingImport { revision: self.revision, count, at: self.at, by: self.by.into() };
-            interrupted.save(lmdb, &mut txn).map_err(committing)?;
+            let (revision, timestamp_ms, author) = (self.revision, self.timestamp_ms, self.author.into());
+            let pending = PendingImport { revision, record_count, timestamp_ms, author };
+            pending.save(lmdb, &mut txn).map_err(commit_error)?;
         }
         if is_last {
-            fail_point::hit("import: before the last commit");
+            fail_point::hit("import-before-last-commit");
         }
-        lmdb.commit(txn).map_err(committing)?;
-        fail_point::hit(if is_last {
-            "import: after the last commit"
-        } else {
-            "import: between two transactions"
-        });
+        lmdb.commit(txn).map_err(commit_error)?;
+        fail_point::hit(if is_last { "import-after-last-commit" } else { "import-between-txns" });
         Ok(is_last)
     }
 
-    fn put_record(&self, txn: &mut RwTxn<'_>, record_key: &[u8], value: &[u8]) -> Result<(), heed::Error> {
+    fn put_record(&self, txn: &mut RwTxn<'_>, storage_key: &[u8], value: &[u8]) -> Result<(), heed::Error> {
         let records = self.lmdb.databases.records;
         // Long names with the same start are not in storage-key order.
-        if self.appends && !name_key::is_hashed_key(record_key) {
-            match records.put_with_flags(txn, PutFlags::APPEND, record_key, value) {
+        if self.appends && !name_key::is_hashed_key(storage_key) {
+            match records.put_with_flags(txn, PutFlags::APPEND, storage_key, value) {
                 Err(heed::Error::Mdb(heed::MdbError::KeyExist)) => {}
                 put => return put,
             }
         }
-        records.put(txn, record_key, value)
+        records.put(txn, storage_key, value)
     }
 
     /// Homes new prefixes before the first record is written, so that no stored name is denied.
     fn home_prefixes(&self, txn: &mut RwTxn<'_>) -> Result<(), StoreError> {
         let lmdb = self.lmdb;
-        let writing = |error| backend_error("homing prefixes", error);
-        let mut lines = Vec::new();
+        let write_error = |error| backend_error("homing prefixes", error);
+        let mut log_entries = Vec::new();
         for prefix in self.homed {
-            let is_homed = lmdb.databases.homed.get(txn, prefix.as_bytes()).map_err(writing)?.is_some();
+            let is_homed = lmdb.databases.homed.get(txn, prefix.as_bytes()).map_err(write_error)?.is_some();
             if !is_homed {
                 let mut value = Vec::new();
                 checksum::append(prefix.as_bytes(), &mut value);
-                lmdb.databases.homed.put(txn, prefix.as_bytes(), &value).map_err(writing)?;
-                lines.push((EditKind::Home, prefix.to_string().into(), 1));
+                lmdb.databases.homed.put(txn, prefix.as_bytes(), &value).map_err(write_error)?;
+                log_entries.push((EditKind::Home, prefix.to_string().into(), 1));
             }
         }
-        self.append_log(txn, lines)
+        self.append_log(txn, log_entries)
     }
 
     fn append_log(
         &self,
         txn: &mut RwTxn<'_>,
-        lines: Vec<(EditKind, Box<str>, u64)>,
+        log_entries: Vec<(EditKind, Box<str>, u64)>,
     ) -> Result<(), StoreError> {
         let lmdb = self.lmdb;
-        let writing = |error| backend_error("writing the log", error);
-        if lines.is_empty() {
+        let write_error = |error| backend_error("writing the change log", error);
+        if log_entries.is_empty() {
             return Ok(());
         }
         let mut sequence = lmdb.read_counter(txn, b"sequence")?;
-        for (kind, name, count) in lines {
+        for (kind, name, record_count) in log_entries {
             sequence += 1;
-            let (revision, at, by) = (self.revision, self.at, self.by.into());
-            log_entry::append(lmdb, txn, &LogEntry { sequence, revision, at, by, kind, name, count })
-                .map_err(writing)?;
+            let (revision, timestamp_ms, author) = (self.revision, self.timestamp_ms, self.author.into());
+            let log_entry = LogEntry { sequence, revision, timestamp_ms, author, kind, name, record_count };
+            log_entry::append(lmdb, txn, &log_entry).map_err(write_error)?;
         }
-        lmdb.write_counter(txn, b"sequence", sequence).map_err(writing)?;
-        lmdb.write_counter(txn, b"revision", self.revision).map_err(writing)
+        lmdb.write_counter(txn, b"sequence", sequence).map_err(write_error)?;
+        lmdb.write_counter(txn, b"revision", self.revision).map_err(write_error)
     }
 }
 
-/// Log entry of an import in progress, kept in `meta` so that it is logged even after a crash.
+/// Log entry of an import in progress, stored in `meta` so that it is logged even after a crash.
 pub(crate) struct PendingImport {
     revision: u64,
-    count: u64,
-    at: u64,
-    by: Box<str>,
+    record_count: u64,
+    timestamp_ms: u64,
+    author: Box<str>,
 }
 
 impl PendingImport {
-    pub(crate) const META_KEY: &'static [u8] = b"import";
+    pub(crate) const META_KEY: &'static [u8] = b"pending_import";
 
     /// Writes the log entry of an interrupted import, if there is one.
     pub(crate) fn recover_interrupted(lmdb: &Lmdb) -> Result<(), StoreError> {
-        let settling = |error| backend_error("settling an interrupted import", error);
-        let mut txn = lmdb.env.write_txn().map_err(settling)?;
-        let found = lmdb.databases.meta.get(&txn, Self::META_KEY).map_err(settling)?;
+        let recovery_error = |error| backend_error("recovering an interrupted import", error);
+        let mut txn = lmdb.env.write_txn().map_err(recovery_error)?;
+        let found = lmdb.databases.meta.get(&txn, Self::META_KEY).map_err(recovery_error)?;
         let Some(found) = found else { return Ok(()) };
-        let body = checksum::verify_and_strip(Self::META_KEY, found, "interrupted import")?;
-        let line = log_entry::decode(0, body)
-            .ok_or_else(|| checksum::corrupt(Self::META_KEY, "interrupted import", "it is not understood"))?;
+        let body = checksum::verify_and_strip(Self::META_KEY, found, "meta entry")?;
+        let log_entry = log_entry::decode(0, body)
+            .ok_or_else(|| checksum::corrupt(Self::META_KEY, "meta entry", "cannot be decoded"))?;
         let sequence = lmdb.read_counter(&txn, b"sequence")? + 1;
-        log_entry::append(lmdb, &mut txn, &LogEntry { sequence, ..line }).map_err(settling)?;
-        lmdb.write_counter(&mut txn, b"sequence", sequence).map_err(settling)?;
-        lmdb.databases.meta.delete(&mut txn, Self::META_KEY).map_err(settling)?;
-        fail_point::hit("import: before it is settled");
-        lmdb.commit(txn).map_err(settling)?;
-        fail_point::hit("import: after it is settled");
+        log_entry::append(lmdb, &mut txn, &LogEntry { sequence, ..log_entry }).map_err(recovery_error)?;
+        lmdb.write_counter(&mut txn, b"sequence", sequence).map_err(recovery_error)?;
+        lmdb.databases.meta.delete(&mut txn, Self::META_KEY).map_err(recovery_error)?;
+        fail_point::hit("import-before-recovery-commit");
+        lmdb.commit(txn).map_err(recovery_error)?;
+        fail_point::hit("import-after-recovery-commit");
         Ok(())
     }
 
     fn save(self, lmdb: &Lmdb, txn: &mut RwTxn<'_>) -> Result<(), heed::Error> {
-        let Self { revision, count, at, by } = self;
-        let line = LogEntry { sequence: 0, revision, at, by, kind: EditKind::Import, name: "".into(), count };
-        let mut value = log_entry::encode(&line);
+        let Self { revision, record_count, timestamp_ms, author } = self;
+        let (kind, name) = (EditKind::Import, "".into());
+        let log_entry = LogEntry { sequence: 0, revision, timestamp_ms, author, kind, name, record_count };
+        let mut value = log_entry::encode(&log_entry);
         checksum::append(Self::META_KEY, &mut value);
         lmdb.databases.meta.put(txn, Self::META_KEY, &value)
     }

@@ -9,22 +9,24 @@ use super::format::dictionary::Interner;
 use super::format::{checksum, log_entry, record};
 use super::{EmbeddedStore, Lmdb, OpenError, backend_error, history};
 use crate::migration::batch::{
-    MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MigratedHistoryEntry, MigratedRecord, MigrationBatch,
+    AuxChange, MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MigratedHistoryEntry, MigratedRecord, MigrationBatch,
     history_memory_size, record_memory_size,
 };
 use crate::migration::traits::{HistoryBatch, HistoryPosition, MigrationSource, MigrationTarget};
 use crate::migration::{Checkpoint, MigrationError};
 use crate::model::name_key;
 use crate::store::StoreHead;
-use crate::{EditKind, HistoryOrder, NameKey, PriorState, StoreError, StoredRecord, fail_point};
+use crate::{
+    EditKind, HistoryEntry, HistoryOrder, NameKey, PriorState, StoreError, StoredRecord, fail_point,
+};
 
 /// Key in `meta` of the migration checkpoint.
-pub(crate) const CHECKPOINT_META_KEY: &[u8] = b"moving";
+pub(crate) const CHECKPOINT_META_KEY: &[u8] = b"migration";
 
-/// Decodes the LMDB transaction id that wrote the checkpoint, and the checkpoint.
+/// Decodes a checkpoint and the id of the LMDB transaction that wrote it.
 pub(crate) fn decode_checkpoint(body: &[u8]) -> Option<(u64, Checkpoint)> {
-    let (number, checkpoint) = body.split_first_chunk::<8>()?;
-    Some((u64::from_le_bytes(*number), Checkpoint::decode(checkpoint)?))
+    let (transaction, checkpoint) = body.split_first_chunk::<8>()?;
+    Some((u64::from_le_bytes(*transaction), Checkpoint::decode(checkpoint)?))
 }
 
 impl MigrationSource for EmbeddedStore {
@@ -39,16 +41,16 @@ impl MigrationSource for EmbeddedStore {
 
     async fn read_records(&self, names: &[NameKey]) -> Result<Vec<Option<StoredRecord>>, StoreError> {
         self.read_with_fallback(|lmdb| {
-            let (txn, mut entries, mut size) = (lmdb.begin_read()?, Vec::new(), 0);
+            let (txn, mut records, mut size) = (lmdb.begin_read()?, Vec::new(), 0);
             for name in names {
-                let entry = lmdb.get_record(&txn, name)?;
-                size += entry.as_ref().map_or(0, record_memory_size);
-                entries.push(entry);
+                let record = lmdb.get_record(&txn, name)?;
+                size += record.as_ref().map_or(0, record_memory_size);
+                records.push(record);
                 if size >= MAX_BATCH_BYTES {
                     break;
                 }
             }
-            Ok(entries)
+            Ok(records)
         })
     }
 
@@ -59,21 +61,25 @@ impl MigrationSource for EmbeddedStore {
     ) -> Result<HistoryBatch, StoreError> {
         self.read_with_fallback(|lmdb| {
             let (txn, mut entries, mut size) = (lmdb.begin_read()?, Vec::new(), 0);
-            let (first, mut after) = at;
-            for (number, name) in names.iter().enumerate().skip(first) {
+            let HistoryPosition { name: first, mut after } = at;
+            for (index, name) in names.iter().enumerate().skip(first) {
                 let history =
                     lmdb.history_in_txn(&txn, name, HistoryOrder::OldestFirst { after }, MAX_BATCH_ITEMS)?;
                 after = 0;
-                size += history.items.iter().map(history_memory_size).sum::<usize>();
-                entries.extend(history.items.into_iter().map(|history_entry| (number, history_entry)));
-                if let Some(next) = history.next {
-                    return Ok((entries, Some((number, next))));
-                }
-                if size >= MAX_BATCH_BYTES || entries.len() >= MAX_BATCH_ITEMS {
-                    return Ok((entries, Some((number + 1, 0))));
+                size += history.entries.iter().map(history_memory_size).sum::<usize>();
+                entries.extend(history.entries.into_iter().map(|history_entry| (index, history_entry)));
+                let next = match history.next {
+                    Some(after) => Some(HistoryPosition { name: index, after }),
+                    None if size >= MAX_BATCH_BYTES || entries.len() >= MAX_BATCH_ITEMS => {
+                        Some(HistoryPosition { name: index + 1, after: 0 })
+                    }
+                    None => None,
+                };
+                if next.is_some() {
+                    return Ok(HistoryBatch { entries, next });
                 }
             }
-            Ok((entries, None))
+            Ok(HistoryBatch { entries, next: None })
         })
     }
 }
@@ -89,9 +95,9 @@ impl EmbeddedStore {
     /// Opens the store in a directory as a target of [`migrate`](crate::migrate); creates it if missing.
     pub fn open_target(directory: &Path) -> Result<EmbeddedTarget, OpenError> {
         let (lmdb, lock) = Lmdb::open_allowing_incomplete(directory)?;
-        let store = |error| OpenError::Store { directory: directory.into(), error };
-        let txn = lmdb.begin_read().map_err(store)?;
-        let interner = Interner::load(&lmdb.databases, &txn).map_err(store)?;
+        let store_error = |error| OpenError::Store { directory: directory.into(), error };
+        let txn = lmdb.begin_read().map_err(store_error)?;
+        let interner = Interner::load(&lmdb.databases, &txn).map_err(store_error)?;
         drop(txn);
         Ok(EmbeddedTarget { store: Self { lmdb, writer: None, _lock: Some(lock) }, interner })
     }
@@ -107,9 +113,9 @@ impl MigrationTarget for EmbeddedTarget {
     async fn checkpoint(&self) -> Result<Option<(Checkpoint, bool)>, StoreError> {
         let lmdb = &self.store.lmdb;
         let txn = lmdb.begin_read()?;
-        let Some((number, checkpoint)) = lmdb.checkpoint(&txn)? else { return Ok(None) };
+        let Some((transaction, checkpoint)) = lmdb.checkpoint(&txn)? else { return Ok(None) };
         let last = lmdb.read_counter(&txn, b"transaction")?;
-        Ok(Some((checkpoint, number == last)))
+        Ok(Some((checkpoint, transaction == last)))
     }
 
     async fn write_batch(
@@ -118,12 +124,12 @@ impl MigrationTarget for EmbeddedTarget {
         checkpoint: &Checkpoint,
     ) -> Result<(), MigrationError> {
         let lmdb = Arc::clone(&self.store.lmdb);
-        let migrated = MigrationWriter { lmdb: &lmdb, interner: &mut self.interner }.write(batch, checkpoint);
-        match migrated {
+        let written = MigrationWriter { lmdb: &lmdb, interner: &mut self.interner }.write(batch, checkpoint);
+        match written {
             Ok(()) => self.interner.commit(),
             Err(_) => self.interner.rollback(),
         }
-        migrated.map_err(MigrationError::Target)
+        written.map_err(MigrationError::Target)
     }
 }
 
@@ -135,7 +141,7 @@ impl Lmdb {
             checkpoint.map_err(|error| OpenError::Store { directory: directory.into(), error })?;
         match checkpoint {
             Some((_, checkpoint)) if !checkpoint.is_complete() => {
-                Err(OpenError::Unfinished { directory: directory.into() })
+                Err(OpenError::IncompleteMigration { directory: directory.into() })
             }
             _ => Ok(()),
         }
@@ -147,13 +153,13 @@ impl Lmdb {
             .databases
             .meta
             .get(txn, CHECKPOINT_META_KEY)
-            .map_err(|error| backend_error("reading settings", error))?;
+            .map_err(|error| backend_error("reading the migration checkpoint", error))?;
         let Some(value) = found else { return Ok(None) };
         let checkpoint =
-            decode_checkpoint(checksum::verify_and_strip(CHECKPOINT_META_KEY, value, "setting")?);
+            decode_checkpoint(checksum::verify_and_strip(CHECKPOINT_META_KEY, value, "meta entry")?);
         checkpoint
             .map(Some)
-            .ok_or_else(|| checksum::corrupt(CHECKPOINT_META_KEY, "setting", "it is not understood"))
+            .ok_or_else(|| checksum::corrupt(CHECKPOINT_META_KEY, "meta entry", "cannot be decoded"))
     }
 }
 
@@ -166,14 +172,13 @@ struct MigrationWriter<'a> {
 impl MigrationWriter<'_> {
     fn write(&mut self, batch: &MigrationBatch, checkpoint: &Checkpoint) -> Result<(), StoreError> {
         let lmdb = self.lmdb;
-        let doing = "writing what is moved";
-        let writing = |error| backend_error(doing, error);
-        fail_point::hit("move: before a transaction");
-        let mut txn = lmdb.env.write_txn().map_err(writing)?;
+        let write_error = |error| backend_error("writing a migration batch", error);
+        fail_point::hit("migrate-before-txn");
+        let mut txn = lmdb.env.write_txn().map_err(write_error)?;
         let mut sequence = lmdb.read_counter(&txn, b"sequence")?;
         let mut revision = lmdb.read_counter(&txn, b"revision")?;
-        for line in batch.log_entries.iter().filter(|line| line.sequence > sequence) {
-            log_entry::append(lmdb, &mut txn, line).map_err(writing)?;
+        for log_entry in batch.log_entries.iter().filter(|log_entry| log_entry.sequence > sequence) {
+            log_entry::append(lmdb, &mut txn, log_entry).map_err(write_error)?;
         }
         if let Some(last) = batch.log_entries.last() {
             (sequence, revision) = (sequence.max(last.sequence), revision.max(last.revision));
@@ -189,31 +194,29 @@ impl MigrationWriter<'_> {
             if *is_homed {
                 let mut value = Vec::new();
                 checksum::append(prefix.as_bytes(), &mut value);
-                databases.homed.put(&mut txn, prefix.as_bytes(), &value).map_err(writing)?;
+                databases.homed.put(&mut txn, prefix.as_bytes(), &value).map_err(write_error)?;
             } else {
-                databases.homed.delete(&mut txn, prefix.as_bytes()).map_err(writing)?;
+                databases.homed.delete(&mut txn, prefix.as_bytes()).map_err(write_error)?;
             }
         }
-        for (key, body) in &batch.aux {
-            // Only read-only stores of earlier versions lack it.
-            let Some(notes) = databases.aux else { continue };
-            if let Some(body) = body {
-                let mut value = body.to_vec();
+        for AuxChange { key, value } in &batch.aux {
+            if let Some(value) = value {
+                let mut value = value.to_vec();
                 checksum::append(key, &mut value);
-                notes.put(&mut txn, key, &value).map_err(writing)?;
+                databases.aux.put(&mut txn, key, &value).map_err(write_error)?;
             } else {
-                notes.delete(&mut txn, key).map_err(writing)?;
+                databases.aux.delete(&mut txn, key).map_err(write_error)?;
             }
         }
-        self.interner.write_new(&databases, &mut txn).map_err(writing)?;
-        lmdb.write_counter(&mut txn, b"sequence", sequence).map_err(writing)?;
-        lmdb.write_counter(&mut txn, b"revision", revision).map_err(writing)?;
+        self.interner.write_new(&databases, &mut txn).map_err(write_error)?;
+        lmdb.write_counter(&mut txn, b"sequence", sequence).map_err(write_error)?;
+        lmdb.write_counter(&mut txn, b"revision", revision).map_err(write_error)?;
         let mut value = [&(txn.id() as u64).to_le_bytes()[..], &checkpoint.encode()].concat();
         checksum::append(CHECKPOINT_META_KEY, &mut value);
-        databases.meta.put(&mut txn, CHECKPOINT_META_KEY, &value).map_err(writing)?;
-        fail_point::hit("move: before the engine commits");
-        lmdb.commit(txn).map_err(writing)?;
-        fail_point::hit("move: after a transaction");
+        databases.meta.put(&mut txn, CHECKPOINT_META_KEY, &value).map_err(write_error)?;
+        fail_point::hit("migrate-before-commit");
+        lmdb.commit(txn).map_err(write_error)?;
+        fail_point::hit("migrate-after-commit");
         Ok(())
     }
 
@@ -222,23 +225,17 @@ impl MigrationWriter<'_> {
         txn: &mut RwTxn<'_>,
         migrated: &MigratedHistoryEntry,
     ) -> Result<(), StoreError> {
-        let record_key = name_key::storage_key(&migrated.key);
-        let line = &migrated.history_entry.line;
-        let old = match &migrated.history_entry.before {
-            PriorState::Unknown => {
-                // All log entries up to there without history entry are unknown.
-                let since = self.lmdb.read_counter(txn, history::HISTORY_START_META_KEY)?.max(line.sequence);
-                let put = self.lmdb.write_counter(txn, history::HISTORY_START_META_KEY, since);
-                return put.map_err(|error| backend_error("writing the history", error));
-            }
-            PriorState::Nothing if self.is_implicit_creation(txn, migrated)? => return Ok(()),
-            PriorState::Nothing => Vec::new(),
-            PriorState::Record(entry) => {
-                self.encode_with_registration(txn, &record_key, entry, migrated.registration_sequence)?
+        let storage_key = name_key::storage_key(&migrated.key);
+        let HistoryEntry { log_entry, prior } = &migrated.history_entry;
+        let replaced = match prior {
+            PriorState::Absent if self.is_implicit_creation(txn, migrated)? => return Ok(()),
+            PriorState::Absent => Vec::new(),
+            PriorState::Record(record) => {
+                self.encode_with_registration(txn, &storage_key, record, migrated.registration_sequence)?
             }
         };
-        let put = history::write_entry(self.lmdb, txn, &record_key, line.sequence, &old);
-        put.map_err(|error| backend_error("writing the history", error))
+        let written = history::write_entry(self.lmdb, txn, &storage_key, log_entry.sequence, &replaced);
+        written.map_err(|error| backend_error("writing the history", error))
     }
 
     /// Whether a creation needs no history entry: see `history.rs`.
@@ -247,14 +244,14 @@ impl MigrationWriter<'_> {
         txn: &RwTxn<'_>,
         migrated: &MigratedHistoryEntry,
     ) -> Result<bool, StoreError> {
-        let line = &migrated.history_entry.line;
-        if line.kind != EditKind::Create {
+        let log_entry = &migrated.history_entry.log_entry;
+        if log_entry.kind != EditKind::Create {
             return Ok(true);
         }
         // Not if it would have to be searched in the log of a large change set.
-        let far =
-            self.lmdb.log_entry(txn, line.sequence.saturating_add(history::MAX_IMPLICIT_CREATIONS as u64))?;
-        Ok(migrated.is_first && far.is_none_or(|far| far.revision != line.revision))
+        let later = log_entry.sequence.saturating_add(history::MAX_IMPLICIT_CREATIONS as u64);
+        let later = self.lmdb.log_entry(txn, later)?;
+        Ok(migrated.is_first && later.is_none_or(|later| later.revision != log_entry.revision))
     }
 
     fn write_record(
@@ -263,45 +260,43 @@ impl MigrationWriter<'_> {
         key: &NameKey,
         migrated: Option<&MigratedRecord>,
     ) -> Result<(), StoreError> {
-        let record_key = name_key::storage_key(key);
-        let writing = |error| backend_error("writing a record", error);
+        let storage_key = name_key::storage_key(key);
+        let write_error = |error| backend_error("writing a record", error);
         let records = self.lmdb.databases.records;
-        let Some(MigratedRecord { entry, registration_sequence }) = migrated else {
-            return records.delete(txn, &record_key).map(|_| ()).map_err(writing);
+        let Some(MigratedRecord { record, registration_sequence }) = migrated else {
+            return records.delete(txn, &storage_key).map(|_| ()).map_err(write_error);
         };
-        let mut value = self.encode_with_registration(txn, &record_key, entry, *registration_sequence)?;
-        checksum::append(&record_key, &mut value);
-        records.put(txn, &record_key, &value).map_err(writing)
+        let mut value = self.encode_with_registration(txn, &storage_key, record, *registration_sequence)?;
+        checksum::append(&storage_key, &mut value);
+        records.put(txn, &storage_key, &value).map_err(write_error)
     }
 
     /// Encodes a record without checksum, and writes its registration.
     fn encode_with_registration(
         &mut self,
         txn: &mut RwTxn<'_>,
-        record_key: &[u8],
-        entry: &StoredRecord,
+        storage_key: &[u8],
+        record: &StoredRecord,
         registration_sequence: Option<u64>,
     ) -> Result<Vec<u8>, StoreError> {
-        if !entry.registration.is_empty() {
-            let unknown = || checksum::corrupt(record_key, "record", "no change tells of its registration");
-            let number = registration_sequence.ok_or_else(unknown)?.to_be_bytes();
-            let mut value = entry.registration.to_vec();
-            checksum::append(&number, &mut value);
-            // Only read-only stores of earlier versions lack it.
-            if let Some(registrations) = self.lmdb.databases.registrations {
-                let put = registrations.put(txn, &number, &value);
-                put.map_err(|error| backend_error("writing a registration", error))?;
-            }
+        if !record.registration.is_empty() {
+            let unknown =
+                || checksum::corrupt(storage_key, "record", "no log entry introduces its registration");
+            let key = registration_sequence.ok_or_else(unknown)?.to_be_bytes();
+            let mut value = record.registration.to_vec();
+            checksum::append(&key, &mut value);
+            let written = self.lmdb.databases.registrations.put(txn, &key, &value);
+            written.map_err(|error| backend_error("writing a registration", error))?;
         }
-        let StoredRecord { name, revision, state, values, .. } = entry;
-        let is_shortened = name_key::is_hashed_key(record_key);
+        let StoredRecord { name, revision, status, values, .. } = record;
+        let is_hashed_key = name_key::is_hashed_key(storage_key);
         Ok(record::encode_values(
             name,
             *revision,
-            *state,
+            *status,
             values,
             registration_sequence,
-            is_shortened,
+            is_hashed_key,
             self.interner,
         ))
     }

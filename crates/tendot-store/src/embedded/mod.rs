@@ -1,10 +1,8 @@
 //! Embedded store: one LMDB environment in a local directory.
 //!
-//! In reading order: `read` reads records, names, prefixes, aux entries and the log; `writer` is the writer thread with group
-//! commit, `plan` computes the writes of a change set; `history` and `registration` store prior states and registrations;
-//! `import` is the bulk import; `backup` and `restore` handle backup files; `verify` checks everything; `migration` is source
-//! and target of a migration. `lmdb` is the environment: opening, commits, locks, page checks. `format` is the record format of
-//! `docs/storage-format.md`.
+//! In reading order: `lmdb` opens the environment and commits; `format` encodes records (described in `docs/storage-format.md`);
+//! `read`, `history` and `registration` read; `writer` commits change sets in groups, and `plan` computes their writes; `import`,
+//! `backup`, `restore`, `verify` and `migration` work on the whole store.
 
 mod backup;
 mod error;
@@ -28,21 +26,21 @@ use format::dictionary::DictionaryCache;
 pub use import::EmbeddedImporter;
 use lmdb::directory_lock::DirectoryLock;
 pub use lmdb::directory_lock::LockError;
-use lmdb::environment::{self, Databases};
+use lmdb::environment;
 use lmdb::{Lmdb, backend_error};
 pub use migration::EmbeddedTarget;
 pub use restore::{RestoreError, restore};
 use writer::WriteQueue;
 
 use crate::{
-    ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, History, HistoryOrder, LogEntry,
-    NameEntry, NameKey, NamePage, Note, Store, StoreError, StoredRecord,
+    AuxEntry, ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, History, HistoryOrder, LogEntry,
+    NameEntry, NameKey, NamePage, Store, StoreError, StoredRecord,
 };
 
 /// Embedded store: one LMDB environment in a local directory.
 ///
-/// Threads that have read from the store must still run or be joined when it is closed: a thread clears its slot in LMDB's
-/// reader table at its very end, after its function has returned. [`std::thread::scope`] does not wait for that.
+/// Threads that have read from the store must be joined or keep running when it is closed: a thread clears its slot in LMDB's
+/// reader table at its very end, after [`std::thread::scope`] has stopped waiting for it.
 ///
 /// ```
 /// use tendot_store::{ChangeSet, Edit, EmbeddedStore, Precondition, NameKey, Store};
@@ -52,8 +50,8 @@ use crate::{
 /// let directory = tempfile::tempdir()?;
 /// let store = EmbeddedStore::open(directory.path())?;
 /// let values = vec![HandleValue::new(1, "URL", "https://example.org/")];
-/// let put = Edit::Put { name: "10.1000/182".into(), values, expect: Precondition::Absent };
-/// store.commit(ChangeSet { by: "operator".into(), at: 1_700_000_000_000, edits: vec![put] }).await?;
+/// let put = Edit::Put { name: "10.1000/182".into(), values, precondition: Precondition::Absent };
+/// store.commit(ChangeSet { author: "operator".into(), timestamp_ms: 1_700_000_000_000, edits: vec![put] }).await?;
 ///
 /// // One process writes; others may read.
 /// assert!(EmbeddedStore::open(directory.path()).is_err());
@@ -84,14 +82,13 @@ impl EmbeddedStore {
 
     /// Opens the store in a directory read-only, also while another process writes.
     pub fn open_read_only(directory: &Path) -> Result<Self, OpenError> {
-        let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
-        let io_error = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
+        let io_error = |error| OpenError::Io { directory: directory.into(), error: Box::new(error) };
         if !directory.join("data.mdb").try_exists().map_err(io_error)? {
-            return Err(OpenError::NoStore { directory: directory.into() });
+            return Err(OpenError::NotFound { directory: directory.into() });
         }
         let env = environment::open_environment(directory, true)?;
-        let databases = Databases::open(&env).map_err(failed)?;
-        let databases = databases.ok_or_else(|| OpenError::NoStore { directory: directory.into() })?;
+        let databases = Lmdb::open_databases(&env, directory)?;
+        let databases = databases.ok_or_else(|| OpenError::NotFound { directory: directory.into() })?;
         let lmdb = Arc::new(Lmdb {
             env,
             databases,
@@ -114,7 +111,7 @@ impl EmbeddedStore {
     fn read_with_fallback<T>(&self, read: impl Fn(&Lmdb) -> Result<T, StoreError>) -> Result<T, StoreError> {
         read(self.lmdb()).or_else(|error| {
             match self.lmdb.is_poisoned().then(|| self.lmdb.read_only_fallback()) {
-                Some(Some(standby)) => read(standby),
+                Some(Some(fallback)) => read(fallback),
                 _ => Err(error),
             }
         })
@@ -167,7 +164,7 @@ impl Store for EmbeddedStore {
         mut visit: impl FnMut(&StoredRecord) -> bool + Send,
     ) -> Result<(), StoreError> {
         // Not repeated if LMDB fails: `visit` would see records twice.
-        self.lmdb().scan_records(prefix, after, |entry| visit(&entry))
+        self.lmdb().scan_records(prefix, after, |record| visit(&record))
     }
 
     async fn name_count(&self) -> Result<Option<u64>, StoreError> {
@@ -185,7 +182,7 @@ impl Store for EmbeddedStore {
     async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         match &self.writer {
             Some(writer) => writer.commit(change).await,
-            None => Err(StoreError::ReadOnly { why: "it was opened so".into() }.into()),
+            None => Err(StoreError::ReadOnly { reason: "opened read-only".into() }.into()),
         }
     }
 
@@ -207,7 +204,7 @@ impl Store for EmbeddedStore {
         key_prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
-    ) -> Result<Vec<Note>, StoreError> {
+    ) -> Result<Vec<AuxEntry>, StoreError> {
         self.read_with_fallback(|lmdb| lmdb.list_aux(key_prefix, after, limit))
     }
 

@@ -10,7 +10,8 @@ use super::writer::WriterLoop;
 use crate::model::change_set::check_size;
 use crate::model::name_key;
 use crate::{
-    ChangeSet, CommitError, Edit, EditKind, NameKey, RecordConflict, RecordStatus, StoreError, StoredRecord,
+    AuxEntry, ChangeSet, CommitError, CurrentRecord, Edit, EditKind, NameKey, RecordConflict, RecordStatus,
+    StoreError, StoredRecord,
 };
 
 impl WriterLoop {
@@ -28,7 +29,8 @@ impl WriterLoop {
                 self.plan_aux(txn, &mut write_set, edit, edit_index)?;
                 continue;
             }
-            let key = edit.name_key().map_err(|error| CommitError::Name { edit: edit_index, error })?;
+            let key =
+                edit.name_key().map_err(|error| CommitError::InvalidName { edit: edit_index, error })?;
             let kind = match edit {
                 Edit::RequireHomed { prefix, is_homed: expected } => {
                     let earlier = write_set.homed.get(&key).copied();
@@ -36,7 +38,7 @@ impl WriterLoop {
                         earlier.map_or_else(|| self.lmdb.contains_homed(txn, key.as_bytes()), Ok)?;
                     if is_homed != *expected {
                         let prefix = std::mem::take(prefix);
-                        return Err(CommitError::Homed { edit: edit_index, prefix, is_homed });
+                        return Err(CommitError::HomedConflict { edit: edit_index, prefix, is_homed });
                     }
                     continue;
                 }
@@ -51,26 +53,29 @@ impl WriterLoop {
                     });
                     continue;
                 }
-                // `Require` falls through as an update, but writes nothing.
+                // `RequireRevision` falls through as an update, but writes nothing.
                 Edit::Tombstone { .. } => EditKind::Tombstone,
                 Edit::Remove { .. } => EditKind::Remove,
                 _ => EditKind::Update,
             };
-            let with_values = !matches!(edit, Edit::Require { .. });
+            let with_values = !matches!(edit, Edit::RequireRevision { .. });
             let earlier = write_set.records.get(&key);
             let is_first = earlier.is_none();
             let current = earlier.cloned().map_or_else(|| self.current_record(txn, &key, with_values), Ok)?;
             if !edit.is_satisfied_by(
-                current.as_ref().map(|current| (current.entry.revision, current.entry.state)),
+                current.as_ref().map(|current| (current.record.revision, current.record.status)),
             ) {
-                let there =
-                    current.map(|current| (current.entry.name, current.entry.revision, current.entry.state));
-                return Err(RecordConflict { edit: edit_index, name: edit.name().into(), there }.into());
+                let current = current.map(|current| {
+                    let StoredRecord { name, revision, status, .. } = current.record;
+                    CurrentRecord { name, revision, status }
+                });
+                return Err(RecordConflict { edit: edit_index, name: edit.name().into(), current }.into());
             }
-            if matches!(edit, Edit::Require { .. }) {
+            if matches!(edit, Edit::RequireRevision { .. }) {
                 continue;
             }
-            let name = current.as_ref().map_or_else(|| take_name(edit), |current| current.entry.name.clone());
+            let name =
+                current.as_ref().map_or_else(|| take_name(edit), |current| current.record.name.clone());
             let kind = if kind == EditKind::Update && current.is_none() { EditKind::Create } else { kind };
             check_size(edit, edit_index)?;
             let registration_sequence = current.as_ref().and_then(|current| current.registration);
@@ -85,22 +90,17 @@ impl WriterLoop {
                 }
                 Edit::Tombstone { .. } => {
                     let values =
-                        current.as_ref().map(|current| current.entry.values.clone()).unwrap_or_default();
+                        current.as_ref().map(|current| current.record.values.clone()).unwrap_or_default();
                     Some((RecordStatus::Tombstone, values, registration_sequence))
                 }
                 _ => None,
             };
-            let record = put.map(|(state, values, registration)| {
-                let entry = StoredRecord {
-                    name: name.clone(),
-                    revision,
-                    state,
-                    values,
-                    registration: Box::default(),
-                };
-                DiskRecord { entry, registration }
+            let record = put.map(|(status, values, registration)| {
+                let (name, no_registration) = (name.clone(), Box::default());
+                let record = StoredRecord { name, revision, status, values, registration: no_registration };
+                DiskRecord { record, registration }
             });
-            // A creation needs no history entry: it is found by the revision of the record, and most deposits are creations.
+            // A creation needs no history entry: it is found by the revision of the record, and most changes are creations.
             // Exceptions: the revision has several log entries of the name, or too many to scan.
             let needs_entry = kind != EditKind::Create || !is_first || is_large;
             let replaced = needs_entry.then(|| (key.clone(), current));
@@ -119,20 +119,20 @@ impl WriterLoop {
     ) -> Result<(), CommitError> {
         check_size(edit, edit_index)?;
         match edit {
-            Edit::PutNote { key, body } if NameKey::is_valid_key(key) => {
-                write_set.aux.insert(std::mem::take(key), Some(std::mem::take(body)));
+            Edit::PutAux { key, value } if AuxEntry::is_valid_key(key) => {
+                write_set.aux.insert(std::mem::take(key), Some(std::mem::take(value)));
             }
-            Edit::RemoveNote { key } if NameKey::is_valid_key(key) => {
+            Edit::RemoveAux { key } if AuxEntry::is_valid_key(key) => {
                 write_set.aux.insert(std::mem::take(key), None);
             }
-            Edit::RequireNote { key, body } if NameKey::is_valid_key(key) => {
+            Edit::RequireAux { key, value } if AuxEntry::is_valid_key(key) => {
                 let earlier = write_set.aux.get(key).cloned();
                 let current = earlier.map_or_else(|| self.lmdb.get_aux(txn, key), Ok)?;
-                if current != *body {
-                    return Err(CommitError::Note { edit: edit_index });
+                if current != *value {
+                    return Err(CommitError::AuxConflict { edit: edit_index });
                 }
             }
-            _ => return Err(CommitError::Note { edit: edit_index }),
+            _ => return Err(CommitError::InvalidAuxKey { edit: edit_index }),
         }
         Ok(())
     }
@@ -156,12 +156,12 @@ impl WriterLoop {
         if with_values {
             return self.lmdb.get_disk_record_in_write(txn, key);
         }
-        let head = self.lmdb.record_header(txn, &name_key::storage_key(key))?;
-        Ok(head.map(|head| {
-            let RecordHeader { name, revision, state, registration, .. } = head;
-            let entry =
-                StoredRecord { name, revision, state, values: Vec::new(), registration: Box::default() };
-            DiskRecord { entry, registration }
+        let header = self.lmdb.record_header(txn, &name_key::storage_key(key))?;
+        Ok(header.map(|header| {
+            let RecordHeader { name, revision, status, registration, .. } = header;
+            let record =
+                StoredRecord { name, revision, status, values: Vec::new(), registration: Box::default() };
+            DiskRecord { record, registration }
         }))
     }
 }

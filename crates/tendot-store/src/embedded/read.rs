@@ -4,14 +4,18 @@ use std::ops::Bound;
 
 use heed::{RoTxn, RwTxn};
 
-use super::format::checksum;
 use super::format::record::{self, DiskRecord, RecordHeader};
+use super::format::{checksum, dictionary};
 use super::{Lmdb, backend_error};
 use crate::model::name_key;
-use crate::{CountPage, LogEntry, NameEntry, NameKey, NamePage, Note, StoreError, StoredRecord};
+use crate::{AuxEntry, CountPage, LogEntry, NameEntry, NameKey, NamePage, StoreError, StoredRecord};
 
 /// Maximum number of records scanned per call for those of a revision: some milliseconds.
 pub(crate) const MAX_SCANNED_RECORDS: usize = 10_000;
+
+/// Names of homed prefixes and aux entries in error messages.
+pub(crate) const HOMED_ITEM: &str = "homed prefix";
+pub(crate) const AUX_ITEM: &str = "aux entry";
 
 impl Lmdb {
     pub(crate) fn scan(
@@ -19,14 +23,14 @@ impl Lmdb {
         after: Option<&NameKey>,
         limit: usize,
     ) -> Result<Vec<StoredRecord>, StoreError> {
-        let mut entries = Vec::new();
+        let mut records = Vec::new();
         if limit > 0 {
-            self.scan_records(None, after, |entry| {
-                entries.push(entry);
-                entries.len() < limit
+            self.scan_records(None, after, |record| {
+                records.push(record);
+                records.len() < limit
             })?;
         }
-        Ok(entries)
+        Ok(records)
     }
 
     pub(crate) fn scan_records(
@@ -40,11 +44,11 @@ impl Lmdb {
             let read = |key: &[u8], value: &[u8]| Ok(visit(self.decode_record(&txn, key, value)?));
             return self.scan_prefix(&txn, prefix, after, read);
         }
-        let failed = |error| backend_error("reading records", error);
+        let read_error = |error| backend_error("reading records", error);
         let after = after.map(|key| name_key::storage_key(key).into_owned());
         let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        for record in self.databases.records.range(&txn, &(from, Bound::Unbounded)).map_err(failed)? {
-            let (key, value) = record.map_err(failed)?;
+        for record in self.databases.records.range(&txn, &(from, Bound::Unbounded)).map_err(read_error)? {
+            let (key, value) = record.map_err(read_error)?;
             if !visit(self.decode_record(&txn, key, value)?) {
                 break;
             }
@@ -66,8 +70,8 @@ impl Lmdb {
         txn: &RoTxn<'_>,
         key: &NameKey,
     ) -> Result<Option<DiskRecord>, StoreError> {
-        self.find_disk_record(txn, key, |number| {
-            self.dictionary.get_or_load(number, || self.load_dictionary_entry(txn, number))
+        self.find_disk_record(txn, key, |id| {
+            self.dictionary.get_or_load(id, || self.load_dictionary_entry(txn, id))
         })
     }
 
@@ -77,88 +81,88 @@ impl Lmdb {
         txn: &RwTxn<'_>,
         key: &NameKey,
     ) -> Result<Option<DiskRecord>, StoreError> {
-        self.find_disk_record(txn, key, |number| self.dictionary_entry(txn, number))
+        self.find_disk_record(txn, key, |id| self.dictionary_entry(txn, id))
     }
 
     pub(crate) fn find_disk_record<'p>(
         &self,
         txn: &RoTxn<'_>,
         key: &NameKey,
-        part: impl Fn(u32) -> Result<Option<&'p [u8]>, StoreError>,
+        lookup: impl Fn(u32) -> Result<Option<&'p [u8]>, StoreError>,
     ) -> Result<Option<DiskRecord>, StoreError> {
-        let record_key = name_key::storage_key(key);
-        let found = self.databases.records.get(txn, &record_key);
+        let storage_key = name_key::storage_key(key);
+        let found = self.databases.records.get(txn, &storage_key);
         let Some(value) = found.map_err(|error| backend_error("reading a record", error))? else {
             return Ok(None);
         };
-        let record =
-            decode_disk_record(&record_key, checksum::verify_and_strip(&record_key, value, "record")?, part)?;
+        let body = checksum::verify_and_strip(&storage_key, value, "record")?;
+        let disk_record = decode_disk_record(&storage_key, body, lookup)?;
         // Two long names could have the same storage key; only one of them is stored.
-        let is_match = !name_key::is_hashed_key(&record_key)
-            || record.entry.name.as_bytes().eq_ignore_ascii_case(key.as_bytes());
-        Ok(is_match.then_some(record))
+        let is_match = !name_key::is_hashed_key(&storage_key)
+            || disk_record.record.name.as_bytes().eq_ignore_ascii_case(key.as_bytes());
+        Ok(is_match.then_some(disk_record))
     }
 
     pub(crate) fn decode_record(
         &self,
         txn: &RoTxn<'_>,
-        record_key: &[u8],
+        storage_key: &[u8],
         value: &[u8],
     ) -> Result<StoredRecord, StoreError> {
-        self.decode_record_body(txn, record_key, checksum::verify_and_strip(record_key, value, "record")?)
+        self.decode_record_body(txn, storage_key, checksum::verify_and_strip(storage_key, value, "record")?)
     }
 
     /// Decodes a record whose checksum has been stripped.
     pub(crate) fn decode_record_body(
         &self,
         txn: &RoTxn<'_>,
-        record_key: &[u8],
+        storage_key: &[u8],
         body: &[u8],
     ) -> Result<StoredRecord, StoreError> {
-        let part = |number| self.dictionary.get_or_load(number, || self.load_dictionary_entry(txn, number));
-        self.with_registration(txn, decode_disk_record(record_key, body, part)?)
+        let lookup = |id| self.dictionary.get_or_load(id, || self.load_dictionary_entry(txn, id));
+        self.with_registration(txn, decode_disk_record(storage_key, body, lookup)?)
     }
 
     pub(crate) fn load_dictionary_entry(
         &self,
         txn: &RoTxn<'_>,
-        number: u32,
+        id: u32,
     ) -> Result<Option<Box<[u8]>>, StoreError> {
-        Ok(self.dictionary_entry(txn, number)?.map(Into::into))
+        Ok(self.dictionary_entry(txn, id)?.map(Into::into))
     }
 
     pub(crate) fn dictionary_entry<'t>(
         &self,
         txn: &'t RoTxn<'_>,
-        number: u32,
+        id: u32,
     ) -> Result<Option<&'t [u8]>, StoreError> {
-        let key = number.to_be_bytes();
-        let part = self
+        let key = id.to_be_bytes();
+        let entry = self
             .databases
             .dictionary
             .get(txn, &key)
-            .map_err(|error| backend_error("reading a part", error))?;
-        part.map(|part| checksum::verify_and_strip(&key, part, "part")).transpose()
+            .map_err(|error| backend_error("reading the dictionary", error))?;
+        entry.map(|entry| checksum::verify_and_strip(&key, entry, dictionary::ITEM)).transpose()
     }
 
     /// Reads the header of a record without decoding its values.
     pub(crate) fn record_header(
         &self,
         txn: &RoTxn<'_>,
-        record_key: &[u8],
+        storage_key: &[u8],
     ) -> Result<Option<RecordHeader>, StoreError> {
         let value = self
             .databases
             .records
-            .get(txn, record_key)
+            .get(txn, storage_key)
             .map_err(|error| backend_error("reading a record", error))?;
-        value.map(|value| Self::decode_header(record_key, value)).transpose()
+        value.map(|value| Self::decode_header(storage_key, value)).transpose()
     }
 
-    pub(crate) fn decode_header(record_key: &[u8], value: &[u8]) -> Result<RecordHeader, StoreError> {
-        let body = checksum::verify_and_strip(record_key, value, "record")?;
-        let head = RecordHeader::decode(record_key, body).map(|(head, _)| head);
-        head.ok_or_else(|| checksum::corrupt(record_key, "record", "its layout is not known"))
+    pub(crate) fn decode_header(storage_key: &[u8], value: &[u8]) -> Result<RecordHeader, StoreError> {
+        let body = checksum::verify_and_strip(storage_key, value, "record")?;
+        let header = RecordHeader::decode(storage_key, body).map(|(header, _)| header);
+        header.ok_or_else(|| checksum::corrupt(storage_key, "record", "unknown layout"))
     }
 
     /// Visits the raw records of a prefix after a key until `visit` returns false.
@@ -172,13 +176,13 @@ impl Lmdb {
         if prefix.len() > NameKey::MAX_PREFIX_LEN {
             return Ok(());
         }
-        let failed = |error| backend_error("listing names", error);
+        let read_error = |error| backend_error("listing names", error);
         let records = self.databases.records;
         let folded = prefix.to_ascii_uppercase();
         // The name that equals the prefix sorts before all names with a slash, but not directly before them.
         if after.is_none()
             && !folded.is_empty()
-            && let Some(value) = records.get(txn, &folded).map_err(failed)?
+            && let Some(value) = records.get(txn, &folded).map_err(read_error)?
             && !visit(&folded, value)?
         {
             return Ok(());
@@ -189,8 +193,8 @@ impl Lmdb {
             Some(after) if *after > begin => Bound::Excluded(&after[..]),
             _ => Bound::Included(&begin[..]),
         };
-        for record in records.range(txn, &(from, Bound::Unbounded)).map_err(failed)? {
-            let (key, value) = record.map_err(failed)?;
+        for record in records.range(txn, &(from, Bound::Unbounded)).map_err(read_error)? {
+            let (key, value) = record.map_err(read_error)?;
             if !key.starts_with(&begin) || !visit(key, value)? {
                 break;
             }
@@ -204,15 +208,15 @@ impl Lmdb {
         after: Option<&NameKey>,
         limit: usize,
     ) -> Result<Vec<NameEntry>, StoreError> {
-        let mut listed = Vec::new();
+        let mut names = Vec::new();
         if limit > 0 {
             self.scan_prefix(&*self.begin_read()?, prefix, after, |key, value| {
-                let head = Self::decode_header(key, value)?;
-                listed.push(NameEntry { name: head.name, state: head.state });
-                Ok(listed.len() < limit)
+                let header = Self::decode_header(key, value)?;
+                names.push(NameEntry { name: header.name, status: header.status });
+                Ok(names.len() < limit)
             })?;
         }
-        Ok(listed)
+        Ok(names)
     }
 
     /// Reads only the first byte of each record, and the name of the last one.
@@ -222,17 +226,17 @@ impl Lmdb {
         after: Option<&NameKey>,
         limit: usize,
     ) -> Result<CountPage, StoreError> {
-        let mut counted = CountPage::default();
-        let mut seen = 0;
+        let mut page = CountPage::default();
+        let mut count = 0;
         self.scan_prefix(&*self.begin_read()?, prefix, after, |key, value| {
-            seen += 1;
-            counted.live += u64::from(!record::is_tombstone(value));
-            if seen >= limit {
-                counted.next = NameKey::new(&Self::decode_header(key, value)?.name).ok();
+            count += 1;
+            page.live += u64::from(!record::is_tombstone(value));
+            if count >= limit {
+                page.next = NameKey::new(&Self::decode_header(key, value)?.name).ok();
             }
-            Ok(seen < limit)
+            Ok(count < limit)
         })?;
-        Ok(counted)
+        Ok(page)
     }
 
     pub(crate) fn names_at_revision(
@@ -242,27 +246,27 @@ impl Lmdb {
         limit: usize,
     ) -> Result<NamePage, StoreError> {
         let txn = self.begin_read()?;
-        let failed = |error| backend_error("reading records", error);
+        let read_error = |error| backend_error("reading records", error);
         let after = after.map(|key| name_key::storage_key(key).into_owned());
         let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let records = self.databases.records.range(&txn, &(from, Bound::Unbounded)).map_err(failed)?;
+        let records = self.databases.records.range(&txn, &(from, Bound::Unbounded)).map_err(read_error)?;
         let mut page = NamePage::default();
         for (number, record) in (1..=MAX_SCANNED_RECORDS).zip(records) {
-            let (key, value) = record.map_err(failed)?;
+            let (key, value) = record.map_err(read_error)?;
             // Decodes the name only if needed: few records match.
-            let there = record::decode_revision(checksum::verify_and_strip(key, value, "record")?);
-            let unknown = || checksum::corrupt(key, "record", "its layout is not known");
-            let is_match = there.ok_or_else(unknown)? == revision;
+            let current = record::decode_revision(checksum::verify_and_strip(key, value, "record")?);
+            let unknown = || checksum::corrupt(key, "record", "unknown layout");
+            let is_match = current.ok_or_else(unknown)? == revision;
             if !is_match && number < MAX_SCANNED_RECORDS {
                 continue;
             }
-            let head = Self::decode_header(key, value)?;
+            let header = Self::decode_header(key, value)?;
             let is_full = is_match && page.names.len() + 1 >= limit;
             if is_full || number == MAX_SCANNED_RECORDS {
-                page.next = NameKey::new(&head.name).ok();
+                page.next = NameKey::new(&header.name).ok();
             }
             if is_match {
-                page.names.push(NameEntry { name: head.name, state: head.state });
+                page.names.push(NameEntry { name: header.name, status: header.status });
             }
             if is_full {
                 break;
@@ -284,33 +288,34 @@ impl Lmdb {
             .databases
             .homed
             .get(txn, folded)
-            .map_err(|error| backend_error("reading a prefix", error))?;
-        found.map_or(Ok(false), |value| checksum::verify_and_strip(folded, value, "prefix").map(|_| true))
+            .map_err(|error| backend_error("reading a homed prefix", error))?;
+        found.map_or(Ok(false), |value| checksum::verify_and_strip(folded, value, HOMED_ITEM).map(|_| true))
     }
 
     pub(crate) fn list_homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
         let txn = self.begin_read()?;
-        let failed = |error| backend_error("listing prefixes", error);
+        let read_error = |error| backend_error("listing homed prefixes", error);
         let mut after = after.unwrap_or_default().to_ascii_uppercase();
         // No homed prefix is longer, so none is skipped.
         after.truncate(NameKey::MAX_PREFIX_LEN + 1);
         let from = if after.is_empty() { Bound::Unbounded } else { Bound::Excluded(&after[..]) };
         let range = (from, Bound::Unbounded);
         let mut homed = Vec::new();
-        for entry in self.databases.homed.range(&txn, &range).map_err(failed)?.take(limit) {
-            let (key, value) = entry.map_err(failed)?;
-            checksum::verify_and_strip(key, value, "prefix")?;
+        for entry in self.databases.homed.range(&txn, &range).map_err(read_error)?.take(limit) {
+            let (key, value) = entry.map_err(read_error)?;
+            checksum::verify_and_strip(key, value, HOMED_ITEM)?;
             homed.push(String::from_utf8_lossy(key).into());
         }
         Ok(homed)
     }
 
     pub(crate) fn get_aux(&self, txn: &RoTxn<'_>, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        let Some(notes) = self.databases.aux.filter(|_| NameKey::is_valid_key(key)) else {
+        if !AuxEntry::is_valid_key(key) {
             return Ok(None);
-        };
-        let found = notes.get(txn, key).map_err(|error| backend_error("reading a note", error))?;
-        found.map(|value| checksum::verify_and_strip(key, value, "note").map(Into::into)).transpose()
+        }
+        let found = self.databases.aux.get(txn, key);
+        let found = found.map_err(|error| backend_error("reading an aux entry", error))?;
+        found.map(|value| checksum::verify_and_strip(key, value, AUX_ITEM).map(Into::into)).transpose()
     }
 
     pub(crate) fn list_aux(
@@ -318,53 +323,54 @@ impl Lmdb {
         key_prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
-    ) -> Result<Vec<Note>, StoreError> {
-        let Some(database) = self.databases.aux else { return Ok(Vec::new()) };
-        let failed = |error| backend_error("reading notes", error);
+    ) -> Result<Vec<AuxEntry>, StoreError> {
+        let read_error = |error| backend_error("listing aux entries", error);
         let from = match after {
             Some(after) if after >= key_prefix && !after.is_empty() => Bound::Excluded(after),
             _ if key_prefix.is_empty() => Bound::Unbounded,
             _ => Bound::Included(key_prefix),
         };
-        let (txn, mut notes) = (self.begin_read()?, Vec::new());
-        for note in database.range(&txn, &(from, Bound::Unbounded)).map_err(failed)?.take(limit) {
-            let (key, value) = note.map_err(failed)?;
+        let (txn, mut entries) = (self.begin_read()?, Vec::new());
+        let range = (from, Bound::Unbounded);
+        for entry in self.databases.aux.range(&txn, &range).map_err(read_error)?.take(limit) {
+            let (key, value) = entry.map_err(read_error)?;
             if !key.starts_with(key_prefix) {
                 break;
             }
-            notes.push((key.into(), checksum::verify_and_strip(key, value, "note")?.into()));
+            let value = checksum::verify_and_strip(key, value, AUX_ITEM)?;
+            entries.push(AuxEntry { key: key.into(), value: value.into() });
         }
-        Ok(notes)
+        Ok(entries)
     }
 
     pub(crate) fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         let txn = self.begin_read()?;
-        let failed = |error| backend_error("reading the log", error);
+        let read_error = |error| backend_error("reading the change log", error);
         let after = after.to_be_bytes();
         let range = (Bound::Excluded(&after[..]), Bound::Unbounded);
-        let mut lines = Vec::new();
-        for entry in self.databases.log.range(&txn, &range).map_err(failed)?.take(limit) {
-            let (key, value) = entry.map_err(failed)?;
-            lines.push(Self::decode_log_entry(key, value)?);
+        let mut log_entries = Vec::new();
+        for entry in self.databases.log.range(&txn, &range).map_err(read_error)?.take(limit) {
+            let (key, value) = entry.map_err(read_error)?;
+            log_entries.push(Self::decode_log_entry(key, value)?);
         }
-        Ok(lines)
+        Ok(log_entries)
     }
 }
 
-/// Decodes a record whose checksum has been stripped; `part` looks up dictionary entries.
+/// Decodes a record whose checksum has been stripped; `lookup` returns dictionary entries by id.
 fn decode_disk_record<'p>(
-    record_key: &[u8],
+    storage_key: &[u8],
     body: &[u8],
-    part: impl Fn(u32) -> Result<Option<&'p [u8]>, StoreError>,
+    lookup: impl Fn(u32) -> Result<Option<&'p [u8]>, StoreError>,
 ) -> Result<DiskRecord, StoreError> {
-    let mut problem = None;
-    let record = record::decode(record_key, body, |number| {
-        part(number).unwrap_or_else(|error| {
-            problem = Some(error);
+    let mut lookup_error = None;
+    let record = record::decode(storage_key, body, |id| {
+        lookup(id).unwrap_or_else(|error| {
+            lookup_error = Some(error);
             None
         })
     });
     record.ok_or_else(|| {
-        problem.unwrap_or_else(|| checksum::corrupt(record_key, "record", "its layout is not known"))
+        lookup_error.unwrap_or_else(|| checksum::corrupt(storage_key, "record", "unknown layout"))
     })
 }

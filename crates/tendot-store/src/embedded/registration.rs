@@ -1,8 +1,8 @@
 //! Registrations by log sequence number: see `docs/storage-format.md`.
 //!
-//! A registration is stored under the sequence number of the log entry that introduced it and is never removed: records and
-//! history entries refer to it. It is separate from the record because deposits arrive in random key order: so few and small
-//! pages change.
+//! Registrations are stored under the sequence number of the log entry that introduced them and never change; records and
+//! history entries refer to that number. They are not stored in the record because registrations arrive in any key order:
+//! appending keeps record pages small and few.
 
 use heed::{PutFlags, RoTxn, RwTxn};
 
@@ -17,16 +17,14 @@ pub(crate) const ITEM: &str = "registration";
 pub(crate) fn append(
     lmdb: &Lmdb,
     txn: &mut RwTxn<'_>,
-    number: u64,
+    sequence: u64,
     registration: &[u8],
 ) -> Result<(), heed::Error> {
-    // Only read-only stores of earlier versions lack it.
-    let Some(registrations) = lmdb.databases.registrations else { return Ok(()) };
-    let key = number.to_be_bytes();
+    let key = sequence.to_be_bytes();
     let mut value = Vec::with_capacity(registration.len() + 4);
     value.extend_from_slice(registration);
     checksum::append(&key, &mut value);
-    registrations.put_with_flags(txn, PutFlags::APPEND, &key, &value)
+    lmdb.databases.registrations.put_with_flags(txn, PutFlags::APPEND, &key, &value)
 }
 
 impl Lmdb {
@@ -36,15 +34,14 @@ impl Lmdb {
         txn: &RoTxn<'_>,
         record: DiskRecord,
     ) -> Result<StoredRecord, StoreError> {
-        let DiskRecord { mut entry, registration } = record;
-        if let Some(number) = registration {
-            let key = number.to_be_bytes();
-            let registrations = self.databases.registrations;
-            let found = registrations.map(|registrations| registrations.get(txn, &key)).transpose();
-            let found = found.map_err(|error| backend_error("reading a registration", error))?.flatten();
-            let value = found.ok_or_else(|| checksum::corrupt(&key, ITEM, "it is missing"))?;
-            entry.registration = checksum::verify_and_strip(&key, value, ITEM)?.into();
+        let DiskRecord { mut record, registration } = record;
+        if let Some(sequence) = registration {
+            let key = sequence.to_be_bytes();
+            let found = self.databases.registrations.get(txn, &key);
+            let found = found.map_err(|error| backend_error("reading a registration", error))?;
+            let value = found.ok_or_else(|| checksum::corrupt(&key, ITEM, "missing"))?;
+            record.registration = checksum::verify_and_strip(&key, value, ITEM)?.into();
         }
-        Ok(entry)
+        Ok(record)
     }
 }

@@ -24,33 +24,33 @@ use crate::{LockError, fail_point};
 ///
 /// restore(&mut file, &to, false)?;
 /// assert!(EmbeddedStore::open(&to).is_ok());
-/// assert!(matches!(restore(&mut file, &to, false), Err(RestoreError::Occupied { .. })));
+/// assert!(matches!(restore(&mut file, &to, false), Err(RestoreError::StoreExists { .. })));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn restore(file: &mut File, directory: &Path, replace: bool) -> Result<Option<PathBuf>, RestoreError> {
-    let failed = |error| RestoreError::Failed { path: directory.into(), error };
+    let io_error = |error| RestoreError::Io { path: directory.into(), error };
     file.rewind().map_err(RestoreError::Read)?;
     let backup = BackupFile::open(file)?;
-    durable_dir::create_dir(directory).map_err(failed)?;
+    durable_dir::create_dir(directory).map_err(io_error)?;
     let _lock = DirectoryLock::acquire(directory)?;
-    recover_interrupted(directory).map_err(failed)?;
-    let is_occupied = directory.join("data.mdb").try_exists().map_err(failed)?;
-    if is_occupied && !replace {
-        return Err(RestoreError::Occupied { directory: directory.into() });
+    recover_interrupted(directory).map_err(io_error)?;
+    let has_store = directory.join("data.mdb").try_exists().map_err(io_error)?;
+    if has_store && !replace {
+        return Err(RestoreError::StoreExists { directory: directory.into() });
     }
     let restoring = directory.join(RESTORE_DIR);
-    durable_dir::recreate_private_dir(&restoring).map_err(failed)?;
-    fail_point::hit("restore: the folder is made");
+    durable_dir::recreate_private_dir(&restoring).map_err(io_error)?;
+    fail_point::hit("restore-dir");
     let prepared = prepare_restored_store(backup, &restoring);
     if let Err(error) = prepared {
         // Report the cause; leftovers are removed at the latest when the store is opened for writing.
         let _ = std::fs::remove_dir_all(&restoring);
         return Err(error);
     }
-    replace_store(&restoring, directory, is_occupied).map_err(|error| {
+    replace_store(&restoring, directory, has_store).map_err(|error| {
         // Otherwise the next open for writing does it.
         let _ = recover_interrupted(directory);
-        failed(error)
+        io_error(error)
     })
 }
 
@@ -58,25 +58,25 @@ pub fn restore(file: &mut File, directory: &Path, replace: bool) -> Result<Optio
 const RESTORE_DIR: &str = "restoring";
 
 /// Subdirectory of it that receives the replaced store.
-const REPLACED_DIR: &str = "aside";
+const REPLACED_DIR: &str = "replaced";
 
 /// Replaces the store by a prepared one. A store exists at every moment: the switch is one rename, and until then the old store
 /// has a second hard link.
-fn replace_store(restoring: &Path, directory: &Path, is_occupied: bool) -> io::Result<Option<PathBuf>> {
-    let aside = restoring.join(REPLACED_DIR);
-    if is_occupied {
-        durable_dir::recreate_private_dir(&aside)?;
-        std::fs::hard_link(directory.join("data.mdb"), aside.join("data.mdb"))?;
-        fail_point::hit("restore: the old store is linked");
+fn replace_store(restoring: &Path, directory: &Path, has_store: bool) -> io::Result<Option<PathBuf>> {
+    let replaced = restoring.join(REPLACED_DIR);
+    if has_store {
+        durable_dir::recreate_private_dir(&replaced)?;
+        std::fs::hard_link(directory.join("data.mdb"), replaced.join("data.mdb"))?;
+        fail_point::hit("restore-old-linked");
         // The old lock file has the slots of readers of the old store.
-        rename_if_exists(&directory.join("lock.mdb"), &aside.join("lock.mdb"))?;
-        fail_point::hit("restore: the old lock is moved");
-        durable_dir::sync_dir(&aside)?;
+        rename_if_exists(&directory.join("lock.mdb"), &replaced.join("lock.mdb"))?;
+        fail_point::hit("restore-old-lock-moved");
+        durable_dir::sync_dir(&replaced)?;
         durable_dir::sync_dir(restoring)?;
     }
     std::fs::rename(restoring.join("data.mdb"), directory.join("data.mdb"))?;
     durable_dir::sync_dir(directory)?;
-    fail_point::hit("restore: the new store is in place");
+    fail_point::hit("restore-renamed");
     recover_interrupted(directory)
 }
 
@@ -84,32 +84,32 @@ fn replace_store(restoring: &Path, directory: &Path, is_occupied: bool) -> io::R
 /// returns its directory.
 pub(crate) fn recover_interrupted(directory: &Path) -> io::Result<Option<PathBuf>> {
     let restoring = directory.join(RESTORE_DIR);
-    let aside = restoring.join(REPLACED_DIR);
+    let replaced = restoring.join(REPLACED_DIR);
     let is_replaced = !restoring.join("data.mdb").try_exists()?;
-    let mut kept = None;
-    if aside.join("data.mdb").try_exists()? {
+    let mut old = None;
+    if replaced.join("data.mdb").try_exists()? {
         if is_replaced {
-            kept = Some(move_aside(&aside, directory)?);
-            fail_point::hit("restore: the old store is aside");
+            old = Some(move_aside(&replaced, directory)?);
+            fail_point::hit("restore-old-moved");
         } else {
-            rename_if_exists(&aside.join("lock.mdb"), &directory.join("lock.mdb"))?;
+            rename_if_exists(&replaced.join("lock.mdb"), &directory.join("lock.mdb"))?;
             // Before the new store, whose presence shows that the old one is still in place.
-            durable_dir::remove_dir(&aside)?;
+            durable_dir::remove_dir(&replaced)?;
         }
     }
     durable_dir::remove_dir(&restoring)?;
-    Ok(kept)
+    Ok(old)
 }
 
 /// Moves a replaced store to the first free directory `old-N`.
-fn move_aside(aside: &Path, directory: &Path) -> io::Result<PathBuf> {
+fn move_aside(replaced: &Path, directory: &Path) -> io::Result<PathBuf> {
     let mut number = 1;
     loop {
-        let folder = directory.join(format!("old-{number}"));
-        if !folder.try_exists()? {
-            std::fs::rename(aside, &folder)?;
+        let target = directory.join(format!("old-{number}"));
+        if !target.try_exists()? {
+            std::fs::rename(replaced, &target)?;
             durable_dir::sync_dir(directory)?;
-            return Ok(folder);
+            return Ok(target);
         }
         number += 1;
     }
@@ -122,21 +122,20 @@ fn rename_if_exists(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes the backup to a directory and gives the store a new lineage.
+/// Writes the backup to a directory and gives the store a new store id.
 fn prepare_restored_store(backup: BackupFile<'_>, restoring: &Path) -> Result<(), RestoreError> {
-    let failed = |error| RestoreError::Failed { path: restoring.into(), error };
-    let mut data = durable_dir::create_private_file(&restoring.join("data.mdb")).map_err(failed)?;
+    let io_error = |error| RestoreError::Io { path: restoring.into(), error };
+    let mut data = durable_dir::create_private_file(&restoring.join("data.mdb")).map_err(io_error)?;
     backup.copy_to(&mut data)?;
-    data.sync_all().map_err(failed)?;
+    data.sync_all().map_err(io_error)?;
     drop(data);
-    fail_point::hit("restore: the copy is written");
+    fail_point::hit("restore-copied");
     let (lmdb, _lock) = Lmdb::open(restoring)?;
-    let renewed = lmdb.renew_lineage();
-    // Twice, because LMDB keeps two states, and both must have the new lineage.
-    renewed
-        .and_then(|()| lmdb.renew_lineage())
-        .map_err(|error| OpenError::Failed { directory: restoring.into(), error: Box::new(error) })?;
-    fail_point::hit("restore: the copy is a store");
+    // Twice, because LMDB keeps two states, and both must have the new store id.
+    lmdb.write_store_id()
+        .and_then(|()| lmdb.write_store_id())
+        .map_err(|error| OpenError::Io { directory: restoring.into(), error: Box::new(error) })?;
+    fail_point::hit("restore-opened");
     Ok(())
 }
 
@@ -145,28 +144,28 @@ fn prepare_restored_store(backup: BackupFile<'_>, restoring: &Path) -> Result<()
 #[non_exhaustive]
 pub enum RestoreError {
     /// The file is not a backup.
-    #[error("this is no backup")]
-    NoBackup,
+    #[error("not a tendot backup")]
+    NotABackup,
     /// The backup has an unknown version.
-    #[error("this is a backup of a version that is not known")]
-    OtherVersion,
+    #[error("unknown backup version")]
+    UnknownVersion,
     /// The file is truncated, or something was appended.
-    #[error("the backup is damaged: it should have {announced} bytes, and has {there}")]
-    OtherLength {
+    #[error("backup is truncated or extended: expected {expected} bytes, found {actual}")]
+    LengthMismatch {
         /// Expected length.
-        announced: u64,
+        expected: u64,
         /// Actual length.
-        there: u64,
+        actual: u64,
     },
     /// The checksum is wrong.
-    #[error("the backup is damaged: its checksum is wrong")]
-    Damaged,
+    #[error("backup is corrupt: checksum mismatch")]
+    ChecksumMismatch,
     /// The file cannot be read.
-    #[error("the backup can't be read: {0}")]
+    #[error("cannot read the backup: {0}")]
     Read(io::Error),
     /// The directory has a store, and `replace` is false.
-    #[error("there is a store in {} already", directory.display())]
-    Occupied {
+    #[error("a store already exists in {}", directory.display())]
+    StoreExists {
         /// Directory.
         directory: PathBuf,
     },
@@ -178,7 +177,7 @@ pub enum RestoreError {
     Open(#[from] OpenError),
     /// I/O error in the directory.
     #[error("{}: {error}", path.display())]
-    Failed {
+    Io {
         /// Path.
         path: PathBuf,
         /// I/O error.

@@ -4,10 +4,11 @@ use std::ops::Bound;
 
 use heed::RoTxn;
 
-use super::format::{checksum, log_entry};
+use super::format::{checksum, dictionary, log_entry};
 use super::lmdb::STORE_FORMAT;
 use super::lmdb::environment::BytesDatabase;
 use super::lmdb::page_check::PageFile;
+use super::read::{AUX_ITEM, HOMED_ITEM};
 use super::{EmbeddedStore, Lmdb, history, import, migration, registration};
 use crate::model::name_key;
 use crate::verify::find_inconsistency;
@@ -24,36 +25,49 @@ impl EmbeddedStore {
     ///
     /// let directory = tempfile::tempdir()?;
     /// let store = EmbeddedStore::open(directory.path())?;
-    /// assert!(store.verify(|_| {})?.damage.is_empty());
+    /// assert!(store.verify(|_| {})?.errors.is_empty());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn verify(&self, mut progress: impl FnMut(&VerifyReport)) -> Result<VerifyReport, StoreError> {
-        let mut inspection = Verifier {
+        let mut verifier = Verifier {
             lmdb: self.lmdb(),
-            verified: VerifyReport::default(),
+            report: VerifyReport::default(),
             progress: &mut progress,
             started: self.lmdb().begin_read()?.id(),
         };
-        inspection.check_pages()?;
-        if inspection.verified.damaged > 0 {
+        verifier.check_pages()?;
+        if verifier.report.error_count > 0 {
             // LMDB trusts its pages, so reading on is unsafe.
-            return Ok(inspection.verified);
+            return Ok(verifier.report);
         }
-        inspection.check_meta()?;
-        inspection.check_dictionary()?;
-        inspection.check_records()?;
-        inspection.check_prefixes()?;
-        inspection.check_log()?;
-        inspection.check_history()?;
-        inspection.check_aux()?;
-        inspection.check_registrations()?;
-        Ok(inspection.verified)
+        verifier.check_meta()?;
+        verifier.check_dictionary()?;
+        verifier.check_records()?;
+        verifier.check_prefixes()?;
+        verifier.check_log()?;
+        verifier.check_history()?;
+        verifier.check_aux()?;
+        verifier.check_registrations()?;
+        Ok(verifier.report)
     }
 }
 
+/// Name of a stored item in error messages: singular and plural.
+type Item = (&'static str, &'static str);
+
+const META: Item = ("meta entry", "meta entries");
+const DICTIONARY: Item = (dictionary::ITEM, "dictionary entries");
+const RECORD: Item = ("record", "records");
+const HOMED: Item = (HOMED_ITEM, "homed prefixes");
+const LOG: Item = (history::LOG_ITEM, "log entries");
+const HISTORY: Item = (history::ITEM, "history entries");
+const AUX: Item = (AUX_ITEM, "aux entries");
+const REGISTRATION: Item = (registration::ITEM, "registrations");
+
+/// Verification in progress.
 struct Verifier<'a> {
     lmdb: &'a Lmdb,
-    verified: VerifyReport,
+    report: VerifyReport,
     progress: &'a mut dyn FnMut(&VerifyReport),
     /// LMDB transaction id at the start.
     started: usize,
@@ -68,30 +82,30 @@ impl Verifier<'_> {
         let env = &self.lmdb.env;
         let file = if env.path().is_dir() { env.path().join("data.mdb") } else { env.path().to_owned() };
         let page_size = env.unnamed_database_stat().page_size;
-        let mut tries = 0;
+        let mut attempts = 0;
         let checked = loop {
             let txn = self.lmdb.begin_read()?;
             let pages = PageFile::open(&file, page_size);
-            tries += 1;
+            attempts += 1;
             // A state whose commit is running may be in the file before readers see it; the pages of both states are protected
             // while we read.
             let read = txn.id() as u64;
             let is_last = |pages: &PageFile| (read..=read + 1).contains(&pages.transaction_id());
             match pages {
                 // Two commits may have happened in between, but not every time.
-                Ok(pages) if !is_last(&pages) && tries < 1_000 => {
+                Ok(pages) if !is_last(&pages) && attempts < 1_000 => {
                     drop(txn);
                     std::thread::sleep(std::time::Duration::from_millis(1));
                 }
                 Ok(pages) if !is_last(&pages) => {
-                    break Err("the engine reads another state than the last".to_owned());
+                    break Err("LMDB reads a state that is not the latest".to_owned());
                 }
                 Ok(mut pages) => break pages.check_all(),
                 Err(error) => break Err(error),
             }
         };
-        if let Err(damage) = checked {
-            self.verified.report(damage);
+        if let Err(error) = checked {
+            self.report.add_error(error);
         }
         Ok(())
     }
@@ -100,60 +114,62 @@ impl Verifier<'_> {
     /// a scan of the leaves.
     fn walk_database(
         &mut self,
-        what: &str,
+        item: Item,
         database: BytesDatabase,
         mut check: impl FnMut(&mut Self, &RoTxn<'_>, &[u8], &[u8]),
     ) -> Result<(), StoreError> {
+        let (item, items) = item;
         let mut after: Option<Vec<u8>> = None;
         let mut count = 0;
         loop {
             let txn = self.lmdb.begin_read()?;
             let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
             let unreadable = |after: &Option<Vec<u8>>, error: &heed::Error| match after {
-                Some(after) => format!("{what}s after `{}` can't be read: {error}", after.escape_ascii()),
-                None => format!("{what}s can't be read: {error}"),
+                Some(after) => format!("cannot read {items} after `{}`: {error}", after.escape_ascii()),
+                None => format!("cannot read {items}: {error}"),
             };
             let entries = match database.range(&txn, &(from, Bound::Unbounded)) {
                 Ok(entries) => entries,
                 Err(error) => {
-                    self.verified.report(unreadable(&after, &error));
+                    self.report.add_error(unreadable(&after, &error));
                     return Ok(());
                 }
             };
             let mut last = None;
-            let mut in_slice = 0;
+            let mut in_page = 0;
             for entry in entries.take(ENTRIES_PER_TRANSACTION) {
                 let (key, value) = match entry {
                     Ok(entry) => entry,
                     Err(error) => {
                         let after = last.map(<[u8]>::to_vec).or(after);
-                        self.verified.report(unreadable(&after, &error));
+                        self.report.add_error(unreadable(&after, &error));
                         return Ok(());
                     }
                 };
                 if last.or(after.as_deref()).is_some_and(|before| before >= key) {
-                    self.verified.report(format!("{what} `{}`: it is out of order", key.escape_ascii()));
+                    self.report.add_error(format!("{item} `{}`: out of order", key.escape_ascii()));
                     // The scan could loop.
                     return Ok(());
                 }
                 if !matches!(database.get(&txn, key), Ok(Some(found)) if found == value) {
-                    self.verified.report(format!("{what} `{}`: readers do not find it", key.escape_ascii()));
+                    self.report
+                        .add_error(format!("{item} `{}`: lookup does not find it", key.escape_ascii()));
                 }
                 check(self, &txn, key, value);
                 last = Some(key);
-                in_slice += 1;
+                in_page += 1;
             }
-            count += in_slice as u64;
-            (self.progress)(&self.verified);
-            if in_slice < ENTRIES_PER_TRANSACTION {
+            count += in_page as u64;
+            (self.progress)(&self.report);
+            if in_page < ENTRIES_PER_TRANSACTION {
                 // The count is only comparable if nothing was written meanwhile.
-                let is_still = txn.id() == self.started;
+                let is_unchanged = txn.id() == self.started;
                 match database.len(&txn) {
-                    Ok(length) if is_still && length != count => {
-                        self.verified.report(format!("{length} {what}s should be there, {count} were found"));
+                    Ok(length) if is_unchanged && length != count => {
+                        self.report.add_error(format!("{items}: expected {length}, found {count}"));
                     }
                     Ok(_) => {}
-                    Err(error) => self.verified.report(format!("{what}s can't be counted: {error}")),
+                    Err(error) => self.report.add_error(format!("cannot count {items}: {error}")),
                 }
                 return Ok(());
             }
@@ -162,110 +178,108 @@ impl Verifier<'_> {
     }
 
     fn check_meta(&mut self) -> Result<(), StoreError> {
-        self.walk_database("setting", self.lmdb.databases.meta, |this, _, key, value| {
-            let Some(body) = this.verified.check(checksum::verify_and_strip(key, value, "setting")) else {
+        self.walk_database(META, self.lmdb.databases.meta, |this, _, key, value| {
+            let Some(body) = this.report.check(checksum::verify_and_strip(key, value, META.0)) else {
                 return;
             };
-            let is_right = match key {
+            let is_valid = match key {
                 b"format" => body == STORE_FORMAT,
-                b"revision" | b"sequence" | b"transaction" | history::HISTORY_START_META_KEY => {
-                    body.len() == 8
-                }
-                b"lineage" => body.len() == 16,
+                b"revision" | b"sequence" | b"transaction" => body.len() == 8,
+                b"store_id" => body.len() == 16,
                 import::PendingImport::META_KEY => log_entry::decode(0, body).is_some(),
                 migration::CHECKPOINT_META_KEY => migration::decode_checkpoint(body).is_some(),
                 _ => false,
             };
-            if !is_right {
-                this.verified.report(format!("setting `{}`: it is not understood", key.escape_ascii()));
+            if !is_valid {
+                this.report.add_error(format!("meta entry `{}`: cannot be decoded", key.escape_ascii()));
             }
         })
     }
 
     fn check_dictionary(&mut self) -> Result<(), StoreError> {
-        self.walk_database("part", self.lmdb.databases.dictionary, |this, _, key, value| {
-            let expected = this.verified.parts;
-            this.verified.parts += 1;
+        self.walk_database(DICTIONARY, self.lmdb.databases.dictionary, |this, _, key, value| {
+            let expected = this.report.dictionary_entries;
+            this.report.dictionary_entries += 1;
             let number = key.try_into().map(u32::from_be_bytes);
             if number.map(u64::from).ok() != Some(expected) {
                 let key = key.escape_ascii();
-                this.verified.report(format!("part `{key}`: number {expected} should be there"));
+                this.report.add_error(format!("dictionary entry `{key}`: expected number {expected}"));
             }
-            this.verified.check(checksum::verify_and_strip(key, value, "part"));
+            this.report.check(checksum::verify_and_strip(key, value, DICTIONARY.0));
         })
     }
 
     fn check_records(&mut self) -> Result<(), StoreError> {
-        self.walk_database("record", self.lmdb.databases.records, |this, txn, key, value| {
-            let Some(entry) = this.verified.check(this.lmdb.decode_record(txn, key, value)) else { return };
-            let of_name = NameKey::new(&entry.name).ok();
-            if of_name.is_none_or(|name| *name_key::storage_key(&name) != *key) {
-                this.verified.report(format!("record `{}`: it has another name", key.escape_ascii()));
+        self.walk_database(RECORD, self.lmdb.databases.records, |this, txn, key, value| {
+            let Some(record) = this.report.check(this.lmdb.decode_record(txn, key, value)) else { return };
+            let name = NameKey::new(&record.name).ok();
+            if name.is_none_or(|name| *name_key::storage_key(&name) != *key) {
+                this.report
+                    .add_error(format!("record `{}`: name does not match the key", key.escape_ascii()));
             }
             let last = this.lmdb.read_counter(txn, b"revision");
-            if this.verified.check(last).is_some_and(|last| entry.revision > last) {
-                let (key, revision) = (key.escape_ascii(), entry.revision);
-                this.verified.report(format!("record `{key}`: revision {revision} has not been given yet"));
+            if this.report.check(last).is_some_and(|last| record.revision > last) {
+                let (key, revision) = (key.escape_ascii(), record.revision);
+                this.report.add_error(format!("record `{key}`: revision {revision} is in the future"));
             }
-            match entry.state {
-                RecordStatus::Live => this.verified.records += 1,
-                RecordStatus::Tombstone => this.verified.tombstones += 1,
+            match record.status {
+                RecordStatus::Live => this.report.records += 1,
+                RecordStatus::Tombstone => this.report.tombstones += 1,
             }
         })
     }
 
     fn check_prefixes(&mut self) -> Result<(), StoreError> {
-        self.walk_database("prefix", self.lmdb.databases.homed, |this, _, key, value| {
-            let Some(body) = this.verified.check(checksum::verify_and_strip(key, value, "prefix")) else {
+        self.walk_database(HOMED, self.lmdb.databases.homed, |this, _, key, value| {
+            let Some(body) = this.report.check(checksum::verify_and_strip(key, value, HOMED.0)) else {
                 return;
             };
             if !body.is_empty() || str::from_utf8(key).is_err() {
-                this.verified.report(format!("prefix `{}`: it is not understood", key.escape_ascii()));
+                this.report.add_error(format!("homed prefix `{}`: cannot be decoded", key.escape_ascii()));
             }
-            this.verified.prefixes += 1;
+            this.report.homed_prefixes += 1;
         })
     }
 
     fn check_log(&mut self) -> Result<(), StoreError> {
-        let what = "line of the log";
+        let item = LOG.0;
         let mut expected = 0_u64;
-        self.walk_database(what, self.lmdb.databases.log, |this, _, key, value| {
+        self.walk_database(LOG, self.lmdb.databases.log, |this, _, key, value| {
             expected += 1;
-            this.verified.lines += 1;
-            let Some(body) = this.verified.check(checksum::verify_and_strip(key, value, what)) else {
+            this.report.log_entries += 1;
+            let Some(body) = this.report.check(checksum::verify_and_strip(key, value, item)) else {
                 return;
             };
             match key.try_into().map(u64::from_be_bytes) {
                 Ok(sequence) if log_entry::decode(sequence, body).is_some() => {
                     if sequence != expected {
-                        this.verified.report(format!("{what} {expected} is missing, {sequence} is there"));
+                        this.report.add_error(format!("{item} {expected} missing, found {sequence}"));
                         expected = sequence;
                     }
                 }
-                _ => this.verified.report(format!("{what} {expected}: it is not understood")),
+                _ => this.report.add_error(format!("{item} {expected}: cannot be decoded")),
             }
         })?;
         let txn = self.lmdb.begin_read()?;
-        let Some(last) = self.verified.check(self.lmdb.read_counter(&txn, b"sequence")) else {
+        let Some(last) = self.report.check(self.lmdb.read_counter(&txn, b"sequence")) else {
             return Ok(());
         };
         // Entries may have been appended; missing ones are corruption.
         if last < expected || (last > expected && txn.id() == self.started) {
-            self.verified.report(format!("the last {what} should be {last}, and is {expected}"));
+            self.report.add_error(format!("last {item}: expected {last}, found {expected}"));
         }
         Ok(())
     }
 
     fn check_history(&mut self) -> Result<(), StoreError> {
-        let Some(database) = self.lmdb.databases.history else { return Ok(()) };
-        self.walk_database(history::ITEM, database, |this, txn, key, value| {
-            this.verified.history += 1;
-            let Some(old) = this.verified.check(checksum::verify_and_strip(key, value, history::ITEM)) else {
+        self.walk_database(HISTORY, self.lmdb.databases.history, |this, txn, key, value| {
+            this.report.history_entries += 1;
+            let Some(replaced) = this.report.check(checksum::verify_and_strip(key, value, HISTORY.0)) else {
                 return;
             };
-            let result = this.lmdb.check_history_entry(txn, key, old);
-            if let Some(Some(problem)) = this.verified.check(result) {
-                this.verified.report(format!("{} `{}`: {problem}", history::ITEM, key.escape_ascii()));
+            let result = this.lmdb.check_history_entry(txn, key, replaced);
+            if let Some(Some(fault)) = this.report.check(result) {
+                this.report.add_error(format!("{} `{}`: {fault}", HISTORY.0, key.escape_ascii()));
             }
         })
     }
@@ -273,24 +287,22 @@ impl Verifier<'_> {
 
 impl Verifier<'_> {
     fn check_aux(&mut self) -> Result<(), StoreError> {
-        let Some(database) = self.lmdb.databases.aux else { return Ok(()) };
-        self.walk_database("note", database, |this, _, key, value| {
-            this.verified.notes += 1;
-            this.verified.check(checksum::verify_and_strip(key, value, "note"));
+        self.walk_database(AUX, self.lmdb.databases.aux, |this, _, key, value| {
+            this.report.aux_entries += 1;
+            this.report.check(checksum::verify_and_strip(key, value, AUX.0));
         })
     }
 
     fn check_registrations(&mut self) -> Result<(), StoreError> {
-        let Some(database) = self.lmdb.databases.registrations else { return Ok(()) };
-        self.walk_database(registration::ITEM, database, |this, txn, key, value| {
-            this.verified.registrations += 1;
-            this.verified.check(checksum::verify_and_strip(key, value, registration::ITEM));
-            let line = key.try_into().map(|key| this.lmdb.log_entry(txn, u64::from_be_bytes(key)));
-            let line = line.map_or(Some(None), |line| this.verified.check(line));
+        self.walk_database(REGISTRATION, self.lmdb.databases.registrations, |this, txn, key, value| {
+            this.report.registrations += 1;
+            this.report.check(checksum::verify_and_strip(key, value, REGISTRATION.0));
+            let log_entry = key.try_into().map(|key| this.lmdb.log_entry(txn, u64::from_be_bytes(key)));
+            let log_entry = log_entry.map_or(Some(None), |log_entry| this.report.check(log_entry));
             // A corrupt log entry is reported by `check_log`.
-            if line.is_some_and(|line| line.is_none()) {
-                let (what, key) = (registration::ITEM, key.escape_ascii());
-                this.verified.report(format!("{what} `{key}`: the log has no such line"));
+            if log_entry.is_some_and(|log_entry| log_entry.is_none()) {
+                let (item, key) = (REGISTRATION.0, key.escape_ascii());
+                this.report.add_error(format!("{item} `{key}`: no such log entry"));
             }
         })
     }
@@ -302,37 +314,37 @@ impl Lmdb {
         &self,
         txn: &RoTxn<'_>,
         entry_key: &[u8],
-        old: &[u8],
+        replaced: &[u8],
     ) -> Result<Option<&'static str>, StoreError> {
-        let Some((record_key, sequence)) = history::split_key(entry_key) else {
-            return Ok(Some("its key is not understood"));
+        let Some((storage_key, sequence)) = history::split_key(entry_key) else {
+            return Ok(Some("invalid key"));
         };
-        let before = self.decode_replaced(txn, record_key, old)?;
+        let prior = self.decode_replaced(txn, storage_key, replaced)?;
         let is_match =
-            |name: &str| NameKey::new(name).is_ok_and(|name| *name_key::storage_key(&name) == *record_key);
-        if before.as_ref().is_some_and(|before| !is_match(&before.name)) {
-            return Ok(Some("it has another name"));
+            |name: &str| NameKey::new(name).is_ok_and(|name| *name_key::storage_key(&name) == *storage_key);
+        if prior.as_ref().is_some_and(|prior| !is_match(&prior.name)) {
+            return Ok(Some("name does not match the key"));
         }
-        let line = match self.log_entry(txn, sequence)? {
-            Some(line) => line,
+        let log_entry = match self.log_entry(txn, sequence)? {
+            Some(log_entry) => log_entry,
             None if self
                 .databases
                 .meta
                 .get(txn, import::PendingImport::META_KEY)
-                .is_ok_and(|it| it.is_some()) =>
+                .is_ok_and(|pending| pending.is_some()) =>
             {
                 return Ok(None);
             }
-            None => return Ok(Some("the log has no such line")),
+            None => return Ok(Some("no such log entry")),
         };
-        let name = match &before {
-            _ if line.kind != EditKind::Import => &line.name,
-            Some(before) => &before.name,
-            None => return Ok(Some("an import has no such entry")),
+        let name = match &prior {
+            _ if log_entry.kind != EditKind::Import => &log_entry.name,
+            Some(prior) => &prior.name,
+            None => return Ok(Some("unexpected for an import")),
         };
         let key = NameKey::new(name).ok().filter(|_| is_match(name));
-        let Some(key) = key else { return Ok(Some("its line of the log is about another name")) };
-        let after = history::NameHistory::new(self, txn, &key)?.revision_after(Some(sequence))?;
-        Ok(find_inconsistency(&line, before.as_ref(), after))
+        let Some(key) = key else { return Ok(Some("log entry refers to another name")) };
+        let resulting = history::NameHistory::new(self, txn, &key).revision_after(Some(sequence))?;
+        Ok(find_inconsistency(&log_entry, prior.as_ref(), resulting))
     }
 }

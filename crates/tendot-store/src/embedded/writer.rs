@@ -1,4 +1,5 @@
-//! Writer thread with group commit: change sets that arrive during a sync share the next transaction.
+//! Writer thread with group commit: change sets that arrive while a transaction is being made durable are committed together
+//! in the next one.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,6 +39,7 @@ pub(crate) struct WriteQueue {
     pub(crate) counters: Arc<ChangeCounters>,
 }
 
+/// Change set waiting to be committed.
 #[derive(Debug)]
 struct WriteRequest {
     change: ChangeSet,
@@ -55,19 +57,21 @@ impl WriteQueue {
         let spawned = std::thread::Builder::new()
             .name("tendot-writer".into())
             .spawn(move || state.run(&inbox, &shared));
-        let thread = spawned
-            .map_err(|error| StoreError::Failed { doing: "starting the writer", error: Box::new(error) })?;
+        let thread = spawned.map_err(|error| StoreError::Backend {
+            operation: "starting the writer",
+            error: Box::new(error),
+        })?;
         let permits = Arc::new(Semaphore::new(MAX_QUEUE_BYTES));
         Ok(Self { requests: Mutex::new(Some(requests)), permits, thread: Some(thread), counters })
     }
 
     pub(crate) async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
-        let writer_stopped = || StoreError::ReadOnly { why: "its writer has stopped".into() };
+        let writer_stopped = || StoreError::ReadOnly { reason: "the writer has stopped".into() };
         let size = change.memory_size().min(MAX_QUEUE_BYTES) as u32;
         let Ok(permits) = Arc::clone(&self.permits).acquire_many_owned(size).await else {
             return Err(writer_stopped().into());
         };
-        let (reply, answer) = oneshot::channel();
+        let (reply, result) = oneshot::channel();
         let sent = {
             let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
             requests.as_ref().is_some_and(|requests| {
@@ -77,7 +81,7 @@ impl WriteQueue {
         if !sent {
             return Err(writer_stopped().into());
         }
-        answer.await.unwrap_or_else(|_| Err(writer_stopped().into()))
+        result.await.unwrap_or_else(|_| Err(writer_stopped().into()))
     }
 }
 
@@ -91,7 +95,7 @@ impl Drop for WriteQueue {
     }
 }
 
-/// State of the writer thread.
+/// Writer thread: commits waiting change sets in groups.
 pub(crate) struct WriterLoop {
     pub(crate) lmdb: Arc<Lmdb>,
     interner: Interner,
@@ -134,9 +138,9 @@ impl WriterLoop {
                 edits += request.change.edits.len();
                 requests.push(request);
             }
-            let changing = counters.begin_write(requests.iter().map(|request| &request.change));
+            let guard = counters.begin_write(requests.iter().map(|request| &request.change));
             let results = self.commit_group(&mut requests);
-            drop(changing);
+            drop(guard);
             for (request, result) in requests.into_iter().zip(results) {
                 // The caller may have gone.
                 let _ = request.reply.send(result);
@@ -146,11 +150,11 @@ impl WriterLoop {
 
     /// Commits the change sets whose preconditions hold, each atomically; returns one result per request.
     fn commit_group(&mut self, requests: &mut [WriteRequest]) -> Vec<Result<CommitInfo, CommitError>> {
-        if let Some(why) = &self.failure {
-            let why = why.clone();
-            return requests.iter().map(|_| Err(StoreError::ReadOnly { why: why.clone() }.into())).collect();
+        if let Some(reason) = &self.failure {
+            let read_only = |_: &WriteRequest| StoreError::ReadOnly { reason: reason.clone() };
+            return requests.iter().map(|request| Err(read_only(request).into())).collect();
         }
-        let before = (self.revision, self.sequence);
+        let (revision, sequence) = (self.revision, self.sequence);
         self.is_committing = false;
         match self.try_commit_group(requests) {
             Ok(results) => {
@@ -158,26 +162,24 @@ impl WriterLoop {
                 results
             }
             Err(error) => {
-                (self.revision, self.sequence) = before;
+                (self.revision, self.sequence) = (revision, sequence);
                 self.interner.rollback();
-                let why = error.to_string();
-                let is_lost = self.lmdb.is_poisoned();
-                if is_lost || self.is_committing && !is_disk_full(&error) {
-                    self.failure = Some(format!("an earlier change could not be made durable ({why})"));
+                let (operation, detail) = ("committing changes", error.to_string());
+                let (is_poisoned, is_disk_full) = (self.lmdb.is_poisoned(), is_disk_full(&error));
+                if is_poisoned || self.is_committing && !is_disk_full {
+                    self.failure = Some(format!("an earlier commit failed ({detail}); reopen the store"));
                 }
-                if is_lost {
+                if is_poisoned {
                     self.lmdb.read_only_fallback();
                 }
-                let doing = "committing changes";
-                let is_full = is_disk_full(&error);
-                let failed = || {
-                    if is_full {
-                        StoreError::Full { doing, error: why.clone() }
+                let store_error = || {
+                    if is_disk_full {
+                        StoreError::DiskFull { operation, detail: detail.clone() }
                     } else {
-                        StoreError::Failed { doing, error: why.clone().into() }
+                        StoreError::Backend { operation, error: detail.clone().into() }
                     }
                 };
-                requests.iter().map(|_| Err(failed().into())).collect()
+                requests.iter().map(|_| Err(store_error().into())).collect()
             }
         }
     }
@@ -187,15 +189,15 @@ impl WriterLoop {
         requests: &mut [WriteRequest],
     ) -> Result<Vec<Result<CommitInfo, CommitError>>, heed::Error> {
         let lmdb = Arc::clone(&self.lmdb);
-        fail_point::hit("commit: before the transaction");
+        fail_point::hit("commit-before-txn");
         let mut txn = lmdb.env.write_txn()?;
         let mut results = Vec::with_capacity(requests.len());
-        let mut changed = false;
+        let mut has_writes = false;
         for request in requests {
             let result = match self.plan_changes(&txn, &mut request.change) {
                 Ok(write_set) if write_set.is_empty() => Ok(CommitInfo { revision: self.revision }),
                 Ok(write_set) => {
-                    changed = true;
+                    has_writes = true;
                     self.write_changes(&mut txn, &request.change, write_set)?;
                     // Later change sets of this transaction may read these records.
                     self.interner.write_new(&lmdb.databases, &mut txn)?;
@@ -205,13 +207,13 @@ impl WriterLoop {
             };
             results.push(result);
         }
-        if changed {
+        if has_writes {
             lmdb.write_counter(&mut txn, b"revision", self.revision)?;
             lmdb.write_counter(&mut txn, b"sequence", self.sequence)?;
             self.is_committing = true;
-            fail_point::hit("commit: before the engine commits");
+            fail_point::hit("commit-before-lmdb-commit");
             lmdb.commit(txn)?;
-            fail_point::hit("commit: before the answer");
+            fail_point::hit("commit-before-reply");
             self.is_committing = false;
         }
         self.transactions_since_reader_check += 1;
@@ -231,20 +233,20 @@ impl WriterLoop {
     ) -> Result<(), heed::Error> {
         let databases = self.lmdb.databases;
         self.write_history(txn, &mut write_set.log_entries)?;
-        for (number, registration) in write_set.registrations {
-            registration::append(&self.lmdb, txn, number, &registration)?;
+        for (sequence, registration) in write_set.registrations {
+            registration::append(&self.lmdb, txn, sequence, &registration)?;
         }
         for (key, record) in &write_set.records {
-            let record_key = name_key::storage_key(key);
+            let storage_key = name_key::storage_key(key);
             match record {
                 Some(record) => {
-                    let is_shortened = name_key::is_hashed_key(&record_key);
-                    let mut value = record::encode(record, is_shortened, &mut self.interner);
-                    checksum::append(&record_key, &mut value);
-                    databases.records.put(txn, &record_key, &value)?;
+                    let is_hashed_key = name_key::is_hashed_key(&storage_key);
+                    let mut value = record::encode(record, is_hashed_key, &mut self.interner);
+                    checksum::append(&storage_key, &mut value);
+                    databases.records.put(txn, &storage_key, &value)?;
                 }
                 None => {
-                    databases.records.delete(txn, &record_key)?;
+                    databases.records.delete(txn, &storage_key)?;
                 }
             }
         }
@@ -257,32 +259,36 @@ impl WriterLoop {
                 databases.homed.delete(txn, prefix.as_bytes())?;
             }
         }
-        for (key, body) in write_set.aux {
-            // Only read-only stores of earlier versions lack it.
-            let Some(aux) = databases.aux else { continue };
-            match body {
-                Some(body) => {
-                    let mut value = body.into_vec();
+        for (key, value) in write_set.aux {
+            match value {
+                Some(value) => {
+                    let mut value = value.into_vec();
                     checksum::append(&key, &mut value);
-                    aux.put(txn, &key, &value)?;
+                    databases.aux.put(txn, &key, &value)?;
                 }
                 None => {
-                    aux.delete(txn, &key)?;
+                    databases.aux.delete(txn, &key)?;
                 }
             }
         }
-        fail_point::hit("commit: the records are written");
+        fail_point::hit("commit-after-records");
         // A change set of aux edits only gets no revision.
         self.revision += u64::from(!write_set.log_entries.is_empty());
-        let (sequence, revision, at, by) = (self.sequence, self.revision, change.at, change.by.clone());
-        let (kind, name) = (EditKind::Create, Box::default());
-        let mut entry = LogEntry { sequence, revision, at, by, kind, name, count: 1 };
+        let mut log_entry = LogEntry {
+            sequence: self.sequence,
+            revision: self.revision,
+            timestamp_ms: change.timestamp_ms,
+            author: change.author.clone(),
+            kind: EditKind::Create,
+            name: Box::default(),
+            record_count: 1,
+        };
         for PendingLmdbEntry { kind, name, .. } in write_set.log_entries {
-            entry = LogEntry { sequence: entry.sequence + 1, kind, name, ..entry };
-            log_entry::append(&self.lmdb, txn, &entry)?;
+            log_entry = LogEntry { sequence: log_entry.sequence + 1, kind, name, ..log_entry };
+            log_entry::append(&self.lmdb, txn, &log_entry)?;
         }
-        self.sequence = entry.sequence;
-        fail_point::hit("commit: the log is written");
+        self.sequence = log_entry.sequence;
+        fail_point::hit("commit-after-log");
         Ok(())
     }
 
@@ -292,18 +298,18 @@ impl WriterLoop {
         txn: &mut RwTxn<'_>,
         log_entries: &mut [PendingLmdbEntry],
     ) -> Result<(), heed::Error> {
-        for (line, sequence) in log_entries.iter_mut().zip(self.sequence + 1..) {
-            let Some((key, record)) = line.replaced.take() else { continue };
-            let record_key = name_key::storage_key(&key);
-            let old = match record {
+        for (log_entry, sequence) in log_entries.iter_mut().zip(self.sequence + 1..) {
+            let Some((key, record)) = log_entry.replaced.take() else { continue };
+            let storage_key = name_key::storage_key(&key);
+            let replaced = match record {
                 Some(record) => {
-                    history::encode_replaced(&self.lmdb, txn, &record_key, record, &mut self.interner)?
+                    history::encode_replaced(&self.lmdb, txn, &storage_key, record, &mut self.interner)?
                 }
                 None => Vec::new(),
             };
-            history::write_entry(&self.lmdb, txn, &record_key, sequence, &old)?;
+            history::write_entry(&self.lmdb, txn, &storage_key, sequence, &replaced)?;
         }
-        fail_point::hit("commit: the history is written");
+        fail_point::hit("commit-after-history");
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::ImportError;
-use super::merge::RunMerge;
+use super::merge::{RawRecord, RunMerge};
 use super::sort_buffer::{SortBuffer, VALUE_COUNT_LEN, key_start};
 use crate::NameKey;
 use crate::embedded::lmdb::durable_dir;
@@ -75,14 +75,14 @@ impl SortedRuns {
     fn write_run(&mut self, mut merge: RunMerge<'_>) -> Result<(PathBuf, u64), ImportError> {
         let path = self.directory.join(format!("run-{}", self.next_run));
         self.next_run += 1;
-        let failed = |error| ImportError::Run { path: path.clone(), error };
-        let mut out = BufWriter::with_capacity(1 << 18, File::create_new(&path).map_err(failed)?);
+        let run_error = |error| ImportError::RunFile { path: path.clone(), error };
+        let mut out = BufWriter::with_capacity(1 << 18, File::create_new(&path).map_err(run_error)?);
         let mut count = 0_u64;
-        while let Some((name, values)) = merge.next()? {
-            write_record(&mut out, name, values).map_err(failed)?;
+        while let Some(RawRecord { name, values }) = merge.next()? {
+            write_record(&mut out, name, values).map_err(run_error)?;
             count += 1;
         }
-        write_record(&mut out, b"", &count.to_le_bytes()).and_then(|()| out.flush()).map_err(failed)?;
+        write_record(&mut out, b"", &count.to_le_bytes()).and_then(|()| out.flush()).map_err(run_error)?;
         Ok((path, merge.superseded))
     }
 }
@@ -120,50 +120,51 @@ pub(crate) struct RunReader {
     file: BufReader<File>,
     /// Number of records read.
     count: u64,
-    pub(crate) start: u128,
+    pub(crate) key_start: u128,
     /// Length of the name at the start of `record`.
-    pub(crate) name: usize,
+    pub(crate) name_len: usize,
     pub(crate) record: Vec<u8>,
 }
 
 impl RunReader {
     /// Opens a run file and reads its first record.
     pub(crate) fn open(path: &Path) -> Result<Self, ImportError> {
-        let file = File::open(path).map_err(|error| ImportError::Run { path: path.into(), error })?;
+        let file = File::open(path).map_err(|error| ImportError::RunFile { path: path.into(), error })?;
         let file = BufReader::with_capacity(1 << 16, file);
-        let mut reading = Self { path: path.into(), file, count: 0, start: 0, name: 0, record: Vec::new() };
-        reading.advance()?;
-        Ok(reading)
+        let mut reader =
+            Self { path: path.into(), file, count: 0, key_start: 0, name_len: 0, record: Vec::new() };
+        reader.advance()?;
+        Ok(reader)
     }
 
     pub(crate) fn advance(&mut self) -> Result<(), ImportError> {
-        self.read_next().map_err(|error| ImportError::Run { path: self.path.clone(), error })
+        self.read_next().map_err(|error| ImportError::RunFile { path: self.path.clone(), error })
     }
 
     fn read_next(&mut self) -> io::Result<()> {
-        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the run is damaged");
+        let corrupt = || io::Error::new(io::ErrorKind::InvalidData, "run file is corrupt");
         let mut header = [0; RUN_HEADER_LEN];
         self.file.read_exact(&mut header)?;
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| header[at + byte]));
-        let (name, values) = (word(4) as usize, word(8) as usize);
+        let (name_len, values_len) = (word(4) as usize, word(8) as usize);
         // Checked before memory is allocated.
-        if name > NameKey::MAX_LEN || values > MAX_RECORD_BYTES + VALUE_COUNT_LEN {
-            return Err(damaged());
+        if name_len > NameKey::MAX_LEN || values_len > MAX_RECORD_BYTES + VALUE_COUNT_LEN {
+            return Err(corrupt());
         }
-        self.record.resize(name + values, 0);
+        self.record.resize(name_len + values_len, 0);
         self.file.read_exact(&mut self.record)?;
-        let (written, read) = self.record.split_at(name);
-        if record_checksum(encode_lengths(written, read), written, read) != word(0) {
-            return Err(damaged());
+        let (name, values) = self.record.split_at(name_len);
+        if record_checksum(encode_lengths(name, values), name, values) != word(0) {
+            return Err(corrupt());
         }
-        if name == 0 {
-            let is_end = *read == self.count.to_le_bytes() && self.file.fill_buf()?.is_empty();
+        if name_len == 0 {
+            let is_end = *values == self.count.to_le_bytes() && self.file.fill_buf()?.is_empty();
             self.record.clear();
             if !is_end {
-                return Err(damaged());
+                return Err(corrupt());
             }
         }
-        (self.start, self.name) = (key_start(&self.record[..name]), name);
+        (self.key_start, self.name_len) = (key_start(&self.record[..name_len]), name_len);
         self.count += 1;
         Ok(())
     }
@@ -186,7 +187,7 @@ mod tests {
 
     fn all(mut merge: RunMerge<'_>) -> Result<Vec<(String, String)>, ImportError> {
         let mut all = Vec::new();
-        while let Some((name, values)) = merge.next()? {
+        while let Some(RawRecord { name, values }) = merge.next()? {
             let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
             all.push((text(name), text(values)));
         }
@@ -201,7 +202,7 @@ mod tests {
 
     /// More runs than can be open: the last of equal keys wins, in the spelling of the first.
     #[test]
-    fn runs_are_merged_in_passes() {
+    fn merges_in_passes() {
         let (_directory, mut runs) = runs();
         let count = MAX_OPEN_RUNS * 3;
         let mut superseded = 0;
@@ -217,7 +218,7 @@ mod tests {
         let (mut merge, fewer) = runs.merge(&last).unwrap();
         assert!(std::fs::read_dir(&runs.directory).unwrap().count() <= MAX_OPEN_RUNS);
         let mut found = BTreeMap::new();
-        while let Some((name, values)) = merge.next().unwrap() {
+        while let Some(RawRecord { name, values }) = merge.next().unwrap() {
             found.insert(name.to_vec(), values.to_vec());
         }
         superseded += fewer + merge.superseded;
@@ -229,15 +230,15 @@ mod tests {
 
     /// Every changed byte and every truncation is detected and reported with the file name.
     #[test]
-    fn damage_is_noticed() {
+    fn detects_corrupt_runs() {
         let (_directory, mut runs) = runs();
-        let nothing = SortBuffer::new();
+        let empty = SortBuffer::new();
         runs.spill(&mut buffer(&[("b", "two"), ("a", "one"), ("c", "")])).unwrap();
         let path = runs.files[0].clone();
         let good = std::fs::read(&path).unwrap();
         let read = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
-            RunMerge::new(std::slice::from_ref(&path), &nothing).and_then(all)
+            RunMerge::new(std::slice::from_ref(&path), &empty).and_then(all)
         };
         assert_eq!(read(&good).unwrap().len(), 3);
         for at in 0..good.len() {
@@ -245,15 +246,15 @@ mod tests {
             bad[at] ^= 0x40;
             let error = read(&bad).unwrap_err().to_string();
             assert!(error.contains("run-0"), "byte {at}: {error}");
-            assert!(read(&good[..at]).is_err(), "cut off at {at}");
+            assert!(read(&good[..at]).is_err(), "truncated at {at}");
         }
-        assert!(read(&[&good[..], b"x"].concat()).is_err(), "something follows");
+        assert!(read(&[&good[..], b"x"].concat()).is_err(), "trailing byte");
         // A whole record is missing.
         assert!(read(&good[RUN_HEADER_LEN + 4..]).is_err());
     }
 
     #[test]
-    fn runs_are_private_and_go() {
+    fn run_directory_is_private_and_removed() {
         let (_directory, mut runs) = runs();
         runs.spill(&mut buffer(&[("a", "one")])).unwrap();
         let directory = runs.directory.clone();

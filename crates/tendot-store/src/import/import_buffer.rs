@@ -29,12 +29,12 @@ const TEMP_DIR_PREFIX: &str = "tendot-import-";
 /// Whether a directory is abandoned: it has our owner (others may create anything there), and is so old that a running import
 /// would have locked it.
 #[cfg(all(feature = "postgres", unix))]
-fn is_abandoned(folder: &Path, ours: &Path) -> bool {
+fn is_abandoned(directory: &Path, own: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    let found = |path: &Path| std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_dir);
-    let Some((one, two)) = found(folder).zip(found(ours)) else { return false };
-    let age = one.modified().ok().and_then(|modified| modified.elapsed().ok());
-    one.uid() == two.uid() && age.is_some_and(|age| age.as_secs() > 60)
+    let metadata = |path: &Path| std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_dir);
+    let Some((other, own)) = metadata(directory).zip(metadata(own)) else { return false };
+    let age = other.modified().ok().and_then(|modified| modified.elapsed().ok());
+    other.uid() == own.uid() && age.is_some_and(|age| age.as_secs() > 60)
 }
 
 /// Records added to an import so far, in memory and in sorted runs.
@@ -52,8 +52,8 @@ pub(crate) struct ImportBuffer {
 
 impl ImportBuffer {
     /// Creates an empty buffer and its directory, which is removed on drop.
-    pub(crate) fn new(folder: PathBuf) -> io::Result<Self> {
-        let runs = SortedRuns::new(folder)?;
+    pub(crate) fn new(directory: PathBuf) -> io::Result<Self> {
+        let runs = SortedRuns::new(directory)?;
         let (sort_buffer, homed) = (SortBuffer::new(), BTreeSet::new());
         Ok(Self {
             sort_buffer,
@@ -69,18 +69,18 @@ impl ImportBuffer {
     #[cfg(feature = "postgres")]
     pub(crate) fn in_temp_dir() -> io::Result<Self> {
         static NEXT_TEMP_DIR: AtomicU32 = AtomicU32::new(0);
-        let (process, number) = (std::process::id(), NEXT_TEMP_DIR.fetch_add(1, Ordering::Relaxed));
-        let above = std::env::temp_dir();
-        let path = above.join(format!("{TEMP_DIR_PREFIX}{process}-{number}"));
+        let (process, index) = (std::process::id(), NEXT_TEMP_DIR.fetch_add(1, Ordering::Relaxed));
+        let parent = std::env::temp_dir();
+        let path = parent.join(format!("{TEMP_DIR_PREFIX}{process}-{index}"));
         let mut buffer = Self::new(path.clone())?;
         buffer._lock = Some(DirectoryLock::acquire(&path).map_err(io::Error::other)?);
         #[cfg(unix)]
-        for left in std::fs::read_dir(&above)?.flatten().map(|entry| entry.path()) {
-            let is_one =
-                left.file_name().and_then(|name| name.to_str()?.strip_prefix(TEMP_DIR_PREFIX)).is_some();
-            if is_one && is_abandoned(&left, &path) && DirectoryLock::acquire(&left).is_ok() {
+        for other in std::fs::read_dir(&parent)?.flatten().map(|entry| entry.path()) {
+            let is_ours =
+                other.file_name().and_then(|name| name.to_str()?.strip_prefix(TEMP_DIR_PREFIX)).is_some();
+            if is_ours && is_abandoned(&other, &path) && DirectoryLock::acquire(&other).is_ok() {
                 // On failure the next import tries again.
-                let _ = durable_dir::remove_dir(&left);
+                let _ = durable_dir::remove_dir(&other);
             }
         }
         Ok(buffer)
@@ -99,12 +99,12 @@ impl ImportBuffer {
     fn spill_if_full(&mut self) -> Result<(), ImportError> {
         if self.sort_buffer.memory_size() >= self.max_buffer_bytes {
             self.superseded += self.runs.spill(&mut self.sort_buffer)?;
-            fail_point::hit("import: a run is written");
+            fail_point::hit("import-after-run");
         }
         Ok(())
     }
 
-    pub(crate) fn home(&mut self, prefix: &str) -> Result<(), ImportError> {
+    pub(crate) fn home_prefix(&mut self, prefix: &str) -> Result<(), ImportError> {
         self.homed.insert(NameKey::from_prefix(prefix)?);
         Ok(())
     }
@@ -125,8 +125,8 @@ mod tests {
 
     /// A locked or recent directory is in use; an old and unlocked one is abandoned.
     #[test]
-    fn what_was_left_is_removed() {
-        let make = |name: &str| {
+    fn removes_abandoned_directories() {
+        let create = |name: &str| {
             let path = std::env::temp_dir().join(format!("{TEMP_DIR_PREFIX}{}-{name}", std::process::id()));
             durable_dir::recreate_private_dir(&path).unwrap();
             path
@@ -135,12 +135,12 @@ mod tests {
             let old = SystemTime::now() - Duration::from_secs(100);
             std::fs::File::open(path).unwrap().set_modified(old).unwrap();
         };
-        let (left, held, new) = (make("left"), make("held"), make("new"));
-        std::fs::write(left.join("run-0"), b"something").unwrap();
-        let lock = DirectoryLock::acquire(&held).unwrap();
-        [&left, &held].into_iter().for_each(|path| age(path));
+        let (abandoned, locked, recent) = (create("abandoned"), create("locked"), create("recent"));
+        std::fs::write(abandoned.join("run-0"), b"something").unwrap();
+        let lock = DirectoryLock::acquire(&locked).unwrap();
+        [&abandoned, &locked].into_iter().for_each(|path| age(path));
         let mut buffer = ImportBuffer::in_temp_dir().unwrap();
-        assert!(!left.exists() && held.exists() && new.exists());
+        assert!(!abandoned.exists() && locked.exists() && recent.exists());
         // Its own directory is removed on drop.
         buffer.max_buffer_bytes = 1;
         buffer.add("10.1/1", &[]).unwrap();
@@ -149,6 +149,6 @@ mod tests {
         drop(buffer);
         assert!(!own.exists());
         drop(lock);
-        [held, new].iter().for_each(|path| std::fs::remove_dir_all(path).unwrap());
+        [locked, recent].iter().for_each(|path| std::fs::remove_dir_all(path).unwrap());
     }
 }

@@ -8,7 +8,11 @@ use super::external_sort::RunReader;
 use super::sort_buffer::{RecordSlot, SortBuffer, compare_keys};
 
 /// Name of a record and its values in wire form.
-pub(crate) type RawRecord<'a> = (&'a [u8], &'a [u8]);
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RawRecord<'a> {
+    pub(crate) name: &'a [u8],
+    pub(crate) values: &'a [u8],
+}
 
 /// K-way merge of sorted runs; the last of equal keys wins, in the spelling of the first.
 #[derive(Debug)]
@@ -32,9 +36,9 @@ impl<'b> RunMerge<'b> {
         }
         sources.push(MergeSource::Memory(last, &last.slots));
         let mut heap = Vec::with_capacity(sources.len());
-        for (number, source) in sources.iter().enumerate() {
+        for (index, source) in sources.iter().enumerate() {
             if !source.is_at_end() {
-                heap.push(number);
+                heap.push(index);
             }
         }
         let mut merge = Self { sources, heap, name: Vec::new(), values: Vec::new(), superseded: 0 };
@@ -47,14 +51,14 @@ impl<'b> RunMerge<'b> {
     /// Returns the next record.
     pub(crate) fn next(&mut self) -> Result<Option<RawRecord<'_>>, ImportError> {
         let Some(first) = self.heap.first() else { return Ok(None) };
-        let (start, name, values) = self.sources[*first].current();
+        let (start, RawRecord { name, values }) = self.sources[*first].current();
         self.name.clear();
         self.name.extend_from_slice(name);
         self.values.clear();
         self.values.extend_from_slice(values);
         self.advance()?;
         while let Some(next) = self.heap.first() {
-            let (next_start, name, values) = self.sources[*next].current();
+            let (next_start, RawRecord { name, values }) = self.sources[*next].current();
             if compare_keys((start, &self.name), (next_start, name)) != Ordering::Equal {
                 break;
             }
@@ -63,7 +67,7 @@ impl<'b> RunMerge<'b> {
             self.superseded += 1;
             self.advance()?;
         }
-        Ok(Some((&self.name, &self.values)))
+        Ok(Some(RawRecord { name: &self.name, values: &self.values }))
     }
 
     /// Advances the source at the top of the heap.
@@ -95,10 +99,11 @@ impl<'b> RunMerge<'b> {
     }
 
     /// Whether the record of one source sorts before that of another; for equal keys the older source is first.
-    fn is_before(&self, one: usize, two: usize) -> bool {
-        let (start, name, _) = self.sources[one].current();
-        let (other_start, other, _) = self.sources[two].current();
-        compare_keys((start, name), (other_start, other)).then(one.cmp(&two)) == Ordering::Less
+    fn is_before(&self, one: usize, other: usize) -> bool {
+        let (start, record) = self.sources[one].current();
+        let (other_start, other_record) = self.sources[other].current();
+        let order = compare_keys((start, record.name), (other_start, other_record.name));
+        order.then(one.cmp(&other)) == Ordering::Less
     }
 }
 
@@ -110,26 +115,28 @@ enum MergeSource<'b> {
 }
 
 impl MergeSource<'_> {
-    /// First bytes of the key, name and values; the name is empty at the end.
-    fn current(&self) -> (u128, &[u8], &[u8]) {
+    /// First bytes of the key, and the record; its name is empty at the end.
+    fn current(&self) -> (u128, RawRecord<'_>) {
         match self {
-            Self::File(file) => (file.start, &file.record[..file.name], &file.record[file.name..]),
-            Self::Memory(buffer, left) => left.first().map_or((0, &[], &[]), |slot| {
-                let (name, values) = buffer.record(slot);
-                (slot.start, name, values)
-            }),
+            Self::File(file) => {
+                let (name, values) = file.record.split_at(file.name_len);
+                (file.key_start, RawRecord { name, values })
+            }
+            Self::Memory(buffer, slots) => {
+                slots.first().map_or_else(Default::default, |slot| (slot.key_start, buffer.record(slot)))
+            }
         }
     }
 
     fn is_at_end(&self) -> bool {
-        self.current().1.is_empty()
+        self.current().1.name.is_empty()
     }
 
     fn advance(&mut self) -> Result<(), ImportError> {
         match self {
             Self::File(file) => file.advance(),
-            Self::Memory(_, left) => {
-                *left = left.get(1..).unwrap_or_default();
+            Self::Memory(_, slots) => {
+                *slots = slots.get(1..).unwrap_or_default();
                 Ok(())
             }
         }

@@ -81,9 +81,9 @@ pub struct ImportSummary {
     /// Records superseded by a later one of the same import.
     pub superseded: u64,
     /// Records rejected because their names are tombstones.
-    pub ended: u64,
+    pub tombstoned: u64,
     /// The first hundred of these names.
-    pub ended_names: Vec<Box<str>>,
+    pub tombstoned_names: Vec<Box<str>>,
 }
 
 impl ImportSummary {
@@ -92,9 +92,9 @@ impl ImportSummary {
         self.changed += more.changed;
         self.unchanged += more.unchanged;
         self.superseded += more.superseded;
-        self.ended += more.ended;
-        self.ended_names.extend(more.ended_names);
-        self.ended_names.truncate(MAX_REPORTED_TOMBSTONES);
+        self.tombstoned += more.tombstoned;
+        self.tombstoned_names.extend(more.tombstoned_names);
+        self.tombstoned_names.truncate(MAX_REPORTED_TOMBSTONES);
     }
 }
 
@@ -104,9 +104,9 @@ impl ImportSummary {
 pub enum ImportError {
     /// A name is invalid.
     #[error(transparent)]
-    Name(#[from] NameKeyError),
+    InvalidName(#[from] NameKeyError),
     /// A record is too large.
-    #[error("the record has {length} bytes, at most {limit} are kept")]
+    #[error("record too large: {length} bytes, limit {limit}")]
     TooLarge {
         /// Size in bytes.
         length: usize,
@@ -115,7 +115,7 @@ pub enum ImportError {
     },
     /// A run file cannot be written or read.
     #[error("{}: {error}", path.display())]
-    Run {
+    RunFile {
         /// Path of the run file.
         path: PathBuf,
         /// I/O error.

@@ -21,10 +21,10 @@ pub(crate) struct SortBuffer {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordSlot {
     /// First bytes of the key; they decide most comparisons.
-    pub(crate) start: u128,
-    pub(crate) at: usize,
-    pub(crate) name: u32,
-    pub(crate) values: u32,
+    pub(crate) key_start: u128,
+    pub(crate) offset: usize,
+    pub(crate) name_len: u32,
+    pub(crate) values_len: u32,
 }
 
 impl SortBuffer {
@@ -35,24 +35,26 @@ impl SortBuffer {
     /// Adds a record: its name, and its values in wire form, preceded by their number, which `write` appends to the buffer.
     pub(crate) fn push(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), ImportError> {
         NameKey::validate(name)?;
-        let at = self.bytes.len();
+        let offset = self.bytes.len();
         self.bytes.extend_from_slice(name.as_bytes());
         write(&mut self.bytes);
-        let values = self.bytes.len() - at - name.len();
-        if values > MAX_RECORD_BYTES + VALUE_COUNT_LEN {
-            self.bytes.truncate(at);
-            return Err(ImportError::TooLarge { length: values - VALUE_COUNT_LEN, limit: MAX_RECORD_BYTES });
+        let values_len = self.bytes.len() - offset - name.len();
+        if values_len > MAX_RECORD_BYTES + VALUE_COUNT_LEN {
+            self.bytes.truncate(offset);
+            let length = values_len - VALUE_COUNT_LEN;
+            return Err(ImportError::TooLarge { length, limit: MAX_RECORD_BYTES });
         }
-        let (start, name, values) = (key_start(name.as_bytes()), name.len() as u32, values as u32);
-        self.slots.push(RecordSlot { start, at, name, values });
+        let (name_len, values_len) = (name.len() as u32, values_len as u32);
+        let key_start = key_start(name.as_bytes());
+        self.slots.push(RecordSlot { key_start, offset, name_len, values_len });
         Ok(())
     }
 
     /// Appends all records of another buffer.
     pub(crate) fn append(&mut self, other: &Self) {
-        let at = self.bytes.len();
+        let start = self.bytes.len();
         self.bytes.extend_from_slice(&other.bytes);
-        self.slots.extend(other.slots.iter().map(|slot| RecordSlot { at: at + slot.at, ..*slot }));
+        self.slots.extend(other.slots.iter().map(|slot| RecordSlot { offset: start + slot.offset, ..*slot }));
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -65,17 +67,17 @@ impl SortBuffer {
     }
 
     pub(crate) fn record(&self, slot: &RecordSlot) -> RawRecord<'_> {
-        let record = self.bytes.get(slot.at..).unwrap_or_default();
-        let (name, rest) = record.split_at_checked(slot.name as usize).unwrap_or_default();
-        (name, rest.get(..slot.values as usize).unwrap_or_default())
+        let record = self.bytes.get(slot.offset..).unwrap_or_default();
+        let (name, rest) = record.split_at_checked(slot.name_len as usize).unwrap_or_default();
+        RawRecord { name, values: rest.get(..slot.values_len as usize).unwrap_or_default() }
     }
 
     /// Sorts by key; stable for equal keys.
     pub(crate) fn sort(&mut self) {
         let mut slots = std::mem::take(&mut self.slots);
         slots.sort_unstable_by(|one, two| {
-            let (first, second) = (self.record(one).0, self.record(two).0);
-            compare_keys((one.start, first), (two.start, second)).then(one.at.cmp(&two.at))
+            let (first, second) = (self.record(one).name, self.record(two).name);
+            compare_keys((one.key_start, first), (two.key_start, second)).then(one.offset.cmp(&two.offset))
         });
         self.slots = slots;
     }
@@ -105,7 +107,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_are_in_the_order_of_their_keys(one in "[ab\\x00é]{1,20}", two in "[AB\\x00é]{1,20}") {
+        fn compares_like_keys(one in "[ab\\x00é]{1,20}", two in "[AB\\x00é]{1,20}") {
             let expected = NameKey::new(&one).unwrap().cmp(&NameKey::new(&two).unwrap());
             let (one, two) = (one.as_bytes(), two.as_bytes());
             prop_assert_eq!(compare_keys((key_start(one), one), (key_start(two), two)), expected);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{HistoryEntry, LogEntry, NameKey, StoredRecord};
+use crate::{HistoryEntry, LogEntry, NameKey, PriorState, StoredRecord};
 
 /// Approximate maximum size of a batch; the last record may exceed it.
 pub(crate) const MAX_BATCH_BYTES: usize = 4 << 20;
@@ -33,7 +33,7 @@ impl MigrationBatch {
 /// Record to write, with the log entry that introduced its registration.
 #[derive(Debug)]
 pub(crate) struct MigratedRecord {
-    pub(crate) entry: StoredRecord,
+    pub(crate) record: StoredRecord,
     /// Sequence number of the log entry that introduced the registration, if known.
     pub(crate) registration_sequence: Option<u64>,
 }
@@ -49,21 +49,24 @@ pub(crate) struct MigratedHistoryEntry {
     pub(crate) registration_sequence: Option<u64>,
 }
 
-/// Aux entry to write: key and value; without a value it is removed.
-pub(crate) type AuxChange = (Box<[u8]>, Option<Box<[u8]>>);
+/// Aux entry to write; without a value it is removed.
+#[derive(Debug)]
+pub(crate) struct AuxChange {
+    pub(crate) key: Box<[u8]>,
+    pub(crate) value: Option<Box<[u8]>>,
+}
 
 /// Approximate memory size of a record.
-pub(crate) fn record_memory_size(entry: &StoredRecord) -> usize {
-    let values = entry.values.iter().map(|value| size_of_val(value) + value.data.len());
-    size_of_val(entry) + entry.name.len() + entry.registration.len() + values.sum::<usize>()
+pub(crate) fn record_memory_size(record: &StoredRecord) -> usize {
+    let values = record.values.iter().map(|value| size_of_val(value) + value.data.len());
+    size_of_val(record) + record.name.len() + record.registration.len() + values.sum::<usize>()
 }
 
 /// Approximate memory size of a history entry.
 pub(crate) fn history_memory_size(history_entry: &HistoryEntry) -> usize {
-    let entry = if let crate::PriorState::Record(entry) = &history_entry.before {
-        record_memory_size(entry)
-    } else {
-        0
+    let record = match &history_entry.prior {
+        PriorState::Record(record) => record_memory_size(record),
+        PriorState::Absent => 0,
     };
-    size_of_val(history_entry) + entry
+    size_of_val(history_entry) + record
 }

@@ -31,17 +31,18 @@ impl Checkpoint {
         self.stage == MigrationStage::Complete
     }
 
-    /// Encodes the checkpoint as words; the name, which may contain any bytes, is last.
+    /// Encodes the checkpoint as words: version, log positions, stage, its sequence number and its name, which may contain any
+    /// bytes and is last.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let (word, line, name) = match &self.stage {
+        let (stage, sequence, name) = match &self.stage {
             MigrationStage::Records(after) => {
                 ("records", 0, after.as_ref().map(NameKey::as_bytes).unwrap_or_default())
             }
-            MigrationStage::RemovedNames(line) => ("removed", *line, &b""[..]),
-            MigrationStage::CatchingUp => ("following", 0, &b""[..]),
+            MigrationStage::RemovedNames(sequence) => ("removed-names", *sequence, &b""[..]),
+            MigrationStage::CatchingUp => ("catching-up", 0, &b""[..]),
             MigrationStage::Complete => ("complete", 0, &b""[..]),
         };
-        let words = format!("1 {} {} {word} {line} ", self.copied_to, self.compared_to);
+        let words = format!("1 {} {} {stage} {sequence} ", self.copied_to, self.compared_to);
         [words.as_bytes(), name].concat()
     }
 
@@ -51,12 +52,12 @@ impl Checkpoint {
         let mut word = || words.next();
         word().filter(|version| *version == "1")?;
         let (copied_to, compared_to) = (word()?.parse().ok()?, word()?.parse().ok()?);
-        let (stage, line, name) = (word()?, word()?.parse().ok()?, word()?);
+        let (stage, sequence, name) = (word()?, word()?.parse().ok()?, word()?);
         let stage = match (stage, name) {
             ("records", "") => MigrationStage::Records(None),
             ("records", name) => MigrationStage::Records(Some(NameKey::new(name).ok()?)),
-            ("removed", "") => MigrationStage::RemovedNames(line),
-            ("following", "") => MigrationStage::CatchingUp,
+            ("removed-names", "") => MigrationStage::RemovedNames(sequence),
+            ("catching-up", "") => MigrationStage::CatchingUp,
             ("complete", "") => MigrationStage::Complete,
             _ => return None,
         };
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_come_back() {
+    fn checkpoint_round_trip() {
         let key = NameKey::new("10.1/ a b\n\u{e9} ").unwrap();
         let stages = [
             MigrationStage::Records(None),
@@ -81,10 +82,10 @@ mod tests {
             let checkpoint = Checkpoint { copied_to: 12, compared_to: u64::MAX, stage };
             assert_eq!(Checkpoint::decode(&checkpoint.encode()), Some(checkpoint));
         }
-        for none in
+        for invalid in
             ["", "1", "2 1 1 complete 0 ", "1 1 1 complete 0 x", "1 x 1 complete 0 ", "1 1 1 other 0 "]
         {
-            assert_eq!(Checkpoint::decode(none.as_bytes()), None, "{none}");
+            assert_eq!(Checkpoint::decode(invalid.as_bytes()), None, "{invalid}");
         }
     }
 }

@@ -30,7 +30,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
             self.compare_records().await?;
         }
         self.compare_homed().await?;
-        if self.report.different == 0 {
+        if self.report.difference_count == 0 {
             self.checkpoint.compared_to = end;
             self.flush().await?;
         }
@@ -39,11 +39,11 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
 
     /// Whether the log has an import: its entry does not list the names.
     async fn has_import(&self, mut after: u64, end: u64) -> Result<bool, MigrationError> {
-        while let Some(lines) = self.read_source_log(after, end).await? {
-            if lines.iter().any(|line| line.kind == EditKind::Import) {
+        while let Some(log_entries) = self.read_source_log(after, end).await? {
+            if log_entries.iter().any(|log_entry| log_entry.kind == EditKind::Import) {
                 return Ok(true);
             }
-            after = lines.last().map_or(end, |line| line.sequence);
+            after = log_entries.last().map_or(end, |last| last.sequence);
         }
         Ok(false)
     }
@@ -58,15 +58,15 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         while let Some(source) = self.read_source_log(after, end).await? {
             let target =
                 self.target.store().read_log(after, source.len()).await.map_err(MigrationError::Target)?;
-            for (number, line) in source.iter().enumerate() {
-                if target.get(number) != Some(line) {
-                    self.report_difference(format!("line {} of the log", line.sequence));
+            for (index, log_entry) in source.iter().enumerate() {
+                if target.get(index) != Some(log_entry) {
+                    self.report_difference(format!("log entry {}", log_entry.sequence));
                 }
             }
             let is_wanted = |kind| !only_removed || kind == EditKind::Remove;
-            let names = record_names(source.iter().filter(|line| is_wanted(line.kind)));
+            let names = record_names(source.iter().filter(|log_entry| is_wanted(log_entry.kind)));
             self.compare_names(names, only_removed).await?;
-            after = source.last().map_or(end, |line| line.sequence);
+            after = source.last().map_or(end, |last| last.sequence);
         }
         Ok(())
     }
@@ -79,7 +79,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
             let target =
                 read_records(self.target.store(), after.as_ref()).await.map_err(MigrationError::Target)?;
             // Both have been read up to here.
-            let last = |entries: &[(NameKey, StoredRecord)]| entries.last().map(|(key, _)| key.clone());
+            let last = |records: &[(NameKey, StoredRecord)]| records.last().map(|(key, _)| key.clone());
             let ends = [last(&source), last(&target)].into_iter().flatten();
             let Some(end) = ends.min_by(|a, b| storage_key(a).cmp(&storage_key(b))) else { return Ok(()) };
             let end_key = storage_key(&end).into_owned();
@@ -121,13 +121,13 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
             self.catch_up().await?;
             let mut again = Vec::new();
             for key in undetermined {
-                let one = std::slice::from_ref(&key);
+                let name = std::slice::from_ref(&key);
                 let source =
-                    self.source.read_records(one).await.map_err(MigrationError::Source)?.pop().flatten();
+                    self.source.read_records(name).await.map_err(MigrationError::Source)?.pop().flatten();
                 let target = self
                     .target
                     .store()
-                    .read_records(one)
+                    .read_records(name)
                     .await
                     .map_err(MigrationError::Target)?
                     .pop()
@@ -136,7 +136,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
             }
             undetermined = again;
         }
-        Err(MigrationError::Restless)
+        Err(MigrationError::SourceUnsettled)
     }
 
     /// Compares names; returns those whose state is undetermined.
@@ -146,19 +146,20 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         let mut undetermined = Vec::new();
         let (mut source, mut target) =
             (HistoryCursor::new(self.source, &names), HistoryCursor::new(self.target.store(), &names));
-        for (number, pair) in pairs.into_iter().enumerate() {
+        for (index, pair) in pairs.into_iter().enumerate() {
             let mut later = None;
-            let mut other = None;
+            let mut first_difference = None;
             loop {
-                let history_entry = source.next_for(number).await.map_err(MigrationError::Source)?;
+                let history_entry = source.next_for(index).await.map_err(MigrationError::Source)?;
                 let is_later = history_entry
                     .as_ref()
                     .is_some_and(|history_entry| !self.position.includes(history_entry));
-                let target_entry = target.next_for(number).await.map_err(MigrationError::Target)?;
+                let target_entry = target.next_for(index).await.map_err(MigrationError::Target)?;
                 let expected = if is_later { None } else { history_entry.as_ref() };
-                if expected != target_entry.as_ref() && other.is_none() {
-                    other =
-                        expected.or(target_entry.as_ref()).map(|history_entry| history_entry.line.sequence);
+                if expected != target_entry.as_ref() && first_difference.is_none() {
+                    first_difference = expected
+                        .or(target_entry.as_ref())
+                        .map(|history_entry| history_entry.log_entry.sequence);
                 }
                 if is_later {
                     later = history_entry;
@@ -171,31 +172,31 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
             match self.position.record_at(pair.source, later) {
                 RecordAtPosition::Undetermined => undetermined.push(pair.key),
                 RecordAtPosition::Known(source) => {
-                    if let Some(line) = other {
-                        differences.push(format!("the history of `{}`, at line {line} of the log", pair.key));
+                    if let Some(sequence) = first_difference {
+                        differences.push(format!("history of `{}` at log entry {sequence}", pair.key));
                     }
-                    let how = match (source, pair.target) {
+                    let detail = match (source, pair.target) {
                         (source, target) if source == target => continue,
                         (Some(_), Some(_)) => "",
-                        (Some(_), None) => ": it is missing",
-                        _ => ": the source has none",
+                        (Some(_), None) => ": missing in the target",
+                        _ => ": not in the source",
                     };
-                    differences.push(format!("the record `{}`{how}", pair.key));
+                    differences.push(format!("record `{}`{detail}", pair.key));
                 }
             }
         }
-        differences.into_iter().for_each(|what| self.report_difference(what));
+        differences.into_iter().for_each(|difference| self.report_difference(difference));
         Ok(undetermined)
     }
 
     /// Compares the homed prefixes; again if they changed meanwhile.
     async fn compare_homed(&mut self) -> Result<(), MigrationError> {
-        for tries in 1.. {
+        for attempts in 1.. {
             let Some(prefix) = self.first_homed_difference().await? else { break };
             let end = self.checkpoint.copied_to;
             self.catch_up().await?;
-            if self.checkpoint.copied_to == end || tries > MAX_COMPARE_ATTEMPTS {
-                self.report_difference(format!("whether the prefix `{prefix}` is homed"));
+            if self.checkpoint.copied_to == end || attempts > MAX_COMPARE_ATTEMPTS {
+                self.report_difference(format!("homing of prefix `{prefix}`"));
                 break;
             }
         }
@@ -216,8 +217,10 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
                 .await
                 .map_err(MigrationError::Target)?;
             if source != target {
-                let other = source.iter().find(|prefix| !target.contains(prefix));
-                return Ok(other.or_else(|| target.iter().find(|prefix| !source.contains(prefix))).cloned());
+                let missing = source.iter().find(|prefix| !target.contains(prefix));
+                return Ok(missing
+                    .or_else(|| target.iter().find(|prefix| !source.contains(prefix)))
+                    .cloned());
             }
             after = source.into_iter().last();
             if after.is_none() {
@@ -244,7 +247,7 @@ fn pair_by_key(
         let source_item = if order.is_le() { source.next() } else { None };
         let target_item = if order.is_ge() { target.next() } else { None };
         let key = source_item.as_ref().or(target_item.as_ref()).map(|(key, _)| key.clone());
-        let (source, target) = (source_item.map(|(_, entry)| entry), target_item.map(|(_, entry)| entry));
+        let (source, target) = (source_item.map(|(_, record)| record), target_item.map(|(_, record)| record));
         pairs.extend(key.map(|key| RecordPair { key, source, target }));
     }
 }

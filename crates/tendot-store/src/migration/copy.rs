@@ -12,11 +12,10 @@ use super::history_cursor::HistoryCursor;
 use super::snapshot::{RecordAtPosition, SnapshotPosition};
 use super::traits::{MigrationSource, MigrationTarget};
 use super::{MAX_REMAINING_LOG_ENTRIES, MigrationError, MigrationReport, Migrator};
-use crate::model::history::is_record_change;
 use crate::model::name_key::storage_key;
 use crate::{EditKind, LogEntry, NameKey, PriorState, StoreError, StoredRecord};
 
-/// Number of polls for a pending log entry, and delay between them.
+/// Maximum number of polls for a pending log entry, and delay between them.
 const MAX_SETTLE_ATTEMPTS: u32 = 600;
 const SETTLE_POLL_DELAY: Duration = Duration::from_millis(50);
 
@@ -29,23 +28,23 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
                 self.copy_homed().await?;
             }
             loop {
-                let entries =
+                let records =
                     read_records(self.source, after.as_ref()).await.map_err(MigrationError::Source)?;
-                let Some((last, _)) = entries.last() else { break };
+                let Some((last, _)) = records.last() else { break };
                 after = Some(last.clone());
-                let (names, entries): (Vec<_>, Vec<_>) =
-                    entries.into_iter().map(|(key, entry)| (key, Some(entry))).unzip();
-                self.copy_records_with_history(&names, entries).await?;
+                let (names, records): (Vec<_>, Vec<_>) =
+                    records.into_iter().map(|(key, record)| (key, Some(record))).unzip();
+                self.copy_records_with_history(&names, records).await?;
                 self.checkpoint.stage = MigrationStage::Records(after.clone());
                 self.flush().await?;
             }
             self.checkpoint.stage = MigrationStage::RemovedNames(0);
         }
         if let MigrationStage::RemovedNames(mut after) = self.checkpoint.stage {
-            while let Some(lines) = self.read_source_log(after, self.checkpoint.copied_to).await? {
-                let removed = lines.iter().filter(|line| line.kind == EditKind::Remove);
-                self.copy_names(record_names(removed), true).await?;
-                after = lines.last().map_or(self.checkpoint.copied_to, |line| line.sequence);
+            while let Some(log_entries) = self.read_source_log(after, self.checkpoint.copied_to).await? {
+                let removals = log_entries.iter().filter(|log_entry| log_entry.kind == EditKind::Remove);
+                self.copy_names(record_names(removals), true).await?;
+                after = log_entries.last().map_or(self.checkpoint.copied_to, |last| last.sequence);
                 self.checkpoint.stage = MigrationStage::RemovedNames(after);
                 self.flush().await?;
             }
@@ -67,7 +66,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
             if new == 0 {
                 waited += 1;
                 if waited > MAX_SETTLE_ATTEMPTS {
-                    return Err(MigrationError::Restless);
+                    return Err(MigrationError::SourceUnsettled);
                 }
                 std::thread::sleep(SETTLE_POLL_DELAY);
                 continue;
@@ -84,25 +83,25 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
     async fn catch_up_to(&mut self, end: u64) -> Result<bool, MigrationError> {
         self.copy_log(end).await?;
         let (mut after, mut is_exact) = (self.checkpoint.copied_to, true);
-        while let Some(lines) = self.read_source_log(after, end).await? {
-            for line in &lines {
-                match line.kind {
+        while let Some(log_entries) = self.read_source_log(after, end).await? {
+            for log_entry in &log_entries {
+                match log_entry.kind {
                     EditKind::Home | EditKind::Unhome => {
                         // An invalid prefix was never homed.
-                        if let Ok(prefix) = NameKey::from_prefix(&line.name) {
-                            self.batch.homed.insert(prefix, line.kind == EditKind::Home);
+                        if let Ok(prefix) = NameKey::from_prefix(&log_entry.name) {
+                            self.batch.homed.insert(prefix, log_entry.kind == EditKind::Home);
                         }
                     }
                     EditKind::Import => {
                         is_exact = false;
-                        self.copy_imported(line.revision).await?;
+                        self.copy_imported(log_entry.revision).await?;
                     }
                     _ => {}
                 }
             }
-            self.copy_names(record_names(&lines), false).await?;
+            self.copy_names(record_names(&log_entries), false).await?;
             self.flush().await?;
-            after = lines.last().map_or(end, |line| line.sequence);
+            after = log_entries.last().map_or(end, |last| last.sequence);
         }
         self.checkpoint.copied_to = end;
         self.flush().await?;
@@ -115,7 +114,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         loop {
             let page = self.source.names_at_revision(revision, after.as_ref(), MAX_BATCH_ITEMS).await;
             let page = page.map_err(MigrationError::Source)?;
-            let names = page.names.iter().filter_map(|listed| NameKey::new(&listed.name).ok());
+            let names = page.names.iter().filter_map(|entry| NameKey::new(&entry.name).ok());
             self.copy_names(sort_by_storage_key(names), false).await?;
             after = page.next;
             if after.is_none() {
@@ -127,9 +126,9 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
     /// Copies the log up to a sequence number and moves the position there.
     pub(super) async fn copy_log(&mut self, end: u64) -> Result<(), MigrationError> {
         let mut after = self.target.store().head().await.map_err(MigrationError::Target)?.sequence;
-        while let Some(lines) = self.read_source_log(after, end).await? {
-            after = lines.last().map_or(end, |line| line.sequence);
-            self.batch.log_entries = lines;
+        while let Some(log_entries) = self.read_source_log(after, end).await? {
+            after = log_entries.last().map_or(end, |last| last.sequence);
+            self.batch.log_entries = log_entries;
             self.flush().await?;
         }
         let head = self.target.store().head().await.map_err(MigrationError::Target)?;
@@ -147,13 +146,13 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
         if left == 0 {
             return Ok(None);
         }
-        let lines =
+        let log_entries =
             self.source.read_log(after, left.min(MAX_BATCH_ITEMS)).await.map_err(MigrationError::Source)?;
-        if lines.is_empty() {
-            let what = format!("the log has no line {}", after + 1);
-            return Err(MigrationError::Source(StoreError::Damaged { what }));
+        if log_entries.is_empty() {
+            let detail = format!("log entry {} missing", after + 1);
+            return Err(MigrationError::Source(StoreError::Corrupt { detail }));
         }
-        Ok(Some(lines))
+        Ok(Some(log_entries))
     }
 
     async fn copy_homed(&mut self) -> Result<(), MigrationError> {
@@ -176,41 +175,40 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
     async fn copy_names(&mut self, names: Vec<NameKey>, only_removed: bool) -> Result<(), MigrationError> {
         let mut rest = names;
         while !rest.is_empty() {
-            let entries = self.source.read_records(&rest).await.map_err(MigrationError::Source)?;
-            let later = rest.split_off(entries.len().clamp(1, rest.len()));
-            let known = rest.into_iter().zip(entries).filter(|(_, entry)| !only_removed || entry.is_none());
-            let (names, entries): (Vec<_>, Vec<_>) = known.unzip();
-            self.copy_records_with_history(&names, entries).await?;
+            let records = self.source.read_records(&rest).await.map_err(MigrationError::Source)?;
+            let later = rest.split_off(records.len().clamp(1, rest.len()));
+            let selected =
+                rest.into_iter().zip(records).filter(|(_, record)| !only_removed || record.is_none());
+            let (names, records): (Vec<_>, Vec<_>) = selected.unzip();
+            self.copy_records_with_history(&names, records).await?;
             self.flush().await?;
             rest = later;
         }
         Ok(())
     }
 
-    /// Copies names with sorted keys, with their histories; `entries` are their current records.
+    /// Copies names with sorted keys, with their histories; `records` are their current records.
     async fn copy_records_with_history(
         &mut self,
         names: &[NameKey],
-        entries: Vec<Option<StoredRecord>>,
+        records: Vec<Option<StoredRecord>>,
     ) -> Result<(), MigrationError> {
         let mut histories = HistoryCursor::new(self.source, names);
-        for (number, (key, now)) in names.iter().zip(entries).enumerate() {
+        for (index, (key, current)) in names.iter().zip(records).enumerate() {
             let mut registration = RegistrationTracker::default();
             let mut previous: Option<u64> = None;
             let mut later = None;
-            while let Some(history_entry) =
-                histories.next_for(number).await.map_err(MigrationError::Source)?
-            {
+            while let Some(history_entry) = histories.next_for(index).await.map_err(MigrationError::Source)? {
                 if !self.position.includes(&history_entry) {
                     later = Some(history_entry);
                     break;
                 }
-                let registration_sequence = match &history_entry.before {
-                    PriorState::Record(entry) => registration.origin_of(entry, previous),
-                    _ => None,
+                let registration_sequence = match &history_entry.prior {
+                    PriorState::Record(record) => registration.origin_of(record, previous),
+                    PriorState::Absent => None,
                 };
                 let is_first = previous.is_none();
-                previous = Some(history_entry.line.sequence);
+                previous = Some(history_entry.log_entry.sequence);
                 self.batch.size += history_memory_size(&history_entry);
                 self.batch.history.push(MigratedHistoryEntry {
                     key: key.clone(),
@@ -222,13 +220,13 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
                     self.flush().await?;
                 }
             }
-            match self.position.record_at(now, later) {
-                RecordAtPosition::Known(entry) => {
-                    let migrated = entry.map(|entry| {
-                        self.batch.size += record_memory_size(&entry);
+            match self.position.record_at(current, later) {
+                RecordAtPosition::Known(record) => {
+                    let migrated = record.map(|record| {
+                        self.batch.size += record_memory_size(&record);
                         MigratedRecord {
-                            registration_sequence: registration.origin_of(&entry, previous),
-                            entry,
+                            registration_sequence: registration.origin_of(&record, previous),
+                            record,
                         }
                     });
                     self.batch.records.push((key.clone(), migrated));
@@ -244,19 +242,19 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
 #[derive(Default)]
 struct RegistrationTracker {
     bytes: Box<[u8]>,
-    line: Option<u64>,
+    sequence: Option<u64>,
 }
 
 impl RegistrationTracker {
     /// Sequence number of the log entry that introduced a record's registration.
-    fn origin_of(&mut self, entry: &StoredRecord, made: Option<u64>) -> Option<u64> {
-        if entry.registration.is_empty() {
+    fn origin_of(&mut self, record: &StoredRecord, written_by: Option<u64>) -> Option<u64> {
+        if record.registration.is_empty() {
             return None;
         }
-        if entry.registration != self.bytes {
-            *self = Self { bytes: entry.registration.clone(), line: made };
+        if record.registration != self.bytes {
+            *self = Self { bytes: record.registration.clone(), sequence: written_by };
         }
-        self.line
+        self.sequence
     }
 }
 
@@ -265,21 +263,21 @@ pub(super) async fn read_records(
     store: &impl MigrationSource,
     after: Option<&NameKey>,
 ) -> Result<Vec<(NameKey, StoredRecord)>, StoreError> {
-    let (mut entries, mut size) = (Vec::new(), 0);
-    let seen = |entry: &StoredRecord| {
-        size += record_memory_size(entry);
+    let (mut records, mut size) = (Vec::new(), 0);
+    let visit = |record: &StoredRecord| {
+        size += record_memory_size(record);
         // Stored names are valid.
-        entries.extend(NameKey::new(&entry.name).ok().map(|key| (key, entry.clone())));
-        size < MAX_BATCH_BYTES && entries.len() < MAX_BATCH_ITEMS
+        records.extend(NameKey::new(&record.name).ok().map(|key| (key, record.clone())));
+        size < MAX_BATCH_BYTES && records.len() < MAX_BATCH_ITEMS
     };
-    store.scan_records(None, after, seen).await?;
-    Ok(entries)
+    store.scan_records(None, after, visit).await?;
+    Ok(records)
 }
 
 /// Names changed by log entries, sorted by key, without duplicates.
-pub(super) fn record_names<'l>(lines: impl IntoIterator<Item = &'l LogEntry>) -> Vec<NameKey> {
-    let lines = lines.into_iter().filter(|line| is_record_change(line.kind));
-    sort_by_storage_key(lines.filter_map(|line| NameKey::new(&line.name).ok()))
+pub(super) fn record_names<'l>(log_entries: impl IntoIterator<Item = &'l LogEntry>) -> Vec<NameKey> {
+    let changes = log_entries.into_iter().filter(|log_entry| log_entry.kind.is_record_change());
+    sort_by_storage_key(changes.filter_map(|log_entry| NameKey::new(&log_entry.name).ok()))
 }
 
 fn sort_by_storage_key(names: impl Iterator<Item = NameKey>) -> Vec<NameKey> {

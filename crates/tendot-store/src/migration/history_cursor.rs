@@ -16,26 +16,27 @@ pub(super) struct HistoryCursor<'a, S> {
 impl<'a, S: MigrationSource> HistoryCursor<'a, S> {
     /// Creates a cursor over names with sorted keys.
     pub(super) fn new(store: &'a S, names: &'a [NameKey]) -> Self {
-        let next = (!names.is_empty()).then_some((0, 0));
+        let next = (!names.is_empty()).then_some(HistoryPosition { name: 0, after: 0 });
         Self { store, names, fetched: VecDeque::new(), next }
     }
 
     /// Returns the next history entry of the name with this index; skips the rest of earlier names.
     pub(super) async fn next_for(&mut self, name: usize) -> Result<Option<HistoryEntry>, StoreError> {
         loop {
-            while let Some((of, history_entry)) = self.fetched.pop_front() {
-                if of == name {
+            while let Some((index, history_entry)) = self.fetched.pop_front() {
+                if index == name {
                     return Ok(Some(history_entry));
                 }
-                if of > name {
-                    self.fetched.push_front((of, history_entry));
+                if index > name {
+                    self.fetched.push_front((index, history_entry));
                     return Ok(None);
                 }
             }
-            let Some(at) = self.next.filter(|(of, _)| *of <= name) else { return Ok(None) };
-            let (fetched, next) = self.store.read_histories(self.names, at.max((name, 0))).await?;
-            self.fetched.extend(fetched);
-            self.next = next;
+            let Some(next) = self.next.filter(|next| next.name <= name) else { return Ok(None) };
+            let start = next.max(HistoryPosition { name, after: 0 });
+            let batch = self.store.read_histories(self.names, start).await?;
+            self.fetched.extend(batch.entries);
+            self.next = batch.next;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Store-to-store migration while the source is written.
 //!
-//! `traits`, `batch` and `checkpoint` are what stores implement and store. `copy` copies everything once and then catches up by
-//! the change log; `compare` compares names, log and histories; `aux` handles aux entries, which are not logged. The target is
+//! `traits` is implemented by stores, `batch` and `checkpoint` are written to the target. `copy` copies everything once and then catches up by
+//! the change log; `compare` compares names, log and histories; `aux_entries` handles aux entries, which are not logged. The target is
 //! always brought to the state the source had at one log position (`snapshot`), so neither copying nor comparing blocks writers.
 //! Each batch stores a checkpoint in its transaction; a killed migration resumes.
 
@@ -27,7 +27,7 @@ const MAX_REMAINING_LOG_ENTRIES: u64 = 500;
 
 /// Hint for a store whose migration is incomplete.
 #[cfg(feature = "postgres")]
-pub(crate) const RESUME_HINT: &str = "the same `tendot migrate` again goes on where it was stopped";
+pub(crate) const RESUME_HINT: &str = "run the same `tendot migrate` command again to resume";
 
 /// Maximum number of reported differences; further ones are only counted.
 const MAX_REPORTED_DIFFERENCES: usize = 100;
@@ -41,16 +41,16 @@ const MAX_REPORTED_DIFFERENCES: usize = 100;
 /// use tendot_store::{ChangeSet, Edit, EmbeddedStore, Store, migrate};
 ///
 /// # pollster::block_on(async {
-/// let folder = tempfile::tempdir()?;
-/// let source = EmbeddedStore::open(&folder.path().join("source"))?;
+/// let directory = tempfile::tempdir()?;
+/// let source = EmbeddedStore::open(&directory.path().join("source"))?;
 /// let home = Edit::Home { prefix: "10.1000".into() };
-/// source.commit(ChangeSet { by: "operator".into(), at: 1_700_000_000_000, edits: vec![home] }).await?;
+/// source.commit(ChangeSet { author: "operator".into(), timestamp_ms: 1_700_000_000_000, edits: vec![home] }).await?;
 ///
-/// let mut target = EmbeddedStore::open_target(&folder.path().join("target"))?;
+/// let mut target = EmbeddedStore::open_target(&directory.path().join("target"))?;
 /// let report = migrate(&source, &mut target, false, |_| {}).await?;
-/// assert_eq!((report.sequence, report.different), (1, 0));
+/// assert_eq!((report.sequence, report.difference_count), (1, 0));
 /// drop(target);
-/// assert!(EmbeddedStore::open(&folder.path().join("target"))?.is_homed(b"10.1000").await?);
+/// assert!(EmbeddedStore::open(&directory.path().join("target"))?.is_homed(b"10.1000").await?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```
@@ -75,7 +75,7 @@ pub async fn migrate<S: MigrationSource, T: MigrationTarget>(
         migrator.compare().await?;
         let is_near = compared > 0 && end - compared < MAX_REMAINING_LOG_ENTRIES || end == 0;
         // Records may have been copied again during the comparison.
-        if migrator.report.different > 0 || is_near && migrator.checkpoint.copied_to == end {
+        if migrator.report.difference_count > 0 || is_near && migrator.checkpoint.copied_to == end {
             break;
         }
     }
@@ -86,7 +86,7 @@ pub async fn migrate<S: MigrationSource, T: MigrationTarget>(
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct MigrationReport {
     /// Previous migration into this target, if there was one.
-    pub resumed: Option<PreviousRun>,
+    pub previous_run: Option<PreviousRun>,
     /// Log sequence number up to which the target equals the source.
     pub sequence: u64,
     /// Revision at this position.
@@ -94,19 +94,19 @@ pub struct MigrationReport {
     /// Records copied or removed; those that changed meanwhile may count twice.
     pub records: u64,
     /// Log entries copied.
-    pub lines: u64,
+    pub log_entries: u64,
     /// History entries copied.
-    pub history: u64,
+    pub history_entries: u64,
     /// Aux entries copied or removed.
-    pub notes: u64,
+    pub aux_entries: u64,
     /// Names compared, with their histories.
     pub compared: u64,
     /// Aux entries that still differed in the last round, because they are written concurrently.
-    pub restless_notes: u64,
+    pub concurrently_changed: u64,
     /// Differences between source and target; at most 100.
     pub differences: Vec<String>,
     /// Number of differences, including those not listed.
-    pub different: u64,
+    pub difference_count: u64,
 }
 
 /// How an earlier migration into this target ended.
@@ -115,7 +115,7 @@ pub enum PreviousRun {
     /// It was interrupted.
     Interrupted,
     /// It was completed at this log sequence number.
-    Finished(u64),
+    Completed(u64),
 }
 
 /// State of one running migration.
@@ -140,7 +140,7 @@ impl<'a, S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Se
         let found = target.checkpoint().await.map_err(MigrationError::Target)?;
         let (mut report, is_new) = (MigrationReport::default(), found.is_none());
         let checkpoint = match found {
-            Some((_, false)) => return Err(MigrationError::Written),
+            Some((_, false)) => return Err(MigrationError::TargetModified),
             Some((mut checkpoint, true)) => {
                 let last = target.store().head().await.map_err(MigrationError::Target)?.sequence;
                 let target_entry = target.store().read_log(last.saturating_sub(1), 1).await;
@@ -148,10 +148,10 @@ impl<'a, S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Se
                     source.read_log(last.saturating_sub(1), 1).await.map_err(MigrationError::Source)?;
                 let is_same = last == 0 || target_entry.map_err(MigrationError::Target)? == source_entry;
                 if !is_same || checkpoint.copied_to > head.sequence {
-                    return Err(MigrationError::OtherSource);
+                    return Err(MigrationError::SourceMismatch);
                 }
-                report.resumed = Some(match checkpoint.stage {
-                    MigrationStage::Complete => PreviousRun::Finished(checkpoint.copied_to),
+                report.previous_run = Some(match checkpoint.stage {
+                    MigrationStage::Complete => PreviousRun::Completed(checkpoint.copied_to),
                     _ => PreviousRun::Interrupted,
                 });
                 if checkpoint.is_complete() {
@@ -162,7 +162,7 @@ impl<'a, S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Se
             None if is_store_empty(target.store()).await.map_err(MigrationError::Target)? => {
                 Checkpoint { copied_to: head.sequence, compared_to: 0, stage: MigrationStage::Records(None) }
             }
-            None => return Err(MigrationError::Occupied),
+            None => return Err(MigrationError::TargetNotEmpty),
         };
         let (position, batch) = (SnapshotPosition { sequence: 0, revision: 0 }, MigrationBatch::default());
         let mut migrator =
@@ -177,10 +177,10 @@ impl<'a, S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Se
     async fn flush(&mut self) -> Result<(), MigrationError> {
         let batch = std::mem::take(&mut self.batch);
         self.target.write_batch(&batch, &self.checkpoint).await?;
-        self.report.lines += batch.log_entries.len() as u64;
-        self.report.history += batch.history.len() as u64;
+        self.report.log_entries += batch.log_entries.len() as u64;
+        self.report.history_entries += batch.history.len() as u64;
         self.report.records += batch.records.len() as u64;
-        self.report.notes += batch.aux.len() as u64;
+        self.report.aux_entries += batch.aux.len() as u64;
         (self.progress)(&self.report);
         Ok(())
     }
@@ -192,22 +192,20 @@ impl<'a, S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Se
         if target_head.sequence != self.checkpoint.copied_to
             || source_head.sequence == target_head.sequence && source_head.revision != target_head.revision
         {
-            self.report_difference(format!(
-                "the last numbers: {source_head:?} in the source, {target_head:?} in the target"
-            ));
+            self.report_difference(format!("head: {source_head} in the source, {target_head} in the target"));
         }
         (self.report.sequence, self.report.revision) = (target_head.sequence, target_head.revision);
-        if self.report.different == 0 {
+        if self.report.difference_count == 0 {
             self.checkpoint.stage = MigrationStage::Complete;
             self.flush().await?;
         }
         Ok(self.report)
     }
 
-    fn report_difference(&mut self, what: String) {
-        self.report.different += 1;
+    fn report_difference(&mut self, difference: String) {
+        self.report.difference_count += 1;
         if self.report.differences.len() < MAX_REPORTED_DIFFERENCES {
-            self.report.differences.push(what);
+            self.report.differences.push(difference);
         }
     }
 }
@@ -215,11 +213,11 @@ impl<'a, S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Se
 /// Whether a store is empty.
 async fn is_store_empty(store: &impl MigrationSource) -> Result<bool, StoreError> {
     let mut has_records = false;
-    let seen = |_: &_| {
+    let visit = |_: &_| {
         has_records = true;
         false
     };
-    store.scan_records(None, None, seen).await?;
+    store.scan_records(None, None, visit).await?;
     Ok(!has_records
         && store.read_log(0, 1).await?.is_empty()
         && store.list_aux(b"", None, 1).await?.is_empty()
@@ -231,21 +229,21 @@ async fn is_store_empty(store: &impl MigrationSource) -> Result<bool, StoreError
 #[non_exhaustive]
 pub enum MigrationError {
     /// The target is not empty.
-    #[error("there is something in the target already")]
-    Occupied,
+    #[error("target store is not empty")]
+    TargetNotEmpty,
     /// The target was modified by others since the last migration.
-    #[error("the target was written by somebody else since it was copied")]
-    Written,
+    #[error("target store was modified after the last migration")]
+    TargetModified,
     /// The target was migrated from another source.
-    #[error("the target is the copy of another store, or of another state of this one")]
-    OtherSource,
+    #[error("target store was migrated from another source, or from another state of this one")]
+    SourceMismatch,
     /// The state of some names at the log position stays undetermined.
-    #[error("the source does not come to rest: an import is under way, or was interrupted")]
-    Restless,
+    #[error("source store did not settle: an import is running or was interrupted")]
+    SourceUnsettled,
     /// The source could not be read.
-    #[error("the source: {0}")]
+    #[error("source store: {0}")]
     Source(#[source] StoreError),
     /// The target could not be read or written.
-    #[error("the target: {0}")]
+    #[error("target store: {0}")]
     Target(#[source] StoreError),
 }

@@ -20,25 +20,27 @@ pub(super) struct SnapshotPosition {
 
 impl SnapshotPosition {
     pub(super) const fn includes(self, history_entry: &HistoryEntry) -> bool {
-        history_entry.line.sequence <= self.sequence
+        history_entry.log_entry.sequence <= self.sequence
     }
 
     /// Derives the record at the position from the current record and the first later history entry, if there is one.
     pub(super) fn record_at(
         self,
-        now: Option<StoredRecord>,
+        current: Option<StoredRecord>,
         later: Option<HistoryEntry>,
     ) -> RecordAtPosition {
-        match (later.map(|history_entry| history_entry.before), now) {
+        match (later.map(|history_entry| history_entry.prior), current) {
             // Records of an import in progress exist before its log entry.
-            (None, Some(entry)) if entry.revision > self.revision => RecordAtPosition::Undetermined,
-            (None, now) => RecordAtPosition::Known(now),
-            (Some(PriorState::Nothing), _) => RecordAtPosition::Known(None),
+            (None, Some(record)) if record.revision > self.revision => RecordAtPosition::Undetermined,
+            (None, current) => RecordAtPosition::Known(current),
+            (Some(PriorState::Absent), _) => RecordAtPosition::Known(None),
             // Histories contain no secrets, so such a record cannot be derived.
-            (Some(PriorState::Record(entry)), _) if !entry.values.iter().any(|v| v.has_type("HS_SECKEY")) => {
-                RecordAtPosition::Known(Some(entry))
+            (Some(PriorState::Record(record)), _)
+                if record.values.iter().any(|value| value.has_type("HS_SECKEY")) =>
+            {
+                RecordAtPosition::Undetermined
             }
-            (Some(_), _) => RecordAtPosition::Undetermined,
+            (Some(PriorState::Record(record)), _) => RecordAtPosition::Known(Some(record)),
         }
     }
 }

@@ -25,11 +25,22 @@ pub trait MigrationSource: Store {
     ) -> impl Future<Output = Result<HistoryBatch, StoreError>> + Send;
 }
 
-/// Position in a list of histories: index of the name, and log sequence number to continue after.
-pub(crate) type HistoryPosition = (usize, u64);
+/// Position in a list of histories.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct HistoryPosition {
+    /// Index of the name.
+    pub(crate) name: usize,
+    /// Log sequence number to continue after.
+    pub(crate) after: u64,
+}
 
-/// History entries with the indexes of their names, and where to continue.
-pub(crate) type HistoryBatch = (Vec<(usize, HistoryEntry)>, Option<HistoryPosition>);
+/// Batch of history entries of several names, and where to continue.
+#[derive(Debug, Default)]
+pub struct HistoryBatch {
+    /// Entries with the indexes of their names.
+    pub(crate) entries: Vec<(usize, HistoryEntry)>,
+    pub(crate) next: Option<HistoryPosition>,
+}
 
 /// Store that receives a migration; it has no other writers meanwhile.
 pub trait MigrationTarget {

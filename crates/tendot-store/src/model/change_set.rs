@@ -11,9 +11,9 @@ pub(crate) const MAX_RECORD_BYTES: usize = 4 << 20;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ChangeSet {
     /// Author, for the log and audits.
-    pub by: Box<str>,
+    pub author: Box<str>,
     /// Time in milliseconds since the Unix epoch. Change sets are ordered by revision, not by time.
-    pub at: u64,
+    pub timestamp_ms: u64,
     /// Edits in order; each sees the effects of those before it. A change set with preconditions only gets no revision of its
     /// own.
     pub edits: Vec<Edit>,
@@ -22,16 +22,16 @@ pub struct ChangeSet {
 impl ChangeSet {
     /// Approximate memory size in bytes.
     pub(crate) fn memory_size(&self) -> usize {
-        let values = |edit: &Edit| match edit {
+        let content = |edit: &Edit| match edit {
             Edit::Put { values, .. } => values_memory_size(values),
             Edit::Register { values, registration, .. } => values_memory_size(values) + registration.len(),
-            Edit::PutNote { key, body } => key.len() + body.len(),
-            Edit::RemoveNote { key } => key.len(),
-            Edit::RequireNote { key, body } => key.len() + body.as_ref().map_or(0, |body| body.len()),
+            Edit::PutAux { key, value } => key.len() + value.len(),
+            Edit::RemoveAux { key } => key.len(),
+            Edit::RequireAux { key, value } => key.len() + value.as_ref().map_or(0, |value| value.len()),
             _ => 0,
         };
-        let edits = self.edits.iter().map(|edit| size_of_val(edit) + edit.name().len() + values(edit));
-        size_of_val(self) + self.by.len() + edits.sum::<usize>()
+        let edits = self.edits.iter().map(|edit| size_of_val(edit) + edit.name().len() + content(edit));
+        size_of_val(self) + self.author.len() + edits.sum::<usize>()
     }
 }
 
@@ -51,7 +51,7 @@ pub enum Edit {
         /// New values, in order.
         values: Vec<HandleValue<'static>>,
         /// Precondition on the current record.
-        expect: Precondition,
+        precondition: Precondition,
     },
     /// Replaces all values and the registration of a record.
     Register {
@@ -62,21 +62,21 @@ pub enum Edit {
         /// New registration; see [`StoredRecord::registration`](crate::StoredRecord::registration).
         registration: Box<[u8]>,
         /// Precondition on the current record.
-        expect: Precondition,
+        precondition: Precondition,
     },
     /// Makes a record a tombstone: the name never resolves again. Its last values and its registration stay.
     Tombstone {
         /// Name of the record.
         name: Box<str>,
         /// Precondition on the current record.
-        expect: Precondition,
+        precondition: Precondition,
     },
     /// Removes a record; its name may be registered again. Log and history stay.
     Remove {
         /// Name of the record.
         name: Box<str>,
         /// Precondition on the current record.
-        expect: Precondition,
+        precondition: Precondition,
     },
     /// Homes a prefix here.
     Home {
@@ -89,7 +89,7 @@ pub enum Edit {
         prefix: Box<str>,
     },
     /// Precondition: the record of a name still has the revision that was read. Writes nothing and is not logged.
-    Require {
+    RequireRevision {
         /// Name of the record.
         name: Box<str>,
         /// Expected revision of the record or tombstone; `None` if there must be no record.
@@ -103,23 +103,23 @@ pub enum Edit {
         is_homed: bool,
     },
     /// Writes an aux entry. Aux entries have no history, revision or log entry.
-    PutNote {
-        /// Key: 1 to [`NameKey::MAX_KEY_LEN`] bytes.
+    PutAux {
+        /// Key: 1 to [`AuxEntry::MAX_KEY_LEN`](crate::AuxEntry::MAX_KEY_LEN) bytes.
         key: Box<[u8]>,
         /// New value.
-        body: Box<[u8]>,
+        value: Box<[u8]>,
     },
     /// Removes an aux entry.
-    RemoveNote {
+    RemoveAux {
         /// Key of the aux entry.
         key: Box<[u8]>,
     },
     /// Precondition: an aux entry still has the value that was read.
-    RequireNote {
+    RequireAux {
         /// Key of the aux entry.
         key: Box<[u8]>,
         /// Expected value; `None` if there must be no entry.
-        body: Option<Box<[u8]>>,
+        value: Option<Box<[u8]>>,
     },
 }
 
@@ -131,15 +131,15 @@ impl Edit {
             | Self::Register { name, .. }
             | Self::Tombstone { name, .. }
             | Self::Remove { name, .. }
-            | Self::Require { name, .. } => name,
+            | Self::RequireRevision { name, .. } => name,
             Self::Home { prefix } | Self::Unhome { prefix } | Self::RequireHomed { prefix, .. } => prefix,
-            Self::PutNote { .. } | Self::RemoveNote { .. } | Self::RequireNote { .. } => "",
+            Self::PutAux { .. } | Self::RemoveAux { .. } | Self::RequireAux { .. } => "",
         }
     }
 
     /// Whether the edit refers to an aux entry.
     pub const fn is_aux(&self) -> bool {
-        matches!(self, Self::PutNote { .. } | Self::RemoveNote { .. } | Self::RequireNote { .. })
+        matches!(self, Self::PutAux { .. } | Self::RemoveAux { .. } | Self::RequireAux { .. })
     }
 
     /// Comparison key of the edit's name or prefix.
@@ -153,13 +153,13 @@ impl Edit {
     }
 
     /// Whether the edit's precondition holds for the current record.
-    pub(crate) fn is_satisfied_by(&self, there: Option<(u64, RecordStatus)>) -> bool {
+    pub(crate) fn is_satisfied_by(&self, current: Option<(u64, RecordStatus)>) -> bool {
         match self {
-            Self::Put { expect, .. }
-            | Self::Register { expect, .. }
-            | Self::Tombstone { expect, .. }
-            | Self::Remove { expect, .. } => expect.is_satisfied_by(there),
-            Self::Require { revision, .. } => there.map(|(revision, _)| revision) == *revision,
+            Self::Put { precondition, .. }
+            | Self::Register { precondition, .. }
+            | Self::Tombstone { precondition, .. }
+            | Self::Remove { precondition, .. } => precondition.is_satisfied_by(current),
+            Self::RequireRevision { revision, .. } => current.map(|(revision, _)| revision) == *revision,
             _ => true,
         }
     }
@@ -169,23 +169,23 @@ impl Edit {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Precondition {
     /// A live record or none; a tombstone fails.
-    Any,
+    NotTombstone,
     /// No record and no tombstone: the name is new.
     Absent,
     /// A live record of any revision.
     Live,
     /// A live record of this revision.
-    Revision(u64),
+    AtRevision(u64),
 }
 
 impl Precondition {
     /// Whether the precondition holds for the current record.
-    fn is_satisfied_by(self, there: Option<(u64, RecordStatus)>) -> bool {
-        match (self, there) {
-            (Self::Any | Self::Absent, None) => true,
-            (Self::Any | Self::Live, Some((_, state))) => state == RecordStatus::Live,
-            (Self::Revision(expected), Some((revision, state))) => {
-                expected == revision && state == RecordStatus::Live
+    fn is_satisfied_by(self, current: Option<(u64, RecordStatus)>) -> bool {
+        match (self, current) {
+            (Self::NotTombstone | Self::Absent, None) => true,
+            (Self::NotTombstone | Self::Live, Some((_, status))) => status == RecordStatus::Live,
+            (Self::AtRevision(expected), Some((revision, status))) => {
+                expected == revision && status == RecordStatus::Live
             }
             _ => false,
         }
@@ -200,17 +200,17 @@ pub struct CommitInfo {
 }
 
 /// Checks that an edit is within [`MAX_RECORD_BYTES`].
-pub(crate) fn check_size(edit: &Edit, number: usize) -> Result<(), CommitError> {
+pub(crate) fn check_size(edit: &Edit, edit_index: usize) -> Result<(), CommitError> {
     let length = match edit {
         Edit::Put { values, .. } => values.iter().map(encoded_len).sum(),
         Edit::Register { values, registration, .. } => {
             values.iter().map(encoded_len).sum::<usize>() + registration.len()
         }
-        Edit::PutNote { body, .. } => body.len(),
+        Edit::PutAux { value, .. } => value.len(),
         _ => 0,
     };
     if length > MAX_RECORD_BYTES {
-        return Err(CommitError::TooLarge { edit: number, length, limit: MAX_RECORD_BYTES });
+        return Err(CommitError::TooLarge { edit: edit_index, length, limit: MAX_RECORD_BYTES });
     }
     Ok(())
 }
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths() {
+    fn encoded_len_matches_wire_form() {
         let references = vec![ValueReference::new(1, &b"0.NA/10.1"[..]), ValueReference::new(2, &b""[..])];
         let value = HandleValue { references, ..HandleValue::new(1, "URL", "https://example.org/") };
         assert_eq!(encoded_len(&value), value.to_bytes().len());

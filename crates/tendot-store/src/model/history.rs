@@ -2,13 +2,13 @@
 
 use tendot_proto::HandleValue;
 
-use crate::{EditKind, LogEntry, StoredRecord};
+use crate::{LogEntry, StoredRecord};
 
 /// One page of a name's history.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct History {
     /// Entries in the requested order.
-    pub items: Vec<HistoryEntry>,
+    pub entries: Vec<HistoryEntry>,
     /// Sequence number to continue after (or before); `None` after the last page.
     pub next: Option<u64>,
 }
@@ -17,20 +17,18 @@ pub struct History {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HistoryEntry {
     /// Its log entry. That of an import covers all imported records and has no name.
-    pub line: LogEntry,
+    pub log_entry: LogEntry,
     /// State of the name before it.
-    pub before: PriorState,
+    pub prior: PriorState,
 }
 
 /// State of a name before a change.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum PriorState {
     /// There was no record.
-    Nothing,
+    Absent,
     /// This record; the data of HS_SECKEY values is removed.
     Record(StoredRecord),
-    /// Unknown: the change was written by a version without history.
-    Unknown,
 }
 
 /// Direction and start of a history page.
@@ -61,18 +59,18 @@ impl HistoryOrder {
 impl History {
     /// Adds an entry; returns false and sets `next` if the page is full, by number or by bytes.
     pub(crate) fn push(&mut self, history_entry: HistoryEntry, limit: usize, bytes_left: &mut usize) -> bool {
-        if let Some(last) = self.items.last()
-            && (self.items.len() >= limit || *bytes_left == 0)
+        if let Some(last) = self.entries.last()
+            && (self.entries.len() >= limit || *bytes_left == 0)
         {
-            self.next = Some(last.line.sequence);
+            self.next = Some(last.log_entry.sequence);
             return false;
         }
-        if let PriorState::Record(entry) = &history_entry.before {
+        if let PriorState::Record(record) = &history_entry.prior {
             let size = |value: &HandleValue<'_>| size_of_val(value) + value.data.len();
-            let size = entry.registration.len() + entry.values.iter().map(size).sum::<usize>();
+            let size = record.registration.len() + record.values.iter().map(size).sum::<usize>();
             *bytes_left = bytes_left.saturating_sub(size);
         }
-        self.items.push(history_entry);
+        self.entries.push(history_entry);
         true
     }
 }
@@ -80,20 +78,15 @@ impl History {
 /// Maximum size of the records of one history page; the last one may exceed it.
 pub(crate) const MAX_HISTORY_PAGE_BYTES: usize = 4 << 20;
 
-/// Whether a log entry of this kind changes exactly one record.
-pub(crate) const fn is_record_change(kind: EditKind) -> bool {
-    matches!(kind, EditKind::Create | EditKind::Update | EditKind::Tombstone | EditKind::Remove)
-}
-
 /// Returns a copy without the data of HS_SECKEY values; `None` if there are none. A replaced secret must not survive in the
 /// history.
-pub(crate) fn redact_secrets(entry: &StoredRecord) -> Option<StoredRecord> {
+pub(crate) fn redact_secrets(record: &StoredRecord) -> Option<StoredRecord> {
     let is_secret = |value: &HandleValue<'_>| value.has_type("HS_SECKEY") && !value.data.is_empty();
-    entry.values.iter().any(is_secret).then(|| {
-        let mut entry = entry.clone();
-        for value in entry.values.iter_mut().filter(|value| is_secret(value)) {
+    record.values.iter().any(is_secret).then(|| {
+        let mut record = record.clone();
+        for value in record.values.iter_mut().filter(|value| is_secret(value)) {
             value.data = Vec::new().into();
         }
-        entry
+        record
     })
 }

@@ -8,16 +8,16 @@ pub struct LogEntry {
     /// Revision of its change set.
     pub revision: u64,
     /// Time in milliseconds since the Unix epoch.
-    pub at: u64,
+    pub timestamp_ms: u64,
     /// Author.
-    pub by: Box<str>,
+    pub author: Box<str>,
     /// Kind of the edit.
     pub kind: EditKind,
     /// Name or prefix in its first spelling; empty for an import.
     pub name: Box<str>,
     /// Number of records: 1, except for an import. The names of an import are those of its revision, see
     /// [`Store::names_at_revision`](crate::Store::names_at_revision).
-    pub count: u64,
+    pub record_count: u64,
 }
 
 /// Kind of a log entry.
@@ -40,13 +40,36 @@ pub enum EditKind {
     Import,
 }
 
-/// Codes of the kinds in stored data; they never change.
-pub(crate) const KIND_CODES: [(u64, EditKind); 7] = [
-    (1, EditKind::Create),
-    (2, EditKind::Update),
-    (3, EditKind::Tombstone),
-    (4, EditKind::Remove),
-    (5, EditKind::Home),
-    (6, EditKind::Unhome),
-    (7, EditKind::Import),
-];
+impl EditKind {
+    /// Code of the kind in stored data; codes never change.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Create => 1,
+            Self::Update => 2,
+            Self::Tombstone => 3,
+            Self::Remove => 4,
+            Self::Home => 5,
+            Self::Unhome => 6,
+            Self::Import => 7,
+        }
+    }
+
+    /// Kind with this code; `None` if the code is unknown.
+    pub(crate) const fn from_code(code: u64) -> Option<Self> {
+        Some(match code {
+            1 => Self::Create,
+            2 => Self::Update,
+            3 => Self::Tombstone,
+            4 => Self::Remove,
+            5 => Self::Home,
+            6 => Self::Unhome,
+            7 => Self::Import,
+            _ => return None,
+        })
+    }
+
+    /// Whether a log entry of this kind changes exactly one record.
+    pub(crate) const fn is_record_change(self) -> bool {
+        matches!(self, Self::Create | Self::Update | Self::Tombstone | Self::Remove)
+    }
+}

@@ -26,9 +26,6 @@ impl NameKey {
     /// Maximum length of a homed prefix in bytes. Names under longer prefixes are stored, but not listed.
     pub const MAX_PREFIX_LEN: usize = 255;
 
-    /// Maximum length of an aux key in bytes.
-    pub const MAX_KEY_LEN: usize = 512;
-
     /// Builds the comparison key of a name.
     pub fn new(name: &str) -> Result<Self, NameKeyError> {
         Self::validate(name)?;
@@ -54,11 +51,6 @@ impl NameKey {
         }
     }
 
-    /// Whether this is a valid aux key.
-    pub(crate) const fn is_valid_key(key: &[u8]) -> bool {
-        !key.is_empty() && key.len() <= Self::MAX_KEY_LEN
-    }
-
     /// Bytes of the key.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -78,7 +70,7 @@ impl fmt::Display for NameKey {
 
 impl fmt::Debug for NameKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Key({self})")
+        write!(f, "NameKey({self})")
     }
 }
 
@@ -87,16 +79,16 @@ impl fmt::Debug for NameKey {
 #[non_exhaustive]
 pub enum NameKeyError {
     /// The name is empty.
-    #[error("the name is empty")]
+    #[error("empty name")]
     Empty,
     /// The name is longer than [`NameKey::MAX_LEN`].
-    #[error("the name has {length} bytes, at most {max} are kept", max = NameKey::MAX_LEN)]
+    #[error("name too long: {length} bytes, limit {max}", max = NameKey::MAX_LEN)]
     TooLong {
         /// Length in bytes.
         length: usize,
     },
     /// The prefix is longer than [`NameKey::MAX_PREFIX_LEN`].
-    #[error("the prefix has {length} bytes, at most {max} are kept", max = NameKey::MAX_PREFIX_LEN)]
+    #[error("prefix too long: {length} bytes, limit {max}", max = NameKey::MAX_PREFIX_LEN)]
     PrefixTooLong {
         /// Length in bytes.
         length: usize,
@@ -118,15 +110,15 @@ pub(crate) fn storage_key(key: &NameKey) -> Cow<'_, [u8]> {
     if name.len() <= MAX_PLAIN_KEY_LEN {
         return name.into();
     }
-    let mut short = name[..HASHED_KEY_PREFIX_LEN].to_vec();
-    short.push(HASHED_KEY_SEPARATOR);
+    let mut hashed = name[..HASHED_KEY_PREFIX_LEN].to_vec();
+    hashed.push(HASHED_KEY_SEPARATOR);
     // Collision-resistant; the provider always supports SHA-256.
     let hash = AwsLcProvider.hash(HashAlgorithm::Sha256, &[name]);
-    short.extend(hash.iter().flat_map(|hash| hash.iter().take(16)));
-    short.into()
+    hashed.extend(hash.iter().flat_map(|hash| hash.iter().take(16)));
+    hashed.into()
 }
 
 /// Whether a storage key has only the start of its name, and a hash.
-pub(crate) fn is_hashed_key(record_key: &[u8]) -> bool {
-    record_key.get(HASHED_KEY_PREFIX_LEN) == Some(&HASHED_KEY_SEPARATOR)
+pub(crate) fn is_hashed_key(storage_key: &[u8]) -> bool {
+    storage_key.get(HASHED_KEY_PREFIX_LEN) == Some(&HASHED_KEY_SEPARATOR)
 }

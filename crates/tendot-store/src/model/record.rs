@@ -7,10 +7,10 @@ use tendot_proto::HandleValue;
 pub struct StoredRecord {
     /// Name in its first spelling.
     pub name: Box<str>,
-    /// Revision of the change set that wrote it; see [`Precondition::Revision`](crate::Precondition::Revision).
+    /// Revision of the change set that wrote it; see [`Precondition::AtRevision`](crate::Precondition::AtRevision).
     pub revision: u64,
     /// Live or tombstone.
-    pub state: RecordStatus,
+    pub status: RecordStatus,
     /// Values in the order given; a tombstone has the last ones of the record.
     pub values: Vec<HandleValue<'static>>,
     /// Registration: opaque bytes of the registry; empty if there is none.

@@ -52,14 +52,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(body: Vec<u8>) {
+        fn decode_never_panics(body: Vec<u8>) {
             if let Ok(values) = decode(&body) {
                 prop_assert_eq!(encode(&values), body);
             }
         }
 
         #[test]
-        fn values_come_back(index: u32, kind: u8, seconds: u32, data: Vec<u8>, handle: Vec<u8>, cut in 1_usize..40) {
+        fn round_trip(index: u32, kind: u8, seconds: u32, data: Vec<u8>, handle: Vec<u8>, cut in 1_usize..40) {
             let ttl = match kind {
                 0 => Ttl::Relative(seconds),
                 1 => Ttl::Absolute(seconds),

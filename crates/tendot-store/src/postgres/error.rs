@@ -13,21 +13,21 @@ pub(crate) enum DatabaseError {
     /// The host rejects connections, and will not accept one soon: a fault of the host, not of the request.
     #[error("{}", message(.0))]
     ConnectionRefused(tokio_postgres::Error),
-    #[error("no connection was free in time")]
+    #[error("timed out waiting for a free connection")]
     PoolTimeout,
-    #[error("there was no answer in time")]
+    #[error("request timed out")]
     Timeout,
-    #[error("the connections are closed")]
+    #[error("connection pool is closed")]
     PoolClosed,
-    #[error("no server of the database takes changes now")]
+    #[error("no primary available")]
     NoPrimary,
-    #[error("no server of the database is reached now")]
+    #[error("no database host reachable")]
     NoHost,
-    #[error("its tables need a newer version of this program")]
+    #[error("schema requires a newer version of this program")]
     SchemaTooNew,
-    #[error("it is too long ago to tell")]
+    #[error("commit id has expired")]
     CommitIdExpired,
-    #[error("the records of these changes are too large together")]
+    #[error("records of this group exceed the prefetch limit")]
     PrefetchTooLarge,
     #[error(transparent)]
     Corrupt(#[from] StoreError),
@@ -63,13 +63,13 @@ impl DatabaseError {
 
     /// Whether the request may be the cause, and not the host.
     pub(crate) fn is_caused_by_request(&self) -> bool {
-        let of_server =
+        let host_errors =
             [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::DISK_FULL, SqlState::INSUFFICIENT_PRIVILEGE];
         match self {
             // Stored data is corrupt or too large.
             Self::PrefetchTooLarge | Self::Corrupt(_) => true,
             Self::Sql(error) => {
-                error.code().is_some_and(|code| !of_server.contains(code)) && !self.is_retryable()
+                error.code().is_some_and(|code| !host_errors.contains(code)) && !self.is_retryable()
             }
             _ => false,
         }
@@ -87,19 +87,19 @@ impl DatabaseError {
     }
 
     /// Converts to a [`StoreError`].
-    pub(crate) fn into_store_error(self, doing: &'static str) -> StoreError {
+    pub(crate) fn into_store_error(self, operation: &'static str) -> StoreError {
         let error = match self {
             Self::Sql(ref error) => error,
-            Self::NoPrimary => return StoreError::ReadOnly { why: self.to_string() },
+            Self::NoPrimary => return StoreError::ReadOnly { reason: self.to_string() },
             Self::Corrupt(error) => return error,
-            Self::PrefetchTooLarge => return StoreError::Failed { doing, error: Box::new(self) },
-            _ => return StoreError::Unreachable { doing, why: self.to_string() },
+            Self::PrefetchTooLarge => return StoreError::Backend { operation, error: Box::new(self) },
+            _ => return StoreError::Unavailable { operation, reason: self.to_string() },
         };
         match error.code() {
-            Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => StoreError::ReadOnly { why: message(error) },
-            Some(&SqlState::DISK_FULL) => StoreError::Full { doing, error: message(error) },
-            _ if self.is_retryable() => StoreError::Unreachable { doing, why: message(error) },
-            _ => StoreError::Failed { doing, error: Box::new(self) },
+            Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => StoreError::ReadOnly { reason: message(error) },
+            Some(&SqlState::DISK_FULL) => StoreError::DiskFull { operation, detail: message(error) },
+            _ if self.is_retryable() => StoreError::Unavailable { operation, reason: message(error) },
+            _ => StoreError::Backend { operation, error: Box::new(self) },
         }
     }
 }
@@ -130,7 +130,7 @@ fn is_io_error(error: &tokio_postgres::Error) -> bool {
 /// Message of an error: the server's, if there is one.
 pub(crate) fn message(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
-        Some(said) => format!("{} ({})", said.message(), said.code().code()),
+        Some(error) => format!("{} ({})", error.message(), error.code().code()),
         None => {
             let cause = std::error::Error::source(error).map(ToString::to_string);
             let text = error.to_string();

@@ -13,16 +13,16 @@ use crate::{History, HistoryEntry, HistoryOrder, NameKey, PriorState, StoreError
 /// Rows per page; each may be as large as a record.
 const HISTORY_PAGE_LEN: usize = 16;
 
-const OPERATION: &str = "reading a history";
+const OPERATION: &str = "reading the history";
 
 macro_rules! history_query {
     ($compare:literal, $order:literal) => {
         concat!(
-            "select l.sequence, l.revision, l.made_at, l.made_by, l.kind, l.name, l.records, \
-             h.name, h.revision, h.state, h.body, h.registration, \
-             i.sequence, i.revision, i.made_at, i.made_by, i.kind, i.name, i.records \
+            "select l.sequence, l.revision, l.timestamp_ms, l.author, l.kind, l.name, l.record_count, \
+             h.name, h.revision, h.status, h.body, h.registration, \
+             i.sequence, i.revision, i.timestamp_ms, i.author, i.kind, i.name, i.record_count \
              from tendot_history h join tendot_log l on l.sequence = h.sequence \
-             left join tendot_log i on i.kind = 7 and i.revision = h.revision and i.records > 0 and not exists \
+             left join tendot_log i on i.kind = 7 and i.revision = h.revision and i.record_count > 0 and not exists \
                  (select 1 from tendot_history o where o.name_key = $1 and o.sequence = i.sequence) \
              where h.name_key = $1 and h.sequence ",
             $compare,
@@ -39,8 +39,8 @@ const SELECT_HISTORY_DESC: &str = history_query!("<", "desc");
 
 /// Import that created the record found by the next row after a sequence number, or the current record.
 const SELECT_CREATING_IMPORT: &str = "\
-    select i.sequence, i.revision, i.made_at, i.made_by, i.kind, i.name, i.records from tendot_log i \
-    where i.kind = 7 and i.records > 0 and i.revision = case \
+    select i.sequence, i.revision, i.timestamp_ms, i.author, i.kind, i.name, i.record_count from tendot_log i \
+    where i.kind = 7 and i.record_count > 0 and i.revision = case \
         when exists (select 1 from tendot_history h where h.name_key = $1 and h.sequence > $2) \
         then (select h.revision from tendot_history h where h.name_key = $1 and h.sequence > $2 \
               order by h.sequence limit 1) \
@@ -61,10 +61,10 @@ impl PostgresStore {
         };
         let key = storage_key(key);
         let (mut history, mut bytes_left) = (History::default(), history::MAX_HISTORY_PAGE_BYTES);
-        let most = row::limit_to_i64(HISTORY_PAGE_LEN.min(limit.max(1).saturating_add(1)));
+        let page_len = row::limit_to_i64(HISTORY_PAGE_LEN.min(limit.max(1).saturating_add(1)));
         let mut is_first = true;
         loop {
-            let rows = self.query(OPERATION, sql, &[&&*key, &from, &most]).await?;
+            let rows = self.query(OPERATION, sql, &[&&*key, &from, &page_len]).await?;
             let mut changes = Vec::with_capacity(rows.len() + 1);
             if is_newest_first && is_first {
                 // A creation by import after the newest row has no row.
@@ -73,22 +73,22 @@ impl PostgresStore {
             }
             is_first = false;
             for found in &rows {
-                let line = row::log_entry(found, 0)?;
-                from = row::to_i64(line.sequence);
-                let before = row::prior_state(found, 7)?;
-                let (history_entry, made) = (HistoryEntry { line, before }, import_entry(found, 12)?);
+                let log_entry = row::log_entry(found, 0)?;
+                from = row::to_i64(log_entry.sequence);
+                let prior = row::prior_state(found, 7)?;
+                let (history_entry, creation) = (HistoryEntry { log_entry, prior }, import_entry(found, 12)?);
                 if is_newest_first {
-                    changes.extend([Some(history_entry), made].into_iter().flatten());
+                    changes.extend([Some(history_entry), creation].into_iter().flatten());
                 } else {
-                    changes.extend([made, Some(history_entry)].into_iter().flatten());
+                    changes.extend([creation, Some(history_entry)].into_iter().flatten());
                 }
             }
-            let is_last = row::limit_to_i64(rows.len()) < most;
+            let is_last = row::limit_to_i64(rows.len()) < page_len;
             if is_last && !is_newest_first {
                 changes.extend(self.creating_import(&key, from).await?);
             }
             for history_entry in
-                changes.into_iter().filter(|history_entry| order.contains(history_entry.line.sequence))
+                changes.into_iter().filter(|history_entry| order.contains(history_entry.log_entry.sequence))
             {
                 if !history.push(history_entry, limit, &mut bytes_left) {
                     return Ok(history);
@@ -112,5 +112,5 @@ fn import_entry(found: &Row, from: usize) -> Result<Option<HistoryEntry>, StoreE
     if row::column::<Option<i64>>(found, from)?.is_none() {
         return Ok(None);
     }
-    Ok(Some(HistoryEntry { line: row::log_entry(found, from)?, before: PriorState::Nothing }))
+    Ok(Some(HistoryEntry { log_entry: row::log_entry(found, from)?, prior: PriorState::Absent }))
 }

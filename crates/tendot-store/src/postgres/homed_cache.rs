@@ -15,23 +15,23 @@ pub(crate) struct HomedCache(Mutex<HomedCacheEntries>);
 struct HomedCacheEntries {
     /// Version of the prefix counter for which the entries are valid.
     version: u64,
-    answers: HashMap<Box<[u8]>, bool>,
+    results: HashMap<Box<[u8]>, bool>,
 }
 
 impl HomedCache {
     pub(crate) fn get(&self, version: Option<u64>, prefix: &[u8]) -> Option<bool> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.answers.get(prefix).copied().filter(|_| version == Some(known.version))
+        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.results.get(prefix).copied().filter(|_| version == Some(entries.version))
     }
 
     /// Inserts a result; `version` was sampled before the read.
-    pub(crate) fn put(&self, version: Option<u64>, prefix: Vec<u8>, is_homed: bool) {
+    pub(crate) fn insert(&self, version: Option<u64>, prefix: Vec<u8>, is_homed: bool) {
         let Some(version) = version else { return };
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.version != version || known.answers.len() >= MAX_CACHED_PREFIXES {
-            *known = HomedCacheEntries { version, answers: HashMap::new() };
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.version != version || entries.results.len() >= MAX_CACHED_PREFIXES {
+            *entries = HomedCacheEntries { version, results: HashMap::new() };
         }
-        known.answers.insert(prefix.into(), is_homed);
+        entries.results.insert(prefix.into(), is_homed);
     }
 }
 
@@ -40,15 +40,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_end_with_their_version() {
-        let homed = HomedCache::default();
-        homed.put(Some(2), b"10.1".to_vec(), true);
-        homed.put(None, b"10.2".to_vec(), true);
-        assert_eq!(homed.get(Some(2), b"10.1"), Some(true));
-        assert_eq!(homed.get(Some(2), b"10.2"), None);
-        assert_eq!(homed.get(Some(4), b"10.1"), None);
-        assert_eq!(homed.get(None, b"10.1"), None);
-        homed.put(Some(4), b"10.2".to_vec(), false);
-        assert_eq!((homed.get(Some(4), b"10.1"), homed.get(Some(4), b"10.2")), (None, Some(false)));
+    fn entries_expire_with_version() {
+        let cache = HomedCache::default();
+        cache.insert(Some(2), b"10.1".to_vec(), true);
+        cache.insert(None, b"10.2".to_vec(), true);
+        assert_eq!(cache.get(Some(2), b"10.1"), Some(true));
+        assert_eq!(cache.get(Some(2), b"10.2"), None);
+        assert_eq!(cache.get(Some(4), b"10.1"), None);
+        assert_eq!(cache.get(None, b"10.1"), None);
+        cache.insert(Some(4), b"10.2".to_vec(), false);
+        assert_eq!((cache.get(Some(4), b"10.1"), cache.get(Some(4), b"10.2")), (None, Some(false)));
     }
 }

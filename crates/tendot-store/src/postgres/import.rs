@@ -25,7 +25,7 @@ use super::write::statements::{DELETE_OLD_COMMIT_ID, INSERT_COMMIT_ID, RETAINED_
 use super::{PostgresStore, row};
 use crate::import::MAX_REPORTED_TOMBSTONES;
 use crate::import::import_buffer::ImportBuffer;
-use crate::import::merge::RunMerge;
+use crate::import::merge::{RawRecord, RunMerge};
 use crate::model::name_key::storage_key;
 use crate::model::{history, values_codec};
 use crate::{EditKind, ImportBatch, ImportError, ImportSummary, NameKey, StoreError};
@@ -57,47 +57,47 @@ const COPY_STAGING: &str = "copy tendot_import (name_key, name, body) from stdin
 const LOCK_COUNTERS: &str = "select revision, sequence from tendot_counters where id = 1 for update";
 
 // With the key range, since otherwise some plans scan all records before it.
-const COUNT_EXISTING: &str = "select count(*), count(*) filter (where r.state = 1), \
-     count(*) filter (where r.state = 0 and r.body = s.body) \
+const COUNT_EXISTING: &str = "select count(*), count(*) filter (where r.status = 1), \
+     count(*) filter (where r.status = 0 and r.body = s.body) \
      from tendot_import s join tendot_records r on r.name_key = s.name_key where r.name_key between $1 and $2";
 
 const SELECT_TOMBSTONED_NAMES: &str = "select r.name from tendot_import s join tendot_records r on r.name_key = s.name_key \
-     where r.name_key between $1 and $2 and r.state = 1 order by r.name_key limit $3";
+     where r.name_key between $1 and $2 and r.status = 1 order by r.name_key limit $3";
 
-const INSERT_HISTORY: &str = "insert into tendot_history (name_key, sequence, name, revision, state, body, registration) \
-     select r.name_key, $3::bigint, r.name, r.revision, r.state, r.body, r.registration \
+const INSERT_HISTORY: &str = "insert into tendot_history (name_key, sequence, name, revision, status, body, registration) \
+     select r.name_key, $3::bigint, r.name, r.revision, r.status, r.body, r.registration \
      from tendot_import s join tendot_records r on r.name_key = s.name_key \
-     where r.name_key between $1 and $2 and r.state = 0 and r.body <> s.body";
+     where r.name_key between $1 and $2 and r.status = 0 and r.body <> s.body";
 
 // Records that may have a value of this type, in any case.
 const SELECT_POSSIBLE_SECRETS: &str = "select h.name_key from tendot_import s join tendot_history h \
      on h.name_key = s.name_key and h.sequence = $3 \
      where h.name_key between $1 and $2 and upper(encode(h.body, 'escape')) like '%HS_SECKEY%'";
 
-const SELECT_HISTORY_ROWS: &str = "select name, revision, state, body, registration, name_key from tendot_history \
+const SELECT_HISTORY_ROWS: &str = "select name, revision, status, body, registration, name_key from tendot_history \
      where name_key = any($1) and sequence = $2";
 
 const UPDATE_HISTORY_BODY: &str = "update tendot_history set body = $3 where name_key = $1 and sequence = $2";
 
-const INSERT_RECORDS: &str = "insert into tendot_records (name_key, name, revision, state, body, registration) \
+const INSERT_RECORDS: &str = "insert into tendot_records (name_key, name, revision, status, body, registration) \
      select name_key, name, $1::bigint, 0::smallint, body, ''::bytea from tendot_import";
 
 // Imports have no registrations; existing ones and the first spelling stay.
-const UPSERT_RECORDS: &str = "insert into tendot_records (name_key, name, revision, state, body, registration) \
+const UPSERT_RECORDS: &str = "insert into tendot_records (name_key, name, revision, status, body, registration) \
      select name_key, name, $1::bigint, 0::smallint, body, ''::bytea from tendot_import \
      on conflict (name_key) do update set revision = excluded.revision, body = excluded.body \
-     where tendot_records.state = 0 and tendot_records.body <> excluded.body";
+     where tendot_records.status = 0 and tendot_records.body <> excluded.body";
 
 const SELECT_HOMED: &str = "select name_key from tendot_homed where name_key = any($1)";
 
 const INSERT_HOMED: &str = "insert into tendot_homed (name_key) select * from unnest($1::bytea[])";
 
-const INSERT_HOME_LOG: &str = "insert into tendot_log (sequence, revision, made_at, made_by, kind, name, records) \
+const INSERT_HOME_LOG: &str = "insert into tendot_log (sequence, revision, timestamp_ms, author, kind, name, record_count) \
      select added.sequence, $2::bigint, $3::bigint, $4::bytea, $5::smallint, added.name, 1 \
      from unnest($1::bigint[], $6::bytea[]) as added (sequence, name)";
 
 const INSERT_IMPORT_LOG: &str = "insert into tendot_log \
-     (sequence, revision, made_at, made_by, kind, name, records, first_key, last_key) \
+     (sequence, revision, timestamp_ms, author, kind, name, record_count, first_key, last_key) \
      values ($1, $2, $3, $4, $5, ''::bytea, $6, $7, $8)";
 
 const UPDATE_COUNTERS: &str =
@@ -105,18 +105,18 @@ const UPDATE_COUNTERS: &str =
 
 impl PostgresStore {
     /// Starts an import; this store and others may write meanwhile.
-    pub fn importer(&self, by: &str, at: u64) -> Result<PostgresImporter, ImportError> {
+    pub fn start_import(&self, author: &str, timestamp_ms: u64) -> Result<PostgresImporter, ImportError> {
         let io_error =
-            |error| StoreError::Failed { doing: "making a folder for sorting", error: Box::new(error) };
+            |error| StoreError::Backend { operation: "creating the sort directory", error: Box::new(error) };
         let buffer = ImportBuffer::in_temp_dir().map_err(io_error)?;
-        let time = self.settings.statement + self.settings.patience;
+        let timeout = self.settings.statement_timeout + self.settings.wait_timeout;
         let cluster = Arc::clone(&self.cluster);
         Ok(PostgresImporter {
             cluster,
-            by: by.into(),
-            at,
-            together: DEFAULT_RECORDS_PER_TRANSACTION,
-            time,
+            author: author.into(),
+            timestamp_ms,
+            records_per_transaction: DEFAULT_RECORDS_PER_TRANSACTION,
+            timeout,
             buffer,
         })
     }
@@ -137,9 +137,9 @@ impl PostgresStore {
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let store = PostgresStore::open("postgres://tendot@db.example.org/tendot", &PostgresSettings::default()).await?;
-/// let mut importer = store.importer("operator", 1_700_000_000_000)?;
-/// importer.put("10.1000/1".into(), &[HandleValue::new(1, "URL", "https://example.org/1")])?;
-/// importer.home("10.1000")?;
+/// let mut importer = store.start_import("operator", 1_700_000_000_000)?;
+/// importer.add("10.1000/1".into(), &[HandleValue::new(1, "URL", "https://example.org/1")])?;
+/// importer.home_prefix("10.1000")?;
 /// assert_eq!(importer.finish(|_| {}).await?.created, 1);
 /// # Ok(())
 /// # }
@@ -148,42 +148,42 @@ impl PostgresStore {
 pub struct PostgresImporter {
     /// Hosts of the store. Connections are opened in `finish`, perhaps hours later.
     cluster: Arc<Cluster>,
-    by: Box<str>,
-    at: u64,
-    together: u64,
+    author: Box<str>,
+    timestamp_ms: u64,
+    records_per_transaction: u64,
     /// Timeout of a request.
-    time: Duration,
+    timeout: Duration,
     buffer: ImportBuffer,
 }
 
 impl PostgresImporter {
     /// Sets the bytes of records kept in memory before a run is written.
     #[must_use]
-    pub fn buffer(mut self, bytes: usize) -> Self {
+    pub fn buffer_bytes(mut self, bytes: usize) -> Self {
         self.buffer.max_buffer_bytes = bytes;
         self
     }
 
     /// Sets the number of records per transaction.
     #[must_use]
-    pub fn together(mut self, records: u64) -> Self {
-        self.together = records.max(1);
+    pub fn records_per_transaction(mut self, records: u64) -> Self {
+        self.records_per_transaction = records.max(1);
         self
     }
 
     /// Adds a record. Nothing is written before [`finish`](Self::finish).
-    pub fn put(&mut self, name: Box<str>, values: &[HandleValue<'_>]) -> Result<(), ImportError> {
+    pub fn add(&mut self, name: Box<str>, values: &[HandleValue<'_>]) -> Result<(), ImportError> {
         self.buffer.add(&name, values)
     }
 
     /// Adds the records of a batch, after those added before.
-    pub fn put_all(&mut self, batch: &ImportBatch) -> Result<(), ImportError> {
+    pub fn add_batch(&mut self, batch: &ImportBatch) -> Result<(), ImportError> {
         self.buffer.add_batch(batch)
     }
 
     /// Homes a prefix when the import is written.
-    pub fn home(&mut self, prefix: &str) -> Result<(), ImportError> {
-        self.buffer.home(prefix)
+    pub fn home_prefix(&mut self, prefix: &str) -> Result<(), ImportError> {
+        self.buffer.home_prefix(prefix)
     }
 
     /// Writes all records. `progress` is called after each transaction.
@@ -194,30 +194,32 @@ impl PostgresImporter {
         let mut homed = std::mem::take(&mut self.buffer.homed);
         let clients = [self.connect_staging().await?, self.connect_staging().await?];
         let (mut merge, superseded) = self.buffer.merge()?;
-        let [mut one, mut other] = clients.each_ref().map(|client| ImportWriter {
+        let [mut current, mut other] = clients.each_ref().map(|client| ImportWriter {
             client,
-            by: &self.by,
-            at: self.at,
-            time: self.time,
+            author: &self.author,
+            timestamp_ms: self.timestamp_ms,
+            timeout: self.timeout,
         });
-        let mut imported = ImportSummary { superseded, ..ImportSummary::default() };
-        let mut staged = one.stage_records(&mut merge, self.together).await?;
+        let mut summary = ImportSummary { superseded, ..ImportSummary::default() };
+        let mut staged = current.stage_records(&mut merge, self.records_per_transaction).await?;
         loop {
-            imported.superseded += std::mem::take(&mut merge.superseded);
+            summary.superseded += std::mem::take(&mut merge.superseded);
             if staged.records == 0 && homed.is_empty() {
-                progress(&imported);
-                return Ok(imported);
+                progress(&summary);
+                return Ok(summary);
             }
-            let room = MAX_REPORTED_TOMBSTONES.saturating_sub(imported.ended_names.len());
+            let names_left = MAX_REPORTED_TOMBSTONES.saturating_sub(summary.tombstoned_names.len());
             // The next records are staged on the other connection meanwhile.
-            let (written, next) =
-                join(one.write_staged(&staged, &homed, room), other.stage_records(&mut merge, self.together))
-                    .await;
-            imported.merge(written?);
+            let (written, next) = join(
+                current.write_staged(&staged, &homed, names_left),
+                other.stage_records(&mut merge, self.records_per_transaction),
+            )
+            .await;
+            summary.merge(written?);
             homed.clear();
-            progress(&imported);
+            progress(&summary);
             staged = next?;
-            std::mem::swap(&mut one, &mut other);
+            std::mem::swap(&mut current, &mut other);
         }
     }
 
@@ -226,8 +228,10 @@ impl PostgresImporter {
         let client = Object::take(
             self.cluster.primary().map_err(store_error)?.read_connection().await.map_err(store_error)?,
         );
-        let made = timeout(self.time, client.batch_execute(CREATE_STAGING_TABLE)).await;
-        made.map_err(|_| store_error(DatabaseError::Timeout))?.map_err(|error| store_error(error.into()))?;
+        let created = timeout(self.timeout, client.batch_execute(CREATE_STAGING_TABLE)).await;
+        created
+            .map_err(|_| store_error(DatabaseError::Timeout))?
+            .map_err(|error| store_error(error.into()))?;
         Ok(client)
     }
 }
@@ -243,9 +247,9 @@ struct StagedRecords {
 /// Writes the transactions of an import.
 struct ImportWriter<'a> {
     client: &'a ClientWrapper,
-    by: &'a str,
-    at: u64,
-    time: Duration,
+    author: &'a str,
+    timestamp_ms: u64,
+    timeout: Duration,
 }
 
 impl ImportWriter<'_> {
@@ -253,7 +257,7 @@ impl ImportWriter<'_> {
     async fn stage_records(
         &self,
         merge: &mut RunMerge<'_>,
-        together: u64,
+        records_per_transaction: u64,
     ) -> Result<StagedRecords, ImportError> {
         let mut staged = StagedRecords::default();
         self.with_timeout(self.client.batch_execute(TRUNCATE_STAGING)).await.map_err(store_error)?;
@@ -264,20 +268,20 @@ impl ImportWriter<'_> {
         );
         let mut chunk = COPY_HEADER.to_vec();
         let mut bytes = 0;
-        while staged.records < together
+        while staged.records < records_per_transaction
             && bytes < MAX_TRANSACTION_BYTES
-            && let Some((name, body)) = merge.next()?
+            && let Some(RawRecord { name, values }) = merge.next()?
         {
             let text = std::str::from_utf8(name).map_err(|_| corrupt_run(name))?;
             let key = NameKey::new(text)?;
             let key = storage_key(&key);
             chunk.extend(COPY_FIELD_COUNT.to_be_bytes());
-            for field in [&*key, name, body] {
+            for field in [&*key, name, values] {
                 // Fields have at most a few MiB.
                 chunk.extend((field.len() as u32).to_be_bytes());
                 chunk.extend_from_slice(field);
             }
-            bytes += key.len() + name.len() + body.len();
+            bytes += key.len() + name.len() + values.len();
             staged.records += 1;
             if staged.records == 1 || *key < *staged.first {
                 staged.first = key.to_vec();
@@ -307,25 +311,25 @@ impl ImportWriter<'_> {
         &self,
         staged: &StagedRecords,
         homed: &BTreeSet<NameKey>,
-        room: usize,
+        names_left: usize,
     ) -> Result<ImportSummary, ImportError> {
-        let mut tries = 1;
+        let mut attempts = 1;
         loop {
-            let written = self.try_write(staged, homed, room).await;
+            let written = self.try_write(staged, homed, names_left).await;
             let error = match written {
-                Ok(imported) => match self.commit().await? {
-                    None => return Ok(imported),
+                Ok(summary) => match self.commit().await? {
+                    None => return Ok(summary),
                     Some(error) => error,
                 },
-                Err(ImportTxError::Damaged(error)) => return Err(error.into()),
-                Err(ImportTxError::Failed(error)) => error,
+                Err(ImportTxError::Corrupt(error)) => return Err(error.into()),
+                Err(ImportTxError::Database(error)) => error,
             };
-            if tries == MAX_ATTEMPTS || !is_write_conflict(&error) {
+            if attempts == MAX_ATTEMPTS || !is_write_conflict(&error) {
                 return Err(store_error(error).into());
             }
-            tries += 1;
+            attempts += 1;
             self.with_timeout(self.client.batch_execute("rollback")).await.map_err(store_error)?;
-            sleep(RETRY_DELAY * tries).await;
+            sleep(RETRY_DELAY * attempts).await;
         }
     }
 
@@ -334,9 +338,9 @@ impl ImportWriter<'_> {
         match self.with_timeout(self.client.batch_execute("commit")).await {
             Ok(()) => Ok(None),
             Err(DatabaseError::Sql(error)) if error.code().is_some() => Ok(Some(error.into())),
-            Err(error) => {
-                Err(StoreError::Unknown { why: format!("{error}; the same import again does the rest") })
-            }
+            Err(error) => Err(StoreError::InDoubt {
+                reason: format!("{error}; run the same import again to finish it"),
+            }),
         }
     }
 
@@ -344,7 +348,7 @@ impl ImportWriter<'_> {
         &self,
         staged: &StagedRecords,
         homed: &BTreeSet<NameKey>,
-        room: usize,
+        names_left: usize,
     ) -> Result<ImportSummary, ImportTxError> {
         self.with_timeout(self.client.batch_execute("begin isolation level read committed")).await?;
         let counters = self.query_one(LOCK_COUNTERS, &[]).await?;
@@ -355,14 +359,16 @@ impl ImportWriter<'_> {
 
         let (first, last) = (&staged.first, &staged.last);
         let found = self.query_one(COUNT_EXISTING, &[first, last]).await?;
-        let number = |at| Ok::<_, StoreError>(row::to_u64(row::column(&found, at)?));
-        let (there, ended, unchanged) = (number(0)?, number(1)?, number(2)?);
+        let count = |column| Ok::<_, StoreError>(row::to_u64(row::column(&found, column)?));
+        let (existing, tombstoned, unchanged) = (count(0)?, count(1)?, count(2)?);
         let (created, changed) =
-            (staged.records.saturating_sub(there), there.saturating_sub(ended + unchanged));
-        let mut imported = ImportSummary { created, changed, unchanged, ended, ..ImportSummary::default() };
-        if ended > 0 && room > 0 {
-            for row in self.rows(SELECT_TOMBSTONED_NAMES, &[first, last, &row::limit_to_i64(room)]).await? {
-                imported.ended_names.push(row::utf8(row::column(&row, 0)?)?);
+            (staged.records.saturating_sub(existing), existing.saturating_sub(tombstoned + unchanged));
+        let mut summary =
+            ImportSummary { created, changed, unchanged, tombstoned, ..ImportSummary::default() };
+        if tombstoned > 0 && names_left > 0 {
+            let names_left = row::limit_to_i64(names_left);
+            for row in self.query(SELECT_TOMBSTONED_NAMES, &[first, last, &names_left]).await? {
+                summary.tombstoned_names.push(row::utf8(row::column(&row, 0)?)?);
             }
         }
         if created + changed > 0 {
@@ -370,19 +376,21 @@ impl ImportWriter<'_> {
             if changed > 0 {
                 self.write_history(staged, sequence).await?;
             }
-            self.execute(if there == 0 { INSERT_RECORDS } else { UPSERT_RECORDS }, &[&revision]).await?;
-            let (at, by, kind) =
-                (self.at.cast_signed(), self.by.as_bytes(), row::kind_code(EditKind::Import));
-            let count = row::to_i64(created + changed);
-            self.execute(INSERT_IMPORT_LOG, &[&sequence, &revision, &at, &by, &kind, &count, first, last])
-                .await?;
+            self.execute(if existing == 0 { INSERT_RECORDS } else { UPSERT_RECORDS }, &[&revision]).await?;
+            let (timestamp_ms, author) = (self.timestamp_ms.cast_signed(), self.author.as_bytes());
+            let (kind, record_count) = (row::kind_code(EditKind::Import), row::to_i64(created + changed));
+            self.execute(
+                INSERT_IMPORT_LOG,
+                &[&sequence, &revision, &timestamp_ms, &author, &kind, &record_count, first, last],
+            )
+            .await?;
         }
         if homes > 0 || created + changed > 0 {
             self.execute(UPDATE_COUNTERS, &[&revision, &sequence]).await?;
             self.execute(INSERT_COMMIT_ID, &[]).await?;
             self.execute(DELETE_OLD_COMMIT_ID, &[&RETAINED_COMMIT_IDS]).await?;
         }
-        Ok(imported)
+        Ok(summary)
     }
 
     /// Homes new prefixes, logged after `sequence`; returns their number.
@@ -397,7 +405,7 @@ impl ImportWriter<'_> {
             return Ok(0);
         }
         let mut known = BTreeSet::new();
-        for row in self.rows(SELECT_HOMED, &[&keys]).await? {
+        for row in self.query(SELECT_HOMED, &[&keys]).await? {
             known.insert(row::column::<&[u8]>(&row, 0)?.to_vec());
         }
         let new: Vec<&NameKey> = homed.iter().filter(|prefix| !known.contains(prefix.as_bytes())).collect();
@@ -408,8 +416,10 @@ impl ImportWriter<'_> {
         self.execute(INSERT_HOMED, &[&keys]).await?;
         let sequences: Vec<i64> = (sequence + 1..).take(new.len()).collect();
         let names: Vec<Vec<u8>> = new.iter().map(|prefix| prefix.to_string().into_bytes()).collect();
-        let (at, by, kind) = (self.at.cast_signed(), self.by.as_bytes(), row::kind_code(EditKind::Home));
-        self.execute(INSERT_HOME_LOG, &[&sequences, &revision, &at, &by, &kind, &names]).await?;
+        let (timestamp_ms, author) = (self.timestamp_ms.cast_signed(), self.author.as_bytes());
+        let kind = row::kind_code(EditKind::Home);
+        self.execute(INSERT_HOME_LOG, &[&sequences, &revision, &timestamp_ms, &author, &kind, &names])
+            .await?;
         Ok(row::limit_to_i64(new.len()))
     }
 
@@ -417,14 +427,14 @@ impl ImportWriter<'_> {
     async fn write_history(&self, staged: &StagedRecords, sequence: i64) -> Result<(), ImportTxError> {
         let (first, last) = (&staged.first, &staged.last);
         self.execute(INSERT_HISTORY, &[first, last, &sequence]).await?;
-        let keys = self.rows(SELECT_POSSIBLE_SECRETS, &[first, last, &sequence]).await?;
+        let keys = self.query(SELECT_POSSIBLE_SECRETS, &[first, last, &sequence]).await?;
         let keys = keys.iter().map(|row| row::column(row, 0)).collect::<Result<Vec<&[u8]>, _>>()?;
         for keys in keys.chunks(SECRET_CHECK_BATCH) {
-            for kept in self.rows(SELECT_HISTORY_ROWS, &[&keys, &sequence]).await? {
-                let without = row::record(&kept, 0)?.as_ref().and_then(history::redact_secrets);
-                let Some(entry) = without else { continue };
-                let key: &[u8] = row::column(&kept, 5)?;
-                self.execute(UPDATE_HISTORY_BODY, &[&key, &sequence, &values_codec::encode(&entry.values)])
+            for found in self.query(SELECT_HISTORY_ROWS, &[&keys, &sequence]).await? {
+                let redacted = row::record(&found, 0)?.as_ref().and_then(history::redact_secrets);
+                let Some(record) = redacted else { continue };
+                let key: &[u8] = row::column(&found, 5)?;
+                self.execute(UPDATE_HISTORY_BODY, &[&key, &sequence, &values_codec::encode(&record.values)])
                     .await?;
             }
         }
@@ -438,7 +448,7 @@ impl ImportWriter<'_> {
         .await
     }
 
-    async fn rows(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, DatabaseError> {
+    async fn query(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, DatabaseError> {
         self.with_timeout(async {
             self.client.query(&self.client.prepare_cached(sql).await?, parameters).await
         })
@@ -454,27 +464,27 @@ impl ImportWriter<'_> {
 
     async fn with_timeout<T>(
         &self,
-        asked: impl Future<Output = Result<T, Error>>,
+        request: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, DatabaseError> {
-        Ok(timeout(self.time, asked).await.map_err(|_| DatabaseError::Timeout)??)
+        Ok(timeout(self.timeout, request).await.map_err(|_| DatabaseError::Timeout)??)
     }
 }
 
 /// Error of an import transaction.
 enum ImportTxError {
-    Failed(DatabaseError),
-    Damaged(StoreError),
+    Database(DatabaseError),
+    Corrupt(StoreError),
 }
 
 impl From<DatabaseError> for ImportTxError {
     fn from(error: DatabaseError) -> Self {
-        Self::Failed(error)
+        Self::Database(error)
     }
 }
 
 impl From<StoreError> for ImportTxError {
     fn from(error: StoreError) -> Self {
-        Self::Damaged(error)
+        Self::Corrupt(error)
     }
 }
 
@@ -491,7 +501,7 @@ fn store_error(error: DatabaseError) -> StoreError {
 }
 
 fn corrupt_run(name: &[u8]) -> StoreError {
-    StoreError::Damaged { what: format!("a run of the import, at `{}`", name.escape_ascii()) }
+    StoreError::Corrupt { detail: format!("import run, at `{}`", name.escape_ascii()) }
 }
 
 /// Header of PostgreSQL's binary COPY format: signature, no flags, no extension.

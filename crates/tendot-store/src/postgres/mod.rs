@@ -40,8 +40,8 @@ pub use settings::{DatabaseHost, HostRole, PostgresSettings};
 use write::{WriteQueue, transaction};
 
 use crate::{
-    ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, History, HistoryOrder, LogEntry,
-    NameEntry, NameKey, NamePage, Note, Store, StoreError, StoredRecord,
+    AuxEntry, ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, History, HistoryOrder, LogEntry,
+    NameEntry, NameKey, NamePage, Store, StoreError, StoredRecord,
 };
 
 /// PostgreSQL store.
@@ -59,10 +59,10 @@ use crate::{
 #[derive(Debug)]
 pub struct PostgresStore {
     cluster: Arc<Cluster>,
-    homed: HomedCache,
+    homed_cache: HomedCache,
     writer: WriteQueue,
     settings: PostgresSettings,
-    _watch: Monitor,
+    _monitor: Monitor,
 }
 
 impl PostgresStore {
@@ -78,23 +78,27 @@ impl PostgresStore {
         address: &str,
         settings: &PostgresSettings,
     ) -> Result<Self, PostgresOpenError> {
-        let address = ConnectionString::parse(address, settings)?;
-        let cluster = Arc::new(Cluster::new(&address, settings)?);
-        let failed = |error| PostgresOpenError::from_database(&address.place, &error);
-        let primary = find_primary(&cluster).await.map_err(failed)?;
-        let client = primary.write_connection().await.map_err(failed)?;
+        let connection = ConnectionString::parse(address, settings)?;
+        let cluster = Arc::new(Cluster::new(&connection, settings)?);
+        let database = &connection.display_name;
+        let open_error = |error| PostgresOpenError::from_database(database, &error);
+        let primary = find_primary(&cluster).await.map_err(open_error)?;
+        let client = primary.write_connection().await.map_err(open_error)?;
         // Schema migrations may take long on large tables.
-        schema::ensure_current(&client, &address.place, schema::SCHEMA_MIGRATIONS, settings.migrate).await?;
+        let may_migrate = settings.migrate_schema;
+        schema::ensure_current(&client, database, schema::SCHEMA_MIGRATIONS, may_migrate).await?;
         // Missing privileges are better reported now than at the first write.
-        let missing = transaction::check_privileges(&client).await.map_err(|error| failed(error.into()))?;
-        if let Some(missing) = missing {
-            let (place, why) = (address.place.clone(), format!("{missing} is missing"));
-            return Err(PostgresOpenError::Rights { place, why });
+        let missing =
+            transaction::check_privileges(&client).await.map_err(|error| open_error(error.into()))?;
+        if let Some(privilege) = missing {
+            let (database, reason) = (database.clone(), format!("missing privilege: {privilege}"));
+            return Err(PostgresOpenError::InsufficientPrivilege { database, reason });
         }
         drop(client);
-        let watch = Monitor::start(&cluster, settings).await;
+        let monitor = Monitor::start(&cluster, settings).await;
         let writer = WriteQueue::start(Arc::clone(&cluster), settings.clone());
-        Ok(Self { cluster, homed: HomedCache::default(), writer, settings: settings.clone(), _watch: watch })
+        let (homed_cache, settings) = (HomedCache::default(), settings.clone());
+        Ok(Self { cluster, homed_cache, writer, settings, _monitor: monitor })
     }
 
     /// Hosts of the database as last observed.
@@ -111,24 +115,25 @@ impl PostgresStore {
 
 /// Finds the primary, or else a host that answers, whose next request reports the problem.
 async fn find_primary(cluster: &Cluster) -> Result<&ClusterHost, DatabaseError> {
-    let ask = async |host: &ClusterHost| {
+    let is_primary = async |host: &ClusterHost| {
         let client = host.write_connection().await?;
         let row = client.query_one("select current_setting('transaction_read_only')", &[]).await?;
         Ok::<_, DatabaseError>(row.try_get::<_, &str>(0)? == "off")
     };
-    let mut found: Vec<_> = join_all(cluster.iter().map(|host| async move { (host, ask(host).await) })).await;
+    let mut results: Vec<_> =
+        join_all(cluster.iter().map(|host| async move { (host, is_primary(host).await) })).await;
     let is = |wanted: Option<bool>| {
-        move |(_, answer): &(&ClusterHost, Result<bool, DatabaseError>)| {
-            answer.as_ref().ok().copied() == wanted
+        move |(_, result): &(&ClusterHost, Result<bool, DatabaseError>)| {
+            result.as_ref().ok().copied() == wanted
         }
     };
-    let best =
-        found.iter().position(is(Some(true))).or_else(|| found.iter().position(is(Some(false)))).unwrap_or(0);
-    if found.is_empty() {
+    let standby = || results.iter().position(is(Some(false)));
+    let best = results.iter().position(is(Some(true))).or_else(standby).unwrap_or(0);
+    if results.is_empty() {
         return Err(DatabaseError::NoHost);
     }
-    let (host, answer) = found.swap_remove(best);
-    answer.map(|_| host)
+    let (host, result) = results.swap_remove(best);
+    result.map(|_| host)
 }
 
 impl Store for PostgresStore {
@@ -142,7 +147,7 @@ impl Store for PostgresStore {
         after: Option<&NameKey>,
         limit: usize,
     ) -> Result<Vec<NameEntry>, StoreError> {
-        self.list_under(prefix, after, limit).await
+        self.query_names(prefix, after, limit).await
     }
 
     async fn count_names(
@@ -160,7 +165,7 @@ impl Store for PostgresStore {
         after: Option<&NameKey>,
         visit: impl FnMut(&StoredRecord) -> bool + Send,
     ) -> Result<(), StoreError> {
-        self.visit_records(prefix, after, visit).await
+        self.query_records(prefix, after, visit).await
     }
 
     fn change_counters(&self) -> Option<&ChangeCounters> {
@@ -168,7 +173,7 @@ impl Store for PostgresStore {
     }
 
     async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
-        self.has_homed(prefix).await
+        self.query_is_homed(prefix).await
     }
 
     async fn list_homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
@@ -188,7 +193,7 @@ impl Store for PostgresStore {
     }
 
     async fn get_aux(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        self.read_note(key).await
+        self.query_aux(key).await
     }
 
     async fn list_aux(
@@ -196,8 +201,8 @@ impl Store for PostgresStore {
         key_prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
-    ) -> Result<Vec<Note>, StoreError> {
-        self.list_notes(key_prefix, after, limit).await
+    ) -> Result<Vec<AuxEntry>, StoreError> {
+        self.query_aux_list(key_prefix, after, limit).await
     }
 
     async fn names_at_revision(
@@ -206,6 +211,6 @@ impl Store for PostgresStore {
         after: Option<&NameKey>,
         limit: usize,
     ) -> Result<NamePage, StoreError> {
-        self.list_revision(revision, after, limit).await
+        self.query_names_at_revision(revision, after, limit).await
     }
 }

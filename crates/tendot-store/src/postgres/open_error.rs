@@ -9,106 +9,118 @@ use super::error::DatabaseError;
 #[non_exhaustive]
 pub enum PostgresOpenError {
     /// The connection string is invalid.
-    #[error("the address of the database can't be read: {why}")]
-    Address {
+    #[error("invalid connection string: {reason}")]
+    InvalidConnectionString {
         /// Reason.
-        why: String,
+        reason: String,
     },
     /// The CA file of `sslrootcert` cannot be read.
-    #[error("the certificates of `sslrootcert` can't be read: {why}")]
-    Certificates {
+    #[error("cannot read `sslrootcert`: {reason}")]
+    InvalidCaFile {
         /// Reason.
-        why: String,
+        reason: String,
     },
     /// No host answers.
-    #[error("no database server was reached at {place}: {why}")]
+    #[error("cannot reach the database {database}: {reason}")]
     Unreachable {
         /// Database.
-        place: String,
+        database: String,
         /// Reason.
-        why: String,
+        reason: String,
     },
     /// TLS failed: the certificate is not trusted, or the server has no TLS.
-    #[error("there is no trusted connection to {place}: {why}")]
-    Untrusted {
+    #[error("TLS connection to {database} failed: {reason}")]
+    TlsFailed {
         /// Database.
-        place: String,
+        database: String,
         /// Reason.
-        why: String,
+        reason: String,
     },
     /// Authentication failed.
-    #[error("the database server at {place} refuses the user or the password: {why}")]
-    Login {
+    #[error("authentication failed for {database}: {reason}")]
+    AuthenticationFailed {
         /// Database.
-        place: String,
+        database: String,
         /// Message of the server.
-        why: String,
+        reason: String,
     },
     /// The database does not exist.
-    #[error("the server has no such database as {place}")]
-    NoDatabase {
+    #[error("database {database} does not exist")]
+    DatabaseNotFound {
         /// Database.
-        place: String,
+        database: String,
     },
     /// The user lacks a privilege.
-    #[error("the user has not the rights that are needed in {place}: {why}")]
-    Rights {
+    #[error("insufficient privileges in {database}: {reason}")]
+    InsufficientPrivilege {
         /// Database.
-        place: String,
+        database: String,
         /// Message of the server.
-        why: String,
+        reason: String,
     },
     /// The database is read-only.
-    #[error("the database {place} can only be read: {why}")]
+    #[error("database {database} is read-only: {reason}")]
     ReadOnly {
         /// Database.
-        place: String,
+        database: String,
         /// Message of the server.
-        why: String,
+        reason: String,
     },
     /// The schema is newer than this version supports.
     #[error(
-        "the tables in {place} have the number {found} and need a program that knows {needed}; this one knows {known}"
+        "schema version {version} in {database} requires a program that supports version {required}; this one supports {supported}"
     )]
-    Newer {
+    SchemaTooNew {
         /// Database.
-        place: String,
+        database: String,
         /// Schema version found.
-        found: u32,
+        version: u32,
         /// Lowest schema version that a program must support.
-        needed: u32,
+        required: u32,
         /// Highest schema version that this program supports.
-        known: u32,
+        supported: u32,
     },
     /// The schema is older than this version needs, and schema migrations are disabled.
-    #[error("the tables in {place} have the number {found}, and this program needs {known}")]
-    Older {
+    #[error("schema version {version} in {database} is too old; this program needs {required}")]
+    SchemaTooOld {
         /// Database.
-        place: String,
+        database: String,
         /// Schema version found; 0 without tables.
-        found: u32,
+        version: u32,
         /// Schema version that is needed.
-        known: u32,
+        required: u32,
+    },
+    /// The schema is older than the first one that can be migrated.
+    #[error(
+        "schema version {version} in {database} is not supported; the first supported version is {first}"
+    )]
+    SchemaUnsupported {
+        /// Database.
+        database: String,
+        /// Schema version found.
+        version: u32,
+        /// First schema version that can be used or migrated.
+        first: u32,
     },
     /// A schema migration is needed, but other sessions hold locks on the tables for too long.
-    #[error("the tables in {place} have to be changed, and others do not let go of them")]
-    Locked {
+    #[error("schema migration of {database} timed out waiting for a lock")]
+    SchemaLocked {
         /// Database.
-        place: String,
+        database: String,
     },
     /// The store is the target of an incomplete migration.
-    #[error("the store in {place} is the unfinished copy of another")]
-    Unfinished {
+    #[error("the store in {database} is an incomplete migration target")]
+    IncompleteMigration {
         /// Database.
-        place: String,
+        database: String,
     },
     /// Another error.
-    #[error("the database {place} can't be used as a store: {why}")]
-    Failed {
+    #[error("cannot use database {database} as a store: {reason}")]
+    Other {
         /// Database.
-        place: String,
+        database: String,
         /// Reason.
-        why: String,
+        reason: String,
     },
 }
 
@@ -116,61 +128,66 @@ impl PostgresOpenError {
     /// Suggested remedy.
     pub const fn hint(&self) -> &'static str {
         match self {
-            Self::Address { .. } => "it looks like postgres://user:password@host:5432/database",
-            Self::Certificates { .. } => "`sslrootcert` is the path of a file with certificates in PEM",
+            Self::InvalidConnectionString { .. } => "use `postgres://user:password@host:5432/database`",
+            Self::InvalidCaFile { .. } => "`sslrootcert` must name a PEM file of CA certificates",
             Self::Unreachable { .. } => {
-                "see that the server runs, and that host and port are right; it is not waited for: whoever starts this \
-                 program, such as systemd, may start it again"
+                "check that the server is running and that host and port are right; tendot does not wait for it, so let \
+                 systemd restart the service"
             }
-            Self::Untrusted { .. } => {
-                "certificates are always verified: name your authority's file by `sslrootcert=`, or on a network that \
-                 you trust set `sslmode=disable`"
+            Self::TlsFailed { .. } => {
+                "certificates are always verified: set `sslrootcert=` to your CA file, or `sslmode=disable` on a trusted \
+                 network"
             }
-            Self::Login { .. } => "see user and password in the address, and the server's pg_hba.conf",
-            Self::NoDatabase { .. } => {
-                "make it with `createdb`, or name another one at the end of the address"
+            Self::AuthenticationFailed { .. } => {
+                "check user and password in the connection string, and `pg_hba.conf` on the server"
             }
-            Self::Rights { .. } => {
-                "let the user own the database, or grant it to create tables in the schema and to change them: `select, \
-                 insert, update, delete` are enough once they are there"
+            Self::DatabaseNotFound { .. } => {
+                "create it with `createdb`, or change the database name in the connection string"
+            }
+            Self::InsufficientPrivilege { .. } => {
+                "make the user owner of the database, or grant `create` on the schema; once the tables exist, `select, \
+                 insert, update, delete` are enough"
             }
             Self::ReadOnly { .. } => {
-                "name the primary, too: an address may have several hosts, as in `postgres://user@one,two,three/database`"
+                "add the primary to the connection string: `postgres://user@one,two,three/database`"
             }
-            Self::Newer { .. } => {
-                "use the newer version of this program, or restore a backup from before the change"
+            Self::SchemaTooNew { .. } => {
+                "upgrade tendot, or restore a backup from before the schema migration"
             }
-            Self::Older { .. } => "let this program change the tables, once, with a user that may",
-            Self::Locked { .. } => {
-                "another server may be changing them just now: wait until it is ready and start this one again"
+            Self::SchemaTooOld { .. } => "start tendot once as a user that may alter the tables",
+            Self::SchemaUnsupported { .. } => {
+                "use an empty database, and export and import the records with the version that created the tables"
             }
-            Self::Unfinished { .. } => crate::migration::RESUME_HINT,
-            Self::Failed { .. } => "the log of the database server may say more",
+            Self::SchemaLocked { .. } => {
+                "another server may be migrating the schema; wait until it is ready, then start this one again"
+            }
+            Self::IncompleteMigration { .. } => crate::migration::RESUME_HINT,
+            Self::Other { .. } => "see the log of the database server",
         }
     }
 
     /// Classifies a database error that occurred while opening.
-    pub(crate) fn from_database(place: &str, error: &DatabaseError) -> Self {
-        let (place, why) = (place.to_owned(), error.to_string());
+    pub(crate) fn from_database(database: &str, error: &DatabaseError) -> Self {
+        let (database, reason) = (database.to_owned(), error.to_string());
         let (DatabaseError::Sql(error) | DatabaseError::ConnectionRefused(error)) = error else {
-            return Self::Unreachable { place, why };
+            return Self::Unreachable { database, reason };
         };
         match error.code() {
             Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
-                Self::Login { place, why }
+                Self::AuthenticationFailed { database, reason }
             }
-            Some(&SqlState::INVALID_CATALOG_NAME) => Self::NoDatabase { place },
-            Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Self::Rights { place, why },
-            Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => Self::ReadOnly { place, why },
+            Some(&SqlState::INVALID_CATALOG_NAME) => Self::DatabaseNotFound { database },
+            Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Self::InsufficientPrivilege { database, reason },
+            Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => Self::ReadOnly { database, reason },
             Some(&SqlState::CANNOT_CONNECT_NOW | &SqlState::TOO_MANY_CONNECTIONS) => {
-                Self::Unreachable { place, why }
+                Self::Unreachable { database, reason }
             }
-            Some(_) => Self::Failed { place, why },
-            None if why.contains("password missing") || why.contains("authentication error") => {
-                Self::Login { place, why }
+            Some(_) => Self::Other { database, reason },
+            None if reason.contains("password missing") || reason.contains("authentication error") => {
+                Self::AuthenticationFailed { database, reason }
             }
-            None if why.contains("TLS") => Self::Untrusted { place, why },
-            None => Self::Unreachable { place, why },
+            None if reason.contains("TLS") => Self::TlsFailed { database, reason },
+            None => Self::Unreachable { database, reason },
         }
     }
 }

@@ -15,7 +15,7 @@ use super::{PostgresStore, row};
 use crate::change_counters::is_prefix_record;
 use crate::model::name_key::storage_key;
 use crate::stale_reads::{allows_stale_reads, memoize, memoized};
-use crate::{CountPage, LogEntry, NameEntry, NameKey, NamePage, Note, StoreError, StoredRecord};
+use crate::{AuxEntry, CountPage, LogEntry, NameEntry, NameKey, NamePage, StoreError, StoredRecord};
 
 /// Records per page of a scan; the rest of a page is wasted when the visitor stops.
 const SCAN_PAGE_LEN: usize = 256;
@@ -24,70 +24,70 @@ const SCAN_PAGE_LEN: usize = 256;
 const MAX_SCANNED_RECORDS: i64 = 10_000;
 
 const SELECT_RECORD: &str =
-    "select name, revision, state, body, registration from tendot_records where name_key = $1";
+    "select name, revision, status, body, registration from tendot_records where name_key = $1";
 
-const SCAN_RECORDS: &str = "select name, revision, state, body, registration, name_key from tendot_records \
+const SCAN_RECORDS: &str = "select name, revision, status, body, registration, name_key from tendot_records \
      where name_key > $1 order by name_key limit $2";
 
 // The name that equals the prefix sorts before all names with a slash, but not directly before them.
 const SCAN_PREFIX: &str = "\
-    (select name, revision, state, body, registration, name_key from tendot_records \
+    (select name, revision, status, body, registration, name_key from tendot_records \
      where name_key = $1 and name_key > $2) \
     union all \
-    (select name, revision, state, body, registration, name_key from tendot_records \
+    (select name, revision, status, body, registration, name_key from tendot_records \
      where name_key > $2 and name_key >= $3 and name_key < $4 order by name_key limit $5) \
     order by name_key limit $5";
 
 const LIST_NAMES: &str = "\
-    (select name, state, name_key from tendot_records where name_key = $1 and name_key > $2) \
+    (select name, status, name_key from tendot_records where name_key = $1 and name_key > $2) \
     union all \
-    (select name, state, name_key from tendot_records \
+    (select name, status, name_key from tendot_records \
      where name_key > $2 and name_key >= $3 and name_key < $4 order by name_key limit $5) \
     order by name_key limit $5";
 
 const COUNT_NAMES: &str = "\
-    with under as (\
-        (select name, state, name_key from tendot_records where name_key = $1 and name_key > $2) \
+    with page as (\
+        (select name, status, name_key from tendot_records where name_key = $1 and name_key > $2) \
         union all \
-        (select name, state, name_key from tendot_records \
+        (select name, status, name_key from tendot_records \
          where name_key > $2 and name_key >= $3 and name_key < $4 order by name_key limit $5) \
         order by name_key limit $5) \
-    select (select count(*) from under where state = 0), (select count(*) from under), \
-        (select name from under order by name_key desc limit 1)";
+    select (select count(*) from page where status = 0), (select count(*) from page), \
+        (select name from page order by name_key desc limit 1)";
 
 // The records of an import are in a key range; no key starts with 0xff.
 const NAMES_AT_REVISION: &str = "\
-    with import as (select first_key, last_key from tendot_log where kind = 7 and revision = $3 limit 1), looked_at as (\
-        select name, state, revision, name_key from tendot_records \
+    with import as (select first_key, last_key from tendot_log where kind = 7 and revision = $3 limit 1), scanned as (\
+        select name, status, revision, name_key from tendot_records \
         where name_key > $1 and name_key >= coalesce((select first_key from import), ''::bytea) \
         and name_key <= coalesce((select last_key from import), '\\xff'::bytea) order by name_key limit $2) \
-    select name, state, revision, name_key from looked_at where revision = $3 \
+    select name, status, revision, name_key from scanned where revision = $3 \
     union all \
-    (select name, state, -1, name_key from looked_at order by name_key offset $2 - 1 limit 1) \
+    (select name, status, -1, name_key from scanned order by name_key offset $2 - 1 limit 1) \
     order by name_key, revision desc limit $4";
 
-const SELECT_LOG: &str = "select sequence, revision, made_at, made_by, kind, name, records from tendot_log \
+const SELECT_LOG: &str = "select sequence, revision, timestamp_ms, author, kind, name, record_count from tendot_log \
      where sequence > $1 order by sequence limit $2";
 
 const SELECT_IS_HOMED: &str = "select 1 from tendot_homed where name_key = $1";
 
 const LIST_HOMED: &str = "select name_key from tendot_homed where name_key > $1 order by name_key limit $2";
 
-const SELECT_AUX: &str = "select body from tendot_notes where note_key = $1";
+const SELECT_AUX: &str = "select value from tendot_aux where aux_key = $1";
 
-const LIST_AUX: &str = "select note_key, body from tendot_notes where note_key >= $1 and note_key > $2 \
-     and note_key < $3 order by note_key limit $4";
+const LIST_AUX: &str = "select aux_key, value from tendot_aux where aux_key >= $1 and aux_key > $2 \
+     and aux_key < $3 order by aux_key limit $4";
 
-const LIST_AUX_TO_END: &str = "select note_key, body from tendot_notes where note_key >= $1 and note_key > $2 \
-     order by note_key limit $3";
+const LIST_AUX_TO_END: &str = "select aux_key, value from tendot_aux where aux_key >= $1 and aux_key > $2 \
+     order by aux_key limit $3";
 
 /// Parameters of a statement.
-type SqlParameters<'p> = &'p [&'p (dyn ToSql + Sync)];
+pub(crate) type SqlParameters<'p> = &'p [&'p (dyn ToSql + Sync)];
 
 impl PostgresStore {
     pub(crate) async fn get_record(&self, key: &NameKey) -> Result<Option<StoredRecord>, StoreError> {
-        if let Some(entry) = memoized(key) {
-            return Ok(entry);
+        if let Some(record) = memoized(key) {
+            return Ok(record);
         }
         let read = if allows_stale_reads() {
             ReadConsistency::AtLeast(self.cluster.read_fence.position_for_name(key))
@@ -101,14 +101,14 @@ impl PostgresStore {
             let is_prefix_change = std::str::from_utf8(key.as_bytes()).is_ok_and(is_prefix_record);
             self.cluster.read_fence.counters.bump(Some(key), is_prefix_change);
         }
-        let entry = found.map(|found| row::record(&found, 0)).transpose()?.flatten();
+        let record = found.map(|found| row::record(&found, 0)).transpose()?.flatten();
         // Two long names could have the same storage key; only one of them is stored.
-        let entry = entry.filter(|entry| entry.name.as_bytes().eq_ignore_ascii_case(key.as_bytes()));
-        memoize(key, entry.as_ref());
-        Ok(entry)
+        let record = record.filter(|record| record.name.as_bytes().eq_ignore_ascii_case(key.as_bytes()));
+        memoize(key, record.as_ref());
+        Ok(record)
     }
 
-    pub(crate) async fn list_under(
+    pub(crate) async fn query_names(
         &self,
         prefix: &[u8],
         after: Option<&NameKey>,
@@ -134,67 +134,67 @@ impl PostgresStore {
         let (after, limit) = (start_key(after), row::limit_to_i64(limit.max(1)));
         let rows = self.query("counting names", COUNT_NAMES, &[&whole, &after, &begin, &end, &limit]).await?;
         let Some(found) = rows.first() else { return Ok(CountPage::default()) };
-        let (live, seen): (i64, i64) = (row::column(found, 0)?, row::column(found, 1)?);
+        let (live, count): (i64, i64) = (row::column(found, 0)?, row::column(found, 1)?);
         let last: Option<&[u8]> = row::column(found, 2)?;
-        let last = last.filter(|_| seen >= limit).map(row::utf8).transpose()?;
+        let last = last.filter(|_| count >= limit).map(row::utf8).transpose()?;
         Ok(CountPage { live: row::to_u64(live), next: last.and_then(|name| NameKey::new(&name).ok()) })
     }
 
-    pub(crate) async fn visit_records(
+    pub(crate) async fn query_records(
         &self,
         prefix: Option<&[u8]>,
         after: Option<&NameKey>,
         visit: impl FnMut(&StoredRecord) -> bool + Send,
     ) -> Result<(), StoreError> {
-        let under = prefix.map(PrefixKeyRange::new);
-        if matches!(under, Some(None)) {
+        let range = prefix.map(PrefixKeyRange::new);
+        if matches!(range, Some(None)) {
             return Ok(());
         }
         let mut client = self.read_connection().await.map_err(store_error("reading records"))?;
-        let visited = self.scan_pages(&mut client, under.flatten().as_ref(), start_key(after), visit).await;
-        if visited.is_err() {
+        let result = self.scan_pages(&mut client, range.flatten().as_ref(), start_key(after), visit).await;
+        if result.is_err() {
             drop(Object::take(client));
         }
-        visited
+        result
     }
 
     async fn scan_pages(
         &self,
         client: &mut Object,
-        under: Option<&PrefixKeyRange>,
+        range: Option<&PrefixKeyRange>,
         mut after: Vec<u8>,
         mut visit: impl FnMut(&StoredRecord) -> bool + Send,
     ) -> Result<(), StoreError> {
-        let failed = store_error("reading records");
-        let begun =
+        let read_error = store_error("reading records");
+        let builder =
             client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
-        let transaction = self.with_timeout(begun.start()).await.map_err(&failed)?;
-        let sql = if under.is_some() { SCAN_PREFIX } else { SCAN_RECORDS };
-        let statement = self.with_timeout(transaction.prepare_cached(sql)).await.map_err(&failed)?;
+        let transaction = self.with_timeout(builder.start()).await.map_err(&read_error)?;
+        let sql = if range.is_some() { SCAN_PREFIX } else { SCAN_RECORDS };
+        let statement = self.with_timeout(transaction.prepare_cached(sql)).await.map_err(&read_error)?;
         let limit = row::limit_to_i64(SCAN_PAGE_LEN);
         loop {
-            let parameters: &[&(dyn ToSql + Sync)] = match &under {
+            let parameters: &[&(dyn ToSql + Sync)] = match &range {
                 Some(PrefixKeyRange { whole, begin, end }) => &[whole, &after, begin, end, &limit],
                 None => &[&after, &limit],
             };
             let page = transaction.query_raw(&statement, parameters.iter().copied());
-            let mut page = pin!(self.with_timeout(page).await.map_err(&failed)?);
-            let (mut seen, mut last) = (0, Vec::new());
-            while let Some(found) = self.with_timeout(page.try_next()).await.map_err(&failed)? {
-                seen += 1;
-                if row::record(&found, 0)?.is_some_and(|entry| !visit(&entry)) {
+            let mut page = pin!(self.with_timeout(page).await.map_err(&read_error)?);
+            let (mut count, mut last) = (0, Vec::new());
+            while let Some(found) = self.with_timeout(page.try_next()).await.map_err(&read_error)? {
+                count += 1;
+                if row::record(&found, 0)?.is_some_and(|record| !visit(&record)) {
                     return Ok(());
                 }
                 last = row::column::<&[u8]>(&found, 5)?.to_vec();
             }
-            if seen < SCAN_PAGE_LEN {
+            if count < SCAN_PAGE_LEN {
                 return Ok(());
             }
             after = last;
         }
     }
 
-    pub(crate) async fn list_revision(
+    pub(crate) async fn query_names_at_revision(
         &self,
         revision: u64,
         after: Option<&NameKey>,
@@ -202,19 +202,20 @@ impl PostgresStore {
     ) -> Result<NamePage, StoreError> {
         let (after, revision, limit) = (start_key(after), row::to_i64(revision), limit.max(1));
         // The last scanned record is returned twice, the second time with revision -1.
-        let most = row::limit_to_i64(limit.saturating_add(1));
-        let doing = "reading records of a revision";
-        let rows =
-            self.query(doing, NAMES_AT_REVISION, &[&after, &MAX_SCANNED_RECORDS, &revision, &most]).await?;
+        let max_rows = row::limit_to_i64(limit.saturating_add(1));
+        let operation = "listing names at a revision";
+        let rows = self
+            .query(operation, NAMES_AT_REVISION, &[&after, &MAX_SCANNED_RECORDS, &revision, &max_rows])
+            .await?;
         let mut page = NamePage::default();
         for found in &rows {
-            let listed = row::name_entry(found)?;
+            let entry = row::name_entry(found)?;
             let is_end = row::column::<i64>(found, 2)? < 0;
             if is_end || page.names.len() + 1 >= limit {
-                page.next = NameKey::new(&listed.name).ok();
+                page.next = NameKey::new(&entry.name).ok();
             }
             if !is_end {
-                page.names.push(listed);
+                page.names.push(entry);
             }
             if page.next.is_some() {
                 break;
@@ -225,32 +226,33 @@ impl PostgresStore {
 
     pub(crate) async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         let rows = self
-            .query("reading the log", SELECT_LOG, &[&row::to_i64(after), &row::limit_to_i64(limit)])
+            .query("reading the change log", SELECT_LOG, &[&row::to_i64(after), &row::limit_to_i64(limit)])
             .await?;
         rows.iter().map(|found| row::log_entry(found, 0)).collect()
     }
 
-    pub(crate) async fn has_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
+    pub(crate) async fn query_is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
         if prefix.is_empty() || prefix.len() > NameKey::MAX_PREFIX_LEN {
             return Ok(false);
         }
         let prefix = prefix.to_ascii_uppercase();
         if !allows_stale_reads() {
             return Ok(self
-                .query_row("reading a prefix", SELECT_IS_HOMED, &prefix, ReadConsistency::Latest)
+                .query_row("reading a homed prefix", SELECT_IS_HOMED, &prefix, ReadConsistency::Latest)
                 .await?
                 .0
                 .is_some());
         }
         let read_fence = &self.cluster.read_fence;
         let version = read_fence.counters.prefix_version();
-        if let Some(is_homed) = self.homed.get(version, &prefix) {
+        if let Some(is_homed) = self.homed_cache.get(version, &prefix) {
             return Ok(is_homed);
         }
         let read = ReadConsistency::AtLeast(read_fence.position_for_prefixes());
-        let (found, is_current) = self.query_row("reading a prefix", SELECT_IS_HOMED, &prefix, read).await?;
+        let (found, is_current) =
+            self.query_row("reading a homed prefix", SELECT_IS_HOMED, &prefix, read).await?;
         if is_current {
-            self.homed.put(version, prefix, found.is_some());
+            self.homed_cache.insert(version, prefix, found.is_some());
         } else {
             read_fence.counters.bump(None, true);
         }
@@ -263,43 +265,46 @@ impl PostgresStore {
         limit: usize,
     ) -> Result<Vec<Box<str>>, StoreError> {
         let after = after.unwrap_or_default().to_ascii_uppercase();
-        let rows = self.query("listing prefixes", LIST_HOMED, &[&after, &row::limit_to_i64(limit)]).await?;
+        let rows =
+            self.query("listing homed prefixes", LIST_HOMED, &[&after, &row::limit_to_i64(limit)]).await?;
         rows.iter().map(|found| row::utf8(row::column(found, 0)?)).collect()
     }
 
-    pub(crate) async fn read_note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        let (found, _) = self.query_row("reading a note", SELECT_AUX, &key, ReadConsistency::Latest).await?;
+    pub(crate) async fn query_aux(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
+        let (found, _) =
+            self.query_row("reading an aux entry", SELECT_AUX, &key, ReadConsistency::Latest).await?;
         found.map(|found| row::column::<&[u8]>(&found, 0).map(Into::into)).transpose()
     }
 
-    pub(crate) async fn list_notes(
+    pub(crate) async fn query_aux_list(
         &self,
         key_prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
-    ) -> Result<Vec<Note>, StoreError> {
+    ) -> Result<Vec<AuxEntry>, StoreError> {
         let after = after.unwrap_or_default();
-        let (doing, limit) = ("reading notes", row::limit_to_i64(limit));
+        let (operation, limit) = ("listing aux entries", row::limit_to_i64(limit));
         let rows = match prefix_end(key_prefix) {
-            Some(end) => self.query(doing, LIST_AUX, &[&key_prefix, &after, &end, &limit]).await?,
-            None => self.query(doing, LIST_AUX_TO_END, &[&key_prefix, &after, &limit]).await?,
+            Some(end) => self.query(operation, LIST_AUX, &[&key_prefix, &after, &end, &limit]).await?,
+            None => self.query(operation, LIST_AUX_TO_END, &[&key_prefix, &after, &limit]).await?,
         };
-        let note = |found: &Row| {
-            Ok((row::column::<&[u8]>(found, 0)?.into(), row::column::<&[u8]>(found, 1)?.into()))
+        let entry = |found: &Row| {
+            let (key, value): (&[u8], &[u8]) = (row::column(found, 0)?, row::column(found, 1)?);
+            Ok(AuxEntry { key: key.into(), value: value.into() })
         };
-        rows.iter().map(note).collect()
+        rows.iter().map(entry).collect()
     }
 
     /// Runs a statement that may return many rows.
     pub(crate) async fn query(
         &self,
-        doing: &'static str,
+        operation: &'static str,
         sql: &str,
         parameters: SqlParameters<'_>,
     ) -> Result<Vec<Row>, StoreError> {
-        let asked =
+        let result =
             self.try_hosts(ReadConsistency::Latest, |host| self.try_query(host, sql, parameters)).await;
-        asked.map(|(rows, _)| rows).map_err(store_error(doing))
+        result.map(|(rows, _)| rows).map_err(store_error(operation))
     }
 
     async fn try_query(
@@ -309,7 +314,7 @@ impl PostgresStore {
         parameters: SqlParameters<'_>,
     ) -> Result<Vec<Row>, DatabaseError> {
         let client = host.read_connection().await?;
-        let rows = host.within(self.request_timeout(), run_query(&client, sql, parameters)).await;
+        let rows = host.with_timeout(self.request_timeout(), run_query(&client, sql, parameters)).await;
         if rows.is_err() {
             // A connection with an error is not reused.
             drop(Object::take(client));
@@ -320,12 +325,12 @@ impl PostgresStore {
     /// Reads the row of a key, if there is one, and whether the host was current enough.
     async fn query_row(
         &self,
-        doing: &'static str,
+        operation: &'static str,
         sql: &str,
         key: &(dyn ToSql + Sync),
         read: ReadConsistency,
     ) -> Result<(Option<Row>, bool), StoreError> {
-        self.try_hosts(read, |host| self.try_query_row(host, sql, key)).await.map_err(store_error(doing))
+        self.try_hosts(read, |host| self.try_query_row(host, sql, key)).await.map_err(store_error(operation))
     }
 
     async fn try_query_row(
@@ -335,9 +340,9 @@ impl PostgresStore {
         key: &(dyn ToSql + Sync),
     ) -> Result<Option<Row>, DatabaseError> {
         // Single-record reads have a shorter timeout than scans.
-        let patience = self.settings.patience;
-        let client = host.within(patience, host.pipelined_pool.get()).await?;
-        let rows = host.within(patience, run_query(&client, sql, &[key])).await;
+        let timeout = self.settings.wait_timeout;
+        let client = host.with_timeout(timeout, host.pipelined_pool.get()).await?;
+        let rows = host.with_timeout(timeout, run_query(&client, sql, &[key])).await;
         if rows.is_err() {
             host.pipelined_pool.discard(&client);
         }
@@ -349,22 +354,22 @@ impl PostgresStore {
         self.try_hosts(ReadConsistency::Latest, ClusterHost::read_connection).await.map(|(client, _)| client)
     }
 
-    /// Passes the rows of a statement to `seen` until it returns false.
+    /// Passes the rows of a statement to `visit` until it returns false.
     pub(crate) async fn for_each_row(
         &self,
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
-        mut seen: impl FnMut(&Row) -> Result<bool, StoreError> + Send,
+        mut visit: impl FnMut(&Row) -> Result<bool, StoreError> + Send,
     ) -> Result<(), StoreError> {
-        let failed = store_error("reading all there is");
-        let client = self.read_connection().await.map_err(&failed)?;
-        let asked = async {
+        let read_error = store_error("scanning a table");
+        let client = self.read_connection().await.map_err(&read_error)?;
+        let query = async {
             let statement = client.prepare_cached(sql).await?;
             client.query_raw(&statement, parameters.iter().copied()).await
         };
-        let mut rows = pin!(self.with_timeout(asked).await.map_err(&failed)?);
-        while let Some(found) = self.with_timeout(rows.try_next()).await.map_err(&failed)? {
-            if !seen(&found)? {
+        let mut rows = pin!(self.with_timeout(query).await.map_err(&read_error)?);
+        while let Some(found) = self.with_timeout(rows.try_next()).await.map_err(&read_error)? {
+            if !visit(&found)? {
                 break;
             }
         }
@@ -372,15 +377,15 @@ impl PostgresStore {
     }
 
     fn request_timeout(&self) -> Duration {
-        self.settings.statement + self.settings.patience
+        self.settings.statement_timeout + self.settings.wait_timeout
     }
 
     /// Applies the request timeout: the server cancels statements itself, unless it is gone.
     pub(crate) async fn with_timeout<T>(
         &self,
-        asked: impl Future<Output = Result<T, tokio_postgres::Error>>,
+        request: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, DatabaseError> {
-        Ok(tokio::time::timeout(self.request_timeout(), asked)
+        Ok(tokio::time::timeout(self.request_timeout(), request)
             .await
             .map_err(|_| DatabaseError::Timeout)??)
     }
@@ -405,8 +410,8 @@ pub(crate) async fn read_log(
     Ok(rows.iter().map(|found| row::log_entry(found, 0)).collect::<Result<_, _>>()?)
 }
 
-pub(crate) fn store_error(doing: &'static str) -> impl Fn(DatabaseError) -> StoreError {
-    move |error| error.into_store_error(doing)
+pub(crate) fn store_error(operation: &'static str) -> impl Fn(DatabaseError) -> StoreError {
+    move |error| error.into_store_error(operation)
 }
 
 fn start_key(after: Option<&NameKey>) -> Vec<u8> {
@@ -424,8 +429,8 @@ struct PrefixKeyRange {
 impl PrefixKeyRange {
     /// Returns `None` if no name can have this prefix.
     fn new(prefix: &[u8]) -> Option<Self> {
-        let is_one = prefix.len() <= NameKey::MAX_PREFIX_LEN && !prefix.contains(&b'/');
-        is_one.then(|| {
+        let is_valid = prefix.len() <= NameKey::MAX_PREFIX_LEN && !prefix.contains(&b'/');
+        is_valid.then(|| {
             let whole = prefix.to_ascii_uppercase();
             let (begin, end) = ([&whole[..], b"/"].concat(), [&whole[..], b"0"].concat());
             Self { whole, begin, end }

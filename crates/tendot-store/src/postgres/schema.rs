@@ -17,17 +17,21 @@ pub(crate) struct SchemaMigration {
     compatible: u32,
 }
 
-/// All schema migrations; the position is the version, from 1.
-pub(crate) const SCHEMA_MIGRATIONS: &[SchemaMigration] = &[
-    SchemaMigration { sql: include_str!("migrations/0001-tables.sql"), compatible: 1 },
-    // Programs that ignore the migration checkpoint would use an incomplete store.
-    SchemaMigration { sql: include_str!("migrations/0002-moving.sql"), compatible: 2 },
-    SchemaMigration { sql: include_str!("migrations/0003-imports.sql"), compatible: 2 },
-];
+/// Schema version after the first migration. Earlier versions were never released and are refused.
+const FIRST_VERSION: u32 = 4;
+
+/// All schema migrations; the first one creates the schema of [`FIRST_VERSION`], each other one raises the version by one.
+pub(crate) const SCHEMA_MIGRATIONS: &[SchemaMigration] =
+    &[SchemaMigration { sql: include_str!("migrations/0001-schema.sql"), compatible: FIRST_VERSION }];
 
 /// Highest schema version that this program supports.
 pub(crate) const fn latest_version() -> i32 {
-    SCHEMA_MIGRATIONS.len() as i32
+    version_after(SCHEMA_MIGRATIONS) as i32
+}
+
+/// Schema version after all of these migrations.
+const fn version_after(migrations: &[SchemaMigration]) -> u32 {
+    FIRST_VERSION + migrations.len() as u32 - 1
 }
 
 /// Maximum number of attempts when other sessions migrate concurrently; each waits for the lock timeout.
@@ -36,40 +40,54 @@ const MAX_ATTEMPTS: u32 = 10;
 /// Brings the schema to the version of this program, or reports why that is impossible.
 pub(crate) async fn ensure_current(
     client: &Client,
-    place: &str,
-    steps: &[SchemaMigration],
-    may_change: bool,
+    database: &str,
+    migrations: &[SchemaMigration],
+    migrate_schema: bool,
 ) -> Result<(), PostgresOpenError> {
-    let known = steps.len() as u32;
-    let failed =
-        |error: tokio_postgres::Error| PostgresOpenError::from_database(place, &DatabaseError::Sql(error));
+    let supported = version_after(migrations);
+    let open_error =
+        |error: tokio_postgres::Error| PostgresOpenError::from_database(database, &DatabaseError::Sql(error));
     let mut is_locked = false;
     for _ in 0..MAX_ATTEMPTS {
-        let (found, needed) = read_version(client, false).await.map_err(failed)?;
-        if needed > known {
-            return Err(PostgresOpenError::Newer { place: place.into(), found, needed, known });
+        let (version, required) = read_version(client, false).await.map_err(open_error)?;
+        let database = || database.to_owned();
+        if required > supported {
+            return Err(PostgresOpenError::SchemaTooNew {
+                database: database(),
+                version,
+                required,
+                supported,
+            });
         }
-        if found >= known {
+        if version >= supported {
             return Ok(());
         }
-        if !may_change {
-            return Err(PostgresOpenError::Older { place: place.into(), found, known });
+        if (1..FIRST_VERSION).contains(&version) {
+            let first = FIRST_VERSION;
+            return Err(PostgresOpenError::SchemaUnsupported { database: database(), version, first });
         }
-        let Err(error) = apply_migrations(client, steps).await else { continue };
+        if !migrate_schema {
+            return Err(PostgresOpenError::SchemaTooOld {
+                database: database(),
+                version,
+                required: supported,
+            });
+        }
+        let Err(error) = apply_migrations(client, migrations).await else { continue };
         // Rolled back in any case if the connection is lost.
         let _ = client.batch_execute("rollback").await;
         if !is_concurrent_migration(&error) {
-            return Err(failed(error));
+            return Err(open_error(error));
         }
         is_locked = error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE);
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     if is_locked {
-        return Err(PostgresOpenError::Locked { place: place.into() });
+        return Err(PostgresOpenError::SchemaLocked { database: database.into() });
     }
-    Err(PostgresOpenError::Failed {
-        place: place.into(),
-        why: "others changed the tables again and again".into(),
+    Err(PostgresOpenError::Other {
+        database: database.into(),
+        reason: "gave up after repeated concurrent schema migrations".into(),
     })
 }
 
@@ -92,7 +110,10 @@ async fn read_version(client: &Client, is_locked: bool) -> Result<(u32, u32), to
 
 /// Applies missing migrations in one transaction, holding a row lock against concurrent runs. Migrations are idempotent, for
 /// databases without transactional DDL.
-async fn apply_migrations(client: &Client, steps: &[SchemaMigration]) -> Result<(), tokio_postgres::Error> {
+async fn apply_migrations(
+    client: &Client,
+    migrations: &[SchemaMigration],
+) -> Result<(), tokio_postgres::Error> {
     client
         .batch_execute(
             "begin; \
@@ -102,12 +123,13 @@ async fn apply_migrations(client: &Client, steps: &[SchemaMigration]) -> Result<
              insert into tendot_schema (id, version, compatible) values (1, 0, 0) on conflict (id) do nothing",
         )
         .await?;
-    let (found, mut compatible) = read_version(client, true).await?;
-    for step in steps.iter().skip(found as usize) {
-        client.batch_execute(step.sql).await?;
-        compatible = compatible.max(step.compatible);
+    let (version, mut compatible) = read_version(client, true).await?;
+    let applied = (version + 1).saturating_sub(FIRST_VERSION) as usize;
+    for migration in migrations.iter().skip(applied) {
+        client.batch_execute(migration.sql).await?;
+        compatible = compatible.max(migration.compatible);
     }
-    let version = steps.len().max(found as usize);
+    let version = version_after(migrations).max(version);
     client
         .batch_execute(&format!(
             "update tendot_schema set version = {version}, compatible = {compatible} where id = 1; commit"

@@ -6,14 +6,14 @@ use std::time::Duration;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DatabaseHost {
     /// Address: `host:port`.
-    pub place: String,
+    pub address: String,
     /// Replication role.
     pub role: HostRole,
     /// Whether it serves reads: a standby does not if it may have diverged from the primary, or if the connection string
     /// excludes standbys.
-    pub is_asked: bool,
+    pub serves_reads: bool,
     /// Replication lag in log entries; `None` if unreachable.
-    pub behind: Option<u64>,
+    pub lag_entries: Option<u64>,
     /// Time since it was last caught up; `None` if unreachable.
     pub lag: Option<Duration>,
 }
@@ -34,26 +34,26 @@ pub enum HostRole {
 pub struct PostgresSettings {
     /// Maximum number of read connections per host: half for single records, half for lists, at least one each. One more
     /// connection writes.
-    pub connections: usize,
+    pub max_connections: usize,
     /// Timeout of waiting for a connection, for other writers, and for a database that comes back. The resolution of an in-doubt
     /// commit may take three times as long.
-    pub patience: Duration,
+    pub wait_timeout: Duration,
     /// Timeout of one statement.
-    pub statement: Duration,
-    /// Timeout of a health check, after which a host counts as unreachable; at most half of `patience`.
+    pub statement_timeout: Duration,
+    /// Timeout of a health check, after which a host counts as unreachable; at most half of `wait_timeout`.
     pub probe_timeout: Duration,
     /// Whether tables are created and schema migrations applied.
-    pub migrate: bool,
+    pub migrate_schema: bool,
 }
 
 impl Default for PostgresSettings {
     fn default() -> Self {
         Self {
-            connections: 16,
-            patience: Duration::from_secs(10),
-            statement: Duration::from_secs(60),
+            max_connections: 16,
+            wait_timeout: Duration::from_secs(10),
+            statement_timeout: Duration::from_secs(60),
             probe_timeout: Duration::from_secs(2),
-            migrate: true,
+            migrate_schema: true,
         }
     }
 }

@@ -5,33 +5,35 @@ use tokio_postgres::Row;
 use super::{PostgresStore, row};
 use crate::model::name_key::storage_key;
 use crate::verify::find_inconsistency;
-use crate::{EditKind, LogEntry, NameKey, PriorState, RecordStatus, StoreError, StoredRecord, VerifyReport};
+use crate::{
+    AuxEntry, EditKind, HistoryEntry, LogEntry, NameKey, PriorState, RecordStatus, StoreError, StoredRecord,
+    VerifyReport,
+};
 
 /// Rows per page; each may have some megabytes.
 const PAGE_LEN: i64 = 1_000;
 
-const SCAN_RECORDS: &str = "select name, revision, state, body, registration, name_key, \
+const SCAN_RECORDS: &str = "select name, revision, status, body, registration, name_key, \
      (select revision from tendot_counters where id = 1) \
      from tendot_records where name_key > $1 order by name_key limit $2";
 
-const SELECT_LOG: &str = "select sequence, revision, made_at, made_by, kind, name, records from tendot_log \
+const SELECT_LOG: &str = "select sequence, revision, timestamp_ms, author, kind, name, record_count from tendot_log \
      where sequence > $1 order by sequence limit $2";
 
 const SELECT_LOG_END: &str = "select (select max(sequence) from tendot_log), (select max(revision) from tendot_log), \
      sequence, revision from tendot_counters where id = 1";
 
 // The page is a subquery: otherwise the planner may scan whole tables for each.
-const SCAN_HISTORY: &str = "select l.sequence, l.revision, l.made_at, l.made_by, l.kind, l.name, l.records, \
-     h.name, h.revision, h.state, h.body, h.registration, h.name_key, h.sequence, r.revision \
-     from (select name_key, sequence, name, revision, state, body, registration from tendot_history \
+const SCAN_HISTORY: &str = "select l.sequence, l.revision, l.timestamp_ms, l.author, l.kind, l.name, l.record_count, \
+     h.name, h.revision, h.status, h.body, h.registration, h.name_key, h.sequence, r.revision \
+     from (select name_key, sequence, name, revision, status, body, registration from tendot_history \
          where (name_key, sequence) > ($1, $2) order by name_key, sequence limit $3) h \
      left join tendot_log l on l.sequence = h.sequence \
      left join tendot_records r on r.name_key = h.name_key order by h.name_key, h.sequence";
 
 const LIST_HOMED: &str = "select name_key from tendot_homed where name_key > $1 order by name_key limit $2";
 
-const SCAN_AUX_KEYS: &str =
-    "select note_key from tendot_notes where note_key > $1 order by note_key limit $2";
+const SCAN_AUX_KEYS: &str = "select aux_key from tendot_aux where aux_key > $1 order by aux_key limit $2";
 
 impl PostgresStore {
     /// Verifies every row, while others may write. `progress` is called now and then.
@@ -41,29 +43,30 @@ impl PostgresStore {
         &self,
         progress: impl FnMut(&VerifyReport) + Send,
     ) -> Result<VerifyReport, StoreError> {
-        let mut inspection = Verifier { store: self, verified: VerifyReport::default(), progress };
-        inspection.check_records().await?;
-        inspection.check_log().await?;
-        inspection.check_history().await?;
-        inspection.check_prefixes().await?;
-        inspection.check_aux().await?;
-        Ok(inspection.verified)
+        let mut verifier = Verifier { store: self, report: VerifyReport::default(), progress };
+        verifier.check_records().await?;
+        verifier.check_log().await?;
+        verifier.check_history().await?;
+        verifier.check_prefixes().await?;
+        verifier.check_aux().await?;
+        Ok(verifier.report)
     }
 }
 
+/// Verification in progress.
 struct Verifier<'a, P> {
     store: &'a PostgresStore,
-    verified: VerifyReport,
+    report: VerifyReport,
     progress: P,
 }
 
 /// History entry whose successor has not been read yet.
 struct PendingHistoryCheck {
     key: Vec<u8>,
-    line: LogEntry,
-    before: Option<StoredRecord>,
+    log_entry: LogEntry,
+    prior: Option<StoredRecord>,
     /// Revision of the current record when this was read, if there was one.
-    now: Option<u64>,
+    current_revision: Option<u64>,
 }
 
 impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
@@ -75,39 +78,39 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
     ) -> Result<(), StoreError> {
         let (mut after, mut count) = (Vec::new(), PAGE_LEN);
         while count == PAGE_LEN {
-            let (from, verified) = (std::mem::take(&mut after), &mut self.verified);
+            let (from, report) = (std::mem::take(&mut after), &mut self.report);
             count = 0;
-            let seen = |found: &Row| {
+            let visit = |found: &Row| {
                 count += 1;
-                after = check(verified, found)?;
+                after = check(report, found)?;
                 Ok(true)
             };
-            self.store.for_each_row(sql, &[&from, &PAGE_LEN], seen).await?;
-            (self.progress)(&self.verified);
+            self.store.for_each_row(sql, &[&from, &PAGE_LEN], visit).await?;
+            (self.progress)(&self.report);
         }
         Ok(())
     }
 
     async fn check_records(&mut self) -> Result<(), StoreError> {
-        let check = |verified: &mut VerifyReport, found: &Row| {
+        let check = |report: &mut VerifyReport, found: &Row| {
             let key: &[u8] = row::column(found, 5)?;
-            let what = |how: &str| format!("record `{}`: {how}", key.escape_ascii());
+            let error = |fault: &str| format!("record `{}`: {fault}", key.escape_ascii());
             match row::record(found, 0) {
-                Ok(Some(entry)) => {
-                    if !is_storage_key_of(key, &entry.name) {
-                        verified.report(what("it has another name"));
+                Ok(Some(record)) => {
+                    if !is_storage_key_of(key, &record.name) {
+                        report.add_error(error("name does not match the key"));
                     }
-                    if entry.revision > row::to_u64(row::column(found, 6)?) {
-                        verified.report(what(&format!("revision {} has not been given yet", entry.revision)));
+                    if record.revision > row::to_u64(row::column(found, 6)?) {
+                        report.add_error(error(&format!("revision {} is in the future", record.revision)));
                     }
-                    match entry.state {
-                        RecordStatus::Live => verified.records += 1,
-                        RecordStatus::Tombstone => verified.tombstones += 1,
+                    match record.status {
+                        RecordStatus::Live => report.records += 1,
+                        RecordStatus::Tombstone => report.tombstones += 1,
                     }
-                    verified.registrations += u64::from(!entry.registration.is_empty());
+                    report.registrations += u64::from(!record.registration.is_empty());
                 }
-                Ok(None) => verified.report(what("it has no name")),
-                Err(error) => verified.report(what(&error.to_string())),
+                Ok(None) => report.add_error(error("name is missing")),
+                Err(fault) => report.add_error(error(&fault.to_string())),
             }
             Ok(key.to_vec())
         };
@@ -117,95 +120,96 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
     async fn check_log(&mut self) -> Result<(), StoreError> {
         let (mut last, mut revision, mut count) = (0, 0, PAGE_LEN);
         while count == PAGE_LEN {
-            let (from, verified) = (last, &mut self.verified);
+            let (from, report) = (last, &mut self.report);
             count = 0;
-            let seen = |found: &Row| {
+            let visit = |found: &Row| {
                 count += 1;
                 let sequence: i64 = row::column(found, 0)?;
                 if sequence != last + 1 {
-                    verified.report(format!("line of the log {} is missing, {sequence} is there", last + 1));
+                    report.add_error(format!("log entry {} missing, found {sequence}", last + 1));
                 }
                 last = sequence;
-                verified.lines += 1;
+                report.log_entries += 1;
                 match row::log_entry(found, 0) {
-                    Ok(line) if line.revision < revision => {
-                        verified.report(format!("line of the log {sequence}: its revision came earlier"));
+                    Ok(log_entry) if log_entry.revision < revision => {
+                        report.add_error(format!("log entry {sequence}: revision decreases"));
                     }
-                    Ok(line) => revision = line.revision,
-                    Err(error) => verified.report(format!("line of the log {sequence}: {error}")),
+                    Ok(log_entry) => revision = log_entry.revision,
+                    Err(error) => report.add_error(format!("log entry {sequence}: {error}")),
                 }
                 Ok(true)
             };
-            self.store.for_each_row(SELECT_LOG, &[&from, &PAGE_LEN], seen).await?;
-            (self.progress)(&self.verified);
+            self.store.for_each_row(SELECT_LOG, &[&from, &PAGE_LEN], visit).await?;
+            (self.progress)(&self.report);
         }
-        let verified = &mut self.verified;
-        let seen = |found: &Row| {
-            let there: (Option<i64>, Option<i64>) = (row::column(found, 0)?, row::column(found, 1)?);
-            let given: (i64, i64) = (row::column(found, 2)?, row::column(found, 3)?);
-            if (there.0.unwrap_or(0), there.1.unwrap_or(0)) != given {
-                let ((line, change), (last, of)) = ((there.0.unwrap_or(0), there.1.unwrap_or(0)), given);
-                verified.report(format!(
-                    "the last line of the log should be {last}, of change {of}, and is {line}, of change {change}"
+        let report = &mut self.report;
+        let visit = |found: &Row| {
+            let column = |index| row::column::<Option<i64>>(found, index).map(Option::unwrap_or_default);
+            let (sequence, revision) = (column(0)?, column(1)?);
+            let (expected_sequence, expected_revision) = (column(2)?, column(3)?);
+            if (sequence, revision) != (expected_sequence, expected_revision) {
+                report.add_error(format!(
+                    "last log entry: expected sequence {expected_sequence}, revision {expected_revision}; \
+                     found sequence {sequence}, revision {revision}"
                 ));
             }
             Ok(true)
         };
-        self.store.for_each_row(SELECT_LOG_END, &[], seen).await
+        self.store.for_each_row(SELECT_LOG_END, &[], visit).await
     }
 
     async fn check_history(&mut self) -> Result<(), StoreError> {
         let (mut key, mut sequence, mut count) = (Vec::new(), 0_i64, PAGE_LEN);
-        let mut last: Option<PendingHistoryCheck> = None;
+        let mut pending: Option<PendingHistoryCheck> = None;
         while count == PAGE_LEN {
-            let (from, verified) = ((std::mem::take(&mut key), sequence), &mut self.verified);
+            let (from, report) = ((std::mem::take(&mut key), sequence), &mut self.report);
             count = 0;
-            let seen = |found: &Row| {
+            let visit = |found: &Row| {
                 count += 1;
-                verified.history += 1;
+                report.history_entries += 1;
                 key = row::column::<&[u8]>(found, 12)?.to_vec();
                 sequence = row::column(found, 13)?;
                 match decode_history_row(found, &key) {
-                    Ok((line, before)) => {
-                        if let Some(last) = last.take() {
-                            let next = match &before {
-                                _ if last.key != key => last.now,
-                                PriorState::Record(entry) => Some(entry.revision),
-                                PriorState::Nothing | PriorState::Unknown => None,
+                    Ok(HistoryEntry { log_entry, prior }) => {
+                        let prior = if let PriorState::Record(record) = prior { Some(record) } else { None };
+                        if let Some(pending) = pending.take() {
+                            let resulting = if pending.key == key {
+                                prior.as_ref().map(|record| record.revision)
+                            } else {
+                                pending.current_revision
                             };
-                            last.check(verified, next);
+                            pending.check(report, resulting);
                         }
-                        let before = if let PriorState::Record(entry) = before { Some(entry) } else { None };
-                        let now = row::column::<Option<i64>>(found, 14)?.map(row::to_u64);
-                        last = Some(PendingHistoryCheck { key: key.clone(), line, before, now });
+                        let current_revision = row::column::<Option<i64>>(found, 14)?.map(row::to_u64);
+                        let key = key.clone();
+                        pending = Some(PendingHistoryCheck { key, log_entry, prior, current_revision });
                     }
                     Err(error) => {
-                        last = None;
+                        pending = None;
                         let key = key.escape_ascii();
-                        verified.report(format!("change in the history `{key}`, line {sequence}: {error}"));
+                        report.add_error(format!("history entry `{key}`, log entry {sequence}: {error}"));
                     }
                 }
                 Ok(true)
             };
-            self.store.for_each_row(SCAN_HISTORY, &[&from.0, &from.1, &PAGE_LEN], seen).await?;
-            (self.progress)(&self.verified);
+            self.store.for_each_row(SCAN_HISTORY, &[&from.0, &from.1, &PAGE_LEN], visit).await?;
+            (self.progress)(&self.report);
         }
-        if let Some(last) = last {
-            let now = last.now;
-            last.check(&mut self.verified, now);
+        if let Some(pending) = pending {
+            pending.check(&mut self.report, pending.current_revision);
         }
         Ok(())
     }
 
     async fn check_prefixes(&mut self) -> Result<(), StoreError> {
-        let check = |verified: &mut VerifyReport, found: &Row| {
-            verified.prefixes += 1;
+        let check = |report: &mut VerifyReport, found: &Row| {
+            report.homed_prefixes += 1;
             let key: &[u8] = row::column(found, 0)?;
-            let is_one = std::str::from_utf8(key).is_ok_and(|prefix| {
+            let is_valid = std::str::from_utf8(key).is_ok_and(|prefix| {
                 NameKey::from_prefix(prefix).is_ok_and(|prefix| prefix.as_bytes() == key)
             });
-            if !is_one {
-                verified.report(format!("prefix `{}`: it is not understood", key.escape_ascii()));
+            if !is_valid {
+                report.add_error(format!("homed prefix `{}`: cannot be decoded", key.escape_ascii()));
             }
             Ok(key.to_vec())
         };
@@ -213,11 +217,11 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
     }
 
     async fn check_aux(&mut self) -> Result<(), StoreError> {
-        let check = |verified: &mut VerifyReport, found: &Row| {
-            verified.notes += 1;
+        let check = |report: &mut VerifyReport, found: &Row| {
+            report.aux_entries += 1;
             let key: &[u8] = row::column(found, 0)?;
-            if !NameKey::is_valid_key(key) {
-                verified.report(format!("note `{}`: it has a key that is not kept", key.escape_ascii()));
+            if !AuxEntry::is_valid_key(key) {
+                report.add_error(format!("aux entry `{}`: invalid key length", key.escape_ascii()));
             }
             Ok(key.to_vec())
         };
@@ -226,31 +230,31 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
 }
 
 impl PendingHistoryCheck {
-    /// Checks the entry against the following record.
-    fn check(&self, verified: &mut VerifyReport, after: Option<u64>) {
-        if let Some(problem) = find_inconsistency(&self.line, self.before.as_ref(), after) {
-            let (key, line) = (self.key.escape_ascii(), self.line.sequence);
-            verified.report(format!("change in the history `{key}`, line {line}: {problem}"));
+    /// Checks the entry against the revision of the resulting record.
+    fn check(&self, report: &mut VerifyReport, resulting_revision: Option<u64>) {
+        if let Some(fault) = find_inconsistency(&self.log_entry, self.prior.as_ref(), resulting_revision) {
+            let (key, sequence) = (self.key.escape_ascii(), self.log_entry.sequence);
+            report.add_error(format!("history entry `{key}`, log entry {sequence}: {fault}"));
         }
     }
 }
 
 /// Decodes a history row and checks that it matches its log entry and key.
-fn decode_history_row(found: &Row, key: &[u8]) -> Result<(LogEntry, PriorState), StoreError> {
-    let damaged = |what: &str| StoreError::Damaged { what: what.into() };
+fn decode_history_row(found: &Row, key: &[u8]) -> Result<HistoryEntry, StoreError> {
+    let corrupt = |fault: &str| StoreError::Corrupt { detail: fault.into() };
     if row::column::<Option<i64>>(found, 0)?.is_none() {
-        return Err(damaged("the log has no such line"));
+        return Err(corrupt("no such log entry"));
     }
-    let (line, before) = (row::log_entry(found, 0)?, row::prior_state(found, 7)?);
-    if line.kind != EditKind::Import && !is_storage_key_of(key, &line.name) {
-        return Err(damaged("its line of the log is about another name"));
+    let (log_entry, prior) = (row::log_entry(found, 0)?, row::prior_state(found, 7)?);
+    if log_entry.kind != EditKind::Import && !is_storage_key_of(key, &log_entry.name) {
+        return Err(corrupt("log entry refers to another name"));
     }
-    if let PriorState::Record(entry) = &before
-        && !is_storage_key_of(key, &entry.name)
+    if let PriorState::Record(record) = &prior
+        && !is_storage_key_of(key, &record.name)
     {
-        return Err(damaged("it has another name"));
+        return Err(corrupt("name does not match the key"));
     }
-    Ok((line, before))
+    Ok(HistoryEntry { log_entry, prior })
 }
 
 fn is_storage_key_of(key: &[u8], name: &str) -> bool {

@@ -7,19 +7,22 @@ use crate::{ChangeSet, Edit, EditKind, Precondition, Store};
 pub async fn change_log(store: &impl Store) {
     for number in 0..30 {
         let change = ChangeSet {
-            by: format!("person {number}").into(),
-            at: 1_700_000_000_000 + number,
-            edits: vec![put(&format!("10.1000/{}", number % 20), "x", Precondition::Any)],
+            author: format!("person {number}").into(),
+            timestamp_ms: 1_700_000_000_000 + number,
+            edits: vec![put(&format!("10.1000/{}", number % 20), "x", Precondition::NotTombstone)],
         };
         store.commit(change).await.unwrap();
     }
     let whole = store.read_log(0, 1000).await.unwrap();
     assert_eq!(whole.len(), 30);
-    for (number, line) in whole.iter().enumerate() {
-        assert_eq!(line.sequence, number as u64 + 1);
-        assert_eq!((line.at, &*line.by), (1_700_000_000_000 + number as u64, &*format!("person {number}")));
-        assert_eq!(line.kind, if number < 20 { EditKind::Create } else { EditKind::Update });
-        assert_eq!(*line.name, *format!("10.1000/{}", number % 20));
+    for (number, log_entry) in whole.iter().enumerate() {
+        assert_eq!(log_entry.sequence, number as u64 + 1);
+        assert_eq!(
+            (log_entry.timestamp_ms, &*log_entry.author),
+            (1_700_000_000_000 + number as u64, &*format!("person {number}"))
+        );
+        assert_eq!(log_entry.kind, if number < 20 { EditKind::Create } else { EditKind::Update });
+        assert_eq!(*log_entry.name, *format!("10.1000/{}", number % 20));
     }
     assert!(whole.windows(2).all(|pair| pair[0].revision < pair[1].revision));
     let (mut pages, mut after) = (Vec::new(), 0);
@@ -40,60 +43,62 @@ pub async fn names_at_revision(store: &impl Store) {
     commit(store, vec![put("10.1000/before", "x", Precondition::Absent)]).await.unwrap();
     let all = names.iter().chain([&long]).map(|name| put(name, "x", Precondition::Absent)).collect();
     let import = commit(store, all).await.unwrap();
-    assert_eq!(revision_in_pieces(store, import, 100).await.len(), 41);
+    assert_eq!(names_by_page(store, import, 100).await.len(), 41);
     let later = vec![
         put("10.1000/rec-00", "y", Precondition::Live),
         tombstone("10.1000/rec-07"),
-        Edit::Remove { name: "10.1000/rec-08".into(), expect: Precondition::Live },
+        Edit::Remove { name: "10.1000/rec-08".into(), precondition: Precondition::Live },
         put("10.1000/rec-08a", "y", Precondition::Absent),
     ];
     let later = commit(store, later).await.unwrap();
     let untouched = |name: &String| !["00", "07", "08"].iter().any(|number| name.ends_with(number));
     let expected: Vec<_> = names.iter().filter(|name| untouched(name)).chain([&long]).cloned().collect();
     for limit in [1, 2, 37, 38, 39, 1_000] {
-        assert_eq!(revision_in_pieces(store, import, limit).await, expected, "by {limit}");
+        assert_eq!(names_by_page(store, import, limit).await, expected, "by {limit}");
     }
     let touched = ["10.1000/Rec-00", "10.1000/Rec-07", "10.1000/rec-08a"];
-    assert_eq!(revision_in_pieces(store, later, 2).await, touched);
-    assert!(revision_in_pieces(store, later + 1, 2).await.is_empty());
+    assert_eq!(names_by_page(store, later, 2).await, touched);
+    assert!(names_by_page(store, later + 1, 2).await.is_empty());
 }
 
 /// A change counter is current until its record changes; failed changes may count, other records do not.
 pub async fn change_counters(store: &impl Store) {
-    let Some(versions) = store.change_counters() else { return };
+    let Some(counters) = store.change_counters() else { return };
     commit(store, vec![put("10.1000/a", "1", Precondition::Absent)]).await.unwrap();
-    let version = || versions.version_of(&key("10.1000/A")).unwrap();
-    let other = versions.version_of(&key("10.1000/b")).unwrap();
-    // A store that reads its own log may count a change twice, but not for ever.
+    let version = || counters.version_of(&key("10.1000/A")).unwrap();
+    let other = counters.version_of(&key("10.1000/b")).unwrap();
+    // A store that reads its own log may count a change twice, but not indefinitely.
     let mut before = version();
     for attempt in 0.. {
-        commit(store, vec![put("10.1000/c", "1", Precondition::Any)]).await.unwrap();
-        assert!(versions.is_current(other));
-        if versions.is_current(before) {
+        commit(store, vec![put("10.1000/c", "1", Precondition::NotTombstone)]).await.unwrap();
+        assert!(counters.is_current(other));
+        if counters.is_current(before) {
             break;
         }
         assert!(attempt < 20, "changes of other records count");
         before = version();
     }
     commit(store, vec![put("10.1000/a", "2", Precondition::Live)]).await.unwrap();
-    assert!(!versions.is_current(before) && versions.is_current(other));
+    assert!(!counters.is_current(before) && counters.is_current(other));
     let before = version();
-    commit(store, vec![put("0.NA/10.1000", "1", Precondition::Any)]).await.unwrap();
-    assert!(!versions.is_current(before) && !versions.is_current(other));
+    commit(store, vec![put("0.NA/10.1000", "1", Precondition::NotTombstone)]).await.unwrap();
+    assert!(!counters.is_current(before) && !counters.is_current(other));
     let before = version();
     commit(store, vec![Edit::Home { prefix: "10.1000".into() }]).await.unwrap();
-    assert!(!versions.is_current(before));
+    assert!(!counters.is_current(before));
     let before = version();
-    commit(store, vec![Edit::Remove { name: "10.1000/a".into(), expect: Precondition::Live }]).await.unwrap();
-    assert!(!versions.is_current(before));
+    commit(store, vec![Edit::Remove { name: "10.1000/a".into(), precondition: Precondition::Live }])
+        .await
+        .unwrap();
+    assert!(!counters.is_current(before));
 }
 
-async fn revision_in_pieces(store: &impl Store, revision: u64, limit: usize) -> Vec<String> {
+async fn names_by_page(store: &impl Store, revision: u64, limit: usize) -> Vec<String> {
     let (mut names, mut after) = (Vec::new(), None);
     loop {
         let page = store.names_at_revision(revision, after.as_ref(), limit).await.unwrap();
         assert!(page.names.len() <= limit);
-        names.extend(page.names.into_iter().map(|listed| listed.name.into_string()));
+        names.extend(page.names.into_iter().map(|entry| entry.name.into_string()));
         after = page.next;
         if after.is_none() {
             return names;

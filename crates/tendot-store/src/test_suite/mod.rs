@@ -67,12 +67,12 @@ fn key(name: &str) -> NameKey {
     NameKey::new(name).unwrap()
 }
 
-fn put(name: &str, data: &str, expect: Precondition) -> Edit {
-    Edit::Put { name: name.into(), values: vec![HandleValue::new(1, "URL", data.to_owned())], expect }
+fn put(name: &str, data: &str, precondition: Precondition) -> Edit {
+    Edit::Put { name: name.into(), values: vec![HandleValue::new(1, "URL", data.to_owned())], precondition }
 }
 
 async fn commit(store: &impl Store, edits: Vec<Edit>) -> Result<u64, CommitError> {
-    let change = ChangeSet { by: "tester".into(), at: 1_700_000_000_000, edits };
+    let change = ChangeSet { author: "tester".into(), timestamp_ms: 1_700_000_000_000, edits };
     store.commit(change).await.map(|committed| committed.revision)
 }
 
@@ -81,17 +81,19 @@ async fn data(store: &impl Store, name: &str) -> Option<String> {
     Some(String::from_utf8(entry.values[0].data.to_vec()).unwrap())
 }
 
-/// The revision and state that conflicted with a precondition; `None` if there was no record.
+/// The revision and status that conflicted with a precondition; `None` if there was no record.
 #[track_caller]
 fn conflict<T: std::fmt::Debug>(result: Result<T, CommitError>) -> Option<(u64, RecordStatus)> {
     match result.unwrap_err() {
-        CommitError::Conflict(conflict) => conflict.there.map(|(_, revision, state)| (revision, state)),
+        CommitError::RecordConflict(conflict) => {
+            conflict.current.map(|current| (current.revision, current.status))
+        }
         other => panic!("{other}"),
     }
 }
 
 fn tombstone(name: &str) -> Edit {
-    Edit::Tombstone { name: name.into(), expect: Precondition::Live }
+    Edit::Tombstone { name: name.into(), precondition: Precondition::Live }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub async fn list_names(store: &impl Store) {
         }
     }
     commit(store, edits).await.unwrap();
-    commit(store, vec![Edit::Tombstone { name: "10.1/n3".into(), expect: Precondition::Live }])
+    commit(store, vec![Edit::Tombstone { name: "10.1/n3".into(), precondition: Precondition::Live }])
         .await
         .unwrap();
     for (prefix, mut names) in expected {
@@ -32,7 +32,7 @@ pub async fn list_names(store: &impl Store) {
                 after = Some(key(&last.name));
                 for listed in listed {
                     let gone = &*listed.name == "10.1/n3";
-                    assert_eq!(listed.state == RecordStatus::Tombstone, gone, "{}", listed.name);
+                    assert_eq!(listed.status == RecordStatus::Tombstone, gone, "{}", listed.name);
                     seen.push(listed.name.into_string());
                 }
             }
@@ -48,7 +48,9 @@ pub async fn list_names(store: &impl Store) {
 pub async fn scan_records(store: &impl Store) {
     let names = ["10.1", "10.1/a", "10.1/B", "10.1/c", "10.1.1/x", "10.10/x"];
     commit(store, names.iter().map(|name| put(name, name, Precondition::Absent)).collect()).await.unwrap();
-    commit(store, vec![Edit::Tombstone { name: "10.1/c".into(), expect: Precondition::Live }]).await.unwrap();
+    commit(store, vec![Edit::Tombstone { name: "10.1/c".into(), precondition: Precondition::Live }])
+        .await
+        .unwrap();
     let all = ["10.1", "10.1.1/x", "10.1/a", "10.1/B", "10.1/c", "10.10/x"];
     for (prefix, expected) in [
         (None, &all[..]),
@@ -63,8 +65,8 @@ pub async fn scan_records(store: &impl Store) {
             loop {
                 let before = seen.len();
                 let visit = |entry: &StoredRecord| {
-                    assert!(seen.len() - before < limit, "more were not wanted");
-                    assert_eq!(entry.state == RecordStatus::Tombstone, &*entry.name == "10.1/c");
+                    assert!(seen.len() - before < limit, "visited after the end");
+                    assert_eq!(entry.status == RecordStatus::Tombstone, &*entry.name == "10.1/c");
                     assert_eq!(&*entry.values[0].data, entry.name.as_bytes());
                     seen.push(entry.name.clone());
                     seen.len() - before < limit
@@ -94,7 +96,10 @@ pub async fn homed_prefixes(store: &impl Store) {
     let long = "1".repeat(256);
     let refused = commit(store, vec![home(&long)]).await.unwrap_err();
     assert!(
-        matches!(refused, CommitError::Name { error: NameKeyError::PrefixTooLong { length: 256 }, .. }),
+        matches!(
+            refused,
+            CommitError::InvalidName { error: NameKeyError::PrefixTooLong { length: 256 }, .. }
+        ),
         "{refused}"
     );
     assert!(!store.is_homed("1".repeat(5_000).as_bytes()).await.unwrap());
@@ -125,8 +130,8 @@ pub async fn unusual_names(store: &impl Store) {
         format!("{}/x", "1".repeat(4_094)),
     ];
     for (number, name) in names.iter().enumerate() {
-        let made = commit(store, vec![put(name, &number.to_string(), Precondition::Absent)]).await;
-        assert!(made.is_ok(), "{number}: {made:?}");
+        let created = commit(store, vec![put(name, &number.to_string(), Precondition::Absent)]).await;
+        assert!(created.is_ok(), "{number}: {created:?}");
     }
     for (number, name) in names.iter().enumerate() {
         assert_eq!(data(store, name).await, Some(number.to_string()), "{number}");
@@ -134,14 +139,17 @@ pub async fn unusual_names(store: &impl Store) {
         assert_eq!(*entry.name, **name);
     }
     let listed = store.list_names(b"10.1000", None, 100).await.unwrap();
-    assert_eq!(listed.len(), 10, "all with this prefix, also the one that is nothing else");
+    assert_eq!(listed.len(), 10, "all names with this prefix, and the prefix itself");
     assert_eq!(data(store, &long("3")).await, None);
     let too_long = long("12");
     let refused =
-        commit(store, vec![put(&format!("{too_long}4"), "x", Precondition::Any)]).await.unwrap_err();
-    assert!(matches!(refused, CommitError::Name { edit: 0, error: NameKeyError::TooLong { length: 4_097 } }));
-    let refused = commit(store, vec![put("", "x", Precondition::Any)]).await.unwrap_err();
-    assert!(matches!(refused, CommitError::Name { edit: 0, error: NameKeyError::Empty }));
+        commit(store, vec![put(&format!("{too_long}4"), "x", Precondition::NotTombstone)]).await.unwrap_err();
+    assert!(matches!(
+        refused,
+        CommitError::InvalidName { edit: 0, error: NameKeyError::TooLong { length: 4_097 } }
+    ));
+    let refused = commit(store, vec![put("", "x", Precondition::NotTombstone)]).await.unwrap_err();
+    assert!(matches!(refused, CommitError::InvalidName { edit: 0, error: NameKeyError::Empty }));
 }
 
 /// Live names of one prefix are counted page by page; tombstones are not counted.

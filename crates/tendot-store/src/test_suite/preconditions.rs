@@ -5,20 +5,20 @@ use crate::{CommitError, Edit, NameKeyError, Precondition, RecordStatus, Store};
 
 /// A precondition that does not hold rejects the change set and returns the actual state.
 pub async fn preconditions(store: &impl Store) {
-    for expect in [Precondition::Live, Precondition::Revision(0), Precondition::Revision(1)] {
-        assert_eq!(conflict(commit(store, vec![put("10.1000/1", "x", expect)]).await), None);
+    for precondition in [Precondition::Live, Precondition::AtRevision(0), Precondition::AtRevision(1)] {
+        assert_eq!(conflict(commit(store, vec![put("10.1000/1", "x", precondition)]).await), None);
     }
-    let first = commit(store, vec![put("10.1000/1", "a", Precondition::Any)]).await.unwrap();
-    let second = commit(store, vec![put("10.1000/1", "b", Precondition::Revision(first))]).await.unwrap();
+    let first = commit(store, vec![put("10.1000/1", "a", Precondition::NotTombstone)]).await.unwrap();
+    let second = commit(store, vec![put("10.1000/1", "b", Precondition::AtRevision(first))]).await.unwrap();
     assert!(second > first);
-    let late = commit(store, vec![put("10.1000/1", "c", Precondition::Revision(first))]).await;
+    let late = commit(store, vec![put("10.1000/1", "c", Precondition::AtRevision(first))]).await;
     assert_eq!(conflict(late), Some((second, RecordStatus::Live)));
     commit(store, vec![put("10.1000/1", "d", Precondition::Live)]).await.unwrap();
     assert_eq!(data(store, "10.1000/1").await.unwrap(), "d");
 }
 
 fn require(name: &str, revision: Option<u64>) -> Edit {
-    Edit::Require { name: name.into(), revision }
+    Edit::RequireRevision { name: name.into(), revision }
 }
 
 fn require_homed(prefix: &str, is_homed: bool) -> Edit {
@@ -28,10 +28,10 @@ fn require_homed(prefix: &str, is_homed: bool) -> Edit {
 /// A required revision is checked at its position among the edits; if it does not hold, nothing is done.
 pub async fn required_revisions(store: &impl Store) {
     let first = commit(store, vec![put("10.1000/1", "a", Precondition::Absent)]).await.unwrap();
-    let ended = [put("10.1000/2", "a", Precondition::Absent), tombstone("10.1000/2")];
-    let end = commit(store, ended.to_vec()).await.unwrap();
+    let tombstoned = [put("10.1000/2", "a", Precondition::Absent), tombstone("10.1000/2")];
+    let end = commit(store, tombstoned.to_vec()).await.unwrap();
     commit(store, vec![Edit::Home { prefix: "10.1000".into() }]).await.unwrap();
-    let made = || put("10.1000/3", "x", Precondition::Absent);
+    let created = || put("10.1000/3", "x", Precondition::Absent);
     let unmet = [
         require("10.1000/1", None),
         require("10.1000/1", Some(first + 1)),
@@ -43,13 +43,13 @@ pub async fn required_revisions(store: &impl Store) {
         require_homed("10.1001", true),
     ];
     for edit in unmet {
-        for edits in [vec![edit.clone(), made()], vec![made(), edit.clone()], vec![edit.clone()]] {
+        for edits in [vec![edit.clone(), created()], vec![created(), edit.clone()], vec![edit.clone()]] {
             let at = edits.iter().position(|one| *one == edit).unwrap();
             match commit(store, edits).await.unwrap_err() {
-                CommitError::Conflict(conflict) => {
+                CommitError::RecordConflict(conflict) => {
                     assert_eq!((conflict.edit, &*conflict.name), (at, edit.name()));
                 }
-                CommitError::Homed { edit: number, prefix, is_homed } => {
+                CommitError::HomedConflict { edit: number, prefix, is_homed } => {
                     assert_eq!((number, &*prefix, is_homed), (at, edit.name(), &*prefix == "10.1000"));
                 }
                 other => panic!("{edit:?}: {other}"),
@@ -63,20 +63,20 @@ pub async fn required_revisions(store: &impl Store) {
         require("10.1000/3", None),
         require_homed("10.1000", true),
         require_homed("10.1001", false),
-        made(),
-        put("10.1000/1", "b", Precondition::Revision(first)),
+        created(),
+        put("10.1000/1", "b", Precondition::AtRevision(first)),
         Edit::Unhome { prefix: "10.1000".into() },
         require_homed("10.1000", false),
     ];
     let revision = commit(store, met).await.unwrap();
     assert_eq!(data(store, "10.1000/1").await.unwrap(), "b");
     // A precondition sees earlier edits of its change set.
-    let late = vec![put("10.1000/1", "c", Precondition::Any), require("10.1000/1", Some(revision))];
+    let late = vec![put("10.1000/1", "c", Precondition::NotTombstone), require("10.1000/1", Some(revision))];
     assert_eq!(conflict(commit(store, late).await), Some((revision + 1, RecordStatus::Live)));
-    let gone = Edit::Remove { name: "10.1000/1".into(), expect: Precondition::Live };
+    let gone = Edit::Remove { name: "10.1000/1".into(), precondition: Precondition::Live };
     commit(store, vec![gone, require("10.1000/1", None)]).await.unwrap();
     let refused = commit(store, vec![require("", None)]).await.unwrap_err();
-    assert!(matches!(refused, CommitError::Name { edit: 0, error: NameKeyError::Empty }));
+    assert!(matches!(refused, CommitError::InvalidName { edit: 0, error: NameKeyError::Empty }));
 }
 
 /// Requirements are not logged and use no revision.
@@ -90,7 +90,8 @@ pub async fn requirements_are_not_logged(store: &impl Store) {
     let with = vec![require("10.1000/1", Some(first)), put("10.1000/2", "b", Precondition::Absent)];
     assert_eq!(commit(store, with).await.unwrap(), first + 1);
     let log = store.read_log(0, 100).await.unwrap();
-    let lines: Vec<_> = log.iter().map(|line| (line.sequence, line.revision, &*line.name)).collect();
-    assert_eq!(lines, [(1, first, "10.1000/1"), (2, first + 1, "10.1000/2")]);
+    let log_entries: Vec<_> =
+        log.iter().map(|log_entry| (log_entry.sequence, log_entry.revision, &*log_entry.name)).collect();
+    assert_eq!(log_entries, [(1, first, "10.1000/1"), (2, first + 1, "10.1000/2")]);
     assert_eq!(store.get(&key("10.1000/1")).await.unwrap().unwrap().revision, first);
 }

@@ -10,14 +10,14 @@ pub async fn names_ignore_ascii_case(store: &impl Store) {
     let first = commit(store, vec![put("10.1000/Abc", "one", Precondition::Absent)]).await.unwrap();
     let again = commit(store, vec![put("10.1000/ABC", "two", Precondition::Absent)]).await;
     assert_eq!(conflict(again), Some((first, RecordStatus::Live)));
-    commit(store, vec![put("10.1000/aBC", "three", Precondition::Any)]).await.unwrap();
+    commit(store, vec![put("10.1000/aBC", "three", Precondition::NotTombstone)]).await.unwrap();
     let entry = store.get(&key("10.1000/abc")).await.unwrap().unwrap();
     assert_eq!((&*entry.name, &*entry.values[0].data), ("10.1000/Abc", &b"three"[..]));
     for (number, name) in
         ["10.1000/é", "10.1000/É", "10.1000/K", "10.1000/\u{212a}", "10.1000/ı"].iter().enumerate()
     {
-        let made = commit(store, vec![put(name, &number.to_string(), Precondition::Absent)]).await;
-        assert!(made.is_ok(), "{name}");
+        let created = commit(store, vec![put(name, &number.to_string(), Precondition::Absent)]).await;
+        assert!(created.is_ok(), "{name}");
     }
     assert_eq!(data(store, "10.1000/É").await.unwrap(), "1");
     assert_eq!(data(store, "10.1000/k").await.unwrap(), "2");
@@ -35,7 +35,7 @@ pub async fn record_round_trip(store: &impl Store) {
         references: vec![ValueReference::new(300, &b"0.NA/10.1000"[..]), ValueReference::new(0, &b""[..])],
     };
     let values = vec![
-        HandleValue::new(100, "HS_ADMIN", "not what it should be"),
+        HandleValue::new(100, "HS_ADMIN", "not a valid HS_ADMIN value"),
         odd,
         HandleValue {
             ttl: Ttl::Unknown { kind: 9, seconds: 5 },
@@ -49,13 +49,13 @@ pub async fn record_round_trip(store: &impl Store) {
         HandleValue::new(2, "URL", "https://example.org/".repeat(3_000)),
     ];
     let name: Box<str> = "10.1000/x".into();
-    let edit = Edit::Put { name: name.clone(), values: values.clone(), expect: Precondition::Absent };
+    let edit = Edit::Put { name: name.clone(), values: values.clone(), precondition: Precondition::Absent };
     let revision = commit(store, vec![edit]).await.unwrap();
     let entry = store.get(&key("10.1000/X")).await.unwrap().unwrap();
-    assert_eq!((entry.revision, entry.state), (revision, RecordStatus::Live));
+    assert_eq!((entry.revision, entry.status), (revision, RecordStatus::Live));
     assert_eq!(entry.values, values);
     // A record may have no values at all.
-    let edit = Edit::Put { name, values: Vec::new(), expect: Precondition::Revision(revision) };
+    let edit = Edit::Put { name, values: Vec::new(), precondition: Precondition::AtRevision(revision) };
     commit(store, vec![edit]).await.unwrap();
     assert_eq!(store.get(&key("10.1000/x")).await.unwrap().unwrap().values, []);
 }
@@ -73,7 +73,7 @@ pub async fn change_sets_are_atomic(store: &impl Store) {
         ],
     )
     .await;
-    let CommitError::Conflict(conflict) = refused.unwrap_err() else { panic!() };
+    let CommitError::RecordConflict(conflict) = refused.unwrap_err() else { panic!() };
     assert_eq!((conflict.edit, &*conflict.name), (2, "10.1000/1"));
     assert_eq!(data(store, "10.1000/2").await, None);
     assert!(!store.is_homed(b"10.1000").await.unwrap());
@@ -87,7 +87,7 @@ pub async fn change_sets_are_atomic(store: &impl Store) {
     let revision = commit(store, both).await.unwrap();
     assert_eq!(data(store, "10.1000/3").await.unwrap(), "b");
     let logged = store.read_log(log as u64, 100).await.unwrap();
-    let kinds: Vec<_> = logged.iter().map(|line| (line.revision, line.kind)).collect();
+    let kinds: Vec<_> = logged.iter().map(|log_entry| (log_entry.revision, log_entry.kind)).collect();
     assert_eq!(kinds, [(revision, EditKind::Create), (revision, EditKind::Update)]);
 }
 
@@ -95,17 +95,19 @@ pub async fn change_sets_are_atomic(store: &impl Store) {
 pub async fn tombstones_are_final(store: &impl Store) {
     let name: Box<str> = "10.1000/1".into();
     commit(store, vec![put(&name, "a", Precondition::Absent)]).await.unwrap();
-    let end = commit(store, vec![Edit::Tombstone { name: name.clone(), expect: Precondition::Live }])
+    let end = commit(store, vec![Edit::Tombstone { name: name.clone(), precondition: Precondition::Live }])
         .await
         .unwrap();
     let entry = store.get(&key(&name)).await.unwrap().unwrap();
-    assert_eq!((entry.state, &*entry.values[0].data), (RecordStatus::Tombstone, &b"a"[..]));
-    for expect in [Precondition::Any, Precondition::Absent, Precondition::Live, Precondition::Revision(end)] {
+    assert_eq!((entry.status, &*entry.values[0].data), (RecordStatus::Tombstone, &b"a"[..]));
+    for precondition in
+        [Precondition::NotTombstone, Precondition::Absent, Precondition::Live, Precondition::AtRevision(end)]
+    {
         assert_eq!(
-            conflict(commit(store, vec![put(&name, "b", expect)]).await),
+            conflict(commit(store, vec![put(&name, "b", precondition)]).await),
             Some((end, RecordStatus::Tombstone))
         );
-        let remove = Edit::Remove { name: name.clone(), expect };
+        let remove = Edit::Remove { name: name.clone(), precondition };
         assert_eq!(conflict(commit(store, vec![remove]).await), Some((end, RecordStatus::Tombstone)));
     }
 }
@@ -113,18 +115,18 @@ pub async fn tombstones_are_final(store: &impl Store) {
 /// A removed name is free again; the log keeps its entries.
 pub async fn removed_names_can_be_recreated(store: &impl Store) {
     commit(store, vec![put("10.1000/Abc", "a", Precondition::Absent)]).await.unwrap();
-    let remove = Edit::Remove { name: "10.1000/ABC".into(), expect: Precondition::Live };
+    let remove = Edit::Remove { name: "10.1000/ABC".into(), precondition: Precondition::Live };
     commit(store, vec![remove.clone()]).await.unwrap();
     assert_eq!(store.get(&key("10.1000/abc")).await.unwrap(), None);
     assert_eq!(conflict(commit(store, vec![remove]).await), None);
     commit(store, vec![put("10.1000/aBC", "b", Precondition::Absent)]).await.unwrap();
     assert_eq!(&*store.get(&key("10.1000/abc")).await.unwrap().unwrap().name, "10.1000/aBC");
     let log = store.read_log(0, 10).await.unwrap();
-    let lines: Vec<_> = log.iter().map(|line| (line.kind, &*line.name)).collect();
+    let log_entries: Vec<_> = log.iter().map(|log_entry| (log_entry.kind, &*log_entry.name)).collect();
     let expected = [
         (EditKind::Create, "10.1000/Abc"),
         (EditKind::Remove, "10.1000/Abc"),
         (EditKind::Create, "10.1000/aBC"),
     ];
-    assert_eq!(lines, expected);
+    assert_eq!(log_entries, expected);
 }

@@ -12,7 +12,7 @@ fn register(name: &str, data: &str, registration: &str) -> Edit {
         name: name.into(),
         values,
         registration: registration.as_bytes().into(),
-        expect: Precondition::Any,
+        precondition: Precondition::NotTombstone,
     }
 }
 
@@ -23,7 +23,7 @@ async fn registration(store: &impl Store, name: &str) -> Option<String> {
 
 /// A registration is set by `Register`, removed with the record, and kept by every other edit.
 pub async fn registrations(store: &impl Store) {
-    let remove = Edit::Remove { name: "10.1000/1".into(), expect: Precondition::Live };
+    let remove = Edit::Remove { name: "10.1000/1".into(), precondition: Precondition::Live };
     let large = "x".repeat(100_000);
     let steps = [
         (put("10.1000/1", "a", Precondition::Absent), Some("")),
@@ -58,7 +58,7 @@ pub async fn registrations(store: &impl Store) {
     assert_eq!(registration(store, name).await.unwrap(), "one");
     assert_eq!(registration(store, "10.1000/3").await.unwrap(), "of another");
     let edits = vec![
-        Edit::Remove { name: name.into(), expect: Precondition::Live },
+        Edit::Remove { name: name.into(), precondition: Precondition::Live },
         put(name, "c", Precondition::Absent),
         register("10.1000/4", "a", "two"),
         tombstone("10.1000/4"),
@@ -67,7 +67,8 @@ pub async fn registrations(store: &impl Store) {
     assert_eq!(registration(store, name).await.unwrap(), "");
     assert_eq!(registration(store, "10.1000/4").await.unwrap(), "two");
     // A rejected change set writes no registration and uses no sequence number.
-    let refused = vec![register("10.1000/5", "a", "refused"), put("10.1000/1", "x", Precondition::Any)];
+    let refused =
+        vec![register("10.1000/5", "a", "refused"), put("10.1000/1", "x", Precondition::NotTombstone)];
     commit(store, refused).await.unwrap_err();
     commit(store, vec![register("10.1000/6", "a", "six")]).await.unwrap();
     assert_eq!(registration(store, "10.1000/5").await, None);
@@ -87,18 +88,20 @@ pub async fn history_keeps_registrations(store: &impl Store) {
         name: "10.1000/1".into(),
         values: vec![HandleValue::new(300, "HS_SECKEY", "secret")],
         registration: registration.as_bytes().into(),
-        expect: Precondition::Any,
+        precondition: Precondition::NotTombstone,
     };
     commit(store, vec![register("10.1000/1", "a", "one")]).await.unwrap();
     commit(store, vec![put("10.1000/1", "b", Precondition::Live), secret("two"), secret("three")])
         .await
         .unwrap();
     commit(store, vec![put("10.1000/1", "c", Precondition::Live)]).await.unwrap();
-    commit(store, vec![Edit::Remove { name: "10.1000/1".into(), expect: Precondition::Live }]).await.unwrap();
+    commit(store, vec![Edit::Remove { name: "10.1000/1".into(), precondition: Precondition::Live }])
+        .await
+        .unwrap();
     commit(store, vec![put("10.1000/1", "d", Precondition::Absent)]).await.unwrap();
     commit(store, vec![tombstone("10.1000/1")]).await.unwrap();
     let history = store.history(&key("10.1000/1"), WHOLE_HISTORY, 10).await.unwrap();
-    let before = history.items.iter().map(|past| match &past.before {
+    let before = history.entries.iter().map(|history_entry| match &history_entry.prior {
         PriorState::Record(entry) => Some(String::from_utf8_lossy(&entry.registration).into_owned()),
         _ => None,
     });

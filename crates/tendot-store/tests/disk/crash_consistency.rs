@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use pollster::block_on;
 use tendot_proto::HandleValue;
 use tendot_store::{
-    ChangeSet, Edit, EmbeddedImporter, EmbeddedStore, History, HistoryOrder, LogEntry, NameKey, Note,
+    AuxEntry, ChangeSet, Edit, EmbeddedImporter, EmbeddedStore, History, HistoryOrder, LogEntry, NameKey,
     Precondition, Store, StoredRecord, restore,
 };
 use tendot_testing::{SeededRng, ram_dir, repetitions, test_seed};
 
 use crate::libc_shim::{DiskEvent, RecordingGuard};
-use crate::run_beside_others;
+use crate::share_test_lock;
 
 /// Up to this many unsynced pages, all subsets are tried.
 const MAX_EXHAUSTIVE_PAGES: u64 = 3;
@@ -35,11 +35,11 @@ const PAGE_BYTES: usize = 4_096;
 const SECTOR_BYTES: usize = 512;
 
 /// Everything readable in a store.
-type StoreSnapshot = (Vec<StoredRecord>, Vec<LogEntry>, Vec<Box<str>>, Vec<History>, Vec<Note>);
+type StoreSnapshot = (Vec<StoredRecord>, Vec<LogEntry>, Vec<Box<str>>, Vec<History>, Vec<AuxEntry>);
 
 fn state(store: &EmbeddedStore) -> StoreSnapshot {
     let log = block_on(store.read_log(0, usize::MAX)).unwrap();
-    let histories = log.iter().filter_map(|line| NameKey::new(&line.name).ok()).map(|key| {
+    let histories = log.iter().filter_map(|log_entry| NameKey::new(&log_entry.name).ok()).map(|key| {
         block_on(store.history(&key, HistoryOrder::OldestFirst { after: 0 }, usize::MAX)).unwrap()
     });
     let histories = histories.collect();
@@ -51,7 +51,7 @@ fn state(store: &EmbeddedStore) -> StoreSnapshot {
 /// Opens and verifies an image.
 fn reopen(directory: &Path) -> StoreSnapshot {
     let store = EmbeddedStore::open(directory).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+    assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
     state(&store)
 }
 
@@ -66,36 +66,36 @@ fn change(number: usize) -> ChangeSet {
         Edit::Put {
             name: format!("10.1/name-{name}").into(),
             values: values(&data),
-            expect: Precondition::Any,
+            precondition: Precondition::NotTombstone,
         }
     };
     let register = |name: usize, length: usize| Edit::Register {
         name: format!("10.1/name-{name}").into(),
         values: values(&number.to_string()),
         registration: format!("{number}{}", " ".repeat(length)).into_bytes().into(),
-        expect: Precondition::Any,
+        precondition: Precondition::NotTombstone,
     };
-    let note = |length: usize| Edit::PutNote {
+    let put_aux = |length: usize| Edit::PutAux {
         key: (number % 5).to_string().into_bytes().into(),
-        body: format!("{number}{}", "n".repeat(length)).into_bytes().into(),
+        value: format!("{number}{}", "n".repeat(length)).into_bytes().into(),
     };
     let named = |name: usize| format!("10.1/name-{name}").into();
     let edits = match number % 6 {
-        0 => vec![register(number % 4, 10), put(4, 5), note(5), put(5, 5)],
+        0 => vec![register(number % 4, 10), put(4, 5), put_aux(5), put(5, 5)],
         1 => vec![put(10 + number, 9_000)],
         2 => vec![put(6, 20), Edit::Home { prefix: format!("10.{number}").into() }],
-        3 => vec![Edit::Remove { name: named(6), expect: Precondition::Live }, put(7, 100)],
+        3 => vec![Edit::Remove { name: named(6), precondition: Precondition::Live }, put(7, 100)],
         4 => vec![put(8, 1), register(10 + number, 3_000)],
         // Only aux entries.
-        _ if number % 12 == 5 => vec![note(3_000), Edit::RemoveNote { key: b"1"[..].into() }],
-        _ => vec![Edit::Tombstone { name: named(9 + number), expect: Precondition::Live }],
+        _ if number % 12 == 5 => vec![put_aux(3_000), Edit::RemoveAux { key: b"1"[..].into() }],
+        _ => vec![Edit::Tombstone { name: named(9 + number), precondition: Precondition::Live }],
     };
-    ChangeSet { by: "somebody".into(), at: number as u64, edits }
+    ChangeSet { author: "tester".into(), timestamp_ms: number as u64, edits }
 }
 
 #[test]
 fn commits_survive_power_loss() {
-    let _lock = run_beside_others();
+    let _lock = share_test_lock();
     let root = ram_dir();
     let path = Path::new("data/store");
     let recording = RecordingGuard::start(root.path());
@@ -115,9 +115,9 @@ fn commits_survive_power_loss() {
     let mut number = 0;
     check_images(root.path(), &events, |image, acknowledged| {
         let found = reopen(&image.join(path));
-        let may_be = &states[acknowledged..states.len().min(acknowledged + 2)];
+        let possible = &states[acknowledged..states.len().min(acknowledged + 2)];
         assert!(
-            may_be.contains(&found),
+            possible.contains(&found),
             "{acknowledged} change sets were acknowledged, the log is {:?}",
             found.1
         );
@@ -136,7 +136,7 @@ fn commits_survive_power_loss() {
 
 #[test]
 fn imports_survive_power_loss() {
-    let _lock = run_beside_others();
+    let _lock = share_test_lock();
     const RECORDS: usize = 130;
     let root = ram_dir();
     let path = Path::new("store");
@@ -155,19 +155,19 @@ fn imports_survive_power_loss() {
         importer.home_prefix("10.2").unwrap();
         importer.finish(|_| {}).unwrap();
     };
-    let was_there = capture_disk(root.path());
+    let initial = capture_disk(root.path());
     let recording = RecordingGuard::start(root.path());
     import(&root.path().join(path));
     recording.mark(1);
     let events = recording.events();
     drop(recording);
     let records = |state: StoreSnapshot| -> BTreeMap<Box<str>, Vec<HandleValue<'static>>> {
-        state.0.into_iter().map(|entry| (entry.name, entry.values)).collect()
+        state.0.into_iter().map(|record| (record.name, record.values)).collect()
     };
     let whole = records(reopen(&root.path().join(path)));
     assert_eq!(whole.len(), RECORDS + 3);
     let mut number = 0;
-    check_images_from(was_there, root.path(), &events, |image, acknowledged| {
+    check_images_from(initial, root.path(), &events, |image, acknowledged| {
         let image = image.join(path);
         let found = records(reopen(&image));
         for (name, values) in &found {
@@ -185,7 +185,7 @@ fn imports_survive_power_loss() {
 
 #[test]
 fn restore_survives_power_loss() {
-    let _lock = run_beside_others();
+    let _lock = share_test_lock();
     let root = ram_dir();
     let path = Path::new("store");
     let (old, mut backup) =
@@ -196,17 +196,17 @@ fn restore_survives_power_loss() {
     block_on(old.commit(change(1))).unwrap();
     let replaced = state(&old);
     drop(old);
-    let was_there = capture_disk(root.path());
+    let initial = capture_disk(root.path());
     let recording = RecordingGuard::start(root.path());
     restore(&mut backup, &root.path().join(path), true).unwrap();
     recording.mark(1);
     let events = recording.events();
     drop(recording);
-    check_images_from(was_there, root.path(), &events, |image, acknowledged| {
+    check_images_from(initial, root.path(), &events, |image, acknowledged| {
         let image = image.join(path);
         let found = reopen(&image);
         if found == restored {
-            assert_eq!(reopen(&image.join("old-1")), replaced, "the replaced store is kept");
+            assert_eq!(reopen(&image.join("old-1")), replaced, "the replaced store still exists");
         } else {
             assert!(found == replaced && acknowledged == 0);
         }
@@ -253,7 +253,7 @@ impl FileModel {
 }
 
 impl DiskModel {
-    /// A call begins: its effect may be durable.
+    /// Applies the begin of a call: its effect may be durable.
     fn begin(&mut self, event: &DiskEvent) {
         match event {
             DiskEvent::Write { file, at, bytes, .. } => {
@@ -278,7 +278,7 @@ impl DiskModel {
         }
     }
 
-    /// The call has returned.
+    /// Applies the end of a call.
     fn end(&mut self, event: &DiskEvent) {
         match event {
             DiskEvent::Write { file, bytes, is_durable: true, .. } => {
@@ -371,12 +371,12 @@ fn rename(names: &mut BTreeMap<PathBuf, u64>, event: &DiskEvent) {
 fn capture_disk(root: &Path) -> DiskModel {
     use std::os::unix::fs::MetadataExt as _;
     let mut disk = DiskModel::default();
-    let mut folders = vec![root.canonicalize().unwrap()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+    let mut directories = vec![root.canonicalize().unwrap()];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {
             let (path, metadata) = (entry.path(), entry.metadata().unwrap());
             if metadata.is_dir() {
-                folders.push(path);
+                directories.push(path);
             } else if path.file_name().is_some_and(|name| name == "data.mdb") {
                 let bytes = std::fs::read(&path).unwrap();
                 disk.files.insert(metadata.ino(), FileModel { bytes, pending: Vec::new() });
@@ -402,7 +402,7 @@ fn check_images_from(
     println!("TENDOT_TEST_SEED={seed}");
     let mut rng = SeededRng::new(seed);
     let mut acknowledged = 0;
-    let mut seen = HashSet::new();
+    let mut checked = HashSet::new();
     let root = root.canonicalize().unwrap();
     let mut images = 0;
     let exhaustive_pages =
@@ -414,37 +414,39 @@ fn check_images_from(
         let pending = disk.pending();
         let renamed: Vec<usize> = match disk.renamed.len() {
             0 => vec![0],
-            some => vec![0, rng.below(some), some - 1, some],
+            count => vec![0, rng.below(count), count - 1, count],
         };
-        let mut ways: Vec<Vec<u8>> = if pending as u64 <= exhaustive_pages {
+        let mut subsets: Vec<Vec<u8>> = if pending as u64 <= exhaustive_pages {
             (0..1_u32 << pending)
-                .map(|way| (0..pending).map(|page| if way >> page & 1 == 1 { 0xff } else { 0 }).collect())
+                .map(|subset| {
+                    (0..pending).map(|page| if subset >> page & 1 == 1 { 0xff } else { 0 }).collect()
+                })
                 .collect()
         } else {
-            let some =
-                |rng: &mut SeededRng| (0..pending).map(|_| if rng.flip() { 0xff } else { 0 }).collect();
-            let mut ways: Vec<Vec<u8>> = (0..random_images).map(|_| some(&mut rng)).collect();
-            ways.extend([vec![0xff; pending], vec![0; pending]]);
-            ways
+            let random =
+                |rng: &mut SeededRng| (0..pending).map(|_| if rng.coin() { 0xff } else { 0 }).collect();
+            let mut subsets: Vec<Vec<u8>> = (0..random_images).map(|_| random(&mut rng)).collect();
+            subsets.extend([vec![0xff; pending], vec![0; pending]]);
+            subsets
         };
         // Torn pages: some sectors of each page, or of one page only.
         for _ in 0..if pending > 0 { random_images.div_ceil(3) } else { 0 } {
-            ways.push((0..pending).map(|_| rng.next_u64() as u8).collect());
+            subsets.push((0..pending).map(|_| rng.next_u64() as u8).collect());
             let mut torn = vec![0xff; pending];
             torn[rng.below(pending)] = rng.next_u64() as u8;
-            ways.push(torn);
+            subsets.push(torn);
         }
         for renamed in renamed {
-            for way in &ways {
-                let mut way = way.iter().copied();
+            for subset in &subsets {
+                let mut subset = subset.iter().copied();
                 let mut bytes = BTreeMap::new();
                 for file in disk.files.keys() {
-                    bytes.insert(*file, disk.bytes(*file, || way.next().unwrap()));
+                    bytes.insert(*file, disk.bytes(*file, || subset.next().unwrap()));
                 }
                 let names = disk.names(renamed);
                 let mut hasher = DefaultHasher::new();
                 (acknowledged, &bytes, &names).hash(&mut hasher);
-                if !seen.insert(hasher.finish()) {
+                if !checked.insert(hasher.finish()) {
                     continue;
                 }
                 let image = ram_dir();

@@ -19,7 +19,7 @@ use tendot_store::{
 use tendot_testing::{child_test, ram_dir, wait_until};
 
 use crate::libc_shim::{DiskCall, RecordingGuard};
-use crate::{run_beside_others, serialize_tests};
+use crate::{serialize_tests, share_test_lock};
 
 /// Error number, whether later calls fail too, and the text in our messages.
 const INJECTED_ERRORS: [(i32, bool, &str); 4] = [
@@ -34,10 +34,13 @@ const MAX_CALLS: u32 = 200;
 
 fn put(number: usize, length: usize) -> ChangeSet {
     let values = vec![HandleValue::new(1, "URL", format!("{number}-{}", "x".repeat(length)))];
-    let edit =
-        |name: String| Edit::Put { name: name.into(), values: values.clone(), expect: Precondition::Absent };
+    let edit = |name: String| Edit::Put {
+        name: name.into(),
+        values: values.clone(),
+        precondition: Precondition::Absent,
+    };
     let edits = vec![edit(format!("10.1/name-{number}")), edit(format!("10.1/name-{number}-twin"))];
-    ChangeSet { by: "somebody".into(), at: number as u64, edits }
+    ChangeSet { author: "tester".into(), timestamp_ms: number as u64, edits }
 }
 
 /// The numbers of the change sets in the store; asserts that each is there completely.
@@ -59,7 +62,7 @@ fn committed_changes(store: &EmbeddedStore) -> Vec<usize> {
 /// Opens and verifies the store, and returns its change sets.
 fn reopen_and_check(directory: &Path) -> Vec<usize> {
     let store = EmbeddedStore::open(directory).unwrap();
-    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+    assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
     committed_changes(&store)
 }
 
@@ -67,8 +70,8 @@ fn reopen_and_check(directory: &Path) -> Vec<usize> {
 /// the next commit.
 fn repair_meta_page(directory: &Path) {
     let store = EmbeddedStore::open(directory).unwrap();
-    for damage in store.verify(|_| {}).unwrap().damage {
-        assert_contains(&damage, "the last change may be missing");
+    for error in store.verify(|_| {}).unwrap().errors {
+        assert_contains(&error, "the last commit may be missing");
     }
     block_on(store.commit(put(60, 10))).unwrap();
 }
@@ -80,7 +83,7 @@ fn assert_contains(error: &str, expected: &str) {
 
 #[test]
 fn commits() {
-    let _lock = run_beside_others();
+    let _lock = share_test_lock();
     for (error, stays, expected) in INJECTED_ERRORS {
         let mut failed_calls = BTreeMap::new();
         for call in 1..MAX_CALLS {
@@ -118,22 +121,19 @@ fn commits() {
             };
             *failed_calls.entry(format!("{failed:?}")).or_insert(0) += 1;
             assert!(!refused.is_empty(), "{call}: {failed:?} failed without an error");
-            // After a full disk commits succeed again, unless it is not known what is on the disk.
+            // After a full disk commits succeed again, unless the state on disk is unknown.
             let continues = error == libc::ENOSPC && failed != DiskCall::DurableWrite;
             match block_on(store.commit(put(50, 10))) {
                 Ok(_) if continues => acknowledged.push(50),
-                Err(CommitError::Store(StoreError::ReadOnly { why })) if !continues => {
-                    assert_contains(&why, "an earlier change could not be made durable");
-                    assert_contains(&why, expected);
+                Err(CommitError::Store(StoreError::ReadOnly { reason })) if !continues => {
+                    assert_contains(&reason, "an earlier commit failed");
+                    assert_contains(&reason, expected);
                 }
                 other => panic!("{call}, {failed:?}: {other:?}"),
             }
             assert!(store.verify(|_| {}).is_ok() && store.backup(&mut tempfile::tempfile().unwrap()).is_ok());
             let (_, last) = refused.last().unwrap();
-            assert!(
-                continues || refused.len() == 1 || last.starts_with("the store can only be read: "),
-                "{last}"
-            );
+            assert!(continues || refused.len() == 1 || last.starts_with("store is read-only: "), "{last}");
             drop((store, recording));
             if failed == DiskCall::DurableWrite {
                 repair_meta_page(&path);
@@ -149,18 +149,18 @@ fn commits() {
 /// Readers are not affected by write errors.
 #[test]
 fn readers_during_write_errors() {
-    let _lock = run_beside_others();
+    let _lock = share_test_lock();
     for call in 1..MAX_CALLS {
         let root = ram_dir();
         let store = EmbeddedStore::open(&root.path().join("store")).unwrap();
         block_on(store.commit(put(1, 10))).unwrap();
         let recording = RecordingGuard::start(root.path());
         recording.inject(call, libc::EIO, false);
-        let (is_over, reads) = (AtomicBool::new(false), AtomicU64::new(0));
+        let (is_finished, reads) = (AtomicBool::new(false), AtomicU64::new(0));
         std::thread::scope(|scope| {
             let readers = [(); 4].map(|()| {
                 scope.spawn(|| {
-                    while !is_over.load(Ordering::SeqCst) {
+                    while !is_finished.load(Ordering::SeqCst) {
                         let key = NameKey::new("10.1/name-1").unwrap();
                         assert!(block_on(store.get(&key)).unwrap().is_some());
                         assert!(!block_on(store.list_names(b"10.1", None, 9)).unwrap().is_empty());
@@ -171,8 +171,8 @@ fn readers_during_write_errors() {
             let _ = block_on(store.commit(put(2, 10)));
             let before = reads.load(Ordering::SeqCst);
             wait_until("reads continue", || reads.load(Ordering::SeqCst) >= before + 20);
-            is_over.store(true, Ordering::SeqCst);
-            // The scope does not wait until they have left the store: see `Embedded`.
+            is_finished.store(true, Ordering::SeqCst);
+            // The scope does not wait until they have left the store: see `EmbeddedStore`.
             readers.into_iter().for_each(|reader| reader.join().unwrap());
         });
         if recording.clear().is_none() {
@@ -184,16 +184,16 @@ fn readers_during_write_errors() {
 
 #[test]
 fn creation() {
-    let _lock = run_beside_others();
+    let _lock = share_test_lock();
     for (error, stays, expected) in INJECTED_ERRORS {
         for call in 1..MAX_CALLS {
             let root = ram_dir();
             let path = root.path().join("data/store");
             let recording = RecordingGuard::start(root.path());
             recording.inject(call, error, stays);
-            let made = EmbeddedStore::open(&path);
+            let opened = EmbeddedStore::open(&path);
             let failed = recording.clear();
-            match made {
+            match opened {
                 Ok(_) => {
                     assert!(failed.is_none(), "{call}: {failed:?}");
                     assert!(call > 5);
@@ -213,7 +213,7 @@ fn creation() {
 
 #[test]
 fn imports() {
-    let _lock = run_beside_others();
+    let _lock = share_test_lock();
     let import = |directory: &Path| -> Result<(), Box<dyn std::error::Error>> {
         let mut importer =
             EmbeddedImporter::open(directory, "importer", 1)?.records_per_transaction(10).buffer_bytes(2_000);
@@ -229,31 +229,31 @@ fn imports() {
             block_on(EmbeddedStore::open(&path).unwrap().commit(put(1, 10))).unwrap();
             let recording = RecordingGuard::start(root.path());
             recording.inject(call, error, stays);
-            let done = import(&path);
+            let result = import(&path);
             let failed = recording.clear();
             drop(recording);
             if failed.is_none() {
                 assert!(call > 5);
                 break;
             }
-            assert_contains(&done.unwrap_err().to_string(), expected);
+            assert_contains(&result.unwrap_err().to_string(), expected);
             if failed == Some(DiskCall::DurableWrite) {
                 repair_meta_page(&path);
             }
             let store = EmbeddedStore::open(&path).unwrap();
-            assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+            assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
             assert!(block_on(store.get(&NameKey::new("10.1/name-1").unwrap())).unwrap().is_some());
             drop(store);
             import(&path).unwrap();
-            let settled = if failed == Some(DiskCall::DurableWrite) { 2 } else { 0 };
-            assert_eq!(EmbeddedStore::open(&path).unwrap().count().unwrap(), 37 + settled);
+            let extra = if failed == Some(DiskCall::DurableWrite) { 2 } else { 0 };
+            assert_eq!(EmbeddedStore::open(&path).unwrap().count().unwrap(), 37 + extra);
         }
     }
 }
 
 #[test]
 fn backups_and_restores() {
-    let _lock = run_beside_others();
+    let _lock = share_test_lock();
     for (error, stays, expected) in INJECTED_ERRORS {
         for call in 1..MAX_CALLS {
             let root = ram_dir();
@@ -388,7 +388,7 @@ fn disk_full() {
         assert_contains(&imported.unwrap_err().to_string(), "No space left on device");
         full.remount("remount,size=20m");
         let store = EmbeddedStore::open(&path).unwrap();
-        assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+        assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
         for number in found {
             let key = NameKey::new(&format!("10.1/name-{number}")).unwrap();
             assert!(block_on(store.get(&key)).unwrap().is_some());
@@ -455,8 +455,8 @@ fn read_only_directory() {
     let root = ram_dir();
     let path = root.path().join("store");
     std::fs::create_dir(&path).unwrap();
-    for folder in [root.path(), &path] {
-        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o555)).unwrap();
+    for directory in [root.path(), &path] {
+        std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o555)).unwrap();
     }
     run("io_errors::child_without_permission", &path);
 }

@@ -167,10 +167,10 @@ fn path_of(fd: c_int) -> Option<PathBuf> {
 }
 
 /// The absolute form of a path that may be relative to an open directory, if it is under the recorded one.
-fn watched_path(recorder: &Recorder, folder: c_int, path: *const c_char) -> Option<PathBuf> {
+fn watched_path(recorder: &Recorder, directory: c_int, path: *const c_char) -> Option<PathBuf> {
     // SAFETY: callers pass a string that ends with zero.
     let path = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes()));
-    let path = if path.is_absolute() { path.to_owned() } else { path_of(folder)?.join(path) };
+    let path = if path.is_absolute() { path.to_owned() } else { path_of(directory)?.join(path) };
     let watched =
         path.starts_with(&recorder.root) && !path.ends_with("lock.mdb") && !path.ends_with("tendot.lock");
     watched.then_some(path)
@@ -362,10 +362,10 @@ unsafe extern "C" fn linkat(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn unlinkat(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
+unsafe extern "C" fn unlinkat(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
     // SAFETY: the arguments of the caller.
-    let result = unsafe { libc::syscall(libc::SYS_unlinkat, folder, path, flags) as c_int };
-    name_with(result, |recorder| Some(DiskEvent::Unlink { path: watched_path(recorder, folder, path)? }))
+    let result = unsafe { libc::syscall(libc::SYS_unlinkat, directory, path, flags) as c_int };
+    name_with(result, |recorder| Some(DiskEvent::Unlink { path: watched_path(recorder, directory, path)? }))
 }
 
 #[unsafe(no_mangle)]

@@ -12,12 +12,12 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 static TEST_LOCK: RwLock<()> = RwLock::new(());
 
-/// For tests that start processes, which have the locks of all open stores for a moment: no other test runs meanwhile.
+/// Exclusive lock for tests that start processes: between fork and exec a child holds the locks of all open stores.
 fn serialize_tests() -> RwLockWriteGuard<'static, ()> {
     TEST_LOCK.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// For all other tests.
-fn run_beside_others() -> RwLockReadGuard<'static, ()> {
+/// Shared lock for all other tests.
+fn share_test_lock() -> RwLockReadGuard<'static, ()> {
     TEST_LOCK.read().unwrap_or_else(PoisonError::into_inner)
 }

@@ -63,11 +63,11 @@ fn put(name: &str, data: String) -> Edit {
         HandleValue::new(1, "URL", format!("https://example.org/{data}")),
         HandleValue::new(2, "EMAIL", data),
     ];
-    Edit::Put { name: name.into(), values, expect: Precondition::Any }
+    Edit::Put { name: name.into(), values, precondition: Precondition::NotTombstone }
 }
 
 fn commit(store: &EmbeddedStore, edits: Vec<Edit>) {
-    block_on(store.commit(ChangeSet { by: "somebody".into(), at: 1, edits })).unwrap();
+    block_on(store.commit(ChangeSet { author: "tester".into(), timestamp_ms: 1, edits })).unwrap();
 }
 
 /// Every state that each name ever had, the latest last.
@@ -86,7 +86,7 @@ fn build_store(directory: &Path) -> RecordVersions {
     importer.finish(|_| {}).unwrap();
     let store = EmbeddedStore::open(directory).unwrap();
     let mut versions = RecordVersions::new();
-    let note = |versions: &mut RecordVersions| {
+    let record_versions = |versions: &mut RecordVersions| {
         for name in &names {
             let entry = block_on(store.get(&key(name))).unwrap();
             let known = versions.entry(name.clone()).or_default();
@@ -95,21 +95,21 @@ fn build_store(directory: &Path) -> RecordVersions {
             }
         }
     };
-    note(&mut versions);
+    record_versions(&mut versions);
     // So many that one bit flip makes the number of the last transaction that of the one before.
     for round in 0..42 {
         let name = &names[round * 7 % names.len()];
         let edit = match round % 8 {
             3 => put(name, "x".repeat(9_000 + round)),
-            5 => Edit::Remove { name: (**name).into(), expect: Precondition::Live },
-            7 => Edit::Tombstone { name: (**name).into(), expect: Precondition::Live },
+            5 => Edit::Remove { name: (**name).into(), precondition: Precondition::Live },
+            7 => Edit::Tombstone { name: (**name).into(), precondition: Precondition::Live },
             _ => put(name, format!("again/{round}")),
         };
         let twin = put(&names[(round * 7 + 3) % names.len()], format!("twin/{round}"));
         commit(&store, if round % 16 < 8 { vec![edit, twin] } else { vec![edit] });
-        note(&mut versions);
+        record_versions(&mut versions);
     }
-    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+    assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
     versions
 }
 
@@ -214,7 +214,7 @@ fn child_flips_bits() {
 /// Verifies and reads everything.
 fn check_reads(path: &Path, versions: &RecordVersions, flip: &str) -> &'static str {
     let Ok(store) = EmbeddedStore::open_read_only(path) else { return "refused" };
-    let is_found = store.verify(|_| {}).map_or(true, |verified| verified.damaged > 0);
+    let is_found = store.verify(|_| {}).map_or(true, |verified| verified.error_count > 0);
     if is_found {
         emit("found");
     }
@@ -261,13 +261,13 @@ fn check_writes(path: &Path, versions: &RecordVersions, flip: &str) {
                 .last()
                 .unwrap()
                 .as_ref()
-                .is_some_and(|entry| entry.state == tendot_store::RecordStatus::Live)
+                .is_some_and(|entry| entry.status == tendot_store::RecordStatus::Live)
         };
         let (name, _) = versions.iter().filter(|(_, versions)| live(versions)).nth(round * 11).unwrap();
-        commit(&store, vec![Edit::Remove { name: (**name).into(), expect: Precondition::Live }]);
+        commit(&store, vec![Edit::Remove { name: (**name).into(), precondition: Precondition::Live }]);
         changed.insert(name);
     }
-    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0], "{flip}");
+    assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0], "{flip}");
     for (name, versions) in versions {
         let expected = if changed.contains(name) { &None } else { versions.last().unwrap() };
         assert_eq!(block_on(store.get(&key(name))).unwrap(), *expected, "{flip}: {name}");

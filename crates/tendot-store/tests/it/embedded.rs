@@ -15,20 +15,20 @@ use tendot_store::{
 use tendot_testing::{ram_dir, wait_until};
 
 fn change(edits: Vec<Edit>) -> ChangeSet {
-    ChangeSet { by: "tester".into(), at: 1_700_000_000_000, edits }
+    ChangeSet { author: "tester".into(), timestamp_ms: 1_700_000_000_000, edits }
 }
 
-fn put(name: &str, data: &str, expect: Precondition) -> Edit {
+fn put(name: &str, data: &str, precondition: Precondition) -> Edit {
     let values = vec![
         HandleValue::new(1, "URL", data.to_owned()),
-        HandleValue::new(100, "HS_ADMIN", "somebody with rights"),
+        HandleValue::new(100, "HS_ADMIN", "administrator data"),
     ];
-    Edit::Put { name: name.into(), values, expect }
+    Edit::Put { name: name.into(), values, precondition }
 }
 
-fn register(name: &str, registration: &str, expect: Precondition) -> Edit {
+fn register(name: &str, registration: &str, precondition: Precondition) -> Edit {
     let values = vec![HandleValue::new(1, "URL", format!("https://example.org/{registration}"))];
-    Edit::Register { name: name.into(), values, registration: registration.as_bytes().into(), expect }
+    Edit::Register { name: name.into(), values, registration: registration.as_bytes().into(), precondition }
 }
 
 fn get(store: &impl Store, name: &str) -> Option<StoredRecord> {
@@ -44,7 +44,7 @@ fn commits_survive_reopen() {
         for number in 0..50 {
             let name = format!("10.1000/Name-{}", number * 3 % 50);
             let data = format!("https://example.org/{round}/{number}");
-            block_on(store.commit(change(vec![put(&name, &data, Precondition::Any)]))).unwrap();
+            block_on(store.commit(change(vec![put(&name, &data, Precondition::NotTombstone)]))).unwrap();
             expected.insert(name, data);
         }
         for (name, data) in &expected {
@@ -61,12 +61,12 @@ fn commits_survive_reopen() {
 fn single_writer_many_readers() {
     let directory = ram_dir();
     let refused = EmbeddedStore::open_read_only(directory.path()).unwrap_err();
-    assert!(matches!(refused, OpenError::NoStore { .. }), "{refused}");
+    assert!(matches!(refused, OpenError::NotFound { .. }), "{refused}");
     let store = EmbeddedStore::open(directory.path()).unwrap();
     block_on(store.commit(change(vec![put("10.1000/1", "a", Precondition::Absent)]))).unwrap();
     let refused = EmbeddedStore::open(directory.path()).unwrap_err().to_string();
-    let who = format!("is in use by process {}", std::process::id());
-    assert!(refused.ends_with(&who), "{refused}");
+    let holder = format!("is in use by process {}", std::process::id());
+    assert!(refused.ends_with(&holder), "{refused}");
     drop(store);
     let reader = EmbeddedStore::open_read_only(directory.path()).unwrap();
     assert!(get(&reader, "10.1000/1").is_some());
@@ -83,8 +83,8 @@ fn rejects_other_formats() {
     let mut bytes = std::fs::read(&file).unwrap();
     let mut changed = 0;
     for at in 0..bytes.len() - 8 {
-        if &bytes[at..at + 8] == b"tendot 1" {
-            bytes[at + 7] = b'2';
+        if &bytes[at..at + 8] == b"tendot 2" {
+            bytes[at + 7] = b'3';
             changed += 1;
         }
     }
@@ -109,7 +109,7 @@ fn corruption_is_never_served() {
     }
     let verified = store.verify(|_| {}).unwrap();
     assert_eq!(
-        (verified.records, verified.lines, verified.damage),
+        (verified.records, verified.log_entries, verified.errors),
         (names.len() as u64, names.len() as u64, vec![])
     );
     drop(store);
@@ -117,24 +117,24 @@ fn corruption_is_never_served() {
     let (mut found, mut harmless) = (0, 0);
     // The last pages with records; LMDB's own pages are the topic of `corruption`.
     let name = b"10.1000/NAME-";
-    let places = good.windows(name.len()).enumerate().filter(|(_, at)| at == name).map(|(at, _)| at);
-    let places: Vec<usize> = places.collect();
-    assert!(places.len() >= names.len());
-    for place in places.into_iter().rev().take(200) {
+    let offsets = good.windows(name.len()).enumerate().filter(|(_, at)| at == name).map(|(at, _)| at);
+    let offsets: Vec<usize> = offsets.collect();
+    assert!(offsets.len() >= names.len());
+    for start in offsets.into_iter().rev().take(200) {
         for offset in [13, 16, 20, 28] {
             let mut bad = good.clone();
-            bad[place + offset] ^= 0x10;
+            bad[start + offset] ^= 0x10;
             let copy = ram_dir();
             std::fs::write(copy.path().join("data.mdb"), &bad).unwrap();
             // `verify` reports what readers would miss or reject.
             let verified = EmbeddedStore::open_read_only(copy.path())
                 .map(|store| store.verify(|_| {}).unwrap())
-                .map_or(1, |verified| verified.damaged);
+                .map_or(1, |verified| verified.error_count);
             match read_all(copy.path(), &names) {
                 Ok(true) => harmless += 1,
                 Ok(false) | Err(_) => {
                     found += 1;
-                    assert!(verified > 0, "byte {} is not reported", place + offset);
+                    assert!(verified > 0, "byte {} is not reported", start + offset);
                 }
             }
         }
@@ -180,7 +180,7 @@ fn check_one_wins(store: &impl Store, round: u32) {
         let name = format!("{}-{round}", spelled(number));
         match block_on(store.commit(change(vec![put(&name, &name, Precondition::Absent)]))) {
             Ok(_) => Some(name),
-            Err(CommitError::Conflict(_)) => None,
+            Err(CommitError::RecordConflict(_)) => None,
             Err(error) => panic!("{error}"),
         }
     };
@@ -198,25 +198,28 @@ fn edits() -> impl Strategy<Value = Vec<Vec<Edit>>> {
         let name = format!("10.{}/name{number}", number % 2);
         if upper { name.to_uppercase() } else { name }
     });
-    let expect = prop_oneof![
-        Just(Precondition::Any),
+    let precondition = prop_oneof![
+        Just(Precondition::NotTombstone),
         Just(Precondition::Absent),
         Just(Precondition::Live),
-        (0_u64..20).prop_map(Precondition::Revision),
+        (0_u64..20).prop_map(Precondition::AtRevision),
     ];
-    let edit = (name, expect, 0_u8..16, "[a-z/]{0,12}").prop_map(|(name, expect, what, data)| match what {
-        0..=3 => put(&name, &format!("https://example.org/{data}"), expect),
-        4..=5 => register(&name, &data, expect),
-        6 => Edit::Tombstone { name: name.into(), expect },
-        7 => Edit::Remove { name: name.into(), expect },
-        8 => Edit::Home { prefix: name.split('/').next().unwrap_or_default().into() },
-        9 => Edit::Unhome { prefix: name.split('/').next().unwrap_or_default().into() },
-        10..=12 => Edit::PutNote { key: name.as_bytes().into(), body: data.as_bytes().into() },
-        13 => Edit::RemoveNote { key: name.as_bytes().into() },
-        // Often holds.
-        14 => Edit::RequireNote { key: name.as_bytes().into(), body: None },
-        _ => Edit::RequireNote { key: b"10.1/name1"[..].into(), body: Some(data.as_bytes().into()) },
-    });
+    let edit =
+        (name, precondition, 0_u8..16, "[a-z/]{0,12}").prop_map(|(name, precondition, choice, data)| {
+            match choice {
+                0..=3 => put(&name, &format!("https://example.org/{data}"), precondition),
+                4..=5 => register(&name, &data, precondition),
+                6 => Edit::Tombstone { name: name.into(), precondition },
+                7 => Edit::Remove { name: name.into(), precondition },
+                8 => Edit::Home { prefix: name.split('/').next().unwrap_or_default().into() },
+                9 => Edit::Unhome { prefix: name.split('/').next().unwrap_or_default().into() },
+                10..=12 => Edit::PutAux { key: name.as_bytes().into(), value: data.as_bytes().into() },
+                13 => Edit::RemoveAux { key: name.as_bytes().into() },
+                // Often holds.
+                14 => Edit::RequireAux { key: name.as_bytes().into(), value: None },
+                _ => Edit::RequireAux { key: b"10.1/name1"[..].into(), value: Some(data.as_bytes().into()) },
+            }
+        });
     proptest::collection::vec(proptest::collection::vec(edit, 1..4), 1..30)
 }
 
@@ -239,10 +242,10 @@ proptest! {
             let found = block_on(embedded.commit(change(edits)));
             match (expected, found) {
                 (Ok(expected), Ok(found)) => prop_assert_eq!(expected, found),
-                (Err(CommitError::Conflict(expected)), Err(CommitError::Conflict(found))) => {
+                (Err(CommitError::RecordConflict(expected)), Err(CommitError::RecordConflict(found))) => {
                     prop_assert_eq!(expected, found);
                 }
-                (Err(CommitError::Note { edit: expected }), Err(CommitError::Note { edit: found })) => {
+                (Err(CommitError::AuxConflict { edit: expected }), Err(CommitError::AuxConflict { edit: found })) => {
                     prop_assert_eq!(expected, found);
                 }
                 (expected, found) => prop_assert!(false, "{:?} but {:?}", expected, found),
@@ -259,59 +262,59 @@ proptest! {
             let listed = block_on(embedded.list_names(prefix, None, 99)).unwrap();
             prop_assert_eq!(block_on(memory.list_names(prefix, None, 99)).unwrap(), listed);
         }
-        let notes = block_on(memory.list_aux(b"", None, 99)).unwrap();
-        prop_assert_eq!(&notes, &block_on(embedded.list_aux(b"", None, 99)).unwrap());
-        prop_assert_eq!(notes.len() as u64, embedded.verify(|_| {}).unwrap().notes);
+        let aux_entries = block_on(memory.list_aux(b"", None, 99)).unwrap();
+        prop_assert_eq!(&aux_entries, &block_on(embedded.list_aux(b"", None, 99)).unwrap());
+        prop_assert_eq!(aux_entries.len() as u64, embedded.verify(|_| {}).unwrap().aux_entries);
         prop_assert_eq!(block_on(memory.list_homed(None, 9)).unwrap(), block_on(embedded.list_homed(None, 9)).unwrap());
         prop_assert_eq!(block_on(memory.read_log(0, 999)).unwrap(), block_on(embedded.read_log(0, 999)).unwrap());
-        prop_assert_eq!(embedded.verify(|_| {}).unwrap().damage, [""; 0]);
+        prop_assert_eq!(embedded.verify(|_| {}).unwrap().errors, [""; 0]);
     }
 }
 
 /// Aux entries and registrations are durable, are in backups, and their corruption is detected.
 #[test]
 fn aux_entries_and_registrations_are_durable() {
-    let (note, known) = ("what-stands-in-the-note", "what-is-known-of-it");
+    let (aux, registration) = ("content-of-the-aux-entry", "content-of-the-registration");
     let directory = ram_dir();
     let store = EmbeddedStore::open(directory.path()).unwrap();
-    let edits = vec![register("10.1000/1", known, Precondition::Absent)];
+    let edits = vec![register("10.1000/1", registration, Precondition::Absent)];
     let registered = block_on(store.commit(change(edits))).unwrap();
-    let edits = vec![Edit::PutNote { key: b"key"[..].into(), body: note.as_bytes().into() }];
+    let edits = vec![Edit::PutAux { key: b"key"[..].into(), value: aux.as_bytes().into() }];
     assert_eq!(block_on(store.commit(change(edits))).unwrap(), registered);
     let mut file = tempfile::tempfile().unwrap();
     store.backup(&mut file).unwrap();
     drop(store);
     let check = |directory: &Path| {
         let store = EmbeddedStore::open(directory).unwrap();
-        assert_eq!(&*block_on(store.get_aux(b"key")).unwrap().unwrap(), note.as_bytes());
-        assert_eq!(&*get(&store, "10.1000/1").unwrap().registration, known.as_bytes());
+        assert_eq!(&*block_on(store.get_aux(b"key")).unwrap().unwrap(), aux.as_bytes());
+        assert_eq!(&*get(&store, "10.1000/1").unwrap().registration, registration.as_bytes());
         let verified = store.verify(|_| {}).unwrap();
-        assert_eq!((verified.notes, verified.registrations, verified.damage), (1, 1, Vec::new()));
+        assert_eq!((verified.aux_entries, verified.registrations, verified.errors), (1, 1, Vec::new()));
     };
     check(directory.path());
     let restored = ram_dir();
     tendot_store::restore(&mut file, restored.path(), false).unwrap();
     check(restored.path());
     let good = std::fs::read(directory.path().join("data.mdb")).unwrap();
-    for what in [note, known] {
+    for content in [aux, registration] {
         let mut bad = good.clone();
-        for at in 0..bad.len() - what.len() {
-            if &good[at..at + what.len()] == what.as_bytes() {
+        for at in 0..bad.len() - content.len() {
+            if &good[at..at + content.len()] == content.as_bytes() {
                 bad[at] ^= 1;
             }
         }
         let copy = ram_dir();
         std::fs::write(copy.path().join("data.mdb"), &bad).unwrap();
         let store = EmbeddedStore::open_read_only(copy.path()).unwrap();
-        let damage = store.verify(|_| {}).unwrap().damage;
-        let expected = if what == note { "note `key`: its checksum" } else { "registration `" };
-        assert!(damage.iter().any(|damage| damage.starts_with(expected)), "{what}: {damage:?}");
-        let is_damaged = |error: StoreError| matches!(error, StoreError::Damaged { .. });
-        if what == note {
-            assert!(block_on(store.get_aux(b"key")).is_err_and(is_damaged));
-            assert!(block_on(store.list_aux(b"", None, 9)).is_err_and(is_damaged));
+        let errors = store.verify(|_| {}).unwrap().errors;
+        let expected = if content == aux { "aux entry `key`: checksum" } else { "registration `" };
+        assert!(errors.iter().any(|error| error.starts_with(expected)), "{content}: {errors:?}");
+        let is_corrupt = |error: StoreError| matches!(error, StoreError::Corrupt { .. });
+        if content == aux {
+            assert!(block_on(store.get_aux(b"key")).is_err_and(is_corrupt));
+            assert!(block_on(store.list_aux(b"", None, 9)).is_err_and(is_corrupt));
         } else {
-            assert!(block_on(store.get(&NameKey::new("10.1000/1").unwrap())).is_err_and(is_damaged));
+            assert!(block_on(store.get(&NameKey::new("10.1000/1").unwrap())).is_err_and(is_corrupt));
         }
     }
 }
@@ -325,10 +328,10 @@ fn rejects_oversized_records() {
         name: "10.1000/1".into(),
         values: Vec::new(),
         registration: vec![b'x'; length].into(),
-        expect: Precondition::Any,
+        precondition: Precondition::NotTombstone,
     };
-    let note = |length: usize| Edit::PutNote { key: b"key"[..].into(), body: vec![b'x'; length].into() };
-    for edit in [&register as &dyn Fn(usize) -> Edit, &note] {
+    let put_aux = |length: usize| Edit::PutAux { key: b"key"[..].into(), value: vec![b'x'; length].into() };
+    for edit in [&register as &dyn Fn(usize) -> Edit, &put_aux] {
         let refused = block_on(store.commit(change(vec![edit(LIMIT + 1)]))).unwrap_err();
         assert!(matches!(refused, CommitError::TooLarge { edit: 0, .. }), "{refused}");
         block_on(store.commit(change(vec![edit(LIMIT)]))).unwrap();
@@ -341,10 +344,10 @@ fn tombstones_keep_their_values() {
     let directory = ram_dir();
     let store = EmbeddedStore::open(directory.path()).unwrap();
     block_on(store.commit(change(vec![put("10.1000/1", "a", Precondition::Absent)]))).unwrap();
-    let end = Edit::Tombstone { name: "10.1000/1".into(), expect: Precondition::Live };
+    let end = Edit::Tombstone { name: "10.1000/1".into(), precondition: Precondition::Live };
     block_on(store.commit(change(vec![end]))).unwrap();
     let entry = get(&store, "10.1000/1").unwrap();
-    assert_eq!((entry.state, entry.values.len()), (RecordStatus::Tombstone, 2));
+    assert_eq!((entry.status, entry.values.len()), (RecordStatus::Tombstone, 2));
 }
 
 /// Change sets of one record that are committed together see each other, also their dictionary entries.
@@ -357,8 +360,8 @@ fn changes_of_one_record_in_one_transaction() {
         block_on(store.commit(change(vec![put(&name, "https://a/b/c", Precondition::Absent)]))).unwrap();
         let both = std::thread::scope(|scope| {
             let data = format!("https://example.org/{round}/x/y");
-            let update = put(&name, &data, Precondition::Any);
-            let end = Edit::Tombstone { name: name.clone().into(), expect: Precondition::Live };
+            let update = put(&name, &data, Precondition::NotTombstone);
+            let end = Edit::Tombstone { name: name.clone().into(), precondition: Precondition::Live };
             let store = &store;
             [update, end]
                 .map(|edit| scope.spawn(move || block_on(store.commit(change(vec![edit])))))
@@ -367,9 +370,9 @@ fn changes_of_one_record_in_one_transaction() {
         for result in both {
             assert!(!matches!(result, Err(CommitError::Store(_))), "{result:?}");
         }
-        assert_eq!(get(&store, &name).unwrap().state, RecordStatus::Tombstone);
+        assert_eq!(get(&store, &name).unwrap().status, RecordStatus::Tombstone);
     }
-    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+    assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
 }
 
 /// A truncated file is rejected and not mapped: reading missing pages would crash the process.
@@ -389,20 +392,20 @@ fn rejects_truncated_files() {
         std::fs::write(&file, &bytes[..length]).unwrap();
         match EmbeddedStore::open_read_only(directory.path()) {
             Err(error) => {
-                assert!(matches!(error, OpenError::CutOff { .. }), "{length}: {error}");
+                assert!(matches!(error, OpenError::Truncated { .. }), "{length}: {error}");
                 rejected += 1;
             }
             // Only free pages are missing, or pages of the previous state.
             Ok(store) => {
                 assert_eq!(rejected, 0, "{length}: a longer file was rejected");
-                let damage = store.verify(|_| {}).unwrap().damage;
-                assert!(damage.iter().all(|damage| damage.contains("two last states")), "{damage:?}");
+                let errors = store.verify(|_| {}).unwrap().errors;
+                assert!(errors.iter().all(|error| error.contains("LMDB meta page")), "{errors:?}");
                 assert_eq!(store.count().unwrap(), 500);
                 continue;
             }
         }
         let error = EmbeddedStore::open(directory.path()).unwrap_err();
-        assert!(matches!(error, OpenError::CutOff { .. }), "{length}: {error}");
+        assert!(matches!(error, OpenError::Truncated { .. }), "{length}: {error}");
     }
     assert!(rejected > 0);
     std::fs::write(&file, &bytes).unwrap();
@@ -414,20 +417,20 @@ fn rejects_truncated_files() {
 fn secrets_are_not_interned() {
     let directory = ram_dir();
     let store = EmbeddedStore::open(directory.path()).unwrap();
-    let parts = |store: &EmbeddedStore| store.verify(|_| {}).unwrap().parts;
+    let dictionary_entries = |store: &EmbeddedStore| store.verify(|_| {}).unwrap().dictionary_entries;
     let secret = |name: &str, data: &str| {
         let values = vec![HandleValue::new(1, "HS_SECKEY", data.to_owned())];
-        Edit::Put { name: name.into(), values, expect: Precondition::Any }
+        Edit::Put { name: name.into(), values, precondition: Precondition::NotTombstone }
     };
     for number in 0..4 {
         block_on(store.commit(change(vec![secret(&format!("10.1000/{number}"), "plain secret")]))).unwrap();
     }
-    let before = parts(&store);
+    let before = dictionary_entries(&store);
     for number in 0..4 {
         let edit = secret(&format!("10.1000/{number}"), "a/secret/with/slashes/and=equals=");
         block_on(store.commit(change(vec![edit]))).unwrap();
     }
-    assert_eq!(parts(&store), before);
+    assert_eq!(dictionary_entries(&store), before);
 }
 
 #[test]
@@ -442,13 +445,13 @@ fn dictionary_grows_with_record_count() {
             let edit = Edit::Put {
                 name: name.into(),
                 values: (1..=2_048).map(address).collect(),
-                expect: Precondition::Any,
+                precondition: Precondition::NotTombstone,
             };
             block_on(store.commit(change(vec![edit]))).unwrap();
         }
     }
     let verified = store.verify(|_| {}).unwrap();
-    assert_eq!(verified.parts, 4_096, "{verified:?}");
+    assert_eq!(verified.dictionary_entries, 4_096, "{verified:?}");
     assert_eq!(
         get(&store, "10.1000/C").unwrap().values[2_047].data,
         "https://example.org/10.1000/C/2048/".as_bytes()
@@ -463,12 +466,12 @@ fn unwritten_free_pages_are_valid() {
     for round in 0..20 {
         let store =
             EmbeddedStore::open(directory.path()).unwrap_or_else(|error| panic!("round {round}: {error}"));
-        assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+        assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         // The first one keeps the writer busy, so that the others are committed together.
-        let large = put("10.1000/1", &"x".repeat(50_000 * (round + 1)), Precondition::Any);
-        let remove = Edit::Remove { name: "10.1000/1".into(), expect: Precondition::Live };
-        let mut commits: Vec<_> = [put("10.1000/1", "x", Precondition::Any), large, remove]
+        let large = put("10.1000/1", &"x".repeat(50_000 * (round + 1)), Precondition::NotTombstone);
+        let remove = Edit::Remove { name: "10.1000/1".into(), precondition: Precondition::Live };
+        let mut commits: Vec<_> = [put("10.1000/1", "x", Precondition::NotTombstone), large, remove]
             .map(|edit| Box::pin(store.commit(change(vec![edit]))))
             .into();
         for commit in &mut commits {
@@ -495,16 +498,17 @@ fn verify_under_load() {
                         number < 20 * (verified.load(Ordering::SeqCst) + 1)
                     });
                     let name = format!("10.1000/{writer}-{}", number % 100);
-                    block_on(store.commit(change(vec![put(&name, &name, Precondition::Any)]))).unwrap();
+                    block_on(store.commit(change(vec![put(&name, &name, Precondition::NotTombstone)])))
+                        .unwrap();
                     number += 1;
                 }
             });
         }
-        let mut damage = Vec::new();
+        let mut errors = Vec::new();
         for _ in 0..VERIFICATIONS {
-            damage.extend(store.verify(|_| {}).unwrap().damage);
+            errors.extend(store.verify(|_| {}).unwrap().errors);
             verified.fetch_add(1, Ordering::SeqCst);
         }
-        assert_eq!(damage, [""; 0]);
+        assert_eq!(errors, [""; 0]);
     });
 }

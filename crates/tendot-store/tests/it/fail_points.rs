@@ -29,10 +29,10 @@ const IMPORTED_RECORDS: u32 = 35;
 
 /// The child test that reaches a fail point, and the check of what it leaves.
 fn scenario(point: &str) -> (&'static str, fn(&Path, &Output)) {
-    match point.split(':').next().unwrap() {
+    match point.split('-').next().unwrap() {
         "create" | "commit" => ("child_commits", check_commits),
         "import" => ("child_imports", check_import),
-        "move" => ("child_migrates", check_migration),
+        "migrate" => ("child_migrates", check_migration),
         _ => ("child_restores", check_restore),
     }
 }
@@ -70,7 +70,7 @@ fn abort_at(point: &str) {
 /// Without a fail point the children succeed: otherwise the test above would prove nothing.
 #[test]
 fn completes_without_fail_point() {
-    for point in ["commit", "import", "move"] {
+    for point in ["commit", "import", "migrate"] {
         let (child, check) = scenario(point);
         let directory = ram_dir();
         prepare(child, directory.path());
@@ -84,7 +84,7 @@ fn run(child: &str, directory: &Path, point: Option<(&str, u32)>) -> Output {
     let mut command = child_test(&format!("fail_points::{child}"));
     command.env(DIRECTORY_VAR, directory);
     if let Some((point, hit)) = point {
-        command.env("TENDOT_FAIL_POINT", point).env("TENDOT_FAIL_PASS", hit.to_string());
+        command.env("TENDOT_FAIL_POINT", point).env("TENDOT_FAIL_HIT", hit.to_string());
     }
     command.output().unwrap()
 }
@@ -141,17 +141,17 @@ fn put(name: &str, number: u64) -> ChangeSet {
     let edit = |name: String| Edit::Put {
         name: name.into(),
         values: values(&number.to_string()),
-        expect: Precondition::Any,
+        precondition: Precondition::NotTombstone,
     };
     let twin = Edit::Register {
         name: format!("10.1/{name}-twin").into(),
         values: values(&number.to_string()),
         registration: number.to_string().into_bytes().into(),
-        expect: Precondition::Any,
+        precondition: Precondition::NotTombstone,
     };
-    let note = Edit::PutNote { key: name.as_bytes().into(), body: number.to_string().into_bytes().into() };
-    let edits = vec![edit(format!("10.1/{name}")), note, twin];
-    ChangeSet { by: "somebody".into(), at: number, edits }
+    let aux = Edit::PutAux { key: name.as_bytes().into(), value: number.to_string().into_bytes().into() };
+    let edits = vec![edit(format!("10.1/{name}")), aux, twin];
+    ChangeSet { author: "tester".into(), timestamp_ms: number, edits }
 }
 
 /// Child process: commits change sets one after the other.
@@ -168,42 +168,42 @@ fn child_commits() {
 fn check_commits(directory: &Path, output: &Output) {
     let last = emitted(output).last().map_or(0, |last| last.parse::<u64>().unwrap());
     let store = EmbeddedStore::open(&directory.join("store")).unwrap();
-    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+    assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
     let log = block_on(store.read_log(0, 1_000)).unwrap();
-    let there = log.last().map_or(0, |line| line.at);
-    assert!(there == last || there == last + 1, "{last} was acknowledged, {there} is stored");
-    assert_eq!(log.len() as u64, 2 * there, "two log entries for each change set");
+    let stored = log.last().map_or(0, |log_entry| log_entry.timestamp_ms);
+    assert!(stored == last || stored == last + 1, "{last} was acknowledged, {stored} is stored");
+    assert_eq!(log.len() as u64, 2 * stored, "two log entries for each change set");
     for name in 0..3 {
-        let newest = (1..=there).rev().find(|number| number % 3 == name);
+        let newest = (1..=stored).rev().find(|number| number % 3 == name);
         let expected = newest.map(|number| values(&number.to_string()));
         for name in [format!("10.1/name-{name}"), format!("10.1/name-{name}-twin")] {
             let entry = block_on(store.get(&NameKey::new(&name).unwrap())).unwrap();
             assert_eq!(entry.map(|entry| entry.values), expected, "{name}");
         }
         let written = newest.map(|number| number.to_string().into_bytes().into_boxed_slice());
-        let note = block_on(store.get_aux(format!("name-{name}").as_bytes())).unwrap();
-        assert_eq!(note, written, "{name}");
+        let aux = block_on(store.get_aux(format!("name-{name}").as_bytes())).unwrap();
+        assert_eq!(aux, written, "{name}");
         let twin = block_on(store.get(&NameKey::new(&format!("10.1/name-{name}-twin")).unwrap())).unwrap();
         assert_eq!(twin.map(|twin| twin.registration), written, "{name}");
         // The history has the same changes, each with the result of the one before as prior state.
         let name = NameKey::new(&format!("10.1/name-{name}-twin")).unwrap();
         let history = block_on(store.history(&name, HistoryOrder::OldestFirst { after: 0 }, 100)).unwrap();
-        let of_it: Vec<u64> = (1..=there)
+        let changes: Vec<u64> = (1..=stored)
             .filter(|number| format!("10.1/NAME-{}-TWIN", number % 3) == name.to_string())
             .collect();
-        let before: Vec<_> = of_it
+        let expected: Vec<_> = changes
             .iter()
             .scan(None, |last, number| Some(last.replace(*number).map(|last| values(&last.to_string()))))
             .collect();
         let found: Vec<_> = history
-            .items
+            .entries
             .into_iter()
-            .map(|past| match past.before {
+            .map(|history_entry| match history_entry.prior {
                 PriorState::Record(entry) => Some(entry.values),
                 _ => None,
             })
             .collect();
-        assert_eq!(found, before, "{name}");
+        assert_eq!(found, expected, "{name}");
     }
     block_on(store.commit(put("afterwards", 1))).unwrap();
     assert!(!directory.join("store/creating").exists());
@@ -239,27 +239,30 @@ fn check_import(directory: &Path, output: &Output) {
             import(&path);
         }
         let store = EmbeddedStore::open(&path).unwrap();
-        assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+        assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
         let found = store.scan(None, 1_000).unwrap();
         for entry in &found {
             assert_eq!(Some(&entry.values), expected.get(&*entry.name), "{}", entry.name);
         }
         // Every imported record belongs to one log entry, which counts them.
         let log = block_on(store.read_log(0, 1_000)).unwrap();
-        for line in log.iter().filter(|line| line.kind == EditKind::Import) {
-            let of_it = found.iter().filter(|entry| entry.revision == line.revision).count();
-            assert_eq!(of_it as u64, line.count, "revision {}", line.revision);
+        for log_entry in log.iter().filter(|log_entry| log_entry.kind == EditKind::Import) {
+            let count = found.iter().filter(|record| record.revision == log_entry.revision).count();
+            assert_eq!(count as u64, log_entry.record_count, "revision {}", log_entry.revision);
         }
-        let logged: u64 =
-            log.iter().filter(|line| line.kind == EditKind::Import).map(|line| line.count).sum();
+        let logged: u64 = log
+            .iter()
+            .filter(|log_entry| log_entry.kind == EditKind::Import)
+            .map(|log_entry| log_entry.record_count)
+            .sum();
         assert_eq!(logged, found.len() as u64);
         if is_whole || again {
             assert_eq!(found.len(), expected.len());
             assert!(block_on(store.is_homed(b"10.1")).unwrap());
-            assert_eq!(log.iter().filter(|line| line.kind == EditKind::Home).count(), 1);
+            assert_eq!(log.iter().filter(|log_entry| log_entry.kind == EditKind::Home).count(), 1);
         }
     }
-    assert!(!path.join("tendot-import-runs").exists());
+    assert!(!path.join("import-runs").exists());
 }
 
 /// Child process: migrates a store, and once more after a change.
@@ -277,8 +280,8 @@ fn child_migrates() {
 fn migrate_store(directory: &Path) {
     let source = EmbeddedStore::open_read_only(&directory.join("source")).unwrap();
     let mut target = EmbeddedStore::open_target(&directory.join("store")).unwrap();
-    let moved = block_on(migrate(&source, &mut target, false, |_| {})).unwrap();
-    assert_eq!(moved.differences, [""; 0]);
+    let report = block_on(migrate(&source, &mut target, false, |_| {})).unwrap();
+    assert_eq!(report.differences, [""; 0]);
 }
 
 /// An incomplete target cannot be opened; a complete one equals the source; repeating the migration completes it.
@@ -286,19 +289,19 @@ fn check_migration(directory: &Path, output: &Output) {
     let log = |store: &EmbeddedStore| block_on(store.read_log(0, 1_000)).unwrap();
     let source = log(&EmbeddedStore::open_read_only(&directory.join("source")).unwrap());
     match EmbeddedStore::open(&directory.join("store")) {
-        Err(OpenError::Unfinished { .. }) => assert!(emitted(output).is_empty()),
+        Err(OpenError::IncompleteMigration { .. }) => assert!(emitted(output).is_empty()),
         opened => {
-            let there = log(&opened.unwrap()).len();
+            let stored = log(&opened.unwrap()).len();
             // Nothing yet, or everything of the first or of the second migration.
             assert!(
-                [0, 2 * CHANGE_COUNT as usize, 2 * CHANGE_COUNT as usize + 2].contains(&there),
-                "{there}"
+                [0, 2 * CHANGE_COUNT as usize, 2 * CHANGE_COUNT as usize + 2].contains(&stored),
+                "{stored}"
             );
         }
     }
     migrate_store(directory);
     let store = EmbeddedStore::open(&directory.join("store")).unwrap();
-    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+    assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
     assert_eq!(log(&store), source);
     block_on(store.commit(put("afterwards", 1))).unwrap();
 }
@@ -307,8 +310,8 @@ fn check_migration(directory: &Path, output: &Output) {
 #[test]
 fn child_restores() {
     let Some(directory) = child_directory() else { return };
-    let aside = replace(&directory);
-    assert_eq!(aside, Some(directory.join("store/old-1")));
+    let replaced = replace(&directory);
+    assert_eq!(replaced, Some(directory.join("store/old-1")));
     emit("durable restore");
 }
 
@@ -321,7 +324,7 @@ fn check_restore(directory: &Path, output: &Output) {
     let path = directory.join("store");
     let has = |path: &Path, name: &str| {
         let store = EmbeddedStore::open(path).unwrap();
-        assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+        assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
         ["", "-twin"]
             .map(|twin| NameKey::new(&format!("10.1/{name}{twin}")).unwrap())
             .map(|key| block_on(store.get(&key)).unwrap().is_some())
@@ -337,7 +340,7 @@ fn check_restore(directory: &Path, output: &Output) {
         assert_eq!(new, [true; 2]);
     }
     if new == [true; 2] {
-        assert_eq!(has(&path.join("old-1"), "old"), [true; 2], "the replaced store is kept");
+        assert_eq!(has(&path.join("old-1"), "old"), [true; 2], "the replaced store still exists");
     } else {
         assert!(!path.join("old-1").exists());
     }

@@ -14,7 +14,7 @@ use tendot_testing::{is_full_run, ram_dir};
 fn values(data: &str) -> Vec<HandleValue<'static>> {
     vec![
         HandleValue { timestamp: 1_700_000_000, ..HandleValue::new(1, "URL", data.to_owned()) },
-        HandleValue::new(100, "HS_ADMIN", "somebody with rights"),
+        HandleValue::new(100, "HS_ADMIN", "administrator data"),
     ]
 }
 
@@ -35,10 +35,10 @@ fn import(directory: &Path, buffer: usize, records: &[(String, String)]) -> Impo
 fn scan(store: &EmbeddedStore) -> Vec<StoredRecord> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
-        let piece = store.scan(after.as_ref(), 777).unwrap();
-        let Some(last) = piece.last() else { return all };
+        let page = store.scan(after.as_ref(), 777).unwrap();
+        let Some(last) = page.last() else { return all };
         after = Some(NameKey::new(&last.name).unwrap());
-        all.extend(piece);
+        all.extend(page);
     }
 }
 
@@ -55,7 +55,7 @@ fn imports_unsorted_records() {
         let directory = ram_dir();
         let imported = import(directory.path(), buffer, &records);
         assert_eq!((imported.created, imported.changed, imported.unchanged), (5_000, 0, 0));
-        assert!(!directory.path().join("tendot-import-runs").exists(), "runs are removed");
+        assert!(!directory.path().join("import-runs").exists(), "runs are removed");
         let store = EmbeddedStore::open(directory.path()).unwrap();
         let found: BTreeMap<String, Vec<u8>> = scan(&store)
             .into_iter()
@@ -67,8 +67,11 @@ fn imports_unsorted_records() {
         // One log entry for each homed prefix, and one for the import.
         let log = block_on(store.read_log(0, 100)).unwrap();
         assert_eq!(log.len(), 8);
-        assert_eq!((log[7].kind, log[7].count, &*log[7].by), (EditKind::Import, 5_000, "importer"));
-        assert!(log[..7].iter().all(|line| line.kind == EditKind::Home));
+        assert_eq!(
+            (log[7].kind, log[7].record_count, &*log[7].author),
+            (EditKind::Import, 5_000, "importer")
+        );
+        assert!(log[..7].iter().all(|log_entry| log_entry.kind == EditKind::Home));
         assert!(block_on(store.is_homed(b"10.3")).unwrap());
         let first = block_on(store.get(&NameKey::new("10.1/rec-1").unwrap())).unwrap().unwrap();
         assert_eq!(
@@ -91,8 +94,8 @@ fn reimport_is_idempotent() {
     let store = EmbeddedStore::open(directory.path()).unwrap();
     let log = block_on(store.read_log(0, 100)).unwrap();
     assert_eq!(log.len(), 2, "nothing is logged if nothing changed");
-    let end = Edit::Tombstone { name: "10.1000/rec-7".into(), expect: Precondition::Live };
-    block_on(store.commit(ChangeSet { by: "somebody".into(), at: 0, edits: vec![end] })).unwrap();
+    let end = Edit::Tombstone { name: "10.1000/rec-7".into(), precondition: Precondition::Live };
+    block_on(store.commit(ChangeSet { author: "tester".into(), timestamp_ms: 0, edits: vec![end] })).unwrap();
     assert!(matches!(EmbeddedImporter::open(directory.path(), "x", 0), Err(OpenError::Locked(_))));
     drop(store);
 
@@ -107,7 +110,7 @@ fn reimport_is_idempotent() {
         let imported = import(directory.path(), 1, &other);
         assert_eq!((imported.created, imported.changed, imported.unchanged), expected, "round {round}");
         assert_eq!(imported.superseded, 1, "the same name twice");
-        assert_eq!((imported.ended, imported.ended_names), (1, vec!["10.1000/Rec-7".into()]));
+        assert_eq!((imported.tombstoned, imported.tombstoned_names), (1, vec!["10.1000/Rec-7".into()]));
     }
     let store = EmbeddedStore::open(directory.path()).unwrap();
     let get = |name: &str| block_on(store.get(&NameKey::new(name).unwrap())).unwrap().unwrap();
@@ -119,7 +122,7 @@ fn reimport_is_idempotent() {
         (&*get("10.1000/new").name, &*get("10.1000/new").values[0].data),
         ("10.1000/new", &b"https://c/"[..])
     );
-    assert_eq!(get("10.1000/rec-7").state, RecordStatus::Tombstone);
+    assert_eq!(get("10.1000/rec-7").status, RecordStatus::Tombstone);
 }
 
 /// Long names, whose storage keys are ordered only by their beginning.
@@ -142,8 +145,8 @@ fn long_names() {
 fn rejects_invalid_records_only() {
     let directory = ram_dir();
     let mut importer = EmbeddedImporter::open(directory.path(), "importer", 0).unwrap();
-    assert!(matches!(importer.add("".into(), &[]), Err(ImportError::Name(_))));
-    assert!(matches!(importer.add("x".repeat(5_000).into(), &[]), Err(ImportError::Name(_))));
+    assert!(matches!(importer.add("".into(), &[]), Err(ImportError::InvalidName(_))));
+    assert!(matches!(importer.add("x".repeat(5_000).into(), &[]), Err(ImportError::InvalidName(_))));
     let large = [HandleValue::with_data(1, "URL", vec![0; 5 << 20])];
     assert!(matches!(importer.add("10.1000/1".into(), &large), Err(ImportError::TooLarge { .. })));
     importer.add("10.1000/2".into(), &values("https://a/")).unwrap();
@@ -176,10 +179,11 @@ fn all_bytes_of_a_record_count() {
     let refused = importer.add("10.1000/1".into(), &large);
     assert!(matches!(refused, Err(ImportError::TooLarge { limit: 4_194_304, .. })));
     drop(importer);
-    assert!(!directory.path().join("tendot-import-runs").exists(), "an abandoned import leaves nothing");
+    assert!(!directory.path().join("import-runs").exists(), "an abandoned import leaves nothing");
     let store = EmbeddedStore::open(directory.path()).unwrap();
-    let put = Edit::Put { name: "10.1000/1".into(), values: large, expect: Precondition::Any };
-    let refused = block_on(store.commit(ChangeSet { by: "somebody".into(), at: 0, edits: vec![put] }));
+    let put = Edit::Put { name: "10.1000/1".into(), values: large, precondition: Precondition::NotTombstone };
+    let refused =
+        block_on(store.commit(ChangeSet { author: "tester".into(), timestamp_ms: 0, edits: vec![put] }));
     assert!(matches!(refused, Err(CommitError::TooLarge { limit: 4_194_304, .. })));
 }
 
@@ -188,31 +192,37 @@ fn all_bytes_of_a_record_count() {
 #[test]
 fn interrupted() {
     // 50,000 is the default.
-    let (number, together) = if is_full_run() { (120_000, 50_000) } else { (1_200, 500) };
+    let (count, per_transaction) = if is_full_run() { (120_000, 50_000) } else { (1_200, 500) };
     let directory = ram_dir();
     let records: Vec<(String, String)> =
-        (0..number).map(|number| (format!("10.1000/{number:07}"), format!("https://a/{number}"))).collect();
+        (0..count).map(|number| (format!("10.1000/{number:07}"), format!("https://a/{number}"))).collect();
     let interrupted = std::panic::catch_unwind(|| {
         let mut importer = EmbeddedImporter::open(directory.path(), "importer", 5)
             .unwrap()
-            .records_per_transaction(together);
+            .records_per_transaction(per_transaction);
         for (name, data) in &records {
             importer.add((**name).into(), &values(data)).unwrap();
         }
-        importer.finish(|_| std::panic::resume_unwind(Box::new("the plug"))).unwrap();
+        importer.finish(|_| std::panic::resume_unwind(Box::new("interrupted"))).unwrap();
     });
     assert!(interrupted.is_err());
     let store = EmbeddedStore::open(directory.path()).unwrap();
     let log = block_on(store.read_log(0, 10)).unwrap();
     assert_eq!(log.len(), 1);
-    assert_eq!((log[0].kind, log[0].count, log[0].at), (EditKind::Import, together, 5));
-    assert_eq!(scan(&store).len() as u64, together);
+    assert_eq!(
+        (log[0].kind, log[0].record_count, log[0].timestamp_ms),
+        (EditKind::Import, per_transaction, 5)
+    );
+    assert_eq!(scan(&store).len() as u64, per_transaction);
     drop(store);
     let second = import(directory.path(), 32 << 20, &records);
-    assert_eq!((second.created, second.changed, second.unchanged), (number - together, 0, together));
+    assert_eq!(
+        (second.created, second.changed, second.unchanged),
+        (count - per_transaction, 0, per_transaction)
+    );
     let store = EmbeddedStore::open(directory.path()).unwrap();
     assert_eq!(block_on(store.read_log(0, 10)).unwrap().len(), 3);
-    assert_eq!(scan(&store).len() as u64, number);
+    assert_eq!(scan(&store).len() as u64, count);
 }
 
 /// The names of an import are found by its revision, with a bounded number of records per call.
@@ -226,17 +236,17 @@ fn names_at_import_revision() {
     import(directory.path(), 32 << 20, &names(24_999, 25_002));
     let store = EmbeddedStore::open(directory.path()).unwrap();
     let log = block_on(store.read_log(0, 10)).unwrap();
-    let imports: Vec<_> = log.iter().filter(|line| line.kind == EditKind::Import).collect();
-    let piece = |revision, after: Option<&NameKey>, limit| {
-        let piece = block_on(store.names_at_revision(revision, after, limit)).unwrap();
-        (piece.names.len(), piece.next)
+    let imports: Vec<_> = log.iter().filter(|log_entry| log_entry.kind == EditKind::Import).collect();
+    let page = |revision, after: Option<&NameKey>, limit| {
+        let page = block_on(store.names_at_revision(revision, after, limit)).unwrap();
+        (page.names.len(), page.next)
     };
-    let (first, next) = piece(imports[0].revision, None, 9_000);
+    let (first, next) = page(imports[0].revision, None, 9_000);
     assert_eq!((first, next.as_ref()), (9_000, Some(&NameKey::new("10.1000/0008999").unwrap())));
     // The names of the second import come after all others.
     let (mut found, mut after, mut calls) = (0, None, 0);
     loop {
-        let (names, next) = piece(imports[1].revision, after.as_ref(), 100_000);
+        let (names, next) = page(imports[1].revision, after.as_ref(), 100_000);
         found += names;
         calls += 1;
         after = next;
@@ -245,7 +255,7 @@ fn names_at_import_revision() {
         }
     }
     assert_eq!((found, calls), (2, 3));
-    assert_eq!(imports[1].count, 2);
+    assert_eq!(imports[1].record_count, 2);
 }
 
 /// Imports are in the history of records that they created, changed, or created again.
@@ -256,11 +266,11 @@ fn imports_are_in_the_history() {
     let put = |name: &str, data: &str| Edit::Put {
         name: name.into(),
         values: values(data),
-        expect: Precondition::Any,
+        precondition: Precondition::NotTombstone,
     };
-    let remove = |name: &str| Edit::Remove { name: name.into(), expect: Precondition::Live };
+    let remove = |name: &str| Edit::Remove { name: name.into(), precondition: Precondition::Live };
     let commit = |edits| {
-        let change = ChangeSet { by: "somebody".into(), at: 1, edits };
+        let change = ChangeSet { author: "tester".into(), timestamp_ms: 1, edits };
         block_on(EmbeddedStore::open(directory.path()).unwrap().commit(change)).unwrap();
     };
     let long = format!("10.1/{}", "x".repeat(3_000));
@@ -284,11 +294,12 @@ fn imports_are_in_the_history() {
                         false => HistoryOrder::OldestFirst { after: from },
                     };
                     let history = block_on(store.history(&key, order, limit)).unwrap();
-                    found.extend(history.items.into_iter().map(|past| match past.before {
-                        PriorState::Nothing => (past.line.kind, None),
-                        PriorState::Record(entry) => (past.line.kind, Some(entry.values)),
-                        PriorState::Unknown => panic!("{name}: nothing is unknown"),
-                    }));
+                    found.extend(history.entries.into_iter().map(
+                        |history_entry| match history_entry.prior {
+                            PriorState::Absent => (history_entry.log_entry.kind, None),
+                            PriorState::Record(entry) => (history_entry.log_entry.kind, Some(entry.values)),
+                        },
+                    ));
                     let Some(next) = history.next else { break };
                     from = next;
                 }
@@ -308,7 +319,7 @@ fn imports_are_in_the_history() {
     check("10.1/changed", &[(Import, None), (Update, Some("i")), (Update, Some("b"))]);
     check(&long, &[(Import, None), (Import, Some("i"))]);
     check("10.1/none", &[]);
-    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+    assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
 }
 
 /// An import keeps registrations, also in the history, and aux entries.
@@ -321,11 +332,11 @@ fn import_keeps_registrations_and_aux() {
             name: "10.1/found".into(),
             values: values("a"),
             registration: b"known"[..].into(),
-            expect: Precondition::Absent,
+            precondition: Precondition::Absent,
         },
-        Edit::PutNote { key: b"key"[..].into(), body: b"body"[..].into() },
+        Edit::PutAux { key: b"key"[..].into(), value: b"body"[..].into() },
     ];
-    block_on(store.commit(ChangeSet { by: "somebody".into(), at: 1, edits })).unwrap();
+    block_on(store.commit(ChangeSet { author: "tester".into(), timestamp_ms: 1, edits })).unwrap();
     drop(store);
     let records = ["10.1/found", "10.1/new"].map(|name| (name.to_owned(), "i".to_owned()));
     import(directory.path(), 100, &records);
@@ -336,8 +347,8 @@ fn import_keeps_registrations_and_aux() {
     assert!(entries.iter().all(|entry| entry.values == values("i")));
     let (key, order) = (NameKey::new("10.1/found").unwrap(), HistoryOrder::OldestFirst { after: 0 });
     let history = block_on(store.history(&key, order, 9)).unwrap();
-    let PriorState::Record(before) = &history.items[1].before else { panic!("{history:?}") };
+    let PriorState::Record(before) = &history.entries[1].prior else { panic!("{history:?}") };
     assert_eq!((&before.values, &*before.registration), (&values("a"), &b"known"[..]));
     assert_eq!(&*block_on(store.get_aux(b"key")).unwrap().unwrap(), b"body");
-    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+    assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
 }

@@ -32,21 +32,21 @@ type ModelState = Option<(u64, RecordStatus, u64, u64)>;
 #[derive(Clone, Debug)]
 enum Observation {
     Put {
-        expect: Precondition,
+        precondition: Precondition,
         data: u64,
         result: Result<u64, Option<(u64, RecordStatus)>>,
     },
     Register {
-        expect: Precondition,
+        precondition: Precondition,
         data: u64,
         result: Result<u64, Option<(u64, RecordStatus)>>,
     },
     Tombstone {
-        expect: Precondition,
+        precondition: Precondition,
         result: Result<u64, Option<(u64, RecordStatus)>>,
     },
     Remove {
-        expect: Precondition,
+        precondition: Precondition,
         result: Result<u64, Option<(u64, RecordStatus)>>,
     },
     Get {
@@ -55,17 +55,17 @@ enum Observation {
     Listed {
         found: Option<RecordStatus>,
     },
-    PutNote {
+    PutAux {
         data: u64,
     },
-    RemoveNote,
+    RemoveAux,
     /// Compare and set.
     Replace {
         expected: Option<u64>,
         data: u64,
         is_met: bool,
     },
-    GetNote {
+    GetAux {
         found: Option<u64>,
     },
 }
@@ -81,52 +81,52 @@ struct Operation {
 
 impl Observation {
     /// The next state, if this result is possible in this state.
-    fn apply(&self, there: ModelState) -> Option<ModelState> {
-        let head = there.map(|(revision, state, ..)| (revision, state));
-        let known = there.map_or(0, |(.., known)| known);
-        let note = |data: u64| Some((0, RecordStatus::Live, data, 0));
-        let data_there = there.map(|(_, _, data, _)| data);
-        let written = |expect: &Precondition,
+    fn apply(&self, current: ModelState) -> Option<ModelState> {
+        let head = current.map(|(revision, status, ..)| (revision, status));
+        let known = current.map_or(0, |(.., known)| known);
+        let aux = |data: u64| Some((0, RecordStatus::Live, data, 0));
+        let current_data = current.map(|(_, _, data, _)| data);
+        let written = |precondition: &Precondition,
                        result: &Result<u64, Option<(u64, RecordStatus)>>,
                        next: &dyn Fn(u64) -> ModelState| {
             match result {
-                Ok(revision) => is_met(*expect, head).then(|| next(*revision)),
-                Err(actual) => (!is_met(*expect, head) && *actual == head).then_some(there),
+                Ok(revision) => is_met(*precondition, head).then(|| next(*revision)),
+                Err(actual) => (!is_met(*precondition, head) && *actual == head).then_some(current),
             }
         };
         match self {
-            Self::Put { expect, data, result } => {
-                written(expect, result, &|revision| Some((revision, RecordStatus::Live, *data, known)))
+            Self::Put { precondition, data, result } => {
+                written(precondition, result, &|revision| Some((revision, RecordStatus::Live, *data, known)))
             }
-            Self::Register { expect, data, result } => {
-                written(expect, result, &|revision| Some((revision, RecordStatus::Live, *data, *data)))
+            Self::Register { precondition, data, result } => {
+                written(precondition, result, &|revision| Some((revision, RecordStatus::Live, *data, *data)))
             }
-            Self::Tombstone { expect, result } => written(expect, result, &|revision| {
-                Some((revision, RecordStatus::Tombstone, data_there.unwrap_or(0), known))
+            Self::Tombstone { precondition, result } => written(precondition, result, &|revision| {
+                Some((revision, RecordStatus::Tombstone, current_data.unwrap_or(0), known))
             }),
-            Self::Remove { expect, result } => written(expect, result, &|_| None),
-            Self::Get { found } => (*found == there).then_some(there),
-            Self::Listed { found } => (*found == head.map(|(_, state)| state)).then_some(there),
-            Self::PutNote { data } => Some(note(*data)),
-            Self::RemoveNote => Some(None),
+            Self::Remove { precondition, result } => written(precondition, result, &|_| None),
+            Self::Get { found } => (*found == current).then_some(current),
+            Self::Listed { found } => (*found == head.map(|(_, status)| status)).then_some(current),
+            Self::PutAux { data } => Some(aux(*data)),
+            Self::RemoveAux => Some(None),
             Self::Replace { expected, data, is_met } => {
-                let next = if *is_met { note(*data) } else { there };
-                (*is_met == (*expected == data_there)).then_some(next)
+                let next = if *is_met { aux(*data) } else { current };
+                (*is_met == (*expected == current_data)).then_some(next)
             }
-            Self::GetNote { found } => (*found == data_there).then_some(there),
+            Self::GetAux { found } => (*found == current_data).then_some(current),
         }
     }
 }
 
 /// The definition of preconditions, written down independently.
-fn is_met(expect: Precondition, there: Option<(u64, RecordStatus)>) -> bool {
-    match there {
-        None => matches!(expect, Precondition::Any | Precondition::Absent),
+fn is_met(precondition: Precondition, current: Option<(u64, RecordStatus)>) -> bool {
+    match current {
+        None => matches!(precondition, Precondition::NotTombstone | Precondition::Absent),
         Some((_, RecordStatus::Tombstone)) => false,
-        Some((revision, RecordStatus::Live)) => match expect {
-            Precondition::Any | Precondition::Live => true,
+        Some((revision, RecordStatus::Live)) => match precondition {
+            Precondition::NotTombstone | Precondition::Live => true,
             Precondition::Absent => false,
-            Precondition::Revision(expected) => expected == revision,
+            Precondition::AtRevision(expected) => expected == revision,
         },
     }
 }
@@ -137,13 +137,13 @@ fn is_linearizable(operations: &[Operation]) -> bool {
     fn search(
         operations: &[Operation],
         done: u64,
-        there: ModelState,
+        current: ModelState,
         tried: &mut HashSet<(u64, ModelState)>,
     ) -> bool {
         if done.count_ones() as usize == operations.len() {
             return true;
         }
-        if !tried.insert((done, there)) {
+        if !tried.insert((done, current)) {
             return false;
         }
         let left = || operations.iter().enumerate().filter(|(number, _)| done >> number & 1 == 0);
@@ -151,7 +151,7 @@ fn is_linearizable(operations: &[Operation]) -> bool {
         left().filter(|(_, operation)| operation.begin < first_end).any(|(number, operation)| {
             operation
                 .observation
-                .apply(there)
+                .apply(current)
                 .is_some_and(|next| search(operations, done | 1 << number, next, tried))
         })
     }
@@ -180,33 +180,34 @@ fn run_aux_operation(
     known: &mut Option<u64>,
 ) -> Observation {
     let key = || name.as_bytes().into();
-    let body = |data: u64| data.to_string().into_bytes().into();
-    let commit = |edits| block_on(store.commit(ChangeSet { by: "somebody".into(), at: 0, edits }));
-    let put = || Edit::PutNote { key: key(), body: body(data) };
+    let value = |data: u64| data.to_string().into_bytes().into();
+    let commit =
+        |edits| block_on(store.commit(ChangeSet { author: "tester".into(), timestamp_ms: 0, edits }));
+    let put = || Edit::PutAux { key: key(), value: value(data) };
     match choice {
         0..=2 => {
             commit(vec![put()]).unwrap();
             *known = Some(data);
-            Observation::PutNote { data }
+            Observation::PutAux { data }
         }
         3 => {
-            commit(vec![Edit::RemoveNote { key: key() }]).unwrap();
+            commit(vec![Edit::RemoveAux { key: key() }]).unwrap();
             *known = None;
-            Observation::RemoveNote
+            Observation::RemoveAux
         }
         4..=7 => {
             let expected = *known;
-            let is_met = match commit(vec![Edit::RequireNote { key: key(), body: expected.map(body) }, put()])
-            {
-                Ok(_) => true,
-                Err(CommitError::Note { edit: 0 }) => false,
-                Err(error) => panic!("{error}"),
-            };
+            let is_met =
+                match commit(vec![Edit::RequireAux { key: key(), value: expected.map(value) }, put()]) {
+                    Ok(_) => true,
+                    Err(CommitError::AuxConflict { edit: 0 }) => false,
+                    Err(error) => panic!("{error}"),
+                };
             Observation::Replace { expected, data, is_met }
         }
         _ => {
-            *known = block_on(store.get_aux(name.as_bytes())).unwrap().map(|body| number_of(&body));
-            Observation::GetNote { found: *known }
+            *known = block_on(store.get_aux(name.as_bytes())).unwrap().map(|value| number_of(&value));
+            Observation::GetAux { found: *known }
         }
     }
 }
@@ -220,29 +221,29 @@ fn run_thread(
     thread: usize,
 ) -> Vec<Operation> {
     let mut operations = Vec::new();
-    let (mut known, mut known_note) = (0, None);
+    let (mut known, mut known_aux) = (0, None);
     for step in 0..OPERATIONS_PER_THREAD {
         let number = rng.below(NAME_COUNT);
         let name = name(history, number);
-        let expect = match rng.below(4) {
-            0 => Precondition::Any,
+        let precondition = match rng.below(4) {
+            0 => Precondition::NotTombstone,
             1 => Precondition::Absent,
             2 => Precondition::Live,
-            _ => Precondition::Revision(known),
+            _ => Precondition::AtRevision(known),
         };
         let data = (thread * 100 + step + 1) as u64;
         let commit = |edit: Edit| {
-            let change = ChangeSet { by: "somebody".into(), at: 0, edits: vec![edit] };
+            let change = ChangeSet { author: "tester".into(), timestamp_ms: 0, edits: vec![edit] };
             match block_on(store.commit(change)) {
                 Ok(committed) => Ok(committed.revision),
-                Err(CommitError::Conflict(conflict)) => {
-                    Err(conflict.there.map(|(_, revision, state)| (revision, state)))
+                Err(CommitError::RecordConflict(conflict)) => {
+                    Err(conflict.current.map(|current| (current.revision, current.status)))
                 }
                 Err(error) => panic!("{error}"),
             }
         };
         let choice = rng.below(12);
-        let (waits_before, waits_after) = (rng.flip(), rng.flip());
+        let (waits_before, waits_after) = (rng.coin(), rng.coin());
         let begin = clock.fetch_add(1, Ordering::SeqCst);
         // Lets other threads interleave, even on few processors.
         if waits_before {
@@ -250,35 +251,36 @@ fn run_thread(
         }
         let values = vec![HandleValue::new(1, "DATA", data.to_string())];
         let observation = match choice {
-            _ if number >= RECORD_NAMES => run_aux_operation(store, &name, data, choice, &mut known_note),
+            _ if number >= RECORD_NAMES => run_aux_operation(store, &name, data, choice, &mut known_aux),
             0..=1 => {
                 let (name, registration) = (name.into(), data.to_string().into_bytes().into());
-                let edit = Edit::Register { name, values, registration, expect };
-                Observation::Register { expect, data, result: commit(edit) }
+                let edit = Edit::Register { name, values, registration, precondition };
+                Observation::Register { precondition, data, result: commit(edit) }
             }
             2..=4 => Observation::Put {
-                expect,
+                precondition,
                 data,
-                result: commit(Edit::Put { name: name.into(), values, expect }),
+                result: commit(Edit::Put { name: name.into(), values, precondition }),
             },
             5 => Observation::Tombstone {
-                expect,
-                result: commit(Edit::Tombstone { name: name.into(), expect }),
+                precondition,
+                result: commit(Edit::Tombstone { name: name.into(), precondition }),
             },
-            6 | 7 => {
-                Observation::Remove { expect, result: commit(Edit::Remove { name: name.into(), expect }) }
-            }
+            6 | 7 => Observation::Remove {
+                precondition,
+                result: commit(Edit::Remove { name: name.into(), precondition }),
+            },
             8..=10 => {
                 let entry = block_on(store.get(&NameKey::new(&name).unwrap())).unwrap();
                 let found = |entry: StoredRecord| {
-                    (entry.revision, entry.state, data_of(&entry.values), number_of(&entry.registration))
+                    (entry.revision, entry.status, data_of(&entry.values), number_of(&entry.registration))
                 };
                 Observation::Get { found: entry.map(found) }
             }
             _ => {
                 let listed =
                     block_on(store.list_names(format!("10.{history}").as_bytes(), None, 10)).unwrap();
-                let found = listed.iter().find(|listed| *listed.name == *name).map(|listed| listed.state);
+                let found = listed.iter().find(|listed| *listed.name == *name).map(|listed| listed.status);
                 Observation::Listed { found }
             }
         };
@@ -353,17 +355,23 @@ fn check_atomicity(store: &impl Store) {
                     let put = |name: &String| Edit::Put {
                         name: (**name).into(),
                         values: data(),
-                        expect: Precondition::Any,
+                        precondition: Precondition::NotTombstone,
                     };
-                    let remove =
-                        |name: &String| Edit::Remove { name: (**name).into(), expect: Precondition::Live };
+                    let remove = |name: &String| Edit::Remove {
+                        name: (**name).into(),
+                        precondition: Precondition::Live,
+                    };
                     let edits = if round % 3 == 2 {
                         names.iter().map(remove).collect()
                     } else {
                         names.iter().map(put).collect()
                     };
-                    match block_on(store.commit(ChangeSet { by: "writer".into(), at: 0, edits })) {
-                        Ok(_) | Err(CommitError::Conflict(_)) => {}
+                    match block_on(store.commit(ChangeSet {
+                        author: "writer".into(),
+                        timestamp_ms: 0,
+                        edits,
+                    })) {
+                        Ok(_) | Err(CommitError::RecordConflict(_)) => {}
                         Err(error) => panic!("{error}"),
                     }
                 }
@@ -392,8 +400,8 @@ fn check_atomicity(store: &impl Store) {
     });
     // The log contains each change set completely, in the order of revisions.
     let log = block_on(store.read_log(0, usize::MAX)).unwrap();
-    assert!(log.is_sorted_by_key(|line| line.revision));
-    let revisions: BTreeSet<u64> = log.iter().map(|line| line.revision).collect();
+    assert!(log.is_sorted_by_key(|log_entry| log_entry.revision));
+    let revisions: BTreeSet<u64> = log.iter().map(|log_entry| log_entry.revision).collect();
     assert_eq!(log.len(), revisions.len() * GROUP);
 }
 
@@ -412,16 +420,16 @@ fn change_sets_are_atomic_embedded() {
 #[test]
 fn checker_rejects_invalid_histories() {
     let operation = |begin, end, observation| Operation { name: 0, begin, end, observation };
-    let put = |data, result| Observation::Put { expect: Precondition::Absent, data, result };
+    let put = |data, result| Observation::Put { precondition: Precondition::Absent, data, result };
     let get = |found| Observation::Get { found };
-    let there = |revision, data| Some((revision, RecordStatus::Live, data, 0));
+    let record = |revision, data| Some((revision, RecordStatus::Live, data, 0));
     for (expected, operations) in [
-        (true, vec![operation(0, 1, put(5, Ok(1))), operation(2, 3, get(there(1, 5)))]),
+        (true, vec![operation(0, 1, put(5, Ok(1))), operation(2, 3, get(record(1, 5)))]),
         // Missing after it was acknowledged.
         (false, vec![operation(0, 1, put(5, Ok(1))), operation(2, 3, get(None))]),
         // Concurrent: either is possible.
         (true, vec![operation(0, 3, put(5, Ok(1))), operation(1, 2, get(None))]),
-        (true, vec![operation(0, 3, put(5, Ok(1))), operation(1, 2, get(there(1, 5)))]),
+        (true, vec![operation(0, 3, put(5, Ok(1))), operation(1, 2, get(record(1, 5)))]),
         // Both registered the same name.
         (false, vec![operation(0, 2, put(5, Ok(1))), operation(1, 3, put(6, Ok(2)))]),
         (
@@ -433,7 +441,7 @@ fn checker_rejects_invalid_histories() {
             false,
             vec![
                 operation(0, 9, put(5, Ok(1))),
-                operation(1, 2, get(there(1, 5))),
+                operation(1, 2, get(record(1, 5))),
                 operation(3, 4, get(None)),
             ],
         ),
@@ -448,9 +456,21 @@ fn checker_rejects_invalid_histories() {
         (
             false,
             vec![
-                operation(0, 1, Observation::Register { expect: Precondition::Any, data: 5, result: Ok(1) }),
-                operation(2, 3, Observation::Put { expect: Precondition::Any, data: 6, result: Ok(2) }),
-                operation(4, 5, get(there(2, 6))),
+                operation(
+                    0,
+                    1,
+                    Observation::Register {
+                        precondition: Precondition::NotTombstone,
+                        data: 5,
+                        result: Ok(1),
+                    },
+                ),
+                operation(
+                    2,
+                    3,
+                    Observation::Put { precondition: Precondition::NotTombstone, data: 6, result: Ok(2) },
+                ),
+                operation(4, 5, get(record(2, 6))),
             ],
         ),
     ] {

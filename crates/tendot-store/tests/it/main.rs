@@ -9,6 +9,6 @@ mod embedded;
 mod fail_points;
 mod import;
 mod linearizability;
-#[cfg(all(feature = "postgres", feature = "suite"))]
+#[cfg(all(feature = "postgres", feature = "test-suite"))]
 mod postgres;
 mod process_kill;

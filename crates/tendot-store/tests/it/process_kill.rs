@@ -43,13 +43,13 @@ fn child_writes() {
                     let round = before * 1_000 + number;
                     let name = format!("10.1000/W{writer}-{}", number % 50);
                     // Two records and an aux entry that belong together.
-                    let body = round.to_string().into_bytes().into();
+                    let value = round.to_string().into_bytes().into();
                     let edits = vec![
                         put(&name, round),
-                        Edit::PutNote { key: name.as_bytes().into(), body },
+                        Edit::PutAux { key: name.as_bytes().into(), value },
                         register(&format!("{name}-twin"), round),
                     ];
-                    let change = ChangeSet { by: "writer".into(), at: round, edits };
+                    let change = ChangeSet { author: "writer".into(), timestamp_ms: round, edits };
                     block_on(store.commit(change)).unwrap();
                     emit(&format!("durable {round} {name}"));
                 }
@@ -63,12 +63,17 @@ fn values(name: &str, round: u64) -> Vec<HandleValue<'static>> {
 }
 
 fn put(name: &str, round: u64) -> Edit {
-    Edit::Put { name: name.into(), values: values(name, round), expect: Precondition::Any }
+    Edit::Put { name: name.into(), values: values(name, round), precondition: Precondition::NotTombstone }
 }
 
 fn register(name: &str, round: u64) -> Edit {
     let registration = round.to_string().into_bytes().into();
-    Edit::Register { name: name.into(), values: values(name, round), registration, expect: Precondition::Any }
+    Edit::Register {
+        name: name.into(),
+        values: values(name, round),
+        registration,
+        precondition: Precondition::NotTombstone,
+    }
 }
 
 /// Child process: imports and prints `imported` when it is done.
@@ -116,7 +121,7 @@ fn durable_after_kill() {
         let moment = match kill % KILLS_PER_STORE {
             // At the end an import is completed, however often it was interrupted.
             last if last == KILLS_PER_STORE - 1 => KillTime::Never,
-            _ if rng.flip() => KillTime::AfterStart(moment),
+            _ if rng.coin() => KillTime::AfterStart(moment),
             _ => KillTime::AfterOpening(moment),
         };
         let mut is_imported = false;
@@ -210,7 +215,7 @@ fn check_import(directory: &Path, round: u64, imported: u64) {
     if imported == round {
         assert!(found.iter().all(|found| *found == round), "round {round} was completed");
     }
-    assert_eq!(store.verify(|_| {}).unwrap().damage, [""; 0]);
+    assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
 }
 
 /// The store has at least what was acknowledged, and every change set completely or not at all.
@@ -221,7 +226,7 @@ fn check(directory: &Path, durable: &BTreeMap<String, u64>) {
         assert!(found >= Some(*round), "{name}: {round} was acknowledged, {found:?} is stored");
     }
     let log = block_on(store.read_log(0, usize::MAX)).unwrap();
-    assert_eq!(log.last().map_or(0, |line| line.sequence), log.len() as u64, "the log has a gap");
+    assert_eq!(log.last().map_or(0, |last| last.sequence), log.len() as u64, "the log has a gap");
     for writer in 0..4 {
         for number in 0..50 {
             let name = format!("10.1000/W{writer}-{number}");

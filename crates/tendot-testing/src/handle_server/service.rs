@@ -18,8 +18,8 @@ use tendot_proto::{
 use super::{ServerTransport, now};
 use crate::handle_keys;
 
-/// A small handle service built from `tendot-proto`: public values are readable without authentication, and whoever authenticates
-/// with a key in one of the records may do everything.
+/// A small handle service built from `tendot-proto`: public values are readable without authentication; a client that is
+/// authenticated with a key in one of the records may do everything.
 pub struct TestHandleService {
     /// Records by handle, in upper case.
     pub records: BTreeMap<Vec<u8>, Vec<HandleValue<'static>>>,

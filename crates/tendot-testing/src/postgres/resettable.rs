@@ -5,7 +5,7 @@ use tokio_postgres::Client;
 use super::{database_from_template, shared_server};
 use crate::block_on;
 
-/// A database that gets its first content back again and again, which takes less time than a new copy each time.
+/// A database whose initial content can be restored, which takes less time than a new copy each time.
 pub struct ResettableDatabase {
     /// The URL of the database.
     pub url: String,
@@ -29,7 +29,7 @@ impl ResettableDatabase {
         Self { url, client }
     }
 
-    /// Gives the tables their first rows, except those that go on with what they have.
+    /// Restores the initial rows of all tables except some.
     pub fn reset(&self, except: &[&str]) {
         let restore = "delete from public.%1$I; insert into public.%1$I table original.%1$I";
         block_on(self.client.batch_execute(&for_each_table(restore, except))).unwrap();

@@ -78,7 +78,7 @@ impl PostgresServer {
         servers
     }
 
-    /// A server of another process, at this port. It can't be stopped or restarted.
+    /// A server of another process, at this port. It cannot be stopped or restarted.
     pub fn attach(port: u16) -> Self {
         Self { dir: PathBuf::new(), port, processes: None }
     }
@@ -219,7 +219,7 @@ impl PostgresServer {
         wait_until("the standbys are connected", || self.psql(sql).parse::<u32>().unwrap() >= number);
     }
 
-    /// Makes a killed primary a standby of another server, under a name, and starts it: what only it had is lost.
+    /// Makes a killed primary a standby of another server, under a name, and starts it: commits that only it had are lost.
     pub fn rejoin(&self, primary: &Self, name: &str) {
         std::fs::remove_dir_all(self.dir.join("data")).unwrap();
         primary.base_backup_to(&self.dir, self.port, name);
@@ -278,7 +278,7 @@ impl PostgresServer {
         row.unwrap_or_default()
     }
 
-    /// A connection of its own.
+    /// Opens a connection.
     pub async fn connect(&self, database: &str) -> tokio_postgres::Client {
         let (client, connection) =
             tokio_postgres::connect(&self.url(database), tokio_postgres::NoTls).await.unwrap();
@@ -297,8 +297,8 @@ impl Drop for PostgresServer {
     }
 }
 
-/// Where servers that need not survive the machine have their files: in memory if there is enough of it, since a database is about a
-/// thousand files and tests make hundreds of them.
+/// Parent directory of volatile servers: in memory if there is enough of it, since a database is about a thousand files and
+/// tests create hundreds of them.
 fn volatile_parent() -> PathBuf {
     const ENOUGH_BYTES: u64 = 8 << 30;
     let available = Command::new("df").args(["--block-size=1", "--output=avail", "/dev/shm"]).output();

@@ -286,9 +286,9 @@ impl ServerSettings {
 
     pub(crate) fn postgres(&self) -> PostgresSettings {
         PostgresSettings {
-            connections: self.postgres_connections as usize,
-            patience: self.postgres_timeout,
-            statement: self.postgres_statement_timeout,
+            max_connections: self.postgres_connections as usize,
+            wait_timeout: self.postgres_timeout,
+            statement_timeout: self.postgres_statement_timeout,
             ..PostgresSettings::default()
         }
     }

@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<CommandStatus, CliErro
             runtime.block_on(print_trace(arguments, &settings, store.into()))
         }
         StoreLocation::Postgres(address) => runtime.block_on(async {
-            let own = PostgresSettings { migrate: false, ..settings.postgres() };
+            let own = PostgresSettings { migrate_schema: false, ..settings.postgres() };
             let store = open_postgres(&address, &own).await?;
             print_trace(arguments, &settings, store.into()).await
         }),

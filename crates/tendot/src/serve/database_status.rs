@@ -12,7 +12,7 @@ impl<F: Fn() -> Vec<DatabaseHost> + Clone + Send + Sync + 'static> HostStatusFn 
 pub(crate) fn register_database_status(http: HttpServer, hosts: &impl HostStatusFn) -> HttpServer {
     let gauge = |read: fn(&DatabaseHost) -> Option<f64>| {
         let hosts = hosts.clone();
-        let sample = move |host: DatabaseHost| read(&host).map(|value| (host.place, value));
+        let sample = move |host: DatabaseHost| read(&host).map(|value| (host.address, value));
         move || hosts().into_iter().filter_map(sample).collect()
     };
     let ask = hosts.clone();
@@ -33,7 +33,7 @@ pub(crate) fn register_database_status(http: HttpServer, hosts: &impl HostStatus
             "tendot_database_lag_changes",
             "Changes that are known here and not there.",
             "host",
-            gauge(|host| host.behind.map(|behind| behind as f64)),
+            gauge(|host| host.lag_entries.map(|entries| entries as f64)),
         )
         .external_gauges(
             "tendot_database_lag_seconds",
@@ -48,7 +48,7 @@ fn gauge_bool(is: bool) -> f64 {
 }
 
 fn readiness(hosts: &[DatabaseHost]) -> Readiness {
-    let has = |role| hosts.iter().any(|host| host.role == role && host.is_asked);
+    let has = |role| hosts.iter().any(|host| host.role == role && host.serves_reads);
     if has(HostRole::Primary) {
         Readiness::Ready
     } else if has(HostRole::Standby) {
@@ -70,12 +70,12 @@ mod tests {
         check(&[Unreachable, Standby, Primary], Readiness::Ready);
         check(&[Unreachable, Standby], Readiness::ReadOnly);
         check(&[Unreachable, Unreachable], Readiness::Unreachable);
-        let astray = DatabaseHost { is_asked: false, ..host(&Standby) };
+        let astray = DatabaseHost { serves_reads: false, ..host(&Standby) };
         assert_eq!(readiness(&[astray]), Readiness::Unreachable);
     }
 
     fn host(role: &HostRole) -> DatabaseHost {
-        DatabaseHost { place: "a:1".into(), role: *role, is_asked: true, behind: None, lag: None }
+        DatabaseHost { address: "a:1".into(), role: *role, serves_reads: true, lag_entries: None, lag: None }
     }
 
     #[track_caller]

@@ -21,12 +21,12 @@ pub(super) async fn load_demo(store: &AnyStore) -> Result<(), CliError> {
         let prefix = String::from_utf8_lossy(handle.prefix()).into();
         let name = handle.to_string().into();
         let edits = vec![
-            Edit::Put { name, values: record.values, expect: Precondition::Absent },
+            Edit::Put { name, values: record.values, precondition: Precondition::Absent },
             Edit::Home { prefix },
         ];
         let at = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-        match store.commit(ChangeSet { by: "demo".into(), at, edits }).await {
-            Ok(_) | Err(CommitError::Conflict(_)) => {}
+        match store.commit(ChangeSet { author: "demo".into(), timestamp_ms: at, edits }).await {
+            Ok(_) | Err(CommitError::RecordConflict(_)) => {}
             Err(error) => return Err(CliError::new(error.to_string())),
         }
     }

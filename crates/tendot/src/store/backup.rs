@@ -78,7 +78,7 @@ fn backup_postgres(arguments: &BackupArguments, address: String) -> Result<Comma
             )),
             false => failure,
         })?;
-    if moved.different > 0 {
+    if moved.difference_count > 0 {
         return Err(CliError::new(format!(
             "the copy in `{}` is not the same: {}",
             folder.display(),

@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<CommandStatus, CliError
             export_store(arguments, &runtime, &arguments.store.open_read_only()?.into())
         }
         StoreLocation::Postgres(address) => {
-            let settings = PostgresSettings { migrate: false, ..command_pool() };
+            let settings = PostgresSettings { migrate_schema: false, ..command_pool() };
             let store = runtime.block_on(open_postgres(&address, &settings))?;
             export_store(arguments, &runtime, &store.into())
         }
@@ -152,7 +152,7 @@ async fn next_page(store: &AnyStore, after: Option<&NameKey>) -> Result<Vec<Stor
 /// False for tombstones, internal entries and reserved names: an import would make them public.
 fn is_exported(entry: &StoredRecord) -> bool {
     let is_own = is_reserved_prefix(Handle::from(&*entry.name).prefix());
-    entry.state == RecordStatus::Live && !is_own && !is_reserved(entry)
+    entry.status == RecordStatus::Live && !is_own && !is_reserved(entry)
 }
 
 fn write_json(output: &mut impl Write, entry: StoredRecord) -> io::Result<()> {

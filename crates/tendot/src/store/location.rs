@@ -94,4 +94,5 @@ fn flag_or_env(flag: Option<OsString>, variable: &str) -> Option<OsString> {
 }
 
 /// Files of a store and its server in the data directory.
-const STORE_FILES: [&str; 5] = ["data.mdb", "lock.mdb", "operator.token", "tendot.lock", "tendot.room"];
+const STORE_FILES: [&str; 5] =
+    ["data.mdb", "lock.mdb", "operator.token", "tendot.lock", "tendot.space-probe"];

@@ -71,13 +71,22 @@ pub(crate) fn run(arguments: &MigrateArguments) -> Result<CommandStatus, CliErro
     let to = StoreLocation::parse("--to", &arguments.to)?;
     let start = Instant::now();
     let moved = migrate(&from, &to, arguments.compare_all)?;
-    let MigrationReport { revision, sequence, records, lines, history, notes, compared, different, .. } =
-        moved;
+    let MigrationReport {
+        revision,
+        sequence,
+        records,
+        log_entries: lines,
+        history_entries: history,
+        aux_entries: notes,
+        compared,
+        difference_count: different,
+        ..
+    } = moved;
     let mut output = StdoutWriter::new();
     if arguments.json {
-        let resumed = moved.resumed.map(|resumed| match resumed {
+        let resumed = moved.previous_run.map(|resumed| match resumed {
             PreviousRun::Interrupted => "interrupted",
-            PreviousRun::Finished(_) => "finished",
+            PreviousRun::Completed(_) => "finished",
         });
         output.write_json(&MigrationJson {
             resumed,
@@ -88,7 +97,7 @@ pub(crate) fn run(arguments: &MigrateArguments) -> Result<CommandStatus, CliErro
             history,
             notes,
             compared,
-            notes_changing: moved.restless_notes,
+            notes_changing: moved.concurrently_changed,
             different,
             differences: &moved.differences,
             seconds: start.elapsed().as_secs_f64(),
@@ -112,8 +121,8 @@ pub(crate) fn run(arguments: &MigrateArguments) -> Result<CommandStatus, CliErro
         return Ok(CommandStatus::Negative);
     }
     eprint_line(format_args!("the target is the source up to change {revision}, line {sequence} of the log"));
-    if moved.restless_notes > 0 {
-        eprint_line(format_args!("{} notes changed while they were copied", moved.restless_notes));
+    if moved.concurrently_changed > 0 {
+        eprint_line(format_args!("{} notes changed while they were copied", moved.concurrently_changed));
     }
     eprint_line(
         "when the source's server has been stopped, give the same command once more; then start the target's",
@@ -154,7 +163,7 @@ pub(crate) fn migrate(
                 }
             }
             StoreLocation::Postgres(from) => {
-                let settings = PostgresSettings { migrate: false, ..migration_pool() };
+                let settings = PostgresSettings { migrate_schema: false, ..migration_pool() };
                 let source = open_postgres(from, &settings).await?;
                 match to {
                     StoreLocation::Embedded(to) => {
@@ -192,7 +201,7 @@ fn is_same_store(from: &StoreLocation, to: &StoreLocation) -> bool {
 /// Opens the source read-only, also while a server writes it.
 fn open_source(directory: &Path) -> Result<EmbeddedStore, CliError> {
     EmbeddedStore::open_read_only(directory).map_err(|error| match error {
-        OpenError::NoStore { .. } => {
+        OpenError::NotFound { .. } => {
             CliError::new(error.to_string()).with_hint("a store is written as `embedded:DIR`")
         }
         error => open_error(&error),
@@ -209,7 +218,7 @@ async fn open_postgres_target(address: &str) -> Result<PostgresTarget, CliError>
 }
 
 fn migration_pool() -> PostgresSettings {
-    PostgresSettings { connections: 4, ..PostgresSettings::default() }
+    PostgresSettings { max_connections: 4, ..PostgresSettings::default() }
 }
 
 /// Progress callback; prints once whether a previous run is resumed.
@@ -221,12 +230,12 @@ fn report_progress(records: Option<u64>) -> impl FnMut(&MigrationReport) + Send 
     let mut is_first = true;
     move |moved| {
         if std::mem::take(&mut is_first) {
-            bar.suspend(|| match moved.resumed {
+            bar.suspend(|| match moved.previous_run {
                 None => {}
                 Some(PreviousRun::Interrupted) => {
                     eprint_line("an earlier run was stopped; this one goes on from there");
                 }
-                Some(PreviousRun::Finished(line)) => eprint_line(format_args!(
+                Some(PreviousRun::Completed(line)) => eprint_line(format_args!(
                     "an earlier run was finished at line {line} of the log; this one copies what is new"
                 )),
             });
@@ -238,14 +247,14 @@ fn report_progress(records: Option<u64>) -> impl FnMut(&MigrationReport) + Send 
 fn migrate_error(error: &MigrationError) -> CliError {
     let failure = CliError::new(error.to_string());
     match error {
-        MigrationError::Occupied | MigrationError::Written | MigrationError::OtherSource => failure.with_hint(
+        MigrationError::TargetNotEmpty | MigrationError::TargetModified | MigrationError::SourceMismatch => failure.with_hint(
             "nothing was written; name a directory that is new, or a database or schema \
              (`?options=-csearch_path%3DSCHEMA`) that is empty",
         ),
-        MigrationError::Restless => failure.with_hint(
+        MigrationError::SourceUnsettled => failure.with_hint(
             "let the import come to its end, or start the source's server once if it was interrupted; then the same goes on",
         ),
-        MigrationError::Source(StoreError::Damaged { .. }) | MigrationError::Target(StoreError::Damaged { .. }) => {
+        MigrationError::Source(StoreError::Corrupt { .. }) | MigrationError::Target(StoreError::Corrupt { .. }) => {
             failure.with_hint("`tendot verify` finds all that is damaged")
         }
         _ => failure.with_hint("the same again goes on where it was stopped"),

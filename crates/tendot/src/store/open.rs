@@ -9,7 +9,7 @@ use crate::CliError;
 
 /// Connection pool of a command that sends one query at a time.
 pub(crate) fn command_pool() -> PostgresSettings {
-    PostgresSettings { connections: 2, ..PostgresSettings::default() }
+    PostgresSettings { max_connections: 2, ..PostgresSettings::default() }
 }
 
 /// Opens a PostgreSQL store.
@@ -27,15 +27,15 @@ pub(crate) fn open_error(error: &OpenError) -> CliError {
     let failure = CliError::new(error.to_string());
     match error {
         OpenError::Locked(LockError::Held { .. }) => failure.with_hint(STORE_LOCKED_HINT),
-        OpenError::NoStore { .. } => failure.with_hint("`--data DIR` says where it is"),
-        OpenError::Unfinished { .. } => failure.with_hint(UNFINISHED_MIGRATION_HINT),
-        OpenError::OtherFormat { .. } => {
+        OpenError::NotFound { .. } => failure.with_hint("`--data DIR` says where it is"),
+        OpenError::IncompleteMigration { .. } => failure.with_hint(UNFINISHED_MIGRATION_HINT),
+        OpenError::UnknownFormat { .. } => {
             failure.with_hint("a newer version of tendot wrote it, or another program")
         }
-        OpenError::Failed { error, .. } if is_permission_denied(&**error) => {
+        OpenError::Io { error, .. } if is_permission_denied(&**error) => {
             failure.with_hint("whoever reads a store has to be able to write its `lock.mdb`, too")
         }
-        OpenError::CutOff { .. } | OpenError::Failed { .. } | OpenError::Store { .. } => {
+        OpenError::Truncated { .. } | OpenError::Io { .. } | OpenError::Store { .. } => {
             failure.with_hint("if the file is damaged, `tendot restore` makes a store of a backup")
         }
         _ => failure,
@@ -60,7 +60,7 @@ pub(crate) const STORE_LOCKED_HINT: &str = "stop the server first, or whatever e
 pub(crate) fn read_error(error: &StoreError) -> CliError {
     let failure = CliError::new(error.to_string());
     match error {
-        StoreError::Damaged { .. } => failure.with_hint("`tendot verify` finds all that is damaged"),
+        StoreError::Corrupt { .. } => failure.with_hint("`tendot verify` finds all that is damaged"),
         _ => failure,
     }
 }

@@ -76,17 +76,17 @@ fn restore_embedded(arguments: &RestoreArguments, directory: &Path) -> Result<Op
     let mut file = File::open(&arguments.file)
         .map_err(|error| CliError::io(format!("`{path}` can't be read"), &error))?;
     restore(&mut file, directory, arguments.force).map_err(|error| match &error {
-        RestoreError::Occupied { .. } => {
+        RestoreError::StoreExists { .. } => {
             CliError::new(error.to_string()).with_hint("`--force` moves it aside, into a folder of its own")
         }
         RestoreError::Locked(LockError::Held { .. }) => {
             CliError::new(error.to_string()).with_hint(STORE_LOCKED_HINT)
         }
         RestoreError::Open(error) => open_error(error),
-        RestoreError::OtherVersion => {
+        RestoreError::UnknownVersion => {
             CliError::new(format!("`{path}`: {error}")).with_hint("a newer version of tendot made it")
         }
-        RestoreError::Locked(_) | RestoreError::Failed { .. } => CliError::new(error.to_string()),
+        RestoreError::Locked(_) | RestoreError::Io { .. } => CliError::new(error.to_string()),
         _ => CliError::new(format!("`{path}`: {error}")),
     })
 }
@@ -102,7 +102,7 @@ fn restore_postgres(arguments: &RestoreArguments, address: String) -> Result<Com
     restore_embedded(arguments, &folder.0)?;
     let moved =
         migrate(&StoreLocation::Embedded(folder.0.clone()), &StoreLocation::Postgres(address), false)?;
-    if moved.different > 0 {
+    if moved.difference_count > 0 {
         return Err(CliError::new(format!(
             "the store is not that of the backup: {}",
             moved.differences.join("; ")

@@ -58,13 +58,13 @@ impl VerifyJson {
         Self {
             records: verified.records,
             tombstones: verified.tombstones,
-            parts: verified.parts,
-            prefixes: verified.prefixes,
-            lines: verified.lines,
-            history: verified.history,
-            notes: verified.notes,
+            parts: verified.dictionary_entries,
+            prefixes: verified.homed_prefixes,
+            lines: verified.log_entries,
+            history: verified.history_entries,
+            notes: verified.aux_entries,
             registrations: verified.registrations,
-            damaged: verified.damaged,
+            damaged: verified.error_count,
         }
     }
 }
@@ -126,7 +126,7 @@ const fn was_terminated_by_signal(_: ExitStatus) -> bool {
 fn verify(arguments: &VerifyArguments) -> Result<CommandStatus, CliError> {
     let store = match EmbeddedStore::open_read_only(&arguments.store.embedded_dir()?) {
         Ok(store) => store,
-        Err(error @ (OpenError::CutOff { .. } | OpenError::Store { .. })) => {
+        Err(error @ (OpenError::Truncated { .. } | OpenError::Store { .. })) => {
             return report_unreadable(&error.to_string(), arguments.json);
         }
         Err(error) => return Err(open_error(&error)),
@@ -141,7 +141,7 @@ fn verify(arguments: &VerifyArguments) -> Result<CommandStatus, CliError> {
 }
 
 fn verify_postgres(arguments: &VerifyArguments, address: &str) -> Result<CommandStatus, CliError> {
-    let settings = PostgresSettings { migrate: false, ..PostgresSettings::default() };
+    let settings = PostgresSettings { migrate_schema: false, ..PostgresSettings::default() };
     let verified = runtime::multi_thread(2)?.block_on(async {
         let store = open_postgres(address, &settings).await?;
         let bar = progress_bar(0, "{human_pos} records  {per_sec}");
@@ -154,7 +154,7 @@ fn verify_postgres(arguments: &VerifyArguments, address: &str) -> Result<Command
 }
 
 fn report_verified(verified: &VerifyReport, json: bool) -> Result<CommandStatus, CliError> {
-    let VerifyReport { records, tombstones, damage, damaged, .. } = verified;
+    let VerifyReport { records, tombstones, errors: damage, error_count: damaged, .. } = verified;
     let mut output = StdoutWriter::new();
     for damage in damage {
         if json {

@@ -34,8 +34,8 @@ pub(crate) fn empty_store(kind: StoreKind) -> (AnyStore, Option<TempDir>) {
 /// Opens the store of a database.
 pub(crate) fn open_postgres(url: &str) -> PostgresStore {
     let settings = PostgresSettings {
-        connections: 4,
-        patience: WAIT_TIMEOUT,
+        max_connections: 4,
+        wait_timeout: WAIT_TIMEOUT,
         // A busy machine is not an outage.
         probe_timeout: WAIT_TIMEOUT,
         ..PostgresSettings::default()

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tendot_registry::party::sha256_hex;
 use tendot_registry::{Registry, RegistryError};
-use tendot_store::{ChangeSet, CommitError, Edit, Store, StoreError};
+use tendot_store::{AuxEntry, ChangeSet, CommitError, Edit, Store, StoreError};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tokio::time::timeout;
 
@@ -118,7 +118,10 @@ impl IdempotencyKey {
         let noted = StoredReply { at, body: self.body.clone(), answer };
         let body = serde_json::to_vec(&noted).unwrap_or_default().into();
         let key: Box<[u8]> = self.note.as_bytes().into();
-        vec![Edit::RequireNote { key: key.clone(), body: self.before.clone() }, Edit::PutNote { key, body }]
+        vec![
+            Edit::RequireAux { key: key.clone(), value: self.before.clone() },
+            Edit::PutAux { key, value: body },
+        ]
     }
 }
 
@@ -160,7 +163,7 @@ pub async fn sweep_receipts(registry: &Registry, at: u64) -> Result<(), Registry
             return Ok(());
         }
         let mut beyond: Box<[u8]> = Box::default();
-        for (key, body) in notes {
+        for AuxEntry { key, value: body } in notes {
             // Entries of a batch follow its header.
             if key <= beyond {
                 continue;
@@ -192,12 +195,13 @@ pub(crate) async fn remove_key(
     loop {
         let pieces = registry.store().list_aux(&beginning, None, PURGE_BATCH_SIZE).await?;
         let is_last = pieces.len() < PURGE_BATCH_SIZE;
-        let mut edits = vec![Edit::RequireNote { key: head.into(), body: Some(body.clone()) }];
-        edits.extend(pieces.into_iter().map(|(key, _)| Edit::RemoveNote { key }));
-        edits.extend(is_last.then(|| Edit::RemoveNote { key: head.into() }));
-        match registry.store().commit(ChangeSet { by: "receipts".into(), at, edits }).await {
+        let mut edits = vec![Edit::RequireAux { key: head.into(), value: Some(body.clone()) }];
+        edits.extend(pieces.into_iter().map(|entry| Edit::RemoveAux { key: entry.key }));
+        edits.extend(is_last.then(|| Edit::RemoveAux { key: head.into() }));
+        match registry.store().commit(ChangeSet { author: "receipts".into(), timestamp_ms: at, edits }).await
+        {
             Ok(_) if !is_last => tokio::task::yield_now().await,
-            Ok(_) | Err(CommitError::Conflict(_) | CommitError::Note { .. }) => return Ok(()),
+            Ok(_) | Err(CommitError::RecordConflict(_) | CommitError::AuxConflict { .. }) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
     }

@@ -120,10 +120,10 @@ pub(crate) fn registry_error(error: &Error, status: StatusCode, name: &str, form
         Error::Store(error) => {
             tracing::error!(%error, "the store failed");
             Some(match error {
-                StoreError::Full { .. } => "there is no room on the disk of the server".into(),
+                StoreError::DiskFull { .. } => "there is no room on the disk of the server".into(),
                 StoreError::ReadOnly { .. } => "nothing can be written at present".into(),
-                StoreError::Unreachable { .. } => "the database is not reached at present".into(),
-                StoreError::Unknown { .. } => OUTCOME_UNKNOWN.into(),
+                StoreError::Unavailable { .. } => "the database is not reached at present".into(),
+                StoreError::InDoubt { .. } => OUTCOME_UNKNOWN.into(),
                 _ => "the store failed".into(),
             })
         }
@@ -169,8 +169,8 @@ pub(crate) fn authentication_error(
 /// Status of a registry error. Missing values are a client error only in writes.
 pub(crate) const fn write_status(error: &Error, accepts_credentials: bool) -> StatusCode {
     match (error, error.response_code()) {
-        (Error::Store(StoreError::Full { .. }), _) => StatusCode::INSUFFICIENT_STORAGE,
-        (Error::Store(StoreError::Unknown { .. }), _) => StatusCode::SERVICE_UNAVAILABLE,
+        (Error::Store(StoreError::DiskFull { .. }), _) => StatusCode::INSUFFICIENT_STORAGE,
+        (Error::Store(StoreError::InDoubt { .. }), _) => StatusCode::SERVICE_UNAVAILABLE,
         (_, ResponseCode::VALUES_NOT_FOUND) => StatusCode::BAD_REQUEST,
         (_, code) => status::status_for(code, accepts_credentials),
     }

@@ -448,7 +448,7 @@ fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> {
 /// Problem for a store failure; details are only logged.
 pub(crate) fn problem_for_store(error: &StoreError) -> Box<Problem<'static>> {
     let (status, code, what) = match error {
-        StoreError::Unreachable { .. } => {
+        StoreError::Unavailable { .. } => {
             (StatusCode::SERVICE_UNAVAILABLE, "store-unreachable", "The database is not reached at present")
         }
         _ => (StatusCode::INTERNAL_SERVER_ERROR, "failed", "The store failed"),

@@ -83,7 +83,7 @@ impl HttpServer {
         }
         let listed =
             self.registry.store().list_names(key.prefix(), Some(&key), SCAN_LIMIT).await.unwrap_or_default();
-        let live = listed.into_iter().filter(|listed| listed.state == RecordStatus::Live);
+        let live = listed.into_iter().filter(|listed| listed.status == RecordStatus::Live);
         live.map(|listed| listed.name.into()).collect()
     }
 }
@@ -228,15 +228,17 @@ mod tests {
         let put = |name: &str| Edit::Put {
             name: name.into(),
             values: vec![HandleValue::new(1, "URL", "https://example.org/")],
-            expect: Precondition::Absent,
+            precondition: Precondition::Absent,
         };
         let mut edits: Vec<Edit> = NAMES.map(put).into();
         edits.push(put("10.5555/ended"));
-        edits.push(Edit::Tombstone { name: "10.5555/ended".into(), expect: Precondition::Any });
+        edits
+            .push(Edit::Tombstone { name: "10.5555/ended".into(), precondition: Precondition::NotTombstone });
         edits.extend((0..50).map(|number| put(&format!("10.5555/many-{number:02}"))));
         edits.push(Edit::Home { prefix: "10.5555".into() });
         let store = MemoryStore::new();
-        pollster::block_on(store.commit(ChangeSet { by: "test".into(), at: 0, edits })).unwrap();
+        pollster::block_on(store.commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits }))
+            .unwrap();
         let http = HttpServer::new(Arc::new(Registry::new(store, settings)));
         pollster::block_on(http.suggest_names(name, &mut Budget::new(budget)))
     }

@@ -41,7 +41,8 @@ pub(crate) fn start(
 ) -> TestServer {
     let one = vec![HandleValue::new(1, "URL", "https://example.org/one")];
     let large = (1..=2_000).map(|index| HandleValue::new(index, "DESC", format!("{index:.>1000}"))).collect();
-    let put = |name: &str, values| Edit::Put { name: name.into(), values, expect: Precondition::Absent };
+    let put =
+        |name: &str, values| Edit::Put { name: name.into(), values, precondition: Precondition::Absent };
     let edits =
         vec![put("10.5555/ONE", one), put("10.5555/LARGE", large), Edit::Home { prefix: "10.5555".into() }];
     start_at(bind(), edits, limits, tls, configure)
@@ -79,7 +80,11 @@ pub(crate) fn start_over(
     http.set_ready(true);
     let (shutdown, is_shut_down) = oneshot::channel::<()>();
     let (address, serving) = runtime.block_on(async {
-        http.registry().store().commit(ChangeSet { by: "test".into(), at: 0, edits }).await.unwrap();
+        http.registry()
+            .store()
+            .commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits })
+            .await
+            .unwrap();
         socket.set_nonblocking(true).unwrap();
         let socket = tokio::net::TcpListener::from_std(socket).unwrap();
         let address = socket.local_addr().unwrap();
@@ -133,7 +138,7 @@ impl TestServer {
 
     /// Commits edits to the store past the registry's rules.
     pub(crate) fn commit(&self, edits: Vec<Edit>) {
-        let change = ChangeSet { by: "test".into(), at: 0, edits };
+        let change = ChangeSet { author: "test".into(), timestamp_ms: 0, edits };
         self.runtime.block_on(self.http.registry().store().commit(change)).unwrap();
     }
 }

@@ -83,8 +83,12 @@ impl NativeTestServer {
             ..RegistrySettings::default()
         };
         let registry = Arc::new(Registry::new(store.into(), settings));
-        block_on(registry.store().commit(ChangeSet { by: "test".into(), at: 0, edits: recorded_records() }))
-            .unwrap();
+        block_on(registry.store().commit(ChangeSet {
+            author: "test".into(),
+            timestamp_ms: 0,
+            edits: recorded_records(),
+        }))
+        .unwrap();
         let mut native = NativeServer::new(Arc::clone(&registry), recorded_site());
         if let Some(rates) = options.rates {
             native = native.rate_limits(rates);
@@ -213,7 +217,8 @@ impl NativeTestServer {
     }
 
     pub(crate) fn commit_all(&self, edits: Vec<Edit>) {
-        block_on(self.registry.store().commit(ChangeSet { by: "test".into(), at: 0, edits })).unwrap();
+        block_on(self.registry.store().commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits }))
+            .unwrap();
     }
 
     /// Puts a record into the store, without authorization.
@@ -279,7 +284,7 @@ fn recorded_records() -> Vec<Edit> {
 }
 
 pub(crate) fn put_edit(name: &str, values: Vec<HandleValue<'static>>) -> Edit {
-    Edit::Put { name: name.into(), values, expect: Precondition::Any }
+    Edit::Put { name: name.into(), values, precondition: Precondition::NotTombstone }
 }
 
 fn bind(has_inherited_sockets: bool) -> NativeSockets {

@@ -61,12 +61,16 @@ impl RecordsServer {
             let handle = Handle::new(&record.handle);
             prefixes.insert(String::from_utf8(handle.prefix().to_vec()).unwrap());
             let name = handle.to_string().into();
-            edits.push(Edit::Put { name, values: record.values, expect: Precondition::Absent });
+            edits.push(Edit::Put { name, values: record.values, precondition: Precondition::Absent });
         }
         edits.extend(prefixes.into_iter().map(|prefix| Edit::Home { prefix: prefix.into() }));
         let (shutdown, is_shut_down) = oneshot::channel::<()>();
         block_on(async {
-            http.registry().store().commit(ChangeSet { by: "test".into(), at: 0, edits }).await.unwrap();
+            http.registry()
+                .store()
+                .commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits })
+                .await
+                .unwrap();
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
             let end = async { drop(is_shut_down.await) };

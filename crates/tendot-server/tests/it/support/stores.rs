@@ -35,8 +35,8 @@ pub(crate) fn postgres_url() -> String {
 pub(crate) fn open_postgres(url: &str) -> AnyStore {
     // Nothing waits for the database in vain here; on a busy machine it may be slow.
     let settings = PostgresSettings {
-        connections: 4,
-        patience: WAIT_TIMEOUT,
+        max_connections: 4,
+        wait_timeout: WAIT_TIMEOUT,
         // A busy machine is not an outage.
         probe_timeout: WAIT_TIMEOUT,
         ..PostgresSettings::default()

@@ -10,16 +10,16 @@ pub(crate) fn append(key: &[u8], value: &mut Vec<u8>) {
 
 /// Verifies the checksum of a value and returns the value without it.
 #[inline]
-pub(crate) fn verify_and_strip<'a>(key: &[u8], value: &'a [u8], what: &str) -> Result<&'a [u8], StoreError> {
+pub(crate) fn verify_and_strip<'a>(key: &[u8], value: &'a [u8], item: &str) -> Result<&'a [u8], StoreError> {
     match value.split_last_chunk::<4>() {
         Some((body, sum)) if checksum(key, body) == u32::from_le_bytes(*sum) => Ok(body),
-        _ => Err(corrupt(key, what, "its checksum is wrong")),
+        _ => Err(corrupt(key, item, "checksum mismatch")),
     }
 }
 
 #[cold]
-pub(crate) fn corrupt(key: &[u8], what: &str, how: &str) -> StoreError {
-    StoreError::Damaged { what: format!("{what} `{}`: {how}", key.escape_ascii()) }
+pub(crate) fn corrupt(key: &[u8], item: &str, fault: &str) -> StoreError {
+    StoreError::Corrupt { detail: format!("{item} `{}`: {fault}", key.escape_ascii()) }
 }
 
 fn checksum(key: &[u8], value: &[u8]) -> u32 {

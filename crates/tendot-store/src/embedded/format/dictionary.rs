@@ -12,6 +12,9 @@ use crate::StoreError;
 use crate::embedded::backend_error;
 use crate::embedded::lmdb::environment::Databases;
 
+/// Name of a dictionary entry in error messages.
+pub(crate) const ITEM: &str = "dictionary entry";
+
 /// Maximum length of an entry, and minimum length of an interned prefix.
 const MAX_ENTRY_LEN: usize = 512;
 const MIN_PREFIX_LEN: usize = 8;
@@ -35,11 +38,11 @@ pub(crate) struct Interner {
     seen_once: Box<[u64]>,
     /// Entries added in the current transaction, which may be rolled back.
     uncommitted: Vec<Box<[u8]>>,
-    /// Number of `new` entries that have been written.
+    /// Number of uncommitted entries that have been written to the transaction.
     written: usize,
     /// Current maximum number of entries, and total size of the existing ones.
     max_entries: u32,
-    bytes: usize,
+    total_bytes: usize,
 }
 
 const SEEN_ONCE_SLOTS: usize = 1 << 16;
@@ -47,30 +50,30 @@ const SEEN_ONCE_SLOTS: usize = 1 << 16;
 impl Interner {
     /// Loads all dictionary entries.
     pub(crate) fn load(databases: &Databases, txn: &RoTxn<'_>) -> Result<Self, StoreError> {
-        let failed = |error| backend_error("reading shared parts", error);
+        let read_error = |error| backend_error("reading the dictionary", error);
         let mut ids: HashMap<Box<[u8]>, u32> = HashMap::new();
-        for entry in databases.dictionary.iter(txn).map_err(failed)? {
-            let (key, value) = entry.map_err(failed)?;
-            let part = checksum::verify_and_strip(key, value, "part")?;
-            let number = u32::try_from(ids.len()).unwrap_or(u32::MAX);
+        for item in databases.dictionary.iter(txn).map_err(read_error)? {
+            let (key, value) = item.map_err(read_error)?;
+            let entry = checksum::verify_and_strip(key, value, ITEM)?;
+            let id = u32::try_from(ids.len()).unwrap_or(u32::MAX);
             // With a gap, new entries would reuse ids that records refer to.
-            if *key != number.to_be_bytes() {
-                return Err(checksum::corrupt(key, "part", "one before it is missing"));
+            if *key != id.to_be_bytes() {
+                return Err(checksum::corrupt(key, ITEM, "preceding entry missing"));
             }
-            ids.insert(part.into(), number);
+            ids.insert(entry.into(), id);
         }
-        if ids.len() as u64 != databases.dictionary.len(txn).map_err(failed)? {
-            return Err(checksum::corrupt(b"parts", "list of", "some are not found, or there twice"));
+        if ids.len() as u64 != databases.dictionary.len(txn).map_err(read_error)? {
+            return Err(StoreError::Corrupt { detail: "dictionary: entries missing or duplicated".into() });
         }
-        let bytes = ids.keys().map(|part| part.len()).sum();
-        let max_entries = max_entries(databases, txn).map_err(failed)?;
+        let total_bytes = ids.keys().map(|entry| entry.len()).sum();
+        let max_entries = max_entries(databases, txn).map_err(read_error)?;
         Ok(Self {
             ids,
             seen_once: vec![0; SEEN_ONCE_SLOTS].into(),
             uncommitted: Vec::new(),
             written: 0,
             max_entries,
-            bytes,
+            total_bytes,
         })
     }
 
@@ -80,11 +83,11 @@ impl Interner {
         databases: &Databases,
         txn: &mut RwTxn<'_>,
     ) -> Result<(), heed::Error> {
-        for part in &self.uncommitted[self.written..] {
-            let number = self.ids.get(part).copied().unwrap_or(u32::MAX).to_be_bytes();
-            let mut value = part.to_vec();
-            checksum::append(&number, &mut value);
-            databases.dictionary.put_with_flags(txn, PutFlags::APPEND, &number, &value)?;
+        for entry in &self.uncommitted[self.written..] {
+            let id = self.ids.get(entry).copied().unwrap_or(u32::MAX).to_be_bytes();
+            let mut value = entry.to_vec();
+            checksum::append(&id, &mut value);
+            databases.dictionary.put_with_flags(txn, PutFlags::APPEND, &id, &value)?;
         }
         self.written = self.uncommitted.len();
         self.max_entries = max_entries(databases, txn)?;
@@ -99,29 +102,29 @@ impl Interner {
 
     /// Removes the entries of a rolled-back transaction.
     pub(crate) fn rollback(&mut self) {
-        for part in self.uncommitted.drain(..) {
-            self.ids.remove(&part);
-            self.bytes -= part.len();
+        for entry in self.uncommitted.drain(..) {
+            self.ids.remove(&entry);
+            self.total_bytes -= entry.len();
         }
         self.written = 0;
     }
 
-    fn insert(&mut self, part: &[u8]) -> Option<u32> {
-        let number = u32::try_from(self.ids.len()).ok().filter(|number| *number < self.max_entries)?;
-        if self.bytes + part.len() > MAX_DICTIONARY_BYTES {
+    fn insert(&mut self, entry: &[u8]) -> Option<u32> {
+        let id = u32::try_from(self.ids.len()).ok().filter(|id| *id < self.max_entries)?;
+        if self.total_bytes + entry.len() > MAX_DICTIONARY_BYTES {
             return None;
         }
-        self.bytes += part.len();
-        self.ids.insert(part.into(), number);
-        self.uncommitted.push(part.into());
-        Some(number)
+        self.total_bytes += entry.len();
+        self.ids.insert(entry.into(), id);
+        self.uncommitted.push(entry.into());
+        Some(id)
     }
 
     /// Whether these bytes were seen before; marks them as seen.
     fn was_seen_before(&mut self, bytes: &[u8]) -> bool {
         let hash = xxh3_64(bytes);
         match self.seen_once.get_mut(hash as usize % SEEN_ONCE_SLOTS) {
-            Some(place) => std::mem::replace(place, hash) == hash,
+            Some(slot) => std::mem::replace(slot, hash) == hash,
             None => false,
         }
     }
@@ -139,8 +142,8 @@ impl Intern for Interner {
         if bytes.len() > MAX_ENTRY_LEN {
             return None;
         }
-        if let Some(number) = self.ids.get(bytes) {
-            return Some(*number);
+        if let Some(id) = self.ids.get(bytes) {
+            return Some(*id);
         }
         self.was_seen_before(bytes).then(|| self.insert(bytes)).flatten()
     }
@@ -152,15 +155,15 @@ impl Intern for Interner {
         let ends = ends.filter(|(_, byte)| matches!(byte, b'/' | b'=')).map(|(at, _)| at + 1);
         let mut seen = None;
         for end in ends.filter(|end| *end >= MIN_PREFIX_LEN).take(MAX_PREFIX_CANDIDATES) {
-            let part = &window[..end];
-            if let Some(number) = self.ids.get(part) {
+            let entry = &window[..end];
+            if let Some(id) = self.ids.get(entry) {
                 // A longer prefix that was seen before becomes an entry and is preferred.
                 return match seen {
-                    Some(end) => self.insert(&window[..end]).map(|number| (number, end)),
-                    None => Some((*number, end)),
+                    Some(end) => self.insert(&window[..end]).map(|id| (id, end)),
+                    None => Some((*id, end)),
                 };
             }
-            if self.was_seen_before(part) && seen.is_none() {
+            if self.was_seen_before(entry) && seen.is_none() {
                 seen = Some(end);
             }
         }
@@ -194,11 +197,11 @@ const INLINE_LEN: usize = 62;
 
 impl CachedEntry {
     fn new(bytes: Box<[u8]>) -> Self {
-        let mut short = [0; INLINE_LEN];
-        match short.get_mut(..bytes.len()) {
-            Some(place) => {
-                place.copy_from_slice(&bytes);
-                Self::Inline(bytes.len() as u8, short)
+        let mut inline = [0; INLINE_LEN];
+        match inline.get_mut(..bytes.len()) {
+            Some(target) => {
+                target.copy_from_slice(&bytes);
+                Self::Inline(bytes.len() as u8, inline)
             }
             None => Self::Boxed(bytes),
         }
@@ -223,21 +226,19 @@ impl DictionaryCache {
     #[inline]
     pub(crate) fn get_or_load<E>(
         &self,
-        number: u32,
+        id: u32,
         load: impl FnOnce() -> Result<Option<Box<[u8]>>, E>,
     ) -> Result<Option<&[u8]>, E> {
-        let Some(place) = self.slot(number) else { return Ok(None) };
-        if let Some(part) = place.get() {
-            return Ok(Some(part.bytes()));
+        let Some(slot) = self.slot(id) else { return Ok(None) };
+        if let Some(entry) = slot.get() {
+            return Ok(Some(entry.bytes()));
         }
-        Ok(load()?.map(|part| place.get_or_init(|| CachedEntry::new(part)).bytes()))
+        Ok(load()?.map(|entry| slot.get_or_init(|| CachedEntry::new(entry)).bytes()))
     }
 
-    fn slot(&self, number: u32) -> Option<&OnceLock<CachedEntry>> {
-        let number = number as usize;
-        let chunk = self.chunks.get(number / CHUNK_ENTRIES)?;
-        chunk
-            .get_or_init(|| (0..CHUNK_ENTRIES).map(|_| OnceLock::new()).collect())
-            .get(number % CHUNK_ENTRIES)
+    fn slot(&self, id: u32) -> Option<&OnceLock<CachedEntry>> {
+        let index = id as usize;
+        let chunk = self.chunks.get(index / CHUNK_ENTRIES)?;
+        chunk.get_or_init(|| (0..CHUNK_ENTRIES).map(|_| OnceLock::new()).collect()).get(index % CHUNK_ENTRIES)
     }
 }

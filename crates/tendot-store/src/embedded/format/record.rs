@@ -26,34 +26,34 @@ pub(crate) trait Intern {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct DiskRecord {
     /// Record with an empty registration.
-    pub(crate) entry: StoredRecord,
+    pub(crate) record: StoredRecord,
     /// Log sequence number under which the registration is stored.
     pub(crate) registration: Option<u64>,
 }
 
-/// Encodes a record without checksum. `is_shortened`: the storage key does not contain the whole name.
-pub(crate) fn encode(record: &DiskRecord, is_shortened: bool, interner: &mut impl Intern) -> Vec<u8> {
-    let StoredRecord { name, revision, state, values, .. } = &record.entry;
-    encode_values(name, *revision, *state, values, record.registration, is_shortened, interner)
+/// Encodes a record without checksum. With `is_hashed_key`, the storage key does not contain the whole name.
+pub(crate) fn encode(disk_record: &DiskRecord, is_hashed_key: bool, interner: &mut impl Intern) -> Vec<u8> {
+    let StoredRecord { name, revision, status, values, .. } = &disk_record.record;
+    encode_values(name, *revision, *status, values, disk_record.registration, is_hashed_key, interner)
 }
 
 /// Encodes a record from borrowed values.
 pub(crate) fn encode_values(
     name: &str,
     revision: u64,
-    state: RecordStatus,
+    status: RecordStatus,
     values: &[HandleValue<'_>],
     registration: Option<u64>,
-    is_shortened: bool,
+    is_hashed_key: bool,
     interner: &mut impl Intern,
 ) -> Vec<u8> {
-    let spelling = case_bitmap(name);
+    let case_bitmap = case_bitmap(name);
     let first = values.first().map_or(0, |value| value.timestamp);
     let mut header = LAYOUT_VERSION;
     let mut set = |bit, is_set| header |= if is_set { bit } else { 0 };
-    set(FLAG_TOMBSTONE, state == RecordStatus::Tombstone);
-    set(FLAG_CASE_BITMAP, !spelling.is_empty());
-    set(FLAG_LONG_NAME, is_shortened);
+    set(FLAG_TOMBSTONE, status == RecordStatus::Tombstone);
+    set(FLAG_CASE_BITMAP, !case_bitmap.is_empty());
+    set(FLAG_LONG_NAME, is_hashed_key);
     let differ = values.iter().any(|value| value.timestamp != first);
     set(FLAG_TIMESTAMPS_DIFFER, differ);
     set(FLAG_REGISTRATION, registration.is_some());
@@ -61,19 +61,19 @@ pub(crate) fn encode_values(
     let mut out = Vec::with_capacity(64);
     out.push(header);
     varint::write(&mut out, revision);
-    if let Some(number) = registration {
-        varint::write(&mut out, number);
+    if let Some(sequence) = registration {
+        varint::write(&mut out, sequence);
     }
-    if is_shortened {
+    if is_hashed_key {
         varint::write_bytes(&mut out, name.to_ascii_uppercase().as_bytes());
     }
-    out.extend(spelling);
-    let shape = value_layout::encode(values);
-    match interner.intern(&shape) {
-        Some(number) => varint::write(&mut out, u64::from(number) + 1),
+    out.extend(case_bitmap);
+    let layout = value_layout::encode(values);
+    match interner.intern(&layout) {
+        Some(id) => varint::write(&mut out, u64::from(id) + 1),
         None => {
             out.push(0);
-            varint::write_bytes(&mut out, &shape);
+            varint::write_bytes(&mut out, &layout);
         }
     }
     out.extend(first.to_le_bytes());
@@ -90,27 +90,27 @@ pub(crate) fn encode_values(
 
 fn encode_data(value: &HandleValue<'_>, suffix: &[u8], interner: &mut impl Intern, out: &mut Vec<u8>) {
     let data = &*value.data;
-    let token = |number: u32, kind: u64| u64::from(number) << 2 | kind;
+    let token = |id: u32, kind: u64| u64::from(id) << 2 | kind;
     if is_interned_whole(value)
-        && let Some(number) = interner.intern(data)
+        && let Some(id) = interner.intern(data)
     {
-        return varint::write(out, token(number, 1));
+        return varint::write(out, token(id, 1));
     }
     // Dictionary entries outlive records, so secrets are never interned.
-    let beginning = if value.has_type("HS_SECKEY") { None } else { interner.intern_prefix(data) };
-    match beginning {
+    let prefix = if value.has_type("HS_SECKEY") { None } else { interner.intern_prefix(data) };
+    match prefix {
         None => {
             varint::write(out, (data.len() as u64) << 2);
             out.extend_from_slice(data);
         }
-        Some((number, length)) => match &data[length..] {
-            [] => varint::write(out, token(number, 1)),
+        Some((id, length)) => match &data[length..] {
+            [] => varint::write(out, token(id, 1)),
             rest if !suffix.is_empty() && rest.starts_with(suffix) => {
-                varint::write(out, token(number, 3));
+                varint::write(out, token(id, 3));
                 varint::write_bytes(out, &rest[suffix.len()..]);
             }
             rest => {
-                varint::write(out, token(number, 2));
+                varint::write(out, token(id, 2));
                 varint::write_bytes(out, rest);
             }
         },
@@ -124,49 +124,49 @@ fn is_interned_whole(value: &HandleValue<'_>) -> bool {
 
 /// Decodes the record stored under `key`; `None` if the bytes are invalid.
 ///
-/// `part` looks up a dictionary entry by id.
+/// `lookup` returns a dictionary entry by id.
 pub(crate) fn decode<'p>(
     key: &[u8],
     bytes: &[u8],
-    mut part: impl FnMut(u32) -> Option<&'p [u8]>,
+    mut lookup: impl FnMut(u32) -> Option<&'p [u8]>,
 ) -> Option<DiskRecord> {
-    let (head, mut bytes) = RecordHeader::decode(key, bytes)?;
+    let (header, mut bytes) = RecordHeader::decode(key, bytes)?;
     let bytes = &mut bytes;
-    let shape = match varint::read(bytes)? {
+    let layout = match varint::read(bytes)? {
         0 => varint::read_bytes(bytes)?,
-        number => part(u32::try_from(number - 1).ok()?)?,
+        reference => lookup(u32::try_from(reference - 1).ok()?)?,
     };
     let first = u32::from_le_bytes(*varint::read_exact(bytes, 4)?.first_chunk()?);
-    let suffix = Handle::from(&*head.name).suffix().unwrap_or_default();
-    let values = value_layout::decode(shape, || {
-        let timestamp = if head.timestamps_differ {
+    let suffix = Handle::from(&*header.name).suffix().unwrap_or_default();
+    let values = value_layout::decode(layout, || {
+        let timestamp = if header.timestamps_differ {
             let zigzag = u32::try_from(varint::read(bytes)?).ok()?;
             let difference = (zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed();
             first.wrapping_add(difference.cast_unsigned())
         } else {
             first
         };
-        Some((timestamp, decode_data(bytes, suffix, &mut part)?))
+        Some((timestamp, decode_data(bytes, suffix, &mut lookup)?))
     })?;
-    let RecordHeader { name, revision, state, registration, .. } = head;
-    let entry = StoredRecord { name, revision, state, values, registration: Box::default() };
-    bytes.is_empty().then_some(DiskRecord { entry, registration })
+    let RecordHeader { name, revision, status, registration, .. } = header;
+    let record = StoredRecord { name, revision, status, values, registration: Box::default() };
+    bytes.is_empty().then_some(DiskRecord { record, registration })
 }
 
 fn decode_data<'p>(
     bytes: &mut &[u8],
     suffix: &[u8],
-    part: &mut impl FnMut(u32) -> Option<&'p [u8]>,
+    lookup: &mut impl FnMut(u32) -> Option<&'p [u8]>,
 ) -> Option<Vec<u8>> {
     let token = varint::read(bytes)?;
     if token & 3 == 0 {
         return varint::read_exact(bytes, usize::try_from(token >> 2).ok()?).map(<[u8]>::to_vec);
     }
-    let beginning = part(u32::try_from(token >> 2).ok()?)?;
+    let prefix = lookup(u32::try_from(token >> 2).ok()?)?;
     let middle = if token & 3 == 3 { suffix } else { &[] };
     let rest = if token & 3 == 1 { &[] } else { varint::read_bytes(bytes)? };
-    let mut data = Vec::with_capacity(beginning.len() + middle.len() + rest.len());
-    data.extend_from_slice(beginning);
+    let mut data = Vec::with_capacity(prefix.len() + middle.len() + rest.len());
+    data.extend_from_slice(prefix);
     data.extend_from_slice(middle);
     data.extend_from_slice(rest);
     Some(data)
@@ -176,7 +176,7 @@ fn decode_data<'p>(
 pub(crate) struct RecordHeader {
     pub(crate) name: Box<str>,
     pub(crate) revision: u64,
-    pub(crate) state: RecordStatus,
+    pub(crate) status: RecordStatus,
     pub(crate) registration: Option<u64>,
     timestamps_differ: bool,
 }
@@ -196,10 +196,10 @@ impl RecordHeader {
             let bits = varint::read_exact(&mut bytes, count_letters(&name).div_ceil(8))?;
             apply_case_bitmap(&mut name, bits);
         }
-        let state = if has(FLAG_TOMBSTONE) { RecordStatus::Tombstone } else { RecordStatus::Live };
+        let status = if has(FLAG_TOMBSTONE) { RecordStatus::Tombstone } else { RecordStatus::Live };
         let name = String::from_utf8(name).ok()?.into_boxed_str();
         let timestamps_differ = has(FLAG_TIMESTAMPS_DIFFER);
-        Some((Self { name, revision, state, registration, timestamps_differ }, bytes))
+        Some((Self { name, revision, status, registration, timestamps_differ }, bytes))
     }
 }
 
@@ -261,15 +261,15 @@ mod tests {
     /// Test interner that shares everything.
     #[derive(Default)]
     struct InternAll {
-        parts: Vec<Vec<u8>>,
-        numbers: HashMap<Vec<u8>, u32>,
+        entries: Vec<Vec<u8>>,
+        ids: HashMap<Vec<u8>, u32>,
     }
 
     impl InternAll {
         fn add(&mut self, bytes: &[u8]) -> u32 {
-            *self.numbers.entry(bytes.to_vec()).or_insert_with(|| {
-                self.parts.push(bytes.to_vec());
-                self.parts.len() as u32 - 1
+            *self.ids.entry(bytes.to_vec()).or_insert_with(|| {
+                self.entries.push(bytes.to_vec());
+                self.entries.len() as u32 - 1
             })
         }
     }
@@ -331,7 +331,7 @@ mod tests {
         )
     }
 
-    fn record() -> impl Strategy<Value = DiskRecord> {
+    fn disk_record() -> impl Strategy<Value = DiskRecord> {
         let name = prop_oneof![
             Just("10.1000/Abc-1".to_owned()),
             "[a-zA-Z0-9./é]{1,30}",
@@ -339,10 +339,10 @@ mod tests {
         ];
         (name, any::<u64>(), any::<bool>(), vec(value(), 0..4), any::<Option<u64>>()).prop_map(
             |(name, revision, is_live, values, registration)| DiskRecord {
-                entry: StoredRecord {
+                record: StoredRecord {
                     name: name.into(),
                     revision,
-                    state: if is_live { RecordStatus::Live } else { RecordStatus::Tombstone },
+                    status: if is_live { RecordStatus::Live } else { RecordStatus::Tombstone },
                     values,
                     registration: Box::default(),
                 },
@@ -353,30 +353,30 @@ mod tests {
 
     proptest! {
         #[test]
-        fn records_come_back(record in record()) {
-            let key = record.entry.name.to_ascii_uppercase();
+        fn record_round_trip(disk_record in disk_record()) {
+            let key = disk_record.record.name.to_ascii_uppercase();
             let mut interner = InternAll::default();
-            // With a shortened key, the record contains the whole name.
-            for (is_shortened, key) in [(false, key.as_bytes()), (true, &b"10.1/short"[..])] {
-                let bytes = encode(&record, is_shortened, &mut interner);
-                let part = |number: u32| interner.parts.get(number as usize).map(|part| &**part);
-                prop_assert_eq!(decode(key, &bytes, part), Some(record.clone()));
-                let plain = encode(&record, is_shortened, &mut InternNone);
-                prop_assert_eq!(decode(key, &plain, |_| None), Some(record.clone()));
-                prop_assert_eq!(decode(key, &bytes[..bytes.len() - 1], part), None, "cut off");
+            // With a hashed key, the record contains the whole name.
+            for (is_hashed_key, key) in [(false, key.as_bytes()), (true, &b"10.1/hashed"[..])] {
+                let bytes = encode(&disk_record, is_hashed_key, &mut interner);
+                let lookup = |id: u32| interner.entries.get(id as usize).map(|entry| &**entry);
+                prop_assert_eq!(decode(key, &bytes, lookup), Some(disk_record.clone()));
+                let plain = encode(&disk_record, is_hashed_key, &mut InternNone);
+                prop_assert_eq!(decode(key, &plain, |_| None), Some(disk_record.clone()));
+                prop_assert_eq!(decode(key, &bytes[..bytes.len() - 1], lookup), None, "truncated");
             }
         }
 
         #[test]
-        fn other_bytes_are_no_records_or_do_no_harm(key: Vec<u8>, bytes: Vec<u8>, part: Vec<u8>) {
-            let _ = decode(&key, &bytes, |_| Some(&part));
-            let _ = decode(&key, &[&[LAYOUT_VERSION][..], &bytes].concat(), |_| Some(&part));
+        fn decode_never_panics(key: Vec<u8>, bytes: Vec<u8>, entry: Vec<u8>) {
+            let _ = decode(&key, &bytes, |_| Some(&entry));
+            let _ = decode(&key, &[&[LAYOUT_VERSION][..], &bytes].concat(), |_| Some(&entry));
         }
     }
 
     /// Size of a typical record whose strings are in the dictionary.
     #[test]
-    fn ordinary_records_are_small() {
+    fn typical_record_is_small() {
         let mut administrator = b"\x0f\xff\0\0\0\x0c0.NA/10.5555".to_vec();
         administrator.extend(300_u32.to_be_bytes());
         let mut interner = InternAll::default();

@@ -32,10 +32,10 @@ pub(crate) fn encode(values: &[HandleValue<'_>]) -> Vec<u8> {
 
 /// Decodes values from a layout; `fill` supplies timestamp and data. `None` if the layout is invalid.
 pub(crate) fn decode(
-    mut shape: &[u8],
+    mut layout: &[u8],
     mut fill: impl FnMut() -> Option<(u32, Vec<u8>)>,
 ) -> Option<Vec<HandleValue<'static>>> {
-    let bytes = &mut shape;
+    let bytes = &mut layout;
     let count = usize::try_from(varint::read(bytes)?).ok()?;
     // A value takes at least six bytes.
     let mut values = Vec::with_capacity(count.min(bytes.len() / 6));

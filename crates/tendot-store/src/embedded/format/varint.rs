@@ -63,7 +63,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_come_back(number: u64, advance in 0_u32..64, rest: Vec<u8>) {
+        fn round_trip(number: u64, advance in 0_u32..64, rest: Vec<u8>) {
             let number = number >> advance;
             let mut out = Vec::new();
             write(&mut out, number);
@@ -76,7 +76,7 @@ mod tests {
         }
 
         #[test]
-        fn one_form_for_each_number(bytes: Vec<u8>) {
+        fn encoding_is_canonical(bytes: Vec<u8>) {
             let mut rest = &*bytes;
             if let Some(number) = read(&mut rest) {
                 let mut out = Vec::new();

@@ -13,14 +13,14 @@ pub(crate) struct DirectoryLock {
 impl DirectoryLock {
     pub(crate) fn acquire(directory: &Path) -> Result<Self, LockError> {
         let path = directory.join("tendot.lock");
-        let failed = |error| LockError::Failed { path: path.clone(), error };
+        let io_error = |error| LockError::Io { path: path.clone(), error };
         let mut file = File::options()
             .create(true)
             .truncate(false)
             .read(true)
             .write(true)
             .open(&path)
-            .map_err(failed)?;
+            .map_err(io_error)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -30,17 +30,17 @@ impl DirectoryLock {
                 let holder = if holder.trim().is_empty() { "another process" } else { holder.trim() };
                 return Err(LockError::Held { directory: directory.into(), holder: holder.into() });
             }
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
+            Err(TryLockError::Error(error)) => return Err(io_error(error)),
         }
-        file.set_len(0).map_err(failed)?;
-        writeln!(file, "process {}", std::process::id()).map_err(failed)?;
+        file.set_len(0).map_err(io_error)?;
+        writeln!(file, "process {}", std::process::id()).map_err(io_error)?;
         Ok(Self { file })
     }
 }
 
 impl Drop for DirectoryLock {
     /// Unlocks explicitly. Closing the file is not enough while another thread starts a program: between fork and exec the child
-    /// has the file open, too, and keeps the lock.
+    /// holds the same open file and with it the lock.
     fn drop(&mut self) {
         // If this fails, closing the file releases the lock.
         let _ = self.file.unlock();
@@ -60,8 +60,8 @@ pub enum LockError {
         holder: String,
     },
     /// The lock file cannot be opened or locked.
-    #[error("{} can't be locked: {error}", path.display())]
-    Failed {
+    #[error("cannot lock {}: {error}", path.display())]
+    Io {
         /// Path of the lock file.
         path: PathBuf,
         /// I/O error.
@@ -74,14 +74,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_about_to_start_does_not_keep_the_lock() {
+    fn forked_child_does_not_hold_lock() {
         let directory = tempfile::tempdir().unwrap();
         let first = DirectoryLock::acquire(directory.path()).unwrap();
         assert!(matches!(DirectoryLock::acquire(directory.path()), Err(LockError::Held { .. })));
         // Simulates a child between fork and exec, which shares the open file.
-        let of_the_child = first.file.try_clone().unwrap();
+        let inherited = first.file.try_clone().unwrap();
         drop(first);
         DirectoryLock::acquire(directory.path()).unwrap();
-        drop(of_the_child);
+        drop(inherited);
     }
 }

@@ -9,22 +9,22 @@ pub(crate) fn create_dir(path: &Path) -> io::Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
     }
-    let above = path.parent().filter(|above| !above.as_os_str().is_empty());
-    above.map_or(Ok(()), create_dir)?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.map_or(Ok(()), create_dir)?;
     match std::fs::create_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
-        made => made?,
+        created => created?,
     }
-    sync_dir(above.unwrap_or(Path::new(".")))
+    sync_dir(parent.unwrap_or(Path::new(".")))
 }
 
 /// Replaces a directory by an empty private one (mode 0700): records contain secrets.
 pub(crate) fn recreate_private_dir(path: &Path) -> io::Result<()> {
     remove_dir(path)?;
-    let mut folder = DirBuilder::new();
+    let mut builder = DirBuilder::new();
     #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut folder, 0o700);
-    folder.create(path)
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
 }
 
 /// Removes a directory tree if it exists.

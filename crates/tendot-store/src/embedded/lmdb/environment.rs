@@ -5,10 +5,11 @@
 use std::path::Path;
 
 use heed::types::Bytes;
-use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, RwTxn};
+use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions};
 
 use super::page_check::PageFile;
 use crate::embedded::OpenError;
+use crate::embedded::format::checksum;
 
 /// Size of the memory map: address space, not memory or disk. A store can grow to this without being reopened.
 const MAP_SIZE_BYTES: usize = if cfg!(target_pointer_width = "64") { 1 << 40 } else { 1 << 30 };
@@ -18,12 +19,12 @@ const MAX_READERS: u32 = 1_024;
 
 /// Opens the environment in a directory. `read_only` requires an existing one and never changes it.
 pub(crate) fn open_environment(directory: &Path, read_only: bool) -> Result<Env, OpenError> {
-    let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
+    let lmdb_error = |error| OpenError::Io { directory: directory.into(), error: Box::new(error) };
     let file = directory.join("data.mdb");
     // An existing empty file is a truncated store; LMDB would initialize it as a new one.
-    let there = std::fs::metadata(&file).map(|metadata| metadata.len()).ok();
-    if there == Some(0) {
-        return Err(OpenError::CutOff { directory: directory.into(), expected: 1, there: 0 });
+    let length = std::fs::metadata(&file).map(|metadata| metadata.len()).ok();
+    if length == Some(0) {
+        return Err(OpenError::Truncated { directory: directory.into(), expected: 1, actual: 0 });
     }
     let mut options = EnvOpenOptions::new();
     options.map_size(MAP_SIZE_BYTES).max_readers(MAX_READERS).max_dbs(8);
@@ -34,17 +35,17 @@ pub(crate) fn open_environment(directory: &Path, read_only: bool) -> Result<Env,
     unsafe { options.flags(flags) };
     // SAFETY: only LMDB changes the file: it locks writers across processes, we lock the directory as well, and network file
     // systems are ruled out in the documentation.
-    let env = unsafe { options.open(directory) }.map_err(failed)?;
+    let env = unsafe { options.open(directory) }.map_err(lmdb_error)?;
     // Reading a mapped page beyond the end of the file would kill the process.
-    if let Some(there) = there {
+    if let Some(actual) = length {
         let pages = (env.info().last_page_number as u64).saturating_add(1);
         let page_size = env.unnamed_database_stat().page_size;
         let expected = pages.saturating_mul(u64::from(page_size));
         // But pages that were freed within their transaction were never written.
-        let end = there / u64::from(page_size);
+        let end = actual / u64::from(page_size);
         let is_whole = || PageFile::open(&file, page_size).and_then(|mut pages| pages.are_free_from(end));
-        if there < expected && is_whole() != Ok(true) {
-            return Err(OpenError::CutOff { directory: directory.into(), expected, there });
+        if actual < expected && is_whole() != Ok(true) {
+            return Err(OpenError::Truncated { directory: directory.into(), expected, actual });
         }
     }
     Ok(env)
@@ -61,6 +62,9 @@ pub(crate) fn open_read_only_fallback(directory: &Path) -> Result<Env, heed::Err
     unsafe { options.open(directory.join("data.mdb")) }
 }
 
+/// LMDB database with byte-string keys and values.
+pub(crate) type BytesDatabase = Database<'static, Bytes, Bytes>;
+
 /// The named LMDB databases.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Databases {
@@ -69,78 +73,54 @@ pub(crate) struct Databases {
     pub(crate) dictionary: BytesDatabase,
     pub(crate) homed: BytesDatabase,
     pub(crate) log: BytesDatabase,
-    /// `None` in a store of an earlier version that was only opened for reading.
-    pub(crate) history: Option<BytesDatabase>,
-    /// See `history`.
-    pub(crate) aux: Option<BytesDatabase>,
-    /// See `history`.
-    pub(crate) registrations: Option<BytesDatabase>,
+    pub(crate) history: BytesDatabase,
+    pub(crate) aux: BytesDatabase,
+    pub(crate) registrations: BytesDatabase,
 }
 
-/// Databases that stores of earlier versions lack.
-const OPTIONAL_DATABASES: [&str; 3] = ["history", "notes", "registrations"];
-
-/// LMDB database with byte-string keys and values.
-pub(crate) type BytesDatabase = Database<'static, Bytes, Bytes>;
+/// Names of the databases, in the order of the fields of [`Databases`].
+const DATABASE_NAMES: [&str; 8] =
+    ["meta", "records", "dictionary", "homed", "log", "history", "aux", "registrations"];
 
 impl Databases {
     /// Creates all databases.
     pub(crate) fn create(env: &Env) -> Result<Self, heed::Error> {
-        let made = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
-            let mut create = |name| opener.create_database::<Bytes, Bytes>(txn, Some(name));
-            let all =
-                [create("meta")?, create("records")?, create("parts")?, create("homed")?, create("log")?];
-            let [history, aux, registrations] = OPTIONAL_DATABASES.map(create);
-            let later = [Some(history?), Some(aux?), Some(registrations?)];
-            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit((all, later)))
+        let created = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
+            let created = DATABASE_NAMES.map(|name| opener.create_database::<Bytes, Bytes>(txn, Some(name)));
+            let [meta, records, dictionary, homed, log, history, aux, registrations] = created;
+            let handles = [meta?, records?, dictionary?, homed?, log?, history?, aux?, registrations?];
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(handles))
         })?;
-        let (all, later) = made.unwrap_commit();
-        Ok(Self::from_all(all, later))
+        Ok(Self::from_handles(created.unwrap_commit()))
     }
 
-    /// Opens all databases; `None` if a required one is missing.
+    /// Opens all databases; `None` if one is missing.
     pub(crate) fn open(env: &Env) -> Result<Option<Self>, heed::Error> {
         let opened = env.open_databases_and_commit(env.read_txn()?, |opener, txn| {
-            let open = |name| opener.open_database::<Bytes, Bytes>(txn, Some(name));
-            let all = (|| {
-                let all = [open("meta"), open("records"), open("parts"), open("homed"), open("log")];
-                let [meta, records, dictionary, homed, log] = all.map(Result::transpose);
-                Some([meta?, records?, dictionary?, homed?, log?])
-            })();
-            let Some([meta, records, dictionary, homed, log]) = all else {
-                return Ok(CommitOrAbort::Abort(()));
-            };
-            let [history, aux, registrations] = OPTIONAL_DATABASES.map(open);
-            let later = [history?, aux?, registrations?];
-            Ok::<_, heed::Error>(CommitOrAbort::Commit(([meta?, records?, dictionary?, homed?, log?], later)))
+            let opened = DATABASE_NAMES.map(|name| opener.open_database::<Bytes, Bytes>(txn, Some(name)));
+            let [meta, records, dictionary, homed, log, history, aux, registrations] = opened;
+            let handles = [meta?, records?, dictionary?, homed?, log?, history?, aux?, registrations?];
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(handles))
         })?;
-        Ok(match opened {
-            CommitOrAbort::Commit((all, later)) => Some(Self::from_all(all, later)),
-            CommitOrAbort::Abort(()) => None,
-        })
+        let mut handles = Vec::with_capacity(DATABASE_NAMES.len());
+        handles.extend(opened.unwrap_commit().into_iter().flatten());
+        Ok(handles.try_into().ok().map(Self::from_handles))
     }
 
-    /// Creates the databases that earlier versions lack; `mark` records this in the same transaction.
-    pub(crate) fn complete(
-        &mut self,
-        env: &Env,
-        mark: impl FnOnce(&mut RwTxn<'_>) -> Result<(), heed::Error>,
-    ) -> Result<(), heed::Error> {
-        let made = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
-            let later =
-                OPTIONAL_DATABASES.map(|name| opener.create_database::<Bytes, Bytes>(txn, Some(name)));
-            mark(txn)?;
-            let [history, aux, registrations] = later;
-            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit([history?, aux?, registrations?]))
-        })?;
-        [self.history, self.aux, self.registrations] = made.unwrap_commit().map(Some);
-        Ok(())
-    }
-
-    const fn from_all(
-        [meta, records, dictionary, homed, log]: [BytesDatabase; 5],
-        [history, aux, registrations]: [Option<BytesDatabase>; 3],
-    ) -> Self {
+    const fn from_handles(handles: [BytesDatabase; 8]) -> Self {
+        let [meta, records, dictionary, homed, log, history, aux, registrations] = handles;
         Self { meta, records, dictionary, homed, log, history, aux, registrations }
     }
+}
+
+/// Reads the format of a store that may lack databases, such as one of another version; `None` if it is not a store.
+pub(crate) fn read_format(env: &Env) -> Option<Vec<u8>> {
+    let opened = env.open_databases_and_commit(env.read_txn().ok()?, |opener, txn| {
+        let meta = opener.open_database::<Bytes, Bytes>(txn, Some("meta"))?;
+        Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(meta))
+    });
+    let meta = opened.ok()?.unwrap_commit()?;
+    let txn = env.read_txn().ok()?;
+    let format = meta.get(&txn, b"format").ok()??;
+    checksum::verify_and_strip(b"format", format, "meta entry").ok().map(<[u8]>::to_vec)
 }

@@ -18,7 +18,7 @@ use heed::{Env, RoTxn, RwTxn, WithTls};
 
 use super::format::checksum;
 use super::format::dictionary::DictionaryCache;
-use super::{OpenError, history, import, restore};
+use super::{OpenError, import, restore};
 use crate::{StoreError, fail_point};
 
 /// LMDB environment with its databases and dictionary cache; shared by readers and the writer.
@@ -32,7 +32,7 @@ pub(crate) struct Lmdb {
 }
 
 /// Value of `format` in the database `meta`.
-pub(crate) const STORE_FORMAT: &[u8] = b"tendot 1";
+pub(crate) const STORE_FORMAT: &[u8] = b"tendot 2";
 
 /// Subdirectory in which a new store is created.
 const CREATE_DIR: &str = "creating";
@@ -49,8 +49,8 @@ impl Lmdb {
     pub(crate) fn open_allowing_incomplete(
         directory: &Path,
     ) -> Result<(Arc<Self>, DirectoryLock), OpenError> {
-        let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
-        let io_error = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
+        let lmdb_error = |error| OpenError::Io { directory: directory.into(), error: Box::new(error) };
+        let io_error = |error| OpenError::Io { directory: directory.into(), error: Box::new(error) };
         durable_dir::create_dir(directory).map_err(io_error)?;
         let lock = DirectoryLock::acquire(directory)?;
         restore::recover_interrupted(directory).map_err(io_error)?;
@@ -61,90 +61,82 @@ impl Lmdb {
         }
         let env = environment::open_environment(directory, false)?;
         // Slots of killed readers would keep old pages from being reused.
-        env.clear_stale_readers().map_err(failed)?;
-        let databases = Databases::open(&env).map_err(failed)?;
-        let databases = databases.ok_or_else(|| OpenError::Foreign { directory: directory.into() })?;
-        let mut lmdb =
+        env.clear_stale_readers().map_err(lmdb_error)?;
+        let databases = Self::open_databases(&env, directory)?;
+        let databases = databases.ok_or_else(|| OpenError::NotAStore { directory: directory.into() })?;
+        let lmdb =
             Self { env, databases, dictionary: DictionaryCache::new(), read_only_fallback: OnceLock::new() };
         lmdb.check_format(directory)?;
-        let store = |error| OpenError::Store { directory: directory.into(), error };
-        import::PendingImport::recover_interrupted(&lmdb).map_err(store)?;
-        lmdb.complete().map_err(store)?;
+        let store_error = |error| OpenError::Store { directory: directory.into(), error };
+        import::PendingImport::recover_interrupted(&lmdb).map_err(store_error)?;
         Ok((Arc::new(lmdb), lock))
     }
 
     /// Creates a store in a subdirectory and renames it when it is complete and durable, so that `data.mdb` is always a whole
     /// store.
     fn create(directory: &Path) -> Result<(), OpenError> {
-        let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
-        let io_error = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
+        let lmdb_error = |error| OpenError::Io { directory: directory.into(), error: Box::new(error) };
+        let io_error = |error| OpenError::Io { directory: directory.into(), error: Box::new(error) };
         let create_dir = directory.join(CREATE_DIR);
         durable_dir::recreate_private_dir(&create_dir).map_err(io_error)?;
-        fail_point::hit("create: the folder is made");
+        fail_point::hit("create-dir");
         let env = environment::open_environment(&create_dir, false)?;
-        let databases = Databases::create(&env).map_err(failed)?;
+        let databases = Databases::create(&env).map_err(lmdb_error)?;
         let lmdb =
             Self { env, databases, dictionary: DictionaryCache::new(), read_only_fallback: OnceLock::new() };
-        let mut txn = lmdb.env.write_txn().map_err(failed)?;
+        let mut txn = lmdb.env.write_txn().map_err(lmdb_error)?;
         let mut value = STORE_FORMAT.to_vec();
         checksum::append(b"format", &mut value);
-        lmdb.databases.meta.put(&mut txn, b"format", &value).map_err(failed)?;
-        for counter in [b"revision" as &[u8], b"sequence", history::HISTORY_START_META_KEY] {
-            lmdb.write_counter(&mut txn, counter, 0).map_err(failed)?;
+        lmdb.databases.meta.put(&mut txn, b"format", &value).map_err(lmdb_error)?;
+        for counter in [b"revision" as &[u8], b"sequence"] {
+            lmdb.write_counter(&mut txn, counter, 0).map_err(lmdb_error)?;
         }
-        lmdb.commit(txn).map_err(failed)?;
-        lmdb.renew_lineage().map_err(failed)?;
+        lmdb.commit(txn).map_err(lmdb_error)?;
+        lmdb.write_store_id().map_err(lmdb_error)?;
         drop(lmdb);
-        fail_point::hit("create: the store is made");
+        fail_point::hit("create-store");
         std::fs::rename(create_dir.join("data.mdb"), directory.join("data.mdb")).map_err(io_error)?;
         durable_dir::sync_dir(directory).map_err(io_error)?;
-        fail_point::hit("create: the store is in place");
+        fail_point::hit("create-renamed");
         std::fs::remove_dir_all(&create_dir).map_err(io_error)
     }
 
-    /// Adds the databases that stores of earlier versions lack. A pending import must have been recovered before.
-    fn complete(&mut self) -> Result<(), StoreError> {
-        let has_history = self.databases.history.is_some();
-        if has_history && self.databases.aux.is_some() && self.databases.registrations.is_some() {
-            return Ok(());
+    /// Opens the databases; `None` if `data.mdb` is not a store.
+    pub(crate) fn open_databases(env: &Env, directory: &Path) -> Result<Option<Databases>, OpenError> {
+        let databases = Databases::open(env)
+            .map_err(|error| OpenError::Io { directory: directory.into(), error: Box::new(error) })?;
+        // A store of another version may lack databases.
+        if databases.is_none()
+            && let Some(format) = environment::read_format(env)
+            && format != STORE_FORMAT
+        {
+            return Err(unknown_format(directory, &format));
         }
-        let sequence = self.read_counter(&*self.begin_read()?, b"sequence")?;
-        let (env, mut databases) = (&self.env, self.databases);
-        let made = databases.complete(env, |txn| {
-            if !has_history {
-                self.write_counter(txn, history::HISTORY_START_META_KEY, sequence)?;
-            }
-            let number = txn.id() as u64;
-            self.write_counter(txn, b"transaction", number)
-        });
-        made.map_err(|error| backend_error("making what earlier versions had not", error))?;
-        self.databases = databases;
-        Ok(())
+        Ok(databases)
     }
 
     /// Checks the store's format.
     pub(crate) fn check_format(&self, directory: &Path) -> Result<(), OpenError> {
-        let failed = |error| OpenError::Failed { directory: directory.into(), error: Box::new(error) };
-        let txn = self.env.read_txn().map_err(failed)?;
-        let found = self.databases.meta.get(&txn, b"format").map_err(failed)?;
-        let found = found.ok_or_else(|| OpenError::Foreign { directory: directory.into() })?;
-        let found = checksum::verify_and_strip(b"format", found, "format")
+        let lmdb_error = |error| OpenError::Io { directory: directory.into(), error: Box::new(error) };
+        let txn = self.env.read_txn().map_err(lmdb_error)?;
+        let found = self.databases.meta.get(&txn, b"format").map_err(lmdb_error)?;
+        let found = found.ok_or_else(|| OpenError::NotAStore { directory: directory.into() })?;
+        let found = checksum::verify_and_strip(b"format", found, "meta entry")
             .map_err(|error| OpenError::Store { directory: directory.into(), error })?;
         if found == STORE_FORMAT {
             return Ok(());
         }
-        let found = String::from_utf8_lossy(found).into_owned();
-        Err(OpenError::OtherFormat { directory: directory.into(), found })
+        Err(unknown_format(directory, found))
     }
 
     /// Reads a counter: last revision, last sequence number, last transaction.
     pub(crate) fn read_counter(&self, txn: &RoTxn<'_>, name: &'static [u8]) -> Result<u64, StoreError> {
         let value =
             self.databases.meta.get(txn, name).map_err(|error| backend_error("reading counters", error))?;
-        let value = value.ok_or_else(|| checksum::corrupt(name, "counter", "it is missing"))?;
+        let value = value.ok_or_else(|| checksum::corrupt(name, "counter", "missing"))?;
         let body = checksum::verify_and_strip(name, value, "counter")?;
         let number = body.try_into().map(u64::from_le_bytes);
-        number.map_err(|_| checksum::corrupt(name, "counter", "it has another size"))
+        number.map_err(|_| checksum::corrupt(name, "counter", "wrong length"))
     }
 
     pub(crate) fn write_counter(
@@ -159,22 +151,61 @@ impl Lmdb {
     }
 
     pub(crate) fn begin_read(&self) -> Result<RoTxn<'_, WithTls>, StoreError> {
-        self.env.read_txn().map_err(|error| backend_error("beginning to read", error))
+        self.env.read_txn().map_err(|error| backend_error("starting a read transaction", error))
     }
 
-    /// Writes a new random lineage.
-    pub(crate) fn renew_lineage(&self) -> Result<(), heed::Error> {
+    /// Writes a new random store id.
+    pub(crate) fn write_store_id(&self) -> Result<(), heed::Error> {
         use std::hash::{BuildHasher as _, RandomState};
         // Unique, not secret: the hash keys come from the system's random source.
         let random = || RandomState::new().hash_one(std::time::SystemTime::now()).to_le_bytes();
         let mut value = [random(), random()].concat();
-        checksum::append(b"lineage", &mut value);
+        checksum::append(b"store_id", &mut value);
         let mut txn = self.env.write_txn()?;
-        self.databases.meta.put(&mut txn, b"lineage", &value)?;
+        self.databases.meta.put(&mut txn, b"store_id", &value)?;
         self.commit(txn)
     }
 }
 
-pub(crate) fn backend_error(doing: &'static str, error: heed::Error) -> StoreError {
-    StoreError::Failed { doing, error: Box::new(error) }
+fn unknown_format(directory: &Path, format: &[u8]) -> OpenError {
+    let found = String::from_utf8_lossy(format).into_owned();
+    OpenError::UnknownFormat { directory: directory.into(), found }
+}
+
+pub(crate) fn backend_error(operation: &'static str, error: heed::Error) -> StoreError {
+    StoreError::Backend { operation, error: Box::new(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use heed::CommitOrAbort;
+    use heed::types::Bytes;
+
+    use super::*;
+    use crate::EmbeddedStore;
+
+    /// A store of another format is refused with its format, although it lacks databases of this one.
+    #[test]
+    fn other_formats_are_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let env = environment::open_environment(directory.path(), false).unwrap();
+        let created = env.create_databases_and_commit(env.write_txn().unwrap(), |opener, txn| {
+            let meta = opener.create_database::<Bytes, Bytes>(txn, Some("meta"))?;
+            opener.create_database::<Bytes, Bytes>(txn, Some("parts"))?;
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(meta))
+        });
+        let meta = created.unwrap().unwrap_commit();
+        let mut format = b"tendot 1".to_vec();
+        checksum::append(b"format", &mut format);
+        let mut txn = env.write_txn().unwrap();
+        meta.put(&mut txn, b"format", &format).unwrap();
+        txn.commit().unwrap();
+        drop(env);
+        for opened in [EmbeddedStore::open(directory.path()), EmbeddedStore::open_read_only(directory.path())]
+        {
+            let error = opened.unwrap_err();
+            assert!(matches!(error, OpenError::UnknownFormat { .. }), "{error}");
+            assert!(error.to_string().starts_with("unknown store format `tendot 1` in "), "{error}");
+        }
+    }
 }

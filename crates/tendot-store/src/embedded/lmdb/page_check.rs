@@ -1,7 +1,8 @@
-//! Checks LMDB's pages without LMDB, which trusts them and stores no checksums.
+//! Checks LMDB's pages without LMDB, which trusts them and has no checksums.
 //!
-//! Every page belongs to exactly one tree or to the free list; keys are in order within and across pages; page and entry counts
-//! match the tree headers. So corruption that hides records or leads to old ones is found, even if each record is valid.
+//! Every page up to the last belongs to exactly one tree or to the free list; keys are in order within and across pages; page
+//! and entry counts match the tree headers. So corruption that hides records or leads to old ones is found, even if each record
+//! is valid.
 
 use std::cmp::Ordering;
 use std::fs::File;
@@ -27,7 +28,7 @@ const MAX_TREE_DEPTH: u16 = 32;
 pub(crate) struct PageFile {
     file: File,
     size: usize,
-    states: [MetaPage; 2],
+    metas: [MetaPage; 2],
 }
 
 /// Meta page: a committed state of the environment.
@@ -62,28 +63,28 @@ impl PageFile {
     /// Opens the file and reads both meta pages.
     pub(crate) fn open(file: &Path, page_size: u32) -> PageCheckResult<Self> {
         if !Self::IS_SUPPORTED {
-            return Err("the engine's pages are not known on this machine".into());
+            return Err("LMDB page check is not supported on this platform".into());
         }
         let file = File::open(file).map_err(read_error)?;
-        let state =
+        let meta =
             MetaPage { transaction: 0, last: 0, free: TreeHeader::default(), main: TreeHeader::default() };
-        let mut pages = Self { file, size: page_size as usize, states: [state; 2] };
+        let mut pages = Self { file, size: page_size as usize, metas: [meta; 2] };
         for number in 0..2 {
             let page = pages.read_pages(number, 1)?;
-            let state = MetaPage::parse(&page)
+            let meta = MetaPage::parse(&page)
                 .filter(|_| u64_at(&page, 0) == Some(number) && u16_at(&page, 10) == Some(PAGE_META));
-            let state = state.ok_or_else(|| format!("page {number} of the engine does not tell a state"))?;
-            if state.free.pad as usize != pages.size || state.free.flags != TREE_INTEGER_KEYS {
-                return Err(format!("page {number} of the engine tells another layout"));
+            let meta = meta.ok_or_else(|| format!("LMDB meta page {number}: invalid"))?;
+            if meta.free.pad as usize != pages.size || meta.free.flags != TREE_INTEGER_KEYS {
+                return Err(format!("LMDB meta page {number}: unexpected layout"));
             }
-            pages.states[number as usize] = state;
+            pages.metas[number as usize] = meta;
         }
         Ok(pages)
     }
 
     /// Meta page of the last committed state.
     fn newest_meta(&self) -> &MetaPage {
-        let [even, odd] = &self.states;
+        let [even, odd] = &self.metas;
         if even.transaction > odd.transaction { even } else { odd }
     }
 
@@ -103,23 +104,21 @@ impl PageFile {
     /// Checks all pages of the last state, and the transaction id of the state before it. The caller holds a read transaction,
     /// which keeps the pages of the last state unchanged.
     pub(crate) fn check_all(&mut self) -> PageCheckResult<()> {
-        let [even, odd] = self.states;
+        let [even, odd] = self.metas;
         if even.transaction % 2 != 0
             || odd.transaction % 2 != 1
             || even.transaction.abs_diff(odd.transaction) != 1
         {
-            return Err("the engine's two last states do not follow each other".into());
+            return Err("LMDB meta pages are not consecutive".into());
         }
         for state in [even, odd] {
             let number = PageWalk::new(self, &state).and_then(|mut walk| walk.recorded_transaction(&state));
             if number.as_ref() != Ok(&state.transaction) {
-                let found =
-                    number.map_or_else(|what| what, |number| format!("it is of transaction {number}"));
-                let said = state.transaction;
+                let found = number.map_or_else(|fault| fault, |number| format!("found transaction {number}"));
+                let expected = state.transaction;
                 // A failing disk can cause this, too; the next commit rewrites this meta page.
                 return Err(format!(
-                    "one of the engine's two last states is not what it says, of transaction {said} ({found}): \
-                     the last change may be missing"
+                    "LMDB meta page of transaction {expected} is inconsistent ({found}): the last commit may be missing"
                 ));
             }
         }
@@ -130,19 +129,21 @@ impl PageFile {
             walk.walk_tree(&name, tree, &mut |_, _, _, _| Ok(()))?;
         }
         match (2..=state.last).find(|number| !walk.is_used(*number)) {
-            Some(number) => Err(format!("page {number} of the engine is neither used nor free")),
+            Some(number) => Err(format!("LMDB page {number}: neither used nor free")),
             None => Ok(()),
         }
     }
 
     fn read_pages(&mut self, number: u64, count: u64) -> PageCheckResult<Vec<u8>> {
         let mut bytes = vec![0; self.size * count as usize];
-        let at = number.checked_mul(self.size as u64).ok_or("a page of the engine is out of the file")?;
+        let at = number
+            .checked_mul(self.size as u64)
+            .ok_or_else(|| format!("LMDB page {number}: beyond the end of the file"))?;
         let read = self.file.seek(SeekFrom::Start(at)).and_then(|_| self.file.read_exact(&mut bytes));
         match read {
             Ok(()) => Ok(bytes),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                Err(format!("page {number} of the engine is not in the file"))
+                Err(format!("LMDB page {number}: beyond the end of the file"))
             }
             Err(error) => Err(read_error(error)),
         }
@@ -180,7 +181,7 @@ impl<'a> PageWalk<'a> {
         let length = pages.file.metadata().map_err(read_error)?.len() / pages.size as u64;
         // Allocates a bit per page, unless there are far more than in the file: some at the end may never have been written.
         if state.last / 64 > length + 1_000_000 {
-            return Err("the engine's last page is far out of the file".into());
+            return Err(format!("LMDB page {}: beyond the end of the file", state.last));
         }
         let used = vec![0; (state.last / 64 + 1) as usize];
         Ok(Self { pages, last: state.last, used })
@@ -192,10 +193,10 @@ impl<'a> PageWalk<'a> {
 
     fn mark_used(&mut self, number: u64, name: &str) -> PageCheckResult<()> {
         if number < 2 || number > self.last {
-            return Err(format!("{name}: page {number} of the engine is out of the file"));
+            return Err(format!("{name}: LMDB page {number}: beyond the end of the file"));
         }
         if self.is_used(number) {
-            return Err(format!("{name}: page {number} of the engine is used twice"));
+            return Err(format!("{name}: LMDB page {number}: referenced twice"));
         }
         self.used[(number / 64) as usize] |= 1 << (number % 64);
         Ok(())
@@ -203,11 +204,11 @@ impl<'a> PageWalk<'a> {
 
     /// Walks the free list.
     fn walk_free_list(&mut self, state: &MetaPage) -> PageCheckResult<()> {
-        let (name, newest) = ("free pages", state.transaction);
+        let (name, newest) = ("free list", state.transaction);
         self.walk_tree(name, state.free, &mut |walk, key, _, data| {
             let freed = key.try_into().map(u64::from_ne_bytes);
             if freed.is_err() || freed.is_ok_and(|freed| freed > newest) {
-                return Err(format!("{name}: they are of a transaction that has not been"));
+                return Err(format!("{name}: transaction in the future"));
             }
             let read;
             let list = match data {
@@ -220,7 +221,7 @@ impl<'a> PageWalk<'a> {
             };
             let count = u64_at(list, 0).and_then(|count| usize::try_from(count).ok());
             let listed = count.and_then(|count| list.get(8..count.checked_mul(8)?.checked_add(8)?));
-            let listed = listed.ok_or_else(|| format!("{name}: a list is cut off"))?;
+            let listed = listed.ok_or_else(|| format!("{name}: truncated"))?;
             for number in listed.chunks_exact(8) {
                 walk.mark_used(u64_at(number, 0).unwrap_or(INVALID_PAGE), name)?;
             }
@@ -235,46 +236,46 @@ impl<'a> PageWalk<'a> {
             NodeData::Inline(data) if flags == NODE_SUBTREE && data.len() == 48 => {
                 let tree = TreeHeader::parse(data, 0).filter(|tree| tree.flags == 0 && tree.pad == 0);
                 let name = key.escape_ascii().to_string();
-                trees.push((name, tree.ok_or("a database has another layout")?));
+                trees.push((name, tree.ok_or("unexpected database layout")?));
                 Ok(())
             }
-            _ => Err("something that is no database is among them".into()),
+            _ => Err("unexpected entry in the main database".into()),
         })?;
         Ok(trees)
     }
 
     /// Transaction id stored in `meta` of a state, which has a checksum.
     fn recorded_transaction(&mut self, state: &MetaPage) -> PageCheckResult<u64> {
-        let settings = self.named_databases(state)?.into_iter().find(|(name, _)| name == "meta");
-        let (name, tree) = settings.ok_or("a state of the engine has no settings")?;
+        let meta = self.named_databases(state)?.into_iter().find(|(name, _)| name == "meta");
+        let (name, tree) = meta.ok_or("LMDB state has no `meta` database")?;
         let mut found = None;
         self.walk_tree(&name, tree, &mut |_, key, _, data| {
             if let (b"transaction", NodeData::Inline(data)) = (key, data) {
                 let body =
-                    checksum::verify_and_strip(key, data, "setting").map_err(|error| error.to_string())?;
+                    checksum::verify_and_strip(key, data, "meta entry").map_err(|error| error.to_string())?;
                 found = body.try_into().map(u64::from_le_bytes).ok();
             }
             Ok(())
         })?;
-        found.ok_or_else(|| "a state of the engine does not say of which transaction it is".into())
+        found.ok_or_else(|| "LMDB state has no transaction number".into())
     }
 
     fn walk_tree(&mut self, name: &str, tree: TreeHeader, visit: EntryVisitor<'_>) -> PageCheckResult<()> {
-        let mut counted = TreeCounts { name, tree, branches: 0, leaves: 0, overflows: 0, entries: 0 };
+        let mut counts = TreeCounts { name, tree, branches: 0, leaves: 0, overflows: 0, entries: 0 };
         if tree.root != INVALID_PAGE {
             if tree.depth == 0 || tree.depth > MAX_TREE_DEPTH {
-                return Err(format!("{name}: a tree cannot be {} pages deep", tree.depth));
+                return Err(format!("{name}: invalid tree depth {}", tree.depth));
             }
-            self.walk_page(&mut counted, tree.root, 1, (None, None), visit)?;
+            self.walk_page(&mut counts, tree.root, 1, (None, None), visit)?;
         } else if tree.depth != 0 {
-            return Err(format!("{name}: the tree has a depth and no pages"));
+            return Err(format!("{name}: tree has a depth but no pages"));
         }
-        let TreeCounts { branches, leaves, overflows, entries, .. } = counted;
+        let TreeCounts { branches, leaves, overflows, entries, .. } = counts;
         if (tree.branches, tree.leaves, tree.overflows, tree.entries)
             != (branches, leaves, overflows, entries)
         {
             return Err(format!(
-                "{name}: {} entries should be there, {entries} are, or pages are missed",
+                "{name}: expected {} entries, found {entries}, or wrong page counts",
                 tree.entries
             ));
         }
@@ -284,25 +285,24 @@ impl<'a> PageWalk<'a> {
     /// Walks a page and its subtree; keys must be in the half-open range `within`.
     fn walk_page(
         &mut self,
-        counted: &mut TreeCounts<'_>,
+        counts: &mut TreeCounts<'_>,
         number: u64,
         level: u16,
         within: (Option<&[u8]>, Option<&[u8]>),
         visit: EntryVisitor<'_>,
     ) -> PageCheckResult<()> {
-        let name = counted.name;
-        let wrong = |what: &str| format!("{name}: page {number} of the engine {what}");
+        let name = counts.name;
+        let corrupt = |fault: &str| format!("{name}: LMDB page {number}: {fault}");
         self.mark_used(number, name)?;
         let page = self.pages.read_pages(number, 1)?;
-        let is_leaf = level == counted.tree.depth;
+        let is_leaf = level == counts.tree.depth;
         let flags = if is_leaf { PAGE_LEAF } else { PAGE_BRANCH };
         if (u64_at(&page, 0), u16_at(&page, 8), u16_at(&page, 10)) != (Some(number), Some(0), Some(flags)) {
-            return Err(wrong("is something else"));
+            return Err(corrupt("wrong page type"));
         }
-        let nodes = nodes(&page, is_leaf).ok_or_else(|| wrong("has entries that are not whole"))?;
-        *if is_leaf { &mut counted.leaves } else { &mut counted.branches } += 1;
-        let order =
-            if counted.tree.flags & TREE_INTEGER_KEYS != 0 { compare_integers } else { compare_bytes };
+        let nodes = parse_nodes(&page, is_leaf).ok_or_else(|| corrupt("malformed nodes"))?;
+        *if is_leaf { &mut counts.leaves } else { &mut counts.branches } += 1;
+        let order = if counts.tree.flags & TREE_INTEGER_KEYS != 0 { compare_integers } else { compare_bytes };
         // The first key of a branch page is a lower bound and is not compared.
         let keyed = if is_leaf { &nodes[..] } else { &nodes[1..] };
         let in_order = keyed.windows(2).all(|pair| order(pair[0].key, pair[1].key) == Ordering::Less);
@@ -311,28 +311,28 @@ impl<'a> PageWalk<'a> {
         let before =
             keyed.last().zip(within.1).is_none_or(|(last, end)| order(last.key, end) == Ordering::Less);
         if !in_order || !from || !before {
-            return Err(wrong("has keys that are not in order"));
+            return Err(corrupt("keys out of order"));
         }
-        for (place, node) in nodes.iter().enumerate() {
+        for (index, node) in nodes.iter().enumerate() {
             if !is_leaf {
-                let from = if place == 0 { within.0 } else { Some(node.key) };
-                let before = nodes.get(place + 1).map(|next| next.key).or(within.1);
-                self.walk_page(counted, node.child_page(), level + 1, (from, before), visit)?;
+                let from = if index == 0 { within.0 } else { Some(node.key) };
+                let before = nodes.get(index + 1).map(|next| next.key).or(within.1);
+                self.walk_page(counts, node.child_page(), level + 1, (from, before), visit)?;
                 continue;
             }
-            counted.entries += 1;
+            counts.entries += 1;
             let data = if node.flags & NODE_OVERFLOW == 0 {
                 NodeData::Inline(node.data)
             } else {
-                let first = u64_at(node.data, 0).ok_or_else(|| wrong("has entries that are not whole"))?;
-                counted.overflows += self.walk_overflow(name, first, node.length)?;
+                let first = u64_at(node.data, 0).ok_or_else(|| corrupt("malformed nodes"))?;
+                counts.overflows += self.walk_overflow(name, first, node.length)?;
                 NodeData::Overflow { first, length: node.length }
             };
             if node.flags & !(NODE_OVERFLOW | NODE_SUBTREE) != 0 {
-                return Err(wrong("has entries of another kind"));
+                return Err(corrupt("unknown node flags"));
             }
             if node.flags & NODE_SUBTREE != 0 && name != "databases" {
-                return Err(wrong("has a tree in a tree"));
+                return Err(corrupt("nested tree"));
             }
             visit(self, node.key, node.flags, data)?;
         }
@@ -347,7 +347,7 @@ impl<'a> PageWalk<'a> {
         let head = (u64_at(&page, 0), u16_at(&page, 8), u16_at(&page, 10));
         let needed = (PAGE_HEADER_LEN + length).div_ceil(self.pages.size) as u64;
         if head != (Some(first), Some(0), Some(PAGE_OVERFLOW)) || count < needed {
-            return Err(format!("{name}: page {first} of the engine is something else"));
+            return Err(format!("{name}: LMDB page {first}: wrong page type"));
         }
         for number in first + 1..first + count {
             self.mark_used(number, name)?;
@@ -374,13 +374,13 @@ impl PageNode<'_> {
 }
 
 /// Parses the nodes of a page; `None` if they overlap or leave gaps.
-fn nodes(page: &[u8], is_leaf: bool) -> Option<Vec<PageNode<'_>>> {
+fn parse_nodes(page: &[u8], is_leaf: bool) -> Option<Vec<PageNode<'_>>> {
     let (lower, upper) = (usize::from(u16_at(page, 12)?), usize::from(u16_at(page, 14)?));
     if lower <= PAGE_HEADER_LEN || lower % 2 != 0 || lower > upper || upper > page.len() {
         return None;
     }
     let mut nodes = Vec::with_capacity((lower - PAGE_HEADER_LEN) / 2);
-    let mut places = Vec::with_capacity(nodes.capacity());
+    let mut extents = Vec::with_capacity(nodes.capacity());
     for pointer in (PAGE_HEADER_LEN..lower).step_by(2) {
         let at = usize::from(u16_at(page, pointer)?);
         let node = page.get(at..)?;
@@ -389,13 +389,13 @@ fn nodes(page: &[u8], is_leaf: bool) -> Option<Vec<PageNode<'_>>> {
         let low = u32::from(u16_at(node, low)?) | u32::from(u16_at(node, high)?) << 16;
         let (flags, key_length) = (u16_at(node, 4)?, usize::from(u16_at(node, 6)?));
         let length = if is_leaf { low as usize } else { 0 };
-        let here = if is_leaf && flags & NODE_OVERFLOW != 0 { 8 } else { length };
-        let (key, data) = node.get(8..8 + key_length + here)?.split_at(key_length);
-        places.push((at, (8 + key_length + here).next_multiple_of(2)));
+        let inline = if is_leaf && flags & NODE_OVERFLOW != 0 { 8 } else { length };
+        let (key, data) = node.get(8..8 + key_length + inline)?.split_at(key_length);
+        extents.push((at, (8 + key_length + inline).next_multiple_of(2)));
         nodes.push(PageNode { key, flags, length, data, low });
     }
-    places.sort_unstable();
-    let end = places.iter().try_fold(upper, |end, (at, size)| (end == *at).then_some(at + size));
+    extents.sort_unstable();
+    let end = extents.iter().try_fold(upper, |end, (at, size)| (end == *at).then_some(at + size));
     (end == Some(page.len())).then_some(nodes)
 }
 
@@ -442,5 +442,5 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 fn read_error(error: io::Error) -> String {
-    format!("data.mdb can't be read: {error}")
+    format!("cannot read `data.mdb`: {error}")
 }

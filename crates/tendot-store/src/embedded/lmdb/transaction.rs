@@ -24,19 +24,19 @@ impl Lmdb {
 
     /// Writes a probe file; returns the error if the disk is full.
     fn probe_free_space(&self) -> Option<io::Error> {
-        let path = self.env.path().join("tendot.room");
+        let path = self.env.path().join("tendot.space-probe");
         let length = std::fs::metadata(self.env.path().join("data.mdb")).map_or(0, |metadata| metadata.len());
         // At the offset of the store's end, since there may be a file-size limit.
-        let tried = File::create(&path).and_then(|mut file| {
+        let written = File::create(&path).and_then(|mut file| {
             file.seek(SeekFrom::Start(length))?;
             file.write_all(&[0; 4_096])?;
             file.sync_data()
         });
         let _ = std::fs::remove_file(&path);
-        tried.err().filter(|error| is_out_of_space(error.kind()))
+        written.err().filter(|error| is_out_of_space(error.kind()))
     }
 
-    /// Whether LMDB has failed for good, reads included: it could not write its meta page.
+    /// Whether LMDB refuses all further use (`MDB_PANIC`): it could not write a meta page.
     pub(crate) fn is_poisoned(&self) -> bool {
         matches!(self.env.read_txn(), Err(heed::Error::Mdb(MdbError::Panic)))
     }

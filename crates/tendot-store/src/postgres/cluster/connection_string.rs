@@ -20,7 +20,7 @@ pub(crate) struct ConnectionString {
     pub(crate) hosts: Vec<HostConfig>,
     pub(crate) tls: MakeRustlsConnect,
     /// Display name without password.
-    pub(crate) place: String,
+    pub(crate) display_name: String,
     /// Whether standbys serve reads.
     pub(crate) use_standbys: bool,
 }
@@ -28,8 +28,8 @@ pub(crate) struct ConnectionString {
 /// Connection settings of one host.
 pub(crate) struct HostConfig {
     pub(crate) config: Config,
-    /// Display name.
-    pub(crate) place: String,
+    /// Address for display: `host:port`.
+    pub(crate) address: String,
 }
 
 impl ConnectionString {
@@ -42,7 +42,9 @@ impl ConnectionString {
     /// `prefer-standby` include standbys, `read-write` or `primary` use the primary only.
     pub(crate) fn parse(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresOpenError> {
         if has_unescaped_at_sign(address) {
-            return Err(PostgresOpenError::Address { why: "an `@` in a password is written as %40".into() });
+            return Err(PostgresOpenError::InvalidConnectionString {
+                reason: "unescaped `@` in the password; write `%40`".into(),
+            });
         }
         let (address, certificates) = extract_option(address, "sslrootcert");
         let (address, hosts) = extract_option(&address, "host");
@@ -51,50 +53,56 @@ impl ConnectionString {
             None | Some("any" | "prefer-standby") => true,
             Some("read-write" | "primary") => false,
             Some(other) => {
-                let why = format!("`target_session_attrs` is `any` or `read-write` here, not `{other}`");
-                return Err(PostgresOpenError::Address { why });
+                let reason = format!(
+                    "unsupported `target_session_attrs={other}`; use `any`, `prefer-standby`, `primary` or `read-write`"
+                );
+                return Err(PostgresOpenError::InvalidConnectionString { reason });
             }
         };
         for stricter in ["verify-full", "verify-ca"] {
             address = address.replace(&format!("sslmode={stricter}"), "sslmode=require");
         }
-        let invalid = |error: tokio_postgres::Error| PostgresOpenError::Address { why: message(&error) };
+        let invalid = |error: tokio_postgres::Error| PostgresOpenError::InvalidConnectionString {
+            reason: message(&error),
+        };
         let mut config: Config = address.parse().map_err(invalid)?;
         // The driver treats the option `host` as a single host.
         for host in hosts.iter().flat_map(|hosts| hosts.split(',')) {
             config.host(host);
         }
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            return Err(PostgresOpenError::Address { why: "it names no host".into() });
+            return Err(PostgresOpenError::InvalidConnectionString { reason: "no host given".into() });
         }
         if config.get_hosts().len().max(config.get_hostaddrs().len()) > MAX_HOSTS {
-            return Err(PostgresOpenError::Address { why: format!("it names more than {MAX_HOSTS} hosts") });
+            return Err(PostgresOpenError::InvalidConnectionString {
+                reason: format!("more than {MAX_HOSTS} hosts given"),
+            });
         }
         // Timeout per address of a host, so that there is time for the others.
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout((settings.patience / 4).max(Duration::from_secs(1)));
+            config.connect_timeout((settings.wait_timeout / 4).max(Duration::from_secs(1)));
         }
         config.application_name("tendot");
         // The driver's default is long.
         if !address.contains("keepalives_idle") {
-            config.keepalives_idle(settings.patience.max(Duration::from_secs(1)));
+            config.keepalives_idle(settings.wait_timeout.max(Duration::from_secs(1)));
         }
         // Detects vanished servers. The driver reads the number as seconds; libpq defines milliseconds.
-        let acknowledged = config.get_tcp_user_timeout().map(|time| Duration::from_millis(time.as_secs()));
-        config.tcp_user_timeout(acknowledged.unwrap_or(settings.patience));
+        let user_timeout = config.get_tcp_user_timeout().map(|time| Duration::from_millis(time.as_secs()));
+        config.tcp_user_timeout(user_timeout.unwrap_or(settings.wait_timeout));
         let use_standbys =
             use_standbys && config.get_target_session_attrs() == driver::TargetSessionAttrs::Any;
         let mut hosts = split_hosts(&config);
         // Removes duplicates.
-        let mut named = HashSet::new();
-        hosts.retain(|host| named.insert(host.place.clone()));
+        let mut addresses = HashSet::new();
+        hosts.retain(|host| addresses.insert(host.address.clone()));
         let database = config.get_dbname().or(config.get_user()).unwrap_or_default();
-        let places = hosts.iter().map(|host| &*host.place).collect::<Vec<_>>().join(",");
-        let place = format!("{places}/{database}");
+        let addresses = hosts.iter().map(|host| &*host.address).collect::<Vec<_>>().join(",");
+        let display_name = format!("{addresses}/{database}");
         Ok(Self {
             tls: MakeRustlsConnect::new(tls_config(certificates.as_deref())?),
             hosts,
-            place,
+            display_name,
             use_standbys,
         })
     }
@@ -110,83 +118,84 @@ fn has_unescaped_at_sign(address: &str) -> bool {
 /// Removes an option that the driver does not (fully) support, and returns its value.
 fn extract_option(address: &str, name: &str) -> (String, Option<String>) {
     let Some((before, options)) = address.split_once('?') else { return (address.into(), None) };
-    let (mut taken, mut others) = (None, Vec::new());
+    let (mut extracted, mut others) = (None, Vec::new());
     for option in options.split('&') {
         match option.split_once('=').filter(|(key, _)| *key == name) {
-            Some((_, value)) => taken = Some(unescape(value)),
+            Some((_, value)) => extracted = Some(unescape(value)),
             None => others.push(option),
         }
     }
-    (format!("{before}?{}", others.join("&")), taken)
+    (format!("{before}?{}", others.join("&")), extracted)
 }
 
 /// Splits a configuration into one per host.
 fn split_hosts(config: &Config) -> Vec<HostConfig> {
     let (hosts, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
-    let host = |number: usize| {
-        let mut one = Config::new();
+    let host = |index: usize| {
+        let mut host_config = Config::new();
         if let Some(user) = config.get_user() {
-            one.user(user);
+            host_config.user(user);
         }
         if let Some(password) = config.get_password() {
-            one.password(password);
+            host_config.password(password);
         }
         if let Some(database) = config.get_dbname() {
-            one.dbname(database);
+            host_config.dbname(database);
         }
         if let Some(options) = config.get_options() {
-            one.options(options);
+            host_config.options(options);
         }
         if let Some(name) = config.get_application_name() {
-            one.application_name(name);
+            host_config.application_name(name);
         }
         if let Some(time) = config.get_connect_timeout() {
-            one.connect_timeout(*time);
+            host_config.connect_timeout(*time);
         }
         if let Some(time) = config.get_tcp_user_timeout() {
-            one.tcp_user_timeout(*time);
+            host_config.tcp_user_timeout(*time);
         }
         if let Some(interval) = config.get_keepalives_interval() {
-            one.keepalives_interval(interval);
+            host_config.keepalives_interval(interval);
         }
         if let Some(retries) = config.get_keepalives_retries() {
-            one.keepalives_retries(retries);
+            host_config.keepalives_retries(retries);
         }
-        one.ssl_mode(config.get_ssl_mode())
+        host_config
+            .ssl_mode(config.get_ssl_mode())
             .ssl_negotiation(config.get_ssl_negotiation())
             .channel_binding(config.get_channel_binding())
             .keepalives(config.get_keepalives())
             .keepalives_idle(config.get_keepalives_idle());
-        let port = ports.get(number).or(ports.first()).copied().unwrap_or(5432);
-        one.port(port);
+        let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+        host_config.port(port);
         let mut name = String::new();
-        if let Some(address) = addresses.get(number) {
-            one.hostaddr(*address);
+        if let Some(address) = addresses.get(index) {
+            host_config.hostaddr(*address);
             name = address.to_string();
         }
-        match hosts.get(number) {
+        match hosts.get(index) {
             Some(driver::Host::Tcp(host)) => {
-                one.host(host);
+                host_config.host(host);
                 name.clone_from(host);
             }
             #[cfg(unix)]
             Some(driver::Host::Unix(path)) => {
-                one.host_path(path);
+                host_config.host_path(path);
                 // Unix sockets have no TLS and need none.
                 if addresses.is_empty() {
-                    one.ssl_mode(driver::SslMode::Disable);
+                    host_config.ssl_mode(driver::SslMode::Disable);
                 }
                 name = path.display().to_string();
             }
             None => {}
         }
         // As in a connection string.
-        let place = if name.parse::<Ipv6Addr>().is_ok() {
+        let address = if name.parse::<Ipv6Addr>().is_ok() {
             format!("[{name}]:{port}")
         } else {
             format!("{name}:{port}")
         };
-        HostConfig { config: one, place }
+        HostConfig { config: host_config, address }
     };
     (0..hosts.len().max(addresses.len())).map(host).collect()
 }
@@ -217,11 +226,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses() {
-        let place = "db.example.org:5432/tendot";
-        check("postgres://user:secret@db.example.org/tendot", Ok(place));
-        check("postgresql://user@db.example.org:5432/tendot?sslmode=verify-full", Ok(place));
-        check("host=db.example.org user=user dbname=tendot", Ok(place));
+    fn parses_connection_strings() {
+        let database = "db.example.org:5432/tendot";
+        check("postgres://user:secret@db.example.org/tendot", Ok(database));
+        check("postgresql://user@db.example.org:5432/tendot?sslmode=verify-full", Ok(database));
+        check("host=db.example.org user=user dbname=tendot", Ok(database));
         check("postgres://u@a,b:5433/d?target_session_attrs=read-write", Ok("a:5432,b:5433/d"));
         check("postgres://u@a,b,c:1/d", Ok("a:5432,b:5432,c:1/d"));
         check("postgres://u@a,b/d?target_session_attrs=standby", Err("target_session_attrs"));
@@ -230,47 +239,47 @@ mod tests {
         check("postgres:///d?user=u&host=a,b&port=1,2", Ok("a:1,b:2/d"));
         check("postgres:///d?host=%2Frun%2Fa,/run/b,c", Ok("/run/a:5432,/run/b:5432,c:5432/d"));
         check("postgres://u@a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a/d?host=a,a", Err("16 hosts"));
-        check("postgres:///d", Err("names no host"));
+        check("postgres:///d", Err("no host given"));
         check("postgres://u@a,b,a/d", Ok("a:5432,b:5432/d"));
         check("postgres://u@a:1,a:2/d", Ok("a:1,a:2/d"));
         check("postgres://u@[::1]:1,[2001:db8::1]/d", Ok("[::1]:1,[2001:db8::1]:5432/d"));
-        check("postgres://u:p@secret@h/d", Err("written as %40"));
-        check("postgres://u:p@secret:secret@h/d", Err("written as %40"));
-        check("postgres://u:p@secret/secret@h/d", Err("written as %40"));
-        check("postgres://u:p?x@secret@h/d", Err("written as %40"));
+        check("postgres://u:p@secret@h/d", Err("write `%40`"));
+        check("postgres://u:p@secret:secret@h/d", Err("write `%40`"));
+        check("postgres://u:p@secret/secret@h/d", Err("write `%40`"));
+        check("postgres://u:p?x@secret@h/d", Err("write `%40`"));
         check("postgres://u:p%40secret@h/d?application_name=a@b", Ok("h:5432/d"));
         check("host=h user=u password=p@ss://@x@y dbname=d", Ok("h:5432/d"));
-        check("", Err("names no host"));
+        check("", Err("no host given"));
         check("postgres://user@host/d?colour=red", Err("colour"));
-        check("mysql://user@host/d", Err("address"));
+        check("mysql://user@host/d", Err("connection string"));
         check("postgres://u@h/d?sslrootcert=%2Fnot%2Fthere.pem", Err("/not/there.pem"));
-        check("postgres://u@h/d?sslrootcert=/dev/null", Err("there is none in it"));
+        check("postgres://u@h/d?sslrootcert=/dev/null", Err("no certificates found"));
     }
 
     #[test]
-    fn times() {
+    fn default_timeouts() {
         let config = |address| {
-            let read = ConnectionString::parse(address, &PostgresSettings::default()).unwrap();
-            read.hosts[0].config.clone()
+            let parsed = ConnectionString::parse(address, &PostgresSettings::default()).unwrap();
+            parsed.hosts[0].config.clone()
         };
-        let acknowledged = |address| *config(address).get_tcp_user_timeout().unwrap();
+        let user_timeout = |address| *config(address).get_tcp_user_timeout().unwrap();
         let connect = |address| *config(address).get_connect_timeout().unwrap();
         assert_eq!(connect("postgres://u@h/d"), Duration::from_millis(2500));
         assert_eq!(connect("postgres://u@h/d?connect_timeout=7"), Duration::from_secs(7));
-        assert_eq!(acknowledged("postgres://u@h/d"), Duration::from_secs(10));
-        assert_eq!(acknowledged("postgres://u@h/d?tcp_user_timeout=1500"), Duration::from_millis(1500));
-        assert_eq!(acknowledged("host=h user=u tcp_user_timeout=1500"), Duration::from_millis(1500));
+        assert_eq!(user_timeout("postgres://u@h/d"), Duration::from_secs(10));
+        assert_eq!(user_timeout("postgres://u@h/d?tcp_user_timeout=1500"), Duration::from_millis(1500));
+        assert_eq!(user_timeout("host=h user=u tcp_user_timeout=1500"), Duration::from_millis(1500));
     }
 
     #[track_caller]
     fn check(address: &str, expected: Result<&str, &str>) {
         match (ConnectionString::parse(address, &PostgresSettings::default()), expected) {
-            (Ok(read), Ok(place)) => assert_eq!(read.place, place, "{address}"),
+            (Ok(parsed), Ok(database)) => assert_eq!(parsed.display_name, database, "{address}"),
             (Err(error), Err(part)) => {
                 assert!(error.to_string().contains(part), "{address}: {error}");
                 assert!(!error.to_string().contains("secret"));
             }
-            (Ok(read), Err(part)) => panic!("{address}: {} instead of {part}", read.place),
+            (Ok(parsed), Err(part)) => panic!("{address}: {} instead of {part}", parsed.display_name),
             (Err(error), Ok(_)) => panic!("{address}: {error}"),
         }
     }

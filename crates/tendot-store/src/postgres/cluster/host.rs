@@ -14,8 +14,9 @@ use crate::postgres::error::DatabaseError;
 /// One database host: connection pools and observed state.
 #[derive(Debug)]
 pub(crate) struct ClusterHost {
-    pub(crate) number: usize,
-    pub(crate) place: String,
+    pub(crate) index: usize,
+    /// Address for display: `host:port`.
+    pub(crate) address: String,
     /// Pool for lists and scans; exclusive connections.
     pub(crate) read_pool: Pool,
     /// Shared connections for single records.
@@ -38,15 +39,20 @@ pub(crate) struct HostObservation {
     /// When it was last caught up with the primary.
     pub(crate) caught_up_at: Instant,
     /// Last commit of a standby; the primary must have it, too, before the standby serves reads.
-    pub(crate) commit: Option<CommitId>,
+    pub(crate) last_commit: Option<CommitId>,
     pub(crate) is_confirmed: bool,
     /// Last commit confirmed by a primary; without a primary, a standby that returns and still has it serves reads again.
-    pub(crate) confirmed: Option<CommitId>,
+    pub(crate) confirmed_commit: Option<CommitId>,
 }
 
-/// Commit id: number and random id.
-pub(crate) type CommitId = (i64, String);
+/// Identity of a committed transaction: number and random id.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct CommitId {
+    pub(crate) number: i64,
+    pub(crate) id: String,
+}
 
+/// Observed state of a host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum HostState {
     /// Unknown: not polled yet, or a request just failed.
@@ -55,6 +61,7 @@ pub(crate) enum HostState {
     Unreachable,
     /// Standby that has replayed the log up to this sequence number.
     Standby(u64),
+    /// Primary with this last log sequence number.
     Primary(u64),
 }
 
@@ -62,8 +69,9 @@ pub(crate) enum HostState {
 #[derive(Debug)]
 pub(crate) struct HostStatus {
     pub(crate) is_primary: bool,
-    pub(crate) line: u64,
-    pub(crate) commit: Option<CommitId>,
+    /// Last log sequence number.
+    pub(crate) sequence: u64,
+    pub(crate) last_commit: Option<CommitId>,
     /// Whether it has a commit that the last known primary had.
     pub(crate) is_confirmed: bool,
 }
@@ -77,23 +85,23 @@ impl ClusterHost {
     pub(crate) fn standby_position(&self) -> Option<u64> {
         let observation = self.observation();
         match observation.state {
-            HostState::Standby(line) if observation.is_confirmed => Some(line),
+            HostState::Standby(sequence) if observation.is_confirmed => Some(sequence),
             _ => None,
         }
     }
 
     /// Awaits a request; fails on timeout, or when the host becomes unreachable.
-    pub(crate) async fn within<T, E>(
+    pub(crate) async fn with_timeout<T, E>(
         &self,
-        time: Duration,
-        asked: impl Future<Output = Result<T, E>>,
+        duration: Duration,
+        request: impl Future<Output = Result<T, E>>,
     ) -> Result<T, DatabaseError>
     where
         DatabaseError: From<E>,
     {
         tokio::select! {
             biased;
-            answer = timeout(time, asked) => Ok(answer.map_err(|_| DatabaseError::Timeout)??),
+            result = timeout(duration, request) => Ok(result.map_err(|_| DatabaseError::Timeout)??),
             () = self.abandoned.notified() => Err(DatabaseError::Timeout),
         }
     }

@@ -27,20 +27,20 @@ const MAX_LOG_PAGES: usize = 20;
 
 const SELECT_STATUS: &str = "\
     select current_setting('transaction_read_only'), c.sequence, c.commits, \
-        (select id from tendot_commits where number = c.commits), \
-        (select id from tendot_commits where number = $1), \
-        (select id from tendot_commits where number = $2), \
+        (select commit_id from tendot_commits where number = c.commits), \
+        (select commit_id from tendot_commits where number = $1), \
+        (select commit_id from tendot_commits where number = $2), \
         (select compatible from tendot_schema where id = 1) \
     from tendot_counters c where c.id = 1";
 
-const SELECT_COMMIT_IDS: &str = "select number, id from tendot_commits where number = any($1)";
+const SELECT_COMMIT_IDS: &str = "select number, commit_id from tendot_commits where number = any($1)";
 
 /// Position up to which the change log was read.
 #[derive(Clone, Debug, Default)]
 struct LogCursor {
-    line: u64,
+    sequence: u64,
     /// Last commit of the primary; if it is missing, the history has diverged.
-    commit: Option<CommitId>,
+    last_commit: Option<CommitId>,
 }
 
 /// Background tasks that poll every host; they end when this is dropped.
@@ -54,20 +54,21 @@ struct MonitorTask {
     cluster: Arc<Cluster>,
     cursor: Mutex<Option<LogCursor>>,
     /// Timeout of a poll.
-    time: Duration,
+    timeout: Duration,
 }
 
 impl Monitor {
     /// Starts the polling tasks after polling each host once.
     pub(crate) async fn start(cluster: &Arc<Cluster>, settings: &PostgresSettings) -> Self {
-        let time = settings.probe_timeout.min(settings.patience / 2);
-        let monitor = Arc::new(MonitorTask { cluster: Arc::clone(cluster), cursor: Mutex::new(None), time });
+        let timeout = settings.probe_timeout.min(settings.wait_timeout / 2);
+        let monitor =
+            Arc::new(MonitorTask { cluster: Arc::clone(cluster), cursor: Mutex::new(None), timeout });
         let mut first = JoinSet::new();
         let mut tasks = JoinSet::new();
-        for number in 0..cluster.iter().count() {
+        for index in 0..cluster.iter().count() {
             let (now, later) = (Arc::clone(&monitor), Arc::clone(&monitor));
-            first.spawn(async move { now.poll_host(number).await });
-            tasks.spawn(async move { later.run(number).await });
+            first.spawn(async move { now.poll_host(index).await });
+            tasks.spawn(async move { later.run(index).await });
         }
         while first.join_next().await.is_some() {}
         Self { _tasks: tasks }
@@ -75,47 +76,47 @@ impl Monitor {
 }
 
 impl MonitorTask {
-    async fn run(&self, number: usize) {
-        let Some(host) = self.cluster.get(number) else { return };
+    async fn run(&self, index: usize) {
+        let Some(host) = self.cluster.get(index) else { return };
         loop {
             tokio::select! {
                 () = sleep(POLL_INTERVAL) => {}
                 () = host.poll_now.notified() => sleep(MIN_POLL_INTERVAL).await,
             }
-            self.poll_host(number).await;
+            self.poll_host(index).await;
         }
     }
 
-    async fn poll_host(&self, number: usize) {
-        let Some(host) = self.cluster.get(number) else { return };
-        let commit = self.log_cursor().as_ref().and_then(|cursor| cursor.commit.clone());
-        let commits = [commit, self.cluster.confirmed_commit(number)];
+    async fn poll_host(&self, index: usize) {
+        let Some(host) = self.cluster.get(index) else { return };
+        let commit = self.log_cursor().as_ref().and_then(|cursor| cursor.last_commit.clone());
+        let commits = [commit, self.cluster.confirmed_commit(index)];
         let known = self.cluster.read_fence.known_position();
-        let mut asked = self.query_status(host, &commits).await;
+        let mut result = self.query_status(host, &commits).await;
         // A broken connection says nothing about the host, but failure to reconnect does. The new connection may reach another
         // host if there is a proxy.
-        let is_other = matches!(asked, Err(DatabaseError::Sql(_)));
-        if is_other {
-            asked = self.query_status(host, &commits).await;
+        let is_reconnected = matches!(result, Err(DatabaseError::Sql(_)));
+        if is_reconnected {
+            result = self.query_status(host, &commits).await;
         }
-        let (client, status, is_same) = match asked {
-            Ok(asked) => asked,
-            Err(why) => return self.cluster.record_unreachable(number, &why),
+        let (client, status, is_same) = match result {
+            Ok(result) => result,
+            Err(error) => return self.cluster.record_unreachable(index, &error),
         };
-        if !self.cluster.record_status(number, &status) {
+        if !self.cluster.record_status(index, &status) {
             return;
         }
-        if status.is_primary && (is_other || !is_same) {
+        if status.is_primary && (is_reconnected || !is_same) {
             self.cluster.needs_revalidation.store(true, Ordering::SeqCst);
         }
         // With the same history, the host has everything known before the query.
-        let begin = || self.restart_at(&status, is_same && status.line >= known);
+        let restart = || self.restart_at(&status, is_same && status.sequence >= known);
         // The next poll checks reachability.
-        match self.with_timeout(self.read_new_log_entries(&client, &status, begin)).await {
+        match self.with_timeout(self.read_new_log_entries(&client, &status, restart)).await {
             Ok(()) => {}
             Err(DatabaseError::Corrupt(error)) => {
-                tracing::error!(host = %host.place, %error, "a line of the log can't be read; nothing is kept");
-                begin();
+                tracing::error!(host = %host.address, %error, "unreadable log entry; all cached records invalidated");
+                restart();
             }
             Err(_) => drop(Object::take(client)),
         }
@@ -129,35 +130,35 @@ impl MonitorTask {
         commits: &[Option<CommitId>; 2],
     ) -> Result<(Object, HostStatus, bool), DatabaseError> {
         // The host may have two addresses, the first of which does not answer.
-        let connecting = timeout(2 * self.time, host.monitor_connection());
+        let connecting = timeout(2 * self.timeout, host.monitor_connection());
         let client = connecting.await.map_err(|_| DatabaseError::Timeout)??;
         let [last, shared] =
-            commits.each_ref().map(|commit| commit.as_ref().map_or(0, |(number, _)| *number));
-        let asked = async {
+            commits.each_ref().map(|commit| commit.as_ref().map_or(0, |commit| commit.number));
+        let query = async {
             let statement = client.prepare_cached(SELECT_STATUS).await?;
             Ok(client.query_one(&statement, &[&last, &shared]).await?)
         };
-        let row = match self.with_timeout(asked).await {
+        let row = match self.with_timeout(query).await {
             Ok(row) => row,
-            Err(why) => {
+            Err(error) => {
                 drop(Object::take(client));
-                return Err(why);
+                return Err(error);
             }
         };
         let compatible: Option<i32> = row::column(&row, 6)?;
         if compatible.is_some_and(|compatible| compatible > schema::latest_version()) {
             return Err(DatabaseError::SchemaTooNew);
         }
-        let commit = row::column::<i64>(&row, 2)?;
-        let knows = |commit: &Option<CommitId>, column| {
-            let known: Option<&str> = row::column(&row, column)?;
-            Ok::<_, DatabaseError>(commit.as_ref().map(|(_, id)| known == Some(id)))
+        let number = row::column::<i64>(&row, 2)?;
+        let has_commit = |commit: &Option<CommitId>, column| {
+            let id: Option<&str> = row::column(&row, column)?;
+            Ok::<_, DatabaseError>(commit.as_ref().map(|commit| id == Some(&commit.id)))
         };
-        let [last, shared] = [knows(&commits[0], 4)?, knows(&commits[1], 5)?];
+        let [last, shared] = [has_commit(&commits[0], 4)?, has_commit(&commits[1], 5)?];
         let status = HostStatus {
             is_primary: row::column::<&str>(&row, 0)? == "off",
-            line: row::to_u64(row::column(&row, 1)?),
-            commit: row::column::<Option<String>>(&row, 3)?.map(|id| (commit, id)),
+            sequence: row::to_u64(row::column(&row, 1)?),
+            last_commit: row::column::<Option<String>>(&row, 3)?.map(|id| CommitId { number, id }),
             is_confirmed: last == Some(true) || shared == Some(true),
         };
         Ok((client, status, last.unwrap_or(true)))
@@ -168,36 +169,36 @@ impl MonitorTask {
         &self,
         client: &Object,
         status: &HostStatus,
-        begin: impl Fn(),
+        restart: impl Fn(),
     ) -> Result<(), DatabaseError> {
         if status.is_primary {
             self.confirm_standbys(client).await?;
         }
-        let known = self.log_cursor().as_ref().map(|cursor| cursor.line);
-        let Some(mut line) = known.filter(|line| {
+        let cursor = self.log_cursor().as_ref().map(|cursor| cursor.sequence);
+        let Some(mut sequence) = cursor.filter(|sequence| {
             // A standby may lag behind.
             !status.is_primary
-                || *line <= status.line && !self.cluster.needs_revalidation.load(Ordering::SeqCst)
+                || *sequence <= status.sequence && !self.cluster.needs_revalidation.load(Ordering::SeqCst)
         }) else {
-            begin();
+            restart();
             return Ok(());
         };
         for _ in 0..MAX_LOG_PAGES {
-            if status.line <= line {
+            if status.sequence <= sequence {
                 if let Some(cursor) = self.log_cursor().as_mut().filter(|_| status.is_primary) {
-                    cursor.commit.clone_from(&status.commit);
+                    cursor.last_commit.clone_from(&status.last_commit);
                 }
                 return Ok(());
             }
-            let lines = read::read_log(client, line, LOG_PAGE_LEN).await?;
-            lines.iter().for_each(|line| self.cluster.read_fence.record_log_entry(line));
-            line = lines.last().map_or(status.line, |last| last.sequence);
+            let log_entries = read::read_log(client, sequence, LOG_PAGE_LEN).await?;
+            log_entries.iter().for_each(|log_entry| self.cluster.read_fence.record_log_entry(log_entry));
+            sequence = log_entries.last().map_or(status.sequence, |last| last.sequence);
             // Of two concurrent readers, the further one wins; extra invalidations are harmless.
             if let Some(cursor) = self.log_cursor().as_mut() {
-                cursor.line = cursor.line.max(line);
+                cursor.sequence = cursor.sequence.max(sequence);
             }
         }
-        begin();
+        restart();
         Ok(())
     }
 
@@ -206,8 +207,9 @@ impl MonitorTask {
         if status.is_primary {
             self.cluster.needs_revalidation.store(false, Ordering::SeqCst);
         }
-        self.cluster.read_fence.reset(status.line, is_same);
-        *self.log_cursor() = Some(LogCursor { line: status.line, commit: status.commit.clone() });
+        self.cluster.read_fence.reset(status.sequence, is_same);
+        let (sequence, last_commit) = (status.sequence, status.last_commit.clone());
+        *self.log_cursor() = Some(LogCursor { sequence, last_commit });
     }
 
     /// Checks that the primary has the last commits of the standbys; a standby with another commit has diverged.
@@ -216,12 +218,12 @@ impl MonitorTask {
         if unconfirmed.is_empty() {
             return Ok(());
         }
-        let numbers: Vec<i64> = unconfirmed.iter().map(|(_, (number, _))| *number).collect();
+        let numbers: Vec<i64> = unconfirmed.iter().map(|(_, commit)| commit.number).collect();
         let statement = client.prepare_cached(SELECT_COMMIT_IDS).await?;
         for row in client.query(&statement, &[&numbers]).await? {
-            let known: CommitId = (row::column(&row, 0)?, row::column(&row, 1)?);
-            for (number, commit) in unconfirmed.iter().filter(|(_, commit)| *commit == known) {
-                self.cluster.confirm_standby(*number, commit);
+            let known = CommitId { number: row::column(&row, 0)?, id: row::column(&row, 1)? };
+            for (index, commit) in unconfirmed.iter().filter(|(_, commit)| *commit == known) {
+                self.cluster.confirm_standby(*index, commit);
             }
         }
         Ok(())
@@ -229,9 +231,9 @@ impl MonitorTask {
 
     async fn with_timeout<T>(
         &self,
-        asked: impl Future<Output = Result<T, DatabaseError>>,
+        request: impl Future<Output = Result<T, DatabaseError>>,
     ) -> Result<T, DatabaseError> {
-        timeout(self.time, asked).await.unwrap_or(Err(DatabaseError::Timeout))
+        timeout(self.timeout, request).await.unwrap_or(Err(DatabaseError::Timeout))
     }
 
     fn log_cursor(&self) -> MutexGuard<'_, Option<LogCursor>> {

@@ -29,13 +29,13 @@ pub(crate) struct PipelinedPool {
     /// Slots; locked only while a connection is opened.
     slots: Box<[ConnectionSlot]>,
     next: AtomicUsize,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl PipelinedPool {
-    pub(crate) fn new(pool: Pool, connections: usize, patience: Duration) -> Self {
+    pub(crate) fn new(pool: Pool, connections: usize, timeout: Duration) -> Self {
         let slots = (0..connections.max(1)).map(|_| Mutex::new(None)).collect();
-        Self { pool, slots, next: AtomicUsize::new(0), patience }
+        Self { pool, slots, next: AtomicUsize::new(0), timeout }
     }
 
     /// Returns a connection with few requests in flight, or the least loaded one. Connections are opened only on demand: a busy
@@ -62,15 +62,15 @@ impl PipelinedPool {
             (Some(best), None) => Ok(best),
             // The server may be at its connection limit.
             (Some(best), Some(slot)) => {
-                let made = timeout(EXTRA_CONNECT_TIMEOUT, self.connect_slot(slot)).await;
-                Ok(made.ok().and_then(Result::ok).unwrap_or(best))
+                let connected = timeout(EXTRA_CONNECT_TIMEOUT, self.connect_slot(slot)).await;
+                Ok(connected.ok().and_then(Result::ok).unwrap_or(best))
             }
             (None, Some(slot)) => self.connect_slot(slot).await,
             (None, None) => {
-                let number = self.next.fetch_add(1, Ordering::Relaxed) % self.slots.len();
-                let slot = self.slots.get(number).ok_or(DatabaseError::PoolClosed)?;
-                let made = async { self.connect_slot(slot.lock().await).await };
-                timeout(self.patience, made).await.unwrap_or(Err(DatabaseError::Timeout))
+                let index = self.next.fetch_add(1, Ordering::Relaxed) % self.slots.len();
+                let slot = self.slots.get(index).ok_or(DatabaseError::PoolClosed)?;
+                let connect = async { self.connect_slot(slot.lock().await).await };
+                timeout(self.timeout, connect).await.unwrap_or(Err(DatabaseError::Timeout))
             }
         }
     }
@@ -93,7 +93,7 @@ impl PipelinedPool {
         for slot in &self.slots {
             // A connecting slot has a different connection.
             let Ok(mut slot) = slot.try_lock() else { continue };
-            if slot.as_ref().is_some_and(|there| Arc::ptr_eq(there, client)) {
+            if slot.as_ref().is_some_and(|current| Arc::ptr_eq(current, client)) {
                 *slot = None;
             }
         }
@@ -107,6 +107,6 @@ fn in_flight(client: &Arc<ClientWrapper>) -> usize {
 
 impl fmt::Debug for PipelinedPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("connections", &self.slots.len()).finish_non_exhaustive()
+        f.debug_struct("PipelinedPool").field("connections", &self.slots.len()).finish_non_exhaustive()
     }
 }

@@ -32,8 +32,10 @@ impl ReadFence {
 
     /// Sequence number that a host must have replayed to serve a record.
     pub(crate) fn position_for_name(&self, key: &NameKey) -> u64 {
-        let own =
-            self.name_positions.get(counter_index(key)).map_or(u64::MAX, |line| line.load(Ordering::SeqCst));
+        let own = self
+            .name_positions
+            .get(counter_index(key))
+            .map_or(u64::MAX, |position| position.load(Ordering::SeqCst));
         own.max(self.global_position.load(Ordering::SeqCst))
     }
 
@@ -57,44 +59,44 @@ impl ReadFence {
 
     /// Records a log entry. The position is raised before the change counters, so that a reader of the new version never uses a
     /// stale host.
-    pub(crate) fn record_log_entry(&self, line: &LogEntry) {
-        if line.kind == EditKind::Import {
-            self.global_position.fetch_max(line.sequence, Ordering::SeqCst);
+    pub(crate) fn record_log_entry(&self, log_entry: &LogEntry) {
+        if log_entry.kind == EditKind::Import {
+            self.global_position.fetch_max(log_entry.sequence, Ordering::SeqCst);
             self.counters.bump_all();
         } else {
-            let is_prefix_change = matches!(line.kind, EditKind::Home | EditKind::Unhome)
-                || crate::change_counters::is_prefix_record(&line.name);
-            self.raise(&line.name, is_prefix_change, line.sequence);
-            self.counters.bump(NameKey::new(&line.name).ok().as_ref(), is_prefix_change);
+            let is_prefix_change = matches!(log_entry.kind, EditKind::Home | EditKind::Unhome)
+                || crate::change_counters::is_prefix_record(&log_entry.name);
+            self.raise(&log_entry.name, is_prefix_change, log_entry.sequence);
+            self.counters.bump(NameKey::new(&log_entry.name).ok().as_ref(), is_prefix_change);
         }
-        self.known_position.fetch_max(line.sequence, Ordering::SeqCst);
+        self.known_position.fetch_max(log_entry.sequence, Ordering::SeqCst);
     }
 
     /// Resets all positions: anything may have changed. With `is_same`, the log is the same one, and commits made here meanwhile
     /// may be further.
     pub(crate) fn reset(&self, last: u64, is_same: bool) {
-        for line in self.name_positions.iter().chain([
+        for position in self.name_positions.iter().chain([
             &self.prefix_position,
             &self.global_position,
             &self.known_position,
         ]) {
             if is_same {
-                line.fetch_max(last, Ordering::SeqCst);
+                position.fetch_max(last, Ordering::SeqCst);
             } else {
-                line.store(last, Ordering::SeqCst);
+                position.store(last, Ordering::SeqCst);
             }
         }
         self.counters.bump_all();
     }
 
-    fn raise(&self, name: &str, is_prefix_change: bool, line: u64) {
-        if let Some(needed) =
+    fn raise(&self, name: &str, is_prefix_change: bool, sequence: u64) {
+        if let Some(position) =
             NameKey::new(name).ok().and_then(|key| self.name_positions.get(counter_index(&key)))
         {
-            needed.fetch_max(line, Ordering::SeqCst);
+            position.fetch_max(sequence, Ordering::SeqCst);
         }
         if is_prefix_change {
-            self.prefix_position.fetch_max(line, Ordering::SeqCst);
+            self.prefix_position.fetch_max(sequence, Ordering::SeqCst);
         }
     }
 }
@@ -104,13 +106,13 @@ mod tests {
     use super::*;
     use crate::{Edit, Precondition};
 
-    fn line(sequence: u64, kind: EditKind, name: &str) -> LogEntry {
-        let by = "test".into();
-        LogEntry { sequence, revision: sequence, at: 0, by, kind, name: name.into(), count: 1 }
+    fn log_entry(sequence: u64, kind: EditKind, name: &str) -> LogEntry {
+        let (author, name) = ("test".into(), name.into());
+        LogEntry { sequence, revision: sequence, timestamp_ms: 0, author, kind, name, record_count: 1 }
     }
 
     #[test]
-    fn what_lines_are_about() {
+    fn log_entries_raise_fence() {
         check(EditKind::Update, "10.1/a", (true, false));
         check(EditKind::Create, "10.1/A", (true, false));
         check(EditKind::Remove, "10.1/other", (false, false));
@@ -122,21 +124,25 @@ mod tests {
 
     /// Checks whether a log entry affects a name, and whether it affects prefixes.
     #[track_caller]
-    fn check(kind: EditKind, name: &str, (is_about, is_prefix_change): (bool, bool)) {
+    fn check(kind: EditKind, name: &str, (affects_name, is_prefix_change): (bool, bool)) {
         let (read_fence, key) = (ReadFence::new(), NameKey::new("10.1/a").unwrap());
         let before = read_fence.counters.version_of(&key).unwrap();
-        read_fence.record_log_entry(&line(7, kind, name));
-        assert_eq!(read_fence.counters.is_current(before), !is_about, "{kind:?} {name}");
+        read_fence.record_log_entry(&log_entry(7, kind, name));
+        assert_eq!(read_fence.counters.is_current(before), !affects_name, "{kind:?} {name}");
         assert_eq!(read_fence.position_for_prefixes() == 7, is_prefix_change, "{kind:?} {name}");
         assert_eq!(read_fence.known_position(), 7);
-        assert!(read_fence.counters.version_of(&key).is_some(), "nothing is being changed");
+        assert!(read_fence.counters.version_of(&key).is_some(), "no commit is in flight");
     }
 
     #[test]
-    fn own_changes() {
+    fn own_commits_raise_fence() {
         let read_fence = ReadFence::new();
-        let edits = vec![Edit::Put { name: "10.1/a".into(), values: Vec::new(), expect: Precondition::Any }];
-        read_fence.record_commit([&ChangeSet { by: "test".into(), at: 0, edits }], 5);
+        let edits = vec![Edit::Put {
+            name: "10.1/a".into(),
+            values: Vec::new(),
+            precondition: Precondition::NotTombstone,
+        }];
+        read_fence.record_commit([&ChangeSet { author: "test".into(), timestamp_ms: 0, edits }], 5);
         assert_eq!(read_fence.position_for_name(&NameKey::new("10.1/A").unwrap()), 5);
         assert_eq!(read_fence.position_for_name(&NameKey::new("10.1/b").unwrap()), 0);
         assert_eq!((read_fence.position_for_prefixes(), read_fence.known_position()), (0, 5));

@@ -11,7 +11,7 @@ use super::host::{ClusterHost, HostState};
 use crate::postgres::PostgresStore;
 use crate::postgres::error::DatabaseError;
 
-/// Maximum number of rounds over the hosts; reads can be repeated safely.
+/// Maximum index of rounds over the hosts; reads can be repeated safely.
 const MAX_ATTEMPTS: u32 = 3;
 
 /// Time to wait for a new primary after one was lost, and poll interval.
@@ -24,7 +24,7 @@ const PRIMARY_POLL_DELAY: Duration = Duration::from_millis(20);
 pub(crate) enum ReadConsistency {
     /// The latest state.
     Latest,
-    /// The state at this log sequence number or later.
+    /// The state at this log sequence index or later.
     AtLeast(u64),
 }
 
@@ -39,49 +39,52 @@ pub(crate) struct ReadTarget<'n> {
 impl Cluster {
     /// Chooses a host that was not tried yet (`tried` is a bit mask); `None` if there is none.
     pub(crate) fn pick_read_target(&self, read: ReadConsistency, tried: &mut u64) -> Option<ReadTarget<'_>> {
-        let (number, is_current) = self.select_host(read, *tried)?;
-        *tried |= 1 << number;
-        Some(ReadTarget { host: self.get(number)?, is_current })
+        let (index, is_current) = self.select_host(read, *tried)?;
+        *tried |= 1 << index;
+        Some(ReadTarget { host: self.get(index)?, is_current })
     }
 
     fn select_host(&self, read: ReadConsistency, tried: u64) -> Option<(usize, bool)> {
-        let left = || self.hosts.iter().enumerate().filter(move |(number, _)| tried & (1 << number) == 0);
-        if let ReadConsistency::AtLeast(line) = read
+        let candidates = || self.hosts.iter().enumerate().filter(move |(index, _)| tried & (1 << index) == 0);
+        if let ReadConsistency::AtLeast(sequence) = read
             && self.use_standbys
         {
-            let knowing = |host: &ClusterHost| host.standby_position().is_some_and(|known| known >= line);
-            let number = left().filter(|(_, host)| knowing(host)).count();
-            if number > 0 {
-                let next_standby = self.next_standby.fetch_add(1, Ordering::Relaxed) % number;
-                return left()
-                    .filter(|(_, host)| knowing(host))
+            let has_replayed =
+                |host: &ClusterHost| host.standby_position().is_some_and(|position| position >= sequence);
+            let count = candidates().filter(|(_, host)| has_replayed(host)).count();
+            if count > 0 {
+                let next_standby = self.next_standby.fetch_add(1, Ordering::Relaxed) % count;
+                return candidates()
+                    .filter(|(_, host)| has_replayed(host))
                     .nth(next_standby)
-                    .map(|(number, _)| (number, true));
+                    .map(|(index, _)| (index, true));
             }
         }
-        let primary = self.primary_state().number;
-        if let Some(primary) = primary.filter(|number| tried & (1 << number) == 0) {
+        let primary = self.primary_state().host;
+        if let Some(primary) = primary.filter(|index| tried & (1 << index) == 0) {
             return Some((primary, true));
         }
         if !self.use_standbys {
             return None;
         }
-        let most = left().filter_map(|(number, host)| Some((host.standby_position()?, number))).max();
-        match (read, most) {
+        let furthest = candidates().filter_map(|(index, host)| Some((host.standby_position()?, index))).max();
+        match (read, furthest) {
             // Without a reachable primary, a stale result is better than none.
-            (ReadConsistency::AtLeast(line), Some((known, number))) => return Some((number, known >= line)),
+            (ReadConsistency::AtLeast(sequence), Some((position, index))) => {
+                return Some((index, position >= sequence));
+            }
             // Without a primary, a standby that has everything we know of is current.
-            (ReadConsistency::Latest, Some((known, number)))
-                if primary.is_none() && known >= self.read_fence.known_position() =>
+            (ReadConsistency::Latest, Some((position, index)))
+                if primary.is_none() && position >= self.read_fence.known_position() =>
             {
-                return Some((number, true));
+                return Some((index, true));
             }
             (ReadConsistency::Latest, _) => return None,
             (ReadConsistency::AtLeast(_), None) => {}
         }
-        left()
+        candidates()
             .find(|(_, host)| host.observation().state == HostState::Unknown)
-            .map(|(number, _)| (number, false))
+            .map(|(index, _)| (index, false))
     }
 }
 
@@ -90,36 +93,36 @@ impl PostgresStore {
     pub(crate) async fn try_hosts<'n, T, F>(
         &'n self,
         read: ReadConsistency,
-        ask: impl Fn(&'n ClusterHost) -> F,
+        request: impl Fn(&'n ClusterHost) -> F,
     ) -> Result<(T, bool), DatabaseError>
     where
         F: Future<Output = Result<T, DatabaseError>>,
     {
-        let (mut tried, mut rounds, mut why) = (0, 1, DatabaseError::NoHost);
-        let begun = Instant::now();
+        let (mut tried, mut rounds, mut last_error) = (0, 1, DatabaseError::NoHost);
+        let started = Instant::now();
         loop {
             let Some(ReadTarget { host, is_current }) = self.cluster.pick_read_target(read, &mut tried)
             else {
                 // The primary may come back in a moment.
-                if tried == 0 && !self.cluster.is_without_primary() && begun.elapsed() < PRIMARY_WAIT {
+                if tried == 0 && !self.cluster.is_without_primary() && started.elapsed() < PRIMARY_WAIT {
                     sleep(PRIMARY_POLL_DELAY).await;
                     continue;
                 }
                 if rounds >= MAX_ATTEMPTS || tried == 0 {
-                    return Err(why);
+                    return Err(last_error);
                 }
                 (tried, rounds) = (0, rounds + 1);
                 continue;
             };
             // Boxed: nested in all waiting futures, it exceeds the compiler's recursion limit.
-            match Box::pin(ask(host)).await {
+            match Box::pin(request(host)).await {
                 Err(error) if error.is_retryable() || error.is_caused_by_host() => {
                     if error.is_caused_by_host() {
                         host.mark_suspect();
                     }
-                    why = error;
+                    last_error = error;
                 }
-                answer => return answer.map(|answer| (answer, is_current)),
+                result => return result.map(|value| (value, is_current)),
             }
         }
     }

@@ -14,7 +14,7 @@ pub(crate) struct RecordColumns<'b> {
     pub(crate) keys: Vec<Cow<'b, [u8]>>,
     pub(crate) names: Vec<&'b [u8]>,
     pub(crate) revisions: Vec<i64>,
-    pub(crate) states: Vec<i16>,
+    pub(crate) statuses: Vec<i16>,
     pub(crate) bodies: Vec<Vec<u8>>,
     pub(crate) registrations: Vec<&'b [u8]>,
     pub(crate) removed: Vec<Cow<'b, [u8]>>,
@@ -24,16 +24,16 @@ impl<'b> RecordColumns<'b> {
     pub(crate) fn new(batch: &'b WriteBatch) -> Self {
         let mut records = Self::default();
         for key in &batch.changed_records {
-            let Some(entry) = batch.records.get(key) else {
+            let Some(record) = batch.records.get(key) else {
                 records.removed.push(storage_key(key));
                 continue;
             };
             records.keys.push(storage_key(key));
-            records.names.push(entry.name.as_bytes());
-            records.revisions.push(row::to_i64(entry.revision));
-            records.states.push(row::status_code(entry.state));
-            records.bodies.push(values_codec::encode(&entry.values));
-            records.registrations.push(&entry.registration);
+            records.names.push(record.name.as_bytes());
+            records.revisions.push(row::to_i64(record.revision));
+            records.statuses.push(row::status_code(record.status));
+            records.bodies.push(values_codec::encode(&record.values));
+            records.registrations.push(&record.registration);
         }
         records
     }
@@ -46,7 +46,7 @@ pub(crate) struct HistoryColumns<'b> {
     pub(crate) sequences: Vec<i64>,
     pub(crate) names: Vec<Option<&'b [u8]>>,
     pub(crate) revisions: Vec<Option<i64>>,
-    pub(crate) states: Vec<Option<i16>>,
+    pub(crate) statuses: Vec<Option<i16>>,
     pub(crate) bodies: Vec<Option<Vec<u8>>>,
     pub(crate) registrations: Vec<Option<&'b [u8]>>,
 }
@@ -54,16 +54,16 @@ pub(crate) struct HistoryColumns<'b> {
 impl<'b> HistoryColumns<'b> {
     pub(crate) fn new(batch: &'b WriteBatch) -> Self {
         let mut columns = Self::default();
-        for (line, before) in &batch.log_entries {
-            let Some((key, before)) = before else { continue };
-            let entry = if let PriorState::Record(entry) = before { Some(entry) } else { None };
+        for (log_entry, prior) in &batch.log_entries {
+            let Some((key, prior)) = prior else { continue };
+            let record = if let PriorState::Record(record) = prior { Some(record) } else { None };
             columns.keys.push(storage_key(key));
-            columns.sequences.push(row::to_i64(line.sequence));
-            columns.names.push(entry.map(|entry| entry.name.as_bytes()));
-            columns.revisions.push(entry.map(|entry| row::to_i64(entry.revision)));
-            columns.states.push(entry.map(|entry| row::status_code(entry.state)));
-            columns.bodies.push(entry.map(|entry| values_codec::encode(&entry.values)));
-            columns.registrations.push(entry.map(|entry| &*entry.registration));
+            columns.sequences.push(row::to_i64(log_entry.sequence));
+            columns.names.push(record.map(|record| record.name.as_bytes()));
+            columns.revisions.push(record.map(|record| row::to_i64(record.revision)));
+            columns.statuses.push(record.map(|record| row::status_code(record.status)));
+            columns.bodies.push(record.map(|record| values_codec::encode(&record.values)));
+            columns.registrations.push(record.map(|record| &*record.registration));
         }
         columns
     }
@@ -74,25 +74,25 @@ impl<'b> HistoryColumns<'b> {
 pub(crate) struct LogColumns<'b> {
     pub(crate) sequences: Vec<i64>,
     pub(crate) revisions: Vec<i64>,
-    pub(crate) times: Vec<i64>,
-    pub(crate) by: Vec<&'b [u8]>,
+    pub(crate) timestamps: Vec<i64>,
+    pub(crate) authors: Vec<&'b [u8]>,
     pub(crate) kinds: Vec<i16>,
     pub(crate) names: Vec<&'b [u8]>,
-    pub(crate) counts: Vec<i64>,
+    pub(crate) record_counts: Vec<i64>,
 }
 
 impl<'b> LogColumns<'b> {
-    pub(crate) fn new(all: impl IntoIterator<Item = &'b LogEntry>) -> Self {
-        let mut lines = Self::default();
-        for line in all {
-            lines.sequences.push(row::to_i64(line.sequence));
-            lines.revisions.push(row::to_i64(line.revision));
-            lines.times.push(line.at.cast_signed());
-            lines.by.push(line.by.as_bytes());
-            lines.kinds.push(row::kind_code(line.kind));
-            lines.names.push(line.name.as_bytes());
-            lines.counts.push(row::to_i64(line.count));
+    pub(crate) fn new(log_entries: impl IntoIterator<Item = &'b LogEntry>) -> Self {
+        let mut columns = Self::default();
+        for log_entry in log_entries {
+            columns.sequences.push(row::to_i64(log_entry.sequence));
+            columns.revisions.push(row::to_i64(log_entry.revision));
+            columns.timestamps.push(log_entry.timestamp_ms.cast_signed());
+            columns.authors.push(log_entry.author.as_bytes());
+            columns.kinds.push(row::kind_code(log_entry.kind));
+            columns.names.push(log_entry.name.as_bytes());
+            columns.record_counts.push(row::to_i64(log_entry.record_count));
         }
-        lines
+        columns
     }
 }

@@ -1,4 +1,5 @@
-//! Write queue and writer task with group commit: change sets that arrive during a commit share the next transaction.
+//! Write queue and writer task with group commit: change sets that arrive while a transaction is being made durable are
+//! committed together in the next one.
 
 pub(crate) mod columns;
 pub(crate) mod statements;
@@ -17,9 +18,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::PostgresSettings;
 use super::cluster::Cluster;
+use super::cluster::host::CommitId;
 use super::error::DatabaseError;
 use crate::{ChangeSet, CommitError, CommitInfo, StoreError};
-use transaction::{CommitId, CommitResults, CommittedGroup, TxError};
+use transaction::{CommitResults, CommittedGroup, TxError};
 
 /// Maximum number, size and edits of change sets per transaction.
 const MAX_GROUP_CHANGES: usize = 1_024;
@@ -44,9 +46,10 @@ pub(crate) struct WriteQueue {
     requests: UnboundedSender<WriteRequest>,
     permits: Arc<Semaphore>,
     cluster: Arc<Cluster>,
-    patience: Duration,
+    wait_timeout: Duration,
 }
 
+/// Change set waiting to be committed.
 #[derive(Debug)]
 struct WriteRequest {
     change: ChangeSet,
@@ -61,13 +64,13 @@ struct WriteRequest {
 impl WriteQueue {
     pub(crate) fn start(cluster: Arc<Cluster>, settings: PostgresSettings) -> Self {
         let (requests, inbox) = unbounded_channel();
-        let patience = settings.patience;
+        let wait_timeout = settings.wait_timeout;
         tokio::spawn(WriterLoop { cluster: Arc::clone(&cluster), settings }.run(inbox));
-        Self { requests, permits: Arc::new(Semaphore::new(MAX_QUEUE_BYTES)), cluster, patience }
+        Self { requests, permits: Arc::new(Semaphore::new(MAX_QUEUE_BYTES)), cluster, wait_timeout }
     }
 
     pub(crate) async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
-        let writer_stopped = || StoreError::ReadOnly { why: "its writer has stopped".into() };
+        let writer_stopped = || StoreError::ReadOnly { reason: "the writer has stopped".into() };
         let enqueued_at = Instant::now();
         self.check_deadline(enqueued_at)?;
         let size = change.memory_size().min(MAX_QUEUE_BYTES) as u32;
@@ -79,7 +82,7 @@ impl WriteQueue {
                 Err(_) => self.check_deadline(enqueued_at)?,
             }
         };
-        let (reply, mut answer) = oneshot::channel();
+        let (reply, mut result) = oneshot::channel();
         let is_claimed = Arc::new(AtomicBool::new(false));
         let request = WriteRequest {
             change,
@@ -92,31 +95,32 @@ impl WriteQueue {
             return Err(writer_stopped().into());
         }
         // It may have been sent already.
-        let unheard = |_| StoreError::Unknown { why: "the writer was stopped".into() };
+        let in_doubt = |_| StoreError::InDoubt { reason: "the writer stopped during the commit".into() };
         loop {
-            if let Ok(answer) = timeout(DEADLINE_CHECK_INTERVAL, &mut answer).await {
-                return answer.map_err(unheard)?;
+            if let Ok(result) = timeout(DEADLINE_CHECK_INTERVAL, &mut result).await {
+                return result.map_err(in_doubt)?;
             }
             // A claimed request ends by itself; unclaimed ones wrote nothing.
-            if let Err(why) = self.check_deadline(enqueued_at)
+            if let Err(error) = self.check_deadline(enqueued_at)
                 && !is_claimed.swap(true, Ordering::SeqCst)
             {
-                return Err(why.into());
+                return Err(error.into());
             }
         }
     }
 
     /// Fails a waiting request if the writer is blocked for too long or there is no primary.
     fn check_deadline(&self, enqueued_at: Instant) -> Result<(), StoreError> {
-        let why = match () {
+        let error = match () {
             () if self.cluster.is_without_primary() => DatabaseError::NoPrimary,
-            () if enqueued_at.elapsed() > self.patience => DatabaseError::PoolTimeout,
+            () if enqueued_at.elapsed() > self.wait_timeout => DatabaseError::PoolTimeout,
             () => return Ok(()),
         };
-        Err(why.into_store_error(OPERATION))
+        Err(error.into_store_error(OPERATION))
     }
 }
 
+/// Writer task: commits waiting change sets in groups and retries.
 struct WriterLoop {
     cluster: Arc<Cluster>,
     settings: PostgresSettings,
@@ -124,9 +128,9 @@ struct WriterLoop {
 
 impl WriterLoop {
     async fn run(self, mut inbox: UnboundedReceiver<WriteRequest>) {
-        let mut held = None;
+        let mut postponed = None;
         loop {
-            let first = match held.take() {
+            let first = match postponed.take() {
                 Some(request) => request,
                 None => match inbox.recv().await {
                     Some(request) => request,
@@ -145,7 +149,7 @@ impl WriterLoop {
                 edits += request.change.edits.len();
                 bytes += request.change.memory_size();
                 if bytes > MAX_GROUP_BYTES {
-                    held = Some(request);
+                    postponed = Some(request);
                     break;
                 }
                 if request.claim() {
@@ -154,7 +158,7 @@ impl WriterLoop {
             }
             let changes: Vec<&ChangeSet> = requests.iter().map(|request| &request.change).collect();
             let deadline = requests.first().map_or_else(Instant::now, |request| request.enqueued_at)
-                + self.settings.patience;
+                + self.settings.wait_timeout;
             let results = self.commit_group(&changes, deadline).await;
             for (request, result) in requests.into_iter().zip(results) {
                 // The caller may have gone.
@@ -165,85 +169,92 @@ impl WriterLoop {
 
     /// Commits the change sets whose preconditions hold, each atomically; returns one result per change set.
     async fn commit_group(&self, changes: &[&ChangeSet], deadline: Instant) -> CommitResults {
-        let mut pause = MIN_BACKOFF;
+        let mut backoff = MIN_BACKOFF;
         loop {
             // Responses made meanwhile are not cached.
-            let changing = self.cluster.read_fence.counters.begin_write(changes.iter().copied());
-            let why = match self.try_commit(changes).await {
-                Ok(done) => return self.record_committed(changes, done),
-                Err(TxError::RolledBack(why)) => why,
-                Err(TxError::InDoubt { commit, done, why }) => match self.resolve_in_doubt(&commit).await {
-                    Ok(true) => return self.record_committed(changes, done),
-                    Ok(false) => why,
-                    Err(later) => {
-                        let why = format!("{why}; then {later}");
-                        return changes
-                            .iter()
-                            .map(|_| Err(StoreError::Unknown { why: why.clone() }.into()))
-                            .collect();
+            let guard = self.cluster.read_fence.counters.begin_write(changes.iter().copied());
+            let error = match self.try_commit(changes).await {
+                Ok(group) => return self.record_committed(changes, group),
+                Err(TxError::RolledBack(error)) => error,
+                Err(TxError::InDoubt { commit, group, error }) => {
+                    match self.resolve_in_doubt(&commit).await {
+                        Ok(true) => return self.record_committed(changes, group),
+                        Ok(false) => error,
+                        Err(later) => {
+                            let reason = format!("{error}; outcome check failed: {later}");
+                            let in_doubt = || StoreError::InDoubt { reason: reason.clone() };
+                            return changes.iter().map(|_| Err(in_doubt().into())).collect();
+                        }
                     }
-                },
+                }
             };
             // Nothing was written, so the counters may be current again.
-            drop(changing);
+            drop(guard);
             // Retry one by one: a faulty change set must not fail the others.
-            if changes.len() > 1 && why.is_caused_by_request() {
+            if changes.len() > 1 && error.is_caused_by_request() {
                 let mut results = Vec::with_capacity(changes.len());
                 for change in changes {
                     results.append(&mut Box::pin(self.commit_group(&[change], deadline)).await);
                 }
                 return results;
             }
-            if !why.is_retryable() || Instant::now() + pause > deadline || self.cluster.is_without_primary() {
-                return reject_all(changes, why);
+            if !error.is_retryable()
+                || Instant::now() + backoff > deadline
+                || self.cluster.is_without_primary()
+            {
+                return reject_all(changes, error);
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(MAX_BACKOFF);
+            sleep(backoff).await;
+            backoff = (backoff * 2).min(MAX_BACKOFF);
         }
     }
 
     /// Records committed change sets in the read fence and returns their results.
-    fn record_committed(&self, changes: &[&ChangeSet], done: CommittedGroup) -> CommitResults {
-        self.cluster.read_fence.record_commit(changes.iter().copied(), done.last_sequence);
-        done.results
+    fn record_committed(&self, changes: &[&ChangeSet], group: CommittedGroup) -> CommitResults {
+        self.cluster.read_fence.record_commit(changes.iter().copied(), group.last_sequence);
+        group.results
     }
 
     async fn try_commit(&self, changes: &[&ChangeSet]) -> Result<CommittedGroup, TxError> {
         // The server cancels requests before this timeout.
-        let primary = self.cluster.primary_handle(self.settings.statement + self.settings.patience)?;
+        let primary =
+            self.cluster.primary_handle(self.settings.statement_timeout + self.settings.wait_timeout)?;
         let host = primary.host;
-        let client =
-            primary.within(host.write_connection()).await.flatten().inspect_err(|_| host.mark_suspect())?;
-        let tried = transaction::try_commit_group(&client, changes, &primary).await;
-        if tried.is_err() {
+        let client = primary
+            .with_timeout(host.write_connection())
+            .await
+            .flatten()
+            .inspect_err(|_| host.mark_suspect())?;
+        let result = transaction::try_commit_group(&client, changes, &primary).await;
+        if result.is_err() {
             host.mark_suspect();
             // Closing the connection rolls back; it must not return to the pool inside a transaction.
             drop(Object::take(client));
         }
-        tried
+        result
     }
 
     /// Resolves an in-doubt transaction on new connections, until the deadline.
     async fn resolve_in_doubt(&self, commit: &CommitId) -> Result<bool, DatabaseError> {
-        let deadline = Instant::now() + 3 * self.settings.patience;
-        let mut pause = MIN_BACKOFF;
+        let deadline = Instant::now() + 3 * self.settings.wait_timeout;
+        let mut backoff = MIN_BACKOFF;
         loop {
-            let asked = async {
-                let primary = self.cluster.primary_handle(self.settings.patience)?;
-                let asked = async {
+            let check = async {
+                let primary = self.cluster.primary_handle(self.settings.wait_timeout)?;
+                let is_committed = async {
                     // Not returned to the pool: a cancelled request leaves it inside a transaction.
                     let client = Object::take(primary.host.write_connection().await?);
                     transaction::is_committed(&client, commit).await
                 };
-                primary.within(asked).await.flatten()
+                primary.with_timeout(is_committed).await.flatten()
             };
-            match asked.await {
-                Ok(found) => return Ok(found),
+            match check.await {
+                Ok(is_committed) => return Ok(is_committed),
                 // Any error is retried: a standby may yet become primary.
-                Err(error) if Instant::now() + pause > deadline => return Err(error),
-                Err(_) => sleep(pause).await,
+                Err(error) if Instant::now() + backoff > deadline => return Err(error),
+                Err(_) => sleep(backoff).await,
             }
-            pause = (pause * 2).min(MAX_BACKOFF);
+            backoff = (backoff * 2).min(MAX_BACKOFF);
         }
     }
 }
@@ -255,15 +266,20 @@ impl WriteRequest {
     }
 }
 
-fn reject_all(changes: &[&ChangeSet], why: DatabaseError) -> CommitResults {
-    let message = why.to_string();
-    let again = |error: &StoreError| match error {
-        StoreError::ReadOnly { why } => StoreError::ReadOnly { why: why.clone() },
-        StoreError::Full { doing, error } => StoreError::Full { doing, error: error.clone() },
-        StoreError::Damaged { what } => StoreError::Damaged { what: what.clone() },
-        StoreError::Unreachable { doing, why } => StoreError::Unreachable { doing, why: why.clone() },
-        _ => StoreError::Failed { doing: OPERATION, error: message.clone().into() },
+/// Returns the same error for every change set.
+fn reject_all(changes: &[&ChangeSet], error: DatabaseError) -> CommitResults {
+    let message = error.to_string();
+    let copy = |error: &StoreError| match error {
+        StoreError::ReadOnly { reason } => StoreError::ReadOnly { reason: reason.clone() },
+        StoreError::DiskFull { operation, detail } => {
+            StoreError::DiskFull { operation, detail: detail.clone() }
+        }
+        StoreError::Corrupt { detail } => StoreError::Corrupt { detail: detail.clone() },
+        StoreError::Unavailable { operation, reason } => {
+            StoreError::Unavailable { operation, reason: reason.clone() }
+        }
+        _ => StoreError::Backend { operation: OPERATION, error: message.clone().into() },
     };
-    let error = why.into_store_error(OPERATION);
-    changes.iter().map(|_| Err(again(&error).into())).collect()
+    let error = error.into_store_error(OPERATION);
+    changes.iter().map(|_| Err(copy(&error).into())).collect()
 }

@@ -16,6 +16,7 @@ use super::statements::{
 use super::write_batch::{PrefetchKeys, WriteBatch};
 use crate::model::name_key::storage_key;
 use crate::postgres::cluster::PrimaryHandle;
+use crate::postgres::cluster::host::CommitId;
 use crate::postgres::error::DatabaseError;
 use crate::postgres::row;
 use crate::{ChangeSet, CommitError, CommitInfo, NameKey, StoreError};
@@ -38,7 +39,7 @@ pub(crate) enum TxError {
     /// Rolled back.
     RolledBack(DatabaseError),
     /// In doubt: committed or rolled back.
-    InDoubt { commit: CommitId, done: CommittedGroup, why: DatabaseError },
+    InDoubt { commit: CommitId, group: CommittedGroup, error: DatabaseError },
 }
 
 impl From<DatabaseError> for TxError {
@@ -59,12 +60,6 @@ impl From<StoreError> for TxError {
     }
 }
 
-/// Commit id: number and random id.
-pub(crate) struct CommitId {
-    number: i64,
-    id: String,
-}
-
 /// Checks that the user may write; returns the missing privilege.
 pub(crate) async fn check_privileges(client: &Object) -> Result<Option<String>, Error> {
     client.batch_execute("begin").await?;
@@ -80,23 +75,23 @@ pub(crate) async fn try_commit_group(
     changes: &[&ChangeSet],
     primary: &PrimaryHandle<'_>,
 ) -> Result<CommittedGroup, TxError> {
-    let loading = async {
+    let prefetch = async {
         let read = prepare(client, PREFETCH_SQL.iter().chain([&LOCK_COUNTERS])).await?;
         let write = prepare(client, WRITE_SQL.iter()).await?;
-        let loaded = lock_and_prefetch(client, &read, PrefetchKeys::of(changes.iter().copied())).await?;
-        Ok::<_, TxError>((write, loaded))
+        let state = lock_and_prefetch(client, &read, PrefetchKeys::of(changes.iter().copied())).await?;
+        Ok::<_, TxError>((write, state))
     };
     // On timeout the lock is held until the server notices, but nothing was written.
-    let (write, (mut batch, commit)) = primary.within(loading).await??;
+    let (write, (mut batch, commit)) = primary.with_timeout(prefetch).await??;
     let results = changes.iter().map(|change| batch.apply_change_set(change)).collect();
-    let done = CommittedGroup { results, last_sequence: batch.sequence };
+    let group = CommittedGroup { results, last_sequence: batch.sequence };
     if batch.is_empty() {
-        primary.within(client.batch_execute("rollback")).await??;
-        return Ok(done);
+        primary.with_timeout(client.batch_execute("rollback")).await??;
+        return Ok(group);
     }
-    match primary.within(write_and_commit(client, &write, &batch, &commit)).await.flatten() {
-        Ok(()) => Ok(done),
-        Err(why) => Err(TxError::InDoubt { commit, done, why }),
+    match primary.with_timeout(write_and_commit(client, &write, &batch, &commit)).await.flatten() {
+        Ok(()) => Ok(group),
+        Err(error) => Err(TxError::InDoubt { commit, group, error }),
     }
 }
 
@@ -125,19 +120,19 @@ async fn prepare<'s>(
 async fn lock_and_prefetch(
     client: &Object,
     statements: &[Statement],
-    wanted: PrefetchKeys,
+    keys: PrefetchKeys,
 ) -> Result<(WriteBatch, CommitId), TxError> {
-    let [records, homed, notes, lock] = statements else { return Err(DatabaseError::PoolClosed.into()) };
-    let keys: Vec<_> = wanted.records.iter().map(storage_key).collect();
-    let keys: Vec<&[u8]> = keys.iter().map(|key| &**key).collect();
-    let prefixes: Vec<&[u8]> = wanted.prefixes.iter().map(NameKey::as_bytes).collect();
-    let aux_keys: Vec<&[u8]> = wanted.aux.iter().map(|key| &**key).collect();
-    let (begun, locked, records, homed, notes) = join5(
+    let [records, homed, aux, lock] = statements else { return Err(DatabaseError::PoolClosed.into()) };
+    let storage_keys: Vec<_> = keys.records.iter().map(storage_key).collect();
+    let storage_keys: Vec<&[u8]> = storage_keys.iter().map(|key| &**key).collect();
+    let prefixes: Vec<&[u8]> = keys.prefixes.iter().map(NameKey::as_bytes).collect();
+    let aux_keys: Vec<&[u8]> = keys.aux.iter().map(|key| &**key).collect();
+    let (begun, locked, records, homed, aux) = join5(
         client.batch_execute(BEGIN_READ_COMMITTED),
         client.query_one(lock, &[]),
-        query_keys(client, records, &keys),
+        query_keys(client, records, &storage_keys),
         query_keys(client, homed, &prefixes),
-        query_keys(client, notes, &aux_keys),
+        query_keys(client, aux, &aux_keys),
     )
     .await;
     begun?;
@@ -149,18 +144,18 @@ async fn lock_and_prefetch(
     };
     let commit = CommitId { number: row::column::<i64>(&locked, 2)? + 1, id: row::column(&locked, 3)? };
     for found in records? {
-        let Some(entry) = row::record(&found, 0)? else { continue };
+        let Some(record) = row::record(&found, 0)? else { continue };
         // Two long names could have the same storage key; only one of them is stored.
-        if let Some(key) = NameKey::new(&entry.name).ok().filter(|key| wanted.records.contains(key)) {
-            batch.records.insert(key, entry);
+        if let Some(key) = NameKey::new(&record.name).ok().filter(|key| keys.records.contains(key)) {
+            batch.records.insert(key, record);
         }
     }
     for found in homed? {
         batch.homed.extend(NameKey::from_prefix(&row::utf8(row::column(&found, 0)?)?));
     }
-    for found in notes? {
-        let (key, body): (&[u8], &[u8]) = (row::column(&found, 0)?, row::column(&found, 1)?);
-        batch.aux.insert(key.into(), body.into());
+    for found in aux? {
+        let (key, value): (&[u8], &[u8]) = (row::column(&found, 0)?, row::column(&found, 1)?);
+        batch.aux.insert(key.into(), value.into());
     }
     Ok((batch, commit))
 }
@@ -203,49 +198,50 @@ async fn write_and_commit(
     batch: &WriteBatch,
     commit: &CommitId,
 ) -> Result<(), DatabaseError> {
-    let [number, forget, counters, put, remove, insert_history, log, home, unhome, put_aux, remove_aux] =
+    let [insert_id, delete_id, counters, put, remove, insert_history, log, home, unhome, put_aux, remove_aux] =
         statements
     else {
         return Err(DatabaseError::PoolClosed);
     };
     let (revision, sequence) = (row::to_i64(batch.revision), row::to_i64(batch.sequence));
-    let forgotten = commit.number - RETAINED_COMMIT_IDS;
+    let expired = commit.number - RETAINED_COMMIT_IDS;
     let records = RecordColumns::new(batch);
-    let lines = LogColumns::new(batch.log_entries.iter().map(|(line, _)| line));
+    let log_entries = LogColumns::new(batch.log_entries.iter().map(|(log_entry, _)| log_entry));
     let history = HistoryColumns::new(batch);
     let is_homed = |prefix: &&NameKey| batch.homed.contains(*prefix);
     let (homed, unhomed): (Vec<&NameKey>, Vec<&NameKey>) = batch.changed_homed.iter().partition(is_homed);
     let homed: Vec<&[u8]> = homed.into_iter().map(NameKey::as_bytes).collect();
     let unhomed: Vec<&[u8]> = unhomed.into_iter().map(NameKey::as_bytes).collect();
-    let (mut aux_keys, mut bodies, mut removed_aux) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut aux_keys, mut aux_values, mut removed_aux) = (Vec::new(), Vec::new(), Vec::new());
     for key in &batch.changed_aux {
         match batch.aux.get(key) {
-            Some(body) => {
+            Some(value) => {
                 aux_keys.push(&**key);
-                bodies.push(&**body);
+                aux_values.push(&**value);
             }
             None => removed_aux.push(&**key),
         }
     }
 
     let mut pipeline = Pipeline { client, sent: Vec::new() };
-    pipeline.push(number, [&commit.number, &commit.id]);
-    pipeline.push(forget, [&forgotten]);
+    pipeline.push(insert_id, [&commit.number, &commit.id]);
+    pipeline.push(delete_id, [&expired]);
     pipeline.push(counters, [&revision, &sequence, &commit.number]);
     if !records.keys.is_empty() {
-        let RecordColumns { keys, names, revisions, states, bodies, registrations, .. } = &records;
-        pipeline.push(put, [keys, names, revisions, states, bodies, registrations]);
+        let RecordColumns { keys, names, revisions, statuses, bodies, registrations, .. } = &records;
+        pipeline.push(put, [keys, names, revisions, statuses, bodies, registrations]);
     }
     if !records.removed.is_empty() {
         pipeline.push(remove, [&records.removed]);
     }
     if !history.keys.is_empty() {
-        let HistoryColumns { keys, sequences, names, revisions, states, bodies, registrations } = &history;
-        pipeline.push(insert_history, [keys, sequences, names, revisions, states, bodies, registrations]);
+        let HistoryColumns { keys, sequences, names, revisions, statuses, bodies, registrations } = &history;
+        pipeline.push(insert_history, [keys, sequences, names, revisions, statuses, bodies, registrations]);
     }
-    if !lines.sequences.is_empty() {
-        let LogColumns { sequences, revisions, times, by, kinds, names, counts } = &lines;
-        pipeline.push(log, [sequences, revisions, times, by, kinds, names, counts]);
+    if !log_entries.sequences.is_empty() {
+        let LogColumns { sequences, revisions, timestamps, authors, kinds, names, record_counts } =
+            &log_entries;
+        pipeline.push(log, [sequences, revisions, timestamps, authors, kinds, names, record_counts]);
     }
     if !homed.is_empty() {
         pipeline.push(home, [&homed]);
@@ -254,7 +250,7 @@ async fn write_and_commit(
         pipeline.push(unhome, [&unhomed]);
     }
     if !aux_keys.is_empty() {
-        pipeline.push(put_aux, [&aux_keys, &bodies]);
+        pipeline.push(put_aux, [&aux_keys, &aux_values]);
     }
     if !removed_aux.is_empty() {
         pipeline.push(remove_aux, [&removed_aux]);

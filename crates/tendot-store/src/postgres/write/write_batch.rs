@@ -15,19 +15,19 @@ pub(crate) struct PrefetchKeys {
 
 impl PrefetchKeys {
     pub(crate) fn of<'c>(changes: impl IntoIterator<Item = &'c ChangeSet>) -> Self {
-        let mut wanted = Self::default();
+        let mut keys = Self::default();
         for edit in changes.into_iter().flat_map(|change| &change.edits) {
             match edit {
-                Edit::RequireNote { key, .. } => {
-                    wanted.aux.insert(key.clone());
+                Edit::RequireAux { key, .. } => {
+                    keys.aux.insert(key.clone());
                 }
-                Edit::PutNote { .. } | Edit::RemoveNote { .. } | Edit::Home { .. } | Edit::Unhome { .. } => {}
+                Edit::PutAux { .. } | Edit::RemoveAux { .. } | Edit::Home { .. } | Edit::Unhome { .. } => {}
                 // Invalid names are rejected later, with the index of the edit.
-                Edit::RequireHomed { .. } => wanted.prefixes.extend(edit.name_key()),
-                _ => wanted.records.extend(edit.name_key()),
+                Edit::RequireHomed { .. } => keys.prefixes.extend(edit.name_key()),
+                _ => keys.records.extend(edit.name_key()),
             }
         }
-        wanted
+        keys
     }
 }
 
@@ -50,17 +50,17 @@ impl WriteBatch {
     pub(crate) fn apply_change_set(&mut self, change: &ChangeSet) -> Result<CommitInfo, CommitError> {
         let revision = self.revision + 1;
         let WriteSet { records, homed, aux, log_entries } = WriteSet::compute(self, change, revision)?;
-        for (key, body) in aux {
+        for (key, value) in aux {
             self.changed_aux.insert(key.clone());
-            match body {
-                Some(body) => self.aux.insert(key, body),
+            match value {
+                Some(value) => self.aux.insert(key, value),
                 None => self.aux.remove(&key),
             };
         }
-        for (key, entry) in records {
+        for (key, record) in records {
             self.changed_records.insert(key.clone());
-            match entry {
-                Some(entry) => self.records.insert(key, entry),
+            match record {
+                Some(record) => self.records.insert(key, record),
                 None => self.records.remove(&key),
             };
         }
@@ -74,11 +74,13 @@ impl WriteBatch {
         }
         // A change set of aux edits only gets no revision.
         self.revision += u64::from(!log_entries.is_empty());
-        for PendingLogEntry { kind, name, history_entry } in log_entries {
+        for PendingLogEntry { kind, name, prior } in log_entries {
             self.sequence += 1;
-            let (sequence, at, by) = (self.sequence, change.at, change.by.clone());
-            self.log_entries
-                .push((LogEntry { sequence, revision, at, by, kind, name, count: 1 }, history_entry));
+            let (sequence, timestamp_ms, author) =
+                (self.sequence, change.timestamp_ms, change.author.clone());
+            let log_entry =
+                LogEntry { sequence, revision, timestamp_ms, author, kind, name, record_count: 1 };
+            self.log_entries.push((log_entry, prior));
         }
         Ok(CommitInfo { revision: self.revision })
     }
@@ -99,6 +101,6 @@ impl StateView for WriteBatch {
     }
 
     fn aux(&self, key: &[u8]) -> Option<&[u8]> {
-        self.aux.get(key).map(|body| &**body)
+        self.aux.get(key).map(|value| &**value)
     }
 }

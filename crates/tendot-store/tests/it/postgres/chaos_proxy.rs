@@ -9,17 +9,17 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 
-/// Where the bytes go.
+/// Direction of a stream of bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Direction {
     ToServer,
     ToClient,
 }
 
-/// What happens to the bytes after the cut.
+/// Handling of the bytes after a cut.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum CutMode {
-    /// They are lost.
+    /// The bytes are lost.
     Both,
     /// The client's connection is closed at once; the server receives the rest of what was sent after the client has sent
     /// something on another connection.
@@ -31,7 +31,7 @@ struct FaultPlan {
     /// The next connection on which this many bytes have passed is cut.
     cut: Option<(Direction, usize, CutMode)>,
     is_refusing: bool,
-    /// A connection on which these bytes are sent is silent from there on.
+    /// A connection on which these bytes are sent is held from there on.
     held: Option<&'static [u8]>,
     /// Bytes by direction.
     passed: [usize; 2],
@@ -104,7 +104,7 @@ impl ChaosProxy {
         self.plan.lock().unwrap().is_refusing = is_refusing;
     }
 
-    /// Lets connections be silent from these bytes on; those that are silent already stay so.
+    /// Holds connections from these bytes on; those that are held already stay so.
     pub(crate) fn hold_at(&self, held: Option<&'static [u8]>) {
         self.plan.lock().unwrap().held = held;
     }
@@ -186,7 +186,7 @@ impl Relay {
         }
     }
 
-    /// Closes the client's socket and tells the server the end; the direction to the client then waits for the server's.
+    /// Closes the client's socket and shuts down the stream to the server; the other direction then waits for the server's end.
     async fn close(self, direction: Direction, mut from: OwnedReadHalf, to: OwnedWriteHalf) {
         drop(to);
         if direction == Direction::ToClient {

@@ -32,11 +32,11 @@ fn one_of_64_registrations_wins() {
                         let name = |number: usize| format!("10.1000/{}", (number + client) % NAMES);
                         let edits = vec![
                             put(&name(number), &client.to_string(), Precondition::Absent),
-                            put(&name(number + NAMES / 2), &client.to_string(), Precondition::Any),
+                            put(&name(number + NAMES / 2), &client.to_string(), Precondition::NotTombstone),
                         ];
                         match commit(&store, edits).await {
                             Ok(_) => won.push(name(number)),
-                            Err(CommitError::Conflict(_)) => {}
+                            Err(CommitError::RecordConflict(_)) => {}
                             Err(error) => panic!("{error}"),
                         }
                     }
@@ -67,14 +67,14 @@ async fn follow(store: Arc<PostgresStore>, is_done: Arc<AtomicBool>) -> Vec<Stri
     let (mut names, mut after) = (Vec::new(), 0);
     loop {
         let was_done = is_done.load(Ordering::SeqCst);
-        let lines = store.read_log(after, 50).await.unwrap();
-        if was_done && lines.is_empty() {
+        let log_entries = store.read_log(after, 50).await.unwrap();
+        if was_done && log_entries.is_empty() {
             return names;
         }
-        for line in lines {
-            assert_eq!(line.sequence, after + 1, "a log entry was skipped");
-            after = line.sequence;
-            names.push(line.name.into_string());
+        for log_entry in log_entries {
+            assert_eq!(log_entry.sequence, after + 1, "a log entry was skipped");
+            after = log_entry.sequence;
+            names.push(log_entry.name.into_string());
         }
     }
 }
@@ -97,11 +97,11 @@ fn no_lost_updates() {
         let key = NameKey::new("10.1000/1").unwrap();
         let entry = stores[0].get(&key).await.unwrap().unwrap();
         assert_eq!(entry.values[0].data, CLIENTS.to_string().as_bytes());
-        let note = stores[1].get_aux(b"count").await.unwrap().unwrap();
-        assert_eq!(&*note, CLIENTS.to_string().as_bytes());
-        for line in stores[1].read_log(1, 1_000).await.unwrap() {
-            assert_eq!(line.revision, last + 1);
-            last = line.revision;
+        let aux = stores[1].get_aux(b"count").await.unwrap().unwrap();
+        assert_eq!(&*aux, CLIENTS.to_string().as_bytes());
+        for log_entry in stores[1].read_log(1, 1_000).await.unwrap() {
+            assert_eq!(log_entry.revision, last + 1);
+            last = log_entry.revision;
         }
         assert_eq!(logged_names(&stores[1]).await.len(), CLIENTS + 1);
     });
@@ -110,16 +110,16 @@ fn no_lost_updates() {
 async fn increment(store: &PostgresStore) -> bool {
     let entry = store.get(&NameKey::new("10.1000/1").unwrap()).await.unwrap().unwrap();
     let count: usize = std::str::from_utf8(&entry.values[0].data).unwrap().parse().unwrap();
-    let note = store.get_aux(b"count").await.unwrap();
+    let aux = store.get_aux(b"count").await.unwrap();
     let next = (count + 1).to_string();
     let edits = vec![
-        put("10.1000/1", &next, Precondition::Revision(entry.revision)),
-        Edit::RequireNote { key: b"count"[..].into(), body: note },
-        Edit::PutNote { key: b"count"[..].into(), body: next.as_bytes().into() },
+        put("10.1000/1", &next, Precondition::AtRevision(entry.revision)),
+        Edit::RequireAux { key: b"count"[..].into(), value: aux },
+        Edit::PutAux { key: b"count"[..].into(), value: next.as_bytes().into() },
     ];
     match commit(store, edits).await {
         Ok(_) => true,
-        Err(CommitError::Conflict(_) | CommitError::Note { .. }) => false,
+        Err(CommitError::RecordConflict(_) | CommitError::AuxConflict { .. }) => false,
         Err(error) => panic!("{error}"),
     }
 }

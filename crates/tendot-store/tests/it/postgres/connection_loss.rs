@@ -52,11 +52,11 @@ impl ProxyFixture {
                 .await
                 .unwrap();
             let is_there = self.direct.get(&key).await.unwrap().is_some();
-            assert_eq!(is_there, !history.items.is_empty());
-            found.push(history.items.len());
+            assert_eq!(is_there, !history.entries.is_empty());
+            found.push(history.entries.len());
         }
-        let note = self.direct.get_aux(format!("{round}-{number:06}").as_bytes()).await.unwrap();
-        found.push(usize::from(note.is_some()));
+        let aux = self.direct.get_aux(format!("{round}-{number:06}").as_bytes()).await.unwrap();
+        found.push(usize::from(aux.is_some()));
         assert!(found == [found[0]; 3], "{round} {number}: only parts of it, {found:?}");
         found[0]
     }
@@ -78,31 +78,31 @@ impl ProxyFixture {
         }
         // The whole log has no gaps and no name twice.
         let mut names = logged_names(&self.direct).await;
-        let lines = names.len();
+        let count = names.len();
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), lines);
+        assert_eq!(names.len(), count);
     }
 }
 
 /// If it were done twice, the first name would be rejected, and the second one would have two log entries.
 async fn commit_parts(store: &PostgresStore, round: &str, number: usize) -> Result<u64, CommitError> {
     let name = |end| format!("10.1000/{round}-{number:06}-{end}");
-    let note = format!("{round}-{number:06}");
+    let aux = format!("{round}-{number:06}");
     let edits = vec![
         put(&name("a"), "x", Precondition::Absent),
-        put(&name("b"), "x", Precondition::Any),
-        Edit::PutNote { key: note.as_bytes().into(), body: b"x"[..].into() },
+        put(&name("b"), "x", Precondition::NotTombstone),
+        Edit::PutAux { key: aux.as_bytes().into(), value: b"x"[..].into() },
     ];
     commit(store, edits).await
 }
 
 /// Commits once, with retries: some tests have a short time-out.
 async fn warm_up(store: &PostgresStore, number: usize) {
-    let mut tries = 0;
+    let mut attempts = 0;
     wait_until_async("a commit succeeds", async || {
-        tries += 1;
-        commit_parts(store, &format!("warm-{tries}"), number).await.is_ok()
+        attempts += 1;
+        commit_parts(store, &format!("warm-{attempts}"), number).await.is_ok()
     })
     .await;
 }
@@ -126,7 +126,7 @@ fn cut_towards_client() {
     });
 }
 
-/// The server receives the rest of a commit after the client has lost its connection and tries to resolve the transaction.
+/// The server receives the rest of a commit after the client has lost its connection and attempts to resolve the transaction.
 #[test]
 fn late_delivery() {
     block_on(async {
@@ -137,7 +137,7 @@ fn late_delivery() {
 /// If the server cannot be reached again, the outcome may be reported as in doubt; any other error means that nothing was done.
 #[test]
 fn in_doubt_without_server() {
-    let settings = PostgresSettings { patience: Duration::from_millis(400), ..settings() };
+    let settings = PostgresSettings { wait_timeout: Duration::from_millis(400), ..settings() };
     block_on(async {
         let fixture = ProxyFixture::new(&settings).await;
         let [to_server, to_client] = fixture.bytes;
@@ -152,7 +152,7 @@ fn in_doubt_without_server() {
             let found = fixture.found("unreachable", number).await;
             match result {
                 Ok(_) => assert_eq!(found, 1, "{bytes} bytes {direction:?}"),
-                Err(CommitError::Store(StoreError::Unknown { .. })) => in_doubt += 1,
+                Err(CommitError::Store(StoreError::InDoubt { .. })) => in_doubt += 1,
                 Err(CommitError::Store(error)) => {
                     assert_eq!(found, 0, "{bytes} bytes {direction:?}: {error}");
                     refused += 1;
@@ -161,10 +161,10 @@ fn in_doubt_without_server() {
             }
             fixture.proxy.set_refusing(false);
             // An attempt that fails may have reserved its names.
-            let mut tries = 0;
+            let mut attempts = 0;
             wait_until_async("commits succeed again", async || {
-                tries += 1;
-                commit_parts(&fixture.store, &format!("after-{tries}"), number).await.is_ok()
+                attempts += 1;
+                commit_parts(&fixture.store, &format!("after-{attempts}"), number).await.is_ok()
             })
             .await;
         }

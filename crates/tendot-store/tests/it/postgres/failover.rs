@@ -1,4 +1,4 @@
-//! A primary with two standbys: which host is asked, and what happens when hosts lag, diverge, stop or fail.
+//! A primary with two standbys: routing of reads, and what happens when hosts lag, diverge, stop or fail.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,9 +27,9 @@ fn host_roles(store: &PostgresStore) -> Vec<HostRole> {
     store.hosts().into_iter().map(|host| host.role).collect()
 }
 
-async fn wait_until_level(store: &PostgresStore) {
-    let is_level = async || store.hosts().iter().all(|host| host.behind == Some(0));
-    wait_until_async("no host is behind", is_level).await;
+async fn wait_until_caught_up(store: &PostgresStore) {
+    let is_caught_up = async || store.hosts().iter().all(|host| host.lag_entries == Some(0));
+    wait_until_async("no host lags", is_caught_up).await;
 }
 
 /// How often a server has read records by index.
@@ -40,7 +40,7 @@ async fn record_reads(server: &PostgresServer) -> u64 {
 
 const NAME: &str = "10.1000/1";
 
-/// Stale reads go to standbys that have what the reader may expect; other reads go to the primary.
+/// Stale reads go to standbys that have everything the reader may expect; other reads go to the primary.
 #[test]
 fn read_routing() {
     let cluster = PostgresCluster::start();
@@ -55,37 +55,37 @@ fn read_routing() {
         // The store reads its own writes, from every host.
         for round in 0..200 {
             let data = format!("round {round}");
-            commit(&store, vec![put(NAME, &data, Precondition::Any)]).await.unwrap();
+            commit(&store, vec![put(NAME, &data, Precondition::NotTombstone)]).await.unwrap();
             assert_eq!(with_stale_reads(url(&store, NAME)).await, Some(data), "own write");
             assert!(with_stale_reads(store.is_homed(b"10.1000")).await.unwrap());
         }
 
         // Writes of others: current reads see them at once, stale reads as soon as the change counter has changed.
-        let versions = store.change_counters().unwrap();
+        let counters = store.change_counters().unwrap();
         let key = NameKey::new(NAME).unwrap();
         for round in 0..10 {
-            let version = versions.version_of(&key).unwrap();
+            let version = counters.version_of(&key).unwrap();
             let data = format!("other {round}");
-            commit(&other, vec![put(NAME, &data, Precondition::Any)]).await.unwrap();
-            assert_eq!(url(&store, NAME).await, Some(data.clone()), "the primary is asked");
-            let has_changed = async || !versions.is_current(version);
+            commit(&other, vec![put(NAME, &data, Precondition::NotTombstone)]).await.unwrap();
+            assert_eq!(url(&store, NAME).await, Some(data.clone()), "the primary serves the read");
+            let has_changed = async || !counters.is_current(version);
             wait_until_async("the change counter has changed", has_changed).await;
             assert_eq!(with_stale_reads(url(&store, NAME)).await, Some(data));
         }
 
-        // Standbys are really asked, not the primary; with `target_session_attrs=read-write` only the primary.
-        wait_until_level(&store).await;
-        for (asked, expects_standbys) in [(&store, true), (&other, false)] {
+        // Standbys serve the reads, not the primary; with `target_session_attrs=read-write` only the primary.
+        wait_until_caught_up(&store).await;
+        for (reader, expects_standbys) in [(&store, true), (&other, false)] {
             for _ in 0..400 {
-                assert!(with_stale_reads(url(asked, NAME)).await.is_some());
+                assert!(with_stale_reads(url(reader, NAME)).await.is_some());
             }
             // Servers update these counters when a connection has been idle for a while.
             let standbys =
                 async || record_reads(&cluster.standbys[0]).await + record_reads(&cluster.standbys[1]).await;
             if expects_standbys {
-                wait_until_async("the standbys are asked", async || standbys().await >= 200).await;
+                wait_until_async("the standbys serve the reads", async || standbys().await >= 200).await;
             } else {
-                wait_until_async("the primary is asked", async || {
+                wait_until_async("the primary serves the read", async || {
                     record_reads(&cluster.primary).await >= 400
                 })
                 .await;
@@ -99,14 +99,14 @@ fn read_routing() {
         }
         wait_until_async("its failure is noticed", async || host_roles(&store)[1] == HostRole::Unreachable)
             .await;
-        commit(&store, vec![put(NAME, "with one", Precondition::Any)]).await.unwrap();
+        commit(&store, vec![put(NAME, "with one", Precondition::NotTombstone)]).await.unwrap();
         assert_eq!(with_stale_reads(url(&store, NAME)).await.as_deref(), Some("with one"));
         cluster.standbys[0].restart();
         wait_until_async("it is back", async || host_roles(&store)[1] == HostRole::Standby).await;
     });
 }
 
-/// A standby that lags is not asked for what it does not have yet.
+/// A standby that lags does not serve records that it has not replayed yet.
 #[test]
 fn lagging_standby() {
     let cluster = PostgresCluster::start();
@@ -118,11 +118,11 @@ fn lagging_standby() {
         )
         .await
         .unwrap();
-        wait_until_level(&store).await;
+        wait_until_caught_up(&store).await;
         cluster.standbys[0].execute("postgres", "select pg_wal_replay_pause()").await;
         for round in 0..20 {
             let data = format!("round {round}");
-            commit(&store, vec![put(NAME, &data, Precondition::Any)]).await.unwrap();
+            commit(&store, vec![put(NAME, &data, Precondition::NotTombstone)]).await.unwrap();
             for _ in 0..4 {
                 assert_eq!(with_stale_reads(url(&store, NAME)).await.as_deref(), Some(&*data));
                 assert_eq!(with_stale_reads(url(&store, "10.1000/2")).await.as_deref(), Some("other"));
@@ -130,15 +130,15 @@ fn lagging_standby() {
         }
         wait_until_async("the lag is reported", async || {
             let host = store.hosts().swap_remove(1);
-            host.behind == Some(20) && host.lag.is_some_and(|lag| lag > Duration::from_millis(300))
+            host.lag_entries == Some(20) && host.lag.is_some_and(|lag| lag > Duration::from_millis(300))
         })
         .await;
         cluster.standbys[0].execute("postgres", "select pg_wal_replay_resume()").await;
-        wait_until_async("it has caught up", async || store.hosts()[1].behind == Some(0)).await;
+        wait_until_async("it has caught up", async || store.hosts()[1].lag_entries == Some(0)).await;
     });
 }
 
-/// If a standby rejects logins, other hosts are asked.
+/// If a standby rejects logins, other hosts serve the reads.
 #[test]
 fn standby_rejects_logins() {
     let cluster = PostgresCluster::start();
@@ -151,7 +151,7 @@ fn standby_rejects_logins() {
         }
         let store = super::open(&address).await;
         commit(&store, vec![put(NAME, "first", Precondition::Absent)]).await.unwrap();
-        wait_until_level(&store).await;
+        wait_until_caught_up(&store).await;
         for standby in &cluster.standbys {
             let rules = standby.dir().join("data/pg_hba.conf");
             let before = std::fs::read_to_string(&rules).unwrap();
@@ -245,7 +245,7 @@ fn failover_under_load() {
                                 acknowledged.fetch_add(1, Ordering::SeqCst);
                                 Some(true)
                             }
-                            Err(CommitError::Store(StoreError::Unknown { .. })) => None,
+                            Err(CommitError::Store(StoreError::InDoubt { .. })) => None,
                             Err(CommitError::Store(StoreError::ReadOnly { .. })) => {
                                 slowest = slowest.max(start.elapsed());
                                 // Not more often than this while there is no primary.
@@ -277,12 +277,13 @@ fn failover_under_load() {
             reads >= 200 && host_roles(&other)[0] == HostRole::Unreachable
         })
         .await;
-        let refused = commit(&other, vec![put(NAME, "second", Precondition::Any)]).await.unwrap_err();
+        let refused =
+            commit(&other, vec![put(NAME, "second", Precondition::NotTombstone)]).await.unwrap_err();
         assert!(matches!(refused, CommitError::Store(StoreError::ReadOnly { .. })), "{refused}");
 
         cluster.promote();
         wait_until_async("commits succeed again", async || {
-            commit(&store, vec![put(NAME, "third", Precondition::Any)]).await.is_ok()
+            commit(&store, vec![put(NAME, "third", Precondition::NotTombstone)]).await.is_ok()
         })
         .await;
         more_commits(50).await;
@@ -313,13 +314,13 @@ fn failover_under_load() {
         cluster.primary.rejoin(new, "old");
         wait_until_async("both standbys have caught up", async || {
             host_roles(&store).iter().filter(|role| **role == HostRole::Standby).count() == 2
-                && store.hosts().iter().all(|host| host.behind == Some(0))
+                && store.hosts().iter().all(|host| host.lag_entries == Some(0))
         })
         .await;
     });
 }
 
-/// A primary that failed with commits that no standby had, and comes back as a standby, is not asked, because its history has
+/// A primary that failed with commits that no standby had, and comes back as a standby, does not serve reads, because its history has
 /// diverged; and change counters of the lost commits are no longer current.
 #[test]
 fn diverged_standby_is_not_used() {
@@ -333,25 +334,27 @@ fn diverged_standby_is_not_used() {
         )
         .await
         .unwrap();
-        wait_until_level(&store).await;
+        wait_until_caught_up(&store).await;
         // Commits that no standby receives.
         cluster.standbys.iter().for_each(PostgresServer::kill);
         cluster.primary.alter_system("synchronous_standby_names = ''");
         for round in 0..5 {
-            commit(&store, vec![put(NAME, &format!("lost {round}"), Precondition::Any)]).await.unwrap();
+            commit(&store, vec![put(NAME, &format!("lost {round}"), Precondition::NotTombstone)])
+                .await
+                .unwrap();
         }
-        let (versions, key) = (store.change_counters().unwrap(), NameKey::new(NAME).unwrap());
+        let (counters, key) = (store.change_counters().unwrap(), NameKey::new(NAME).unwrap());
         assert_eq!(with_stale_reads(url(&store, NAME)).await.as_deref(), Some("lost 4"));
-        let version = versions.version_of(&key).unwrap();
+        let version = counters.version_of(&key).unwrap();
         cluster.primary.kill();
         cluster.standbys.iter().for_each(PostgresServer::restart);
         let new = cluster.promote();
         cluster.primary.restart_diverged(new);
         wait_until_async("commits succeed again", async || {
-            commit(&store, vec![put(other, "second", Precondition::Any)]).await.is_ok()
+            commit(&store, vec![put(other, "second", Precondition::NotTombstone)]).await.is_ok()
         })
         .await;
-        assert!(!versions.is_current(version), "the lost commit is still current");
+        assert!(!counters.is_current(version), "the lost commit is still current");
         wait_until_async("it is seen as a standby", async || host_roles(&store)[0] == HostRole::Standby)
             .await;
         for _ in 0..200 {
@@ -363,14 +366,14 @@ fn diverged_standby_is_not_used() {
     });
 }
 
-/// Without a primary, restarted standbys are asked again: an older answer is better than none, and the newest is preferred.
+/// Without a primary, restarted standbys serve reads again: an older result is better than none, and the newest is preferred.
 #[test]
 fn standbys_restart_without_primary() {
     let cluster = PostgresCluster::start();
     block_on(async {
         let store = open(&cluster, "").await;
         commit(&store, vec![put(NAME, "first", Precondition::Absent)]).await.unwrap();
-        wait_until_level(&store).await;
+        wait_until_caught_up(&store).await;
         // The second standby restarts from here.
         cluster.primary.psql("checkpoint");
         let position = cluster.primary.psql("select pg_current_wal_lsn()");
@@ -382,39 +385,39 @@ fn standbys_restart_without_primary() {
         let sql = "select count(*) from pg_stat_activity \
                    where backend_type = 'startup' and wait_event = 'RecoveryApplyDelay'";
         wait_until_async("the second standby delays", async || {
-            commit(&store, vec![put("10.1000/2", "x", Precondition::Any)]).await.unwrap();
+            commit(&store, vec![put("10.1000/2", "x", Precondition::NotTombstone)]).await.unwrap();
             delayed.query_text("postgres", sql).await != "0"
         })
         .await;
-        commit(&store, vec![put(NAME, "second", Precondition::Any)]).await.unwrap();
+        commit(&store, vec![put(NAME, "second", Precondition::NotTombstone)]).await.unwrap();
         wait_until_async("only the second standby is behind", async || {
             let hosts = store.hosts();
-            hosts[1].behind == Some(0) && hosts[2].behind.is_some_and(|behind| behind > 0)
+            hosts[1].lag_entries == Some(0) && hosts[2].lag_entries.is_some_and(|entries| entries > 0)
         })
         .await;
-        let answer = async |store: &PostgresStore| {
+        let read = async |store: &PostgresStore| {
             let entry = with_stale_reads(store.get(&NameKey::new(NAME).unwrap())).await.ok()??;
             Some(String::from_utf8_lossy(&entry.values[0].data).into_owned())
         };
         cluster.primary.kill();
         cluster.standbys.iter().for_each(PostgresServer::kill);
-        wait_until_async("no host answers", async || answer(&store).await.is_none()).await;
-        let asked = || store.hosts().iter().map(|host| host.is_asked).collect::<Vec<_>>();
+        wait_until_async("no host answers", async || read(&store).await.is_none()).await;
+        let serving = || store.hosts().iter().map(|host| host.serves_reads).collect::<Vec<_>>();
         cluster.standbys[1].restart();
-        wait_until_async("an older answer is better than none", async || {
-            answer(&store).await.as_deref() == Some("first")
+        wait_until_async("the delayed standby serves reads", async || {
+            read(&store).await.as_deref() == Some("first")
         })
         .await;
-        assert_eq!(asked(), [false, false, true]);
+        assert_eq!(serving(), [false, false, true]);
         cluster.standbys[0].restart();
-        wait_until_async("the newest standby is asked", async || asked() == [false, true, true]).await;
+        wait_until_async("the newest standby serves reads", async || serving() == [false, true, true]).await;
         for _ in 0..20 {
-            assert_eq!(answer(&store).await.as_deref(), Some("second"));
+            assert_eq!(read(&store).await.as_deref(), Some("second"));
         }
     });
 }
 
-/// Hosts that accept connections and never answer: other hosts are asked, commits are rejected soon, and succeed again after a
+/// Hosts that accept connections and never answer: other hosts serve the reads, commits are rejected soon, and succeed again after a
 /// promotion.
 #[test]
 fn unresponsive_hosts() {
@@ -422,11 +425,11 @@ fn unresponsive_hosts() {
     block_on(async {
         // So long that a test fails if something waits for it.
         let timeout = Duration::from_secs(120);
-        let settings = PostgresSettings { patience: timeout, statement: timeout, ..settings() };
+        let settings = PostgresSettings { wait_timeout: timeout, statement_timeout: timeout, ..settings() };
         let store = PostgresStore::open(&cluster.url("postgres", ""), &settings).await.unwrap();
         let store = Arc::new(store);
         commit(&store, vec![put(NAME, "first", Precondition::Absent)]).await.unwrap();
-        wait_until_level(&store).await;
+        wait_until_caught_up(&store).await;
         assert_eq!(with_stale_reads(url(&store, NAME)).await.as_deref(), Some("first"));
 
         cluster.standbys[0].signal("STOP");
@@ -441,7 +444,7 @@ fn unresponsive_hosts() {
         // Normally one or two seconds.
         assert!(slowest < timeout / 4, "answered after {slowest:?}");
         cluster.standbys[0].signal("CONT");
-        wait_until_level(&store).await;
+        wait_until_caught_up(&store).await;
 
         cluster.primary.signal("STOP");
         let waiting: Vec<_> = (0..4)
@@ -467,7 +470,7 @@ fn unresponsive_hosts() {
 
         cluster.promote();
         wait_until_async("commits succeed again", async || {
-            commit(&store, vec![put(NAME, "second", Precondition::Any)]).await.is_ok()
+            commit(&store, vec![put(NAME, "second", Precondition::NotTombstone)]).await.is_ok()
         })
         .await;
         cluster.primary.kill();

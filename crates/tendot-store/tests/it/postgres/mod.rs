@@ -42,15 +42,19 @@ async fn open(url: &str) -> PostgresStore {
 }
 
 fn settings() -> PostgresSettings {
-    PostgresSettings { connections: 4, patience: Duration::from_secs(20), ..PostgresSettings::default() }
+    PostgresSettings {
+        max_connections: 4,
+        wait_timeout: Duration::from_secs(20),
+        ..PostgresSettings::default()
+    }
 }
 
-fn put(name: &str, data: &str, expect: Precondition) -> Edit {
-    Edit::Put { name: name.into(), values: vec![HandleValue::new(1, "URL", data.to_owned())], expect }
+fn put(name: &str, data: &str, precondition: Precondition) -> Edit {
+    Edit::Put { name: name.into(), values: vec![HandleValue::new(1, "URL", data.to_owned())], precondition }
 }
 
 async fn commit(store: &PostgresStore, edits: Vec<Edit>) -> Result<u64, CommitError> {
-    let change = ChangeSet { by: "tester".into(), at: 1_700_000_000_000, edits };
+    let change = ChangeSet { author: "tester".into(), timestamp_ms: 1_700_000_000_000, edits };
     store.commit(change).await.map(|committed| committed.revision)
 }
 

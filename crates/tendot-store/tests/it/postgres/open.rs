@@ -45,37 +45,40 @@ fn open_errors() {
         server.execute(&newer, "update tendot_schema set version = 99, compatible = 98").await;
         let sql = format!("alter database {read_only} set default_transaction_read_only = on");
         server.execute("postgres", &sql).await;
-        let at = |who: &str, database: &str| format!("postgres://{who}@127.0.0.1:{port}/{database}");
+        let at = |user: &str, database: &str| format!("postgres://{user}@127.0.0.1:{port}/{database}");
 
-        check("postgres://", "names no host").await;
-        check("embedded:somewhere", "can't be read").await;
-        check("postgres://postgres@127.0.0.1:1/x", "no database server was reached at 127.0.0.1:1/x").await;
-        check("postgres://postgres@no-such-host.invalid/x", "no database server was reached").await;
-        check(&at("locked:wrong", &empty), "refuses the user or the password").await;
-        check(&at("locked", &empty), "refuses the user or the password").await;
-        check(&at("nobody", &empty), "refuses the user or the password").await;
-        check(&at("postgres", "no_such"), "has no such database as").await;
-        check(&at("guest", &empty), "has not the rights").await;
-        check(&at("guest", &made), "has not the rights").await;
-        check(&at("postgres", &read_only), "can only be read").await;
-        check(
-            &at("postgres", &newer),
-            "have the number 99 and need a program that knows 98; this one knows ",
-        )
-        .await;
-        check(&format!("{}?sslmode=require", at("postgres", &empty)), "no trusted connection").await;
+        check("postgres://", "no host given").await;
+        check("embedded:somewhere", "invalid connection string").await;
+        check("postgres://postgres@127.0.0.1:1/x", "cannot reach the database 127.0.0.1:1/x").await;
+        check("postgres://postgres@no-such-host.invalid/x", "cannot reach the database").await;
+        check(&at("locked:wrong", &empty), "authentication failed").await;
+        check(&at("locked", &empty), "authentication failed").await;
+        check(&at("nobody", &empty), "authentication failed").await;
+        check(&at("postgres", "no_such"), "does not exist").await;
+        check(&at("guest", &empty), "insufficient privileges").await;
+        check(&at("guest", &made), "insufficient privileges").await;
+        check(&at("postgres", &read_only), "is read-only").await;
+        check(&at("postgres", &newer), "requires a program that supports version 98; this one supports 4")
+            .await;
+        check(&format!("{}?sslmode=require", at("postgres", &empty)), "TLS connection to").await;
         let bound = at("locked:right", &empty);
-        check(&format!("{bound}?channel_binding=require"), "refuses the user or the password").await;
+        check(&format!("{bound}?channel_binding=require"), "authentication failed").await;
         assert_eq!(server.query_text(&empty, COUNT_TABLES).await, "0", "no table was created");
+
+        // A schema from before the first release.
+        server.execute(&newer, "update tendot_schema set version = 3, compatible = 2").await;
+        check(&at("postgres", &newer), "schema version 3 in").await;
+        check(&at("postgres", &newer), "is not supported; the first supported version is 4").await;
+        server.execute(&newer, "update tendot_schema set version = 99").await;
 
         // A newer schema that is compatible.
         server.execute(&newer, "update tendot_schema set compatible = 1").await;
         commit(&open(&at("postgres", &newer)).await, vec![put("10.1000/1", "x", Precondition::Absent)])
             .await
             .unwrap();
-        let settings = PostgresSettings { migrate: false, ..settings() };
+        let settings = PostgresSettings { migrate_schema: false, ..settings() };
         let refused = PostgresStore::open(&at("postgres", &empty), &settings).await.unwrap_err();
-        assert!(matches!(refused, PostgresOpenError::Older { found: 0, .. }), "{refused}");
+        assert!(matches!(refused, PostgresOpenError::SchemaTooOld { version: 0, .. }), "{refused}");
         // A role that may not create tables may use existing ones.
         let grant = "grant select, insert, update, delete on all tables in schema public to guest";
         server.execute(&made, grant).await;
@@ -97,10 +100,10 @@ fn each_missing_privilege_is_named() {
         ("log", &["select", "insert"]),
         ("history", &["select", "insert"]),
         ("homed", &["select", "insert", "delete"]),
-        ("notes", &["select", "insert", "update", "delete"]),
+        ("aux", &["select", "insert", "update", "delete"]),
         ("counters", &["select", "update"]),
         ("commits", &["select", "insert", "delete"]),
-        ("moving", &["select"]),
+        ("migration", &["select"]),
         ("schema", &["select"]),
     ];
     block_on(async {
@@ -108,32 +111,32 @@ fn each_missing_privilege_is_named() {
         let database = super::new_database();
         server.create_role("writer login");
         let address = server.url(&database).replace("//postgres@", "//writer@");
-        for (table, rights) in REQUIRED_PRIVILEGES {
-            let grant = format!("grant {} on tendot_{table} to writer", rights.join(", "));
+        for (table, privileges) in REQUIRED_PRIVILEGES {
+            let grant = format!("grant {} on tendot_{table} to writer", privileges.join(", "));
             server.execute(&database, &grant).await;
         }
-        for (table, rights) in REQUIRED_PRIVILEGES {
-            for right in *rights {
-                server.execute(&database, &format!("revoke {right} on tendot_{table} from writer")).await;
-                check(&address, "has not the rights").await;
+        for (table, privileges) in REQUIRED_PRIVILEGES {
+            for privilege in *privileges {
+                server.execute(&database, &format!("revoke {privilege} on tendot_{table} from writer")).await;
+                check(&address, "insufficient privileges").await;
                 check(&address, &format!("tendot_{table}")).await;
-                server.execute(&database, &format!("grant {right} on tendot_{table} to writer")).await;
+                server.execute(&database, &format!("grant {privilege} on tendot_{table} to writer")).await;
             }
         }
         // No other privileges are needed.
         let store = open(&address).await;
         let edits = || {
             vec![
-                put("10.1000/1", "x", Precondition::Any),
+                put("10.1000/1", "x", Precondition::NotTombstone),
                 Edit::Home { prefix: "10.1000".into() },
-                Edit::PutNote { key: b"note"[..].into(), body: b"x"[..].into() },
+                Edit::PutAux { key: b"aux"[..].into(), value: b"x"[..].into() },
             ]
         };
         let undone = || {
             vec![
-                Edit::Remove { name: "10.1000/1".into(), expect: Precondition::Any },
+                Edit::Remove { name: "10.1000/1".into(), precondition: Precondition::NotTombstone },
                 Edit::Unhome { prefix: "10.1000".into() },
-                Edit::RemoveNote { key: b"note"[..].into() },
+                Edit::RemoveAux { key: b"aux"[..].into() },
             ]
         };
         for edits in [edits(), edits(), undone()] {
@@ -159,7 +162,7 @@ fn schema_migration_is_atomic() {
         let address = server.url(&database);
         server.execute(&database, "create table tendot_counters (id text)").await;
         let refused = PostgresStore::open(&address, &settings()).await.unwrap_err();
-        assert!(matches!(refused, PostgresOpenError::Failed { .. }), "{refused}");
+        assert!(matches!(refused, PostgresOpenError::Other { .. }), "{refused}");
         assert_eq!(server.query_text(&database, COUNT_TABLES).await, "1");
         server.execute(&database, "drop table tendot_counters").await;
 
@@ -190,22 +193,25 @@ fn waits_for_concurrent_migration() {
         let (server, database) = server_and_database();
         let address = server.url(&database);
         let other = server.connect(&database).await;
-        server.execute(&database, "update tendot_schema set version = 1").await;
-        let settings = PostgresSettings { patience: Duration::from_millis(300), ..settings() };
+        server.execute(&database, "update tendot_schema set version = 0").await;
+        let settings = PostgresSettings { wait_timeout: Duration::from_millis(300), ..settings() };
         other.batch_execute("begin; select 1 from tendot_schema for update").await.unwrap();
         // With this time-out other calls may fail, too, on a busy machine.
         wait_until_async("opening ends because of the lock", async || {
             let refused = PostgresStore::open(&address, &settings).await.unwrap_err();
             assert!(
-                matches!(refused, PostgresOpenError::Locked { .. } | PostgresOpenError::Unreachable { .. }),
+                matches!(
+                    refused,
+                    PostgresOpenError::SchemaLocked { .. } | PostgresOpenError::Unreachable { .. }
+                ),
                 "{refused}"
             );
-            matches!(refused, PostgresOpenError::Locked { .. })
+            matches!(refused, PostgresOpenError::SchemaLocked { .. })
         })
         .await;
         let end = async {
             // Longer than the time-out for other locks.
-            tokio::time::sleep(3 * settings.patience).await;
+            tokio::time::sleep(3 * settings.wait_timeout).await;
             other.batch_execute("commit").await.unwrap();
         };
         let (opened, ()) = tokio::join!(PostgresStore::open(&address, &settings), end);
@@ -223,12 +229,14 @@ fn unix_sockets() {
     block_on(async {
         let server = shared_server();
         let database = server.create_database();
-        let (folder, port) =
+        let (directory, port) =
             (server.query_text("postgres", "show unix_socket_directories").await, server.port);
         for mode in ["prefer", "require", "verify-full"] {
             let address =
-                format!("postgres:///{database}?user=postgres&host={folder}&port={port}&sslmode={mode}");
-            commit(&open(&address).await, vec![put("10.1000/1", "x", Precondition::Any)]).await.unwrap();
+                format!("postgres:///{database}?user=postgres&host={directory}&port={port}&sslmode={mode}");
+            commit(&open(&address).await, vec![put("10.1000/1", "x", Precondition::NotTombstone)])
+                .await
+                .unwrap();
         }
     });
 }
@@ -237,11 +245,11 @@ fn unix_sockets() {
 #[test]
 fn tls() {
     let issued = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let (certificate, key) = (folder.path().join("certificate.pem"), folder.path().join("key.pem"));
+    let directory = tempfile::tempdir().unwrap();
+    let (certificate, key) = (directory.path().join("certificate.pem"), directory.path().join("key.pem"));
     std::fs::write(&certificate, issued.cert.pem()).unwrap();
     std::fs::write(&key, issued.signing_key.serialize_pem()).unwrap();
-    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     chown_private_file(&key);
     let server = PostgresServer::start_volatile(&format!(
         "ssl = on\nssl_cert_file = '{}'\nssl_key_file = '{}'",
@@ -264,9 +272,9 @@ fn tls() {
                        where ssl and application_name = 'tendot'";
             assert_ne!(server.query_text("postgres", sql).await, "0", "{mode}");
         }
-        check(&at("localhost", ""), "no trusted connection").await;
-        check(&at("localhost", "&sslmode=require"), "no trusted connection").await;
-        check(&at("other.example.org", &trusted), "no trusted connection").await;
+        check(&at("localhost", ""), "TLS connection to").await;
+        check(&at("localhost", "&sslmode=require"), "TLS connection to").await;
+        check(&at("other.example.org", &trusted), "TLS connection to").await;
         drop(open(&at("localhost", "&sslmode=disable")).await);
     });
 }

@@ -37,14 +37,14 @@ fn acknowledged_commits_survive_crash() {
                         let name = format!("10.1000/{client}-{number}");
                         let edits = vec![
                             put(&name, "x", Precondition::Absent),
-                            put(&format!("{name}-b"), "x", Precondition::Any),
+                            put(&format!("{name}-b"), "x", Precondition::NotTombstone),
                         ];
                         let result = match commit(&store, edits).await {
                             Ok(revision) => {
                                 acknowledged.fetch_add(1, Ordering::SeqCst);
                                 Some(Some(revision))
                             }
-                            Err(CommitError::Store(StoreError::Unknown { .. })) => None,
+                            Err(CommitError::Store(StoreError::InDoubt { .. })) => None,
                             Err(CommitError::Store(_)) => {
                                 // Not more often than this while the server is down.
                                 let _ =
@@ -108,7 +108,7 @@ fn acknowledged_commits_survive_crash() {
 fn unresponsive_server_times_out() {
     let server = PostgresServer::start_volatile("");
     let time = Duration::from_secs(2);
-    let settings = PostgresSettings { patience: time, statement: time, ..settings() };
+    let settings = PostgresSettings { wait_timeout: time, statement_timeout: time, ..settings() };
     block_on(async {
         let store = PostgresStore::open(&server.url("postgres"), &settings).await.unwrap();
         let key = NameKey::new("10.1000/1").unwrap();
@@ -126,7 +126,7 @@ fn unresponsive_server_times_out() {
         assert_eq!([read.is_err(), written.is_err(), listed.is_err()], [true; 3]);
         server.signal("CONT");
         wait_until_async("commits succeed again", async || {
-            commit(&store, vec![put("10.1000/3", "x", Precondition::Any)]).await.is_ok()
+            commit(&store, vec![put("10.1000/3", "x", Precondition::NotTombstone)]).await.is_ok()
         })
         .await;
         assert!(store.get(&key).await.unwrap().is_some());

@@ -35,7 +35,7 @@ async fn failing(
 
 /// For what is expected to end with a time-out; other calls must not take as long on a busy machine.
 fn short_timeout() -> PostgresSettings {
-    PostgresSettings { patience: Duration::from_secs(2), ..settings() }
+    PostgresSettings { wait_timeout: Duration::from_secs(2), ..settings() }
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn retries_end_at_deadline() {
         let (store, server, database) = failing("40001", u32::MAX, &short_timeout()).await;
         let committing = commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]);
         let refused = tokio::time::timeout(WAIT_TIMEOUT, committing).await.expect("an end").unwrap_err();
-        assert!(matches!(refused, CommitError::Store(StoreError::Unreachable { .. })), "{refused}");
+        assert!(matches!(refused, CommitError::Store(StoreError::Unavailable { .. })), "{refused}");
         assert!(refused.to_string().contains("not now"), "{refused}");
         assert!(store.get(&NameKey::new("10.1000/1").unwrap()).await.unwrap().is_none());
         server.execute(&database, "drop trigger fail on tendot_log").await;
@@ -69,7 +69,7 @@ fn retries_end_at_deadline() {
 fn reports_permanent_errors() {
     block_on(async {
         for (code, expected) in
-            [("53100", "no room on the disk"), ("25006", "can only be read"), ("22000", "not now")]
+            [("53100", "disk full"), ("25006", "store is read-only"), ("22000", "not now")]
         {
             let (store, ..) = failing(code, 1, &settings()).await;
             let refused =
@@ -117,7 +117,9 @@ fn terminated_connections_are_replaced() {
         let store = open(&server.url(&database)).await;
         let key = NameKey::new("10.1000/1").unwrap();
         for number in 0..20 {
-            commit(&store, vec![put("10.1000/1", &number.to_string(), Precondition::Any)]).await.unwrap();
+            commit(&store, vec![put("10.1000/1", &number.to_string(), Precondition::NotTombstone)])
+                .await
+                .unwrap();
             let end = format!(
                 "select pg_terminate_backend(pid) from pg_stat_activity \
                  where datname = '{database}' and pid <> pg_backend_pid()"
@@ -158,7 +160,7 @@ fn unresponsive_after_login() {
         let opened = tokio::time::timeout(WAIT_TIMEOUT, PostgresStore::open(&address, &settings));
         let refused = opened.await.expect("an end").unwrap_err();
         assert!(matches!(refused, PostgresOpenError::Unreachable { .. }), "{refused}");
-        assert!(refused.to_string().contains("no answer in time"), "{refused}");
+        assert!(refused.to_string().contains("request timed out"), "{refused}");
         proxy.hold_at(None);
         let store = open(&address).await;
         commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
@@ -174,12 +176,12 @@ fn corrupt_record() {
         commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
         server.execute(&database, "update tendot_records set body = substr(body, 2)").await;
         let error = store.get(&NameKey::new("10.1000/1").unwrap()).await.unwrap_err();
-        assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+        assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
         let (one, other) = tokio::join!(
-            commit(&store, vec![put("10.1000/1", "y", Precondition::Any)]),
-            commit(&store, vec![put("10.1000/2", "y", Precondition::Any)]),
+            commit(&store, vec![put("10.1000/1", "y", Precondition::NotTombstone)]),
+            commit(&store, vec![put("10.1000/2", "y", Precondition::NotTombstone)]),
         );
-        assert!(matches!(one.unwrap_err(), CommitError::Store(StoreError::Damaged { .. })));
+        assert!(matches!(one.unwrap_err(), CommitError::Store(StoreError::Corrupt { .. })));
         other.unwrap();
     });
 }

@@ -132,7 +132,7 @@ impl StoreImporter {
                 let runtime = runtime::multi_thread(1)?;
                 let importer = runtime.block_on(async {
                     let store = open_postgres(address, &command_pool()).await?;
-                    store.importer("import", now).map_err(|error| import_error(&error))
+                    store.start_import("import", now).map_err(|error| import_error(&error))
                 })?;
                 Ok(Self::Postgres(Box::new(importer), runtime))
             }
@@ -142,14 +142,14 @@ impl StoreImporter {
     fn put_all(&mut self, batch: &ImportBatch) -> Result<(), ImportError> {
         match self {
             Self::Embedded(importer) => importer.add_batch(batch),
-            Self::Postgres(importer, _) => importer.put_all(batch),
+            Self::Postgres(importer, _) => importer.add_batch(batch),
         }
     }
 
     fn home(&mut self, prefix: &str) -> Result<(), ImportError> {
         match self {
             Self::Embedded(importer) => importer.home_prefix(prefix),
-            Self::Postgres(importer, _) => importer.home(prefix),
+            Self::Postgres(importer, _) => importer.home_prefix(prefix),
         }
     }
 
@@ -191,14 +191,15 @@ impl ImportRun {
                 report.progress = progress_bar(read, RECORD_PROGRESS);
                 let bar = report.progress.clone();
                 let written = |imported: &ImportSummary| {
-                    let ImportSummary { created, changed, unchanged, superseded, ended, .. } = imported;
+                    let ImportSummary { created, changed, unchanged, superseded, tombstoned: ended, .. } =
+                        imported;
                     bar.set_position(created + changed + unchanged + superseded + ended);
                 };
                 Some(importer.finish(written).map_err(|error| import_error(&error))?)
             }
         };
         if let Some(imported) = &imported {
-            report.print_retired(&imported.ended_names, imported.ended);
+            report.print_retired(&imported.tombstoned_names, imported.tombstoned);
         }
         report.print_summary(imported.as_ref(), read, json)?;
         Ok(if report.has_refusals() { CommandStatus::Negative } else { CommandStatus::Success })

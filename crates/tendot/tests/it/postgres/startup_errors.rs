@@ -45,10 +45,10 @@ fn startup_errors() {
     let at = |user: &str, database: &str| format!("postgres://{user}@127.0.0.1:{}/{database}", server.port);
     check(
         "postgres://u:not-to-be-told@host:port/d",
-        "can't be read",
+        "invalid connection string",
         "postgres://user:password@host:5432/database",
     );
-    check("postgres://u:p@not-to-be-told@host/d", "written as %40", "postgres://user:password@host");
+    check("postgres://u:p@not-to-be-told@host/d", "write `%40`", "postgres://user:password@host");
     check(
         "postgres://u:not-to-be-told@host/d?colour=red",
         "`colour`",
@@ -57,30 +57,30 @@ fn startup_errors() {
 
     server.create_role("locked login password 'right'");
     server.create_role("startup_poor login");
-    check(&at("locked:not-to-be-told", &poor), "refuses the user or the password", "pg_hba.conf");
-    check(&at("locked", &poor), "refuses the user or the password", "pg_hba.conf");
-    check(&at("nobody:not-to-be-told", &poor), "refuses the user or the password", "pg_hba.conf");
-    check(&at("postgres:not-to-be-told", "no_such"), "no such database", "createdb");
+    check(&at("locked:not-to-be-told", &poor), "authentication failed", "pg_hba.conf");
+    check(&at("locked", &poor), "authentication failed", "pg_hba.conf");
+    check(&at("nobody:not-to-be-told", &poor), "authentication failed", "pg_hba.conf");
+    check(&at("postgres:not-to-be-told", "no_such"), "does not exist", "createdb");
 
-    check(&at("startup_poor", &poor), "has not the rights", "create tables");
+    check(&at("startup_poor", &poor), "insufficient privileges", "grant `create`");
     assert_eq!(tables(&poor), "0");
     // A user that may only read.
     create_tables(&server.url(&full));
     run(&full, "grant select on all tables in schema public to startup_poor");
-    check(&at("startup_poor", &full), "has not the rights", "to change them");
+    check(&at("startup_poor", &full), "insufficient privileges", "once the tables exist");
     run(&full, "grant update on all tables in schema public to startup_poor");
-    check(&at("startup_poor", &full), "insert on tendot_records is missing", "to change them");
+    check(&at("startup_poor", &full), "missing privilege: insert on tendot_records", "once the tables exist");
 
     run("postgres", &format!("alter database {empty} set default_transaction_read_only = on"));
-    check(&at("postgres:not-to-be-told", &empty), "can only be read", "primary");
+    check(&at("postgres:not-to-be-told", &empty), "is read-only", "primary");
     assert_eq!(tables(&empty), "0");
     run("postgres", &format!("alter database {full} set default_transaction_read_only = on"));
-    check(&server.url(&full), "can only be read", "primary");
+    check(&server.url(&full), "is read-only", "primary");
 
     create_tables(&server.url(&newer));
     run(&newer, "update tendot_schema set version = 99, compatible = 98");
     let before = tables(&newer);
-    check(&server.url(&newer), "have the number 99 and need a program that knows 98", "newer version");
+    check(&server.url(&newer), "requires a program that supports version 98", "upgrade tendot");
     assert_eq!(tables(&newer), before);
 }
 
@@ -88,9 +88,9 @@ fn startup_errors() {
 #[test]
 fn unreachable_database() {
     let store = format!("postgres://user:not-to-be-told@127.0.0.1:{}/d", free_port());
-    check(&store, "no database server was reached", "it is not waited for");
+    check(&store, "cannot reach the database", "tendot does not wait for it");
     // One that accepts connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let store = format!("postgres://user:not-to-be-told@{}/d", silent.local_addr().unwrap());
-    check(&store, "no database server was reached", "it is not waited for");
+    check(&store, "cannot reach the database", "tendot does not wait for it");
 }

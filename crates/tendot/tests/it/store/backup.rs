@@ -47,14 +47,14 @@ fn backups_are_restored() {
     // A damaged backup is not restored.
     let good = fs::read(backup).unwrap();
     for (damaged, reason) in [
-        (good[..good.len() - 1].to_vec(), "bytes, and has"),
-        ([&good[..], b"x"].concat(), "bytes, and has"),
+        (good[..good.len() - 1].to_vec(), "bytes, found"),
+        ([&good[..], b"x"].concat(), "bytes, found"),
         (
             good.iter().enumerate().map(|(at, byte)| if at == 9_999 { byte ^ 1 } else { *byte }).collect(),
             "checksum",
         ),
-        (b"tendot backup 2\n".to_vec(), "this is no backup"),
-        (Vec::new(), "this is no backup"),
+        (b"tendot backup 2\n".to_vec(), "not a tendot backup"),
+        (Vec::new(), "not a tendot backup"),
     ] {
         let damaged = elsewhere.dir.write("damaged", damaged);
         let output = elsewhere.run(&["restore", "--force", &damaged]);
@@ -91,5 +91,5 @@ fn backups_of_other_versions() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("hint: a newer version of tendot made it"), "{}", stderr(&output));
     let other = store.dir.write("other", "something else altogether");
-    assert!(stderr(&store.run(&["restore", &other])).contains("this is no backup"));
+    assert!(stderr(&store.run(&["restore", &other])).contains("not a tendot backup"));
 }

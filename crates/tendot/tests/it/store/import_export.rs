@@ -223,14 +223,14 @@ fn registry_records_are_not_exported() {
         name: name.into(),
         values: Vec::new(),
         registration: registration.as_bytes().into(),
-        expect: Precondition::Absent,
+        precondition: Precondition::Absent,
     };
     let edits = vec![
         register("0.TENDOT/agency/A", "{}"),
         register("10.1000/reserved", r#"{"state":"reserved","created":0,"updated":0}"#),
         register("10.1000/registered", r#"{"state":"registered","created":0,"updated":0}"#),
     ];
-    let commit = embedded.commit(ChangeSet { by: "test".into(), at: 0, edits });
+    let commit = embedded.commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits });
     block_on(commit).unwrap();
     drop(embedded);
     let exported: Vec<String> = store.export().into_keys().collect();
@@ -279,9 +279,9 @@ fn command_errors() {
         assert!(output.stdout.is_empty());
     };
     for command in ["export", "verify"] {
-        check(&[command], "error: there is no store in ");
+        check(&[command], "error: no store in ");
     }
-    check(&["backup", "file"], "error: there is no store in ");
+    check(&["backup", "file"], "error: no store in ");
     let good = store.dir.write("good.jsonl", "{\"handle\":\"10.1000/1\",\"values\":[]}");
     let missing = store.dir.file("missing.jsonl");
     check(&["import", &good, missing.to_str().unwrap()], "missing.jsonl` can't be read");
@@ -293,7 +293,7 @@ fn command_errors() {
     store.import(&["--no-home", &good], 0);
     let holder = EmbeddedStore::open(&store.dir.file("data")).unwrap();
     check(&["import", &good], "\nhint: stop the server first");
-    check(&["restore", "--force", &good], "this is no backup");
+    check(&["restore", "--force", &good], "not a tendot backup");
     store.run_ok(&["export"]);
     store.run_ok(&["verify"]);
     let backup = store.dir.file("backup");
@@ -311,8 +311,8 @@ fn command_errors() {
     assert!(output.unwrap().stdout.starts_with(b"{\"handle\":\"10.1000/1\""));
 
     fs::write(store.dir.file("data").join("data.mdb"), b"something else".repeat(10_000)).unwrap();
-    check(&["verify"], "can't be opened");
-    check(&["export"], "can't be opened");
+    check(&["verify"], "cannot open the store in");
+    check(&["export"], "cannot open the store in");
 }
 
 /// Export, verify and backup of a store that another process imports into.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 use tendot_store::{
-    EmbeddedStore, HistoryEntry, HistoryOrder, LogEntry, NameKey, Note, PostgresSettings, PostgresStore,
+    AuxEntry, EmbeddedStore, HistoryEntry, HistoryOrder, LogEntry, NameKey, PostgresSettings, PostgresStore,
     Store, StoredRecord,
 };
 use tendot_testing::http::HttpRequest;
@@ -49,7 +49,7 @@ struct StoreContent {
     log: Vec<LogEntry>,
     histories: Vec<Vec<HistoryEntry>>,
     homed: Vec<Box<str>>,
-    notes: Vec<Note>,
+    notes: Vec<AuxEntry>,
 }
 
 fn content(store: &str) -> StoreContent {
@@ -73,7 +73,7 @@ async fn read(store: &impl Store) -> StoreContent {
     for entry in records.iter().filter(|entry| entry.name.ends_with('7')) {
         let key = NameKey::new(&entry.name).unwrap();
         histories
-            .push(store.history(&key, HistoryOrder::OldestFirst { after: 0 }, 1_000).await.unwrap().items);
+            .push(store.history(&key, HistoryOrder::OldestFirst { after: 0 }, 1_000).await.unwrap().entries);
     }
     let homed = store.list_homed(None, 1_000).await.unwrap();
     let notes = store.list_aux(b"", None, 10_000).await.unwrap();
@@ -201,7 +201,7 @@ fn resumes_after_kill() {
             // An unfinished copy is not opened by other commands.
             if kills % 3 == 1 {
                 let (code, _, messages) = dir.run(&["verify", "--store", to]);
-                let is_refused = messages.contains("is the unfinished copy of another");
+                let is_refused = messages.contains("is an incomplete migration target");
                 refused += u32::from(is_refused && code == Some(2));
             }
         }
@@ -226,15 +226,12 @@ fn detects_changed_target() {
     database.execute("update tendot_records set revision = 1 where name = '10.5/a8'");
     let arguments = ["migrate", "--from", &from, "--to", &address, "--compare-all"];
     let (stdout, messages) = dir.run_to(1, &arguments);
-    assert!(
-        stdout == "differs: the record `10.5/A8`\n" && messages.contains("not whole"),
-        "{stdout}{messages}"
-    );
+    assert!(stdout == "differs: record `10.5/A8`\n" && messages.contains("not whole"), "{stdout}{messages}");
     let (stdout, _) = dir.run_to(1, &[&arguments[..], &["--json"]].concat());
-    assert_eq!(serde_json::from_str::<Json>(&stdout).unwrap()["differences"][0], "the record `10.5/A8`");
+    assert_eq!(serde_json::from_str::<Json>(&stdout).unwrap()["differences"][0], "record `10.5/A8`");
     let (_, messages) = dir.run_to(2, &["serve", "--store", &address]);
     assert!(
-        messages.contains("is the unfinished copy of another") && messages.contains("tendot migrate"),
+        messages.contains("is an incomplete migration target") && messages.contains("tendot migrate"),
         "{messages}"
     );
     database.execute("update tendot_records set revision = 2 where name = '10.5/a8'");
@@ -271,12 +268,12 @@ fn backups() {
     block_on(async {
         let store = PostgresStore::open(&second, &PostgresSettings::default()).await.unwrap();
         let home = tendot_store::Edit::Home { prefix: "10.6".into() };
-        let change = tendot_store::ChangeSet { by: "test".into(), at: 1, edits: vec![home] };
+        let change = tendot_store::ChangeSet { author: "test".into(), timestamp_ms: 1, edits: vec![home] };
         store.commit(change).await.unwrap();
     });
     let (_, messages) = dir.run_to(2, &["restore", "copy.backup", "--store", &second]);
     assert!(
-        messages.contains("written by somebody else") && messages.contains("nothing was written"),
+        messages.contains("modified after the last migration") && messages.contains("nothing was written"),
         "{messages}"
     );
 }
@@ -296,23 +293,23 @@ fn refuses_invalid_targets() {
             "{from} {to}: {messages}"
         );
     };
-    check(&a, &other, "there is something in the target already");
+    check(&a, &other, "target store is not empty");
     check(&a, &a, "the target is the source");
     check(&a, "embedded:./a", "the target is the source");
     check(&a, "mysql:x", "`--to mysql:x` is no store");
     check("embedded:", &other, "is no store");
-    check(&embedded(&dir, "none"), &embedded(&dir, "new"), "there is no store in");
-    check("postgres://u:geheim@127.0.0.1:1/x", &embedded(&dir, "new"), "no database server was reached");
-    check(&a, "postgres://u:geheim@127.0.0.1:1/x", "no database server was reached");
-    check(&TestDatabase::new().url(), &embedded(&dir, "new"), "the tables in");
+    check(&embedded(&dir, "none"), &embedded(&dir, "new"), "no store in");
+    check("postgres://u:geheim@127.0.0.1:1/x", &embedded(&dir, "new"), "cannot reach the database");
+    check(&a, "postgres://u:geheim@127.0.0.1:1/x", "cannot reach the database");
+    check(&TestDatabase::new().url(), &embedded(&dir, "new"), "schema version 0 in");
     assert!(!dir.file("new").exists(), "no target is created");
     assert!(content(&other) == before);
     migrate(&dir, &a, &embedded(&dir, "new"));
-    check(&other, &embedded(&dir, "new"), "the copy of another store");
+    check(&other, &embedded(&dir, "new"), "migrated from another source");
     // A server writes to the target.
     let server = start_server(&dir, &embedded(&dir, "new"));
     check(&a, &embedded(&dir, "new"), "is in use by process");
     assert_eq!(put(&server, "10.5/x", "x"), 201);
     server.terminate();
-    check(&a, &embedded(&dir, "new"), "written by somebody else");
+    check(&a, &embedded(&dir, "new"), "modified after the last migration");
 }

@@ -88,5 +88,5 @@ fn truncated_store_is_reported_as_damage() {
     fs::write(&file, &bytes[..3 * 4_096]).unwrap();
     let output = store.run(&["verify", "--json"]);
     let lines = String::from_utf8(output.stdout.clone()).unwrap();
-    assert_eq!((output.status.code(), lines.contains("cut off")), (Some(1), true), "{lines}");
+    assert_eq!((output.status.code(), lines.contains("is truncated")), (Some(1), true), "{lines}");
 }

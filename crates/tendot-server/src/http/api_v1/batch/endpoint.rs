@@ -618,9 +618,9 @@ impl JournalChunk {
         let body = [format!("{first} {last} {sent}\n").as_bytes(), &render_results(outcomes)].concat().into();
         let key: Box<[u8]> = Self::key(note, first).into_bytes().into();
         vec![
-            Edit::RequireNote { key: note.as_bytes().into(), body: Some(head.into()) },
-            Edit::RequireNote { key: key.clone(), body: None },
-            Edit::PutNote { key, body },
+            Edit::RequireAux { key: note.as_bytes().into(), value: Some(head.into()) },
+            Edit::RequireAux { key: key.clone(), value: None },
+            Edit::PutAux { key, value: body },
         ]
     }
 }
@@ -651,12 +651,12 @@ impl Journal {
         }
         let key: Box<[u8]> = note.as_bytes().into();
         let edits = vec![
-            Edit::RequireNote { key: key.clone(), body: before },
-            Edit::PutNote { key, body: to_bytes(&head) },
+            Edit::RequireAux { key: key.clone(), value: before },
+            Edit::PutAux { key, value: to_bytes(&head) },
         ];
-        match registry.store().commit(ChangeSet { by: "batch".into(), at, edits }).await {
+        match registry.store().commit(ChangeSet { author: "batch".into(), timestamp_ms: at, edits }).await {
             Ok(_) => Ok(Self { note, head, _lock: turn }),
-            Err(CommitError::Note { .. }) => Err(key_in_use()),
+            Err(CommitError::AuxConflict { .. }) => Err(key_in_use()),
             Err(error) => Err(RegistryError::from(error).into()),
         }
     }
@@ -720,7 +720,7 @@ impl Journal {
         let after = after.map(|first| JournalChunk::key(&self.note, first));
         let after = after.as_deref().map(str::as_bytes);
         let notes = registry.store().list_aux(beginning.as_bytes(), after, 1).await.map_err(store_error)?;
-        let Some((_, note)) = notes.into_iter().next() else { return Ok(None) };
+        let Some(note) = notes.into_iter().next().map(|entry| entry.value) else { return Ok(None) };
         JournalChunk::parse(note.into()).map(Some).ok_or_else(key_reused)
     }
 
@@ -729,10 +729,10 @@ impl Journal {
         let head = JournalHeader { done: true, ..self.head.clone() };
         let key: Box<[u8]> = self.note.as_bytes().into();
         let edits = vec![
-            Edit::RequireNote { key: key.clone(), body: Some(to_bytes(&self.head)) },
-            Edit::PutNote { key, body: to_bytes(&head) },
+            Edit::RequireAux { key: key.clone(), value: Some(to_bytes(&self.head)) },
+            Edit::PutAux { key, value: to_bytes(&head) },
         ];
-        let change = ChangeSet { by: "batch".into(), at: now(), edits };
+        let change = ChangeSet { author: "batch".into(), timestamp_ms: now(), edits };
         registry.store().commit(change).await.map_err(RegistryError::from)?;
         Ok(())
     }

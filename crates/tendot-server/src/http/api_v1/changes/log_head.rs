@@ -89,7 +89,7 @@ mod tests {
 
     async fn log(store: &AnyStore, name: &str) {
         let edits = vec![Edit::Home { prefix: name.into() }];
-        store.commit(ChangeSet { by: "test".into(), at: 0, edits }).await.unwrap();
+        store.commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits }).await.unwrap();
     }
 
     #[tokio::test]

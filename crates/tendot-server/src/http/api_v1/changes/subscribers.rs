@@ -146,7 +146,11 @@ mod tests {
             assert!(!is_watched());
             let mut seen = [subscribers.subscribe(&registry), subscribers.subscribe(&registry)];
             let edits = vec![Edit::Home { prefix: format!("10.{number}").into() }];
-            registry.store().commit(ChangeSet { by: "test".into(), at: 0, edits }).await.unwrap();
+            registry
+                .store()
+                .commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits })
+                .await
+                .unwrap();
             for seen in &mut seen {
                 let found = timeout(Duration::from_secs(5), seen.wait_for(|seen| seen.last == number)).await;
                 assert_eq!(found.unwrap().unwrap().last, number);
