@@ -24,7 +24,9 @@ mod validate;
 
 pub use authorization::{Caller, HandleIdentity, HandleOperation};
 pub use command::{Command, CommandOutcome};
-pub use error::{Error, OUTCOME_UNKNOWN, RegistryError, RegistryErrorKind};
+pub use error::{
+    ERROR_CODES, Error, ErrorCodeSpec, ExistingName, OUTCOME_UNKNOWN, RegistryError, RegistryErrorKind, codes,
+};
 pub use handle_write::{HandleWrite, WriteOutcome, WriteWarning};
 pub use history::{
     ChangeCursor, ChangeEvent, ChangeEvents, ChangeSubject, Happening, HistoryEvent, HistoryEvents,

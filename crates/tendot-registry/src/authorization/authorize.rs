@@ -21,7 +21,7 @@ impl Registry {
     ) -> Result<(), Error> {
         let identity = match (claimant, requirement) {
             (Claimant::Operator, _) | (_, Requirement::Public) => return Ok(()),
-            (Claimant::Anonymous, _) => return Err(Error::NeedsAuthentication),
+            (Claimant::Anonymous, _) => return Err(Error::AuthenticationRequired),
             (Claimant::Token(caller, at), _) => {
                 return self.authorize_operator_token(requirement, caller, at, budget).await;
             }
@@ -43,7 +43,7 @@ impl Registry {
             }
             Requirement::AnyOf(alternatives) => self.satisfies_any(identity, alternatives, budget).await?,
         };
-        if is_authorized { Ok(()) } else { Err(Error::NotAdministrator { who: identity.to_string().into() }) }
+        if is_authorized { Ok(()) } else { Err(Error::NotAuthorized { who: identity.to_string().into() }) }
     }
 
     async fn satisfies_any(
@@ -84,8 +84,7 @@ impl Registry {
         let Some(owner) = owner else { return self.authorize(requirement, claimant, budget).await };
         match claimant {
             Claimant::Token(caller, at) => {
-                let principal =
-                    self.principal(caller, at, budget).await.map_err(RegistryError::into_error)?;
+                let principal = self.principal(caller, at, budget).await?;
                 principal.check_registrant(&owner, scope).map_err(|_| not_authorized(caller))?;
                 let prefix = name.map(|name| Handle::new(name.prefix()).to_string()).unwrap_or_default();
                 principal.check_prefix(&prefix).map_err(|_| not_authorized(caller))
@@ -103,7 +102,7 @@ impl Registry {
                 if is_admin || is_enough && listed(&settings.server_admins) {
                     return Ok(());
                 }
-                Err(Error::NotAdministrator { who: identity.to_string().into() })
+                Err(Error::NotAuthorized { who: identity.to_string().into() })
             }
             Claimant::Anonymous | Claimant::Operator => Ok(()),
         }
@@ -118,7 +117,7 @@ impl Registry {
         now_ms: u64,
         budget: &mut Budget,
     ) -> Result<(), Error> {
-        let principal = self.principal(caller, now_ms, budget).await.map_err(RegistryError::into_error)?;
+        let principal = self.principal(caller, now_ms, budget).await?;
         if matches!(requirement, Requirement::Authenticated) {
             return Ok(());
         }
@@ -137,7 +136,7 @@ impl Registry {
             Caller::Token(token) if token.is_operator() => {
                 match self.authorize_operator_token(&Requirement::ServerAdmin, caller, now_ms, budget).await {
                     Ok(()) => Ok(true),
-                    Err(Error::Policy(_) | Error::NotAdministrator { .. }) => Ok(false),
+                    Err(Error::Registry(_) | Error::NotAuthorized { .. }) => Ok(false),
                     Err(error) => Err(error),
                 }
             }
@@ -169,5 +168,5 @@ impl Registry {
 }
 
 fn not_authorized(caller: &Caller) -> Error {
-    Error::NotAdministrator { who: caller.to_string().into() }
+    Error::NotAuthorized { who: caller.to_string().into() }
 }

@@ -6,7 +6,7 @@ use tendot_proto::{Budget, ValueReference};
 
 use crate::authorization::reference_covers;
 use crate::party::{Agency, ApiToken, Registrant, RegistryObjectKind, Role, Scope};
-use crate::{Caller, Registry, RegistryError, RegistryErrorKind};
+use crate::{Caller, Registry, RegistryError, codes};
 
 /// Principal: role, scopes and prefixes of a caller. Looked up again for every operation.
 #[derive(Clone, Debug)]
@@ -110,18 +110,14 @@ impl Principal {
     /// Fails unless the principal is authenticated and has the scope.
     pub(crate) fn check_scope(&self, scope: Scope) -> Result<(), RegistryError> {
         if self.role == ActingRole::Anonymous {
-            return Err(RegistryError::new(
-                RegistryErrorKind::Unknown,
-                "unauthenticated",
-                "who asks has to be known",
-            )
-            .with_hint("send a token: `Authorization: Bearer TOKEN`"));
+            return Err(RegistryError::new(codes::UNAUTHENTICATED, "who asks has to be known")
+                .with_hint("send a token: `Authorization: Bearer TOKEN`"));
         }
         if self.has_scope(scope) {
             return Ok(());
         }
         let detail = format!("this token is not for `{}`", scope.name());
-        Err(RegistryError::new(RegistryErrorKind::Forbidden, "out-of-scope", detail))
+        Err(RegistryError::new(codes::INSUFFICIENT_SCOPE, detail))
     }
 
     /// Fails if the token is restricted to other prefixes.
@@ -130,7 +126,7 @@ impl Principal {
             return Ok(());
         }
         let detail = format!("this token is not for the prefix `{prefix}`");
-        Err(RegistryError::new(RegistryErrorKind::Forbidden, "out-of-scope", detail))
+        Err(RegistryError::new(codes::INSUFFICIENT_SCOPE, detail))
     }
 
     /// Fails if the token is restricted to prefixes: the operation concerns none, or all of them.
@@ -139,7 +135,7 @@ impl Principal {
             return Ok(());
         }
         let detail = format!("this token is only for {}", self.prefixes.join(", "));
-        Err(RegistryError::new(RegistryErrorKind::Forbidden, "out-of-scope", detail))
+        Err(RegistryError::new(codes::INSUFFICIENT_SCOPE, detail))
     }
 
     /// Fails if scopes or prefixes restrict the principal: it must not grant more than it has.
@@ -148,7 +144,7 @@ impl Principal {
             return Ok(());
         }
         let detail = "a token that is for some things only makes no others";
-        Err(RegistryError::new(RegistryErrorKind::Forbidden, "out-of-scope", detail))
+        Err(RegistryError::new(codes::INSUFFICIENT_SCOPE, detail))
     }
 
     /// Fails unless the principal is the operator.
@@ -206,7 +202,7 @@ impl Registry {
         };
         // Without a time, the time of authentication counts.
         let now_ms = now_ms.max(token_identity.at);
-        let reject = |detail: &str| RegistryError::new(RegistryErrorKind::Unknown, "bad-token", detail);
+        let reject = |detail: &str| RegistryError::new(codes::INVALID_TOKEN, detail);
         let object =
             self.find_object::<ApiToken>(RegistryObjectKind::Token, &token_identity.id, budget).await?;
         let token = object.ok_or_else(|| reject("this token has been revoked"))?.it;

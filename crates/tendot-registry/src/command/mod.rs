@@ -12,7 +12,7 @@ use tendot_proto::Budget;
 use tendot_store::{ChangeSet, CommitError, Edit, Store};
 
 use crate::authorization::Principal;
-use crate::{Caller, Registry, RegistryError, RegistryErrorKind};
+use crate::{Caller, Registry, RegistryError, codes};
 
 /// Write operation of the registry API; see [`Registry::execute`].
 pub trait Command: Sync + sealed::PlanCommand {}
@@ -125,7 +125,7 @@ impl Registry {
         }
         let detail =
             format!("what it depends on was changed by others {MAX_COMMIT_ATTEMPTS} times in the meantime");
-        Err(RegistryError::new(RegistryErrorKind::Busy, "contended", detail))
+        Err(RegistryError::new(codes::WRITE_CONFLICT, detail))
     }
 
     /// Starts an optimistic transaction: a registry over the same store whose reads are tracked.

@@ -29,7 +29,7 @@ impl Registry {
         match self.get_record(text, budget).await? {
             None => self.plan_new(name, text, values, date, budget).await,
             Some(entry) if entry.state == RecordStatus::Tombstone => {
-                Err(Error::NotGivenAgain { name: entry.name })
+                Err(Error::NameRetired { name: entry.name })
             }
             // Only callers who could create the name get to know that it is reserved.
             Some(entry) if is_reserved(&entry) => {

@@ -9,7 +9,7 @@ use crate::authorization::Requirement;
 use crate::party::decode;
 use crate::prefix::Prefix;
 use crate::registration::{Registration, is_reserved, owned_name_key};
-use crate::{Error, Registry, RegistryError, RegistryErrorKind};
+use crate::{Error, Registry, RegistryError, codes};
 
 impl Registry {
     pub(super) async fn plan_delete(
@@ -39,7 +39,7 @@ impl Registry {
         let aux_edit = key.map(|key| Edit::RemoveNote { key: key.into() });
         let outcome = if is_allocated {
             let detail = "the prefix has been given to a registrant, and names under it go by its record";
-            Err(Error::Policy(Box::new(RegistryError::new(RegistryErrorKind::Conflict, "allocated", detail))))
+            Err(Error::Registry(Box::new(RegistryError::new(codes::PREFIX_ALLOCATED, detail))))
         } else {
             let (edit, notes) = (Some(edit), Vec::new());
             Ok(PlannedWrite { name, replaced: true, edit, aux_edit, removes_last_admin: false, notes })

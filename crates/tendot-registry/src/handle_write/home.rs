@@ -19,7 +19,7 @@ impl Registry {
         let prefix = parse_homed_prefix(prefix)?;
         // Registry objects are not handles.
         if prefix.rsplit('/').next().is_some_and(|last| is_reserved_prefix(last.as_bytes())) {
-            return Err(Error::Reserved);
+            return Err(Error::ReservedPrefix);
         }
         budget.charge(cost::LOOKUP)?;
         let is_homed = self.store.is_homed(prefix.as_bytes()).await?;
@@ -40,7 +40,7 @@ pub(crate) fn parse_homed_prefix(prefix: Handle<'_>) -> Result<Box<str>, Error> 
     prefix.validate()?;
     let full = prefix.qualified();
     let name = Handle::new(&full);
-    let not_prefix = || Error::NotPrefix { name: prefix.to_string().into() };
+    let not_prefix = || Error::InvalidPrefix { name: prefix.to_string().into() };
     let is_prefix = |suffix: &&[u8]| name.is_prefix_handle() && suffix.len() <= MAX_HOMED_PREFIX_LEN;
     let suffix = name.suffix().filter(is_prefix).ok_or_else(not_prefix)?;
     let text = std::str::from_utf8(suffix).map_err(|_| not_prefix())?;

@@ -204,7 +204,7 @@ impl Registry {
             }
             let PlannedWrite { name, replaced, edit, aux_edit, removes_last_admin, notes } = plan.outcome?;
             if removes_last_admin && !write.is_forced() {
-                return Err(Error::LockedOut);
+                return Err(Error::RemovesLastAdmin);
             }
             let Some(edit) = edit else { return Ok(WriteOutcome { name, replaced, revision: None, notes }) };
             let mut edits = tracked.store.into_preconditions();
@@ -221,10 +221,10 @@ impl Registry {
                 }
                 Err(CommitError::Conflict(_) | CommitError::Homed { .. }) => {}
                 Err(CommitError::Store(error)) => return Err(error.into()),
-                Err(error) => return Err(Error::Refused(error)),
+                Err(error) => return Err(Error::Commit(error)),
             }
         }
-        Err(Error::Contended { tries: MAX_COMMIT_ATTEMPTS })
+        Err(Error::WriteConflict { attempts: MAX_COMMIT_ATTEMPTS })
     }
 
     /// Plans a write; new values get the timestamp `date`. Errors do not depend on the caller.

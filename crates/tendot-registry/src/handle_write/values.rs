@@ -61,7 +61,7 @@ impl Registry {
         let before = by_index(&entry.values);
         for value in values {
             // Returned without authorization, as by deployed servers.
-            let old = before.get(&value.index).ok_or(Error::NoValues)?;
+            let old = before.get(&value.index).ok_or(Error::ValuesNotFound)?;
             diff.modify(old, value);
         }
         let outcome = self.merge_values(&name, &entry, &diff, values, date);
@@ -90,7 +90,7 @@ impl Registry {
             diff.required = AdminPermissions::REMOVE_VALUE;
         }
         let missing = removed.len() < indexes.len();
-        let outcome = if missing { Err(Error::NoValues) } else { diff.check_writable() };
+        let outcome = if missing { Err(Error::ValuesNotFound) } else { diff.check_writable() };
         let requirement = Requirement::admin(
             self.record_admins(Handle::from(&*name), &entry.values, diff.required, budget).await?,
         );

@@ -97,7 +97,7 @@ impl Registry {
         let limit = limit.max(1);
         budget.charge(cost::LOOKUP.saturating_add(cost::list(limit)))?;
         // Authorized for every page: the token may have been revoked meanwhile.
-        self.principal(caller, now_ms, budget).await.map_err(RegistryError::into_error)?;
+        self.principal(caller, now_ms, budget).await?;
         let is_operator = self.is_operator(caller, now_ms, budget).await?;
         let from = after.sequence.saturating_sub(u64::from(after.within.is_some()));
         let lines = self.store.read_log(from, limit).await?;
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(all(&registry, ChangeCursor::after(u64::MAX), 2, &Caller::Anonymous), []);
         let (begin, mut budget) = (ChangeCursor::default(), Budget::new(10_000));
         let dear = registry.list_changes(&begin, usize::MAX, &Caller::Anonymous, 0, &mut budget);
-        assert!(matches!(block_on(dear), Err(Error::Exhausted(_))));
+        assert!(matches!(block_on(dear), Err(Error::BudgetExceeded(_))));
     }
 
     /// An import is expanded name by name and continues at any position, even if names changed meanwhile.

@@ -364,7 +364,7 @@ mod tests {
         let (all, mut budget) = (HistoryOrder::OldestFirst { after: 0 }, Budget::new(1_000));
         let name = Handle::from("10.1/x");
         let dear = registry.record_history(name, all, usize::MAX, &Caller::Operator, 0, &mut budget);
-        assert!(matches!(block_on(dear), Err(Error::Exhausted(_))));
+        assert!(matches!(block_on(dear), Err(Error::BudgetExceeded(_))));
     }
 
     /// Prefix with more changes than one request visits: nothing is skipped or repeated, in either order.

@@ -190,7 +190,7 @@ impl Registry {
         for listed in found {
             let name = listed.item.name.clone();
             match self.add_if_visible(listed, prefix, list, budget).await {
-                Err(Error::Exhausted(_)) if done.is_some() => return Ok(done.map(String::from)),
+                Err(Error::BudgetExceeded(_)) if done.is_some() => return Ok(done.map(String::from)),
                 result => result?,
             }
             done = Some(name);

@@ -112,12 +112,14 @@ impl Registry {
             let found =
                 self.scan_objects(kind, cursor.as_deref(), remaining, &mut scan_budget, budget, &item).await;
             let (items, next) = match found {
-                Err(Error::Exhausted(_)) if cursor.as_deref() != after => return Ok((visible, cursor)),
+                Err(Error::BudgetExceeded(_)) if cursor.as_deref() != after => return Ok((visible, cursor)),
                 found => found?,
             };
             for (id, (item, registrants)) in items {
                 match self.is_for_any(&registrants, principal, &mut acts_for, budget).await {
-                    Err(Error::Exhausted(_)) if cursor.as_deref() != after => return Ok((visible, cursor)),
+                    Err(Error::BudgetExceeded(_)) if cursor.as_deref() != after => {
+                        return Ok((visible, cursor));
+                    }
                     is_visible => visible.extend(is_visible?.then_some(item)),
                 }
                 cursor = Some(id);

@@ -37,7 +37,7 @@ const MAX_CONVERTED_BYTES: usize = 1 << 19;
 ///
 /// let faults = KernelMetadata::from_json(text.replace("Visual", "Visible").as_bytes()).unwrap_err();
 /// assert_eq!(faults[0].to_string(), "/referentCreation/mode/0: `Visible` is not allowed here");
-/// assert_eq!(faults[0].code.as_str(), "not-allowed");
+/// assert_eq!(faults[0].code.as_str(), "value-not-allowed");
 /// assert_eq!(faults[0].allowed, ["Audio", "Olfactory", "Restricted", "Tangible", "Tasteable", "Visual"]);
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -191,7 +191,7 @@ impl KernelMetadata {
             referents.into_iter().flatten().partition(|referent| referent.referent_type() == kind);
         for other in others {
             let message = format!("this does not fit to the primaryReferentType `{}`", kind.as_str());
-            reader.report_member(other.element_name(), Element, MetadataFaultCode::NotAllowed, message);
+            reader.report_member(other.element_name(), Element, MetadataFaultCode::ValueNotAllowed, message);
         }
         let referent = fitting.into_iter().next();
         if referent.is_none() {
@@ -271,7 +271,7 @@ pub(super) fn parse_json(text: &[u8]) -> Result<MetadataNode<'_>, Vec<MetadataFa
         let message = format!("this is not the JSON that is expected: {error}");
         vec![MetadataFault {
             pointer: String::new(),
-            code: MetadataFaultCode::NotJson,
+            code: MetadataFaultCode::InvalidJson,
             message,
             allowed: &[],
         }]
@@ -294,7 +294,7 @@ pub(super) fn check_doi_name(
     let Some((stated, name)) = stated.zip(name) else { return };
     if !stated.as_str().eq_ignore_ascii_case(name) {
         let message = format!("this is about `{}`, not about `{}`", excerpt(stated.as_str()), excerpt(name));
-        reader.report_member(member, XmlPosition::Element, MetadataFaultCode::OtherName, message);
+        reader.report_member(member, XmlPosition::Element, MetadataFaultCode::NameMismatch, message);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::command::sealed::PlanCommand;
 use crate::party::{Held, RegistryObjectKind, Scope, put_edit};
 use crate::prefix::PrefixRange;
 use crate::validate::check_text;
-use crate::{Registry, RegistryError, RegistryErrorKind};
+use crate::{Registry, RegistryError, codes};
 
 /// Registration agency.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -105,16 +105,16 @@ impl Agency {
         };
         if self.code.is_empty() || !is_code(&self.code) {
             let detail = "a code has 1 to 32 ASCII letters, digits, `-` and `_`";
-            return Err(RegistryError::invalid("bad-code", "/code", detail));
+            return Err(RegistryError::invalid(codes::INVALID_CODE, "/code", detail));
         }
         check_text(&self.name, "/name", 256)?;
         if let Some(range) = &self.range {
             range.validate("/range")?;
         }
         match &self.locations {
-            Some(handle) => Handle::from(&**handle)
-                .validate_for_create()
-                .map_err(|error| RegistryError::invalid("bad-name", "/locations", error.to_string())),
+            Some(handle) => Handle::from(&**handle).validate_for_create().map_err(|error| {
+                RegistryError::invalid(codes::INVALID_NAME, "/locations", error.to_string())
+            }),
             None => Ok(()),
         }
     }
@@ -138,8 +138,7 @@ impl PlanCommand for CreateAgency {
             registry.find_object::<Agency>(RegistryObjectKind::Agency, &agency.code, budget).await?
         {
             let detail = format!("there is an agency `{}`", existing.it.code);
-            return Err(RegistryError::new(RegistryErrorKind::Conflict, "agency-exists", detail)
-                .with_pointer("/code"));
+            return Err(RegistryError::new(codes::AGENCY_EXISTS, detail).with_pointer("/code"));
         }
         Ok(CommandPlan::new(vec![put_edit(RegistryObjectKind::Agency, &agency.code, &agency, None)], agency))
     }
@@ -202,6 +201,6 @@ impl Agency {
     pub(crate) fn check_open(&self, pointer: &str) -> Result<(), RegistryError> {
         let Some(ended) = &self.ended else { return Ok(()) };
         let detail = format!("agency `{}` has ended; `{}` has its registrants", self.code, ended.successor);
-        Err(RegistryError::new(RegistryErrorKind::Conflict, "agency-ended", detail).with_pointer(pointer))
+        Err(RegistryError::new(codes::AGENCY_CLOSED, detail).with_pointer(pointer))
     }
 }

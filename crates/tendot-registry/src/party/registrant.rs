@@ -10,7 +10,7 @@ use crate::party::{
     Agency, Held, RegistryObjectKind, Scope, check_revision, generate_id, put_edit, touch_holdings,
 };
 use crate::validate::check_text;
-use crate::{Caller, Registry, RegistryError};
+use crate::{Caller, Registry, RegistryError, codes};
 
 /// Registrant: organization that registers DOIs through an agency.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -84,13 +84,17 @@ impl Registrant {
         if self.admins.len() > MAX_REGISTRANT_ADMINS {
             let detail =
                 format!("{} identities, at most {MAX_REGISTRANT_ADMINS} are taken", self.admins.len());
-            return Err(RegistryError::invalid("too-many", "/admins", detail));
+            return Err(RegistryError::invalid(codes::TOO_MANY, "/admins", detail));
         }
         for (number, admin) in self.admins.iter().enumerate() {
             let reference = ValueReference::parse(admin);
             if reference.index == 0 || reference.handle().validate_for_create().is_err() {
                 let detail = format!("`{admin}` is not written as INDEX:HANDLE, such as 300:10.70000/admin");
-                return Err(RegistryError::invalid("bad-identity", &format!("/admins/{number}"), detail));
+                return Err(RegistryError::invalid(
+                    codes::INVALID_IDENTITY,
+                    &format!("/admins/{number}"),
+                    detail,
+                ));
             }
         }
         Ok(())
@@ -118,13 +122,17 @@ impl PlanCommand for CreateRegistrant {
     ) -> Result<CommandPlan<Registrant>, RegistryError> {
         principal.check_scope(Scope::Administer)?;
         let ((Some(code), _) | (None, ActingRole::Agency(code))) = (&self.agency, &principal.role) else {
-            return Err(RegistryError::invalid("missing", "/agency", "a registrant has an agency"));
+            return Err(RegistryError::invalid(codes::MISSING, "/agency", "a registrant has an agency"));
         };
         let agency = registry
             .find_object::<Agency>(RegistryObjectKind::Agency, code, budget)
             .await?
             .ok_or_else(|| {
-                RegistryError::invalid("no-such-agency", "/agency", format!("there is no agency `{code}`"))
+                RegistryError::invalid(
+                    codes::UNKNOWN_AGENCY,
+                    "/agency",
+                    format!("there is no agency `{code}`"),
+                )
             })?;
         principal.check_agency(&agency.it.code, Scope::Administer)?;
         principal.check_all_prefixes()?;

@@ -8,7 +8,7 @@ use tendot_proto::crypto::{AwsLcProvider, CryptoProvider as _, HashAlgorithm};
 use tendot_store::{Edit, NameKey, Precondition, RecordStatus, Store, StoreError, StoredRecord};
 
 use crate::party::RESERVED_PREFIX;
-use crate::{Error, Registry, RegistryError, RegistryErrorKind};
+use crate::{Error, Registry, RegistryError, codes};
 
 /// Kind of object stored under the reserved prefix.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -184,8 +184,7 @@ pub(crate) fn check_revision(expected: Option<u64>, revision: u64) -> Result<(),
         Some(expected) if expected != revision => {
             let detail =
                 format!("it was changed in the meantime: it has revision {revision}, not {expected}");
-            Err(RegistryError::new(RegistryErrorKind::Precondition, "changed", detail)
-                .with_hint("read it again"))
+            Err(RegistryError::new(codes::REVISION_MISMATCH, detail).with_hint("read it again"))
         }
         _ => Ok(()),
     }

@@ -13,7 +13,7 @@ use crate::command::CommandPlan;
 use crate::command::sealed::PlanCommand;
 use crate::party::{Agency, Held, Registrant, RegistryObjectKind, generate_id, put_edit, sha256_hex};
 use crate::validate::check_text;
-use crate::{Caller, Error, Registry, RegistryError};
+use crate::{Caller, Error, Registry, RegistryError, codes};
 
 /// Prefix of all tokens, so that secret scanners recognize them.
 const TOKEN_PREFIX: &str = "tendot_";
@@ -168,8 +168,9 @@ impl PlanCommand for CreateToken {
         principal.check_scope(Scope::Administer)?;
         // A restricted token must not create an unrestricted one.
         principal.check_unrestricted()?;
-        let missing =
-            |what: &str| RegistryError::invalid("missing", "/subject", format!("which {what} it is for"));
+        let missing = |what: &str| {
+            RegistryError::invalid(codes::MISSING, "/subject", format!("which {what} it is for"))
+        };
         let subject = match (self.role, &self.subject) {
             (Role::Operator, None) => {
                 principal.check_operator()?;
@@ -177,7 +178,7 @@ impl PlanCommand for CreateToken {
             }
             (Role::Operator, Some(_)) => {
                 return Err(RegistryError::invalid(
-                    "bad-subject",
+                    codes::INVALID_SUBJECT,
                     "/subject",
                     "the operator's token has none",
                 ));
@@ -186,8 +187,8 @@ impl PlanCommand for CreateToken {
                 let code = code.as_ref().ok_or_else(|| missing("agency"))?;
                 let agency = registry.find_object::<Agency>(RegistryObjectKind::Agency, code, budget).await?;
                 let not_found = format!("there is no agency `{code}`");
-                let agency =
-                    agency.ok_or_else(|| RegistryError::invalid("no-such-agency", "/subject", not_found))?;
+                let agency = agency
+                    .ok_or_else(|| RegistryError::invalid(codes::UNKNOWN_AGENCY, "/subject", not_found))?;
                 principal.check_agency(&agency.it.code, Scope::Administer)?;
                 agency.it.check_open("/subject")?;
                 Some(agency.it.code)
@@ -197,20 +198,29 @@ impl PlanCommand for CreateToken {
                 let registrant =
                     registry.find_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?;
                 let not_found = format!("there is no registrant `{id}`");
-                let registrant = registrant
-                    .ok_or_else(|| RegistryError::invalid("no-such-registrant", "/subject", not_found))?;
+                let registrant = registrant.ok_or_else(|| {
+                    RegistryError::invalid(codes::UNKNOWN_REGISTRANT, "/subject", not_found)
+                })?;
                 principal.check_registrant(&registrant.it, Scope::Administer)?;
                 Some(registrant.it.id)
             }
         };
         if self.expires.is_some_and(|end| end <= now_ms) {
-            return Err(RegistryError::invalid("expired", "/expires", "it would have expired already"));
+            return Err(RegistryError::invalid(
+                codes::EXPIRES_IN_PAST,
+                "/expires",
+                "it would have expired already",
+            ));
         }
         if self.scopes.as_ref().is_some_and(Vec::is_empty) {
-            return Err(RegistryError::invalid("missing", "/scopes", "a token is for something"));
+            return Err(RegistryError::invalid(codes::MISSING, "/scopes", "a token is for something"));
         }
         if self.prefixes.len() > 1_000 {
-            return Err(RegistryError::invalid("too-many", "/prefixes", "at most 1,000 prefixes are taken"));
+            return Err(RegistryError::invalid(
+                codes::TOO_MANY,
+                "/prefixes",
+                "at most 1,000 prefixes are taken",
+            ));
         }
         if let Some(label) = &self.label {
             check_text(label, "/label", 256)?;

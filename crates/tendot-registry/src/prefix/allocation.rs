@@ -8,7 +8,7 @@ use tendot_store::StoredRecord;
 use super::policy::compile_pattern;
 use crate::party::{Agency, Demand, Registrant, RegistryObjectKind, decode};
 use crate::prefix::{GROUP_INDEX, Lookalikes, Prefix};
-use crate::{Error, Registry, RegistryError, cost};
+use crate::{Error, Registry, RegistryError, codes, cost};
 
 /// Allocated prefix with its record, holder, agency and compiled pattern.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl PrefixAllocation {
                     "suffixes under {} have to match `{pattern}`, `{suffix}` does not",
                     self.prefix.prefix
                 );
-                Err(RegistryError::invalid("pattern", "/name", detail))
+                Err(RegistryError::invalid(codes::SUFFIX_PATTERN, "/name", detail))
             }
             _ => Ok(()),
         }
@@ -48,7 +48,7 @@ impl PrefixAllocation {
         let detail = format!("addresses under {} lead to {}, not to `{host}`", self.prefix.prefix, {
             policy.hosts.join(", ")
         });
-        Err(RegistryError::invalid("host", pointer, detail))
+        Err(RegistryError::invalid(codes::HOST_NOT_ALLOWED, pointer, detail))
     }
 
     /// Checks the hosts of all URLs in a value, including `10320/loc`.
@@ -64,7 +64,7 @@ impl PrefixAllocation {
             return Ok(());
         }
         let locations = Locations::from_bytes(&value.data).map_err(|error| {
-            RegistryError::invalid("bad-value", pointer, format!("no locations: {error}"))
+            RegistryError::invalid(codes::INVALID_VALUE, pointer, format!("no locations: {error}"))
         })?;
         locations
             .locations

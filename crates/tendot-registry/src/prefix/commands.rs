@@ -11,7 +11,7 @@ use crate::command::CommandPlan;
 use crate::command::sealed::PlanCommand;
 use crate::party::{Agency, Held, Registrant, RegistryObjectKind, Scope, check_revision, decode};
 use crate::prefix::{Prefix, PrefixAllocation, PrefixPolicy, is_doi_prefix};
-use crate::{Error, Registry, RegistryError, RegistryErrorKind, cost};
+use crate::{Error, Registry, RegistryError, codes, cost};
 
 /// First prefix number for agencies without a range.
 const FIRST_PREFIX_NUMBER: u32 = 70_000;
@@ -66,7 +66,7 @@ impl PrefixRange {
         match self.bounds() {
             Some((first, last)) if first <= last => Ok(()),
             _ => Err(RegistryError::invalid(
-                "bad-range",
+                codes::INVALID_RANGE,
                 pointer,
                 "a range is `first` and `last`, such as 10.70000 and 10.79999",
             )),
@@ -98,7 +98,7 @@ impl PlanCommand for AllocatePrefix {
         principal.check_scope(Scope::Administer)?;
         let not_found = || {
             let detail = format!("there is no registrant `{}`", self.registrant);
-            RegistryError::invalid("no-such-registrant", "/registrant", detail)
+            RegistryError::invalid(codes::UNKNOWN_REGISTRANT, "/registrant", detail)
         };
         let object = registry
             .find_object::<Registrant>(RegistryObjectKind::Registrant, &self.registrant, budget)
@@ -174,10 +174,10 @@ impl Registry {
     ) -> Result<Option<StoredRecord>, RegistryError> {
         if !is_doi_prefix(prefix) {
             let detail = format!("`{prefix}` is no prefix of DOI names: `10.` and numbers, such as 10.70000");
-            return Err(RegistryError::invalid("bad-prefix", "/prefix", detail));
+            return Err(RegistryError::invalid(codes::INVALID_PREFIX, "/prefix", detail));
         }
         let taken = |detail: String| {
-            RegistryError::new(RegistryErrorKind::Conflict, "prefix-taken", detail)
+            RegistryError::new(codes::PREFIX_IN_USE, detail)
                 .with_pointer("/prefix")
                 .with_hint("without `prefix`, the next free one is given")
         };
@@ -185,7 +185,7 @@ impl Registry {
         if let Some(entry) = entry.as_ref().filter(|entry| !entry.registration.is_empty()) {
             let since: Prefix = decode(entry)?;
             let rejection = taken(format!("`{prefix}` is another registrant's"));
-            return Err(RegistryError { existing: Some((since.prefix, Some(since.allocated))), ..rejection });
+            return Err(rejection.with_existing(since.prefix, Some(since.allocated)));
         }
         if principal.is_operator() {
             return match entry {
@@ -208,7 +208,7 @@ impl Registry {
             return Ok(None);
         }
         let detail = format!("agency `{}` gives prefixes from 10.{first} on, not `{prefix}`", agency.code);
-        Err(RegistryError::new(RegistryErrorKind::Forbidden, "out-of-range", detail).with_pointer("/prefix"))
+        Err(RegistryError::new(codes::PREFIX_OUT_OF_RANGE, detail).with_pointer("/prefix"))
     }
 
     /// Finds the next free prefix of an agency, with the edit that stores where to start next time.
@@ -249,7 +249,7 @@ impl Registry {
             number = number.saturating_add(1);
         }
         let detail = format!("agency `{}` has no free prefix from 10.{start} on", agency.code);
-        Err(RegistryError::new(RegistryErrorKind::Full, "no-prefix-left", detail))
+        Err(RegistryError::new(codes::PREFIX_RANGE_EXHAUSTED, detail))
     }
 
     /// Sorted ranges of other agencies, for an agency without a range; empty for one with a range.

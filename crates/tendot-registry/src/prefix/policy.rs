@@ -3,8 +3,8 @@
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
-use crate::RegistryError;
 use crate::party::Demand;
+use crate::{RegistryError, codes};
 
 /// Registration policy of a prefix.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -46,11 +46,15 @@ impl PrefixPolicy {
                 .build()
                 .and_then(|_| compile_pattern(pattern))
                 .map_err(|error| {
-                    RegistryError::invalid("bad-pattern", "/policy/pattern", error.to_string())
+                    RegistryError::invalid(codes::INVALID_PATTERN, "/policy/pattern", error.to_string())
                 })?;
         }
         if self.hosts.len() > 100 {
-            return Err(RegistryError::invalid("too-many", "/policy/hosts", "at most 100 hosts are taken"));
+            return Err(RegistryError::invalid(
+                codes::TOO_MANY,
+                "/policy/hosts",
+                "at most 100 hosts are taken",
+            ));
         }
         let is_host = |host: &str| {
             !host.is_empty()
@@ -60,7 +64,7 @@ impl PrefixPolicy {
         };
         match self.hosts.iter().position(|host| !is_host(host)) {
             Some(number) => Err(RegistryError::invalid(
-                "bad-host",
+                codes::INVALID_HOST,
                 &format!("/policy/hosts/{number}"),
                 "a host is written as `example.org`, in ASCII",
             )),

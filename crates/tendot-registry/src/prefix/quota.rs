@@ -7,7 +7,7 @@ use tendot_store::{CommitError, CommitInfo, Edit, NameKey, Precondition, Store, 
 use tokio::sync::Notify;
 
 use crate::prefix::PrefixAllocation;
-use crate::{Registry, RegistryError, RegistryErrorKind};
+use crate::{Registry, RegistryError, codes};
 
 /// Maximum age of a count in milliseconds: other processes may write, too.
 const COUNT_TTL_MS: u64 = 60_000;
@@ -310,13 +310,8 @@ impl Registry {
             }
             counting.finish(names, quota, now_ms);
         }
-        let conflict = || {
-            RegistryError::new(
-                RegistryErrorKind::Busy,
-                "contended",
-                "names come faster than they are counted",
-            )
-        };
+        let conflict =
+            || RegistryError::new(codes::WRITE_CONFLICT, "names come faster than they are counted");
         known().map(Some).ok_or_else(conflict)
     }
 }
@@ -328,7 +323,7 @@ const MAX_COUNT_ATTEMPTS: u32 = 8;
 pub(crate) fn quota_exceeded(allocation: &PrefixAllocation) -> RegistryError {
     let quota = allocation.prefix.policy.quota.unwrap_or_default();
     let detail = format!("there may be {quota} names under {}, and there are", allocation.prefix.prefix);
-    RegistryError::new(RegistryErrorKind::Full, "quota", detail).with_hint("the agency can give more room")
+    RegistryError::new(codes::QUOTA_EXCEEDED, detail).with_hint("the agency can give more room")
 }
 
 #[cfg(test)]

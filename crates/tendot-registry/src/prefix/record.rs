@@ -8,7 +8,7 @@ use tendot_store::{Edit, Precondition, StoredRecord};
 
 use crate::party::{Agency, Registrant, RegistryObjectKind, encode, touch_holdings};
 use crate::prefix::Prefix;
-use crate::{Registry, RegistryError, RegistryErrorKind};
+use crate::{Registry, RegistryError, codes};
 
 /// Value indexes in the prefix record that the registry manages.
 const NAMESPACE_INDEX: u32 = 20;
@@ -101,8 +101,7 @@ impl Prefix {
         if self.groups.len() >= MAX_PREFIX_REGISTRANTS {
             let detail =
                 format!("{MAX_PREFIX_REGISTRANTS} registrants have names under {} already", self.prefix);
-            return Err(RegistryError::new(RegistryErrorKind::Full, "too-many-registrants", detail)
-                .with_pointer("/to"));
+            return Err(RegistryError::new(codes::TOO_MANY_REGISTRANTS, detail).with_pointer("/to"));
         }
         let taken = record.values.iter().map(|value| value.index).chain(self.groups.values().copied());
         let index = free_index(GROUP_INDEX + 1, &taken.collect());
@@ -191,6 +190,7 @@ mod tests {
     use tendot_store::RecordStatus;
 
     use super::*;
+    use crate::RegistryErrorKind;
     use crate::prefix::PrefixPolicy;
 
     #[test]
@@ -210,7 +210,10 @@ mod tests {
             assert_eq!(prefix.allocate_group_index(&registrant, &record).unwrap(), index);
         }
         let rejection = prefix.allocate_group_index("one more", &record).unwrap_err();
-        assert_eq!((rejection.reason, rejection.code), (RegistryErrorKind::Full, "too-many-registrants"));
+        assert_eq!(
+            (rejection.kind, rejection.code),
+            (RegistryErrorKind::LimitReached, "too-many-registrants")
+        );
         assert_eq!(prefix.groups.len(), MAX_PREFIX_REGISTRANTS);
     }
 }

@@ -7,7 +7,7 @@ use tendot_store::{ChangeSet, CommitError, Edit, Store};
 
 use super::batch_plan::{BatchPlanner, LINE_BUDGET};
 use crate::registration::RegistrationRequest;
-use crate::{Caller, Registry, RegistryError, RegistryErrorKind, WriteWarning};
+use crate::{Caller, Registry, RegistryError, WriteWarning, codes};
 
 /// Line of a batch.
 #[derive(Debug)]
@@ -108,8 +108,7 @@ impl Registry {
         extra_edits: &(impl Fn(&[BatchLineOutcome]) -> Vec<Edit> + Send + Sync),
     ) -> Result<Vec<BatchLineOutcome>, RegistryError> {
         let line = std::slice::from_ref(line);
-        let mut rejection =
-            RegistryError::new(RegistryErrorKind::Busy, "contended", "others change the name all the time");
+        let mut rejection = RegistryError::new(codes::WRITE_CONFLICT, "others change the name all the time");
         for _ in 0..=MAX_LINE_RETRIES {
             match self.try_batch(line, caller, now_ms, dry_run, extra_edits).await? {
                 BatchAttempt::Committed(outcomes) => return Ok(outcomes),
@@ -134,7 +133,7 @@ impl Registry {
         let tracked = self.begin();
         let principal = match tracked.principal(caller, now_ms, &mut Budget::new(LINE_BUDGET)).await {
             Ok(principal) => principal,
-            Err(rejection) if rejection.failure.is_some() => return Err(rejection),
+            Err(rejection) if rejection.source.is_some() => return Err(rejection),
             // If the principal is no longer valid, every line is rejected.
             Err(rejection) => {
                 return self
@@ -185,7 +184,7 @@ impl Registry {
             // A previous request with the same batch is still running: committing here would execute it twice.
             Err(CommitError::Note { edit }) if edit >= own => {
                 let detail = "the same batch is being carried out already";
-                Err(RegistryError::new(RegistryErrorKind::Busy, "contended", detail))
+                Err(RegistryError::new(codes::WRITE_CONFLICT, detail))
             }
             Err(CommitError::Conflict(_) | CommitError::Homed { .. } | CommitError::Note { .. }) => {
                 Ok(BatchAttempt::Conflict)
@@ -233,6 +232,7 @@ mod tests {
     use tendot_store::MemoryStore;
 
     use super::*;
+    use crate::RegistryErrorKind;
     use crate::RegistrySettings;
     use crate::party::{AllocatePrefix, CreateAgency, CreateRegistrant, PrefixPolicy};
 
@@ -278,7 +278,7 @@ mod tests {
             assert!(matches!(first[0].result, Ok(BatchLineStatus::Created)));
             let second =
                 registry.execute_batch(&line(2), &operator, 2, false, extra_edits).await.unwrap_err();
-            assert_eq!((second.code, second.reason), ("contended", RegistryErrorKind::Busy));
+            assert_eq!((second.code, second.kind), ("write-conflict", RegistryErrorKind::Unavailable));
             let names =
                 registry.list_dois(Some("10.70000"), None, None, 9, &operator, 3, &mut budget).await.unwrap();
             assert_eq!(names.items.len(), 1);

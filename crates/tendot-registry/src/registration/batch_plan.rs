@@ -14,7 +14,7 @@ use crate::party::{Registrant, RegistryObjectKind, Scope};
 use crate::prefix::{GROUP_INDEX, PrefixAllocation, quota_exceeded};
 use crate::registration::{Registration, RegistrationRequest, is_reserved};
 use crate::validate::normalization_variants;
-use crate::{Registry, RegistryError, RegistryErrorKind, WriteWarning};
+use crate::{Registry, RegistryError, WriteWarning, codes};
 
 /// Budget of one line.
 pub(super) const LINE_BUDGET: u32 = 5_000;
@@ -94,7 +94,7 @@ impl BatchPlanner<'_> {
                 self.registry.mint_name(prefix, random, is_planned, budget).await
             }
             (None, None) => {
-                Err(RegistryError::invalid("missing", "/name", "a deposit has a `name` or a `prefix`"))
+                Err(RegistryError::invalid(codes::MISSING, "/name", "a deposit has a `name` or a `prefix`"))
             }
         }
     }
@@ -115,15 +115,14 @@ impl BatchPlanner<'_> {
         }
         let Some(Some(allocation)) = self.allocations.get(prefix) else {
             let detail = format!("the prefix `{prefix}` has been given to nobody here");
-            return Err(RegistryError::new(RegistryErrorKind::NotFound, "no-such-prefix", detail)
-                .with_pointer("/name"));
+            return Err(RegistryError::new(codes::UNKNOWN_PREFIX, detail).with_pointer("/name"));
         };
         self.principal.check_prefix(prefix)?;
         if !self.registry.owns(Handle::from(name)) {
             return Err(crate::Error::OtherServer.into());
         }
         let key = NameKey::new(name)
-            .map_err(|error| RegistryError::invalid("bad-name", "/name", error.to_string()))?;
+            .map_err(|error| RegistryError::invalid(codes::INVALID_NAME, "/name", error.to_string()))?;
         let position = self.planned_by_key.get(&key).copied();
         let (existing, read) = match position.and_then(|position| self.planned.get(position)) {
             Some(planned) => (Some(planned.entry.clone()), planned.existing),
@@ -246,7 +245,7 @@ impl BatchPlanner<'_> {
 /// Store errors abort the batch instead of rejecting the line.
 fn store_error_or(outcome: BatchLineOutcome) -> Result<BatchLineOutcome, RegistryError> {
     match outcome.result {
-        Err(rejection) if rejection.failure.is_some() => Err(rejection),
+        Err(rejection) if rejection.source.is_some() => Err(rejection),
         result => Ok(BatchLineOutcome { result, ..outcome }),
     }
 }

@@ -12,7 +12,7 @@ use crate::party::encode;
 use crate::prefix::{ADMIN_INDEX, PrefixAllocation, free_index};
 use crate::registration::{MetadataIssue, Registration, RegistrationRequest, RegistrationState};
 use crate::validate::{check_indexes, check_record, check_value};
-use crate::{RecordLimits, RegistryError, RegistryErrorKind, ValueFault};
+use crate::{RecordLimits, RegistryError, ValueFault, codes};
 
 /// Index of the URL of a registered name; its admin value is at [`ADMIN_INDEX`].
 const URL_INDEX: u32 = 1;
@@ -122,8 +122,7 @@ fn next_state(
     match (draft.state, previous.map(|previous| previous.state)) {
         (Some(RegistrationState::Reserved), Some(RegistrationState::Registered)) => {
             let detail = "a name that is registered stays so; it can be ended";
-            Err(RegistryError::new(RegistryErrorKind::Conflict, "already-public", detail)
-                .with_pointer("/state"))
+            Err(RegistryError::new(codes::INVALID_STATE_TRANSITION, detail).with_pointer("/state"))
         }
         (requested, previous) => Ok(requested.or(previous).unwrap_or_default()),
     }
@@ -145,7 +144,7 @@ fn build_values(
                 ValueFault::Url(fault) => format!("the address {fault}"),
                 fault => format!("the address {fault}"),
             };
-            RegistryError::invalid("bad-url", "/url", detail)
+            RegistryError::invalid(codes::INVALID_URL, "/url", detail)
                 .with_hint("an address begins with `https://`, and has no user name and no line breaks")
         })?;
         context.allocation.check_host_allowed(url.as_bytes(), "/url")?;
@@ -197,7 +196,7 @@ pub(crate) fn check_admin_index_free(entry: &StoredRecord) -> Result<(), Registr
     }
     let detail =
         format!("`{}` has a value at index {ADMIN_INDEX}, where its administrator has to stand", entry.name);
-    Err(RegistryError::invalid("index-taken", "/values", detail)
+    Err(RegistryError::invalid(codes::RESERVED_INDEX, "/values", detail)
         .with_hint("give it another index, with `values` or by the Handle protocol"))
 }
 
@@ -207,7 +206,7 @@ fn check_given_value(
     value: &HandleValue<'_>,
     pointer: &str,
 ) -> Result<(), RegistryError> {
-    let reject = |detail: String| Err(RegistryError::invalid("bad-value", pointer, detail));
+    let reject = |detail: String| Err(RegistryError::invalid(codes::INVALID_VALUE, pointer, detail));
     if is_admin_value(value) {
         return reject("who administers a name is for the registry to say".into());
     }
@@ -217,7 +216,7 @@ fn check_given_value(
         return reject(format!("index {} is taken by the registry", value.index));
     }
     check_value(value, context.limits)
-        .map_err(|error| RegistryError::invalid("bad-value", pointer, error.to_string()))?;
+        .map_err(|error| RegistryError::invalid(codes::INVALID_VALUE, pointer, error.to_string()))?;
     context.allocation.check_value_hosts(value, pointer)
 }
 
@@ -231,12 +230,12 @@ fn check_registrable(
         value.has_type("URL") || value.has_type("10320/loc") || value.has_type("HS_ALIAS")
     };
     if !values.iter().any(is_target) {
-        return Err(RegistryError::invalid("missing", "/url", "a registered name leads somewhere")
+        return Err(RegistryError::invalid(codes::MISSING, "/url", "a registered name leads somewhere")
             .with_hint("with `\"state\": \"reserved\"` it may come later"));
     }
     if context.allocation.requires_metadata() && !has_metadata {
         let detail = format!("names under {} have kernel metadata", context.allocation.prefix.prefix);
-        return Err(RegistryError::invalid("missing", "/metadata", detail)
+        return Err(RegistryError::invalid(codes::MISSING, "/metadata", detail)
             .with_hint("with `\"state\": \"reserved\"` it may come later"));
     }
     Ok(())

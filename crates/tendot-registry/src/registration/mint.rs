@@ -3,7 +3,7 @@
 use tendot_proto::{Budget, Handle};
 
 use crate::prefix::is_doi_prefix;
-use crate::{Registry, RegistryError, RegistryErrorKind, cost};
+use crate::{Registry, RegistryError, codes, cost};
 
 /// Crockford's base 32: without `i`, `l`, `o` and `u`.
 const BASE32_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -25,7 +25,7 @@ impl Registry {
     ) -> Result<Box<str>, RegistryError> {
         if !is_doi_prefix(prefix) {
             let detail = format!("`{prefix}` is no prefix of DOI names");
-            return Err(RegistryError::invalid("bad-prefix", "/prefix", detail));
+            return Err(RegistryError::invalid(codes::INVALID_PREFIX, "/prefix", detail));
         }
         let random = u128::from_be_bytes(*random);
         for number in 0..MAX_MINT_ATTEMPTS {
@@ -39,7 +39,7 @@ impl Registry {
                 return Ok(name.into());
             }
         }
-        Err(RegistryError::new(RegistryErrorKind::Busy, "no-name-left", "no free name was found"))
+        Err(RegistryError::new(codes::MINTING_FAILED, "no free name was found"))
     }
 }
 

@@ -7,13 +7,13 @@ use tendot_store::{RecordStatus, StoredRecord};
 use crate::prefix::PrefixAllocation;
 use crate::registration::Registration;
 use crate::validate::{check_handle_name, has_mixed_scripts};
-use crate::{Registry, RegistryError, RegistryErrorKind, WriteWarning};
+use crate::{Registry, RegistryError, WriteWarning, codes};
 
 /// Parses a DOI into prefix and suffix.
 pub(super) fn parse_doi(name: &str) -> Result<(&str, &str), RegistryError> {
     let read = Doi::new(name).map_err(|error| {
         let rejection =
-            RegistryError::invalid("bad-name", "/name", format!("`{name}` is no DOI name: {error}"));
+            RegistryError::invalid(codes::INVALID_NAME, "/name", format!("`{name}` is no DOI name: {error}"));
         let reading = Parser::lenient().max_len(4_096).parse(name).ok();
         match reading.as_ref().and_then(|reading| reading.doi()) {
             Some(suggestion) => rejection.with_hint(format!("do you mean `{suggestion}`?")),
@@ -27,7 +27,7 @@ pub(super) fn check_prefix_matches(name: &str, prefix: Option<&str>) -> Result<(
     match prefix {
         Some(prefix) if name.split_once('/').is_none_or(|(own, _)| own != prefix) => {
             let detail = format!("`{name}` is not under `{prefix}`");
-            Err(RegistryError::invalid("other-prefix", "/prefix", detail))
+            Err(RegistryError::invalid(codes::PREFIX_MISMATCH, "/prefix", detail))
         }
         _ => Ok(()),
     }
@@ -39,7 +39,7 @@ pub(super) fn already_registered(entry: &StoredRecord) -> Result<RegistryError, 
     let rejection = match entry.state {
         RecordStatus::Live => {
             let detail = format!("the name is registered as `{}`", entry.name);
-            RegistryError::new(RegistryErrorKind::Conflict, "already-registered", detail)
+            RegistryError::new(codes::ALREADY_REGISTERED, detail)
                 .with_hint("`PUT /api/v1/dois/{name}` changes it")
         }
         RecordStatus::Tombstone => {
@@ -47,13 +47,10 @@ pub(super) fn already_registered(entry: &StoredRecord) -> Result<RegistryError, 
                 "the name was registered as `{}`, has been ended, and is not given again",
                 entry.name
             );
-            RegistryError::new(RegistryErrorKind::Conflict, "already-registered", detail)
+            RegistryError::new(codes::ALREADY_REGISTERED, detail)
         }
     };
-    Ok(RegistryError {
-        existing: Some((entry.name.clone(), Some(created))),
-        ..rejection.with_pointer("/name")
-    })
+    Ok(rejection.with_pointer("/name").with_existing(entry.name.clone(), Some(created)))
 }
 
 impl Registry {
@@ -80,8 +77,7 @@ impl Registry {
         if has_mixed_scripts(name) {
             if allocation.rejects_confusable() {
                 let detail = "the name has letters of several scripts, some of which look the same";
-                return Err(RegistryError::new(RegistryErrorKind::Conflict, "confusable", detail)
-                    .with_pointer("/name"));
+                return Err(RegistryError::new(codes::CONFUSABLE, detail).with_pointer("/name"));
             }
             notes.push(WriteWarning::MixedScripts);
         }

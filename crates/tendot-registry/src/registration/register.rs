@@ -11,7 +11,7 @@ use crate::command::sealed::PlanCommand;
 use crate::party::Scope;
 use crate::prefix::{GROUP_INDEX, PrefixAllocation, quota_exceeded};
 use crate::registration::{DoiRecord, RegistrationRequest};
-use crate::{Caller, Registry, RegistryError, RegistryErrorKind};
+use crate::{Caller, Registry, RegistryError, codes};
 
 /// Command: register a DOI.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ impl PlanCommand for RegisterDoi {
             (None, Some(prefix)) => registry.mint_name(prefix, &self.random, |_| false, budget).await?,
             (None, None) => {
                 return Err(RegistryError::invalid(
-                    "missing",
+                    codes::MISSING,
                     "/name",
                     "a deposit has a `name` or a `prefix`",
                 ));
@@ -77,7 +77,7 @@ impl Registry {
     ) -> Result<PrefixAllocation, RegistryError> {
         let allocation = self.load_allocation(prefix, budget).await?.ok_or_else(|| {
             let detail = format!("the prefix `{prefix}` has been given to nobody here");
-            RegistryError::new(RegistryErrorKind::NotFound, "no-such-prefix", detail).with_pointer("/name")
+            RegistryError::new(codes::UNKNOWN_PREFIX, detail).with_pointer("/name")
         })?;
         principal.check_registrant(&allocation.holder, Scope::Deposit)?;
         principal.check_prefix(&allocation.prefix.prefix)?;

@@ -7,10 +7,10 @@ use serde_json::value::RawValue;
 use serde_path_to_error::Segment;
 use tendot_proto::HandleValue;
 
-use crate::RegistryError;
 use crate::metadata::{KernelMetadata, MetadataFault};
 use crate::registration::RegistrationState;
 use crate::validate::UniqueKeys;
+use crate::{RegistryError, codes};
 
 /// Request to register or update a DOI, as JSON.
 ///
@@ -140,7 +140,7 @@ fn parse_metadata(json: &str) -> Result<Box<RawValue>, RegistryError> {
 
 fn invalid_metadata(pointer: String, faults: Vec<MetadataFault>) -> RegistryError {
     let detail = faults.first().map_or_else(String::new, |fault| fault.message.clone());
-    RegistryError { faults, ..RegistryError::invalid("bad-metadata", &pointer, detail) }
+    RegistryError { faults, ..RegistryError::invalid(codes::INVALID_METADATA, &pointer, detail) }
 }
 
 #[cfg(test)]
@@ -178,9 +178,12 @@ mod tests {
         assert_eq!(stored.get(), KernelMetadata::from_xml(kernel).unwrap().to_json());
         let bomb =
             "<!DOCTYPE k [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]><kernelMetadata>&b;</kernelMetadata>";
-        for (xml, code) in [(bomb, "dtd-not-allowed"), ("not XML", "not-xml"), ("", "not-xml")] {
+        for (xml, code) in [(bomb, "dtd-not-allowed"), ("not XML", "invalid-xml"), ("", "invalid-xml")] {
             let rejection = draft(xml).unwrap_err();
-            assert_eq!((rejection.code, rejection.pointer.as_deref()), ("bad-metadata", Some("/metadata")));
+            assert_eq!(
+                (rejection.code, rejection.pointer.as_deref()),
+                ("invalid-metadata", Some("/metadata"))
+            );
             assert_eq!(rejection.faults[0].code.as_str(), code, "{xml}");
         }
     }

@@ -11,7 +11,7 @@ use crate::command::sealed::PlanCommand;
 use crate::party::{Registrant, RegistryObjectKind, Scope, check_revision};
 use crate::prefix::PrefixAllocation;
 use crate::registration::{DoiRecord, Registration, RegistrationRequest, RegistrationState};
-use crate::{Registry, RegistryError, RegistryErrorKind};
+use crate::{Registry, RegistryError, codes};
 
 /// Command: update a DOI.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ impl PlanCommand for UpdateDoi {
             |requested: &str| Handle::from(requested).eq_ignore_case(Handle::from(&*self.name));
         if self.draft.name.as_deref().is_some_and(|requested| !is_same_name(requested)) {
             return Err(RegistryError::invalid(
-                "other-name",
+                codes::NAME_MISMATCH,
                 "/name",
                 "a name can't be changed into another",
             ));
@@ -83,7 +83,7 @@ impl Registry {
         self.check_server_responsible(Handle::from(name), budget).await?;
         if entry.state == RecordStatus::Tombstone {
             let detail = format!("`{}` has been ended, and is not given again", entry.name);
-            return Err(RegistryError::new(RegistryErrorKind::Gone, "ended", detail));
+            return Err(RegistryError::new(codes::RETIRED, detail));
         }
         Ok((allocation, owner, entry))
     }

@@ -72,10 +72,7 @@ impl Registry {
         let principal = match &visibility.principal {
             Some(known) => known,
             None => {
-                let found = self
-                    .principal(visibility.caller, visibility.at, budget)
-                    .await
-                    .map_err(RegistryError::into_error)?;
+                let found = self.principal(visibility.caller, visibility.at, budget).await?;
                 visibility.principal.insert(found)
             }
         };

@@ -62,7 +62,7 @@ impl<'a> ResolveQuery<'a> {
         budget.charge(cost::selection(values.len(), self.indexes.len().saturating_add(self.types.len())))?;
         let selected = values.iter().filter(|value| value.permissions.is_public() && self.is_selected(value));
         let selected: Vec<_> = selected.cloned().collect();
-        if selected.is_empty() { Err(Error::NoValues) } else { Ok(selected) }
+        if selected.is_empty() { Err(Error::ValuesNotFound) } else { Ok(selected) }
     }
 
     fn is_selected(&self, value: &HandleValue<'_>) -> bool {
@@ -145,7 +145,7 @@ impl Registry {
                 is_described = has_metadata(&entry);
                 entry.values
             }
-            Some(_) => return Err(Error::Tombstone),
+            Some(_) => return Err(Error::Retired),
             None => {
                 if query.refer
                     && let Some(values) = self.referral(name, budget).await?
@@ -176,7 +176,7 @@ fn select_readable(
         None if query.in_session => Requirement::Authenticated,
         None => Requirement::Public,
         Some(hidden) if !hidden.permissions.has(ValuePermissions::ADMIN_READ) => {
-            return Err(Error::Unreadable { index: hidden.index });
+            return Err(Error::ValueUnreadable { index: hidden.index });
         }
         Some(_) => Requirement::admin(admins_with(&values, AdminPermissions::READ_VALUE)),
     };
@@ -190,7 +190,7 @@ fn non_empty(
     values: Vec<HandleValue<'static>>,
     requirement: Requirement,
 ) -> Result<(Vec<HandleValue<'static>>, Requirement), Error> {
-    if values.is_empty() { Err(Error::NoValues) } else { Ok((values, requirement)) }
+    if values.is_empty() { Err(Error::ValuesNotFound) } else { Ok((values, requirement)) }
 }
 
 #[cfg(test)]

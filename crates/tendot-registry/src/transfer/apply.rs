@@ -13,7 +13,7 @@ use crate::party::{
 use crate::prefix::{ADMIN_INDEX, GROUP_INDEX, Prefix, PrefixAllocation};
 use crate::registration::{Registration, check_admin_index_free, is_reserved, owned_name_key};
 use crate::validate::check_indexes;
-use crate::{RecordLimits, Registry, RegistryError, RegistryErrorKind};
+use crate::{RecordLimits, Registry, RegistryError, RegistryErrorKind, codes};
 
 /// Budget of one name of a transfer.
 const NAME_TRANSFER_BUDGET: u32 = 2_000;
@@ -39,8 +39,9 @@ impl Registry {
         if let TransferSubject::Agency(code) = what {
             return self.plan_agency_transfer(code, to, principal, now_ms, budget).await;
         }
-        let not_found =
-            || RegistryError::invalid("no-such-registrant", "/to", format!("there is no registrant `{to}`"));
+        let not_found = || {
+            RegistryError::invalid(codes::UNKNOWN_REGISTRANT, "/to", format!("there is no registrant `{to}`"))
+        };
         let to = self
             .find_object::<Registrant>(RegistryObjectKind::Registrant, to, budget)
             .await?
@@ -67,7 +68,7 @@ impl Registry {
     ) -> Result<TransferPlan, RegistryError> {
         let not_found = || {
             RegistryError::invalid(
-                "no-such-prefix",
+                codes::UNKNOWN_PREFIX,
                 "/prefix",
                 format!("the prefix `{prefix}` has been given to nobody here"),
             )
@@ -76,12 +77,8 @@ impl Registry {
         principal.check_registrant(&allocation.holder, Scope::Transfer)?;
         principal.check_prefix(prefix)?;
         if allocation.holder.id == to.id {
-            return Err(RegistryError::new(
-                RegistryErrorKind::Conflict,
-                "has-it",
-                "who is to receive it has it already",
-            )
-            .with_pointer("/to"));
+            return Err(RegistryError::new(codes::ALREADY_OWNER, "who is to receive it has it already")
+                .with_pointer("/to"));
         }
         let PrefixAllocation { prefix, record, holder, .. } = allocation;
         let transferred = Prefix { registrant: to.id.clone(), agency: agency.code.clone(), ..prefix };
@@ -98,11 +95,11 @@ impl Registry {
         now_ms: u64,
     ) -> Result<TransferPlan, RegistryError> {
         if names.is_empty() {
-            return Err(RegistryError::invalid("missing", "/names", "there are no names"));
+            return Err(RegistryError::invalid(codes::MISSING, "/names", "there are no names"));
         }
         if names.len() > MAX_TRANSFER_NAMES {
             let detail = format!("{} names, at most {MAX_TRANSFER_NAMES} are taken at once", names.len());
-            return Err(RegistryError::invalid("too-many", "/names", detail));
+            return Err(RegistryError::invalid(codes::TOO_MANY, "/names", detail));
         }
         let mut prefixes: std::collections::BTreeMap<Box<str>, PrefixAllocation> = Default::default();
         let mut owners: std::collections::BTreeMap<Box<str>, Registrant> = Default::default();
@@ -113,8 +110,9 @@ impl Registry {
             let mut budget = Budget::new(NAME_TRANSFER_BUDGET);
             let budget = &mut budget;
             let pointer = format!("/names/{number}");
-            let not_found =
-                || RegistryError::invalid("no-such-name", &pointer, format!("there is no name `{name}`"));
+            let not_found = || {
+                RegistryError::invalid(codes::UNKNOWN_NAME, &pointer, format!("there is no name `{name}`"))
+            };
             let (prefix, _) = name.split_once('/').ok_or_else(not_found)?;
             if !prefixes.contains_key(prefix) {
                 let allocation = self.load_allocation(prefix, budget).await?.ok_or_else(not_found)?;
@@ -138,21 +136,19 @@ impl Registry {
             principal.check_prefix(prefix)?;
             if entry.state == RecordStatus::Tombstone {
                 let detail = format!("`{}` has been ended", entry.name);
-                return Err(RegistryError::invalid("ended", &pointer, detail));
+                return Err(RegistryError::invalid(codes::RETIRED, &pointer, detail));
             }
             if owner.id == to.id {
                 let detail = format!("who is to receive `{}` has it already", entry.name);
-                return Err(
-                    RegistryError::new(RegistryErrorKind::Conflict, "has-it", detail).with_pointer(pointer)
-                );
+                return Err(RegistryError::new(codes::ALREADY_OWNER, detail).with_pointer(pointer));
             }
             if !seen.insert(entry.name.to_ascii_uppercase()) {
                 let detail = format!("`{}` is there twice", entry.name);
-                return Err(RegistryError::invalid("twice", &pointer, detail));
+                return Err(RegistryError::invalid(codes::DUPLICATE_NAME, &pointer, detail));
             }
             let transferred =
                 name_transfer_edits(&entry, registration, to, allocation, &self.settings.limits, now_ms);
-            edits.extend(transferred.map_err(|rejection| match rejection.reason {
+            edits.extend(transferred.map_err(|rejection| match rejection.kind {
                 RegistryErrorKind::Invalid => rejection.with_pointer(&*pointer),
                 _ => rejection,
             })?);
@@ -182,7 +178,7 @@ impl Registry {
         budget: &mut Budget,
     ) -> Result<TransferPlan, RegistryError> {
         let not_found = |pointer: &str, code: &str| {
-            RegistryError::invalid("no-such-agency", pointer, format!("there is no agency `{code}`"))
+            RegistryError::invalid(codes::UNKNOWN_AGENCY, pointer, format!("there is no agency `{code}`"))
         };
         let from = self.find_object::<Agency>(RegistryObjectKind::Agency, code, budget).await?;
         let Held { it: from, revision } = from.ok_or_else(|| not_found("/agency", code))?;
@@ -196,8 +192,7 @@ impl Registry {
         from.check_open("/agency")?;
         to.check_open("/to")?;
         if from.code.eq_ignore_ascii_case(&to.code) {
-            return Err(RegistryError::new(RegistryErrorKind::Conflict, "has-it", "it is the same agency")
-                .with_pointer("/to"));
+            return Err(RegistryError::new(codes::ALREADY_OWNER, "it is the same agency").with_pointer("/to"));
         }
         let mut edits = vec![touch_holdings(RegistryObjectKind::Agency, &to.code, &from.code)];
         self.guard_holdings(RegistryObjectKind::Agency, &from.code).await?;

@@ -8,7 +8,7 @@ use crate::authorization::Principal;
 use crate::command::CommandPlan;
 use crate::command::sealed::PlanCommand;
 use crate::party::{Held, RegistryObjectKind, Scope, generate_id, put_edit};
-use crate::{Registry, RegistryError, RegistryErrorKind};
+use crate::{Registry, RegistryError, RegistryErrorKind, codes};
 
 /// Command: propose a transfer; the operator may force it.
 #[derive(Clone, Debug)]
@@ -96,7 +96,7 @@ impl PlanCommand for DecideTransfer {
             TransferState::Declined if !self.accept => return Ok(CommandPlan::new(Vec::new(), transfer)),
             _ => {
                 let detail = "it has been decided already";
-                return Err(RegistryError::new(RegistryErrorKind::Conflict, "decided", detail));
+                return Err(RegistryError::new(codes::ALREADY_DECIDED, detail));
             }
         }
         if self.accept && !receives {
@@ -108,12 +108,11 @@ impl PlanCommand for DecideTransfer {
             let proposer = Principal::from_log(&transfer.by);
             let changed = || {
                 let detail = "what was proposed belongs to others by now";
-                RegistryError::new(RegistryErrorKind::Conflict, "changed", detail)
-                    .with_hint("propose it again")
+                RegistryError::new(codes::OWNERSHIP_CHANGED, detail).with_hint("propose it again")
             };
             let planned =
                 registry.plan_transfer(&transfer.what, &transfer.to, &proposer, now_ms, budget).await;
-            let planned = planned.map_err(|rejection| match rejection.reason {
+            let planned = planned.map_err(|rejection| match rejection.kind {
                 RegistryErrorKind::Forbidden => changed(),
                 _ => rejection,
             })?;

@@ -34,7 +34,7 @@ pub fn check_import(
 ) -> Result<Vec<InvalidValue>, Error> {
     name.validate_for_create()?;
     if is_reserved_prefix(name.prefix()) {
-        return Err(Error::Reserved);
+        return Err(Error::ReservedPrefix);
     }
     check_indexes(values, limits)?;
     let mut warnings = Vec::new();

@@ -172,7 +172,10 @@ fn quotas(kind: StoreKind) {
             .map(|words| words.split(' ').next_back().unwrap().replace("10.71001/", ""))
             .collect::<Vec<_>>()
     };
-    assert_eq!(batch(&["a", "A", "b", "c", "d", "a", "e"]), ["a", "a", "b", "c", "quota", "a", "quota"]);
+    assert_eq!(
+        batch(&["a", "A", "b", "c", "d", "a", "e"]),
+        ["a", "a", "b", "c", "quota-exceeded", "a", "quota-exceeded"]
+    );
     let put = |suffix: &str| outcome_letter(&fixture.register(&name(suffix), "https://a/", &one));
     assert_eq!((put("d"), put("a")), ('f', 'c'));
     // The quota of another prefix is not affected.
@@ -190,9 +193,9 @@ fn quotas(kind: StoreKind) {
     assert_eq!(create(&name("n")), 'f');
     assert_eq!((delete(&name("b")), create(&name("n")), create(&name("m")), put("m")), ('+', '+', 'f', 'f'));
     set(5);
-    assert_eq!(batch(&["o", "p", "q"]), ["o", "p", "quota"]);
+    assert_eq!(batch(&["o", "p", "q"]), ["o", "p", "quota-exceeded"]);
     set(1);
-    assert_eq!(batch(&["q", "o"]), ["quota", "o"]);
+    assert_eq!(batch(&["q", "o"]), ["quota-exceeded", "o"]);
     check_invariants(&fixture.registry);
 }
 
@@ -302,7 +305,7 @@ fn attack_p9_races(kind: StoreKind) {
             let id = fixture.token_id('1');
             Box::new(move |store| store.execute(&RevokeToken { id }))
         },
-        refused("bad-token"),
+        refused("invalid-token"),
     );
     attempt(
         '1',
@@ -318,7 +321,7 @@ fn attack_p9_races(kind: StoreKind) {
             let to = fixture.id("B1");
             Box::new(move |store| store.execute(&forced(TransferSubject::Prefix(PREFIX_A1.into()), to)))
         },
-        refused("not-yours"),
+        refused("forbidden"),
     );
     // The agency of the former holder neither.
     attempt(
@@ -327,7 +330,7 @@ fn attack_p9_races(kind: StoreKind) {
             let to = fixture.id("B1");
             Box::new(move |store| store.execute(&forced(TransferSubject::Prefix(PREFIX_A1.into()), to)))
         },
-        refused("not-yours"),
+        refused("forbidden"),
     );
     let without_x = ["created 10.71000/new", "refused not-yours", "created 10.71000/p"].map(str::to_owned);
     attempt(
@@ -347,7 +350,7 @@ fn attack_p9_races(kind: StoreKind) {
             let (id, admins) = (fixture.id("A1"), Some(vec!["300:10.9/new".into()]));
             Box::new(move |store| store.execute(&UpdateRegistrant { id, admins, ..Default::default() }))
         },
-        refused("not-yours"),
+        refused("forbidden"),
     );
     attempt(
         'A',
@@ -356,7 +359,7 @@ fn attack_p9_races(kind: StoreKind) {
                 store.execute(&forced(TransferSubject::Agency("alpha".into()), "beta".into()));
             })
         },
-        refused("bad-token"),
+        refused("invalid-token"),
     );
     attempt(
         '1',
@@ -382,7 +385,7 @@ fn attack_p9_races(kind: StoreKind) {
     attempt(
         '1',
         &policy(PrefixPolicy { hosts: vec!["example.org".into()], ..PrefixPolicy::default() }),
-        refused("host"),
+        refused("host-not-allowed"),
     );
     let quota = PrefixPolicy { quota: Some(4), ..PrefixPolicy::default() };
     let fits = ["created 10.71000/new", "updated 10.71000/x", "refused quota"].map(str::to_owned);
@@ -418,6 +421,6 @@ fn attack_p9_races(kind: StoreKind) {
                 block_on(registry.write(&unhome, &Caller::Operator, write_time(), &mut budget())).unwrap();
             })
         },
-        refused("not-kept-here"),
+        refused("not-responsible"),
     );
 }

@@ -253,7 +253,7 @@ fn attack_p5_group_walk_exceeds_budget() {
             assert!(steps > 40, "{steps} steps were enough");
             return;
         }
-        assert!(matches!(outcome, Err(Error::Exhausted(_))), "{outcome:?}");
+        assert!(matches!(outcome, Err(Error::BudgetExceeded(_))), "{outcome:?}");
     }
     panic!("200 steps were not enough");
 }
@@ -277,7 +277,10 @@ fn attack_p6_removing_the_last_admin() {
             vec![url_value(1, "https://a/"), admin_value(100, 0x0fff, ADMIN)],
         );
         for caller_name in [ADMIN, "operator"] {
-            assert!(matches!(write(&registry, caller_name, &change), Err(Error::LockedOut)), "{change:?}");
+            assert!(
+                matches!(write(&registry, caller_name, &change), Err(Error::RemovesLastAdmin)),
+                "{change:?}"
+            );
             check_write(&registry, caller_name, &change, 401);
         }
         // Unauthorized callers do not learn what the effect would be.
@@ -544,7 +547,7 @@ fn attack_p9_retries_are_bounded() {
     };
     let (registry, store) = hooked_registry(|_| (), (200..300).map(edit).collect());
     let outcome = write(&registry, ADMIN, &add("10.1/x", false, vec![url_value(2, "https://b/")]));
-    assert!(matches!(outcome, Err(Error::Contended { tries: 8 })), "{outcome:?}");
+    assert!(matches!(outcome, Err(Error::WriteConflict { attempts: 8 })), "{outcome:?}");
     assert_eq!(store.commit_calls(), 8);
 }
 

@@ -201,7 +201,7 @@ fn deleted_names(kind: StoreKind) {
         check_write(&registry, "operator", &add(retired, false, vec![url_value(1, "https://a/")]), 100);
         let query = ResolveQuery::new(Handle::from(retired));
         let outcome = block_on(registry.resolve(&query, &caller("operator"), &mut Budget::new(1_000)));
-        assert!(matches!(outcome, Err(Error::Tombstone)), "{outcome:?}");
+        assert!(matches!(outcome, Err(Error::Retired)), "{outcome:?}");
     }
 }
 

@@ -69,7 +69,7 @@ fn attack_p6_recovery_by_token() {
     assert_eq!(write(&fixture, &remove(true), &key_caller(KEY)), '+');
     assert_eq!(
         fixture.update(name, "https://b/", &fixture.caller('2')).map_err(|refusal| refusal.code),
-        Err("not-yours")
+        Err("forbidden")
     );
     fixture.update(name, "https://b/", &fixture.caller('1')).unwrap();
     assert_eq!(write(&fixture, &modify(name), &key_caller(KEY)), '+');
@@ -112,13 +112,13 @@ fn attack_p7_prefix_take_over() {
             .map(|made| made.done.prefix)
             .map_err(|refusal| refusal.code)
     };
-    assert_eq!(next(Some("10.71500"), "B1", 'B'), Err("out-of-range"));
-    assert_eq!(next(Some("10.72500"), "A1", 'A'), Err("out-of-range"));
-    assert_eq!(next(Some("10.69999"), "B1", 'B'), Err("out-of-range"));
-    assert_eq!(next(Some("10.71000.1"), "B1", 'B'), Err("out-of-range"));
-    assert_eq!(next(Some("10.71000"), "B1", 'B'), Err("prefix-taken"));
-    assert_eq!(next(Some("10.0070000"), "B1", 'B'), Err("out-of-range"));
-    assert_eq!(next(Some("11.1"), "B1", 'B'), Err("bad-prefix"));
+    assert_eq!(next(Some("10.71500"), "B1", 'B'), Err("prefix-out-of-range"));
+    assert_eq!(next(Some("10.72500"), "A1", 'A'), Err("prefix-out-of-range"));
+    assert_eq!(next(Some("10.69999"), "B1", 'B'), Err("prefix-out-of-range"));
+    assert_eq!(next(Some("10.71000.1"), "B1", 'B'), Err("prefix-out-of-range"));
+    assert_eq!(next(Some("10.71000"), "B1", 'B'), Err("prefix-in-use"));
+    assert_eq!(next(Some("10.0070000"), "B1", 'B'), Err("prefix-out-of-range"));
+    assert_eq!(next(Some("11.1"), "B1", 'B'), Err("invalid-prefix"));
     fixture.agency("narrow", Some(("10.70000", "10.70001")));
     assert_eq!(next(None, "B1", 'B').as_deref(), Ok("10.70002"));
     assert_eq!(next(None, "A1", 'A').as_deref(), Ok("10.71003"));
@@ -129,8 +129,8 @@ fn attack_p7_prefix_take_over() {
         let change = UpdatePrefix { prefix: PREFIX_A1.into(), policy, expect: None };
         fixture.execute_as(&change, &fixture.caller('A')).map(drop).map_err(|refusal| refusal.code)
     };
-    assert_eq!(policy("a)|(?:.*"), Err("bad-pattern"), "it would match everything");
-    assert_eq!(policy("(a{1000}){1000}"), Err("bad-pattern"));
+    assert_eq!(policy("a)|(?:.*"), Err("invalid-pattern"), "it would match everything");
+    assert_eq!(policy("(a{1000}){1000}"), Err("invalid-pattern"));
     assert_eq!(policy("[a-z]+"), Ok(()));
     check_invariants(&fixture.registry);
 }
@@ -397,7 +397,7 @@ fn attack_p11_private_objects_look_absent() {
     let stranger = fixture.caller('3');
     let fields = |refusal: Option<RegistryError>, id: &str| {
         let refusal = refusal.unwrap();
-        (refusal.reason, refusal.code, refusal.detail.replace(id, "ID"), refusal.pointer)
+        (refusal.kind, refusal.code, refusal.detail.replace(id, "ID"), refusal.pointer)
     };
     let transfer = fixture
         .transfer(TransferSubject::Prefix(PREFIX_A1.into()), "A2", false, &fixture.caller('1'))
@@ -508,7 +508,7 @@ fn attack_r1_one_name_many_spellings(kind: StoreKind) {
                         None => Ok(()),
                         Some(refusal) => {
                             assert_eq!(refusal.code, "already-registered");
-                            Err(refusal.existing.unwrap().0)
+                            Err(refusal.existing.unwrap().name)
                         }
                     };
                     (name, outcome)
@@ -587,7 +587,7 @@ fn attack_r4_confusables() {
         made.map(|made| made.done.notes).map_err(|refusal| refusal.code)
     };
     for suffix in ["a\u{200b}", "\u{202e}a", "a\u{e0041}", "a\u{0}", "a\nb", "\u{feff}a", "a\u{ad}"] {
-        assert_eq!(put(suffix), Err("bad-name"), "{suffix:?}");
+        assert_eq!(put(suffix), Err("invalid-name"), "{suffix:?}");
     }
     assert_eq!(put("p\u{430}per"), Ok(vec![WriteWarning::MixedScripts]));
     assert_eq!(put("дом-1"), Ok(vec![]));
@@ -597,7 +597,7 @@ fn attack_r4_confusables() {
         ..serde_json::from_str(policy).unwrap()
     });
     assert_eq!(put("p\u{430}pers"), Err("confusable"));
-    for (text, code) in [("", "missing"), ("a\u{202e}b", "not-visible")] {
+    for (text, code) in [("", "missing"), ("a\u{202e}b", "invisible-character")] {
         let (agency, name, random) = (Some("alpha".into()), text.into(), [5; 16]);
         let new = CreateRegistrant { agency, name, contact: None, admins: Vec::new(), random };
         assert_eq!(
@@ -616,18 +616,21 @@ fn attack_d1_json() {
     for (json, code) in [
         (deep("[", "]"), "malformed"),
         (deep("{\"a\":", "}"), "malformed"),
-        (metadata(&deep("[", "]")), "bad-metadata"),
-        (metadata(&deep("{\"a\":", "}")), "bad-metadata"),
+        (metadata(&deep("[", "]")), "invalid-metadata"),
+        (metadata(&deep("{\"a\":", "}")), "invalid-metadata"),
         (values(&deep("[", "]")), "malformed"),
         (r#"{"name": "10.1/a", "name": "10.1/b"}"#.into(), "malformed"),
         (r#"{"name": "10.1/a", "n\u0061me": "10.1/b"}"#.into(), "malformed"),
-        (metadata(r#"{"primaryReferentType": "Creation", "primaryReferentType": "Party"}"#), "bad-metadata"),
+        (
+            metadata(r#"{"primaryReferentType": "Creation", "primaryReferentType": "Party"}"#),
+            "invalid-metadata",
+        ),
         (values(r#"[{"index": 1, "index": 2, "type": "URL", "data": "https://a/"}]"#), "malformed"),
         (values(r#"[{"index": 1e400, "type": "URL", "data": "https://a/"}]"#), "malformed"),
         (values(r#"[{"index": 1.5, "type": "URL", "data": "https://a/"}]"#), "malformed"),
-        (metadata("1e400"), "bad-metadata"),
+        (metadata("1e400"), "invalid-metadata"),
         (r#"{"name": "10.1/\ud800"}"#.into(), "malformed"),
-        (metadata(r#"{"primaryReferentType": "\udfff"}"#), "bad-metadata"),
+        (metadata(r#"{"primaryReferentType": "\udfff"}"#), "invalid-metadata"),
         ("\u{feff}{\"name\": \"10.1/a\"}".into(), "malformed"),
         (r#"{"name": "10.1/a"} {}"#.into(), "malformed"),
         (r#"{"name": "10.1/a", "state": "tombstone"}"#.into(), "malformed"),
@@ -651,7 +654,7 @@ fn attack_d1_json() {
         .execute_as(&RegisterDoi { draft, random: [0; 16] }, &fixture.caller('1'))
         .map(drop)
         .unwrap_err();
-    assert_eq!(refusal.code, "bad-value");
+    assert_eq!(refusal.code, "invalid-value");
 }
 
 /// Invalid and misleading URLs.
@@ -673,10 +676,10 @@ fn attack_d8_urls() {
     ] {
         let new = RegisterDoi { draft: request("10.71000/d8", address), random: [0; 16] };
         let refusal = fixture.execute_as(&new, &one).map(drop).unwrap_err();
-        assert_eq!((refusal.code, refusal.pointer.as_deref()), ("bad-url", Some("/url")), "{address}");
+        assert_eq!((refusal.code, refusal.pointer.as_deref()), ("invalid-url", Some("/url")), "{address}");
         let draft = RegistrationRequest { url: Some(address.into()), ..RegistrationRequest::default() };
         let change = UpdateDoi { name: "10.71000/x".into(), draft, expect: None };
-        assert_eq!(fixture.execute_as(&change, &one).map(drop).unwrap_err().code, "bad-url", "{address}");
+        assert_eq!(fixture.execute_as(&change, &one).map(drop).unwrap_err().code, "invalid-url", "{address}");
         let draft = RegistrationRequest {
             name: Some("10.71000/d8".into()),
             values: Some(vec![HandleValue::new(2, "URL", address.to_owned())]),
@@ -684,7 +687,11 @@ fn attack_d8_urls() {
         };
         let refusal =
             fixture.execute_as(&RegisterDoi { draft, random: [0; 16] }, &one).map(drop).unwrap_err();
-        assert_eq!((refusal.code, refusal.pointer.as_deref()), ("bad-value", Some("/values/0")), "{address}");
+        assert_eq!(
+            (refusal.code, refusal.pointer.as_deref()),
+            ("invalid-value", Some("/values/0")),
+            "{address}"
+        );
     }
     // The host list of a prefix covers all values with URLs.
     let hosts = Some(PrefixPolicy { hosts: vec!["example.org".into()], ..PrefixPolicy::default() });
@@ -702,9 +709,12 @@ fn attack_d8_urls() {
             .map(drop)
             .map_err(|refusal| refusal.code)
     };
-    assert_eq!(put(request("10.71000/hosts", "https://evil.net/")), Err("host"));
-    assert_eq!(put(with(HandleValue::new(2, "URL", "https://example.org.evil.net/"))), Err("host"));
-    assert_eq!(put(with(loc("https://evil.net/"))), Err("host"));
+    assert_eq!(put(request("10.71000/hosts", "https://evil.net/")), Err("host-not-allowed"));
+    assert_eq!(
+        put(with(HandleValue::new(2, "URL", "https://example.org.evil.net/"))),
+        Err("host-not-allowed")
+    );
+    assert_eq!(put(with(loc("https://evil.net/"))), Err("host-not-allowed"));
     let native =
         |value: HandleValue<'static>| write(&fixture, &add("10.71000/x", vec![value]), &key_caller(KEY));
     assert_eq!((native(loc("https://evil.net/")), native(loc("https://example.org/"))), ('!', '+'));
@@ -830,7 +840,7 @@ fn attack_p13_reserved_indexes() {
     let code = |done: Result<(), RegistryError>| done.map_err(|refusal| (refusal.code, refusal.detail));
     let taken = |name: &str| {
         let detail = format!("`{name}` has a value at index 100, where its administrator has to stand");
-        Err(("index-taken", detail))
+        Err(("reserved-index", detail))
     };
     let odd = "10.71000/odd";
     let note = HandleValue::new(100, "NOTE", "mine");

@@ -734,8 +734,8 @@ impl RegistryModel {
                 (DoiStatus::Registered, Ok(Resolution::Values(values))) => {
                     assert_eq!(*values[0].data, *name.url.as_bytes(), "{name:?}");
                 }
-                (DoiStatus::Tombstone, Err(Error::Tombstone))
-                | (DoiStatus::Reserved, Err(Error::NotFound)) => {}
+                (DoiStatus::Tombstone, Err(Error::Retired)) | (DoiStatus::Reserved, Err(Error::NotFound)) => {
+                }
                 (_, resolved) => panic!("{name:?}: {resolved:?}"),
             }
             of.entry(owner).or_default().insert(name.spelled.clone());

@@ -96,7 +96,7 @@ impl ResolutionCounter {
 
     /// Counts a failed resolution if `error` means that the name does not exist.
     pub(crate) async fn count_failure(&self, registry: &Registry, name: &str, error: &Error) {
-        let (Some(failed), Error::NotFound | Error::Tombstone) = (&self.failed, error) else { return };
+        let (Some(failed), Error::NotFound | Error::Retired) = (&self.failed, error) else { return };
         let Ok(key) = NameKey::new(name) else { return };
         if let Some(counted) = self.key_for(registry, &key).await {
             failed.add(counted, name, 1);

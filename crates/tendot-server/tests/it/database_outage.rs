@@ -79,7 +79,7 @@ fn http_responses() {
     let page = get("/10.70000/other", &["Accept: text/html"]);
     let page = page.text();
     assert!(page.contains("<html") && page.contains("The database is not reached at present"), "{page}");
-    let unreachable = Some("store-unreachable");
+    let unreachable = Some("store-unavailable");
     check_unavailable(&get("/10.70000/other", &["Accept: application/json"]), unreachable);
     check_unavailable(&get("/api/handles/10.70000/other", &[]), None);
     for path in [
@@ -188,7 +188,7 @@ fn unreadable_prefix_record() {
     let agency = client.send("GET", "/doiRA/10.7777/x", "", &[], b"");
     assert_eq!(agency.status, 200, "{}", agency.head);
     postgres.kill();
-    check_unavailable(&client.send("GET", "/doiRA/10.6666/x", "", &[], b""), Some("store-unreachable"));
+    check_unavailable(&client.send("GET", "/doiRA/10.6666/x", "", &[], b""), Some("store-unavailable"));
 }
 
 /// A batch that an outage interrupts continues with its idempotency key, and no line is executed twice.

@@ -59,7 +59,7 @@ impl MetadataReader {
     /// Reports a value that is not allowed.
     pub(in crate::metadata) fn report_not_allowed(&mut self, found: &str, allowed: &'static [&'static str]) {
         self.report(
-            MetadataFaultCode::NotAllowed,
+            MetadataFaultCode::ValueNotAllowed,
             format!("`{}` is not allowed here", excerpt(found)),
             allowed,
         );

@@ -21,7 +21,7 @@ const NODES: u32 = 1 << 17;
 pub(in crate::metadata) fn parse(text: &str) -> Result<Document<'_>, MetadataFault> {
     let too_much = |(at, found, limit)| {
         xml_fault(
-            MetadataFaultCode::NotXml,
+            MetadataFaultCode::InvalidXml,
             format!("at byte {at} the XML has {found} of something, at most {limit} are read"),
         )
     };
@@ -32,7 +32,7 @@ pub(in crate::metadata) fn parse(text: &str) -> Result<Document<'_>, MetadataFau
             xml_fault(MetadataFaultCode::DtdNotAllowed, "DTD not allowed".to_owned())
         }
         error => {
-            xml_fault(MetadataFaultCode::NotXml, format!("this is not the XML that is expected: {error}"))
+            xml_fault(MetadataFaultCode::InvalidXml, format!("this is not the XML that is expected: {error}"))
         }
     })
 }

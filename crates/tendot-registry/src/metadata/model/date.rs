@@ -7,12 +7,12 @@ use crate::metadata::fault::MetadataFaultCode;
 
 form! {
     /// `xs:date`.
-    XsdDate, is_date, NotADate, "a date like `2026-11-16`", ["2026-11-16", "1999-01-01Z", "2024-02-29+01:00"]
+    XsdDate, is_date, InvalidDate, "a date like `2026-11-16`", ["2026-11-16", "1999-01-01Z", "2024-02-29+01:00"]
 }
 
 form! {
     /// `xs:gYear`, `xs:gYearMonth`, `xs:date` or `xs:dateTime`.
-    XsdPartialDate, is_partial_date, NotADate, "a year, month, date or time like `2026`, `2026-11`, `2026-11-16` or `2026-11-16T12:00:00Z`",
+    XsdPartialDate, is_partial_date, InvalidDate, "a year, month, date or time like `2026`, `2026-11`, `2026-11-16` or `2026-11-16T12:00:00Z`",
     ["2026", "2026-11", "2026-11-16", "-0044-03-15", "2026-11-16T23:59:59.5Z", "2026-11-16T00:00:00+01:00", "2026+01:00"]
 }
 

@@ -88,7 +88,7 @@ fn check_creation_identifier(read: &CreationIdentifier, reader: &mut MetadataRea
         check_has_value(read.non_uri_value.as_ref(), &read.uri, reader);
     } else if read.non_uri_value.is_some() || !read.uri.is_empty() {
         let message = "the deprecated `value` can't stand beside `nonUriValue` and `uri`".to_owned();
-        reader.report_member("value", XmlPosition::Element, MetadataFaultCode::NotAllowed, message);
+        reader.report_member("value", XmlPosition::Element, MetadataFaultCode::ValueNotAllowed, message);
     }
     let described = [&read.user_defined_type, &read.valid_namespace, &read.governing_party];
     check_proprietary_fields(read.kind.as_str(), described, reader);
@@ -119,7 +119,7 @@ fn check_proprietary_fields(kind: &str, described: [&Option<NonEmptyText>; 3], r
     for (name, text) in names.into_iter().zip(described) {
         if text.is_some() && kind != "ProprietaryIdentifier" {
             let message = format!("`{name}` is for the type `ProprietaryIdentifier`, not for `{kind}`");
-            reader.report_member(name, XmlPosition::TypeAttribute, MetadataFaultCode::NotAllowed, message);
+            reader.report_member(name, XmlPosition::TypeAttribute, MetadataFaultCode::ValueNotAllowed, message);
         }
     }
 }

@@ -47,12 +47,12 @@ use crate::metadata::fault::MetadataFaultCode;
 
 form! {
     /// Language tag (RFC 5646, as far as XML Schema checks it).
-    LanguageTag, is_language, NotALanguage, "the code of a language, like `en` or `pt-BR`", ["en", "pt-BR", "i-navajo"]
+    LanguageTag, is_language, InvalidLanguage, "the code of a language, like `en` or `pt-BR`", ["en", "pt-BR", "i-navajo"]
 }
 
 form! {
     /// Absolute URI.
-    Uri, is_uri, NotAUri, "a URI", ["https://doi.org/10.1000/182", "urn:isbn:1", "x:\u{E9}&<>'\""]
+    Uri, is_uri, InvalidUri, "a URI", ["https://doi.org/10.1000/182", "urn:isbn:1", "x:\u{E9}&<>'\""]
 }
 
 /// Text: not empty, trimmed, only XML characters.
@@ -147,7 +147,7 @@ pub(super) fn plain_text(node: MetadataNode<'_>, reader: &mut MetadataReader) ->
         trimmed.bytes().any(is_odd).then(|| trimmed.chars().find(|c| !is_xml_char(*c))).flatten()
     {
         let message = format!("U+{:04X} is no character of XML", u32::from(odd));
-        reader.report(MetadataFaultCode::NotACharacter, message, &[]);
+        reader.report(MetadataFaultCode::InvalidCharacter, message, &[]);
         return None;
     }
     Some(trimmed.into())

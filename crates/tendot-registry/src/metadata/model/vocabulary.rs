@@ -97,7 +97,7 @@ fn listed_or_further(
         return Some(Cow::Borrowed(found));
     }
     if let Some(meant) = listed.iter().find(|value| value.eq_ignore_ascii_case(text)) {
-        reader.report(MetadataFaultCode::NotAllowed, format!("`{text}` is written `{meant}`"), listed);
+        reader.report(MetadataFaultCode::ValueNotAllowed, format!("`{text}` is written `{meant}`"), listed);
         return None;
     }
     let is_word = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.+/".contains(&byte));

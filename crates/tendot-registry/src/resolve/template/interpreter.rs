@@ -55,7 +55,7 @@ pub(super) fn evaluate(
 }
 
 fn parse_namespace(source: &str) -> Result<Document<'_>, Error> {
-    let invalid = |why: String| Error::Template { why };
+    let invalid = |reason: String| Error::Template { reason };
     // Rejects documents that are too deep or too large for the parser.
     Namespace::from_bytes(source.as_bytes()).map_err(|error| invalid(error.to_string()))?;
     Document::parse(source).map_err(|error| invalid(error.to_string()))
@@ -149,7 +149,7 @@ impl TemplateInterpreter<'_> {
             (None, _) => None,
             (Some(text), "equals") => text.eq_ignore_ascii_case(expression).then(|| vec![text]),
             (Some(text), "matches") => self.match_regex(&text, expression)?,
-            (_, other) => return Err(Error::Template { why: format!("there is no test `{other}`") }),
+            (_, other) => return Err(Error::Template { reason: format!("there is no test `{other}`") }),
         };
         let holds = found.is_some() != (node.attribute("negate") == Some("true"));
         if let (Some(found), Some(name)) = (found, node.attribute("parameter")) {
@@ -169,7 +169,7 @@ impl TemplateInterpreter<'_> {
                 .dfa_size_limit(MAX_REGEX_BYTES)
                 .nest_limit(32)
                 .build()
-                .map_err(|error| Error::Template { why: error.to_string() })?;
+                .map_err(|error| Error::Template { reason: error.to_string() })?;
             self.expressions.insert(expression.to_owned(), compiled);
         }
         let Some(captures) = self.expressions.get(expression).and_then(|regex| regex.captures(text)) else {
@@ -182,7 +182,7 @@ impl TemplateInterpreter<'_> {
 
     /// Adds a value, based on the current value of the loop if there is one.
     fn run_value(&mut self, node: Node<'_, '_>, current: Option<&HandleValue<'static>>) -> Result<(), Error> {
-        let invalid = |why: &str| Error::Template { why: why.into() };
+        let invalid = |reason: &str| Error::Template { reason: reason.into() };
         let mut value = match (current, node.attribute("type")) {
             (Some(current), _) => current.clone(),
             (None, Some(_)) => {
@@ -219,7 +219,7 @@ impl TemplateInterpreter<'_> {
         // Includes the search for a free index.
         self.budget.charge(cost::bytes(value.data.len().saturating_add(self.indexes.len())))?;
         if self.values.len() >= self.limits.values || self.bytes > self.limits.record_bytes {
-            return Err(Error::Template { why: "makes more than a record may have".into() });
+            return Err(Error::Template { reason: "makes more than a record may have".into() });
         }
         self.indexes.insert(value.index);
         self.values.push(value);
@@ -230,7 +230,7 @@ impl TemplateInterpreter<'_> {
         let limit = self.limits.value_bytes.min(self.limits.record_bytes);
         let substituted = self.parameters.substitute(text, limit);
         let substituted =
-            substituted.ok_or_else(|| Error::Template { why: "makes too long a text".into() })?;
+            substituted.ok_or_else(|| Error::Template { reason: "makes too long a text".into() })?;
         self.budget.charge(cost::bytes(substituted.len().saturating_add(text.len())))?;
         Ok(substituted)
     }

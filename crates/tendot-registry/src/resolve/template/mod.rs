@@ -88,7 +88,7 @@ impl Registry {
         for _ in 0..=MAX_TEMPLATE_REFERENCES {
             let Some(reference) = interpreter::template_reference(&source)? else { return Ok(source) };
             let reference = ValueReference::parse(&reference).into_owned();
-            let missing = || Error::Template { why: format!("`{reference}` is not here") };
+            let missing = || Error::Template { reason: format!("`{reference}` is not here") };
             let mut values =
                 self.site_values(reference.handle(), budget).await?.ok_or_else(missing)?.into_iter();
             // Only public values: a template must not give its author access to private ones.
@@ -97,7 +97,7 @@ impl Registry {
             let value = values.find(matches).ok_or_else(missing)?;
             source = String::from_utf8(value.data.into_owned()).map_err(|_| missing())?;
         }
-        Err(Error::Template { why: format!("refers further more than {MAX_TEMPLATE_REFERENCES} times") })
+        Err(Error::Template { reason: format!("refers further more than {MAX_TEMPLATE_REFERENCES} times") })
     }
 }
 

@@ -164,7 +164,7 @@ impl HttpServer {
             let is_other = |name: &str| !Handle::from(name).eq_ignore_case(Handle::from(&*request.rest));
             if draft.name.as_deref().is_some_and(is_other) {
                 let detail = "the body is about another name than the path";
-                return Err(problem(StatusCode::UNPROCESSABLE_ENTITY, "other-name", detail)
+                return Err(problem(StatusCode::UNPROCESSABLE_ENTITY, "name-mismatch", detail)
                     .pointer("/name")
                     .into());
             }

@@ -205,7 +205,7 @@ impl ReportStream {
             tokio::task::yield_now().await;
             findings = tokio::select! {
                 read = self.next_page(Some(&next)) => read.map_err(|refusal| {
-                    if let Some(error) = &refusal.failure {
+                    if let Some(error) = &refusal.source {
                         tracing::error!(%error, "a report was cut off");
                     }
                     StreamAborted

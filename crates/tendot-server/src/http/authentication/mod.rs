@@ -63,7 +63,7 @@ impl AuthenticationError {
             Self::Throttled(wait) => Some(too_many_requests(wait)),
             Self::Unavailable => {
                 let detail = "Who asks can't be looked up at present. It is not your fault; try again later.";
-                Some(pages::problem(StatusCode::SERVICE_UNAVAILABLE, "store-unreachable", detail).into())
+                Some(pages::problem(StatusCode::SERVICE_UNAVAILABLE, "store-unavailable", detail).into())
             }
             _ => None,
         }

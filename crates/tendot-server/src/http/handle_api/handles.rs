@@ -99,7 +99,8 @@ impl HttpServer {
             Ok((Resolution::Values(values), _)) => (ResponseCode::SUCCESS, values),
             Ok((Resolution::Referral(values), _)) => (ResponseCode::PREFIX_REFERRAL, values),
             Err(
-                RecordLookupError::Local(Error::NoValues) | RecordLookupError::Upstream(Error::NoValues, _),
+                RecordLookupError::Local(Error::ValuesNotFound)
+                | RecordLookupError::Upstream(Error::ValuesNotFound, _),
             ) => (ResponseCode::VALUES_NOT_FOUND, Vec::new()),
             Err(RecordLookupError::Local(error) | RecordLookupError::Upstream(error, _)) => {
                 let status = status::status_for(error.response_code(), request.accepts_credentials);
@@ -141,7 +142,7 @@ impl HttpServer {
     ) -> Reply {
         let (code, values) = match found {
             Ok(values) => (ResponseCode::SUCCESS, values),
-            Err(Error::NoValues) => (ResponseCode::VALUES_NOT_FOUND, Vec::new()),
+            Err(Error::ValuesNotFound) => (ResponseCode::VALUES_NOT_FOUND, Vec::new()),
             Err(error) => {
                 let status = status::status_for(error.response_code(), request.accepts_credentials);
                 return registry_error(&error, status, name, form);

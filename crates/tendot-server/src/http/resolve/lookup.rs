@@ -214,7 +214,7 @@ impl HttpServer {
         let provenance = Provenance::from_cached_reply(&answer);
         let values = match &*answer.found {
             LookupOutcome::Values(values) => query.select(values, &mut context.budget),
-            LookupOutcome::NoValues => Err(Error::NoValues),
+            LookupOutcome::NoValues => Err(Error::ValuesNotFound),
             LookupOutcome::Nothing => Err(Error::NotFound),
             LookupOutcome::NotKept => Err(error),
         };
@@ -223,7 +223,7 @@ impl HttpServer {
                 context.provenance = Some(provenance.merge(context.provenance));
                 Ok((Resolution::Values(values), Some(provenance)))
             }
-            Err(error @ Error::Exhausted(_)) => Err(error.into()),
+            Err(error @ Error::BudgetExceeded(_)) => Err(error.into()),
             Err(error) => Err(RecordLookupError::Upstream(error, provenance)),
         }
     }

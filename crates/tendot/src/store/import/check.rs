@@ -10,7 +10,7 @@ pub(crate) fn check_record(record: &HandleRecord<'_>) -> Result<Vec<String>, Str
     let handle = Handle::new(&record.handle);
     handle.validate_for_create().map_err(|error| error.to_string())?;
     if is_reserved_prefix(handle.prefix()) {
-        return Err(Error::Reserved.to_string());
+        return Err(Error::ReservedPrefix.to_string());
     }
     if record.values.len() > limits::MAX_VALUES {
         return Err(format!("{} values, at most {} are kept", record.values.len(), limits::MAX_VALUES));

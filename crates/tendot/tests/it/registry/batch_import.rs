@@ -53,7 +53,7 @@ fn check_report(report: &str, lines: usize) {
         assert_eq!(result["line"], number, "{result}");
         let expected = if number % 20 == 7 { "refused" } else { "created" };
         assert_eq!(result["status"], expected, "{result}");
-        assert_eq!(result["error"]["code"], if number % 20 == 7 { json!("bad-url") } else { Json::Null });
+        assert_eq!(result["error"]["code"], if number % 20 == 7 { json!("invalid-url") } else { Json::Null });
     }
 }
 

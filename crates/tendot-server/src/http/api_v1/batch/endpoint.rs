@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use tendot_registry::metadata::MetadataFault;
 use tendot_registry::party::sha256_hex;
 use tendot_registry::registration::{BatchLine, BatchLineOutcome, RegistrationRequest};
-use tendot_registry::{Caller, Registry, RegistryError, RegistryErrorKind};
+use tendot_registry::{Caller, Registry, RegistryError, codes};
 use tendot_store::{ChangeSet, CommitError, Edit, NameKey, Store};
 use tokio::sync::{OwnedMutexGuard, mpsc};
 use tokio::task::JoinHandle;
@@ -460,8 +460,7 @@ impl BatchRun {
             let piece = note.and_then(|note| JournalChunk::parse(note.into()));
             piece.map(|piece| piece.answers).ok_or_else(|| {
                 RegistryError::new(
-                    RegistryErrorKind::Busy,
-                    "contended",
+                    codes::WRITE_CONFLICT,
                     "what was answered before has been removed meanwhile",
                 )
             })
@@ -516,7 +515,7 @@ fn changed_keys(lines: &[BatchLine]) -> HashSet<NameKey> {
 }
 
 fn log_abort(refusal: &RegistryError) -> StreamAborted {
-    match &refusal.failure {
+    match &refusal.source {
         Some(error) => tracing::error!(%error, "a batch was cut off"),
         None => tracing::warn!(detail = refusal.detail, "a batch was cut off"),
     }
@@ -531,7 +530,7 @@ fn now() -> u64 {
 
 impl LineFormat {
     fn parse(&self, (number, text): Raw, seed: [u8; 16]) -> BatchLine {
-        let malformed = |why: &str| RegistryError::new(RegistryErrorKind::Malformed, "malformed", why);
+        let malformed = |why: &str| RegistryError::new(codes::MALFORMED, why);
         let mut name = None;
         let draft = text.map_err(|why| malformed(&why)).and_then(|text| match self {
             Self::Json => RegistrationRequest::from_json(&text)
@@ -580,16 +579,12 @@ fn truncate_error(refusal: &RegistryError) -> RegistryError {
         room = room.checked_sub(fault.pointer.len() + fault.message.len())?;
         Some(fault)
     });
-    RegistryError {
-        reason: refusal.reason,
-        code: refusal.code,
-        detail: short(&refusal.detail),
-        pointer: refusal.pointer.clone().filter(|pointer| pointer.len() <= MAX_MESSAGE_CHARS),
-        hint: refusal.hint.as_deref().map(short),
-        existing: refusal.existing.clone(),
-        faults: faults.collect(),
-        failure: None,
-    }
+    let mut truncated = refusal.clone_without_source();
+    truncated.detail = short(&refusal.detail);
+    truncated.pointer = truncated.pointer.filter(|pointer| pointer.len() <= MAX_MESSAGE_CHARS);
+    truncated.hint = refusal.hint.as_deref().map(short);
+    truncated.faults = faults.collect();
+    truncated
 }
 
 fn to_bytes(head: &JournalHeader) -> Box<[u8]> {

@@ -216,7 +216,7 @@ impl ChangeStream {
 
 fn abort_stream(error: Error) -> StreamAborted {
     // Loss of permission is not a server failure.
-    if matches!(error, Error::Policy(_)) {
+    if matches!(error, Error::Registry(_)) {
         return StreamAborted;
     }
     tracing::error!(%error, "changes can't be read, and an answer was cut off");
@@ -283,7 +283,7 @@ impl HttpServer {
         // An error of the first page can still be reported with a status.
         let (changes, is_lost) = match self.read_first_page(&reader, &after).await {
             Ok(read) => read,
-            Err(Error::Policy(refusal)) => {
+            Err(Error::Registry(refusal)) => {
                 return problem(StatusCode::UNAUTHORIZED, refusal.code, &refusal.detail).into();
             }
             Err(error) => {
