@@ -29,8 +29,8 @@ pub use error::{
 };
 pub use handle_write::{HandleWrite, WriteOutcome, WriteWarning};
 pub use history::{
-    ChangeCursor, ChangeEvent, ChangeEvents, ChangeSubject, Happening, HistoryEvent, HistoryEvents,
-    PrefixHolder, RecordSnapshot, Then,
+    ChangeCursor, ChangeEvent, ChangeEvents, ChangeSubject, HistoryEvent, HistoryEventKind, HistoryEvents,
+    PrefixHolder, RecordSnapshot, SnapshotState,
 };
 pub use listing::{HandleCount, HandleList, ReverseLookup, ReverseLookupMatch, ReverseLookupMatches};
 pub use registry::Registry;

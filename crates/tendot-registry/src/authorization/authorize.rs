@@ -22,8 +22,8 @@ impl Registry {
         let identity = match (claimant, requirement) {
             (Claimant::Operator, _) | (_, Requirement::Public) => return Ok(()),
             (Claimant::Anonymous, _) => return Err(Error::AuthenticationRequired),
-            (Claimant::Token(caller, at), _) => {
-                return self.authorize_operator_token(requirement, caller, at, budget).await;
+            (Claimant::Token(caller, now_ms), _) => {
+                return self.authorize_operator_token(requirement, caller, now_ms, budget).await;
             }
             (Claimant::Handle(identity), _) => identity,
         };
@@ -37,7 +37,7 @@ impl Registry {
         let is_authorized = match requirement {
             Requirement::Public | Requirement::Authenticated => true,
             Requirement::ServerAdmin => is_server_admin || listed(&settings.home_only_admins),
-            Requirement::ReverseLookup => is_server_admin || listed(&settings.searchers),
+            Requirement::ReverseLookup => is_server_admin || listed(&settings.reverse_lookup_users),
             Requirement::AdminOrServerAdmin(admins) => {
                 is_server_admin || self.is_member(identity, admins, budget).await?
             }
@@ -83,8 +83,8 @@ impl Registry {
         };
         let Some(owner) = owner else { return self.authorize(requirement, claimant, budget).await };
         match claimant {
-            Claimant::Token(caller, at) => {
-                let principal = self.principal(caller, at, budget).await?;
+            Claimant::Token(caller, now_ms) => {
+                let principal = self.principal(caller, now_ms, budget).await?;
                 principal.check_registrant(&owner, scope).map_err(|_| not_authorized(caller))?;
                 let prefix = name.map(|name| Handle::new(name.prefix()).to_string()).unwrap_or_default();
                 principal.check_prefix(&prefix).map_err(|_| not_authorized(caller))
@@ -163,7 +163,7 @@ impl Registry {
         Ok(self
             .find_object::<Registrant>(RegistryObjectKind::Registrant, &owner, budget)
             .await?
-            .map(|object| object.it))
+            .map(|object| object.value))
     }
 }
 

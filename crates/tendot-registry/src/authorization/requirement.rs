@@ -56,7 +56,7 @@ impl Registry {
         bits: AdminPermissions,
         budget: &mut Budget,
     ) -> Result<AdminSet, Error> {
-        if !self.settings.prefix_admins {
+        if !self.settings.prefix_admins_can_create {
             return Ok(AdminSet::new());
         }
         let values = self.site_values(Handle::new(prefix_handle), budget).await?;

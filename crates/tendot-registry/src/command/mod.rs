@@ -43,12 +43,12 @@ pub(crate) mod sealed {
 pub struct CommandPlan<T> {
     /// Edits to commit; empty if nothing changes.
     pub(crate) edits: Vec<Edit>,
-    pub(crate) done: T,
+    pub(crate) output: T,
 }
 
 impl<T> CommandPlan<T> {
-    pub(crate) const fn new(edits: Vec<Edit>, done: T) -> Self {
-        Self { edits, done }
+    pub(crate) const fn new(edits: Vec<Edit>, output: T) -> Self {
+        Self { edits, output }
     }
 }
 
@@ -56,7 +56,7 @@ impl<T> CommandPlan<T> {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CommandOutcome<T> {
     /// Result of the command.
-    pub done: T,
+    pub output: T,
     /// Revision of the commit; `None` if nothing changed.
     pub revision: Option<u64>,
 }
@@ -86,7 +86,7 @@ impl Registry {
         budget: &mut Budget,
     ) -> Result<T::Output, RegistryError> {
         let principal = self.principal(caller, now_ms, budget).await?;
-        Ok(command.plan(self, &principal, now_ms, budget).await?.done)
+        Ok(command.plan(self, &principal, now_ms, budget).await?.output)
     }
 
     /// Executes a command, with edits of aux entries in the same commit, made from its result.
@@ -102,10 +102,10 @@ impl Registry {
             let tracked = self.begin();
             let principal = tracked.principal(caller, now_ms, budget).await?;
             let by = principal.to_string().into();
-            let CommandPlan { edits, done } = command.plan(&tracked, &principal, now_ms, budget).await?;
-            let extra_edits = extra_edits(&done);
+            let CommandPlan { edits, output } = command.plan(&tracked, &principal, now_ms, budget).await?;
+            let extra_edits = extra_edits(&output);
             if edits.is_empty() && extra_edits.is_empty() {
-                return Ok(CommandOutcome { done, revision: None });
+                return Ok(CommandOutcome { output, revision: None });
             }
             let changes = !edits.is_empty();
             let mut all = tracked.store.into_preconditions();
@@ -117,7 +117,7 @@ impl Registry {
             reservation.resolve(&committed);
             match committed {
                 Ok(committed) => {
-                    return Ok(CommandOutcome { done, revision: changes.then_some(committed.revision) });
+                    return Ok(CommandOutcome { output, revision: changes.then_some(committed.revision) });
                 }
                 Err(CommitError::Conflict(_) | CommitError::Homed { .. } | CommitError::Note { .. }) => {}
                 Err(error) => return Err(error.into()),

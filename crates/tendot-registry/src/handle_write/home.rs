@@ -12,7 +12,7 @@ impl Registry {
     pub(super) async fn plan_set_homed(
         &self,
         prefix: Handle<'_>,
-        home: bool,
+        is_homed: bool,
         budget: &mut Budget,
     ) -> Result<WritePlan, Error> {
         let name: Box<str> = prefix.to_string().into();
@@ -22,13 +22,19 @@ impl Registry {
             return Err(Error::ReservedPrefix);
         }
         budget.charge(cost::LOOKUP)?;
-        let is_homed = self.store.is_homed(prefix.as_bytes()).await?;
-        let edit = if home { Edit::Home { prefix } } else { Edit::Unhome { prefix } };
-        let edit = (home != is_homed).then_some(edit);
-        let notes = Vec::new();
-        let outcome =
-            PlannedWrite { name, replaced: is_homed, edit, aux_edit: None, removes_last_admin: false, notes };
-        Ok(WritePlan { requirement: Requirement::ServerAdmin, outcome: Ok(outcome) })
+        let was_homed = self.store.is_homed(prefix.as_bytes()).await?;
+        let edit = if is_homed { Edit::Home { prefix } } else { Edit::Unhome { prefix } };
+        let edit = (is_homed != was_homed).then_some(edit);
+        let warnings = Vec::new();
+        let planned = PlannedWrite {
+            name,
+            existed: was_homed,
+            edit,
+            aux_edit: None,
+            removes_last_admin: false,
+            warnings,
+        };
+        Ok(WritePlan { requirement: Requirement::ServerAdmin, result: Ok(planned) })
     }
 }
 

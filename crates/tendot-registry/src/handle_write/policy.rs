@@ -16,7 +16,9 @@ impl Registry {
     ) -> Result<(), Error> {
         let (values, is_new) = match write {
             HandleWrite::Create { values, .. } => (values, true),
-            HandleWrite::Add { values, .. } | HandleWrite::Modify { values, .. } => (values, false),
+            HandleWrite::AddValues { values, .. } | HandleWrite::ModifyValues { values, .. } => {
+                (values, false)
+            }
             _ => return Ok(()),
         };
         let Some((prefix, _)) = name.split_once('/') else { return Ok(()) };
@@ -29,9 +31,9 @@ impl Registry {
         }
         self.check_new_name(name, &allocation, budget).await?;
         if allocation.requires_metadata() {
-            let detail = format!("names under {prefix} have kernel metadata");
+            let detail = format!("prefix {prefix} requires kernel metadata");
             let rejection = RegistryError::invalid(codes::MISSING, "/metadata", detail)
-                .with_hint("register it at `/api/v1/dois`, or reserve it there first");
+                .with_hint("register or reserve the name with `POST /api/v1/dois`");
             return Err(rejection.into());
         }
         match self.remaining_quota(&allocation, now_ms, 1).await? {

@@ -33,7 +33,7 @@ pub struct DoiListItem {
     /// Id of the owner.
     pub registrant: Box<str>,
     /// Time of the last change, in milliseconds since 1970.
-    pub updated: u64,
+    pub updated_ms: u64,
 }
 
 /// Cursor prefix for names that a registrant owns under the prefixes of others.
@@ -61,7 +61,10 @@ impl Registry {
         // Ids are case-insensitive; the stored spelling is used from here on.
         let registrant = match registrant {
             Some(id) => Some(
-                self.get_object::<Registrant>(party::RegistryObjectKind::Registrant, id, budget).await?.it.id,
+                self.get_object::<Registrant>(party::RegistryObjectKind::Registrant, id, budget)
+                    .await?
+                    .value
+                    .id,
             ),
             None => None,
         };
@@ -75,8 +78,8 @@ impl Registry {
             items: Vec::new(),
         };
         if let Some(prefix) = prefix {
-            let object = self.prefix(prefix, budget).await?;
-            let next = self.scan_prefix_names(&object.it, after, &mut list, budget).await?;
+            let object = self.get_prefix(prefix, budget).await?;
+            let next = self.scan_prefix_names(&object.value, after, &mut list, budget).await?;
             return Ok(DoiList { items: list.items, next });
         }
         let Some(registrant) = registrant else {
@@ -133,7 +136,7 @@ impl Registry {
     ) -> Result<(Option<String>, bool), RegistryError> {
         let within = cursor.and_then(|cursor| cursor.split_once('/'));
         let prefix = match within {
-            Some((prefix, _)) => self.prefix(prefix, budget).await?.it,
+            Some((prefix, _)) => self.get_prefix(prefix, budget).await?.value,
             None => {
                 budget.charge(cost::STEP).map_err(Error::from)?;
                 let mut found = None;
@@ -206,7 +209,7 @@ impl Registry {
         list: &mut DoiListing<'_>,
         budget: &mut Budget,
     ) -> Result<Option<String>, RegistryError> {
-        let key_prefix = format!("owned/{registrant}/").into_bytes();
+        let key_prefix = format!("owned-name/{registrant}/").into_bytes();
         // A client that comes from the registrant's own prefixes starts here at the beginning.
         let mut cursor = after.unwrap_or_default().to_owned();
         let from = [&key_prefix[..], cursor.as_bytes()].concat();
@@ -244,7 +247,7 @@ impl Registry {
         let Some(entry) = self.get_record(name, budget).await? else { return Ok(()) };
         list.scan_budget.charge(&entry);
         if !prefixes.contains_key(prefix) {
-            prefixes.insert(prefix.into(), self.prefix(prefix, budget).await?.it);
+            prefixes.insert(prefix.into(), self.get_prefix(prefix, budget).await?.value);
         }
         // Names under a prefix that the registrant holds by now were listed there.
         let Some(prefix) = prefixes.get(prefix).filter(|prefix| *prefix.registrant != *registrant) else {
@@ -274,7 +277,7 @@ impl Registry {
                         budget,
                     )
                     .await?;
-                list.registrants.insert(item.registrant.clone(), object.map(|object| object.it));
+                list.registrants.insert(item.registrant.clone(), object.map(|object| object.value));
             }
             let known = list.registrants.get(&item.registrant).and_then(Option::as_ref);
             if !known.is_some_and(|known| list.principal.can_read_under(&prefix.prefix, known)) {
@@ -305,13 +308,13 @@ impl DoiCandidate {
         let item = DoiListItem {
             name: entry.name.clone(),
             state: match (entry.state, registration.state) {
-                (RecordStatus::Tombstone, _) => DoiStatus::Tombstone,
+                (RecordStatus::Tombstone, _) => DoiStatus::Retired,
                 (RecordStatus::Live, RegistrationState::Reserved) => DoiStatus::Reserved,
                 (RecordStatus::Live, RegistrationState::Registered) => DoiStatus::Registered,
             },
             url: url.map(|url| String::from_utf8_lossy(&url.data).into_owned()),
             registrant: owner,
-            updated: registration.updated,
+            updated_ms: registration.updated_ms,
         };
         Ok(Some(Self { item, is_reserved: registration.state == RegistrationState::Reserved }))
     }

@@ -131,7 +131,7 @@ impl Registry {
         let listing = self.plan_listing(prefix, budget).await?;
         // The store's count would include names of other partitions and reserved names.
         let is_allocated = self.lists_allocated_names(&listing.prefix, budget).await?;
-        if !listing.start.is_empty() || self.settings.share.is_some() || is_allocated {
+        if !listing.start.is_empty() || self.settings.partition.is_some() || is_allocated {
             let page = self.list_handles(prefix, after, limit, caller, budget).await?;
             return Ok(HandleCount { names: page.names.len() as u64, next: page.next });
         }
@@ -176,7 +176,7 @@ impl Registry {
         prefix: Handle<'_>,
         budget: &mut Budget,
     ) -> Result<HandleListing, Error> {
-        if !self.settings.list_handles {
+        if !self.settings.allow_listing {
             return Err(Error::ListingDisabled);
         }
         // This service is not responsible for an invalid prefix.

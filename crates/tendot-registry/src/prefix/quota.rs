@@ -28,7 +28,7 @@ pub(crate) struct QuotaTable {
 struct UsageByPrefix {
     prefixes: HashMap<Box<str>, PrefixUsage>,
     /// Number of the next reservation.
-    next: u64,
+    next_reservation: u64,
 }
 
 /// Usage of one prefix: last count, pending and in-flight reservations.
@@ -42,7 +42,7 @@ struct PrefixUsage {
     /// Reservations in flight; a count that runs meanwhile may or may not include them.
     in_flight: BTreeSet<u64>,
     /// Number after the last reservation.
-    next: u64,
+    next_reservation: u64,
     /// Whether a count is running.
     is_counting: bool,
 }
@@ -54,9 +54,9 @@ struct UsageCount {
     names: u64,
     is_exact: bool,
     /// Reservations from this number on are not included.
-    next: u64,
+    next_reservation: u64,
     quota: u64,
-    at: u64,
+    counted_ms: u64,
 }
 
 impl UsageByPrefix {
@@ -83,7 +83,8 @@ impl QuotaTable {
     fn remaining(&self, prefix: &str, quota: u64, now_ms: u64, wanted: u64) -> Option<u64> {
         let mut usages = self.lock();
         let usage = usages.prefixes.get_mut(prefix)?;
-        let counted = usage.counted.as_mut().filter(|counted| now_ms.abs_diff(counted.at) < COUNT_TTL_MS)?;
+        let counted =
+            usage.counted.as_mut().filter(|counted| now_ms.abs_diff(counted.counted_ms) < COUNT_TTL_MS)?;
         counted.quota = quota;
         let remaining = quota.saturating_sub(counted.names.saturating_add(usage.pending));
         (counted.is_exact || remaining >= wanted).then_some(remaining)
@@ -101,13 +102,19 @@ impl QuotaTable {
     /// Starts a count; `None` if one is running.
     fn begin_count<'q>(&'q self, prefix: &'q str) -> Option<CountGuard<'q>> {
         let mut usages = self.lock();
-        let next = usages.next;
+        let next = usages.next_reservation;
         let usage = usages.usage_mut(prefix);
         if std::mem::replace(&mut usage.is_counting, true) {
             return None;
         }
         let is_quiet = usage.in_flight.is_empty();
-        Some(CountGuard { quotas: self, prefix, next, committed: usage.committed, is_quiet })
+        Some(CountGuard {
+            quotas: self,
+            prefix,
+            next_reservation: next,
+            committed: usage.committed,
+            is_quiet,
+        })
     }
 
     fn is_counting(&self, prefix: &str) -> bool {
@@ -116,7 +123,7 @@ impl QuotaTable {
 
     /// Waits for the commits that are in flight now.
     async fn wait_in_flight(&self, prefix: &str) {
-        let next = self.lock().next;
+        let next = self.lock().next_reservation;
         let first = || self.lock().prefixes.get(prefix).and_then(|usage| usage.in_flight.first().copied());
         self.wait_until(|| first().is_none_or(|first| first >= next)).await;
     }
@@ -159,13 +166,13 @@ impl QuotaTable {
         if !deltas.iter().all(has_quota) {
             return None;
         }
-        let number = usages.next;
-        usages.next += 1;
+        let number = usages.next_reservation;
+        usages.next_reservation += 1;
         for (prefix, deltas) in &deltas {
             let usage = usages.usage_mut(prefix);
             usage.pending += deltas.added;
             usage.in_flight.insert(number);
-            usage.next = number + 1;
+            usage.next_reservation = number + 1;
         }
         let deltas = deltas.into_iter().map(|(prefix, deltas)| (prefix.into(), deltas)).collect();
         Some(Reservation { quotas: self, deltas, number, resolution: CommitResolution::InDoubt })
@@ -178,7 +185,7 @@ struct CountGuard<'q> {
     quotas: &'q QuotaTable,
     prefix: &'q str,
     /// State at the start of the count.
-    next: u64,
+    next_reservation: u64,
     committed: u64,
     is_quiet: bool,
 }
@@ -188,11 +195,12 @@ impl CountGuard<'_> {
     /// low.
     fn finish(self, names: u64, quota: u64, now_ms: u64) {
         let mut usages = self.quotas.lock();
-        let next = usages.next;
+        let next = usages.next_reservation;
         let usage = usages.usage_mut(self.prefix);
-        let is_exact = self.is_quiet && usage.next <= self.next;
+        let is_exact = self.is_quiet && usage.next_reservation <= self.next_reservation;
         let names = names + (usage.committed - self.committed);
-        usage.counted = Some(UsageCount { names, is_exact, next, quota, at: now_ms });
+        usage.counted =
+            Some(UsageCount { names, is_exact, next_reservation: next, quota, counted_ms: now_ms });
     }
 }
 
@@ -257,7 +265,9 @@ impl Drop for Reservation<'_> {
                     counted.names += added;
                     counted.is_exact &= self.resolution == CommitResolution::Committed;
                     // A count that ran meanwhile may exclude them already.
-                    if self.resolution == CommitResolution::Committed && self.number >= counted.next {
+                    if self.resolution == CommitResolution::Committed
+                        && self.number >= counted.next_reservation
+                    {
                         counted.names = counted.names.saturating_sub(*removed);
                     }
                 }
@@ -310,8 +320,12 @@ impl Registry {
             }
             counting.finish(names, quota, now_ms);
         }
-        let conflict =
-            || RegistryError::new(codes::WRITE_CONFLICT, "names come faster than they are counted");
+        let conflict = || {
+            RegistryError::new(
+                codes::WRITE_CONFLICT,
+                "write conflict: names were added during every count; retry",
+            )
+        };
         known().map(Some).ok_or_else(conflict)
     }
 }
@@ -322,8 +336,8 @@ const MAX_COUNT_ATTEMPTS: u32 = 8;
 /// Error: quota exceeded.
 pub(crate) fn quota_exceeded(allocation: &PrefixAllocation) -> RegistryError {
     let quota = allocation.prefix.policy.quota.unwrap_or_default();
-    let detail = format!("there may be {quota} names under {}, and there are", allocation.prefix.prefix);
-    RegistryError::new(codes::QUOTA_EXCEEDED, detail).with_hint("the agency can give more room")
+    let detail = format!("quota of {quota} names reached for prefix {}", allocation.prefix.prefix);
+    RegistryError::new(codes::QUOTA_EXCEEDED, detail).with_hint("ask the agency to raise the quota")
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::{Error, RecordLimits, RegistryError, codes};
 pub(crate) fn check_handle_name<'a>(name: Handle<'a>, limits: &RecordLimits) -> Result<&'a str, Error> {
     name.validate_for_create()?;
     let text = name.to_str().unwrap_or_default();
-    if limits.invisible_names {
+    if limits.allow_invisible_characters {
         return Ok(text);
     }
     match text.char_indices().find(|(_, character)| is_invisible(*character)) {
@@ -40,18 +40,18 @@ pub fn is_invisible(character: char) -> bool {
         )
 }
 
-/// Checks a text field: not empty, at most `longest` bytes, no invisible characters.
-pub(crate) fn check_text(text: &str, pointer: &str, longest: usize) -> Result<(), RegistryError> {
+/// Checks a text field: not empty, at most `max_bytes` bytes, no invisible characters.
+pub(crate) fn check_text(text: &str, pointer: &str, max_bytes: usize) -> Result<(), RegistryError> {
     if text.trim().is_empty() {
-        return Err(RegistryError::invalid(codes::MISSING, pointer, "there has to be some text"));
+        return Err(RegistryError::invalid(codes::MISSING, pointer, "text must not be empty"));
     }
-    if text.len() > longest {
-        let detail = format!("{} bytes, at most {longest} are taken", text.len());
+    if text.len() > max_bytes {
+        let detail = format!("{} bytes (maximum {max_bytes})", text.len());
         return Err(RegistryError::invalid(codes::TOO_LONG, pointer, detail));
     }
     match text.chars().find(|character| is_invisible(*character)) {
         Some(character) => {
-            let detail = format!("U+{:04X} is not visible", u32::from(character));
+            let detail = format!("invisible character U+{:04X}", u32::from(character));
             Err(RegistryError::invalid(codes::INVISIBLE_CHARACTER, pointer, detail))
         }
         None => Ok(()),
@@ -88,7 +88,7 @@ mod tests {
     fn check(name: &str, fault: Option<&str>) {
         let found = check_handle_name(Handle::from(name), &RecordLimits::default()).err();
         assert_eq!(found.map(|error| error.to_string()).as_deref(), fault, "{name:?}");
-        let lenient = RecordLimits { invisible_names: true, ..RecordLimits::default() };
+        let lenient = RecordLimits { allow_invisible_characters: true, ..RecordLimits::default() };
         let only_invisible = fault.is_none_or(|fault| fault.contains("U+"));
         assert_eq!(check_handle_name(Handle::from(name), &lenient).is_ok(), only_invisible, "{name:?}");
     }

@@ -96,14 +96,14 @@ fn mixed_lines(kind: StoreKind) {
     for (number, (draft, words)) in (1..).zip(cases) {
         // The same random bytes for both minted names.
         let random = [7; 16];
-        lines.push(BatchLine { random, ..batch_line(number, draft) });
+        lines.push(BatchLine { random_bytes: random, ..batch_line(number, draft) });
         expected.push(words);
     }
     lines.push(BatchLine {
         number: 24,
-        draft: RegistrationRequest::from_json(b"{\"name\": 7}"),
+        request: RegistrationRequest::from_json(b"{\"name\": 7}"),
         name: None,
-        random: [0; 16],
+        random_bytes: [0; 16],
     });
     expected.push("refused malformed");
     let before = fixture.log_len();
@@ -160,7 +160,11 @@ fn quotas(kind: StoreKind) {
     let one = fixture.caller('1');
     let set = |quota| {
         let policy = Some(PrefixPolicy { quota: Some(quota), ..PrefixPolicy::default() });
-        fixture.execute_as_operator(&UpdatePrefix { prefix: PREFIX_A1_OTHER.into(), policy, expect: None });
+        fixture.execute_as_operator(&UpdatePrefix {
+            prefix: PREFIX_A1_OTHER.into(),
+            policy,
+            expected_revision: None,
+        });
     };
     let name = |suffix: &str| format!("{PREFIX_A1_OTHER}/{suffix}");
     set(3);
@@ -187,9 +191,9 @@ fn quotas(kind: StoreKind) {
     let create = |name: &str| {
         let values = vec![HandleValue::new(1, "URL", "https://a/"), admin_value(100, "300:10.9/key")];
         let (name, mint) = (Handle::from(name), None);
-        write(HandleWrite::Create { name, values, overwrite: false, mint, force: false })
+        write(HandleWrite::Create { name, values, overwrite: false, uuid_bytes: mint, force: false })
     };
-    let delete = |name: &str| write(HandleWrite::Delete { name: Handle::from(name), for_ever: false });
+    let delete = |name: &str| write(HandleWrite::Delete { name: Handle::from(name), permanent: false });
     assert_eq!(create(&name("n")), 'f');
     assert_eq!((delete(&name("b")), create(&name("n")), create(&name("m")), put("m")), ('+', '+', 'f', 'f'));
     set(5);
@@ -210,7 +214,11 @@ fn attack_d9_concurrent_quota(kind: StoreKind) {
         // they are registered.
         let at = NOW + round / 2 * 60_000;
         let policy = Some(PrefixPolicy { quota: Some(round), ..PrefixPolicy::default() });
-        fixture.execute_as_operator(&UpdatePrefix { prefix: PREFIX_A1_OTHER.into(), policy, expect: None });
+        fixture.execute_as_operator(&UpdatePrefix {
+            prefix: PREFIX_A1_OTHER.into(),
+            policy,
+            expected_revision: None,
+        });
         let start = &Barrier::new(usize::try_from(THREADS).unwrap());
         let outcomes: Vec<char> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..THREADS)
@@ -223,7 +231,7 @@ fn attack_d9_concurrent_quota(kind: StoreKind) {
                             let batch = registry.execute_batch(&lines, one, at, false, |_| Vec::new());
                             return outcome_letter(&block_on(batch).unwrap().remove(0).result);
                         }
-                        let new = RegisterDoi { draft, random: [0; 16] };
+                        let new = RegisterDoi { request: draft, random_bytes: [0; 16] };
                         outcome_letter(&block_on(registry.execute(&new, one, at, &mut budget())))
                     })
                 })
@@ -244,11 +252,15 @@ fn one_count_serves_all_waiters() {
     let (fixture, store) = FixtureSource::new(StoreKind::Memory).hooked_fixture();
     let (one, registry) = (&fixture.caller('1'), &fixture.registry);
     let policy = Some(PrefixPolicy { quota: Some(4), ..PrefixPolicy::default() });
-    fixture.execute_as_operator(&UpdatePrefix { prefix: PREFIX_A1_OTHER.into(), policy, expect: None });
+    fixture.execute_as_operator(&UpdatePrefix {
+        prefix: PREFIX_A1_OTHER.into(),
+        policy,
+        expected_revision: None,
+    });
     let before = store.count_calls();
     let register = |number: usize| async move {
         let draft = request(&format!("{PREFIX_A1_OTHER}/{number}"), "https://a/");
-        let new = RegisterDoi { draft, random: [0; 16] };
+        let new = RegisterDoi { request: draft, random_bytes: [0; 16] };
         outcome_letter(&registry.execute(&new, one, NOW + 60_000, &mut budget()).await)
     };
     let mut waiting: Vec<_> = (0..8).map(|number| Box::pin(register(number))).collect();
@@ -270,7 +282,7 @@ fn one_count_serves_all_waiters() {
 type HookFactory<'f> = &'f dyn Fn(&RegistryFixture) -> CommitHook;
 
 fn forced(what: TransferSubject, to: Box<str>) -> ProposeTransfer {
-    ProposeTransfer { what, to, force: true, random: [9; 16] }
+    ProposeTransfer { subject: what, to, force: true, random_bytes: [9; 16] }
 }
 
 /// A permission that is revoked before the commit of a batch is not used, and each line gets its own outcome.
@@ -374,7 +386,7 @@ fn attack_p9_races(kind: StoreKind) {
         move |_: &RegistryFixture| -> CommitHook {
             let policy = Some(policy.clone());
             Box::new(move |store| {
-                store.execute(&UpdatePrefix { prefix: PREFIX_A1.into(), policy, expect: None });
+                store.execute(&UpdatePrefix { prefix: PREFIX_A1.into(), policy, expected_revision: None });
             })
         }
     };
@@ -396,7 +408,7 @@ fn attack_p9_races(kind: StoreKind) {
         &|_| {
             Box::new(|store| {
                 let draft = request("10.71000/NEW", "https://a/");
-                store.execute(&RegisterDoi { draft, random: [0; 16] });
+                store.execute(&RegisterDoi { request: draft, random_bytes: [0; 16] });
             })
         },
         other,
@@ -407,7 +419,7 @@ fn attack_p9_races(kind: StoreKind) {
         '1',
         &|_| {
             Box::new(|store| {
-                store.execute(&RetireDoi { name: "10.71000/X".into(), expect: None });
+                store.execute(&RetireDoi { name: "10.71000/X".into(), expected_revision: None });
             })
         },
         retired,

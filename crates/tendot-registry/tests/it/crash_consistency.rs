@@ -58,14 +58,19 @@ fn writer_process() {
             let agency = Some(code.as_str().into());
             let (name, contact, admins) = ("R".into(), None, Vec::new());
             let random = fixture.random_bytes();
-            let made =
-                fixture.execute_as_operator(&CreateRegistrant { agency, name, contact, admins, random });
+            let made = fixture.execute_as_operator(&CreateRegistrant {
+                agency,
+                name,
+                contact,
+                admins,
+                random_bytes: random,
+            });
             let prefix = Some(format!("10.{}", 100_000 + round * 10 + number).into());
             let policy = PrefixPolicy::default();
             fixture.execute_as_operator(&AllocatePrefix {
-                registrant: made.done.id,
+                registrant: made.output.id,
                 prefix,
-                test: false,
+                is_test: false,
                 policy,
             });
         }
@@ -81,7 +86,7 @@ fn agency_code(round: u64) -> String {
 fn transfer(registry: &Registry, what: TransferSubject, to: Box<str>, round: u64, kind: u8) {
     let mut random = [kind; 16];
     random[..8].copy_from_slice(&round.to_le_bytes());
-    let transfer = ProposeTransfer { what, to, force: true, random };
+    let transfer = ProposeTransfer { subject: what, to, force: true, random_bytes: random };
     let outcome = block_on(registry.execute(&transfer, &Caller::Operator, NOW, &mut budget()));
     assert!(outcome.is_ok(), "{:?}", outcome.err());
 }
@@ -144,7 +149,9 @@ fn check(directory: &Path, reported: &BTreeSet<String>) -> usize {
     let (transfers, _) =
         block_on(registry.list_transfers(None, 1_000, operator, NOW, &mut budget_left)).unwrap();
     let is_done = |what: &dyn Fn(&TransferSubject) -> bool| {
-        transfers.iter().any(|item| what(&item.transfer.what) && item.transfer.state == TransferState::Done)
+        transfers
+            .iter()
+            .any(|item| what(&item.transfer.subject) && item.transfer.state == TransferState::Completed)
     };
     let (a2, mut unreported) = (RegistryFixture::in_memory().id("A2"), 0);
     let mut compare = |change: String, is_stored: bool| {
@@ -174,23 +181,23 @@ fn check(directory: &Path, reported: &BTreeSet<String>) -> usize {
         assert_eq!(transferred, if is_transferred { names.len() } else { 0 }, "names {round}");
         compare(format!("names {round}"), is_transferred);
         let code = agency_code(round);
-        let found = block_on(registry.agency(&code, &mut budget()));
-        let is_closed = found.is_ok_and(|agency| agency.it.ended.is_some());
+        let found = block_on(registry.get_agency(&code, &mut budget()));
+        let is_closed = found.is_ok_and(|agency| agency.value.closed.is_some());
         assert_eq!(
             is_closed,
             is_done(&|what| matches!(what, TransferSubject::Agency(closed) if **closed == *code))
         );
         for number in 0..3 {
             let prefix = format!("10.{}", 100_000 + round * 10 + number);
-            if let Ok(prefix) = block_on(registry.prefix(&prefix, &mut budget())) {
-                assert_eq!(&*prefix.it.agency, if is_closed { "beta" } else { &*code });
+            if let Ok(prefix) = block_on(registry.get_prefix(&prefix, &mut budget())) {
+                assert_eq!(&*prefix.value.agency, if is_closed { "beta" } else { &*code });
             }
         }
         compare(format!("agency {round}"), is_closed);
     }
     let moves =
-        transfers.iter().filter(|held| matches!(held.transfer.what, TransferSubject::Prefix(_))).count();
-    let agency = block_on(registry.prefix(PREFIX_A1_OTHER, &mut budget())).unwrap().it.agency;
+        transfers.iter().filter(|held| matches!(held.transfer.subject, TransferSubject::Prefix(_))).count();
+    let agency = block_on(registry.get_prefix(PREFIX_A1_OTHER, &mut budget())).unwrap().value.agency;
     assert_eq!(&*agency, if moves.is_multiple_of(2) { "alpha" } else { "beta" });
     let moves_reported = reported.iter().filter(|change| change.starts_with("prefix")).count();
     assert!(moves >= moves_reported);

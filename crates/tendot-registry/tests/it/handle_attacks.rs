@@ -691,7 +691,7 @@ fn attack_r3_composed_and_decomposed() {
     assert_eq!(notes("10.1/\u{f6}", vec![owner()]), []);
     commit(registry.store(), Edit::Tombstone { name: "10.1/\u{f6}".into(), expect: Precondition::Live });
     assert_eq!(notes("10.1/o\u{308}", vec![owner()]), [with("10.1/\u{f6}")]);
-    let limits = RecordLimits { confusable_names: false, ..RecordLimits::default() };
+    let limits = RecordLimits { allow_confusable_names: false, ..RecordLimits::default() };
     let strict = with_store(MemoryStore::new(), RegistrySettings { limits, ..RegistrySettings::default() });
     check_write(&strict, "operator", &create("10.1/\u{e9}", vec![]), 1);
     check_write(&strict, "operator", &create("10.1/e\u{301}", vec![]), 102);
@@ -777,18 +777,24 @@ fn attack_n7_n8_names() {
         let handle = Handle::new(&name);
         let values = || vec![url_value(1, "https://a/")];
         for change in [
-            HandleWrite::Create { name: handle, values: values(), overwrite: true, mint: None, force: false },
+            HandleWrite::Create {
+                name: handle,
+                values: values(),
+                overwrite: true,
+                uuid_bytes: None,
+                force: false,
+            },
             HandleWrite::Create {
                 name: handle,
                 values: values(),
                 overwrite: false,
-                mint: Some([7; 16]),
+                uuid_bytes: Some([7; 16]),
                 force: false,
             },
-            HandleWrite::Delete { name: handle, for_ever: true },
-            HandleWrite::Add { name: handle, values: values(), overwrite: true, force: false },
-            HandleWrite::Modify { name: handle, values: values(), force: false },
-            HandleWrite::Remove { name: handle, indexes: vec![1], force: false },
+            HandleWrite::Delete { name: handle, permanent: true },
+            HandleWrite::AddValues { name: handle, values: values(), overwrite: true, force: false },
+            HandleWrite::ModifyValues { name: handle, values: values(), force: false },
+            HandleWrite::RemoveValues { name: handle, indexes: vec![1], force: false },
             HandleWrite::Home { prefix: handle },
         ] {
             check_write(&registry, "operator", &change, 102);

@@ -164,7 +164,7 @@ fn minted_suffixes(kind: StoreKind) {
         name: Handle::from("10.1/M-"),
         values: vec![],
         overwrite: true,
-        mint: Some(random),
+        uuid_bytes: Some(random),
         force: false,
     };
     let done = write(&registry, PREFIX_ADMIN, &mint([7; 16])).unwrap();
@@ -176,7 +176,7 @@ fn minted_suffixes(kind: StoreKind) {
         name: Handle::from("10.1"),
         values: vec![],
         overwrite: false,
-        mint: Some([7; 16]),
+        uuid_bytes: Some([7; 16]),
         force: false,
     };
     check_write(&registry, PREFIX_ADMIN, &without_slash, 102);
@@ -192,7 +192,7 @@ fn deleted_names(kind: StoreKind) {
     }
     check_write(&registry, ADMIN, &delete("10.1/X"), 1);
     check_write(&registry, ADMIN, &delete("10.2/x"), 1);
-    check_write(&registry, ADMIN, &HandleWrite::Delete { name: Handle::from("10.1/y"), for_ever: true }, 1);
+    check_write(&registry, ADMIN, &HandleWrite::Delete { name: Handle::from("10.1/y"), permanent: true }, 1);
     check_write(&registry, "operator", &create("10.1/x", vec![]), 1);
     for retired in ["10.2/X", "10.1/y"] {
         check_write(&registry, "operator", &create(retired, vec![]), 101);
@@ -238,7 +238,7 @@ fn server_admins_with_full_access(kind: StoreKind) {
     let settings = RegistrySettings {
         server_admins: vec![ValueReference::parse("300:10.1/server")],
         server_admins_full_access: true,
-        prefix_admins: false,
+        prefix_admins_can_create: false,
         ..RegistrySettings::default()
     };
     let registry = fixture(kind, settings);
@@ -312,7 +312,7 @@ fn lists_and_counts(kind: StoreKind) {
         let counted = block_on(registry.count_handles(Handle::from(prefix), None, 9, &caller, &mut work));
         assert_eq!(counted.map_err(|error| error.response_code().0), Err(expected), "{caller_name} {prefix}");
     }
-    let closed = fixture(kind, RegistrySettings { list_handles: false, ..RegistrySettings::default() });
+    let closed = fixture(kind, RegistrySettings { allow_listing: false, ..RegistrySettings::default() });
     let listed = block_on(closed.list_handles(
         Handle::from("10.1"),
         None,
@@ -350,7 +350,7 @@ fn referrals(kind: StoreKind) {
     );
     put_record(registry.store(), "0.NA/10.1.5", vec![url_value(7, "https://a/")]);
     let referred = |name: &str, refer| {
-        let query = ResolveQuery { refer, ..ResolveQuery::new(Handle::from(name)) };
+        let query = ResolveQuery { allow_referral: refer, ..ResolveQuery::new(Handle::from(name)) };
         match block_on(registry.resolve(&query, &caller("anonymous"), &mut Budget::new(1_000))) {
             Ok(Resolution::Referral(values)) => {
                 Ok(values.iter().map(|value| value.index).collect::<Vec<_>>())
@@ -468,15 +468,18 @@ fn templates_in_settings(kind: StoreKind) {
     let namespace =
         "<namespace><template delimiter='!'><value type='A'>settings</value></template></namespace>";
     let both = registry_with(TemplateSettings {
-        by_prefix: true,
-        namespace: Some(namespace.into()),
-        delimiter: Some("?".into()),
+        use_prefix_namespace: true,
+        default_namespace: Some(namespace.into()),
+        default_delimiter: Some("?".into()),
     });
     assert_eq!(resolve_data(&both, "10.1/x!y"), Ok("settings".into()));
     assert_eq!(resolve_data(&both, "10.1/x?y"), Err(100));
     assert_eq!(resolve_data(&both, "10.2/x@y"), Ok("prefix".into()));
-    let only_delimiter =
-        registry_with(TemplateSettings { by_prefix: false, namespace: None, delimiter: Some("?".into()) });
+    let only_delimiter = registry_with(TemplateSettings {
+        use_prefix_namespace: false,
+        default_namespace: None,
+        default_delimiter: Some("?".into()),
+    });
     assert_eq!(resolve_data(&only_delimiter, "10.1/x?y"), Ok("https://a/".into()));
     assert_eq!(resolve_data(&only_delimiter, "10.2/x@y"), Err(100));
 }
@@ -512,7 +515,10 @@ fn keys_for_authentication(kind: StoreKind) {
 fn reverse_lookup(kind: StoreKind) {
     let settings = RegistrySettings {
         server_admins: vec![ValueReference::parse("300:10.1/server")],
-        searchers: vec![ValueReference::parse("301:10.1/finder"), ValueReference::parse("0:10.1/any")],
+        reverse_lookup_users: vec![
+            ValueReference::parse("301:10.1/finder"),
+            ValueReference::parse("0:10.1/any"),
+        ],
         home_only_admins: vec![ValueReference::parse("300:10.1/homes")],
         ..RegistrySettings::default()
     };
@@ -597,7 +603,7 @@ fn records_outside_the_partition(kind: StoreKind) {
     let site =
         Site { hash_option: HashOption::WHOLE, servers: vec![SiteServer::default(); 3], ..Site::default() };
     let share = HashPartition::new(&site, 1);
-    let registry = fixture(kind, RegistrySettings { share, ..RegistrySettings::default() });
+    let registry = fixture(kind, RegistrySettings { partition: share, ..RegistrySettings::default() });
     for number in 0..30 {
         put_record(registry.store(), &format!("10.1/{number}"), vec![url_value(1, "https://a/")]);
     }
@@ -663,10 +669,13 @@ fn derived_values_grant_nothing(kind: StoreKind) {
     let check = |index: usize, base: &str, is_in_settings: bool| {
         let server = |source: &HandleFixtureSource, index| {
             let namespace = is_in_settings.then(|| xml.into());
-            let templates = TemplateSettings { namespace, ..TemplateSettings::default() };
+            let templates = TemplateSettings { default_namespace: namespace, ..TemplateSettings::default() };
             let share = HashPartition::new(&site, index);
-            let registry =
-                source.fixture(RegistrySettings { share, templates, ..RegistrySettings::default() });
+            let registry = source.fixture(RegistrySettings {
+                partition: share,
+                templates,
+                ..RegistrySettings::default()
+            });
             if !is_in_settings {
                 put_record(registry.store(), "0.NA/10.1", vec![HandleValue::new(1, "HS_NAMESPACE", xml)]);
             }

@@ -114,16 +114,16 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
             let change = UpdateAgency { code: "alpha".into(), ..serde_json::from_str(range).unwrap() };
             fixture.execute_as(&change, caller).map(drop)
         }
-        "agency read" => block_on(registry.agency("alpha", budget)).map(drop),
+        "agency read" => block_on(registry.get_agency("alpha", budget)).map(drop),
         "registrant create" | "registrant create here" => {
             let agency = (operation == "registrant create").then(|| "alpha".into());
             let (name, admins) = ("New".into(), vec!["300:10.9/new".into()]);
-            let new = CreateRegistrant { agency, name, contact: None, admins, random };
+            let new = CreateRegistrant { agency, name, contact: None, admins, random_bytes: random };
             fixture.execute_as(&new, caller).map(drop)
         }
         "registrant contact" => {
-            let held = block_on(registry.registrant(&fixture.id("A1"), caller, NOW, budget))?;
-            held.it.contact.map(drop).ok_or_else(not_visible)
+            let held = block_on(registry.get_registrant(&fixture.id("A1"), caller, NOW, budget))?;
+            held.value.contact.map(drop).ok_or_else(not_visible)
         }
         "registrant rename" => {
             let name = Some("Other".into());
@@ -143,13 +143,16 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
             };
             let (prefix, policy) = (prefix.map(Into::into), PrefixPolicy::default());
             fixture
-                .execute_as(&AllocatePrefix { registrant: a1(), prefix, test: false, policy }, caller)
+                .execute_as(&AllocatePrefix { registrant: a1(), prefix, is_test: false, policy }, caller)
                 .map(drop)
         }
         "prefix policy" => {
             let policy = Some(PrefixPolicy { quota: Some(7), ..PrefixPolicy::default() });
             fixture
-                .execute_as(&UpdatePrefix { prefix: PREFIX_A1.into(), policy, expect: None }, caller)
+                .execute_as(
+                    &UpdatePrefix { prefix: PREFIX_A1.into(), policy, expected_revision: None },
+                    caller,
+                )
                 .map(drop)
         }
         "token of operator" => {
@@ -165,9 +168,9 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
             fixture.execute_as(&token, caller).map(drop)
         }
         "tokens listed" => {
-            let (tokens, _) = block_on(registry.tokens(None, 100, caller, NOW, budget))?;
+            let (tokens, _) = block_on(registry.list_tokens(None, 100, caller, NOW, budget))?;
             let a1 = Some(a1());
-            let has_own = tokens.iter().any(|held| held.it.subject == a1);
+            let has_own = tokens.iter().any(|held| held.value.subject == a1);
             has_own.then_some(()).ok_or_else(not_visible)
         }
         "token revoke" => {
@@ -187,7 +190,7 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
                 state,
                 ..RegistrationRequest::default()
             };
-            fixture.execute_as(&RegisterDoi { draft, random }, caller).map(drop)
+            fixture.execute_as(&RegisterDoi { request: draft, random_bytes: random }, caller).map(drop)
         }
         "name update" => fixture.update(&name("x"), "https://b/", caller),
         "name update reserved" => fixture.update(&name("r"), "https://b/", caller),
@@ -271,7 +274,10 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
                 _ => "transferred",
             });
             let values = vec![HandleValue::new(1, "URL", "https://b/")];
-            fixture.write(&HandleWrite::Modify { name: Handle::from(&*name), values, force: false }, caller)
+            fixture.write(
+                &HandleWrite::ModifyValues { name: Handle::from(&*name), values, force: false },
+                caller,
+            )
         }
         "handle delete" | "handle delete reserved" | "handle delete no such" => {
             let name = name(match operation {
@@ -279,11 +285,11 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
                 "handle delete reserved" => "r",
                 _ => "none",
             });
-            fixture.write(&HandleWrite::Delete { name: Handle::from(&*name), for_ever: false }, caller)
+            fixture.write(&HandleWrite::Delete { name: Handle::from(&*name), permanent: false }, caller)
         }
         "handle delete prefix" => {
             let name = format!("0.NA/{PREFIX_A1}");
-            fixture.write(&HandleWrite::Delete { name: Handle::from(&*name), for_ever: false }, caller)
+            fixture.write(&HandleWrite::Delete { name: Handle::from(&*name), permanent: false }, caller)
         }
         "handle derived prefix" => {
             let name = format!("0.NA/{PREFIX_A1}.5");
@@ -325,7 +331,7 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
 }
 
 fn created<'a>(name: &'a str, values: Vec<HandleValue<'a>>, overwrite: bool) -> HandleWrite<'a> {
-    HandleWrite::Create { name: Handle::from(name), values, overwrite, mint: None, force: false }
+    HandleWrite::Create { name: Handle::from(name), values, overwrite, uuid_bytes: None, force: false }
 }
 
 /// Values that are left out of a response count as not found.

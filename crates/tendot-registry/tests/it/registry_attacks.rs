@@ -33,16 +33,16 @@ fn write(fixture: &RegistryFixture, write: &HandleWrite<'_>, caller: &Caller) ->
 }
 
 fn create<'a>(name: &'a str, values: Vec<HandleValue<'a>>) -> HandleWrite<'a> {
-    HandleWrite::Create { name: Handle::from(name), values, overwrite: false, mint: None, force: false }
+    HandleWrite::Create { name: Handle::from(name), values, overwrite: false, uuid_bytes: None, force: false }
 }
 
 fn add<'a>(name: &'a str, values: Vec<HandleValue<'a>>) -> HandleWrite<'a> {
-    HandleWrite::Add { name: Handle::from(name), values, overwrite: false, force: false }
+    HandleWrite::AddValues { name: Handle::from(name), values, overwrite: false, force: false }
 }
 
 fn modify(name: &str) -> HandleWrite<'_> {
     let values = vec![HandleValue::new(1, "URL", "https://changed/")];
-    HandleWrite::Modify { name: Handle::from(name), values, force: false }
+    HandleWrite::ModifyValues { name: Handle::from(name), values, force: false }
 }
 
 fn read_hidden(fixture: &RegistryFixture, name: &str, caller: &Caller) -> char {
@@ -64,7 +64,7 @@ fn list(fixture: &RegistryFixture, prefix: &str, caller: &Caller) -> char {
 fn attack_p6_recovery_by_token() {
     let fixture = RegistryFixture::in_memory();
     let name = "10.71000/x";
-    let remove = |force| HandleWrite::Remove { name: Handle::from(name), indexes: vec![100], force };
+    let remove = |force| HandleWrite::RemoveValues { name: Handle::from(name), indexes: vec![100], force };
     assert_eq!(write(&fixture, &remove(false), &key_caller(KEY)), '!');
     assert_eq!(write(&fixture, &remove(true), &key_caller(KEY)), '+');
     assert_eq!(
@@ -106,10 +106,10 @@ fn attack_p7_prefix_take_over() {
     // Beta, which has no range, gets no prefix of alpha's range, neither by name nor as the next free one.
     let next = |prefix: Option<&str>, registrant: &str, letter| {
         let (registrant, prefix) = (fixture.id(registrant), prefix.map(Into::into));
-        let new = AllocatePrefix { registrant, prefix, test: false, policy: PrefixPolicy::default() };
+        let new = AllocatePrefix { registrant, prefix, is_test: false, policy: PrefixPolicy::default() };
         fixture
             .execute_as(&new, &fixture.caller(letter))
-            .map(|made| made.done.prefix)
+            .map(|made| made.output.prefix)
             .map_err(|refusal| refusal.code)
     };
     assert_eq!(next(Some("10.71500"), "B1", 'B'), Err("prefix-out-of-range"));
@@ -126,7 +126,7 @@ fn attack_p7_prefix_take_over() {
     assert_eq!(next(None, "B1", 'B').as_deref(), Ok("10.70004"));
     let policy = |pattern: &str| {
         let policy = Some(PrefixPolicy { pattern: Some(pattern.into()), ..PrefixPolicy::default() });
-        let change = UpdatePrefix { prefix: PREFIX_A1.into(), policy, expect: None };
+        let change = UpdatePrefix { prefix: PREFIX_A1.into(), policy, expected_revision: None };
         fixture.execute_as(&change, &fixture.caller('A')).map(drop).map_err(|refusal| refusal.code)
     };
     assert_eq!(policy("a)|(?:.*"), Err("invalid-pattern"), "it would match everything");
@@ -156,7 +156,7 @@ fn attack_p8_previous_holder_keys() {
             write(&fixture, &add(own, vec![admin_value(102, KEY)]), caller),
             write(
                 &fixture,
-                &HandleWrite::Remove { name: Handle::from(own), indexes: vec![102], force: false },
+                &HandleWrite::RemoveValues { name: Handle::from(own), indexes: vec![102], force: false },
                 caller,
             ),
             write(&fixture, &create(new, vec![admin_value(100, KEY)]), caller),
@@ -193,7 +193,7 @@ fn attack_p8_previous_holder_keys() {
 }
 
 fn forced(what: TransferSubject, to: &str) -> ProposeTransfer {
-    ProposeTransfer { what, to: to.into(), force: true, random: [9; 16] }
+    ProposeTransfer { subject: what, to: to.into(), force: true, random_bytes: [9; 16] }
 }
 
 /// A permission that is revoked before the commit of a command is not used.
@@ -310,7 +310,7 @@ fn close_proposing_agency() -> CommitHook {
 fn attack_p9_phantoms(kind: StoreKind) {
     let source = FixtureSource::new(kind);
     let close =
-        ProposeTransfer { random: [8; 16], ..forced(TransferSubject::Agency("alpha".into()), "beta") };
+        ProposeTransfer { random_bytes: [8; 16], ..forced(TransferSubject::Agency("alpha".into()), "beta") };
     let attempt = |is_closing: bool, hook: &dyn Fn(&RegistryFixture) -> CommitHook| {
         let (fixture, store) = source.hooked_fixture();
         store.before_commit(hook(&fixture));
@@ -324,8 +324,14 @@ fn attack_p9_phantoms(kind: StoreKind) {
         check_invariants(&fixture.registry);
         let (left, _) = {
             let mut budget = budget();
-            let left =
-                fixture.registry.registrants(Some("alpha"), None, 10, &Caller::Operator, NOW, &mut budget);
+            let left = fixture.registry.list_registrants(
+                Some("alpha"),
+                None,
+                10,
+                &Caller::Operator,
+                NOW,
+                &mut budget,
+            );
             block_on(left).unwrap()
         };
         assert_eq!(left.is_empty(), is_closing);
@@ -334,14 +340,20 @@ fn attack_p9_phantoms(kind: StoreKind) {
         attempt(is_closing, &|_| {
             Box::new(|store| {
                 let (agency, name, random) = (Some("alpha".into()), "New".into(), [77; 16]);
-                store.execute(&CreateRegistrant { agency, name, contact: None, admins: Vec::new(), random });
+                store.execute(&CreateRegistrant {
+                    agency,
+                    name,
+                    contact: None,
+                    admins: Vec::new(),
+                    random_bytes: random,
+                });
             })
         });
         attempt(is_closing, &|fixture| {
             let registrant = fixture.id("A1");
             Box::new(move |store| {
                 let policy = PrefixPolicy::default();
-                store.execute(&AllocatePrefix { registrant, prefix: None, test: false, policy });
+                store.execute(&AllocatePrefix { registrant, prefix: None, is_test: false, policy });
             })
         });
         attempt(is_closing, &|fixture| {
@@ -352,7 +364,7 @@ fn attack_p9_phantoms(kind: StoreKind) {
             let to = fixture.id("A1");
             Box::new(move |store| {
                 let draft = request("10.72000/gift", "https://a/");
-                store.execute(&RegisterDoi { draft, random: [0; 16] });
+                store.execute(&RegisterDoi { request: draft, random_bytes: [0; 16] });
                 store.execute(&forced(TransferSubject::Names(vec!["10.72000/gift".into()]), &to));
             })
         });
@@ -427,7 +439,7 @@ fn attack_p11_private_objects_look_absent() {
     let made: Attempt<'_> = &|name| native(create(name, vec![]));
     let modified: Attempt<'_> = &|name| native(modify(name));
     let deleted: Attempt<'_> =
-        &|name| native(HandleWrite::Delete { name: Handle::from(name), for_ever: true });
+        &|name| native(HandleWrite::Delete { name: Handle::from(name), permanent: true });
     let resolved: Attempt<'_> = &|name| {
         let query = ResolveQuery::new(Handle::from(name));
         block_on(fixture.registry.resolve(&query, &stranger, &mut budget())).err().map(RegistryError::from)
@@ -461,7 +473,7 @@ fn attack_p11_private_objects_look_absent() {
     let ids: Vec<_> = (0..100)
         .map(|_| {
             let token = fixture.new_token(Role::Operator, None, None, vec![], None);
-            fixture.execute_as_operator(&token).done.id
+            fixture.execute_as_operator(&token).output.id
         })
         .collect();
     for (one, two) in ids.iter().zip(&ids[1..]) {
@@ -491,7 +503,7 @@ fn attack_r1_one_name_many_spellings(kind: StoreKind) {
                     start.wait();
                     let refusal = match number % 3 {
                         0 => {
-                            let new = RegisterDoi { draft, random: [0; 16] };
+                            let new = RegisterDoi { request: draft, random_bytes: [0; 16] };
                             block_on(registry.execute(&new, caller, NOW, &mut budget())).err()
                         }
                         1 => {
@@ -500,7 +512,7 @@ fn attack_r1_one_name_many_spellings(kind: StoreKind) {
                             done.err().map(RegistryError::from)
                         }
                         _ => {
-                            let new = RegisterDoi { draft, random: [0; 16] };
+                            let new = RegisterDoi { request: draft, random_bytes: [0; 16] };
                             block_on(registry.execute(&new, &key_caller(KEY), NOW, &mut budget())).err()
                         }
                     };
@@ -548,9 +560,9 @@ fn attack_r3_composed_and_decomposed() {
     let fixture = RegistryFixture::in_memory();
     let one = fixture.caller('1');
     let put = |name: &str| {
-        let made =
-            fixture.execute_as(&RegisterDoi { draft: request(name, "https://a/"), random: [0; 16] }, &one);
-        made.map(|made| made.done.notes).map_err(|refusal| refusal.code)
+        let made = fixture
+            .execute_as(&RegisterDoi { request: request(name, "https://a/"), random_bytes: [0; 16] }, &one);
+        made.map(|made| made.output.notes).map_err(|refusal| refusal.code)
     };
     let with = |name: &str| WriteWarning::ConfusableWith { name: name.into() };
     assert_eq!(put("10.71000/\u{e9}"), Ok(vec![]));
@@ -583,8 +595,8 @@ fn attack_r4_confusables() {
     let one = fixture.caller('1');
     let put = |suffix: &str| {
         let draft = request(&format!("{PREFIX_A1}/{suffix}"), "https://a/");
-        let made = fixture.execute_as(&RegisterDoi { draft, random: [0; 16] }, &one);
-        made.map(|made| made.done.notes).map_err(|refusal| refusal.code)
+        let made = fixture.execute_as(&RegisterDoi { request: draft, random_bytes: [0; 16] }, &one);
+        made.map(|made| made.output.notes).map_err(|refusal| refusal.code)
     };
     for suffix in ["a\u{200b}", "\u{202e}a", "a\u{e0041}", "a\u{0}", "a\nb", "\u{feff}a", "a\u{ad}"] {
         assert_eq!(put(suffix), Err("invalid-name"), "{suffix:?}");
@@ -599,7 +611,7 @@ fn attack_r4_confusables() {
     assert_eq!(put("p\u{430}pers"), Err("confusable"));
     for (text, code) in [("", "missing"), ("a\u{202e}b", "invisible-character")] {
         let (agency, name, random) = (Some("alpha".into()), text.into(), [5; 16]);
-        let new = CreateRegistrant { agency, name, contact: None, admins: Vec::new(), random };
+        let new = CreateRegistrant { agency, name, contact: None, admins: Vec::new(), random_bytes: random };
         assert_eq!(
             fixture.execute_as(&new, &Caller::Operator).map_err(|refusal| refusal.code).err(),
             Some(code)
@@ -651,7 +663,7 @@ fn attack_d1_json() {
     );
     let fixture = RegistryFixture::in_memory();
     let refusal = fixture
-        .execute_as(&RegisterDoi { draft, random: [0; 16] }, &fixture.caller('1'))
+        .execute_as(&RegisterDoi { request: draft, random_bytes: [0; 16] }, &fixture.caller('1'))
         .map(drop)
         .unwrap_err();
     assert_eq!(refusal.code, "invalid-value");
@@ -674,19 +686,21 @@ fn attack_d8_urls() {
         "https://x/\r\nSet-Cookie:a=1",
         "",
     ] {
-        let new = RegisterDoi { draft: request("10.71000/d8", address), random: [0; 16] };
+        let new = RegisterDoi { request: request("10.71000/d8", address), random_bytes: [0; 16] };
         let refusal = fixture.execute_as(&new, &one).map(drop).unwrap_err();
         assert_eq!((refusal.code, refusal.pointer.as_deref()), ("invalid-url", Some("/url")), "{address}");
         let draft = RegistrationRequest { url: Some(address.into()), ..RegistrationRequest::default() };
-        let change = UpdateDoi { name: "10.71000/x".into(), draft, expect: None };
+        let change = UpdateDoi { name: "10.71000/x".into(), request: draft, expected_revision: None };
         assert_eq!(fixture.execute_as(&change, &one).map(drop).unwrap_err().code, "invalid-url", "{address}");
         let draft = RegistrationRequest {
             name: Some("10.71000/d8".into()),
             values: Some(vec![HandleValue::new(2, "URL", address.to_owned())]),
             ..RegistrationRequest::default()
         };
-        let refusal =
-            fixture.execute_as(&RegisterDoi { draft, random: [0; 16] }, &one).map(drop).unwrap_err();
+        let refusal = fixture
+            .execute_as(&RegisterDoi { request: draft, random_bytes: [0; 16] }, &one)
+            .map(drop)
+            .unwrap_err();
         assert_eq!(
             (refusal.code, refusal.pointer.as_deref()),
             ("invalid-value", Some("/values/0")),
@@ -695,7 +709,11 @@ fn attack_d8_urls() {
     }
     // The host list of a prefix covers all values with URLs.
     let hosts = Some(PrefixPolicy { hosts: vec!["example.org".into()], ..PrefixPolicy::default() });
-    fixture.execute_as_operator(&UpdatePrefix { prefix: PREFIX_A1.into(), policy: hosts, expect: None });
+    fixture.execute_as_operator(&UpdatePrefix {
+        prefix: PREFIX_A1.into(),
+        policy: hosts,
+        expected_revision: None,
+    });
     let loc = |href: &str| {
         HandleValue::new(2, "10320/loc", format!(r#"<locations><location href="{href}"/></locations>"#))
     };
@@ -705,7 +723,7 @@ fn attack_d8_urls() {
     };
     let put = |draft: RegistrationRequest| {
         fixture
-            .execute_as(&RegisterDoi { draft, random: [0; 16] }, &one)
+            .execute_as(&RegisterDoi { request: draft, random_bytes: [0; 16] }, &one)
             .map(drop)
             .map_err(|refusal| refusal.code)
     };
@@ -726,7 +744,9 @@ fn attack_d8_urls() {
 fn attack_a14_old_tokens() {
     let fixture = RegistryFixture::in_memory();
     let by = |letter: char, at| {
-        block_on(fixture.registry.by_token(&fixture.tokens[&letter], at, &mut budget())).unwrap().is_some()
+        block_on(fixture.registry.authenticate_token(&fixture.tokens[&letter], at, &mut budget()))
+            .unwrap()
+            .is_some()
     };
     assert!(by('1', NOW) && by('x', NOW - 1));
     assert!(!by('x', NOW) && !by('v', NOW) && !by('v', 0));
@@ -755,7 +775,7 @@ fn attack_a14_old_tokens() {
         format!("tendot_{}_{secret}", "x".repeat(100_000)),
     ] {
         assert_eq!(
-            block_on(fixture.registry.by_token(&wrong, NOW, &mut budget())).unwrap(),
+            block_on(fixture.registry.authenticate_token(&wrong, NOW, &mut budget())).unwrap(),
             None,
             "{wrong:.40}"
         );
@@ -774,7 +794,7 @@ fn attack_a14_old_tokens() {
     }
     // Nor has the list of tokens.
     let (tokens, _) =
-        block_on(fixture.registry.tokens(None, 100, &Caller::Operator, NOW, &mut budget())).unwrap();
+        block_on(fixture.registry.list_tokens(None, 100, &Caller::Operator, NOW, &mut budget())).unwrap();
     assert!(tokens.len() > 10);
     // Revocation takes effect at once.
     let caller = fixture.caller('1');
@@ -782,7 +802,9 @@ fn attack_a14_old_tokens() {
     fixture.execute_as(&RevokeToken { id: fixture.token_id('1') }, &caller).unwrap();
     assert_eq!(outcome_letter(&fixture.register("10.71000/after", "https://a/", &caller)), '?');
     assert_eq!(
-        outcome_letter(&fixture.execute_as(&RetireDoi { name: "10.71000/x".into(), expect: None }, &caller)),
+        outcome_letter(
+            &fixture.execute_as(&RetireDoi { name: "10.71000/x".into(), expected_revision: None }, &caller)
+        ),
         '?'
     );
     let found =
@@ -860,7 +882,12 @@ fn attack_p13_reserved_indexes() {
         values: Some(vec![HandleValue::new(5, "NOTE", "mine")]),
         ..RegistrationRequest::default()
     };
-    fixture.execute_as(&UpdateDoi { name: odd.into(), draft, expect: None }, &fixture.caller('1')).unwrap();
+    fixture
+        .execute_as(
+            &UpdateDoi { name: odd.into(), request: draft, expected_revision: None },
+            &fixture.caller('1'),
+        )
+        .unwrap();
     assert!(give().is_ok());
     // An administrator at the URL's index is moved.
     let first = "10.71000/first";
@@ -911,12 +938,12 @@ fn attack_a15_token_expires_during_feed() {
 #[test]
 fn attack_d9_concurrent_statistics() {
     let (fixture, store) = FixtureSource::new(StoreKind::Memory).hooked_fixture();
-    let counted = |count| [ResolutionCount { prefix: PREFIX_A1.into(), fingerprint: 7, count }];
+    let counted = |count| [ResolutionCount { prefix: PREFIX_A1.into(), name_hash: 7, count }];
     store.before_commit(move |store| {
         block_on(store.registry().add_resolutions(&counted(1), NOW)).unwrap();
     });
     block_on(fixture.registry.add_resolutions(&counted(2), NOW)).unwrap();
     assert!(store.has_run_all_hooks());
-    let notes = block_on(fixture.registry.store().list_aux(b"figures/", None, 10)).unwrap();
+    let notes = block_on(fixture.registry.store().list_aux(b"stats/", None, 10)).unwrap();
     assert!(String::from_utf8_lossy(&notes[0].1).contains("\"count\":3"), "{notes:?}");
 }

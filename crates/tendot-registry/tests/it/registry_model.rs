@@ -158,8 +158,13 @@ impl RegistryModel {
             let admins = keys.iter().map(|key| key.as_str().into()).collect();
             let random = model.rng.bytes();
             let (name, contact) = (format!("Registrant {number}").into(), None);
-            let new =
-                CreateRegistrant { agency: Some(agency.as_str().into()), name, contact, admins, random };
+            let new = CreateRegistrant {
+                agency: Some(agency.as_str().into()),
+                name,
+                contact,
+                admins,
+                random_bytes: random,
+            };
             let created = model.execute_as_operator(&new);
             model.registrants.insert(created.id.clone(), ModelRegistrant { agency, keys });
             model.new_token(ModelActor::Registrant(created.id));
@@ -172,7 +177,7 @@ impl RegistryModel {
         model.execute_as_operator(&UpdatePrefix {
             prefix: model.limited_prefix.as_str().into(),
             policy,
-            expect: None,
+            expected_revision: None,
         });
         model
     }
@@ -180,7 +185,7 @@ impl RegistryModel {
     fn execute_as<T: Command>(&self, task: &T, actor: &ModelActor) -> Result<T::Output, RegistryError> {
         let caller = self.caller(actor);
         let outcome = block_on(self.registry.execute(task, &caller, self.now, &mut budget()));
-        outcome.map(|outcome| outcome.done)
+        outcome.map(|outcome| outcome.output)
     }
 
     #[track_caller]
@@ -202,7 +207,7 @@ impl RegistryModel {
         let new = AllocatePrefix {
             registrant: registrant.clone(),
             prefix: None,
-            test,
+            is_test: test,
             policy: PrefixPolicy::default(),
         };
         let created = self.execute_as_operator(&new);
@@ -217,9 +222,18 @@ impl RegistryModel {
         };
         let random = self.rng.bytes();
         let (scopes, prefixes, expires, label) = (None, Vec::new(), None, None);
-        let new = CreateToken { role, subject: Some(subject), scopes, prefixes, expires, label, random };
+        let new = CreateToken {
+            role,
+            subject: Some(subject),
+            scopes,
+            prefixes,
+            expires_ms: expires,
+            label,
+            random_bytes: random,
+        };
         let created = self.execute_as_operator(&new);
-        let caller = block_on(self.registry.by_token(&new.plaintext(), self.now, &mut budget())).unwrap();
+        let caller =
+            block_on(self.registry.authenticate_token(&new.plaintext(), self.now, &mut budget())).unwrap();
         self.tokens.insert(actor, (Caller::Token(caller.unwrap()), created.id, true));
     }
 
@@ -316,7 +330,7 @@ impl RegistryModel {
     fn live_under(&self, prefix: &str) -> usize {
         let start = format!("{prefix}/");
         let under = self.names.range(start.clone()..).take_while(|(key, _)| key.starts_with(&start));
-        under.filter(|(_, name)| name.state != DoiStatus::Tombstone).count()
+        under.filter(|(_, name)| name.state != DoiStatus::Retired).count()
     }
 
     fn has_quota_left(&self, prefix: &str) -> bool {
@@ -343,7 +357,7 @@ impl RegistryModel {
         let url = format!("https://example.org/{step}");
         let (state, becomes) = self.stage();
         let draft = RegistrationRequest { state, ..request(&name, &url) };
-        let found = self.execute_as(&RegisterDoi { draft, random: [0; 16] }, actor);
+        let found = self.execute_as(&RegisterDoi { request: draft, random_bytes: [0; 16] }, actor);
         let expected = self.may_register(&prefix, &name, actor);
         if expected.is_ok() {
             self.insert(&name, becomes, &url);
@@ -359,7 +373,7 @@ impl RegistryModel {
         match (name.state, is_allowed) {
             (DoiStatus::Reserved, false) => Err('0'),
             (_, false) => Err('-'),
-            (DoiStatus::Tombstone, _) => Err('g'),
+            (DoiStatus::Retired, _) => Err('g'),
             _ => Ok(()),
         }
     }
@@ -371,7 +385,10 @@ impl RegistryModel {
         let state = if self.rng.below(2) == 0 { state } else { None };
         let draft =
             RegistrationRequest { url: Some(url.as_str().into()), state, ..RegistrationRequest::default() };
-        let found = self.execute_as(&UpdateDoi { name: name.as_str().into(), draft, expect: None }, actor);
+        let found = self.execute_as(
+            &UpdateDoi { name: name.as_str().into(), request: draft, expected_revision: None },
+            actor,
+        );
         let expected = self.may_update(&prefix, &name, actor);
         if expected.is_ok() {
             let name = self.names.get_mut(&name.to_ascii_uppercase()).unwrap();
@@ -388,13 +405,14 @@ impl RegistryModel {
         if self.prefixes[prefix].test || self.names[&key].state == DoiStatus::Reserved {
             self.names.remove(&key);
         } else {
-            self.names.get_mut(&key).unwrap().state = DoiStatus::Tombstone;
+            self.names.get_mut(&key).unwrap().state = DoiStatus::Retired;
         }
     }
 
     fn retire(&mut self, step: u64, actor: &ModelActor) -> (&'static str, char, char) {
         let (prefix, name) = self.name(step);
-        let found = self.execute_as(&RetireDoi { name: name.as_str().into(), expect: None }, actor);
+        let found =
+            self.execute_as(&RetireDoi { name: name.as_str().into(), expected_revision: None }, actor);
         let expected = self.may_update(&prefix, &name, actor);
         if expected.is_ok() {
             self.remove(&prefix, &name);
@@ -418,7 +436,7 @@ impl RegistryModel {
             );
         for (outcome, expected) in outcomes.unwrap().iter().zip(&expected) {
             let found = match &outcome.result {
-                Ok(status) => status.name().to_owned(),
+                Ok(status) => status.as_str().to_owned(),
                 rejected => outcome_letter(rejected).to_string(),
             };
             assert_eq!(found, *expected, "step {step}: {outcome:?} by {actor:?}");
@@ -466,10 +484,10 @@ impl RegistryModel {
         let write = match kind {
             0 => {
                 let values = vec![value(), admin_value(100, &format!("200:0.NA/{prefix}"))];
-                HandleWrite::Create { name: handle, values, overwrite: false, mint: None, force: false }
+                HandleWrite::Create { name: handle, values, overwrite: false, uuid_bytes: None, force: false }
             }
-            1 => HandleWrite::Modify { name: handle, values: vec![value()], force: false },
-            _ => HandleWrite::Delete { name: handle, for_ever: false },
+            1 => HandleWrite::ModifyValues { name: handle, values: vec![value()], force: false },
+            _ => HandleWrite::Delete { name: handle, permanent: false },
         };
         let now = Now { elapsed: Duration::ZERO, unix: self.now / 1_000 };
         let found = block_on(self.registry.write(&write, &self.caller(actor), now, &mut budget()));
@@ -479,7 +497,7 @@ impl RegistryModel {
             if kind == 0 {
                 match existing.as_ref().map(|existing| existing.state) {
                     Some(DoiStatus::Registered) => return Err('c'),
-                    Some(DoiStatus::Tombstone) => return Err('g'),
+                    Some(DoiStatus::Retired) => return Err('g'),
                     _ => {}
                 }
                 self.authenticated(actor)?;
@@ -529,7 +547,7 @@ impl RegistryModel {
                     match (name.state, self.may_act_for(actor, &owner)) {
                         (DoiStatus::Reserved, false) => return Err('!'),
                         (_, false) => return Err('-'),
-                        (DoiStatus::Tombstone, _) => return Err('!'),
+                        (DoiStatus::Retired, _) => return Err('!'),
                         _ if *owner == *to => return Err('c'),
                         _ => {}
                     }
@@ -598,14 +616,16 @@ impl RegistryModel {
         };
         let force = self.rng.below(4) == 0;
         let random = self.rng.bytes();
-        let found =
-            self.execute_as(&ProposeTransfer { what: what.clone(), to: to.clone(), force, random }, actor);
+        let found = self.execute_as(
+            &ProposeTransfer { subject: what.clone(), to: to.clone(), force, random_bytes: random },
+            actor,
+        );
         let expected = self.authenticated(actor).and_then(|()| {
             (!force || *actor == ModelActor::Operator).then_some(()).ok_or('-')?;
             self.may_transfer(&what, &to, actor)
         });
         if let (Ok(from), Ok(created)) = (&expected, &found) {
-            let state = if force { TransferState::Done } else { TransferState::Proposed };
+            let state = if force { TransferState::Completed } else { TransferState::Proposed };
             assert_eq!((created.state, created.from.iter().cloned().collect()), (state, from.clone()));
             if force {
                 self.apply_transfer(&what, &to);
@@ -638,7 +658,7 @@ impl RegistryModel {
             (gives || receives).then_some(()).ok_or('0')?;
             match (transfer.state, accept) {
                 (TransferState::Proposed, _) => {}
-                (TransferState::Done, true) | (TransferState::Declined, false) => return Ok(false),
+                (TransferState::Completed, true) | (TransferState::Declined, false) => return Ok(false),
                 _ => return Err('c'),
             }
             (receives || !accept).then_some(()).ok_or('-')?;
@@ -654,7 +674,7 @@ impl RegistryModel {
                 self.apply_transfer(&transfer.what, &transfer.to);
             }
             self.transfers.get_mut(&id).unwrap().state =
-                if accept { TransferState::Done } else { TransferState::Declined };
+                if accept { TransferState::Completed } else { TransferState::Declined };
         }
         // Keeps the number of transfers small.
         if transfer.state != TransferState::Proposed {
@@ -734,8 +754,7 @@ impl RegistryModel {
                 (DoiStatus::Registered, Ok(Resolution::Values(values))) => {
                     assert_eq!(*values[0].data, *name.url.as_bytes(), "{name:?}");
                 }
-                (DoiStatus::Tombstone, Err(Error::Retired)) | (DoiStatus::Reserved, Err(Error::NotFound)) => {
-                }
+                (DoiStatus::Retired, Err(Error::Retired)) | (DoiStatus::Reserved, Err(Error::NotFound)) => {}
                 (_, resolved) => panic!("{name:?}: {resolved:?}"),
             }
             of.entry(owner).or_default().insert(name.spelled.clone());

@@ -122,7 +122,7 @@ impl ResolutionCounter {
         });
         let told = |(name, count): (CounterKey, u64)| {
             let prefix = Arc::clone(names.get(name.prefix as usize)?);
-            Some(ResolutionCount { prefix, fingerprint: name.fingerprint, count })
+            Some(ResolutionCount { prefix, name_hash: name.fingerprint, count })
         };
         taken.into_iter().filter_map(told).collect()
     }

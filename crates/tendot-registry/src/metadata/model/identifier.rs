@@ -119,7 +119,12 @@ fn check_proprietary_fields(kind: &str, described: [&Option<NonEmptyText>; 3], r
     for (name, text) in names.into_iter().zip(described) {
         if text.is_some() && kind != "ProprietaryIdentifier" {
             let message = format!("`{name}` is for the type `ProprietaryIdentifier`, not for `{kind}`");
-            reader.report_member(name, XmlPosition::TypeAttribute, MetadataFaultCode::ValueNotAllowed, message);
+            reader.report_member(
+                name,
+                XmlPosition::TypeAttribute,
+                MetadataFaultCode::ValueNotAllowed,
+                message,
+            );
         }
     }
 }

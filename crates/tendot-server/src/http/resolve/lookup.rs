@@ -179,7 +179,7 @@ impl HttpServer {
         context: &mut LookupContext<'_>,
     ) -> Result<(Resolution, Option<Provenance>), RecordLookupError> {
         let unanswered = |error| RecordLookupError::UpstreamUnavailable(Arc::new(error));
-        let name = query.name.qualified();
+        let name = query.handle.qualified();
         let Ok(name) = str::from_utf8(&name) else { return Err(error.into()) };
         let cdn_loop_value = upstream_resolver.cdn_loop_value(context.headers).map_err(unanswered)?;
         if context.questions == 0 {

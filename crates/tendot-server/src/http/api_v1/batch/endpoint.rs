@@ -510,7 +510,7 @@ struct InFlight {
 
 /// Keys of the names that lines change.
 fn changed_keys(lines: &[BatchLine]) -> HashSet<NameKey> {
-    let names = lines.iter().filter_map(|line| line.draft.as_ref().ok()?.name.as_deref());
+    let names = lines.iter().filter_map(|line| line.request.as_ref().ok()?.name.as_deref());
     names.filter_map(|name| NameKey::new(name).ok()).collect()
 }
 
@@ -543,7 +543,7 @@ impl LineFormat {
         // Each line gets its own random number: a multiple of an odd number, all of which differ.
         let random = u128::from_be_bytes(seed)
             ^ u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-        BatchLine { number, draft, name, random: random.to_be_bytes() }
+        BatchLine { number, request: draft, name, random_bytes: random.to_be_bytes() }
     }
 }
 
@@ -556,9 +556,9 @@ fn render_results(outcomes: &[BatchLineOutcome]) -> Bytes {
         let told = LineResultJson {
             line: outcome.number,
             name: outcome.name.as_deref().filter(|name| name.len() <= NameKey::MAX_LEN),
-            status: outcome.result.as_ref().map_or("refused", |status| status.name()),
+            status: outcome.result.as_ref().map_or("refused", |status| status.as_str()),
             error: problem.as_ref().map(|problem| problem.to_json()),
-            warnings: outcome.notes.iter().map(ToString::to_string).collect(),
+            warnings: outcome.warnings.iter().map(ToString::to_string).collect(),
         };
         if serde_json::to_writer(&mut printed, &told).is_ok() {
             printed.push(b'\n');
