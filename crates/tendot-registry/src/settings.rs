@@ -26,7 +26,7 @@ pub struct RegistrySettings {
     pub reverse_lookup_users: Vec<ValueReference<'static>>,
     /// Whether the admins of a prefix may create names under it. If not, only server administrators with full access may.
     pub prefix_admins_can_create: bool,
-    /// Whether names can be listed.
+    /// Whether handles can be listed.
     pub allow_listing: bool,
     /// Prefixes whose names are never reused: a deleted name leaves a tombstone. ASCII case-insensitive.
     pub permanent_prefixes: Vec<Box<str>>,

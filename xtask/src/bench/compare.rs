@@ -125,7 +125,7 @@ fn register(http: SocketAddr, data: &Path, names: usize) -> Result<()> {
         ensure!(response.status == 201, "{path}: {}{}", response.head, response.text());
         Ok(response.json())
     };
-    post("agencies", json!({"code": "BENCH", "name": "Benchmark", "metadata": "on-request"}))?;
+    post("agencies", json!({"code": "BENCH", "name": "Benchmark", "metadata": "optional"}))?;
     let registrant = post("registrants", json!({"agency": "BENCH", "name": "Benchmark"}))?["id"].clone();
     let prefix = post("prefixes", json!({"registrant": registrant}))?["prefix"].clone();
     let prefix = prefix.as_str().context("no prefix")?;

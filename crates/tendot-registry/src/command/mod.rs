@@ -89,7 +89,7 @@ impl Registry {
         Ok(command.plan(self, &principal, now_ms, budget).await?.output)
     }
 
-    /// Executes a command, with edits of aux entries in the same commit, made from its result.
+    /// Executes a command, with edits of aux entries in the same commit, derived from its result.
     pub async fn execute_with<T: Command>(
         &self,
         command: &T,
@@ -101,30 +101,32 @@ impl Registry {
         for _ in 0..MAX_COMMIT_ATTEMPTS {
             let tracked = self.begin();
             let principal = tracked.principal(caller, now_ms, budget).await?;
-            let by = principal.to_string().into();
+            let author = principal.to_string().into();
             let CommandPlan { edits, output } = command.plan(&tracked, &principal, now_ms, budget).await?;
             let extra_edits = extra_edits(&output);
             if edits.is_empty() && extra_edits.is_empty() {
                 return Ok(CommandOutcome { output, revision: None });
             }
-            let changes = !edits.is_empty();
-            let mut all = tracked.store.into_preconditions();
-            all.extend(edits);
-            all.extend(extra_edits);
+            let has_changes = !edits.is_empty();
+            let mut all_edits = tracked.store.into_preconditions();
+            all_edits.extend(edits);
+            all_edits.extend(extra_edits);
             // A concurrent commit used up the quota.
-            let Some(reservation) = self.quotas.reserve(&all) else { continue };
-            let committed = self.store.commit(ChangeSet { by, at: now_ms, edits: all }).await;
+            let Some(reservation) = self.quotas.reserve(&all_edits) else { continue };
+            let committed = self.store.commit(ChangeSet { by: author, at: now_ms, edits: all_edits }).await;
             reservation.resolve(&committed);
             match committed {
                 Ok(committed) => {
-                    return Ok(CommandOutcome { output, revision: changes.then_some(committed.revision) });
+                    return Ok(CommandOutcome {
+                        output,
+                        revision: has_changes.then_some(committed.revision),
+                    });
                 }
                 Err(CommitError::Conflict(_) | CommitError::Homed { .. } | CommitError::Note { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        let detail =
-            format!("what it depends on was changed by others {MAX_COMMIT_ATTEMPTS} times in the meantime");
+        let detail = format!("write conflict: data changed during {MAX_COMMIT_ATTEMPTS} attempts; retry");
         Err(RegistryError::new(codes::WRITE_CONFLICT, detail))
     }
 

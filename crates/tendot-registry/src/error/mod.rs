@@ -96,7 +96,7 @@ pub enum Error {
     /// Invalid value.
     #[error(transparent)]
     InvalidValue(#[from] InvalidValue),
-    /// Authentication required: the interface sends a challenge.
+    /// Authentication required; the interface sends a challenge.
     #[error("authentication required")]
     AuthenticationRequired,
     /// Caller is not authorized.

@@ -92,7 +92,7 @@ impl Registry {
     /// Lists the history of a name, also of a retired or deleted one: at most `limit` events. There may be fewer although
     /// more follow.
     ///
-    /// Values are filtered by their permissions at that time: public ones for everybody, admin-readable ones for the
+    /// Values are filtered by their permissions at that time: public ones for all callers, admin-readable ones for the
     /// operator. Reserved states are visible to authorized principals only. An author is public if it is a handle identity, a
     /// party or a part of this program.
     #[allow(clippy::too_many_arguments, reason = "independent inputs: name, page, caller, time and budget")]

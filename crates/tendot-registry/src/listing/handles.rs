@@ -196,7 +196,7 @@ impl Registry {
             }
         };
         budget.charge(cost::LOOKUP)?;
-        let right = self.prefix_admins(governing.as_bytes(), AdminPermissions::LIST_HANDLES, budget).await?;
-        Ok(HandleListing { requirement: Requirement::AdminOrServerAdmin(right), prefix, start })
+        let admins = self.prefix_admins(governing.as_bytes(), AdminPermissions::LIST_HANDLES, budget).await?;
+        Ok(HandleListing { requirement: Requirement::AdminOrServerAdmin(admins), prefix, start })
     }
 }

@@ -173,7 +173,7 @@ fn holdings_key(kind: RegistryObjectKind, id: &str) -> Box<[u8]> {
 impl Registry {
     /// Reads the holdings marker before a scan of all holdings, so that the commit fails if something is added meanwhile.
     pub(crate) async fn guard_holdings(&self, kind: RegistryObjectKind, id: &str) -> Result<(), Error> {
-        self.store.note(&holdings_key(kind, id)).await?;
+        self.store.get_aux(&holdings_key(kind, id)).await?;
         Ok(())
     }
 }

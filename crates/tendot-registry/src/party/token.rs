@@ -267,7 +267,7 @@ impl PlanCommand for RevokeToken {
         let not_found = || RegistryError::not_found(RegistryObjectKind::Token.as_str(), &self.id);
         let Versioned { value: token, revision } =
             registry.get_object::<ApiToken>(RegistryObjectKind::Token, &self.id, budget).await?;
-        // Tokens of others are reported as not found.
+        // Tokens of other principals are reported as not found.
         if !registry.can_manage_token(&token, principal, budget).await? {
             return Err(not_found());
         }

@@ -232,7 +232,7 @@ impl Registry {
             None => "next-prefix/".to_owned(),
         };
         let (first, last) = range.unwrap_or((FIRST_PREFIX_NUMBER, u32::MAX));
-        let stored = self.store.note(key.as_bytes()).await?;
+        let stored = self.store.get_aux(key.as_bytes()).await?;
         let stored = stored.and_then(|body| std::str::from_utf8(&body).ok()?.parse::<u32>().ok());
         let start = stored.filter(|stored| (first..=last).contains(stored)).unwrap_or(first);
         let others = self.other_agency_ranges(agency).await?;

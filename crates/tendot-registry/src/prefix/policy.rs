@@ -85,11 +85,12 @@ impl PrefixPolicy {
     pub(super) fn allows_host(&self, host: &str) -> bool {
         self.hosts.is_empty()
             || self.hosts.iter().any(|allowed| {
-                let at = host.len().checked_sub(allowed.len());
-                let end = at.and_then(|at| host.get(at..));
-                let before = at.and_then(|at| at.checked_sub(1)).and_then(|at| host.as_bytes().get(at));
+                let start = host.len().checked_sub(allowed.len());
+                let end = start.and_then(|start| host.get(start..));
+                let byte_before =
+                    start.and_then(|start| start.checked_sub(1)).and_then(|index| host.as_bytes().get(index));
                 end.is_some_and(|end| end.eq_ignore_ascii_case(allowed))
-                    && (host.len() == allowed.len() || before == Some(&b'.'))
+                    && (host.len() == allowed.len() || byte_before == Some(&b'.'))
             })
     }
 }

@@ -354,7 +354,7 @@ mod tests {
         }])
     }
 
-    fn resolution(quotas: &QuotaTable) -> Reservation<'_> {
+    fn removal(quotas: &QuotaTable) -> Reservation<'_> {
         quotas.reserve(&[Edit::Tombstone { name: "10.1/a".into(), expect: Precondition::Live }]).unwrap()
     }
 
@@ -363,15 +363,15 @@ mod tests {
         quotas.remaining(PREFIX, 10, 0, wanted)
     }
 
-    fn found(quotas: &QuotaTable, names: u64) {
+    fn set_count(quotas: &QuotaTable, names: u64) {
         quotas.begin_count(PREFIX).unwrap().finish(names, 10, 0);
     }
 
-    fn keep(reservation: Reservation<'_>) {
+    fn commit(reservation: Reservation<'_>) {
         reservation.resolve(&Ok(CommitInfo { revision: 1 }));
     }
 
-    fn give_back(reservation: Reservation<'_>) {
+    fn reject(reservation: Reservation<'_>) {
         reservation.resolve(&Err(CommitError::Note { edit: 0 }));
     }
 
@@ -379,19 +379,19 @@ mod tests {
     fn reserve_commit_release() {
         let quotas = QuotaTable::default();
         assert_eq!(remaining(&quotas, 0), None);
-        found(&quotas, 8);
+        set_count(&quotas, 8);
         assert_eq!(remaining(&quotas, 5), Some(2));
         let pending_reservation = reservation(&quotas).unwrap();
-        let given_back = reservation(&quotas).unwrap();
+        let rejected = reservation(&quotas).unwrap();
         assert_eq!(remaining(&quotas, 5), Some(0));
         assert!(reservation(&quotas).is_none());
-        give_back(given_back);
+        reject(rejected);
         assert_eq!(remaining(&quotas, 5), Some(1));
-        keep(pending_reservation);
+        commit(pending_reservation);
         assert_eq!(remaining(&quotas, 5), Some(1));
-        keep(resolution(&quotas));
+        commit(removal(&quotas));
         assert_eq!(remaining(&quotas, 5), Some(2));
-        give_back(resolution(&quotas));
+        reject(removal(&quotas));
         assert_eq!(remaining(&quotas, 5), Some(2));
         assert_eq!(quotas.remaining(PREFIX, 10, COUNT_TTL_MS, 0), None);
         quotas.clear(PREFIX);
@@ -412,9 +412,9 @@ mod tests {
                 pending_reservation = reservation(&quotas).unwrap();
             }
             counting.finish(9, 10, 0);
-            keep(pending_reservation);
-            assert_eq!(remaining(&quotas, 1), None, "it has to be counted again");
-            found(&quotas, 9);
+            commit(pending_reservation);
+            assert_eq!(remaining(&quotas, 1), None, "must be counted again");
+            set_count(&quotas, 9);
             assert_eq!(remaining(&quotas, 1), Some(1));
         }
     }
@@ -424,42 +424,42 @@ mod tests {
     fn count_during_commits() {
         let quotas = QuotaTable::default();
         let counting = quotas.begin_count(PREFIX).unwrap();
-        let removed = resolution(&quotas);
-        keep(reservation(&quotas).unwrap());
+        let removed = removal(&quotas);
+        commit(reservation(&quotas).unwrap());
         counting.finish(5, 10, 0);
-        keep(removed);
+        commit(removed);
         assert_eq!((remaining(&quotas, 4), remaining(&quotas, 5)), (Some(4), None));
-        keep(resolution(&quotas));
+        commit(removal(&quotas));
         assert_eq!(remaining(&quotas, 5), Some(5));
     }
 
     /// A commit in doubt neither blocks quota for ever nor frees quota that may be used.
     #[test]
     fn in_doubt_commits() {
-        fn hangs_up(_: Reservation<'_>) {}
+        fn dropped(_: Reservation<'_>) {}
         fn lost(reservation: Reservation<'_>) {
             reservation.resolve(&Err(CommitError::Store(StoreError::Unknown { why: "lost".into() })));
         }
-        for unknown in [hangs_up, lost] {
+        for in_doubt in [dropped, lost] {
             let quotas = QuotaTable::default();
-            found(&quotas, 8);
-            unknown(reservation(&quotas).unwrap());
+            set_count(&quotas, 8);
+            in_doubt(reservation(&quotas).unwrap());
             assert_eq!(
                 (remaining(&quotas, 1), remaining(&quotas, 2)),
                 (Some(1), None),
-                "it has to be counted again"
+                "must be counted again"
             );
-            unknown(resolution(&quotas));
+            in_doubt(removal(&quotas));
             assert_eq!((remaining(&quotas, 1), remaining(&quotas, 2)), (Some(1), None));
-            found(&quotas, 8);
+            set_count(&quotas, 8);
             assert_eq!(remaining(&quotas, 3), Some(2));
             let counting = quotas.begin_count(PREFIX).unwrap();
-            unknown(reservation(&quotas).unwrap());
+            in_doubt(reservation(&quotas).unwrap());
             counting.finish(8, 10, 0);
             assert_eq!(
                 (remaining(&quotas, 1), remaining(&quotas, 2)),
                 (Some(1), None),
-                "it may have come afterwards"
+                "may have been committed after the count"
             );
         }
     }
@@ -481,8 +481,8 @@ mod tests {
     #[test]
     fn no_state_without_quota() {
         let quotas = QuotaTable::default();
-        keep(reservation(&quotas).unwrap());
-        give_back(resolution(&quotas));
+        commit(reservation(&quotas).unwrap());
+        reject(removal(&quotas));
         drop(quotas.begin_count(PREFIX));
         assert!(quotas.lock().prefixes.is_empty());
     }

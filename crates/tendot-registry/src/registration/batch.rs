@@ -173,19 +173,21 @@ impl Registry {
         if edits.is_empty() && extra_edits.is_empty() {
             return Ok(BatchAttempt::Committed(outcomes));
         }
-        let mut all = tracked.store.into_preconditions();
-        all.append(&mut edits);
-        let own = all.len();
-        all.extend(extra_edits);
+        let mut all_edits = tracked.store.into_preconditions();
+        all_edits.append(&mut edits);
+        let extra_start = all_edits.len();
+        all_edits.extend(extra_edits);
         // A concurrent commit used up the quota.
-        let Some(reservation) = self.quotas.reserve(&all) else { return Ok(BatchAttempt::Conflict) };
-        let committed =
-            self.store.commit(ChangeSet { by: principal.to_string().into(), at: now_ms, edits: all }).await;
+        let Some(reservation) = self.quotas.reserve(&all_edits) else { return Ok(BatchAttempt::Conflict) };
+        let committed = self
+            .store
+            .commit(ChangeSet { by: principal.to_string().into(), at: now_ms, edits: all_edits })
+            .await;
         reservation.resolve(&committed);
         match committed {
             Ok(_) => Ok(BatchAttempt::Committed(outcomes)),
             // A previous request with the same batch is still running: committing here would execute it twice.
-            Err(CommitError::Note { edit }) if edit >= own => {
+            Err(CommitError::Note { edit }) if edit >= extra_start => {
                 let detail = "the same batch is already in progress";
                 Err(RegistryError::new(codes::WRITE_CONFLICT, detail))
             }
@@ -235,11 +237,10 @@ mod tests {
     use tendot_store::MemoryStore;
 
     use super::*;
-    use crate::RegistryErrorKind;
-    use crate::RegistrySettings;
     use crate::party::{AllocatePrefix, CreateAgency, CreateRegistrant, PrefixPolicy};
+    use crate::{RegistryErrorKind, RegistrySettings};
 
-    /// Two requests with the same batch, of which the first was cut off and is still running: a name was minted twice.
+    /// Two requests with the same batch, the first of which was disconnected and is still running, must not mint two names.
     #[test]
     fn concurrent_duplicate_batch_is_rejected() {
         pollster::block_on(async {
@@ -247,32 +248,37 @@ mod tests {
             let operator = Caller::Operator;
             let mut budget = Budget::new(1_000_000);
             let (code, name): (Box<str>, Box<str>) = ("LIB".into(), "Library".into());
-            let task = CreateAgency {
+            let command = CreateAgency {
                 code,
                 name,
                 metadata_policy: Default::default(),
                 prefix_range: None,
                 locations: None,
             };
-            registry.execute(&task, &operator, 1, &mut budget).await.unwrap();
+            registry.execute(&command, &operator, 1, &mut budget).await.unwrap();
             let agency = Some("LIB".into());
-            let task = CreateRegistrant {
+            let command = CreateRegistrant {
                 agency,
                 name: "Press".into(),
                 contact: None,
                 admins: Vec::new(),
                 random_bytes: [7; 16],
             };
-            let registrant = registry.execute(&task, &operator, 1, &mut budget).await.unwrap().output.id;
-            let task =
+            let registrant = registry.execute(&command, &operator, 1, &mut budget).await.unwrap().output.id;
+            let command =
                 AllocatePrefix { registrant, prefix: None, is_test: false, policy: PrefixPolicy::default() };
-            registry.execute(&task, &operator, 1, &mut budget).await.unwrap();
+            registry.execute(&command, &operator, 1, &mut budget).await.unwrap();
 
-            let draft =
+            let request =
                 RegistrationRequest::from_json(br#"{"prefix": "10.70000", "url": "https://example.org/"}"#)
                     .unwrap();
             let line = |random| {
-                [BatchLine { number: 1, request: Ok(draft.clone()), name: None, random_bytes: [random; 16] }]
+                [BatchLine {
+                    number: 1,
+                    request: Ok(request.clone()),
+                    name: None,
+                    random_bytes: [random; 16],
+                }]
             };
             let key: Box<[u8]> = b"receipt/x"[..].into();
             let extra_edits = |_: &[BatchLineOutcome]| {

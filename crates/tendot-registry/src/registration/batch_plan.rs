@@ -159,7 +159,7 @@ impl BatchPlanner<'_> {
                         }
                     },
                 };
-                // Reserved names of others are disclosed only to principals who could register them.
+                // Reserved names of other registrants are disclosed only to principals who could register them.
                 let is_retired = entry.state == RecordStatus::Tombstone;
                 if (is_reserved(entry) || is_retired) && !self.principal.is_for_registrant(owner) {
                     self.principal.check_registrant(&allocation.holder, Scope::Register)?;

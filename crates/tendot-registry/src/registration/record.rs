@@ -131,7 +131,7 @@ impl DoiRecord {
 
     /// Metadata in a format; `None` if there is none.
     pub fn metadata_in(&self, format: MetadataFormat) -> Option<String> {
-        self.with_kernel(|kernel, facts| format.render(kernel, facts, self.url()))
+        self.with_kernel(|kernel, fields| format.render(kernel, fields, self.url()))
     }
 
     /// Short citation from the metadata; `None` if there is none.
@@ -145,13 +145,13 @@ impl DoiRecord {
         let day = i64::try_from(issue.time_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
         let day = day.unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC).date().to_string();
         let agency = self.agency.to_ascii_uppercase();
-        let facts = RegistryFields {
+        let fields = RegistryFields {
             name: &self.name,
             agency: &agency,
             issue_date: &day,
             issue_number: issue.number,
         };
-        Some(make(&kernel, &facts))
+        Some(make(&kernel, &fields))
     }
 }
 

@@ -74,7 +74,7 @@ impl Registry {
         let entry = self.get_record(name, budget).await?.ok_or_else(not_found)?;
         let registration = Registration::of_record(&entry)?;
         let owner = self.owner_or_holder(&allocation, registration.owner.as_deref(), budget).await?;
-        // Reserved names of others are reported as not found.
+        // Reserved names of other registrants are reported as not found.
         if registration.state == RegistrationState::Reserved && !principal.can_read_under(prefix, &owner) {
             return Err(not_found());
         }

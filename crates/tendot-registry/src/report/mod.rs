@@ -173,7 +173,7 @@ impl ReportContext {
 
 impl Registry {
     /// Summary of the names of a prefix after one, and the cursor if there are more. Only for principals who act for the
-    /// holder; not found for others.
+    /// holder; otherwise not found.
     pub async fn prefix_summary(
         &self,
         prefix: &str,
@@ -215,7 +215,7 @@ impl Registry {
     }
 
     /// Findings of a report after a name; all findings of one name come together. Only for principals who act for the holder;
-    /// not found for others.
+    /// otherwise not found.
     #[allow(clippy::too_many_arguments, reason = "independent inputs: report, page, caller, time and budget")]
     pub async fn report(
         &self,

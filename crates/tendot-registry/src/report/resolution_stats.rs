@@ -146,7 +146,7 @@ impl Registry {
                 let mut edits = Vec::with_capacity(2 * batch.len());
                 for item in batch {
                     let key = key(item);
-                    let previous = self.store.note(&key).await?;
+                    let previous = self.store.get_aux(&key).await?;
                     let body = updated(item, previous.as_deref());
                     edits.push(Edit::RequireNote { key: key.clone(), body: previous });
                     edits.push(Edit::PutNote { key, body });
@@ -172,11 +172,11 @@ impl Registry {
         after: Option<&[u8]>,
         now_ms: u64,
     ) -> Result<Option<Box<[u8]>>, RegistryError> {
-        let notes = self.store.list_aux(FAILED_KEY_PREFIX.as_bytes(), after, STATS_BATCH_LEN).await?;
+        let entries = self.store.list_aux(FAILED_KEY_PREFIX.as_bytes(), after, STATS_BATCH_LEN).await?;
         let next =
-            (notes.len() == STATS_BATCH_LEN).then(|| notes.last().map(|(key, _)| key.clone())).flatten();
+            (entries.len() == STATS_BATCH_LEN).then(|| entries.last().map(|(key, _)| key.clone())).flatten();
         let mut edits = Vec::new();
-        for (key, body) in notes {
+        for (key, body) in entries {
             let failed = decode::<FailedResolutionStats>(Some(&body));
             let left = failed.and_then(|mut failed| {
                 failed.days.retain(|day, _| *day >= oldest);
@@ -241,10 +241,10 @@ impl Registry {
         let key_prefix = format!("{FAILED_KEY_PREFIX}{prefix}/").into_bytes();
         let mut after = after.map(|hash| stats_key(FAILED_KEY_PREFIX, prefix, hash));
         loop {
-            let notes = self.store.list_aux(&key_prefix, after.as_deref(), STATS_BATCH_LEN).await?;
-            let is_end = notes.len() < STATS_BATCH_LEN;
-            after = notes.last().map(|(key, _)| key.clone());
-            for (key, body) in notes {
+            let entries = self.store.list_aux(&key_prefix, after.as_deref(), STATS_BATCH_LEN).await?;
+            let is_end = entries.len() < STATS_BATCH_LEN;
+            after = entries.last().map(|(key, _)| key.clone());
+            for (key, body) in entries {
                 let hash = key.get(key_prefix.len()..).and_then(|bytes| bytes.try_into().ok());
                 let Some(hash) = hash.map(u64::from_be_bytes) else { continue };
                 let Some(failed) = decode::<FailedResolutionStats>(Some(&body)) else { continue };
@@ -264,10 +264,10 @@ impl Registry {
         prefix: &str,
         name: &NameKey,
     ) -> Result<Option<ResolutionStats>, RegistryError> {
-        let note = self.store.note(&stats_key(RESOLVED_KEY_PREFIX, prefix, name_hash(name))).await?;
+        let entry = self.store.get_aux(&stats_key(RESOLVED_KEY_PREFIX, prefix, name_hash(name))).await?;
         // Even a malformed entry shows that the name was resolved.
         let unreadable = || ResolutionStats { count: 1, first: 0, last: 0 };
-        Ok(note.map(|note| decode(Some(&note)).unwrap_or_else(unreadable)))
+        Ok(entry.map(|entry| decode(Some(&entry)).unwrap_or_else(unreadable)))
     }
 }
 

@@ -95,14 +95,14 @@ pub(crate) fn check_value(value: &HandleValue<'_>, limits: &RecordLimits) -> Res
     check_encoding(value, limits)?;
     let invalid = |fault| Err(InvalidValue::at(value, fault));
     // A malformed admin value or group would lock out the admins.
-    let read = if is_admin_value(value) {
+    let decoded = if is_admin_value(value) {
         Admin::from_bytes(&value.data).map(drop)
     } else if value.has_type("HS_VLIST") {
         ValueList::from_bytes(&value.data).map(drop)
     } else {
         Ok(())
     };
-    if let Err(error) = read {
+    if let Err(error) = decoded {
         return invalid(ValueFault::Malformed(error));
     }
     check_url_value(value, limits).or_else(|fault| invalid(ValueFault::Url(fault)))

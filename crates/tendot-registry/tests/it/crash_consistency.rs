@@ -1,6 +1,6 @@
 //! A process is killed in the middle of batches and transfers: each change is stored completely or not at all.
 
-#![allow(clippy::print_stdout, reason = "the child process reports what it has done")]
+#![allow(clippy::print_stdout, reason = "the child process reports its progress")]
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -57,18 +57,18 @@ fn writer_process() {
         for number in 0..3 {
             let agency = Some(code.as_str().into());
             let (name, contact, admins) = ("R".into(), None, Vec::new());
-            let random = fixture.random_bytes();
-            let made = fixture.execute_as_operator(&CreateRegistrant {
+            let random_bytes = fixture.random_bytes();
+            let created = fixture.execute_as_operator(&CreateRegistrant {
                 agency,
                 name,
                 contact,
                 admins,
-                random_bytes: random,
+                random_bytes,
             });
             let prefix = Some(format!("10.{}", 100_000 + round * 10 + number).into());
             let policy = PrefixPolicy::default();
             fixture.execute_as_operator(&AllocatePrefix {
-                registrant: made.output.id,
+                registrant: created.output.id,
                 prefix,
                 is_test: false,
                 policy,
@@ -83,10 +83,10 @@ fn agency_code(round: u64) -> String {
     format!("round{round}")
 }
 
-fn transfer(registry: &Registry, what: TransferSubject, to: Box<str>, round: u64, kind: u8) {
-    let mut random = [kind; 16];
-    random[..8].copy_from_slice(&round.to_le_bytes());
-    let transfer = ProposeTransfer { subject: what, to, force: true, random_bytes: random };
+fn transfer(registry: &Registry, subject: TransferSubject, to: Box<str>, round: u64, kind: u8) {
+    let mut random_bytes = [kind; 16];
+    random_bytes[..8].copy_from_slice(&round.to_le_bytes());
+    let transfer = ProposeTransfer { subject, to, force: true, random_bytes };
     let outcome = block_on(registry.execute(&transfer, &Caller::Operator, NOW, &mut budget()));
     assert!(outcome.is_ok(), "{:?}", outcome.err());
 }
@@ -148,10 +148,10 @@ fn check(directory: &Path, reported: &BTreeSet<String>) -> usize {
     let mut budget_left = budget();
     let (transfers, _) =
         block_on(registry.list_transfers(None, 1_000, operator, NOW, &mut budget_left)).unwrap();
-    let is_done = |what: &dyn Fn(&TransferSubject) -> bool| {
+    let is_done = |subject: &dyn Fn(&TransferSubject) -> bool| {
         transfers
             .iter()
-            .any(|item| what(&item.transfer.subject) && item.transfer.state == TransferState::Completed)
+            .any(|item| subject(&item.transfer.subject) && item.transfer.state == TransferState::Completed)
     };
     let (a2, mut unreported) = (RegistryFixture::in_memory().id("A2"), 0);
     let mut compare = |change: String, is_stored: bool| {
@@ -176,7 +176,7 @@ fn check(directory: &Path, reported: &BTreeSet<String>) -> usize {
         let transferred = found.iter().filter(|name| name.registrant == a2).count();
         let is_transferred = is_done(
             // A list has the first names of a transfer.
-            &|what| matches!(what, TransferSubject::Names(first) if first.iter().zip(&names).all(|(listed, name)| **listed == **name)),
+            &|subject| matches!(subject, TransferSubject::Names(first) if first.iter().zip(&names).all(|(listed, name)| **listed == **name)),
         );
         assert_eq!(transferred, if is_transferred { names.len() } else { 0 }, "names {round}");
         compare(format!("names {round}"), is_transferred);
@@ -185,7 +185,7 @@ fn check(directory: &Path, reported: &BTreeSet<String>) -> usize {
         let is_closed = found.is_ok_and(|agency| agency.value.closed.is_some());
         assert_eq!(
             is_closed,
-            is_done(&|what| matches!(what, TransferSubject::Agency(closed) if **closed == *code))
+            is_done(&|subject| matches!(subject, TransferSubject::Agency(closed) if **closed == *code))
         );
         for number in 0..3 {
             let prefix = format!("10.{}", 100_000 + round * 10 + number);
@@ -195,8 +195,10 @@ fn check(directory: &Path, reported: &BTreeSet<String>) -> usize {
         }
         compare(format!("agency {round}"), is_closed);
     }
-    let moves =
-        transfers.iter().filter(|held| matches!(held.transfer.subject, TransferSubject::Prefix(_))).count();
+    let moves = transfers
+        .iter()
+        .filter(|object| matches!(object.transfer.subject, TransferSubject::Prefix(_)))
+        .count();
     let agency = block_on(registry.get_prefix(PREFIX_A1_OTHER, &mut budget())).unwrap().value.agency;
     assert_eq!(&*agency, if moves.is_multiple_of(2) { "alpha" } else { "beta" });
     let moves_reported = reported.iter().filter(|change| change.starts_with("prefix")).count();

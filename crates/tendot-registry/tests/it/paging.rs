@@ -20,7 +20,7 @@ type PageResult = Result<(Vec<String>, Option<String>), RegistryError>;
 fn read_all(page: impl Fn(Option<&str>) -> PageResult) -> (Vec<String>, usize) {
     let (mut all, mut next, mut pages) = (Vec::new(), None::<String>, 0);
     loop {
-        let (items, cursor) = page(next.as_deref()).unwrap_or_else(|refusal| panic!("{next:?}: {refusal:?}"));
+        let (items, cursor) = page(next.as_deref()).unwrap_or_else(|error| panic!("{next:?}: {error:?}"));
         pages += 1;
         all.extend(items);
         assert!(cursor.is_none() || cursor != next, "continues where it began: {cursor:?}");
@@ -175,7 +175,7 @@ fn sparse_matches() {
         let list =
             fixture.registry.list_registrants(Some("ALPHA"), after, 10, &Caller::Anonymous, NOW, &mut budget);
         let (items, next) = block_on(list)?;
-        Ok((items.into_iter().map(|held| held.value.name.into()).collect(), next))
+        Ok((items.into_iter().map(|object| object.value.name.into()).collect(), next))
     });
     assert_eq!((found.len(), pages), (2, pages_of_others + 1));
     let token = registration(&fixture, &format!("0.TENDOT/token/{}", fixture.token_id('B')));
@@ -185,7 +185,7 @@ fn sparse_matches() {
         let caller = fixture.caller('A');
         let tokens = fixture.registry.list_tokens(after, 10, &caller, NOW, &mut budget);
         let (items, next) = block_on(tokens)?;
-        Ok((items.into_iter().map(|held| held.value.id.into()).collect(), next))
+        Ok((items.into_iter().map(|object| object.value.id.into()).collect(), next))
     });
     assert!(found.contains(&fixture.token_id('1').into()) && !found.contains(&fixture.token_id('3').into()));
     assert_eq!(pages, pages_of_others + found.len().div_ceil(10), "{found:?}");
@@ -206,7 +206,7 @@ fn sparse_matches() {
                 10,
                 &mut request_budget(),
             ))?;
-            Ok((items.into_iter().map(|held| held.value.prefix.into()).collect(), next))
+            Ok((items.into_iter().map(|object| object.value.prefix.into()).collect(), next))
         })
     };
     assert_eq!(prefixes(Some("unknown"), None), (vec![], pages_of_others + 1));

@@ -141,7 +141,7 @@ impl ResolutionCounter {
     pub(crate) fn restore(&self, resolutions: &[ResolutionCount], failures: &[FailedResolutionCount]) {
         for one in resolutions {
             if let Some(prefix) = self.prefixes.id_if_assigned(&one.prefix) {
-                self.add(CounterKey { fingerprint: one.fingerprint, prefix }, one.count);
+                self.add(CounterKey { fingerprint: one.name_hash, prefix }, one.count);
             }
         }
         for one in failures {

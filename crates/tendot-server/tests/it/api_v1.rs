@@ -371,7 +371,7 @@ fn reserved_names(client: &ApiClient) {
     client.create("/dois", &json!({"name": "10.70000/s", "state": "reserved"}));
     client.check("DELETE", "/dois/10.70000/s?dry-run=true", TOKEN, &Json::Null, (200, ""));
     let gone = client.check("DELETE", "/dois/10.70000/s", TOKEN, &Json::Null, (200, ""));
-    assert_eq!(gone["state"], "removed");
+    assert_eq!(gone["state"], "deleted");
     client.create("/dois", &json!({"name": "10.70000/s", "state": "reserved"}));
 }
 

@@ -251,7 +251,7 @@ fn unknown_commit_outcome() {
         with_lost_commit_response(&postgres, || client.json("POST", "/dois", token, &[key], &body));
     check_unavailable(&response.http, Some("outcome-unknown"));
     let detail = response.json["detail"].as_str().unwrap();
-    assert!(detail.contains("it is not known whether") && detail.contains("ask for the name"), "{detail}");
+    assert!(detail.contains("outcome unknown") && detail.contains("read the name"), "{detail}");
     let response = wait_for("the server continues", || {
         let response = client.json("POST", "/dois", token, &[key], &body);
         (response.status != 503).then_some(response)

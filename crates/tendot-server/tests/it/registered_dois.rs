@@ -395,7 +395,7 @@ fn retired_names(store: StoreKind) {
         let handle = server.request("GET", &format!("/api/handles/10.70000/{name}"), "");
         let (status, handle) = (handle.status, handle.json());
         assert_eq!((status, &handle["responseCode"]), (404, &json!(100)), "{handle}");
-        assert!(handle["message"].as_str().unwrap().contains("ended"), "{handle}");
+        assert!(handle["message"].as_str().unwrap().contains("retired"), "{handle}");
         let full = format!("10.70000/{name}");
         let create = HandleWrite::Create {
             name: Handle::from(&*full),

@@ -57,7 +57,7 @@ fn server_and_token_selection(store: StoreKind) {
         2,
         "the token could be read on the way",
     );
-    registry.run_error(&["agency", "show", "NONE"], 1, "error: there is no agency `NONE` (not-found)\n");
+    registry.run_error(&["agency", "show", "NONE"], 1, "error: agency not found: `NONE` (not-found)\n");
     registry.run_error(
         &["agency", "add", "LIB", "again"],
         1,
