@@ -43,14 +43,14 @@ impl Registry {
         };
         // In newest-first order, the part ends where the scan starts.
         if let HistoryOrder::NewestFirst { before } = order {
-            timeline.current = holder(&self.state_after(&key, before.saturating_sub(1)).await?);
+            timeline.current = prefix_holder(&self.state_after(&key, before.saturating_sub(1)).await?);
         }
         for page in 1..=MAX_TIMELINE_PAGES {
             budget.charge(cost::LOOKUP)?;
             let history = self.store.history(&key, order, TIMELINE_PAGE_LEN).await?;
             for past in history.items {
                 budget.charge(cost::LOOKUP)?;
-                let (sequence, before) = (past.line.sequence, holder(&past.before));
+                let (sequence, before) = (past.line.sequence, prefix_holder(&past.before));
                 match order {
                     HistoryOrder::OldestFirst { .. } if sequence > bound => {
                         timeline.current = before;
@@ -75,7 +75,7 @@ impl Registry {
         match order {
             HistoryOrder::OldestFirst { after } => {
                 let last = timeline.holder_changes.last().map_or(after, |(line, _)| line.sequence);
-                timeline.current = holder(&self.state_after(&key, last).await?);
+                timeline.current = prefix_holder(&self.state_after(&key, last).await?);
             }
             HistoryOrder::NewestFirst { .. } => timeline.holder_changes.reverse(),
         }
@@ -111,7 +111,7 @@ impl HolderTimeline {
 }
 
 /// Holder in a state of the prefix record.
-fn holder(record: &PriorState) -> Option<PrefixHolder> {
+fn prefix_holder(record: &PriorState) -> Option<PrefixHolder> {
     let PriorState::Record(entry) = record else { return None };
     let Prefix { registrant, agency, .. } = party::decode(entry).ok()?;
     Some(PrefixHolder { registrant, agency })

@@ -159,17 +159,17 @@ impl Registry {
         Ok(matches)
     }
 
-    /// Drops leftovers of prefixes that moved and of other partitions, which do not resolve either.
+    /// Drops records left over from prefixes that moved and from other partitions; they do not resolve either.
     async fn retain_responsible(&self, records: &mut Vec<ReverseLookupMatch>) -> Result<(), Error> {
         // The cost has been charged for each match.
         let budget = &mut Budget::new(u32::MAX);
-        let mut is_ours = Vec::with_capacity(records.len());
+        let mut is_own = Vec::with_capacity(records.len());
         for record in &*records {
             let name = Handle::from(&*record.name);
-            is_ours.push(self.owns(name) && self.is_responsible(name, budget).await?);
+            is_own.push(self.owns(name) && self.is_responsible(name, budget).await?);
         }
-        let mut is_ours = is_ours.into_iter();
-        records.retain(|_| is_ours.next().unwrap_or_default());
+        let mut is_own = is_own.into_iter();
+        records.retain(|_| is_own.next().unwrap_or_default());
         Ok(())
     }
 }

@@ -228,7 +228,7 @@ enum BatchAttempt {
 
 impl BatchLineOutcome {
     pub(super) fn rejected(number: u64, name: Option<Box<str>>, rejection: RegistryError) -> Self {
-        Self { number, name, result: Err(rejection), notes: Vec::new() }
+        Self { number, name, result: Err(rejection), warnings: Vec::new() }
     }
 }
 

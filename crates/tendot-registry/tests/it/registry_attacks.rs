@@ -953,6 +953,6 @@ fn attack_d9_concurrent_statistics() {
     });
     block_on(fixture.registry.add_resolutions(&counted(2), NOW)).unwrap();
     assert!(store.has_run_all_hooks());
-    let notes = block_on(fixture.registry.store().list_aux(b"stats/", None, 10)).unwrap();
-    assert!(String::from_utf8_lossy(&notes[0].1).contains("\"count\":3"), "{notes:?}");
+    let entries = block_on(fixture.registry.store().list_aux(b"stats/", None, 10)).unwrap();
+    assert!(String::from_utf8_lossy(&entries[0].1).contains("\"count\":3"), "{entries:?}");
 }

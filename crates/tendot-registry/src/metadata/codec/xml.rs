@@ -149,13 +149,14 @@ fn write_element(
                 out.push('\n');
             }
             has_elements = true;
-            let described: Vec<_> = members
+            let type_attributes: Vec<_> = members
                 .iter()
                 .filter(|other| other.position == XmlPosition::TypeAttribute && member.name == "type")
                 .map(|other| (&*other.name, scalar_text(&other.node)))
                 .collect();
-            let described: Vec<_> = described.iter().map(|(name, value)| (*name, value.as_str())).collect();
-            write_element(out, depth + 1, &member.name, &described, &member.node);
+            let type_attributes: Vec<_> =
+                type_attributes.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            write_element(out, depth + 1, &member.name, &type_attributes, &member.node);
         }
     }
     if has_elements {
@@ -183,8 +184,8 @@ fn scalar_text(node: &MetadataNode<'_>) -> String {
 
 /// Escapes text. Line ends are written as character references, because XML parsers normalize them.
 fn write_text(out: &mut String, text: &str, in_attribute: bool) {
-    for found in text.chars() {
-        match found {
+    for character in text.chars() {
+        match character {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
@@ -193,8 +194,8 @@ fn write_text(out: &mut String, text: &str, in_attribute: bool) {
             '\n' if in_attribute => out.push_str("&#10;"),
             '\t' if in_attribute => out.push_str("&#9;"),
             // Only a DOI can contain one; it is not validated here.
-            found if !is_xml_char(found) => out.push('\u{FFFD}'),
-            found => out.push(found),
+            character if !is_xml_char(character) => out.push('\u{FFFD}'),
+            character => out.push(character),
         }
     }
 }

@@ -54,8 +54,8 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
 
 /// BibTeX key from a DOI: unsafe characters become `_`.
 fn cite_key(name: &str) -> String {
-    let fits = |found: char| found.is_ascii_alphanumeric() || "-._:/".contains(found);
-    name.chars().map(|found| if fits(found) { found } else { '_' }).collect()
+    let is_safe = |character: char| character.is_ascii_alphanumeric() || "-._:/".contains(character);
+    name.chars().map(|character| if is_safe(character) { character } else { '_' }).collect()
 }
 
 /// Agent name. Names without parts are put in braces, so that BibTeX does not split them.
@@ -75,16 +75,16 @@ fn author_name(agent: &CitationAgent<'_>) -> String {
 /// Escapes text. Braces are spelled out, because BibTeX counts them even after a backslash.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for found in text.chars() {
-        match found {
+    for character in text.chars() {
+        match character {
             '\\' => escaped.push_str("\\textbackslash{}"),
             '{' => escaped.push_str("\\textbraceleft{}"),
             '}' => escaped.push_str("\\textbraceright{}"),
             '~' => escaped.push_str("\\textasciitilde{}"),
             '^' => escaped.push_str("\\textasciicircum{}"),
-            '&' | '%' | '$' | '#' | '_' => escaped.extend(['\\', found]),
-            found if found.is_control() => escaped.push(' '),
-            found => escaped.push(found),
+            '&' | '%' | '$' | '#' | '_' => escaped.extend(['\\', character]),
+            character if character.is_control() => escaped.push(' '),
+            character => escaped.push(character),
         }
     }
     escaped
@@ -93,13 +93,13 @@ fn escape(text: &str) -> String {
 /// Percent-encodes braces and backslashes in a DOI or URL, which BibTeX takes verbatim.
 fn verbatim(text: &str) -> String {
     let mut verbatim = String::with_capacity(text.len());
-    for found in text.chars() {
-        match found {
+    for character in text.chars() {
+        match character {
             '{' => verbatim.push_str("%7B"),
             '}' => verbatim.push_str("%7D"),
             '\\' => verbatim.push_str("%5C"),
-            found if found.is_control() => verbatim.push_str("%20"),
-            found => verbatim.push(found),
+            character if character.is_control() => verbatim.push_str("%20"),
+            character => verbatim.push(character),
         }
     }
     verbatim
