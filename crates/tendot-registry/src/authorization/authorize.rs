@@ -9,7 +9,7 @@ use crate::authorization::{AdminSet, Claimant, Requirement, reference_covers};
 use crate::party::{Registrant, RegistryObjectKind, Scope, decode};
 use crate::prefix::Prefix;
 use crate::registration::Registration;
-use crate::{Caller, Error, Registry, RegistryError};
+use crate::{Caller, Error, Registry};
 
 impl Registry {
     /// Authorizes a claimant by admin values and settings.

@@ -5,7 +5,7 @@ use tendot_store::{EditKind, LogEntry, NameKey, Store};
 
 use super::visible_author;
 use crate::registration::VisibilityFilter;
-use crate::{Caller, Error, Registry, RegistryError, cost};
+use crate::{Caller, Error, Registry, cost};
 
 /// Position in the change feed: everything up to it has been read.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

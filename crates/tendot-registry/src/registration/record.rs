@@ -165,8 +165,8 @@ impl Registration {
         Ok(Self {
             state: RegistrationState::Registered,
             owner: None,
-            created: dates().min().unwrap_or_default(),
-            updated: dates().max().unwrap_or_default(),
+            created_ms: dates().min().unwrap_or_default(),
+            updated_ms: dates().max().unwrap_or_default(),
             issue: None,
             metadata: None,
         })

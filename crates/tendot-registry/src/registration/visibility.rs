@@ -7,7 +7,7 @@ use tendot_store::{HistoryOrder, NameKey, PriorState, Store, StoredRecord};
 
 use crate::authorization::Principal;
 use crate::registration::is_reserved;
-use crate::{Caller, Error, Registry, RegistryError};
+use crate::{Caller, Error, Registry};
 
 /// Visibility filter for reserved names; caches the principal and allocated prefixes.
 pub(crate) struct VisibilityFilter<'c> {

@@ -521,7 +521,7 @@ impl RegistryModel {
         ("handle write", expected_letter(expected), outcome_letter(&found.map_err(RegistryError::from)))
     }
 
-    /// Present owners of subject is to be transferred.
+    /// Current owners of the subject of a transfer.
     fn may_transfer(
         &self,
         subject: &TransferSubject,

@@ -61,7 +61,7 @@ fn server_and_token_selection(store: StoreKind) {
     registry.run_error(
         &["agency", "add", "LIB", "again"],
         1,
-        "error: there is an agency `LIB` (agency-exists at /code)\n",
+        "error: agency `LIB` already exists (agency-exists at /code)\n",
     );
     registry.run_error(&["agency", "show", ""], 2, "error: ");
     let none = registry.run(&["doi", "list"]);

@@ -79,7 +79,7 @@ fn agencies_registrants_prefixes(store: StoreKind) {
     registry.run_error(
         &["doi", "add", "10.71000/A1", "--url", "https://example.org/"],
         1,
-        "(pattern at /name)",
+        "(suffix-pattern at /name)",
     );
     registry.run_error(&["prefix", "add", "--registrant", press, "10.71000"], 1, "error: ");
 
