@@ -86,7 +86,7 @@ mod tests {
         check_one("10.1000/1", url("https://example.org/a b"), Ok(1));
         check_one("doi:10.1000/1", url("https://example.org/"), Ok(1));
         check_one("0.NA/10.1000", vec![], Ok(0));
-        let own = "nothing under `0.TENDOT` is a record: it is the registry's own";
+        let own = "prefix `0.TENDOT` is reserved for the registry";
         check_one("0.TENDOT/agency/a", vec![], Err(own));
         check_one("0.tendot/x", vec![], Err(own));
         check_one("0.NA/0.TENDOT", vec![], Ok(0));
