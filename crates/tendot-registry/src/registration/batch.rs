@@ -149,7 +149,7 @@ impl Registry {
             tracked: &tracked,
             untracked: self,
             principal: &principal,
-            now_ms: now_ms,
+            now_ms,
             line_count: lines.len(),
             allocations: HashMap::new(),
             owners: HashMap::new(),

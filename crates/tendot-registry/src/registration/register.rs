@@ -53,7 +53,7 @@ impl PlanCommand for RegisterDoi {
         }
         let warnings = registry.check_new_name(&name, &allocation, budget).await?;
         let limits = &registry.settings.limits;
-        let context = BuildContext { allocation: &allocation, group: GROUP_INDEX, limits, now_ms: now_ms };
+        let context = BuildContext { allocation: &allocation, group: GROUP_INDEX, limits, now_ms };
         let change = build(&context, &name, &self.request, None)?;
         let edits = change.to_edit(None).into_iter().collect();
         let (entry, registration) = change.into_parts();

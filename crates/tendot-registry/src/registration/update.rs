@@ -49,7 +49,7 @@ impl PlanCommand for UpdateDoi {
         let group = allocation.admin_group_index(Registration::of_record(&entry)?.owner.as_deref());
         let limits = &registry.settings.limits;
         let change = build(
-            &BuildContext { allocation: &allocation, group, limits, now_ms: now_ms },
+            &BuildContext { allocation: &allocation, group, limits, now_ms },
             &self.name,
             &self.request,
             Some(&entry),

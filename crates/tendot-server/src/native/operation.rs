@@ -17,7 +17,7 @@ pub(crate) fn to_operation<'a>(
         // The server status is for administrators.
         (_, Request::Resolve { handle, .. }) if is_status(handle) => HandleOperation::ListHomed,
         (_, Request::Resolve { handle, indexes, types }) => HandleOperation::Resolve(ResolveQuery {
-            handle: handle,
+            handle,
             indexes: indexes.iter().collect(),
             types: types.iter().collect(),
             public_only: flags.has(OpFlags::PUBLIC_ONLY),

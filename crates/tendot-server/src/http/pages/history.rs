@@ -155,7 +155,7 @@ impl HistoryRow {
 /// Label of a change.
 fn change_label(kind: EditKind, before: &SnapshotState, after: &SnapshotState) -> &'static str {
     let is_reserved =
-        |then: &Then| matches!(then, SnapshotState::Record(was) if was.state == DoiStatus::Reserved);
+        |then: &SnapshotState| matches!(then, SnapshotState::Record(was) if was.state == DoiStatus::Reserved);
     match kind {
         EditKind::Create if is_reserved(after) => "Reserved",
         EditKind::Create => "Registered",
@@ -174,7 +174,7 @@ fn changed_fields(
     after: &SnapshotState,
     page_budget: &mut PageBudget,
 ) -> Vec<(&'static str, String, String)> {
-    let snapshot = |then: &Then| match then {
+    let snapshot = |then: &SnapshotState| match then {
         SnapshotState::Record(was) => Some((**was).clone()),
         SnapshotState::Absent | SnapshotState::Unknown => None,
     };
