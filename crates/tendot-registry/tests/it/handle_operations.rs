@@ -151,7 +151,7 @@ fn write_outcomes(kind: StoreKind) {
     let same = write(&registry, ADMIN, &add("10.1/ABC", true, vec![url_value(1, "https://b/")])).unwrap();
     assert_eq!((same.replaced, same.revision), (true, None), "nothing changed");
     let error = write(&registry, PREFIX_ADMIN, &create("10.1/aBC", vec![])).unwrap_err();
-    assert_eq!(error.to_string(), "the handle exists as `10.1/Abc`");
+    assert_eq!(error.to_string(), "handle already exists as `10.1/Abc`");
     let log = block_on(registry.store().read_log(0, 1_000)).unwrap();
     let last = log.last().unwrap();
     assert_eq!((&*last.by, last.at, last.kind), (ADMIN, NOW.unix * 1_000, EditKind::Update));
