@@ -29,7 +29,7 @@ pub(crate) fn count(count: usize) -> u32 {
     list(count / 32).saturating_add(1)
 }
 
-/// Cost of selecting among `values` by `asked` indexes and types; each comparison takes a few nanoseconds.
-pub(crate) fn selection(values: usize, asked: usize) -> u32 {
-    u32::try_from(values.saturating_mul(asked) / 32).unwrap_or(u32::MAX)
+/// Cost of selecting among `values` by `filters` indexes and types; each comparison takes a few nanoseconds.
+pub(crate) fn selection(values: usize, filters: usize) -> u32 {
+    u32::try_from(values.saturating_mul(filters) / 32).unwrap_or(u32::MAX)
 }

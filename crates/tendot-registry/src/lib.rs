@@ -24,11 +24,13 @@ mod validate;
 
 pub use authorization::{Caller, HandleIdentity, HandleOperation};
 pub use command::{Command, CommandOutcome};
-pub use error::{Error, OUTCOME_UNKNOWN, RegistryError, RegistryErrorKind};
+pub use error::{
+    ERROR_CODES, Error, ErrorCodeSpec, ExistingName, OUTCOME_UNKNOWN, RegistryError, RegistryErrorKind, codes,
+};
 pub use handle_write::{HandleWrite, WriteOutcome, WriteWarning};
 pub use history::{
-    ChangeCursor, ChangeEvent, ChangeEvents, ChangeSubject, Happening, HistoryEvent, HistoryEvents,
-    PrefixHolder, RecordSnapshot, Then,
+    ChangeCursor, ChangeEvent, ChangeEvents, ChangeSubject, HistoryEvent, HistoryEventKind, HistoryEvents,
+    PrefixHolder, RecordSnapshot, SnapshotState,
 };
 pub use listing::{HandleCount, HandleList, ReverseLookup, ReverseLookupMatch, ReverseLookupMatches};
 pub use registry::Registry;

@@ -47,7 +47,7 @@ impl Registry {
     /// Key values (`HS_PUBKEY`, `HS_SECKEY`) of a record of this site, to verify an authentication response; empty if there
     /// is no such record.
     ///
-    /// Secret keys are included: pass them to [`HandleIdentity::prove`](crate::HandleIdentity::prove) and never send them to
+    /// Secret keys are included: pass them to [`HandleIdentity::verify`](crate::HandleIdentity::verify) and never send them to
     /// a client. Of a record on another server of the site only the public keys are returned.
     pub async fn key_values(
         &self,

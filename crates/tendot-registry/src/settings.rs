@@ -11,7 +11,7 @@ use crate::HashPartition;
 /// use tendot_proto::ValueReference;
 ///
 /// let settings = RegistrySettings { server_admins: vec![ValueReference::parse("300:0.NA/10.1000")], ..RegistrySettings::default() };
-/// assert!(settings.list_handles && !settings.server_admins_full_access);
+/// assert!(settings.allow_listing && !settings.server_admins_full_access);
 /// ```
 #[derive(Clone, Debug)]
 pub struct RegistrySettings {
@@ -23,15 +23,15 @@ pub struct RegistrySettings {
     /// Administrators who may only home, unhome and list homed prefixes.
     pub home_only_admins: Vec<ValueReference<'static>>,
     /// Identities that may use reverse lookup, besides server administrators. Index 0 matches any key of the record.
-    pub searchers: Vec<ValueReference<'static>>,
+    pub reverse_lookup_users: Vec<ValueReference<'static>>,
     /// Whether the admins of a prefix may create names under it. If not, only server administrators with full access may.
-    pub prefix_admins: bool,
-    /// Whether names can be listed.
-    pub list_handles: bool,
+    pub prefix_admins_can_create: bool,
+    /// Whether handles can be listed.
+    pub allow_listing: bool,
     /// Prefixes whose names are never reused: a deleted name leaves a tombstone. ASCII case-insensitive.
     pub permanent_prefixes: Vec<Box<str>>,
     /// Partition of this server in a multi-server site; without it, the server has all names.
-    pub share: Option<HashPartition>,
+    pub partition: Option<HashPartition>,
     /// Settings for names derived by templates.
     pub templates: TemplateSettings,
     /// Limits on new names and records.
@@ -44,11 +44,11 @@ impl Default for RegistrySettings {
             server_admins: Vec::new(),
             server_admins_full_access: false,
             home_only_admins: Vec::new(),
-            searchers: Vec::new(),
-            prefix_admins: true,
-            list_handles: true,
+            reverse_lookup_users: Vec::new(),
+            prefix_admins_can_create: true,
+            allow_listing: true,
             permanent_prefixes: Vec::new(),
-            share: None,
+            partition: None,
             templates: TemplateSettings::default(),
             limits: RecordLimits::default(),
         }
@@ -58,18 +58,18 @@ impl Default for RegistrySettings {
 /// Settings for names derived by prefix templates (`HS_NAMESPACE`).
 #[derive(Clone, Debug)]
 pub struct TemplateSettings {
-    /// Whether the `HS_NAMESPACE` of a prefix takes precedence over `namespace`. Deployed servers can disable this
+    /// Whether the `HS_NAMESPACE` of a prefix takes precedence over `default_namespace`. Deployed servers can disable this
     /// (`template_ns_override`).
-    pub by_prefix: bool,
+    pub use_prefix_namespace: bool,
     /// Default `<namespace>` of prefixes without one.
-    pub namespace: Option<Box<str>>,
+    pub default_namespace: Option<Box<str>>,
     /// Default delimiter if no namespace has one; the base record is then returned unchanged.
-    pub delimiter: Option<Box<str>>,
+    pub default_delimiter: Option<Box<str>>,
 }
 
 impl Default for TemplateSettings {
     fn default() -> Self {
-        Self { by_prefix: true, namespace: None, delimiter: None }
+        Self { use_prefix_namespace: true, default_namespace: None, default_delimiter: None }
     }
 }
 
@@ -77,28 +77,28 @@ impl Default for TemplateSettings {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RecordLimits {
     /// Maximum number of values of a record.
-    pub values: usize,
+    pub max_values: usize,
     /// Maximum data length of one value, in bytes.
-    pub value_bytes: usize,
+    pub max_value_bytes: usize,
     /// Maximum length of all values of a record, in bytes. All of them fit into one message with the name and a signature.
-    pub record_bytes: usize,
+    pub max_record_bytes: usize,
     /// Maximum length of a URL, in bytes.
-    pub url_bytes: usize,
+    pub max_url_bytes: usize,
     /// Whether new names may contain invisible characters: controls, bidirectional marks, zero-width characters, tags.
-    pub invisible_names: bool,
+    pub allow_invisible_characters: bool,
     /// Whether a new name may be a Unicode normalization variant of an existing one. If so, the caller gets a warning.
-    pub confusable_names: bool,
+    pub allow_confusable_names: bool,
 }
 
 impl Default for RecordLimits {
     fn default() -> Self {
         Self {
-            values: limits::MAX_VALUES,
-            value_bytes: limits::MAX_FIELD_LEN,
-            record_bytes: limits::MAX_MESSAGE_LEN - 4_096,
-            url_bytes: 2_048,
-            invisible_names: false,
-            confusable_names: true,
+            max_values: limits::MAX_VALUES,
+            max_value_bytes: limits::MAX_FIELD_LEN,
+            max_record_bytes: limits::MAX_MESSAGE_LEN - 4_096,
+            max_url_bytes: 2_048,
+            allow_invisible_characters: false,
+            allow_confusable_names: true,
         }
     }
 }

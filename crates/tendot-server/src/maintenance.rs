@@ -142,16 +142,16 @@ impl Maintenance {
 
 /// Whether the write may have been committed in spite of the error.
 const fn is_outcome_unknown(refusal: &RegistryError) -> bool {
-    matches!(refusal.failure, Some(StoreError::InDoubt { .. }))
+    matches!(refusal.source, Some(StoreError::InDoubt { .. }))
 }
 
 fn log_flush_error(refusal: &RegistryError) {
-    let error = refusal.failure.as_ref().map_or_else(|| refusal.detail.clone(), ToString::to_string);
+    let error = refusal.source.as_ref().map_or_else(|| refusal.detail.clone(), ToString::to_string);
     tracing::error!(%error, "what was counted of resolutions can't be written");
 }
 
 fn log_purge_error(refusal: &RegistryError) {
-    let error = refusal.failure.as_ref().map_or_else(|| refusal.detail.clone(), ToString::to_string);
+    let error = refusal.source.as_ref().map_or_else(|| refusal.detail.clone(), ToString::to_string);
     tracing::error!(%error, "what has been kept for long enough can't be removed");
 }
 

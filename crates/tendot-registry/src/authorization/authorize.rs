@@ -9,7 +9,7 @@ use crate::authorization::{AdminSet, Claimant, Requirement, reference_covers};
 use crate::party::{Registrant, RegistryObjectKind, Scope, decode};
 use crate::prefix::Prefix;
 use crate::registration::Registration;
-use crate::{Caller, Error, Registry, RegistryError};
+use crate::{Caller, Error, Registry};
 
 impl Registry {
     /// Authorizes a claimant by admin values and settings.
@@ -21,9 +21,9 @@ impl Registry {
     ) -> Result<(), Error> {
         let identity = match (claimant, requirement) {
             (Claimant::Operator, _) | (_, Requirement::Public) => return Ok(()),
-            (Claimant::Anonymous, _) => return Err(Error::NeedsAuthentication),
-            (Claimant::Token(caller, at), _) => {
-                return self.authorize_operator_token(requirement, caller, at, budget).await;
+            (Claimant::Anonymous, _) => return Err(Error::AuthenticationRequired),
+            (Claimant::Token(caller, now_ms), _) => {
+                return self.authorize_operator_token(requirement, caller, now_ms, budget).await;
             }
             (Claimant::Handle(identity), _) => identity,
         };
@@ -37,13 +37,13 @@ impl Registry {
         let is_authorized = match requirement {
             Requirement::Public | Requirement::Authenticated => true,
             Requirement::ServerAdmin => is_server_admin || listed(&settings.home_only_admins),
-            Requirement::ReverseLookup => is_server_admin || listed(&settings.searchers),
+            Requirement::ReverseLookup => is_server_admin || listed(&settings.reverse_lookup_users),
             Requirement::AdminOrServerAdmin(admins) => {
                 is_server_admin || self.is_member(identity, admins, budget).await?
             }
             Requirement::AnyOf(alternatives) => self.satisfies_any(identity, alternatives, budget).await?,
         };
-        if is_authorized { Ok(()) } else { Err(Error::NotAdministrator { who: identity.to_string().into() }) }
+        if is_authorized { Ok(()) } else { Err(Error::NotAuthorized { who: identity.to_string().into() }) }
     }
 
     async fn satisfies_any(
@@ -83,9 +83,8 @@ impl Registry {
         };
         let Some(owner) = owner else { return self.authorize(requirement, claimant, budget).await };
         match claimant {
-            Claimant::Token(caller, at) => {
-                let principal =
-                    self.principal(caller, at, budget).await.map_err(RegistryError::into_error)?;
+            Claimant::Token(caller, now_ms) => {
+                let principal = self.principal(caller, now_ms, budget).await?;
                 principal.check_registrant(&owner, scope).map_err(|_| not_authorized(caller))?;
                 let prefix = name.map(|name| Handle::new(name.prefix()).to_string()).unwrap_or_default();
                 principal.check_prefix(&prefix).map_err(|_| not_authorized(caller))
@@ -103,7 +102,7 @@ impl Registry {
                 if is_admin || is_enough && listed(&settings.server_admins) {
                     return Ok(());
                 }
-                Err(Error::NotAdministrator { who: identity.to_string().into() })
+                Err(Error::NotAuthorized { who: identity.to_string().into() })
             }
             Claimant::Anonymous | Claimant::Operator => Ok(()),
         }
@@ -118,7 +117,7 @@ impl Registry {
         now_ms: u64,
         budget: &mut Budget,
     ) -> Result<(), Error> {
-        let principal = self.principal(caller, now_ms, budget).await.map_err(RegistryError::into_error)?;
+        let principal = self.principal(caller, now_ms, budget).await?;
         if matches!(requirement, Requirement::Authenticated) {
             return Ok(());
         }
@@ -137,7 +136,7 @@ impl Registry {
             Caller::Token(token) if token.is_operator() => {
                 match self.authorize_operator_token(&Requirement::ServerAdmin, caller, now_ms, budget).await {
                     Ok(()) => Ok(true),
-                    Err(Error::Policy(_) | Error::NotAdministrator { .. }) => Ok(false),
+                    Err(Error::Registry(_) | Error::NotAuthorized { .. }) => Ok(false),
                     Err(error) => Err(error),
                 }
             }
@@ -164,10 +163,10 @@ impl Registry {
         Ok(self
             .find_object::<Registrant>(RegistryObjectKind::Registrant, &owner, budget)
             .await?
-            .map(|object| object.it))
+            .map(|object| object.value))
     }
 }
 
 fn not_authorized(caller: &Caller) -> Error {
-    Error::NotAdministrator { who: caller.to_string().into() }
+    Error::NotAuthorized { who: caller.to_string().into() }
 }

@@ -41,15 +41,15 @@ impl fmt::Display for Caller {
 /// ```
 /// use tendot_registry::HandleIdentity;
 ///
-/// assert_eq!(HandleIdentity::proven(300, "0.NA/10.1000").unwrap().to_string(), "300:0.NA/10.1000");
-/// assert_eq!(HandleIdentity::proven(0, "0.NA/10.1000"), None, "no key has the index 0");
+/// assert_eq!(HandleIdentity::from_proof(300, "0.NA/10.1000").unwrap().to_string(), "300:0.NA/10.1000");
+/// assert_eq!(HandleIdentity::from_proof(0, "0.NA/10.1000"), None, "no key has the index 0");
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HandleIdentity(ValueReference<'static>);
 
 impl HandleIdentity {
     /// Identity that was verified elsewhere, such as in a session; `None` for index 0.
-    pub fn proven(index: u32, handle: impl AsRef<[u8]>) -> Option<Self> {
+    pub fn from_proof(index: u32, handle: impl AsRef<[u8]>) -> Option<Self> {
         (index != 0).then(|| Self(ValueReference::new(index, handle.as_ref().to_vec())))
     }
 
@@ -58,16 +58,16 @@ impl HandleIdentity {
     /// `keys` are the key values of the record named in the response, see
     /// [`Registry::key_values`](crate::Registry::key_values). Call [`Registry::precheck`](crate::Registry::precheck) first to
     /// find out whether that identity is authorized.
-    pub fn prove(
+    pub fn verify(
         pending: &PendingChallenge,
-        answer: &ChallengeResponse<'_>,
+        response: &ChallengeResponse<'_>,
         keys: &[HandleValue<'_>],
         policy: &AuthPolicy,
         crypto: &dyn CryptoProvider,
         budget: &mut Budget,
     ) -> Result<Self, AuthError> {
-        let index = pending.verify(answer, keys, policy, crypto, budget)?;
-        Self::proven(index, answer.key_handle.as_bytes()).ok_or(AuthError::Failed)
+        let index = pending.verify(response, keys, policy, crypto, budget)?;
+        Self::from_proof(index, response.key_handle.as_bytes()).ok_or(AuthError::Failed)
     }
 
     /// Handle of the record with the key.

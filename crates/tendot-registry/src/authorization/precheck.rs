@@ -44,7 +44,7 @@ impl Registry {
             HandleOperation::ListHomed => Requirement::ServerAdmin,
         };
         let name = match operation {
-            HandleOperation::Resolve(query) => Some(query.name),
+            HandleOperation::Resolve(query) => Some(query.handle),
             HandleOperation::Write(write) => write.name(),
             HandleOperation::List(prefix) => {
                 return self.authorize_list(*prefix, &requirement, Claimant::Handle(claim), budget).await;

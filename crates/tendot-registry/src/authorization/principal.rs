@@ -6,7 +6,7 @@ use tendot_proto::{Budget, ValueReference};
 
 use crate::authorization::reference_covers;
 use crate::party::{Agency, ApiToken, Registrant, RegistryObjectKind, Role, Scope};
-use crate::{Caller, Registry, RegistryError, RegistryErrorKind};
+use crate::{Caller, Registry, RegistryError, codes};
 
 /// Principal: role, scopes and prefixes of a caller. Looked up again for every operation.
 #[derive(Clone, Debug)]
@@ -48,13 +48,13 @@ impl Principal {
     }
 
     /// Parses the author of a log entry (see [`fmt::Display`]) into an unrestricted principal.
-    pub(crate) fn from_log(by: &str) -> Self {
-        let role = match (by, by.split_once(':')) {
+    pub(crate) fn from_log(author: &str) -> Self {
+        let role = match (author, author.split_once(':')) {
             ("anonymous", _) => ActingRole::Anonymous,
             ("operator", _) => ActingRole::Operator,
             (_, Some(("agency", code))) => ActingRole::Agency(code.into()),
             (_, Some(("registrant", id))) => ActingRole::Registrant(id.into()),
-            _ => ActingRole::Handle(ValueReference::parse(by).into_owned()),
+            _ => ActingRole::Handle(ValueReference::parse(author).into_owned()),
         };
         Self::unrestricted(role)
     }
@@ -110,18 +110,14 @@ impl Principal {
     /// Fails unless the principal is authenticated and has the scope.
     pub(crate) fn check_scope(&self, scope: Scope) -> Result<(), RegistryError> {
         if self.role == ActingRole::Anonymous {
-            return Err(RegistryError::new(
-                RegistryErrorKind::Unknown,
-                "unauthenticated",
-                "who asks has to be known",
-            )
-            .with_hint("send a token: `Authorization: Bearer TOKEN`"));
+            return Err(RegistryError::new(codes::UNAUTHENTICATED, "authentication required")
+                .with_hint("send `Authorization: Bearer TOKEN`"));
         }
         if self.has_scope(scope) {
             return Ok(());
         }
-        let detail = format!("this token is not for `{}`", scope.name());
-        Err(RegistryError::new(RegistryErrorKind::Forbidden, "out-of-scope", detail))
+        let detail = format!("token lacks scope `{}`", scope.as_str());
+        Err(RegistryError::new(codes::INSUFFICIENT_SCOPE, detail))
     }
 
     /// Fails if the token is restricted to other prefixes.
@@ -129,8 +125,8 @@ impl Principal {
         if self.prefixes.is_empty() || self.prefixes.iter().any(|own| own.eq_ignore_ascii_case(prefix)) {
             return Ok(());
         }
-        let detail = format!("this token is not for the prefix `{prefix}`");
-        Err(RegistryError::new(RegistryErrorKind::Forbidden, "out-of-scope", detail))
+        let detail = format!("token is not valid for prefix `{prefix}`");
+        Err(RegistryError::new(codes::INSUFFICIENT_SCOPE, detail))
     }
 
     /// Fails if the token is restricted to prefixes: the operation concerns none, or all of them.
@@ -138,8 +134,8 @@ impl Principal {
         if self.prefixes.is_empty() {
             return Ok(());
         }
-        let detail = format!("this token is only for {}", self.prefixes.join(", "));
-        Err(RegistryError::new(RegistryErrorKind::Forbidden, "out-of-scope", detail))
+        let detail = format!("token is restricted to prefixes {}", self.prefixes.join(", "));
+        Err(RegistryError::new(codes::INSUFFICIENT_SCOPE, detail))
     }
 
     /// Fails if scopes or prefixes restrict the principal: it must not grant more than it has.
@@ -147,19 +143,15 @@ impl Principal {
         if self.is_unrestricted() {
             return Ok(());
         }
-        let detail = "a token that is for some things only makes no others";
-        Err(RegistryError::new(RegistryErrorKind::Forbidden, "out-of-scope", detail))
+        let detail = "a restricted token cannot create tokens or change administrators";
+        Err(RegistryError::new(codes::INSUFFICIENT_SCOPE, detail))
     }
 
     /// Fails unless the principal is the operator.
     pub(crate) fn check_operator(&self) -> Result<(), RegistryError> {
         self.check_scope(Scope::Administer)?;
         self.check_all_prefixes()?;
-        if self.is_operator() {
-            Ok(())
-        } else {
-            Err(RegistryError::forbidden("only the operator may do this"))
-        }
+        if self.is_operator() { Ok(()) } else { Err(RegistryError::forbidden("operator role required")) }
     }
 
     /// Fails unless the principal acts for the agency and has the scope.
@@ -168,7 +160,7 @@ impl Principal {
         if self.is_for_agency(code) {
             return Ok(());
         }
-        Err(RegistryError::forbidden(format!("only agency `{code}` and the operator may do this")))
+        Err(RegistryError::forbidden(format!("agency `{code}` or the operator required")))
     }
 
     /// Fails unless the principal acts for the registrant and has the scope.
@@ -183,7 +175,7 @@ impl Principal {
         }
         let (id, agency) = (&registrant.id, &registrant.agency);
         Err(RegistryError::forbidden(format!(
-            "only registrant `{id}`, its agency `{agency}` and the operator may do this"
+            "registrant `{id}`, agency `{agency}` or the operator required"
         )))
     }
 }
@@ -205,30 +197,30 @@ impl Registry {
             Caller::Token(identity) => identity,
         };
         // Without a time, the time of authentication counts.
-        let now_ms = now_ms.max(token_identity.at);
-        let reject = |detail: &str| RegistryError::new(RegistryErrorKind::Unknown, "bad-token", detail);
+        let now_ms = now_ms.max(token_identity.authenticated_ms);
+        let reject = |detail: &str| RegistryError::new(codes::INVALID_TOKEN, detail);
         let object =
             self.find_object::<ApiToken>(RegistryObjectKind::Token, &token_identity.id, budget).await?;
-        let token = object.ok_or_else(|| reject("this token has been revoked"))?.it;
-        if token.expires.is_some_and(|end| end <= now_ms) {
-            return Err(reject("this token has expired"));
+        let token = object.ok_or_else(|| reject("token revoked"))?.value;
+        if token.expires_ms.is_some_and(|expiry| expiry <= now_ms) {
+            return Err(reject("token expired"));
         }
         let role = match (token.role, &token.subject) {
             (Role::Operator, _) => ActingRole::Operator,
             (Role::Agency, Some(code)) => {
                 let agency = self.find_object::<Agency>(RegistryObjectKind::Agency, code, budget).await?;
-                if agency.is_none_or(|agency| agency.it.ended.is_some()) {
-                    return Err(reject("the agency of this token has ended"));
+                if agency.is_none_or(|agency| agency.value.closed.is_some()) {
+                    return Err(reject("invalid token: agency is closed"));
                 }
                 ActingRole::Agency(code.clone())
             }
             (Role::Registrant, Some(id)) => {
                 let registrant =
                     self.find_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?;
-                registrant.ok_or_else(|| reject("there is no such registrant any more"))?;
+                registrant.ok_or_else(|| reject("invalid token: registrant no longer exists"))?;
                 ActingRole::Registrant(id.clone())
             }
-            (_, None) => return Err(reject("this token is for nobody")),
+            (_, None) => return Err(reject("invalid token: no subject")),
         };
         Ok(Principal { role, scopes: token.scopes, prefixes: token.prefixes })
     }

@@ -56,7 +56,7 @@ impl Registry {
         bits: AdminPermissions,
         budget: &mut Budget,
     ) -> Result<AdminSet, Error> {
-        if !self.settings.prefix_admins {
+        if !self.settings.prefix_admins_can_create {
             return Ok(AdminSet::new());
         }
         let values = self.site_values(Handle::new(prefix_handle), budget).await?;
@@ -72,8 +72,8 @@ pub(crate) fn admins_with(values: &[HandleValue<'_>], bits: AdminPermissions) ->
 
 /// Whether the record has an admin. An `HS_ADMIN` value without permissions does not count.
 pub(crate) fn has_admin(values: &[HandleValue<'_>]) -> bool {
-    let rights = AdminPermissions::ALL | AdminPermissions::LIST_DERIVED_PREFIXES;
-    decode_admins(values).any(|admin| admin.permissions.0 & rights.0 != 0)
+    let any_permission = AdminPermissions::ALL | AdminPermissions::LIST_DERIVED_PREFIXES;
+    decode_admins(values).any(|admin| admin.permissions.0 & any_permission.0 != 0)
 }
 
 /// Decodes the `HS_ADMIN` values; malformed ones grant nothing.

@@ -12,7 +12,7 @@ use tendot_proto::Budget;
 use tendot_store::{ChangeSet, CommitError, Edit, Store};
 
 use crate::authorization::Principal;
-use crate::{Caller, Registry, RegistryError, RegistryErrorKind};
+use crate::{Caller, Registry, RegistryError, codes};
 
 /// Write operation of the registry API; see [`Registry::execute`].
 pub trait Command: Sync + sealed::PlanCommand {}
@@ -43,12 +43,12 @@ pub(crate) mod sealed {
 pub struct CommandPlan<T> {
     /// Edits to commit; empty if nothing changes.
     pub(crate) edits: Vec<Edit>,
-    pub(crate) done: T,
+    pub(crate) output: T,
 }
 
 impl<T> CommandPlan<T> {
-    pub(crate) const fn new(edits: Vec<Edit>, done: T) -> Self {
-        Self { edits, done }
+    pub(crate) const fn new(edits: Vec<Edit>, output: T) -> Self {
+        Self { edits, output }
     }
 }
 
@@ -56,7 +56,7 @@ impl<T> CommandPlan<T> {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CommandOutcome<T> {
     /// Result of the command.
-    pub done: T,
+    pub output: T,
     /// Revision of the commit; `None` if nothing changed.
     pub revision: Option<u64>,
 }
@@ -86,10 +86,10 @@ impl Registry {
         budget: &mut Budget,
     ) -> Result<T::Output, RegistryError> {
         let principal = self.principal(caller, now_ms, budget).await?;
-        Ok(command.plan(self, &principal, now_ms, budget).await?.done)
+        Ok(command.plan(self, &principal, now_ms, budget).await?.output)
     }
 
-    /// Executes a command, with edits of aux entries in the same commit, made from its result.
+    /// Executes a command, with edits of aux entries in the same commit, derived from its result.
     pub async fn execute_with<T: Command>(
         &self,
         command: &T,
@@ -101,24 +101,27 @@ impl Registry {
         for _ in 0..MAX_COMMIT_ATTEMPTS {
             let tracked = self.begin();
             let principal = tracked.principal(caller, now_ms, budget).await?;
-            let by = principal.to_string().into();
-            let CommandPlan { edits, done } = command.plan(&tracked, &principal, now_ms, budget).await?;
-            let extra_edits = extra_edits(&done);
+            let author = principal.to_string().into();
+            let CommandPlan { edits, output } = command.plan(&tracked, &principal, now_ms, budget).await?;
+            let extra_edits = extra_edits(&output);
             if edits.is_empty() && extra_edits.is_empty() {
-                return Ok(CommandOutcome { done, revision: None });
+                return Ok(CommandOutcome { output, revision: None });
             }
-            let changes = !edits.is_empty();
-            let mut all = tracked.store.into_preconditions();
-            all.extend(edits);
-            all.extend(extra_edits);
+            let has_changes = !edits.is_empty();
+            let mut all_edits = tracked.store.into_preconditions();
+            all_edits.extend(edits);
+            all_edits.extend(extra_edits);
             // A concurrent commit used up the quota.
-            let Some(reservation) = self.quotas.reserve(&all) else { continue };
+            let Some(reservation) = self.quotas.reserve(&all_edits) else { continue };
             let committed =
-                self.store.commit(ChangeSet { author: by, timestamp_ms: now_ms, edits: all }).await;
+                self.store.commit(ChangeSet { author: by: author, timestamp_ms: now_ms, edits: all_edits }).await;
             reservation.resolve(&committed);
             match committed {
                 Ok(committed) => {
-                    return Ok(CommandOutcome { done, revision: changes.then_some(committed.revision) });
+                    return Ok(CommandOutcome {
+                        output,
+                        revision: has_changes.then_some(committed.revision),
+                    });
                 }
                 Err(
                     CommitError::RecordConflict(_)
@@ -128,9 +131,8 @@ impl Registry {
                 Err(error) => return Err(error.into()),
             }
         }
-        let detail =
-            format!("what it depends on was changed by others {MAX_COMMIT_ATTEMPTS} times in the meantime");
-        Err(RegistryError::new(RegistryErrorKind::Busy, "contended", detail))
+        let detail = format!("write conflict: data changed during {MAX_COMMIT_ATTEMPTS} attempts; retry");
+        Err(RegistryError::new(codes::WRITE_CONFLICT, detail))
     }
 
     /// Starts an optimistic transaction: a registry over the same store whose reads are tracked.

@@ -20,7 +20,7 @@ pub(crate) struct TrackedStore {
     read_set: Option<Mutex<ReadSet>>,
 }
 
-/// Read set: records, homed prefixes and aux entries that were read, with the state found.
+/// Read set: records, homed prefixes and aux entries that were read, with the state that was read.
 #[derive(Debug, Default)]
 struct ReadSet {
     records: BTreeSet<(NameKey, Option<u64>)>,
@@ -50,11 +50,11 @@ impl TrackedStore {
             |(key, revision): (NameKey, _)| Edit::RequireRevision { name: key.to_string().into(), revision };
         let prefix =
             |(key, is_homed): (NameKey, _)| Edit::RequireHomed { prefix: key.to_string().into(), is_homed };
-        let note = |(key, body)| Edit::RequireAux { key, value: body };
+        let aux_entry = |(key, body)| Edit::RequireAux { key, value: body };
         let records = read_set.records.into_iter().map(record);
         records
             .chain(read_set.prefixes.into_iter().map(prefix))
-            .chain(read_set.aux_entries.into_iter().map(note))
+            .chain(read_set.aux_entries.into_iter().map(aux_entry))
             .collect()
     }
 
@@ -81,7 +81,7 @@ impl TrackedStore {
     }
 
     /// Reads an aux entry, see [`Store::get_aux`].
-    pub(crate) async fn note(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
+    pub(crate) async fn get_aux(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
         let body = self.store.get_aux(key).await?;
         if let Some(mut read_set) = self.read_set() {
             read_set.aux_entries.insert((key.into(), body.clone()));

@@ -1,9 +1,11 @@
 //! Errors of Handle operations and of registry commands.
 
+pub mod codes;
 mod registry_error;
 mod response_code;
 
-pub use registry_error::{OUTCOME_UNKNOWN, RegistryError, RegistryErrorKind};
+pub use codes::{ERROR_CODES, ErrorCodeSpec};
+pub use registry_error::{ExistingName, OUTCOME_UNKNOWN, RegistryError, RegistryErrorKind};
 
 use tendot_proto::{BudgetExceeded, HandleError};
 use tendot_store::{CommitError, StoreError};
@@ -21,127 +23,127 @@ pub enum Error {
     #[error(transparent)]
     Name(#[from] HandleError),
     /// New name with an invisible character, which would make it look like another name.
-    #[error("U+{:04X} at byte {at} of the handle is not visible", u32::from(*character))]
+    #[error("invalid handle: invisible character U+{:04X} at byte {offset}", u32::from(*character))]
     InvisibleCharacter {
         /// Invisible character.
         character: char,
         /// Byte offset of the character.
-        at: usize,
+        offset: usize,
     },
     /// New name that is a normalization variant of an existing one, which the settings do not allow.
-    #[error("the handle can't be told from `{with}`, which exists")]
+    #[error("handle is confusable with existing `{with}`")]
     Confusable {
         /// Existing name.
         with: Box<str>,
     },
-    /// Not a prefix: only `0.NA/10.1000` or `10.1000` can be homed.
-    #[error("`{name}` is not a prefix")]
-    NotPrefix {
+    /// Invalid prefix: only a prefix such as `0.NA/10.1000` or `10.1000` can be homed.
+    #[error("invalid prefix `{name}`")]
+    InvalidPrefix {
         /// Name that was sent.
         name: Box<str>,
     },
     /// Names under the reserved prefix are registry objects, not records.
-    #[error("nothing under `{RESERVED_PREFIX}` is a record: it is the registry's own")]
-    Reserved,
+    #[error("prefix `{RESERVED_PREFIX}` is reserved for the registry")]
+    ReservedPrefix,
     /// This service is not responsible for the prefix.
-    #[error("names under `{prefix}` are not kept here")]
+    #[error("not responsible for prefix `{prefix}`")]
     NotResponsible {
         /// Prefix of the name.
         prefix: Box<str>,
     },
     /// Another server of this site is responsible for the name.
-    #[error("another server of this site keeps the handle")]
+    #[error("another server of this site is responsible for the handle")]
     OtherServer,
     /// Another server of this site did not return a record or key that is required for authorization.
-    #[error("another server of this site does not answer: {why}")]
-    Neighbour {
+    #[error("site peer unavailable: {reason}")]
+    SitePeer {
         /// Cause of the failure.
-        why: String,
+        reason: String,
     },
     /// Handle not found.
-    #[error("there is no such handle")]
+    #[error("handle not found")]
     NotFound,
     /// Retired handle: its record is a tombstone.
-    #[error("this handle has been ended, and is not given again")]
-    Tombstone,
+    #[error("handle is retired; the name cannot be reused")]
+    Retired,
     /// Name already exists.
-    #[error("the handle exists as `{name}`")]
+    #[error("handle already exists as `{name}`")]
     AlreadyExists {
         /// Name in its original spelling.
         name: Box<str>,
     },
     /// Name was retired and cannot be reused.
-    #[error("the handle existed as `{name}`, and is not given again")]
-    NotGivenAgain {
+    #[error("handle `{name}` is retired; the name cannot be reused")]
+    NameRetired {
         /// Name in its original spelling.
         name: Box<str>,
     },
     /// No value of the record was selected, or none is public.
-    #[error("the record has no such values")]
-    NoValues,
+    #[error("values not found")]
+    ValuesNotFound,
     /// Value index already in use.
-    #[error("the record has a value at index {index}")]
+    #[error("value already exists at index {index}")]
     ValueExists {
         /// Index of the value.
         index: u32,
     },
     /// Two values in the request have the same index.
-    #[error("two values have the index {index}")]
+    #[error("duplicate value index {index}")]
     DuplicateIndex {
         /// Index of the value.
         index: u32,
     },
     /// Invalid value.
     #[error(transparent)]
-    Value(#[from] InvalidValue),
-    /// Authentication required: the interface sends a challenge.
-    #[error("who asks has to be known")]
-    NeedsAuthentication,
+    InvalidValue(#[from] InvalidValue),
+    /// Authentication required; the interface sends a challenge.
+    #[error("authentication required")]
+    AuthenticationRequired,
     /// Caller is not authorized.
-    #[error("`{who}` may not do this")]
-    NotAdministrator {
+    #[error("`{who}` is not authorized for this operation")]
+    NotAuthorized {
         /// Caller, as logged.
         who: Box<str>,
     },
     /// Value is not writable, even for admins.
-    #[error("the value at index {index} cannot be changed")]
-    ReadOnly {
+    #[error("value at index {index} is read-only")]
+    ValueReadOnly {
         /// Index of the value.
         index: u32,
     },
     /// Value is not readable, even for admins.
-    #[error("the value at index {index} can be read by nobody")]
-    Unreadable {
+    #[error("value at index {index} has no read permission")]
+    ValueUnreadable {
         /// Index of the value.
         index: u32,
     },
     /// The write would remove the last admin of the record, and was not forced.
-    #[error("the record would be left without an administrator who has any right; this has to be forced")]
-    LockedOut,
+    #[error("the change removes the last administrator; set `force` to apply it anyway")]
+    RemovesLastAdmin,
     /// Listing is disabled in the settings.
-    #[error("handles are not listed here")]
+    #[error("listing handles is disabled")]
     ListingDisabled,
     /// Name derived by a template that is invalid.
-    #[error("the template of this prefix: {why}")]
+    #[error("invalid prefix template: {reason}")]
     Template {
         /// Fault in the template.
-        why: String,
+        reason: String,
     },
     /// Rejected by a registry rule, such as the policy of the prefix.
     #[error("{}", .0.detail)]
-    Policy(Box<RegistryError>),
+    Registry(Box<RegistryError>),
     /// Budget of the request exceeded.
     #[error(transparent)]
-    Exhausted(#[from] BudgetExceeded),
+    BudgetExceeded(#[from] BudgetExceeded),
     /// Write conflict: concurrent writes changed the record or its admins in every attempt.
-    #[error("the record, or what gives the right to it, was changed by others {tries} times in the meantime")]
-    Contended {
+    #[error("write conflict: the record or its permissions changed during {attempts} attempts; retry")]
+    WriteConflict {
         /// Number of attempts.
-        tries: u32,
+        attempts: u32,
     },
     /// The store rejected the commit.
     #[error(transparent)]
-    Refused(CommitError),
+    Commit(CommitError),
     /// Store error.
     #[error(transparent)]
     Store(#[from] StoreError),

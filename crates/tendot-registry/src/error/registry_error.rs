@@ -2,15 +2,17 @@
 
 use tendot_store::{CommitError, StoreError};
 
+use super::codes::{self, ErrorCodeSpec};
 use crate::Error;
 use crate::metadata::MetadataFault;
 
 /// Error of a registry command or query: kind, stable code, detail, JSON pointer and hint (RFC 9457).
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct RegistryError {
     /// Class of the error.
-    pub reason: RegistryErrorKind,
-    /// Stable code for programs.
+    pub kind: RegistryErrorKind,
+    /// Stable code for programs; see [`codes`].
     pub code: &'static str,
     /// Description for people.
     pub detail: String,
@@ -18,17 +20,26 @@ pub struct RegistryError {
     pub pointer: Option<String>,
     /// Suggested correction.
     pub hint: Option<String>,
-    /// Existing name in its original spelling, and when it was registered, in milliseconds since 1970.
-    pub existing: Option<(Box<str>, Option<u64>)>,
+    /// Existing name that the request conflicts with.
+    pub existing: Option<ExistingName>,
     /// Faults of the metadata document.
     pub faults: Vec<MetadataFault>,
     /// Store error, for the server's log.
-    pub failure: Option<StoreError>,
+    pub source: Option<StoreError>,
+}
+
+/// Existing name or prefix that a request conflicts with.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ExistingName {
+    /// Name in its original spelling.
+    pub name: Box<str>,
+    /// Time of registration, in milliseconds since 1970, if known.
+    pub registered_ms: Option<u64>,
 }
 
 /// Detail of a commit in doubt, [`StoreError::InDoubt`].
-pub const OUTCOME_UNKNOWN: &str = "it is not known whether this was carried out, since the database was lost meanwhile; \
-                                   ask for the name before you try again";
+pub const OUTCOME_UNKNOWN: &str = "outcome unknown: the database connection was lost during the commit; \
+                                   read the name before you retry";
 
 /// Class of a registry error; selects the HTTP status.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -36,7 +47,7 @@ pub enum RegistryErrorKind {
     /// Malformed request.
     Malformed,
     /// Not authenticated, or invalid credentials.
-    Unknown,
+    Unauthenticated,
     /// Not authorized.
     Forbidden,
     /// Not found, or not visible to the caller.
@@ -46,73 +57,86 @@ pub enum RegistryErrorKind {
     /// Retired.
     Gone,
     /// Precondition failed: another revision than expected.
-    Precondition,
+    PreconditionFailed,
     /// Invalid request.
     Invalid,
-    /// Limit or quota quota_exceeded.
-    Full,
+    /// Limit or quota reached.
+    LimitReached,
     /// Temporarily unavailable.
-    Busy,
-    /// Store error.
-    Failed,
+    Unavailable,
+    /// Internal store error.
+    Internal,
+}
+
+impl RegistryErrorKind {
+    /// HTTP status of the kind.
+    pub const fn http_status(self) -> u16 {
+        match self {
+            Self::Malformed => 400,
+            Self::Unauthenticated => 401,
+            Self::Forbidden => 403,
+            Self::NotFound => 404,
+            Self::Conflict => 409,
+            Self::Gone => 410,
+            Self::PreconditionFailed => 412,
+            Self::Invalid => 422,
+            Self::Internal => 500,
+            Self::Unavailable => 503,
+            Self::LimitReached => 507,
+        }
+    }
 }
 
 impl RegistryError {
-    /// Error with kind, code and detail.
-    pub fn new(reason: RegistryErrorKind, code: &'static str, detail: impl Into<String>) -> Self {
+    /// Error with the usual kind of its code.
+    pub fn new(code: &'static ErrorCodeSpec, detail: impl Into<String>) -> Self {
         Self {
-            reason,
-            code,
+            kind: code.kind(),
+            code: code.code,
             detail: detail.into(),
             pointer: None,
             hint: None,
             existing: None,
             faults: Vec::new(),
-            failure: None,
+            source: None,
         }
     }
 
     pub(crate) fn malformed(detail: impl Into<String>) -> Self {
-        Self::new(RegistryErrorKind::Malformed, "malformed", detail)
+        Self::new(codes::MALFORMED, detail)
     }
 
-    pub(crate) fn invalid(code: &'static str, pointer: &str, detail: impl Into<String>) -> Self {
-        Self::new(RegistryErrorKind::Invalid, code, detail).with_pointer(pointer)
+    /// Error in the body of a request.
+    pub(crate) fn invalid(code: &'static ErrorCodeSpec, pointer: &str, detail: impl Into<String>) -> Self {
+        debug_assert!(code.kinds.contains(&RegistryErrorKind::Invalid), "{}", code.code);
+        Self { kind: RegistryErrorKind::Invalid, ..Self::new(code, detail).with_pointer(pointer) }
     }
 
     pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
-        Self::new(RegistryErrorKind::Forbidden, "not-yours", detail)
+        Self::new(codes::FORBIDDEN, detail)
     }
 
     pub(crate) fn not_found(what: &str, id: &str) -> Self {
-        Self::new(RegistryErrorKind::NotFound, "not-found", format!("there is no {what} `{id}`"))
+        Self::new(codes::NOT_FOUND, format!("{what} not found: `{id}`"))
     }
 
-    /// Copy without the store error, for a further batch line.
-    pub(crate) fn clone_without_source(&self) -> Self {
+    /// Copy without the store error, which cannot be cloned.
+    pub fn clone_without_source(&self) -> Self {
         Self {
-            reason: self.reason,
+            kind: self.kind,
             code: self.code,
             detail: self.detail.clone(),
             pointer: self.pointer.clone(),
             hint: self.hint.clone(),
             existing: self.existing.clone(),
             faults: self.faults.clone(),
-            failure: None,
+            source: None,
         }
     }
 
     /// Whether the budget of the request was exceeded.
     pub(crate) fn is_budget_exceeded(&self) -> bool {
-        self.code == "too-much-work"
-    }
-
-    /// Converts to an error of a Handle operation.
-    pub(crate) fn into_error(self) -> Error {
-        match self.failure {
-            Some(error) => Error::Store(error),
-            None => Error::Policy(Box::new(self)),
-        }
+        self.code == codes::BUDGET_EXCEEDED.code
     }
 
     #[must_use]
@@ -126,29 +150,36 @@ impl RegistryError {
         self.hint = Some(hint.into());
         self
     }
+
+    #[must_use]
+    pub(crate) fn with_existing(mut self, name: impl Into<Box<str>>, registered_ms: Option<u64>) -> Self {
+        self.existing = Some(ExistingName { name: name.into(), registered_ms });
+        self
+    }
+}
+
+impl From<RegistryError> for Error {
+    fn from(error: RegistryError) -> Self {
+        match error.source {
+            Some(source) => Self::Store(source),
+            None => Self::Registry(Box::new(error)),
+        }
+    }
 }
 
 impl From<StoreError> for RegistryError {
-    fn from(error: StoreError) -> Self {
-        let rejection = match &error {
-            StoreError::DiskFull { .. } => {
-                Self::new(RegistryErrorKind::Full, "disk-full", "there is no room on the disk of the server")
+    fn from(source: StoreError) -> Self {
+        let error = match &source {
+            StoreError::DiskFull { .. } => Self::new(codes::DISK_FULL, "the server's disk is full"),
+            StoreError::ReadOnly { .. } => Self::new(codes::STORE_READ_ONLY, "the store is read-only"),
+            StoreError::Unavailable { .. } => {
+                Self::new(codes::STORE_UNAVAILABLE, "the database is unreachable")
             }
-            StoreError::ReadOnly { .. } => {
-                Self::new(RegistryErrorKind::Busy, "read-only", "nothing can be written at present")
-            }
-            StoreError::Unavailable { .. } => Self::new(
-                RegistryErrorKind::Busy,
-                "store-unreachable",
-                "the database is not quota_exceeded at present",
-            ),
-            StoreError::InDoubt { .. } => {
-                Self::new(RegistryErrorKind::Busy, "outcome-unknown", OUTCOME_UNKNOWN)
-                    .with_hint("sent again with the same `Idempotency-Key`, it is not done twice")
-            }
-            _ => Self::new(RegistryErrorKind::Failed, "store-failed", "the store failed"),
+            StoreError::InDoubt { .. } => Self::new(codes::OUTCOME_UNKNOWN, OUTCOME_UNKNOWN)
+                .with_hint("retry with the same `Idempotency-Key`; the request is applied at most once"),
+            _ => Self::new(codes::STORE_FAILED, "internal store error"),
         };
-        Self { failure: Some(error), ..rejection }
+        Self { source: Some(source), ..error }
     }
 }
 
@@ -156,7 +187,7 @@ impl From<CommitError> for RegistryError {
     fn from(error: CommitError) -> Self {
         match error {
             CommitError::Store(error) => error.into(),
-            error => Self::invalid("not-kept", "", error.to_string()),
+            error => Self::invalid(codes::REJECTED_BY_STORE, "", error.to_string()),
         }
     }
 }
@@ -166,36 +197,31 @@ impl From<Error> for RegistryError {
         let detail = error.to_string();
         match error {
             Error::Store(error) => error.into(),
-            Error::Refused(error) => error.into(),
-            Error::Exhausted(_) => Self::new(RegistryErrorKind::Busy, "too-much-work", detail),
-            Error::Contended { .. } => Self::new(RegistryErrorKind::Busy, "contended", detail),
-            Error::Neighbour { .. } => Self::new(RegistryErrorKind::Busy, "neighbour", detail),
-            Error::NotFound => Self::new(RegistryErrorKind::NotFound, "not-found", detail),
-            Error::Tombstone | Error::NotGivenAgain { .. } => {
-                Self::new(RegistryErrorKind::Gone, "ended", detail)
-            }
-            Error::NeedsAuthentication => Self::new(RegistryErrorKind::Unknown, "unauthenticated", detail),
-            Error::NotAdministrator { .. } => Self::forbidden(detail),
-            Error::NotResponsible { .. } | Error::OtherServer => {
-                Self::new(RegistryErrorKind::NotFound, "not-kept-here", detail)
-            }
+            Error::Commit(error) => error.into(),
+            Error::BudgetExceeded(_) => Self::new(codes::BUDGET_EXCEEDED, detail),
+            Error::WriteConflict { .. } => Self::new(codes::WRITE_CONFLICT, detail),
+            Error::SitePeer { .. } => Self::new(codes::SITE_PEER_UNAVAILABLE, detail),
+            Error::NotFound => Self::new(codes::NOT_FOUND, detail),
+            Error::Retired | Error::NameRetired { .. } => Self::new(codes::RETIRED, detail),
+            Error::AuthenticationRequired => Self::new(codes::UNAUTHENTICATED, detail),
+            Error::NotAuthorized { .. } => Self::forbidden(detail),
+            Error::NotResponsible { .. } | Error::OtherServer => Self::new(codes::NOT_RESPONSIBLE, detail),
             Error::AlreadyExists { name } => {
-                let rejection = Self::new(RegistryErrorKind::Conflict, "already-registered", detail);
-                Self { existing: Some((name, None)), ..rejection }
+                Self::new(codes::ALREADY_REGISTERED, detail).with_existing(name, None)
             }
             Error::Confusable { with } => {
-                let rejection =
-                    Self::new(RegistryErrorKind::Conflict, "confusable", detail).with_pointer("/name");
-                Self { existing: Some((with, None)), ..rejection }
+                Self::new(codes::CONFUSABLE, detail).with_pointer("/name").with_existing(with, None)
             }
-            Error::Name(_) | Error::InvisibleCharacter { .. } | Error::NotPrefix { .. } | Error::Reserved => {
-                Self::invalid("bad-name", "/name", detail)
-            }
-            Error::Value(_) | Error::DuplicateIndex { .. } | Error::ValueExists { .. } | Error::NoValues => {
-                Self::invalid("bad-value", "/values", detail)
-            }
-            Error::Policy(rejection) => *rejection,
-            _ => Self::new(RegistryErrorKind::Invalid, "refused", detail),
+            Error::Name(_)
+            | Error::InvisibleCharacter { .. }
+            | Error::InvalidPrefix { .. }
+            | Error::ReservedPrefix => Self::invalid(codes::INVALID_NAME, "/name", detail),
+            Error::InvalidValue(_)
+            | Error::DuplicateIndex { .. }
+            | Error::ValueExists { .. }
+            | Error::ValuesNotFound => Self::invalid(codes::INVALID_VALUE, "/values", detail),
+            Error::Registry(error) => *error,
+            _ => Self::new(codes::HANDLE_RULE, detail),
         }
     }
 }

@@ -12,7 +12,7 @@ impl Error {
     /// use tendot_proto::ResponseCode;
     /// use tendot_registry::Error;
     ///
-    /// assert_eq!(Error::Tombstone.response_code(), ResponseCode::HANDLE_NOT_FOUND);
+    /// assert_eq!(Error::Retired.response_code(), ResponseCode::HANDLE_NOT_FOUND);
     /// assert_eq!(Error::ValueExists { index: 1 }.response_code(), ResponseCode::VALUE_ALREADY_EXISTS);
     /// ```
     pub const fn response_code(&self) -> ResponseCode {
@@ -20,38 +20,38 @@ impl Error {
             Self::Name(_)
             | Self::InvisibleCharacter { .. }
             | Self::Confusable { .. }
-            | Self::NotPrefix { .. }
-            | Self::Reserved => ResponseCode::INVALID_HANDLE,
+            | Self::InvalidPrefix { .. }
+            | Self::ReservedPrefix => ResponseCode::INVALID_HANDLE,
             Self::NotResponsible { .. } | Self::OtherServer => ResponseCode::SERVER_NOT_RESPONSIBLE,
-            Self::NotFound | Self::Tombstone => ResponseCode::HANDLE_NOT_FOUND,
-            Self::AlreadyExists { .. } | Self::NotGivenAgain { .. } => ResponseCode::HANDLE_ALREADY_EXISTS,
-            Self::NoValues => ResponseCode::VALUES_NOT_FOUND,
+            Self::NotFound | Self::Retired => ResponseCode::HANDLE_NOT_FOUND,
+            Self::AlreadyExists { .. } | Self::NameRetired { .. } => ResponseCode::HANDLE_ALREADY_EXISTS,
+            Self::ValuesNotFound => ResponseCode::VALUES_NOT_FOUND,
             Self::ValueExists { .. } | Self::DuplicateIndex { .. } => ResponseCode::VALUE_ALREADY_EXISTS,
-            Self::Value(_) => ResponseCode::INVALID_VALUE,
-            Self::Policy(rejection) => match rejection.reason {
-                RegistryErrorKind::Unknown => ResponseCode::AUTHENTICATION_FAILED,
-                RegistryErrorKind::Full => ResponseCode::INSUFFICIENT_PERMISSIONS,
+            Self::InvalidValue(_) => ResponseCode::INVALID_VALUE,
+            Self::Registry(rejection) => match rejection.kind {
+                RegistryErrorKind::Unauthenticated => ResponseCode::AUTHENTICATION_FAILED,
+                RegistryErrorKind::LimitReached => ResponseCode::INSUFFICIENT_PERMISSIONS,
                 _ => ResponseCode::INVALID_VALUE,
             },
-            Self::NeedsAuthentication => ResponseCode::AUTHENTICATION_NEEDED,
-            Self::NotAdministrator { .. } => ResponseCode::INVALID_ADMIN,
-            Self::ReadOnly { .. } | Self::Unreadable { .. } | Self::LockedOut => {
+            Self::AuthenticationRequired => ResponseCode::AUTHENTICATION_NEEDED,
+            Self::NotAuthorized { .. } => ResponseCode::INVALID_ADMIN,
+            Self::ValueReadOnly { .. } | Self::ValueUnreadable { .. } | Self::RemovesLastAdmin => {
                 ResponseCode::INSUFFICIENT_PERMISSIONS
             }
             Self::ListingDisabled => ResponseCode::OPERATION_NOT_SUPPORTED,
-            Self::Exhausted(_) | Self::Contended { .. } | Self::Neighbour { .. } => {
+            Self::BudgetExceeded(_) | Self::WriteConflict { .. } | Self::SitePeer { .. } => {
                 ResponseCode::SERVER_TOO_BUSY
             }
-            Self::Refused(CommitError::InvalidName { .. }) => ResponseCode::INVALID_HANDLE,
-            Self::Refused(CommitError::TooLarge { .. }) => ResponseCode::INVALID_VALUE,
+            Self::Commit(CommitError::InvalidName { .. }) => ResponseCode::INVALID_HANDLE,
+            Self::Commit(CommitError::TooLarge { .. }) => ResponseCode::INVALID_VALUE,
             Self::Store(StoreError::ReadOnly { .. })
-            | Self::Refused(CommitError::Store(StoreError::ReadOnly { .. })) => ResponseCode::SERVER_BACKUP,
+            | Self::Commit(CommitError::Store(StoreError::ReadOnly { .. })) => ResponseCode::SERVER_BACKUP,
             Self::Store(StoreError::Unavailable { .. })
-            | Self::Refused(CommitError::Store(StoreError::Unavailable { .. })) => {
+            | Self::Commit(CommitError::Store(StoreError::Unavailable { .. })) => {
                 ResponseCode::SERVER_TOO_BUSY
             }
             // Includes commits in doubt: any other code would state that nothing was written.
-            Self::Template { .. } | Self::Refused(_) | Self::Store(_) => ResponseCode::ERROR,
+            Self::Template { .. } | Self::Commit(_) | Self::Store(_) => ResponseCode::ERROR,
         }
     }
 }

@@ -29,18 +29,18 @@ impl Registry {
         match self.get_record(text, budget).await? {
             None => self.plan_new(name, text, values, date, budget).await,
             Some(entry) if entry.status == RecordStatus::Tombstone => {
-                Err(Error::NotGivenAgain { name: entry.name })
+                Err(Error::NameRetired { name: entry.name })
             }
             // Only callers who could create the name get to know that it is reserved.
             Some(entry) if is_reserved(&entry) => {
                 let requirement = Requirement::admin(self.creation_admins(name, budget).await?);
-                Ok(WritePlan { requirement, outcome: Err(Error::AlreadyExists { name: entry.name }) })
+                Ok(WritePlan { requirement, result: Err(Error::AlreadyExists { name: entry.name }) })
             }
             Some(entry) if overwrite => self.plan_overwrite(name, &entry, values, date, budget).await,
             // Only callers who could create the name get to know that it is reserved.
             Some(entry) if is_reserved(&entry) => {
                 let requirement = Requirement::admin(self.creation_admins(name, budget).await?);
-                Ok(WritePlan { requirement, outcome: Err(Error::AlreadyExists { name: entry.name }) })
+                Ok(WritePlan { requirement, result: Err(Error::AlreadyExists { name: entry.name }) })
             }
             Some(entry) => Err(Error::AlreadyExists { name: entry.name }),
         }
@@ -55,24 +55,24 @@ impl Registry {
         budget: &mut Budget,
     ) -> Result<WritePlan, Error> {
         let limits = &self.settings.limits;
-        let outcome = values
+        let result = values
             .iter()
             .try_for_each(|value| check_value(value, limits))
             .and_then(|()| check_record(values, limits))
             .map(|()| values.iter().map(|value| with_timestamp(value, date)).collect())
             .map(|values| PlannedWrite::put(text.into(), values, None))
             .map_err(Error::from);
-        let outcome = match (self.find_confusable(text, budget).await?, outcome) {
-            (Some(with), Ok(_)) if !limits.confusable_names => Err(Error::Confusable { with }),
-            (with, Ok(mut outcome)) => {
-                outcome.notes.extend(with.map(|name| WriteWarning::ConfusableWith { name }));
-                outcome.notes.extend(has_mixed_scripts(text).then_some(WriteWarning::MixedScripts));
-                Ok(outcome)
+        let result = match (self.find_confusable(text, budget).await?, result) {
+            (Some(with), Ok(_)) if !limits.allow_confusable_names => Err(Error::Confusable { with }),
+            (with, Ok(mut planned)) => {
+                planned.warnings.extend(with.map(|name| WriteWarning::ConfusableWith { name }));
+                planned.warnings.extend(has_mixed_scripts(text).then_some(WriteWarning::MixedScripts));
+                Ok(planned)
             }
             (_, error) => error,
         };
         let requirement = Requirement::admin(self.creation_admins(name, budget).await?);
-        Ok(WritePlan { requirement, outcome })
+        Ok(WritePlan { requirement, result })
     }
 
     /// Admins who may create a name: those of the parent prefix for a derived prefix, otherwise those of the prefix.
@@ -93,7 +93,7 @@ impl Registry {
     ) -> Result<WritePlan, Error> {
         let text = name.to_str().unwrap_or_default();
         let (merged, diff, checked) = self.merge_record(&entry.values, values, date);
-        let outcome = if diff.has_changes {
+        let result = if diff.has_changes {
             checked
                 .and_then(|()| diff.check_writable())
                 .map(|()| PlannedWrite::put(text.into(), merged, Some(entry)))
@@ -101,7 +101,7 @@ impl Registry {
             Ok(PlannedWrite::unchanged(text.into()))
         };
         let requirement = self.overwrite_requirement(name, entry, &diff, budget).await?;
-        Ok(WritePlan { requirement, outcome })
+        Ok(WritePlan { requirement, result })
     }
 
     /// New values with the timestamps of unchanged ones, the difference, and the result of validation.
@@ -115,9 +115,9 @@ impl Registry {
         let mut diff = RecordDiff::default();
         let mut checked = check_record(new, limits).map_err(Error::from);
         let mut merged = Vec::with_capacity(new.len());
-        let before = by_index(old);
+        let old_by_index = by_index(old);
         for value in new {
-            match before.get(&value.index) {
+            match old_by_index.get(&value.index) {
                 Some(same) if is_same_value(same, value) => {
                     diff.keep_unchanged(same);
                     merged.push((*same).clone());
@@ -129,8 +129,8 @@ impl Registry {
             checked = checked.and_then(|()| Ok(check_value(value, limits)?));
             merged.push(with_timestamp(value, date));
         }
-        let after = by_index(new);
-        for value in old.iter().filter(|value| !after.contains_key(&value.index)) {
+        let new_by_index = by_index(new);
+        for value in old.iter().filter(|value| !new_by_index.contains_key(&value.index)) {
             diff.remove(value);
         }
         (merged, diff, checked)
@@ -150,9 +150,9 @@ impl Registry {
         }
         let values = &entry.values;
         let change = self.record_admins(name, values, diff.required, budget).await?;
-        let give = self.record_admins(name, values, AdminPermissions::ADD_ADMIN, budget).await?;
+        let add_admin = self.record_admins(name, values, AdminPermissions::ADD_ADMIN, budget).await?;
         let delete = self.record_admins(name, values, AdminPermissions::DELETE_HANDLE, budget).await?;
         let create = self.creation_admins(name, budget).await?;
-        Ok(Requirement::AnyOf(vec![vec![change], vec![give], vec![delete, create]]))
+        Ok(Requirement::AnyOf(vec![vec![change], vec![add_admin], vec![delete, create]]))
     }
 }

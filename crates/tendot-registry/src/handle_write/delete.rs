@@ -9,23 +9,23 @@ use crate::authorization::Requirement;
 use crate::party::decode;
 use crate::prefix::Prefix;
 use crate::registration::{Registration, is_reserved, owned_name_key};
-use crate::{Error, Registry, RegistryError, RegistryErrorKind};
+use crate::{Error, Registry, RegistryError, codes};
 
 impl Registry {
     pub(super) async fn plan_delete(
         &self,
         name: Handle<'_>,
-        for_ever: bool,
+        permanent: bool,
         budget: &mut Budget,
     ) -> Result<WritePlan, Error> {
         let (name, entry) = self.load_live_record(name, budget).await?;
         let Some(entry) = entry else { return Ok(WritePlan::not_found()) };
         let handle = Handle::from(&*name);
-        let right =
+        let admins =
             self.record_admins(handle, &entry.values, AdminPermissions::DELETE_HANDLE, budget).await?;
         let expect = Precondition::AtRevision(entry.revision);
         let is_allocated = handle.is_prefix_handle() && !entry.registration.is_empty();
-        let edit = if for_ever || self.is_permanent(handle, &entry, budget).await? {
+        let edit = if permanent || self.is_permanent(handle, &entry, budget).await? {
             Edit::Tombstone { name: name.clone(), precondition: expect }
         } else {
             Edit::Remove { name: name.clone(), precondition: expect }
@@ -37,14 +37,14 @@ impl Registry {
         };
         let key = owner.map(|owner| owned_name_key(&owner, &entry.name)).transpose()?;
         let aux_edit = key.map(|key| Edit::RemoveAux { key: key.into() });
-        let outcome = if is_allocated {
-            let detail = "the prefix has been given to a registrant, and names under it go by its record";
-            Err(Error::Policy(Box::new(RegistryError::new(RegistryErrorKind::Conflict, "allocated", detail))))
+        let result = if is_allocated {
+            let detail = "prefix is allocated to a registrant; its record cannot be deleted";
+            Err(Error::Registry(Box::new(RegistryError::new(codes::PREFIX_ALLOCATED, detail))))
         } else {
-            let (edit, notes) = (Some(edit), Vec::new());
-            Ok(PlannedWrite { name, replaced: true, edit, aux_edit, removes_last_admin: false, notes })
+            let (edit, warnings) = (Some(edit), Vec::new());
+            Ok(PlannedWrite { name, existed: true, edit, aux_edit, removes_last_admin: false, warnings })
         };
-        Ok(WritePlan { requirement: Requirement::admin(right), outcome })
+        Ok(WritePlan { requirement: Requirement::admin(admins), result })
     }
 
     /// Whether a deleted name leaves a tombstone: by the settings, or because it was registered or its prefix is allocated.
@@ -64,7 +64,7 @@ impl Registry {
         }
         let prefix = std::str::from_utf8(name.prefix()).unwrap_or_default();
         match self.prefix_record(prefix, budget).await? {
-            Some(record) => Ok(!decode::<Prefix>(&record)?.test),
+            Some(record) => Ok(!decode::<Prefix>(&record)?.is_test),
             None => Ok(!entry.registration.is_empty()),
         }
     }

@@ -12,23 +12,29 @@ impl Registry {
     pub(super) async fn plan_set_homed(
         &self,
         prefix: Handle<'_>,
-        home: bool,
+        is_homed: bool,
         budget: &mut Budget,
     ) -> Result<WritePlan, Error> {
         let name: Box<str> = prefix.to_string().into();
         let prefix = parse_homed_prefix(prefix)?;
         // Registry objects are not handles.
         if prefix.rsplit('/').next().is_some_and(|last| is_reserved_prefix(last.as_bytes())) {
-            return Err(Error::Reserved);
+            return Err(Error::ReservedPrefix);
         }
         budget.charge(cost::LOOKUP)?;
-        let is_homed = self.store.is_homed(prefix.as_bytes()).await?;
-        let edit = if home { Edit::Home { prefix } } else { Edit::Unhome { prefix } };
-        let edit = (home != is_homed).then_some(edit);
-        let notes = Vec::new();
-        let outcome =
-            PlannedWrite { name, replaced: is_homed, edit, aux_edit: None, removes_last_admin: false, notes };
-        Ok(WritePlan { requirement: Requirement::ServerAdmin, outcome: Ok(outcome) })
+        let was_homed = self.store.is_homed(prefix.as_bytes()).await?;
+        let edit = if is_homed { Edit::Home { prefix } } else { Edit::Unhome { prefix } };
+        let edit = (is_homed != was_homed).then_some(edit);
+        let warnings = Vec::new();
+        let planned = PlannedWrite {
+            name,
+            existed: was_homed,
+            edit,
+            aux_edit: None,
+            removes_last_admin: false,
+            warnings,
+        };
+        Ok(WritePlan { requirement: Requirement::ServerAdmin, result: Ok(planned) })
     }
 }
 
@@ -40,7 +46,7 @@ pub(crate) fn parse_homed_prefix(prefix: Handle<'_>) -> Result<Box<str>, Error> 
     prefix.validate()?;
     let full = prefix.qualified();
     let name = Handle::new(&full);
-    let not_prefix = || Error::NotPrefix { name: prefix.to_string().into() };
+    let not_prefix = || Error::InvalidPrefix { name: prefix.to_string().into() };
     let is_prefix = |suffix: &&[u8]| name.is_prefix_handle() && suffix.len() <= MAX_HOMED_PREFIX_LEN;
     let suffix = name.suffix().filter(is_prefix).ok_or_else(not_prefix)?;
     let text = std::str::from_utf8(suffix).map_err(|_| not_prefix())?;

@@ -11,15 +11,15 @@ const MINT_ATTEMPTS_PER_SERVER: usize = 64;
 /// returned.
 pub(super) fn mint_in_partition(
     start: Handle<'_>,
-    random: [u8; 16],
+    random_bytes: [u8; 16],
     partition: Option<HashPartition>,
     budget: &mut Budget,
 ) -> Result<Vec<u8>, BudgetExceeded> {
-    let first = append_uuid(start, random);
+    let first = append_uuid(start, random_bytes);
     let Some(partition) = partition else { return Ok(first) };
     for number in 0..MINT_ATTEMPTS_PER_SERVER.saturating_mul(partition.server_count()) {
         budget.charge(cost::STEP)?;
-        let random = u128::from_be_bytes(random).wrapping_add(number as u128);
+        let random = u128::from_be_bytes(random_bytes).wrapping_add(number as u128);
         let name = append_uuid(start, random.to_be_bytes());
         if partition.contains(Handle::new(&name)) {
             return Ok(name);
@@ -35,8 +35,8 @@ pub(super) fn append_uuid(start: Handle<'_>, mut random: [u8; 16]) -> Vec<u8> {
     *variant = *variant & 0x3f | 0x80;
     let digits = format!("{:032x}", u128::from_be_bytes(random));
     let mut name = start.as_bytes().to_vec();
-    for (at, digit) in digits.bytes().enumerate() {
-        if matches!(at, 8 | 12 | 16 | 20) {
+    for (position, digit) in digits.bytes().enumerate() {
+        if matches!(position, 8 | 12 | 16 | 20) {
             name.push(b'-');
         }
         name.push(digit);
@@ -62,7 +62,7 @@ mod tests {
     fn partitions() {
         use tendot_proto::record::{HashOption, Site, SiteServer};
         let start = Handle::from("10.1/");
-        for (option, is_kept) in
+        for (option, is_in_partition) in
             [(HashOption::WHOLE, true), (HashOption::SUFFIX, true), (HashOption::PREFIX, false)]
         {
             let site =
@@ -72,7 +72,11 @@ mod tests {
             for random in 0..20 {
                 let name =
                     mint_in_partition(start, [random; 16], partition, &mut Budget::new(1_000)).unwrap();
-                assert_eq!(partition.unwrap().contains(Handle::new(&name)), is_kept, "{option:?} {random}");
+                assert_eq!(
+                    partition.unwrap().contains(Handle::new(&name)),
+                    is_in_partition,
+                    "{option:?} {random}"
+                );
             }
         }
         let partition =

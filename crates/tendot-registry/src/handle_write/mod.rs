@@ -41,7 +41,7 @@ pub enum HandleWrite<'a> {
         /// Whether an existing record is replaced.
         overwrite: bool,
         /// Random bytes for a UUID suffix. An existing record is then never overwritten.
-        mint: Option<[u8; 16]>,
+        uuid_bytes: Option<[u8; 16]>,
         /// Whether the last admin may be removed.
         force: bool,
     },
@@ -50,10 +50,10 @@ pub enum HandleWrite<'a> {
         /// Name of the record.
         name: Handle<'a>,
         /// Whether a tombstone is left even if the prefix allows reuse.
-        for_ever: bool,
+        permanent: bool,
     },
     /// Adds values.
-    Add {
+    AddValues {
         /// Name of the record.
         name: Handle<'a>,
         /// Values to write.
@@ -64,7 +64,7 @@ pub enum HandleWrite<'a> {
         force: bool,
     },
     /// Removes values.
-    Remove {
+    RemoveValues {
         /// Name of the record.
         name: Handle<'a>,
         /// Indexes of the values.
@@ -73,7 +73,7 @@ pub enum HandleWrite<'a> {
         force: bool,
     },
     /// Replaces the values with the same indexes.
-    Modify {
+    ModifyValues {
         /// Name of the record.
         name: Handle<'a>,
         /// Values to write.
@@ -99,9 +99,9 @@ impl HandleWrite<'_> {
         match self {
             Self::Create { name, .. }
             | Self::Delete { name, .. }
-            | Self::Add { name, .. }
-            | Self::Remove { name, .. }
-            | Self::Modify { name, .. } => Some(*name),
+            | Self::AddValues { name, .. }
+            | Self::RemoveValues { name, .. }
+            | Self::ModifyValues { name, .. } => Some(*name),
             Self::Home { .. } | Self::Unhome { .. } => None,
         }
     }
@@ -109,9 +109,9 @@ impl HandleWrite<'_> {
     const fn is_forced(&self) -> bool {
         match self {
             Self::Create { force, .. }
-            | Self::Add { force, .. }
-            | Self::Remove { force, .. }
-            | Self::Modify { force, .. } => *force,
+            | Self::AddValues { force, .. }
+            | Self::RemoveValues { force, .. }
+            | Self::ModifyValues { force, .. } => *force,
             Self::Delete { .. } | Self::Home { .. } | Self::Unhome { .. } => false,
         }
     }
@@ -127,7 +127,7 @@ pub struct WriteOutcome {
     /// Revision of the record; `None` if nothing changed.
     pub revision: Option<u64>,
     /// Warnings for the caller.
-    pub notes: Vec<WriteWarning>,
+    pub warnings: Vec<WriteWarning>,
 }
 
 /// Warning about a write that was accepted.
@@ -135,7 +135,7 @@ pub struct WriteOutcome {
 #[non_exhaustive]
 pub enum WriteWarning {
     /// The record has no admin: only admins of its prefix and the operator can change it.
-    NoAdministrator,
+    NoAdmin,
     /// The new name is a normalization variant of an existing one.
     ConfusableWith {
         /// Existing name.
@@ -148,12 +148,12 @@ pub enum WriteWarning {
 impl fmt::Display for WriteWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoAdministrator => f.write_str(
-                "the record has no HS_ADMIN value that gives a right: only administrators of its prefix can change it",
+            Self::NoAdmin => f.write_str(
+                "record has no HS_ADMIN value with a permission; only administrators of the prefix can change it",
             ),
-            Self::ConfusableWith { name } => write!(f, "the handle can't be told from `{name}`, which exists"),
+            Self::ConfusableWith { name } => write!(f, "handle is confusable with existing `{name}`"),
             Self::MixedScripts => {
-                f.write_str("the handle has letters of several scripts, some of which look the same")
+                f.write_str("handle mixes scripts with confusable letters")
             }
         }
     }
@@ -166,20 +166,20 @@ const MAX_COMMIT_ATTEMPTS: u32 = 8;
 pub(crate) struct WritePlan {
     pub(crate) requirement: Requirement,
     /// Result, only for authorized callers.
-    outcome: Result<PlannedWrite, Error>,
+    result: Result<PlannedWrite, Error>,
 }
 
 /// Edits and warnings of a planned handle write.
 struct PlannedWrite {
     name: Box<str>,
-    replaced: bool,
+    existed: bool,
     /// `None` if nothing changes.
     edit: Option<Edit>,
     /// Additional edit of an aux entry.
     aux_edit: Option<Edit>,
     /// Whether the write removes the last admin.
     removes_last_admin: bool,
-    notes: Vec<WriteWarning>,
+    warnings: Vec<WriteWarning>,
 }
 
 impl Registry {
@@ -194,37 +194,40 @@ impl Registry {
         for _ in 0..MAX_COMMIT_ATTEMPTS {
             let tracked = self.begin();
             let plan = tracked.plan_write(write, now.unix_u32(), budget).await?;
-            let at = now.unix.saturating_mul(1_000);
-            let claimant = Claimant::at_time(caller, at);
+            let now_ms = now.unix.saturating_mul(1_000);
+            let claimant = Claimant::at_time(caller, now_ms);
             tracked
-                .authorize_for_name(write.name(), &plan.requirement, claimant, Scope::Deposit, budget)
+                .authorize_for_name(write.name(), &plan.requirement, claimant, Scope::Register, budget)
                 .await?;
-            if let Ok(outcome) = &plan.outcome {
-                tracked.check_prefix_policy(write, &outcome.name, at, budget).await?;
+            if let Ok(planned) = &plan.result {
+                tracked.check_prefix_policy(write, &planned.name, now_ms, budget).await?;
             }
-            let PlannedWrite { name, replaced, edit, aux_edit, removes_last_admin, notes } = plan.outcome?;
+            let PlannedWrite { name, existed, edit, aux_edit, removes_last_admin, warnings } = plan.result?;
             if removes_last_admin && !write.is_forced() {
-                return Err(Error::LockedOut);
+                return Err(Error::RemovesLastAdmin);
             }
-            let Some(edit) = edit else { return Ok(WriteOutcome { name, replaced, revision: None, notes }) };
+            let Some(edit) = edit else {
+                return Ok(WriteOutcome { name, replaced: existed, revision: None, warnings });
+            };
             let mut edits = tracked.store.into_preconditions();
             edits.push(edit);
             edits.extend(aux_edit);
             // A concurrent commit used up the quota.
             let Some(reservation) = self.quotas.reserve(&edits) else { continue };
-            let change = ChangeSet { author: caller.to_string().into(), timestamp_ms: at, edits };
+            let change = ChangeSet { author: caller.to_string().into(), timestamp_ms: at: now_ms, edits };
             let committed = self.store.commit(change).await;
             reservation.resolve(&committed);
             match committed {
                 Ok(committed) => {
-                    return Ok(WriteOutcome { name, replaced, revision: Some(committed.revision), notes });
+                    let revision = Some(committed.revision);
+                    return Ok(WriteOutcome { name, replaced: existed, revision, warnings });
                 }
                 Err(CommitError::RecordConflict(_) | CommitError::HomedConflict { .. }) => {}
                 Err(CommitError::Store(error)) => return Err(error.into()),
-                Err(error) => return Err(Error::Refused(error)),
+                Err(error) => return Err(Error::Commit(error)),
             }
         }
-        Err(Error::Contended { tries: MAX_COMMIT_ATTEMPTS })
+        Err(Error::WriteConflict { attempts: MAX_COMMIT_ATTEMPTS })
     }
 
     /// Plans a write; new values get the timestamp `date`. Errors do not depend on the caller.
@@ -235,21 +238,22 @@ impl Registry {
         budget: &mut Budget,
     ) -> Result<WritePlan, Error> {
         match write {
-            HandleWrite::Create { name, values, overwrite, mint, .. } => match mint {
+            HandleWrite::Create { name, values, overwrite, uuid_bytes, .. } => match uuid_bytes {
                 None => self.plan_create(*name, values, *overwrite, date, budget).await,
-                Some(random) => {
-                    let minted = mint_uuid::mint_in_partition(*name, *random, self.settings.share, budget)?;
+                Some(random_bytes) => {
+                    let minted =
+                        mint_uuid::mint_in_partition(*name, *random_bytes, self.settings.partition, budget)?;
                     self.plan_create(Handle::new(&minted), values, false, date, budget).await
                 }
             },
-            HandleWrite::Delete { name, for_ever } => self.plan_delete(*name, *for_ever, budget).await,
-            HandleWrite::Add { name, values, overwrite, .. } => {
+            HandleWrite::Delete { name, permanent } => self.plan_delete(*name, *permanent, budget).await,
+            HandleWrite::AddValues { name, values, overwrite, .. } => {
                 self.plan_add_values(*name, values, *overwrite, date, budget).await
             }
-            HandleWrite::Remove { name, indexes, .. } => {
+            HandleWrite::RemoveValues { name, indexes, .. } => {
                 self.plan_remove_values(*name, indexes, budget).await
             }
-            HandleWrite::Modify { name, values, .. } => {
+            HandleWrite::ModifyValues { name, values, .. } => {
                 self.plan_modify_values(*name, values, date, budget).await
             }
             HandleWrite::Home { prefix } => self.plan_set_homed(*prefix, true, budget).await,
@@ -269,15 +273,15 @@ impl Registry {
         let text = std::str::from_utf8(&full).unwrap_or_default();
         let entry = self.get_record(text, budget).await?;
         // Reserved names are invisible here and are changed through the registry API.
-        let is_there = |entry: &StoredRecord| entry.status == RecordStatus::Live && !is_reserved(entry);
-        Ok((text.into(), entry.filter(is_there)))
+        let is_visible = |entry: &StoredRecord| entry.status == RecordStatus::Live && !is_reserved(entry);
+        Ok((text.into(), entry.filter(is_visible)))
     }
 }
 
 impl WritePlan {
     /// Plan for a record that does not exist. Any authenticated caller gets to know that.
     const fn not_found() -> Self {
-        Self { requirement: Requirement::Authenticated, outcome: Err(Error::NotFound) }
+        Self { requirement: Requirement::Authenticated, result: Err(Error::NotFound) }
     }
 }
 
@@ -285,14 +289,14 @@ impl PlannedWrite {
     /// Creates a record or replaces its values.
     fn put(name: Box<str>, values: Vec<HandleValue<'static>>, existing: Option<&StoredRecord>) -> Self {
         let expect = existing.map_or(Precondition::Absent, |entry| Precondition::AtRevision(entry.revision));
-        let is_left = !has_admin(&values);
+        let lacks_admin = !has_admin(&values);
         Self {
             name: name.clone(),
-            replaced: existing.is_some(),
+            existed: existing.is_some(),
             edit: Some(Edit::Put { name, values, precondition: expect }),
             aux_edit: None,
-            removes_last_admin: is_left && existing.is_some_and(|entry| has_admin(&entry.values)),
-            notes: if is_left { vec![WriteWarning::NoAdministrator] } else { Vec::new() },
+            removes_last_admin: lacks_admin && existing.is_some_and(|entry| has_admin(&entry.values)),
+            warnings: if lacks_admin { vec![WriteWarning::NoAdmin] } else { Vec::new() },
         }
     }
 
@@ -300,11 +304,11 @@ impl PlannedWrite {
     const fn unchanged(name: Box<str>) -> Self {
         Self {
             name,
-            replaced: true,
+            existed: true,
             edit: None,
             aux_edit: None,
             removes_last_admin: false,
-            notes: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use tendot_proto::Budget;
 
 use crate::prefix::quota_exceeded;
-use crate::{Error, HandleWrite, Registry, RegistryError};
+use crate::{Error, HandleWrite, Registry, RegistryError, codes};
 
 impl Registry {
     /// Checks a handle write against the policy of its prefix, as the registry API does.
@@ -16,31 +16,28 @@ impl Registry {
     ) -> Result<(), Error> {
         let (values, is_new) = match write {
             HandleWrite::Create { values, .. } => (values, true),
-            HandleWrite::Add { values, .. } | HandleWrite::Modify { values, .. } => (values, false),
+            HandleWrite::AddValues { values, .. } | HandleWrite::ModifyValues { values, .. } => {
+                (values, false)
+            }
             _ => return Ok(()),
         };
         let Some((prefix, _)) = name.split_once('/') else { return Ok(()) };
-        let Some(allocation) =
-            self.load_allocation(prefix, budget).await.map_err(RegistryError::into_error)?
-        else {
+        let Some(allocation) = self.load_allocation(prefix, budget).await? else {
             return Ok(());
         };
-        values
-            .iter()
-            .try_for_each(|value| allocation.check_value_hosts(value, "/values"))
-            .map_err(RegistryError::into_error)?;
+        values.iter().try_for_each(|value| allocation.check_value_hosts(value, "/values"))?;
         if !is_new || self.get_record(name, budget).await?.is_some() {
             return Ok(());
         }
-        self.check_new_name(name, &allocation, budget).await.map_err(RegistryError::into_error)?;
+        self.check_new_name(name, &allocation, budget).await?;
         if allocation.requires_metadata() {
-            let detail = format!("names under {prefix} have kernel metadata");
-            let rejection = RegistryError::invalid("missing", "/metadata", detail)
-                .with_hint("register it at `/api/v1/dois`, or reserve it there first");
-            return Err(rejection.into_error());
+            let detail = format!("prefix {prefix} requires kernel metadata");
+            let rejection = RegistryError::invalid(codes::MISSING, "/metadata", detail)
+                .with_hint("register or reserve the name with `POST /api/v1/dois`");
+            return Err(rejection.into());
         }
-        match self.remaining_quota(&allocation, now_ms, 1).await.map_err(RegistryError::into_error)? {
-            Some(0) => Err(quota_exceeded(&allocation).into_error()),
+        match self.remaining_quota(&allocation, now_ms, 1).await? {
+            Some(0) => Err(quota_exceeded(&allocation).into()),
             _ => Ok(()),
         }
     }

@@ -71,7 +71,7 @@ impl RecordDiff {
 
     /// Fails if a read-only value would change.
     pub(super) fn check_writable(&self) -> Result<(), Error> {
-        self.read_only_index.map_or(Ok(()), |index| Err(Error::ReadOnly { index }))
+        self.read_only_index.map_or(Ok(()), |index| Err(Error::ValueReadOnly { index }))
     }
 
     fn require_writable(&mut self, old: &HandleValue<'_>) {

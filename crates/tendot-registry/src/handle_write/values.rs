@@ -26,25 +26,25 @@ impl Registry {
         let (name, entry) = self.load_live_record(name, budget).await?;
         let Some(entry) = entry else { return Ok(WritePlan::not_found()) };
         let mut diff = RecordDiff::default();
-        let before = by_index(&entry.values);
-        let mut taken = None;
+        let old_by_index = by_index(&entry.values);
+        let mut occupied_index = None;
         for value in values {
-            match before.get(&value.index) {
+            match old_by_index.get(&value.index) {
                 Some(old) if overwrite => diff.replace(old, value),
                 Some(_) => {
-                    taken.get_or_insert(value.index);
+                    occupied_index.get_or_insert(value.index);
                     diff.add(value);
                 }
                 None => diff.add(value),
             }
         }
-        let replaced = values.iter().any(|value| before.contains_key(&value.index));
-        let outcome = match taken {
+        let existed = values.iter().any(|value| old_by_index.contains_key(&value.index));
+        let result = match occupied_index {
             Some(index) => Err(Error::ValueExists { index }),
             None => self.merge_values(&name, &entry, &diff, values, date),
         };
-        let outcome = outcome.map(|outcome| PlannedWrite { replaced, ..outcome });
-        Ok(WritePlan { requirement: self.requirement_for(&name, &entry, &diff, budget).await?, outcome })
+        let result = result.map(|planned| PlannedWrite { existed, ..planned });
+        Ok(WritePlan { requirement: self.requirement_for(&name, &entry, &diff, budget).await?, result })
     }
 
     pub(super) async fn plan_modify_values(
@@ -58,14 +58,14 @@ impl Registry {
         let (name, entry) = self.load_live_record(name, budget).await?;
         let entry = entry.ok_or(Error::NotFound)?;
         let mut diff = RecordDiff::default();
-        let before = by_index(&entry.values);
+        let old_by_index = by_index(&entry.values);
         for value in values {
             // Returned without authorization, as by deployed servers.
-            let old = before.get(&value.index).ok_or(Error::NoValues)?;
+            let old = old_by_index.get(&value.index).ok_or(Error::ValuesNotFound)?;
             diff.modify(old, value);
         }
-        let outcome = self.merge_values(&name, &entry, &diff, values, date);
-        Ok(WritePlan { requirement: self.requirement_for(&name, &entry, &diff, budget).await?, outcome })
+        let result = self.merge_values(&name, &entry, &diff, values, date);
+        Ok(WritePlan { requirement: self.requirement_for(&name, &entry, &diff, budget).await?, result })
     }
 
     pub(super) async fn plan_remove_values(
@@ -90,13 +90,13 @@ impl Registry {
             diff.required = AdminPermissions::REMOVE_VALUE;
         }
         let missing = removed.len() < indexes.len();
-        let outcome = if missing { Err(Error::NoValues) } else { diff.check_writable() };
+        let result = if missing { Err(Error::ValuesNotFound) } else { diff.check_writable() };
         let requirement = Requirement::admin(
             self.record_admins(Handle::from(&*name), &entry.values, diff.required, budget).await?,
         );
         let remaining = remaining.into_iter().cloned().collect();
-        let outcome = outcome.map(|()| PlannedWrite::put(name, remaining, Some(&entry)));
-        Ok(WritePlan { requirement, outcome })
+        let result = result.map(|()| PlannedWrite::put(name, remaining, Some(&entry)));
+        Ok(WritePlan { requirement, result })
     }
 
     fn check_not_empty(&self, values: &[HandleValue<'_>]) -> Result<(), Error> {
@@ -116,8 +116,8 @@ impl Registry {
         if let Some(requirement) = diff.requirement_without_admin() {
             return Ok(requirement);
         }
-        let right = self.record_admins(Handle::from(name), &entry.values, diff.required, budget).await?;
-        Ok(Requirement::admin(right))
+        let admins = self.record_admins(Handle::from(name), &entry.values, diff.required, budget).await?;
+        Ok(Requirement::admin(admins))
     }
 
     /// Merges values into a record by index; new ones are appended. Unchanged values keep their timestamps.
@@ -134,10 +134,10 @@ impl Registry {
         if !diff.has_changes {
             return Ok(PlannedWrite::unchanged(name.into()));
         }
-        let after = by_index(new_values);
+        let new_by_index = by_index(new_values);
         let mut merged = Vec::with_capacity(entry.values.len() + new_values.len());
         for old in &entry.values {
-            match after.get(&old.index) {
+            match new_by_index.get(&old.index) {
                 Some(new) if !is_same_value(old, new) => {
                     check_value(new, limits)?;
                     merged.push(with_timestamp(new, date));
@@ -145,8 +145,8 @@ impl Registry {
                 _ => merged.push(old.clone()),
             }
         }
-        let before = by_index(&entry.values);
-        for new in new_values.iter().filter(|new| !before.contains_key(&new.index)) {
+        let old_by_index = by_index(&entry.values);
+        for new in new_values.iter().filter(|new| !old_by_index.contains_key(&new.index)) {
             check_value(new, limits)?;
             merged.push(with_timestamp(new, date));
         }

@@ -5,7 +5,7 @@ use tendot_store::{EditKind, LogEntry, NameKey, Store};
 
 use super::visible_author;
 use crate::registration::VisibilityFilter;
-use crate::{Caller, Error, Registry, RegistryError, cost};
+use crate::{Caller, Error, Registry, cost};
 
 /// Position in the change feed: everything up to it has been read.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -13,13 +13,13 @@ pub struct ChangeCursor {
     /// Last log entry that was read, completely or in part.
     pub sequence: u64,
     /// Last name that was read of an import entry; `None` if the entry was read completely.
-    pub within: Option<NameKey>,
+    pub import_key: Option<NameKey>,
 }
 
 impl ChangeCursor {
     /// Position after a log entry.
     pub const fn after(sequence: u64) -> Self {
-        Self { sequence, within: None }
+        Self { sequence, import_key: None }
     }
 }
 
@@ -30,7 +30,7 @@ pub struct ChangeEvents {
     pub items: Vec<ChangeEvent>,
     /// Position to continue at.
     pub next: ChangeCursor,
-    /// Whether the end of the log was quota_exceeded. Otherwise there may be fewer events than requested, even none.
+    /// Whether the end of the log was reached. Otherwise there may be fewer events than requested, even none.
     pub is_end: bool,
 }
 
@@ -46,9 +46,9 @@ pub struct ChangeEvent {
     /// Kind of change.
     pub kind: EditKind,
     /// Time of the change, in milliseconds since 1970.
-    pub at: u64,
+    pub time_ms: u64,
     /// Author; empty if it is not visible.
-    pub by: Box<str>,
+    pub author: Box<str>,
     /// Position after this event.
     pub cursor: ChangeCursor,
 }
@@ -97,9 +97,9 @@ impl Registry {
         let limit = limit.max(1);
         budget.charge(cost::LOOKUP.saturating_add(cost::list(limit)))?;
         // Authorized for every page: the token may have been revoked meanwhile.
-        self.principal(caller, now_ms, budget).await.map_err(RegistryError::into_error)?;
+        self.principal(caller, now_ms, budget).await?;
         let is_operator = self.is_operator(caller, now_ms, budget).await?;
-        let from = after.sequence.saturating_sub(u64::from(after.within.is_some()));
+        let from = after.sequence.saturating_sub(u64::from(after.import_key.is_some()));
         let lines = self.store.read_log(from, limit).await?;
         let mut changes = ChangeEvents {
             items: Vec::new(),
@@ -107,17 +107,17 @@ impl Registry {
             is_end: lines.len() < limit,
         };
         for line in lines {
-            let within = after.within.as_ref().filter(|_| line.sequence == after.sequence);
+            let import_key = after.import_key.as_ref().filter(|_| line.sequence == after.sequence);
             if line.kind != EditKind::Import {
                 changes.next = ChangeCursor::after(line.sequence);
                 // The position is invalid if this entry has a single name.
-                let item = visible_event(line, is_operator).filter(|_| within.is_none());
+                let item = visible_event(line, is_operator).filter(|_| import_key.is_none());
                 changes.items.extend(item);
                 continue;
             }
             changes.is_end = false;
             if changes.items.is_empty() {
-                self.expand_import(line, within, limit, is_operator, &mut changes).await?;
+                self.expand_import(line, import_key, limit, is_operator, &mut changes).await?;
             }
             break;
         }
@@ -145,20 +145,21 @@ impl Registry {
     async fn expand_import(
         &self,
         line: LogEntry,
-        within: Option<&NameKey>,
+        import_key: Option<&NameKey>,
         limit: usize,
         is_operator: bool,
         changes: &mut ChangeEvents,
     ) -> Result<(), Error> {
-        let page = self.store.names_at_revision(line.revision, within, limit).await?;
+        let page = self.store.names_at_revision(line.revision, import_key, limit).await?;
         for listed in page.names {
-            let cursor = ChangeCursor { sequence: line.sequence, within: NameKey::new(&listed.name).ok() };
+            let cursor =
+                ChangeCursor { sequence: line.sequence, import_key: NameKey::new(&listed.name).ok() };
             let name_entry = LogEntry { name: listed.name, ..line.clone() };
-            changes.items.extend(
-                visible_event(name_entry, is_operator).map(|changed| ChangeEvent { cursor, ..changed }),
-            );
+            changes
+                .items
+                .extend(visible_event(name_entry, is_operator).map(|event| ChangeEvent { cursor, ..event }));
         }
-        changes.next = ChangeCursor { sequence: line.sequence, within: page.next };
+        changes.next = ChangeCursor { sequence: line.sequence, import_key: page.next };
         Ok(())
     }
 }
@@ -171,19 +172,19 @@ fn visible_event(line: LogEntry, is_operator: bool) -> Option<ChangeEvent> {
         None => (ChangeSubject::Record, line.name),
         Some((_, rest)) => KINDS.iter().find_map(|(start, subject)| {
             let id = rest.strip_prefix(start)?;
-            let is_for_all = !matches!(subject, ChangeSubject::Token | ChangeSubject::Transfer);
-            (is_for_all || is_operator).then(|| (*subject, id.into()))
+            let is_public = !matches!(subject, ChangeSubject::Token | ChangeSubject::Transfer);
+            (is_public || is_operator).then(|| (*subject, id.into()))
         })?,
     };
     let cursor = ChangeCursor::after(line.sequence);
-    let by = visible_author(line.author, is_operator);
+    let author = visible_author(line.author, is_operator);
     Some(ChangeEvent {
         sequence: line.sequence,
         subject,
         name,
         kind: line.kind,
-        at: line.timestamp_ms,
-        by,
+        time_ms: line.timestamp_ms,
+        author,
         cursor,
     })
 }
@@ -246,7 +247,10 @@ mod tests {
             let items = all(&registry, ChangeCursor::default(), 3, caller).into_iter();
             items
                 .map(|item| {
-                    format!("{} {:?} {:?} {} {}", item.sequence, item.subject, item.kind, item.name, item.by)
+                    format!(
+                        "{} {:?} {:?} {} {}",
+                        item.sequence, item.subject, item.kind, item.name, item.author
+                    )
                 })
                 .collect::<Vec<_>>()
         };
@@ -263,12 +267,12 @@ mod tests {
             "11 Prefix Unhome 10.1 operator",
         ];
         assert_eq!(visible(&Caller::Operator), for_operator);
-        let for_all: Vec<String> = for_operator
+        let for_anonymous: Vec<String> = for_operator
             .iter()
             .filter(|line| !line.contains(" Token ") && !line.contains(" Transfer "))
             .map(|line| line.replace("me@example.org", ""))
             .collect();
-        assert_eq!(visible(&Caller::Anonymous), for_all);
+        assert_eq!(visible(&Caller::Anonymous), for_anonymous);
     }
 
     #[test]
@@ -283,12 +287,12 @@ mod tests {
             assert_eq!(all(&registry, item.cursor.clone(), 2, &Caller::Anonymous), whole[read..]);
         }
         // A position that was never returned repeats nothing.
-        let fault = ChangeCursor { sequence: 3, within: NameKey::new("10.1/0").ok() };
-        assert_eq!(all(&registry, fault, 2, &Caller::Anonymous), whole[3..]);
+        let invalid = ChangeCursor { sequence: 3, import_key: NameKey::new("10.1/0").ok() };
+        assert_eq!(all(&registry, invalid, 2, &Caller::Anonymous), whole[3..]);
         assert_eq!(all(&registry, ChangeCursor::after(u64::MAX), 2, &Caller::Anonymous), []);
         let (begin, mut budget) = (ChangeCursor::default(), Budget::new(10_000));
-        let dear = registry.list_changes(&begin, usize::MAX, &Caller::Anonymous, 0, &mut budget);
-        assert!(matches!(block_on(dear), Err(Error::Exhausted(_))));
+        let expensive = registry.list_changes(&begin, usize::MAX, &Caller::Anonymous, 0, &mut budget);
+        assert!(matches!(block_on(expensive), Err(Error::BudgetExceeded(_))));
     }
 
     /// An import is expanded name by name and continues at any position, even if names changed meanwhile.

@@ -43,17 +43,17 @@ impl Registry {
         };
         // In newest-first order, the part ends where the scan starts.
         if let HistoryOrder::NewestFirst { before } = order {
-            timeline.end = holder(&self.state_after(&key, before.saturating_sub(1)).await?);
+            timeline.current = prefix_holder(&self.state_after(&key, before.saturating_sub(1)).await?);
         }
         for page in 1..=MAX_TIMELINE_PAGES {
             budget.charge(cost::LOOKUP)?;
             let history = self.store.history(&key, order, TIMELINE_PAGE_LEN).await?;
             for past in history.entries {
                 budget.charge(cost::LOOKUP)?;
-                let (sequence, before) = (past.log_entry.sequence, holder(&past.prior));
+                let (sequence, before) = (past.log_entry.sequence, prefix_holder(&past.prior));
                 match order {
                     HistoryOrder::OldestFirst { .. } if sequence > bound => {
-                        timeline.end = before;
+                        timeline.current = before;
                         return Ok(timeline);
                     }
                     HistoryOrder::NewestFirst { .. } if sequence < bound => {
@@ -75,7 +75,7 @@ impl Registry {
         match order {
             HistoryOrder::OldestFirst { after } => {
                 let last = timeline.holder_changes.last().map_or(after, |(line, _)| line.sequence);
-                timeline.end = holder(&self.state_after(&key, last).await?);
+                timeline.current = prefix_holder(&self.state_after(&key, last).await?);
             }
             HistoryOrder::NewestFirst { .. } => timeline.holder_changes.reverse(),
         }
@@ -88,7 +88,7 @@ impl Registry {
 pub(super) struct HolderTimeline {
     pub(super) holder_changes: Vec<(LogEntry, Option<PrefixHolder>)>,
     /// Holder after the last change.
-    pub(super) end: Option<PrefixHolder>,
+    pub(super) current: Option<PrefixHolder>,
     /// Sequence number of the last visited change, if there are more.
     pub(super) truncated_at: Option<u64>,
 }
@@ -97,13 +97,13 @@ impl HolderTimeline {
     /// Holder at a change.
     pub(super) fn holder_at(&self, sequence: u64) -> Option<&PrefixHolder> {
         let later = self.holder_changes.iter().find(|(line, _)| line.sequence > sequence);
-        later.map_or(&self.end, |(_, before)| before).as_ref()
+        later.map_or(&self.current, |(_, before)| before).as_ref()
     }
 
     /// Transfers with the previous and the new holder.
     pub(super) fn transfers(&self) -> impl Iterator<Item = (&LogEntry, &PrefixHolder, &PrefixHolder)> {
         self.holder_changes.iter().enumerate().filter_map(|(number, (line, before))| {
-            let after = self.holder_changes.get(number + 1).map_or(&self.end, |(_, after)| after);
+            let after = self.holder_changes.get(number + 1).map_or(&self.current, |(_, after)| after);
             let (from, to) = (before.as_ref()?, after.as_ref()?);
             (from != to).then_some((line, from, to))
         })
@@ -111,7 +111,7 @@ impl HolderTimeline {
 }
 
 /// Holder in a state of the prefix record.
-fn holder(record: &PriorState) -> Option<PrefixHolder> {
+fn prefix_holder(record: &PriorState) -> Option<PrefixHolder> {
     let PriorState::Record(entry) = record else { return None };
     let Prefix { registrant, agency, .. } = party::decode(entry).ok()?;
     Some(PrefixHolder { registrant, agency })

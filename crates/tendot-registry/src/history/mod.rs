@@ -9,26 +9,27 @@ mod record_history;
 
 pub use change_feed::{ChangeCursor, ChangeEvent, ChangeEvents, ChangeSubject};
 pub use holder_timeline::PrefixHolder;
-pub use record_history::{Happening, HistoryEvent, HistoryEvents, RecordSnapshot, Then};
+pub use record_history::{HistoryEvent, HistoryEventKind, HistoryEvents, RecordSnapshot, SnapshotState};
 
 use tendot_proto::ValueReference;
 
 /// Author of a change if it is visible, otherwise empty.
-fn visible_author(by: Box<str>, is_operator: bool) -> Box<str> {
-    if is_operator || is_public_author(&by) { by } else { "".into() }
+fn visible_author(author: Box<str>, is_operator: bool) -> Box<str> {
+    if is_operator || is_public_author(&author) { author } else { "".into() }
 }
 
 /// Whether the author of a change is public: `300:0.NA/10.1000`, `agency:CODE`, `registrant:ID`, or one word such as
 /// `operator` and `import`. Other stores and programs may log anything there, including IP addresses.
-fn is_public_author(by: &str) -> bool {
-    let is_party = by.strip_prefix("agency:").or_else(|| by.strip_prefix("registrant:")).is_some_and(|id| {
-        !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
-    });
+fn is_public_author(author: &str) -> bool {
+    let is_party =
+        author.strip_prefix("agency:").or_else(|| author.strip_prefix("registrant:")).is_some_and(|id| {
+            !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        });
     let is_word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase());
     let is_index = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let is_identity =
-        by.split_once(':').is_some_and(|(index, handle)| is_index(index) && handle.contains('/'));
-    is_word(by) || is_party || (is_identity && ValueReference::parse(by).index != 0)
+        author.split_once(':').is_some_and(|(index, handle)| is_index(index) && handle.contains('/'));
+    is_word(author) || is_party || (is_identity && ValueReference::parse(author).index != 0)
 }
 
 #[cfg(test)]
@@ -37,7 +38,7 @@ mod tests {
 
     #[test]
     fn public_authors() {
-        for (by, expected) in [
+        for (author, expected) in [
             ("300:0.NA/10.1000", true),
             ("operator", true),
             ("import", true),
@@ -56,7 +57,7 @@ mod tests {
             ("300:", false),
             (":0.NA/10.1000", false),
         ] {
-            assert_eq!(is_public_author(by), expected, "{by}");
+            assert_eq!(is_public_author(author), expected, "{author}");
         }
     }
 }

@@ -28,27 +28,27 @@ pub struct HistoryEvent {
     /// Sequence number of the log entry.
     pub sequence: u64,
     /// Time of the event, in milliseconds since 1970.
-    pub at: u64,
+    pub time_ms: u64,
     /// Author; empty if it is not visible.
-    pub by: Box<str>,
+    pub author: Box<str>,
     /// Kind of event.
-    pub what: Happening,
+    pub kind: HistoryEventKind,
 }
 
 /// Kind of event in the history of a name.
 #[derive(Clone, Debug)]
-pub enum Happening {
+pub enum HistoryEventKind {
     /// The name changed.
     Changed {
         /// Kind of change.
         kind: EditKind,
         /// State before the change.
-        before: Then,
+        before: SnapshotState,
         /// State after the change.
-        after: Then,
+        after: SnapshotState,
     },
     /// The prefix was transferred, and the name with it.
-    Transferred {
+    PrefixTransferred {
         /// Previous holder.
         from: PrefixHolder,
         /// New holder.
@@ -58,9 +58,9 @@ pub enum Happening {
 
 /// State of a name before or after an event.
 #[derive(Clone, Debug)]
-pub enum Then {
+pub enum SnapshotState {
     /// No record.
-    Nothing,
+    Absent,
     /// Record.
     Record(Box<RecordSnapshot>),
     /// Unknown: no longer in the history.
@@ -92,7 +92,7 @@ impl Registry {
     /// Lists the history of a name, also of a retired or deleted one: at most `limit` events. There may be fewer although
     /// more follow.
     ///
-    /// Values are filtered by their permissions at that time: public ones for everybody, admin-readable ones for the
+    /// Values are filtered by their permissions at that time: public ones for all callers, admin-readable ones for the
     /// operator. Reserved states are visible to authorized principals only. An author is public if it is a handle identity, a
     /// party or a part of this program.
     #[allow(clippy::too_many_arguments, reason = "independent inputs: name, page, caller, time and budget")]
@@ -123,8 +123,8 @@ impl Registry {
         }
         let own = self.store.history(&key, order, limit).await?;
         let (mut changes, mut next) = (own.entries, own.next);
-        let is_rising = matches!(order, HistoryOrder::OldestFirst { .. });
-        if !is_rising {
+        let is_oldest_first = matches!(order, HistoryOrder::OldestFirst { .. });
+        if !is_oldest_first {
             changes.reverse();
         }
         let last = match order {
@@ -133,25 +133,25 @@ impl Registry {
             HistoryOrder::NewestFirst { before } => before.saturating_sub(1),
         };
         let end = self.state_after(&key, last).await?;
-        let prefix = self.holder_timeline(name, first.log_entry.sequence, order, next, budget).await?;
-        next = match (next, prefix.truncated_at) {
+        let holders = self.holder_timeline(name, first.log_entry.sequence, order, next, budget).await?;
+        next = match (next, holders.truncated_at) {
             (Some(own), Some(truncated_at)) => {
-                Some(if is_rising { own.min(truncated_at) } else { own.max(truncated_at) })
+                Some(if is_oldest_first { own.min(truncated_at) } else { own.max(truncated_at) })
             }
             (own, truncated_at) => own.or(truncated_at),
         };
         let view = HistoryView {
             is_operator: self.is_operator(caller, now_ms, budget).await?,
             can_read_private: self.can_see_reserved(text, &mut visibility, budget).await?,
-            prefix,
+            holders,
         };
         let mut items = view.events(changes, end);
         items.retain(|event| match next {
-            Some(next) if is_rising => event.sequence <= next,
+            Some(next) if is_oldest_first => event.sequence <= next,
             Some(next) => event.sequence >= next,
             None => true,
         });
-        if !is_rising {
+        if !is_oldest_first {
             items.reverse();
         }
         if items.len() > limit {
@@ -179,7 +179,7 @@ struct HistoryView {
     is_operator: bool,
     /// Whether reserved states are visible.
     can_read_private: bool,
-    prefix: HolderTimeline,
+    holders: HolderTimeline,
 }
 
 impl HistoryView {
@@ -187,25 +187,28 @@ impl HistoryView {
     /// change.
     fn events(&self, changes: Vec<HistoryEntry>, end: PriorState) -> Vec<HistoryEvent> {
         let follows = self.follows_prefix(&changes, &end);
-        let transfers = self.prefix.transfers().filter(|(line, ..)| {
+        let transfers = self.holders.transfers().filter(|(line, ..)| {
             let later = follows.iter().find(|(sequence, _)| *sequence > line.sequence);
             later.or(follows.last()).is_none_or(|(_, follows)| *follows)
         });
         let mut events: Vec<HistoryEvent> = transfers
             .map(|(line, from, to)| {
-                self.to_event(line.clone(), Happening::Transferred { from: from.clone(), to: to.clone() })
+                self.to_event(
+                    line.clone(),
+                    HistoryEventKind::PrefixTransferred { from: from.clone(), to: to.clone() },
+                )
             })
             .collect();
         let mut changes = changes.into_iter().peekable();
         while let Some(past) = changes.next() {
             let sequence = past.log_entry.sequence;
             let after = changes.peek().map_or(&end, |next| &next.prior);
-            let what = Happening::Changed {
+            let kind = HistoryEventKind::Changed {
                 kind: past.log_entry.kind,
                 before: self.snapshot_state(&past.prior, sequence),
                 after: self.snapshot_state(after, sequence),
             };
-            events.push(self.to_event(past.log_entry, what));
+            events.push(self.to_event(past.log_entry, kind));
         }
         events.sort_by_key(|event| event.sequence);
         events
@@ -223,15 +226,15 @@ impl HistoryView {
         known.chain([(u64::MAX, follows(end))]).collect()
     }
 
-    fn to_event(&self, line: LogEntry, what: Happening) -> HistoryEvent {
-        let by = visible_author(line.author, self.is_operator);
-        HistoryEvent { sequence: line.sequence, at: line.timestamp_ms, by, what }
+    fn to_event(&self, line: LogEntry, kind: HistoryEventKind) -> HistoryEvent {
+        let author = visible_author(line.author, self.is_operator);
+        HistoryEvent { sequence: line.sequence, time_ms: line.timestamp_ms, author, kind }
     }
 
-    fn snapshot_state(&self, record: &PriorState, sequence: u64) -> Then {
+    fn snapshot_state(&self, record: &PriorState, sequence: u64) -> SnapshotState {
         match record {
-            PriorState::Absent => Then::Nothing,
-            PriorState::Record(entry) => Then::Record(Box::new(self.snapshot(entry, sequence))),
+            PriorState::Absent => SnapshotState::Absent,
+            PriorState::Record(entry) => SnapshotState::Record(Box::new(self.snapshot(entry, sequence))),
         }
     }
 
@@ -247,10 +250,10 @@ impl HistoryView {
         let values = entry.values.iter().filter(|value| is_visible && value.permissions.0 & readable != 0);
         let (owner, metadata) =
             registration.map(|registration| (registration.owner, registration.metadata)).unwrap_or_default();
-        let of_prefix = || self.prefix.holder_at(sequence).map(|holder| holder.registrant.clone());
+        let of_prefix = || self.holders.holder_at(sequence).map(|holder| holder.registrant.clone());
         RecordSnapshot {
             state: match (entry.status, registration_state) {
-                (RecordStatus::Tombstone, _) => DoiStatus::Tombstone,
+                (RecordStatus::Tombstone, _) => DoiStatus::Retired,
                 (RecordStatus::Live, RegistrationState::Reserved) => DoiStatus::Reserved,
                 (RecordStatus::Live, RegistrationState::Registered) => DoiStatus::Registered,
             },
@@ -300,8 +303,8 @@ mod tests {
             let mut budget = Budget::new(1_000);
             let history =
                 block_on(registry.record_history(name, order, 10, &caller, 0, &mut budget)).unwrap();
-            let visible = |event: HistoryEvent| match event.what {
-                Happening::Changed { before: Then::Record(previous), .. } => {
+            let visible = |event: HistoryEvent| match event.kind {
+                HistoryEventKind::Changed { before: SnapshotState::Record(previous), .. } => {
                     previous.values.iter().map(|value| value.data.to_vec()).collect()
                 }
                 _ => Vec::new(),
@@ -348,16 +351,16 @@ mod tests {
         let visible = |caller: &Caller| {
             let items = history("10.1/X", 0, caller).unwrap().items.into_iter();
             items
-                .map(|event| match event.what {
-                    Happening::Changed { before: Then::Record(previous), .. } => {
+                .map(|event| match event.kind {
+                    HistoryEventKind::Changed { before: SnapshotState::Record(previous), .. } => {
                         let indexes = previous.values.iter().map(|value| value.index).collect();
-                        (event.by.into_string(), indexes)
+                        (event.author.into_string(), indexes)
                     }
-                    _ => (event.by.into_string(), Vec::new()),
+                    _ => (event.author.into_string(), Vec::new()),
                 })
                 .collect::<Vec<(String, Vec<u32>)>>()
         };
-        let identity = crate::HandleIdentity::proven(300, "10.1/a").unwrap();
+        let identity = crate::HandleIdentity::from_proof(300, "10.1/a").unwrap();
         for caller in [Caller::Anonymous, Caller::Handle(identity)] {
             assert_eq!(visible(&caller), [(String::new(), vec![]), ("300:10.1/a".into(), vec![1])]);
         }
@@ -370,8 +373,8 @@ mod tests {
         assert!(history("10.1/x", 99, &Caller::Anonymous).unwrap().items.is_empty());
         let (all, mut budget) = (HistoryOrder::OldestFirst { after: 0 }, Budget::new(1_000));
         let name = Handle::from("10.1/x");
-        let dear = registry.record_history(name, all, usize::MAX, &Caller::Operator, 0, &mut budget);
-        assert!(matches!(block_on(dear), Err(Error::Exhausted(_))));
+        let expensive = registry.record_history(name, all, usize::MAX, &Caller::Operator, 0, &mut budget);
+        assert!(matches!(block_on(expensive), Err(Error::BudgetExceeded(_))));
     }
 
     /// Prefix with more changes than one request visits: nothing is skipped or repeated, in either order.
@@ -436,9 +439,11 @@ mod tests {
                     block_on(registry.record_history(name, order, limit, &Caller::Anonymous, 0, budget))
                         .unwrap();
                 assert!(events.items.len() <= limit);
-                visible.extend(events.items.into_iter().map(|event| match event.what {
-                    Happening::Changed { after: Then::Record(now), .. } => now.registrant.unwrap().into(),
-                    Happening::Transferred { from, to } => {
+                visible.extend(events.items.into_iter().map(|event| match event.kind {
+                    HistoryEventKind::Changed { after: SnapshotState::Record(now), .. } => {
+                        now.registrant.unwrap().into()
+                    }
+                    HistoryEventKind::PrefixTransferred { from, to } => {
                         format!("{} to {}", from.registrant, to.registrant)
                     }
                     other => panic!("{other:?}"),

@@ -33,10 +33,10 @@ pub struct DoiListItem {
     /// Id of the owner.
     pub registrant: Box<str>,
     /// Time of the last change, in milliseconds since 1970.
-    pub updated: u64,
+    pub updated_ms: u64,
 }
 
-/// Cursor prefix for names that a registrant owns under the prefixes of others.
+/// Cursor prefix for names that a registrant owns under the prefixes of other registrants.
 const OWNED_CURSOR_PREFIX: &str = "owned:";
 
 impl Registry {
@@ -61,7 +61,10 @@ impl Registry {
         // Ids are case-insensitive; the stored spelling is used from here on.
         let registrant = match registrant {
             Some(id) => Some(
-                self.get_object::<Registrant>(party::RegistryObjectKind::Registrant, id, budget).await?.it.id,
+                self.get_object::<Registrant>(party::RegistryObjectKind::Registrant, id, budget)
+                    .await?
+                    .value
+                    .id,
             ),
             None => None,
         };
@@ -75,8 +78,8 @@ impl Registry {
             items: Vec::new(),
         };
         if let Some(prefix) = prefix {
-            let object = self.prefix(prefix, budget).await?;
-            let next = self.scan_prefix_names(&object.it, after, &mut list, budget).await?;
+            let object = self.get_prefix(prefix, budget).await?;
+            let next = self.scan_prefix_names(&object.value, after, &mut list, budget).await?;
             return Ok(DoiList { items: list.items, next });
         }
         let Some(registrant) = registrant else {
@@ -133,17 +136,17 @@ impl Registry {
     ) -> Result<(Option<String>, bool), RegistryError> {
         let within = cursor.and_then(|cursor| cursor.split_once('/'));
         let prefix = match within {
-            Some((prefix, _)) => self.prefix(prefix, budget).await?.it,
+            Some((prefix, _)) => self.get_prefix(prefix, budget).await?.value,
             None => {
                 budget.charge(cost::STEP).map_err(Error::from)?;
-                let mut found = None;
+                let mut next_prefix = None;
                 let matches = |prefix: &Prefix| registrant.is_none_or(|id| *prefix.registrant == *id);
-                let look = self.scan_prefixes(cursor, &mut list.scan_budget, |prefix, _| {
-                    found = Some(prefix).filter(matches);
-                    found.is_none()
+                let scan = self.scan_prefixes(cursor, &mut list.scan_budget, |prefix, _| {
+                    next_prefix = Some(prefix).filter(matches);
+                    next_prefix.is_none()
                 });
-                let more = look.await?;
-                let Some(prefix) = found else { return Ok((more, false)) };
+                let more = scan.await?;
+                let Some(prefix) = next_prefix else { return Ok((more, false)) };
                 prefix
             }
         };
@@ -167,38 +170,40 @@ impl Registry {
         budget: &mut Budget,
     ) -> Result<Option<String>, RegistryError> {
         let after = after.and_then(|after| NameKey::new(after).ok());
-        let (mut found, mut next, mut problem) = (Vec::new(), None, None);
+        let (mut candidates, mut next, mut problem) = (Vec::new(), None, None);
         let remaining = list.limit.saturating_sub(list.items.len());
         let mut last: Option<Box<str>> = None;
         let (scan_budget, only) = (&mut list.scan_budget, list.only);
         self.store
             .scan_records(Some(prefix.prefix.as_bytes()), after.as_ref(), |entry| {
-                if found.len() >= remaining || !scan_budget.charge(entry) {
+                if candidates.len() >= remaining || !scan_budget.charge(entry) {
                     next = last.take();
                     return false;
                 }
                 last = Some(entry.name.clone());
                 match DoiCandidate::from_record(entry, prefix, only) {
-                    Ok(listed) => found.extend(listed),
+                    Ok(candidate) => candidates.extend(candidate),
                     Err(error) => problem = Some(error),
                 }
                 problem.is_none()
             })
             .await?;
         problem.map_or(Ok(()), Err)?;
-        let mut done = None;
-        for listed in found {
-            let name = listed.item.name.clone();
-            match self.add_if_visible(listed, prefix, list, budget).await {
-                Err(Error::Exhausted(_)) if done.is_some() => return Ok(done.map(String::from)),
+        let mut last_added = None;
+        for candidate in candidates {
+            let name = candidate.item.name.clone();
+            match self.add_if_visible(candidate, prefix, list, budget).await {
+                Err(Error::BudgetExceeded(_)) if last_added.is_some() => {
+                    return Ok(last_added.map(String::from));
+                }
                 result => result?,
             }
-            done = Some(name);
+            last_added = Some(name);
         }
         Ok(next.map(String::from))
     }
 
-    /// Scans names that a registrant owns under the prefixes of others.
+    /// Scans names that a registrant owns under the prefixes of other registrants.
     async fn scan_owned_names(
         &self,
         registrant: &str,
@@ -206,17 +211,17 @@ impl Registry {
         list: &mut DoiListing<'_>,
         budget: &mut Budget,
     ) -> Result<Option<String>, RegistryError> {
-        let key_prefix = format!("owned/{registrant}/").into_bytes();
+        let key_prefix = format!("owned-name/{registrant}/").into_bytes();
         // A client that comes from the registrant's own prefixes starts here at the beginning.
         let mut cursor = after.unwrap_or_default().to_owned();
         let from = [&key_prefix[..], cursor.as_bytes()].concat();
         let remaining = list.limit.saturating_sub(list.items.len());
-        let notes = self
+        let entries = self
             .store
             .list_aux(&key_prefix, (!cursor.is_empty()).then_some(&from[..]), remaining.saturating_add(1))
             .await?;
         let mut prefixes = BTreeMap::new();
-        for (number, AuxEntry { key, value: name }) in notes.into_iter().enumerate() {
+        for (number, AuxEntry { key, value: name }) in entries.into_iter().enumerate() {
             if number == remaining || list.scan_budget.is_exhausted() {
                 return Ok(Some(format!("{OWNED_CURSOR_PREFIX}{cursor}")));
             }
@@ -244,14 +249,14 @@ impl Registry {
         let Some(entry) = self.get_record(name, budget).await? else { return Ok(()) };
         list.scan_budget.charge(&entry);
         if !prefixes.contains_key(prefix) {
-            prefixes.insert(prefix.into(), self.prefix(prefix, budget).await?.it);
+            prefixes.insert(prefix.into(), self.get_prefix(prefix, budget).await?.value);
         }
-        // Names under a prefix that the registrant holds by now were listed there.
+        // Names under a prefix that the registrant holds were listed with the prefix.
         let Some(prefix) = prefixes.get(prefix).filter(|prefix| *prefix.registrant != *registrant) else {
             return Ok(());
         };
         match DoiCandidate::from_record(&entry, prefix, list.only)? {
-            Some(listed) => Ok(self.add_if_visible(listed, prefix, list, budget).await?),
+            Some(candidate) => Ok(self.add_if_visible(candidate, prefix, list, budget).await?),
             None => Ok(()),
         }
     }
@@ -259,12 +264,12 @@ impl Registry {
     /// Adds a DOI to the list if it is visible to the principal.
     async fn add_if_visible(
         &self,
-        listed: DoiCandidate,
+        candidate: DoiCandidate,
         prefix: &Prefix,
         list: &mut DoiListing<'_>,
         budget: &mut Budget,
     ) -> Result<(), Error> {
-        let DoiCandidate { item, is_reserved } = listed;
+        let DoiCandidate { item, is_reserved } = candidate;
         if is_reserved {
             if !list.registrants.contains_key(&item.registrant) {
                 let object = self
@@ -274,7 +279,7 @@ impl Registry {
                         budget,
                     )
                     .await?;
-                list.registrants.insert(item.registrant.clone(), object.map(|object| object.it));
+                list.registrants.insert(item.registrant.clone(), object.map(|object| object.value));
             }
             let known = list.registrants.get(&item.registrant).and_then(Option::as_ref);
             if !known.is_some_and(|known| list.principal.can_read_under(&prefix.prefix, known)) {
@@ -305,13 +310,13 @@ impl DoiCandidate {
         let item = DoiListItem {
             name: entry.name.clone(),
             state: match (entry.status, registration.state) {
-                (RecordStatus::Tombstone, _) => DoiStatus::Tombstone,
+                (RecordStatus::Tombstone, _) => DoiStatus::Retired,
                 (RecordStatus::Live, RegistrationState::Reserved) => DoiStatus::Reserved,
                 (RecordStatus::Live, RegistrationState::Registered) => DoiStatus::Registered,
             },
             url: url.map(|url| String::from_utf8_lossy(&url.data).into_owned()),
             registrant: owner,
-            updated: registration.updated,
+            updated_ms: registration.updated_ms,
         };
         Ok(Some(Self { item, is_reserved: registration.state == RegistrationState::Reserved }))
     }

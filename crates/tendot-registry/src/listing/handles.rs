@@ -66,15 +66,16 @@ impl Registry {
         let after = after.and_then(|after| NameKey::new(after).ok()).max(start);
         budget.charge(cost::list(limit))?;
         let listed = self.scan_handles(&listing.prefix, after.as_ref(), limit, budget).await?;
-        let begins = |name: &str| {
+        let has_start = |name: &str| {
             let start = name.as_bytes().get(..listing.start.len());
             start.is_some_and(|start| start.eq_ignore_ascii_case(&listing.start))
         };
-        let full = listed.len() >= limit;
-        let next = listed.last().filter(|last| full && begins(&last.name)).map(|last| last.name.clone());
+        let is_full = listed.len() >= limit;
+        let next =
+            listed.last().filter(|last| is_full && has_start(&last.name)).map(|last| last.name.clone());
         // Names of other partitions are listed by their servers.
-        let is_ours = |name: &str| begins(name) && self.owns(Handle::from(name));
-        let visible = listed.into_iter().filter(|listed| listed.is_visible && is_ours(&listed.name));
+        let is_own = |name: &str| has_start(name) && self.owns(Handle::from(name));
+        let visible = listed.into_iter().filter(|listed| listed.is_visible && is_own(&listed.name));
         Ok(HandleList { names: visible.map(|listed| listed.name).collect(), next })
     }
 
@@ -89,9 +90,9 @@ impl Registry {
     ) -> Result<Vec<ListedHandle>, Error> {
         if !self.lists_allocated_names(prefix, budget).await? {
             let listed = self.store.list_names(prefix, after, limit).await?.into_iter();
-            let visible = |listed: &tendot_store::NameEntry| listed.status == RecordStatus::Live;
+            let is_visible = |listed: &tendot_store::NameEntry| listed.status == RecordStatus::Live;
             return Ok(listed
-                .map(|handle| ListedHandle { is_visible: visible(&handle), name: handle.name })
+                .map(|handle| ListedHandle { is_visible: is_visible(&handle), name: handle.name })
                 .collect());
         }
         let mut listed = Vec::new();
@@ -114,8 +115,9 @@ impl Registry {
     /// Total number of names without registry objects; `None` if the store would have to count.
     pub async fn count_all_handles(&self) -> Result<Option<u64>, Error> {
         let Some(size) = self.store.name_count().await? else { return Ok(None) };
-        let own = self.store.count_names(RESERVED_PREFIX.as_bytes(), None, MAX_COUNTED_OBJECTS).await?;
-        Ok(Some(size.saturating_sub(own.live)))
+        let registry_objects =
+            self.store.count_names(RESERVED_PREFIX.as_bytes(), None, MAX_COUNTED_OBJECTS).await?;
+        Ok(Some(size.saturating_sub(registry_objects.live)))
     }
 
     /// Counts the names that [`list_handles`](Self::list_handles) would return, among the next `limit` after `after`.
@@ -131,7 +133,7 @@ impl Registry {
         let listing = self.plan_listing(prefix, budget).await?;
         // The store's count would include names of other partitions and reserved names.
         let is_allocated = self.lists_allocated_names(&listing.prefix, budget).await?;
-        if !listing.start.is_empty() || self.settings.share.is_some() || is_allocated {
+        if !listing.start.is_empty() || self.settings.partition.is_some() || is_allocated {
             let page = self.list_handles(prefix, after, limit, caller, budget).await?;
             return Ok(HandleCount { names: page.names.len() as u64, next: page.next });
         }
@@ -176,12 +178,12 @@ impl Registry {
         prefix: Handle<'_>,
         budget: &mut Budget,
     ) -> Result<HandleListing, Error> {
-        if !self.settings.list_handles {
+        if !self.settings.allow_listing {
             return Err(Error::ListingDisabled);
         }
         // This service is not responsible for an invalid prefix.
-        let elsewhere = |_| Error::NotResponsible { prefix: prefix.to_string().into() };
-        let homed = parse_homed_prefix(prefix).map_err(elsewhere)?;
+        let not_responsible = |_| Error::NotResponsible { prefix: prefix.to_string().into() };
+        let homed = parse_homed_prefix(prefix).map_err(not_responsible)?;
         let (governing, prefix, start) = match homed.split_once('/') {
             // Records of derived prefixes.
             Some((_, of)) => {
@@ -196,7 +198,7 @@ impl Registry {
             }
         };
         budget.charge(cost::LOOKUP)?;
-        let right = self.prefix_admins(governing.as_bytes(), AdminPermissions::LIST_HANDLES, budget).await?;
-        Ok(HandleListing { requirement: Requirement::AdminOrServerAdmin(right), prefix, start })
+        let admins = self.prefix_admins(governing.as_bytes(), AdminPermissions::LIST_HANDLES, budget).await?;
+        Ok(HandleListing { requirement: Requirement::AdminOrServerAdmin(admins), prefix, start })
     }
 }

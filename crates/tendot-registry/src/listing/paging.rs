@@ -7,7 +7,7 @@ use tendot_proto::Budget;
 use tendot_store::{RecordStatus, StoredRecord};
 
 use crate::authorization::Principal;
-use crate::party::{Held, Registrant, RegistryObjectKind, decode};
+use crate::party::{Registrant, RegistryObjectKind, Versioned, decode};
 use crate::{Error, Registry, cost};
 
 /// Maximum number of records that one request scans.
@@ -55,7 +55,7 @@ impl Registry {
         after: Option<&str>,
         limit: usize,
         budget: &mut Budget,
-        item: impl Fn(Held<T>) -> Option<I> + Send + Sync,
+        item: impl Fn(Versioned<T>) -> Option<I> + Send + Sync,
     ) -> Result<(Vec<I>, Option<String>), Error> {
         let (items, next) =
             self.scan_objects(kind, after, limit, &mut ScanBudget::new(), budget, &item).await?;
@@ -69,7 +69,7 @@ impl Registry {
         limit: usize,
         scan_budget: &mut ScanBudget,
         budget: &mut Budget,
-        item: &(impl Fn(Held<T>) -> Option<I> + Send + Sync),
+        item: &(impl Fn(Versioned<T>) -> Option<I> + Send + Sync),
     ) -> Result<ScannedObjects<I>, Error> {
         budget.charge(cost::list(limit))?;
         let (mut items, mut next, mut last) = (Vec::new(), None, None);
@@ -79,7 +79,7 @@ impl Registry {
                 return Ok(false);
             }
             if entry.status == RecordStatus::Live
-                && let Some(item) = item(Held { it: decode(entry)?, revision: entry.revision })
+                && let Some(item) = item(Versioned { value: decode(entry)?, revision: entry.revision })
             {
                 if items.len() >= limit {
                     next = last.take();
@@ -103,7 +103,7 @@ impl Registry {
         limit: usize,
         principal: &Principal,
         budget: &mut Budget,
-        item: impl Fn(Held<T>) -> Option<(I, Vec<Box<str>>)> + Send + Sync,
+        item: impl Fn(Versioned<T>) -> Option<(I, Vec<Box<str>>)> + Send + Sync,
     ) -> Result<(Vec<I>, Option<String>), Error> {
         let (mut visible, mut scan_budget, mut acts_for) = (Vec::new(), ScanBudget::new(), BTreeMap::new());
         let mut cursor = after.map(str::to_owned);
@@ -112,12 +112,14 @@ impl Registry {
             let found =
                 self.scan_objects(kind, cursor.as_deref(), remaining, &mut scan_budget, budget, &item).await;
             let (items, next) = match found {
-                Err(Error::Exhausted(_)) if cursor.as_deref() != after => return Ok((visible, cursor)),
+                Err(Error::BudgetExceeded(_)) if cursor.as_deref() != after => return Ok((visible, cursor)),
                 found => found?,
             };
             for (id, (item, registrants)) in items {
                 match self.is_for_any(&registrants, principal, &mut acts_for, budget).await {
-                    Err(Error::Exhausted(_)) if cursor.as_deref() != after => return Ok((visible, cursor)),
+                    Err(Error::BudgetExceeded(_)) if cursor.as_deref() != after => {
+                        return Ok((visible, cursor));
+                    }
                     is_visible => visible.extend(is_visible?.then_some(item)),
                 }
                 cursor = Some(id);
@@ -142,7 +144,7 @@ impl Registry {
                 None => {
                     let object =
                         self.find_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?;
-                    let acts = object.is_some_and(|object| principal.is_for_registrant(&object.it));
+                    let acts = object.is_some_and(|object| principal.is_for_registrant(&object.value));
                     acts_for.insert(id.clone(), acts);
                     acts
                 }

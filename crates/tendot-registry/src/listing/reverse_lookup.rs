@@ -16,11 +16,11 @@ use crate::{Caller, Error, Registry, cost};
 /// ```
 /// use tendot_registry::ReverseLookup;
 ///
-/// let mut search = ReverseLookup::default();
-/// search.add_pattern("URL", "https://example.org/*");
-/// search.add_pattern("CHECKSUM", "12345");
-/// search.prefix = Some("10.1000".into());
-/// assert_eq!(search.pattern_count(), 2);
+/// let mut lookup = ReverseLookup::default();
+/// lookup.add_pattern("URL", "https://example.org/*");
+/// lookup.add_pattern("CHECKSUM", "12345");
+/// lookup.prefix = Some("10.1000".into());
+/// assert_eq!(lookup.pattern_count(), 2);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ReverseLookup {
@@ -78,8 +78,8 @@ struct WildcardPattern {
 }
 
 impl WildcardPattern {
-    fn new(written: &str) -> Self {
-        let mut parts = written.split('*').map(str::as_bytes);
+    fn new(text: &str) -> Self {
+        let mut parts = text.split('*').map(str::as_bytes);
         let start = parts.next().unwrap_or_default().into();
         let end = parts.next_back().map(Into::into);
         let between = parts.filter(|part| !part.is_empty()).map(|part| Finder::new(part).into_owned());
@@ -127,49 +127,49 @@ impl Registry {
     /// the caller limits how often it runs and on which thread.
     pub async fn reverse_lookup(
         &self,
-        search: &ReverseLookup,
+        lookup: &ReverseLookup,
         after: Option<&str>,
         caller: &Caller,
         budget: &mut Budget,
     ) -> Result<ReverseLookupMatches, Error> {
         self.authorize_reverse_lookup(caller, budget).await?;
         let mut matches = ReverseLookupMatches::default();
-        let patterns = search.pattern_count();
+        let patterns = lookup.pattern_count();
         if patterns == 0 {
             return Ok(matches);
         }
         let after = after.and_then(|after| NameKey::new(after).ok());
-        let prefix = search.prefix.as_deref().map(str::as_bytes);
+        let prefix = lookup.prefix.as_deref().map(str::as_bytes);
         let visit = |entry: &StoredRecord| {
-            if search.matches(entry) {
+            if lookup.matches(entry) {
                 let is_visible =
-                    |value: &&HandleValue<'_>| search.with_values && value.permissions.is_public();
+                    |value: &&HandleValue<'_>| lookup.with_values && value.permissions.is_public();
                 let values = entry.values.iter().filter(is_visible).cloned().collect();
                 matches.records.push(ReverseLookupMatch { name: entry.name.clone(), values });
             }
             let length = entry.values.iter().map(|value| value.data.len()).sum();
-            let goes_on = budget.charge(cost::reverse_lookup(length, patterns)).is_ok();
-            if !goes_on {
+            let has_budget = budget.charge(cost::reverse_lookup(length, patterns)).is_ok();
+            if !has_budget {
                 matches.next = Some(entry.name.clone());
             }
-            goes_on
+            has_budget
         };
         self.store.scan_records(prefix, after.as_ref(), visit).await?;
         self.retain_responsible(&mut matches.records).await?;
         Ok(matches)
     }
 
-    /// Drops leftovers of prefixes that moved and of other partitions, which do not resolve either.
+    /// Drops records left over from prefixes that moved and from other partitions; they do not resolve either.
     async fn retain_responsible(&self, records: &mut Vec<ReverseLookupMatch>) -> Result<(), Error> {
         // The cost has been charged for each match.
         let budget = &mut Budget::new(u32::MAX);
-        let mut is_ours = Vec::with_capacity(records.len());
+        let mut is_own = Vec::with_capacity(records.len());
         for record in &*records {
             let name = Handle::from(&*record.name);
-            is_ours.push(self.owns(name) && self.is_responsible(name, budget).await?);
+            is_own.push(self.owns(name) && self.is_responsible(name, budget).await?);
         }
-        let mut is_ours = is_ours.into_iter();
-        records.retain(|_| is_ours.next().unwrap_or_default());
+        let mut is_own = is_own.into_iter();
+        records.retain(|_| is_own.next().unwrap_or_default());
         Ok(())
     }
 }

@@ -36,8 +36,8 @@ const MAX_CONVERTED_BYTES: usize = 1 << 19;
 /// assert_eq!(KernelMetadata::from_json(kernel.to_json().as_bytes()), Ok(kernel));
 ///
 /// let faults = KernelMetadata::from_json(text.replace("Visual", "Visible").as_bytes()).unwrap_err();
-/// assert_eq!(faults[0].to_string(), "/referentCreation/mode/0: `Visible` is not allowed here");
-/// assert_eq!(faults[0].code.as_str(), "not-allowed");
+/// assert_eq!(faults[0].to_string(), "/referentCreation/mode/0: value `Visible` is not allowed");
+/// assert_eq!(faults[0].code.as_str(), "value-not-allowed");
 /// assert_eq!(faults[0].allowed, ["Audio", "Olfactory", "Restricted", "Tangible", "Tasteable", "Visual"]);
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -80,7 +80,7 @@ impl KernelMetadata {
     }
 
     /// Parses JSON for a DOI; fails if the document names another one.
-    pub fn from_json_of(text: &[u8], name: &str) -> Result<Self, Vec<MetadataFault>> {
+    pub fn from_json_for(text: &[u8], name: &str) -> Result<Self, Vec<MetadataFault>> {
         Self::read_json(text, Some(name))
     }
 
@@ -90,7 +90,7 @@ impl KernelMetadata {
     }
 
     /// Parses XML for a DOI; fails if the document names another one.
-    pub fn from_xml_of(text: &str, name: &str) -> Result<Self, Vec<MetadataFault>> {
+    pub fn from_xml_for(text: &str, name: &str) -> Result<Self, Vec<MetadataFault>> {
         Self::read_xml(text, Some(name))
     }
 
@@ -123,26 +123,26 @@ impl KernelMetadata {
             Referent::Party(party) => &party.name,
             Referent::Place(place) => &place.name,
         };
-        let best = names.iter().find(|name| name.kind.as_str() == "PrincipalName").or(names.first());
-        best.map_or("", |name| name.value.as_str())
+        let preferred = names.iter().find(|name| name.kind.as_str() == "PrincipalName").or(names.first());
+        preferred.map_or("", |name| name.value.as_str())
     }
 
     /// Document tree with the fields that the registry supplies, in the sequence of the schema.
-    pub(super) fn to_node_with<'a>(&'a self, facts: &RegistryFields<'a>) -> MetadataNode<'a> {
+    pub(super) fn to_node_with<'a>(&'a self, fields: &RegistryFields<'a>) -> MetadataNode<'a> {
         let (name, referent) = self.referent.node();
         MetadataNode::object([
-            ("referentDoiName", Some(MetadataNode::text(facts.name))),
+            ("referentDoiName", Some(MetadataNode::text(fields.name))),
             ("primaryReferentType", Some(MetadataNode::text(self.referent.referent_type().as_str()))),
-            ("registrationAgencyDoiName", Some(MetadataNode::text(facts.agency_doi()))),
-            ("issueDate", Some(MetadataNode::text(facts.issue_date))),
-            ("issueNumber", Some(MetadataNode::Integer(facts.issue_number.into()))),
+            ("registrationAgencyDoiName", Some(MetadataNode::text(fields.agency_doi()))),
+            ("issueDate", Some(MetadataNode::text(fields.issue_date))),
+            ("issueNumber", Some(MetadataNode::Integer(fields.issue_number.into()))),
             (name, Some(referent)),
         ])
     }
 
     /// XML with the fields that the registry supplies.
-    pub(super) fn to_xml(&self, facts: &RegistryFields<'_>) -> String {
-        xml::write_document(ROOT_ELEMENT, &self.to_node_with(facts))
+    pub(super) fn to_xml(&self, fields: &RegistryFields<'_>) -> String {
+        xml::write_document(ROOT_ELEMENT, &self.to_node_with(fields))
     }
 
     fn to_node(&self) -> MetadataNode<'_> {
@@ -173,7 +173,7 @@ impl KernelMetadata {
         let mut members = reader.expect_object(node)?;
         let stated: Option<Option<NonEmptyText>> = members.optional(reader, "referentDoiName", Element);
         check_doi_name(stated.flatten().as_ref(), "referentDoiName", name, reader);
-        let kind = members.one(reader, "primaryReferentType", Element);
+        let kind = members.required(reader, "primaryReferentType", Element);
         let _: Option<Option<NonEmptyText>> = members.optional(reader, "registrationAgencyDoiName", Element);
         let _: Option<Option<XsdDate>> = members.optional(reader, "issueDate", Element);
         let _: Option<Option<u32>> = members.optional(reader, "issueNumber", Element);
@@ -187,16 +187,16 @@ impl KernelMetadata {
             party?.map(Box::new).map(Referent::Party),
             place?.map(Referent::Place),
         ];
-        let (fitting, others): (Vec<_>, Vec<_>) =
+        let (matching, others): (Vec<_>, Vec<_>) =
             referents.into_iter().flatten().partition(|referent| referent.referent_type() == kind);
         for other in others {
-            let message = format!("this does not fit to the primaryReferentType `{}`", kind.as_str());
-            reader.report_member(other.element_name(), Element, MetadataFaultCode::NotAllowed, message);
+            let message = format!("does not match primaryReferentType `{}`", kind.as_str());
+            reader.report_member(other.element_name(), Element, MetadataFaultCode::ValueNotAllowed, message);
         }
-        let referent = fitting.into_iter().next();
+        let referent = matching.into_iter().next();
         if referent.is_none() {
             let name = Referent::element_name_of(kind);
-            reader.report_missing(name, &format!("`{name}` has to be there"));
+            reader.report_missing(name, &format!("missing `{name}`"));
         }
         referent.map(|referent| Self { referent })
     }
@@ -268,10 +268,10 @@ pub(super) fn parse_json(text: &[u8]) -> Result<MetadataNode<'_>, Vec<MetadataFa
         return Err(vec![document_too_large(text.len(), MAX_JSON_BYTES)]);
     }
     let fault = |error: &dyn fmt::Display| {
-        let message = format!("this is not the JSON that is expected: {error}");
+        let message = format!("invalid JSON: {error}");
         vec![MetadataFault {
             pointer: String::new(),
-            code: MetadataFaultCode::NotJson,
+            code: MetadataFaultCode::InvalidJson,
             message,
             allowed: &[],
         }]
@@ -293,12 +293,12 @@ pub(super) fn check_doi_name(
 ) {
     let Some((stated, name)) = stated.zip(name) else { return };
     if !stated.as_str().eq_ignore_ascii_case(name) {
-        let message = format!("this is about `{}`, not about `{}`", excerpt(stated.as_str()), excerpt(name));
-        reader.report_member(member, XmlPosition::Element, MetadataFaultCode::OtherName, message);
+        let message = format!("metadata is for `{}`, expected `{}`", excerpt(stated.as_str()), excerpt(name));
+        reader.report_member(member, XmlPosition::Element, MetadataFaultCode::NameMismatch, message);
     }
 }
 
 fn document_too_large(bytes: usize, limit: usize) -> MetadataFault {
-    let message = format!("the document has {bytes} bytes, at most {limit} are taken");
+    let message = format!("document of {bytes} bytes (maximum {limit})");
     MetadataFault { pointer: String::new(), code: MetadataFaultCode::TooLong, message, allowed: &[] }
 }

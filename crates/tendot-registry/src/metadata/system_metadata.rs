@@ -42,20 +42,20 @@ impl SystemMetadata {
     }
 
     /// JSON with the fields that the registry supplies.
-    pub fn to_json(&self, facts: &RegistryFields<'_>) -> String {
+    pub fn to_json(&self, fields: &RegistryFields<'_>) -> String {
         let (kind, node) = match &self.0 {
             SystemReferent::Creation(creation) => (ReferentType::CreativeWork, creation.to_node()),
             SystemReferent::Party(party) => (ReferentType::Party, party.to_node()),
             SystemReferent::Place(place) => (ReferentType::Place, place.to_node()),
         };
         let mut members = vec![
-            NodeMember::new("doiName", MetadataNode::text(facts.name)),
-            NodeMember::new("registrationAuthorityCode", MetadataNode::text(facts.agency)),
-            NodeMember::new("issueDate", MetadataNode::text(facts.issue_date)),
+            NodeMember::new("doiName", MetadataNode::text(fields.name)),
+            NodeMember::new("registrationAuthorityCode", MetadataNode::text(fields.agency)),
+            NodeMember::new("issueDate", MetadataNode::text(fields.issue_date)),
             NodeMember::new("referentType", MetadataNode::text(kind.as_str())),
         ];
-        if let MetadataNode::Object(described) = node {
-            members.extend(described);
+        if let MetadataNode::Object(referent_members) = node {
+            members.extend(referent_members);
         }
         MetadataNode::Object(members).to_json()
     }
@@ -78,7 +78,7 @@ impl SystemMetadata {
         check_doi_name(stated.flatten().as_ref(), "doiName", name, reader);
         let _: Option<Option<NonEmptyText>> = members.optional(reader, "registrationAuthorityCode", Element);
         let _: Option<Option<XsdDate>> = members.optional(reader, "issueDate", Element);
-        let kind = members.one(reader, "referentType", Element)?;
+        let kind = members.required(reader, "referentType", Element)?;
         let rest = members.into_rest();
         Some(Self(match kind {
             ReferentType::CreativeWork => {
@@ -109,8 +109,8 @@ impl From<&KernelMetadata> for SystemMetadata {
 }
 
 impl From<SystemMetadata> for KernelMetadata {
-    fn from(SystemMetadata(described): SystemMetadata) -> Self {
-        let referent = match described {
+    fn from(SystemMetadata(system): SystemMetadata) -> Self {
+        let referent = match system {
             SystemReferent::Creation(creation) => Referent::Creation(Box::new((*creation).into())),
             SystemReferent::Party(party) => Referent::Party(Box::new((*party).into())),
             SystemReferent::Place(SystemPlace { identifier, name, .. }) => {
@@ -124,30 +124,30 @@ impl From<SystemMetadata> for KernelMetadata {
 element! {
     /// Creation in System Metadata.
     SystemCreation {
-        identifier: many(100) CreationIdentifier = "alternateIdentifier",
-        name: some(100) CreationName = "referentName",
-        sub_type: one CreationType = "referentSubType",
-        related: many(10_000) RelatedCreation = "relatedIdentifiers",
-        basic: one CreationBasics = "basicMetadata",
+        identifier: list(100) CreationIdentifier = "alternateIdentifier",
+        name: non_empty(100) CreationName = "referentName",
+        sub_type: required CreationType = "referentSubType",
+        related: list(10_000) RelatedCreation = "relatedIdentifiers",
+        basic: required CreationBasicMetadata = "basicMetadata",
     }
 }
 
 element! {
     /// `basicMetadata` of a creation.
-    CreationBasics {
-        further_type: many(20) CreationType = "type",
-        principal_agent: some(10_000) PrincipalAgent = "principalAgent",
+    CreationBasicMetadata {
+        further_type: list(20) CreationType = "type",
+        principal_agent: non_empty(10_000) PrincipalAgent = "principalAgent",
         language: optional LanguageTag = "language",
         content_language: optional ContentLanguage = "languageOfReferentContent",
         creation_date: optional CreationDate = "creationDate",
-        creation_place: many(20) CreationPlace = "creationPlace",
+        creation_place: list(20) CreationPlace = "creationPlace",
     }
 }
 
 element! {
     /// Related creation with the roles of both sides.
     RelatedCreation => check_related_creation {
-        identifier: one CreationIdentifier = "identifier",
+        identifier: required CreationIdentifier = "identifier",
         referent_role: optional CreationLinkRole = "referentRole",
         related_role: optional CreationLinkRole = "relatedRole",
     }
@@ -156,28 +156,28 @@ element! {
 element! {
     /// Party in System Metadata.
     SystemParty {
-        identifier: many(100) PartyIdentifier = "alternateIdentifier",
-        name: some(100) PartyName = "referentName",
-        sub_type: one PartyStructuralType = "referentSubType",
-        related: many(1_000) RelatedParty = "relatedIdentifiers",
-        basic: one PartyBasics = "basicMetadata",
+        identifier: list(100) PartyIdentifier = "alternateIdentifier",
+        name: non_empty(100) PartyName = "referentName",
+        sub_type: required PartyStructuralType = "referentSubType",
+        related: list(1_000) RelatedParty = "relatedIdentifiers",
+        basic: required PartyBasicMetadata = "basicMetadata",
     }
 }
 
 element! {
     /// `basicMetadata` of a party.
-    PartyBasics {
-        associated_role: some(20) PartyRole = "associatedRole",
+    PartyBasicMetadata {
+        associated_role: non_empty(20) PartyRole = "associatedRole",
         birth: optional ApproximateDate = "dateOfBirthOrFormation",
         death: optional ApproximateDate = "dateOfDeathOrDissolution",
-        territory: many(300) TerritoryCode = "associatedTerritory",
+        territory: list(300) TerritoryCode = "associatedTerritory",
     }
 }
 
 element! {
     /// Related party with the roles of both sides.
     RelatedParty => check_related_party {
-        identifier: one PartyIdentifier = "identifier",
+        identifier: required PartyIdentifier = "identifier",
         referent_role: optional PartyLinkRole = "referentRole",
         related_role: optional PartyLinkRole = "relatedRole",
     }
@@ -186,10 +186,10 @@ element! {
 element! {
     /// Place in System Metadata.
     SystemPlace {
-        identifier: many(100) PlaceIdentifier = "alternateIdentifier",
-        name: some(100) PartyName = "referentName",
-        sub_type: one PlaceSubType = "referentSubType",
-        basic: one PlaceBasicMetadata = "basicMetadata",
+        identifier: list(100) PlaceIdentifier = "alternateIdentifier",
+        name: non_empty(100) PartyName = "referentName",
+        sub_type: required PlaceSubType = "referentSubType",
+        basic: required PlaceBasicMetadata = "basicMetadata",
     }
 }
 
@@ -229,7 +229,7 @@ impl From<&Creation> for SystemCreation {
             sub_type: types.next().unwrap_or(CreationType::RESTRICTED),
             // Every one of 10,000 links may have 100 identifiers.
             related: related.take(10_000).collect(),
-            basic: CreationBasics {
+            basic: CreationBasicMetadata {
                 further_type: types.collect(),
                 principal_agent: creation.principal_agent.clone(),
                 language: creation.language.clone(),
@@ -242,8 +242,8 @@ impl From<&Creation> for SystemCreation {
 }
 
 impl From<SystemCreation> for Creation {
-    fn from(described: SystemCreation) -> Self {
-        let SystemCreation { identifier, name, sub_type, related, basic } = described;
+    fn from(system: SystemCreation) -> Self {
+        let SystemCreation { identifier, name, sub_type, related, basic } = system;
         let linked = related.into_iter().map(|related| LinkedCreation {
             name: Vec::new(),
             identifier: vec![related.identifier],
@@ -280,7 +280,7 @@ impl From<&Party> for SystemParty {
             name: party.name.clone(),
             sub_type: party.structural_type,
             related: related.collect(),
-            basic: PartyBasics {
+            basic: PartyBasicMetadata {
                 associated_role: party.associated_role.clone(),
                 birth: party.birth.clone(),
                 death: party.death.clone(),
@@ -291,8 +291,8 @@ impl From<&Party> for SystemParty {
 }
 
 impl From<SystemParty> for Party {
-    fn from(described: SystemParty) -> Self {
-        let SystemParty { identifier, name, sub_type, related, basic } = described;
+    fn from(system: SystemParty) -> Self {
+        let SystemParty { identifier, name, sub_type, related, basic } = system;
         let linked = related.into_iter().map(|related| LinkedParty {
             name: None,
             identifier: Some(related.identifier),
@@ -320,8 +320,8 @@ fn check_related_party(read: &RelatedParty, reader: &mut MetadataReader) {
     check_roles(read.referent_role.is_some() || read.related_role.is_some(), reader);
 }
 
-fn check_roles(any: bool, reader: &mut MetadataReader) {
-    if !any {
-        reader.report_missing("referentRole", "`referentRole` or `relatedRole` has to be there");
+fn check_roles(has_role: bool, reader: &mut MetadataReader) {
+    if !has_role {
+        reader.report_missing("referentRole", "missing `referentRole` or `relatedRole`");
     }
 }

@@ -14,8 +14,8 @@ use crate::metadata::{
 #[derive(Default)]
 pub(super) struct ArbitraryInput {
     bytes: Vec<u8>,
-    at: usize,
-    /// If not 0, choices are random, because the previous ones did not satisfy a rule.
+    position: usize,
+    /// If not 0, bytes are random, because the previous ones did not satisfy a rule.
     noise: u32,
 }
 
@@ -29,8 +29,8 @@ impl ArbitraryInput {
             self.noise = self.noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             return (self.noise >> 24) as u8;
         }
-        self.at += 1;
-        self.bytes.get(self.at - 1).copied().unwrap_or(0)
+        self.position += 1;
+        self.bytes.get(self.position - 1).copied().unwrap_or(0)
     }
 
     pub(super) fn of<'t, T>(&mut self, list: &'t [T]) -> &'t T {
@@ -38,10 +38,14 @@ impl ArbitraryInput {
     }
 
     /// An element that satisfies a rule: this one, or another.
-    pub(super) fn fitting<T: MetadataElement>(&mut self, any: T, rule: fn(&T, &mut MetadataReader)) -> T {
+    pub(super) fn satisfying<T: MetadataElement>(
+        &mut self,
+        element: T,
+        rule: fn(&T, &mut MetadataReader),
+    ) -> T {
         let mut reader = MetadataReader::new(DocumentSyntax::Json);
-        rule(&any, &mut reader);
-        reader.finish(Some(any)).unwrap_or_else(|_| {
+        rule(&element, &mut reader);
+        reader.finish(Some(element)).unwrap_or_else(|_| {
             self.noise = self.noise.max(1);
             T::arbitrary(self)
         })
@@ -67,7 +71,7 @@ impl ArbitraryInput {
         format!("x{inner}y")
     }
 
-    pub(super) fn one<T: MetadataElement>(&mut self) -> T {
+    pub(super) fn required<T: MetadataElement>(&mut self) -> T {
         T::arbitrary(self)
     }
 
@@ -75,11 +79,11 @@ impl ArbitraryInput {
         self.next().is_multiple_of(2).then(|| T::arbitrary(self))
     }
 
-    pub(super) fn many<T: MetadataElement>(&mut self) -> Vec<T> {
+    pub(super) fn list<T: MetadataElement>(&mut self) -> Vec<T> {
         (0..self.next() % 4).map(|_| T::arbitrary(self)).collect()
     }
 
-    pub(super) fn some<T: MetadataElement>(&mut self) -> Vec<T> {
+    pub(super) fn non_empty<T: MetadataElement>(&mut self) -> Vec<T> {
         (0..1 + self.next() % 3).map(|_| T::arbitrary(self)).collect()
     }
 }
@@ -87,15 +91,15 @@ impl ArbitraryInput {
 /// Example from the contract.
 const EXAMPLE: &str = r#"{"primaryReferentType":"Creation","referentCreation":{"name":[{"value":"Self-organized criticality","type":"Title","primaryLanguage":"en"}],"structuralType":"Digital","mode":["Visual"],"character":["Language"],"type":["Article"],"principalAgent":[{"name":{"value":"Bak, Per","type":"Name"},"role":"Author"}]}}"#;
 
-const FACTS: RegistryFields<'_> =
+const REGISTRY_FIELDS: RegistryFields<'_> =
     RegistryFields { name: "10.70000/AB<&>1", agency: "TEST", issue_date: "2026-11-16", issue_number: 3 };
 
-fn any_kernel(bytes: Vec<u8>) -> KernelMetadata {
-    let mut choices = ArbitraryInput::new(bytes);
-    let referent = match choices.next() % 4 {
-        1 => Referent::Party(Box::new(choices.one())),
-        2 => Referent::Place(choices.one()),
-        _ => Referent::Creation(Box::new(choices.one())),
+fn arbitrary_kernel(bytes: Vec<u8>) -> KernelMetadata {
+    let mut input = ArbitraryInput::new(bytes);
+    let referent = match input.next() % 4 {
+        1 => Referent::Party(Box::new(input.required())),
+        2 => Referent::Place(input.required()),
+        _ => Referent::Creation(Box::new(input.required())),
     };
     KernelMetadata { referent }
 }
@@ -103,37 +107,37 @@ fn any_kernel(bytes: Vec<u8>) -> KernelMetadata {
 proptest! {
     #[test]
     fn json_round_trip(bytes in vec(any::<u8>(), 0..600)) {
-        let kernel = any_kernel(bytes);
+        let kernel = arbitrary_kernel(bytes);
         prop_assert_eq!(KernelMetadata::from_json(kernel.to_json().as_bytes()), Ok(kernel.clone()));
-        let printed = MetadataFormat::KernelJson.render(&kernel, &FACTS, None);
-        prop_assert_eq!(KernelMetadata::from_json_of(printed.as_bytes(), "10.70000/ab<&>1"), Ok(kernel.clone()));
+        let printed = MetadataFormat::KernelJson.render(&kernel, &REGISTRY_FIELDS, None);
+        prop_assert_eq!(KernelMetadata::from_json_for(printed.as_bytes(), "10.70000/ab<&>1"), Ok(kernel.clone()));
         let as_member: (KernelMetadata,) = serde_json::from_str(&serde_json::to_string(&[&kernel]).unwrap()).unwrap();
         prop_assert_eq!(as_member.0, kernel);
     }
 
     #[test]
     fn xml_round_trip(bytes in vec(any::<u8>(), 0..600)) {
-        let kernel = any_kernel(bytes);
-        let printed = MetadataFormat::KernelXml.render(&kernel, &FACTS, None);
-        prop_assert_eq!(KernelMetadata::from_xml_of(&printed, FACTS.name), Ok(kernel), "{}", printed);
+        let kernel = arbitrary_kernel(bytes);
+        let printed = MetadataFormat::KernelXml.render(&kernel, &REGISTRY_FIELDS, None);
+        prop_assert_eq!(KernelMetadata::from_xml_for(&printed, REGISTRY_FIELDS.name), Ok(kernel), "{}", printed);
     }
 
     #[test]
     fn system_metadata_round_trip(bytes in vec(any::<u8>(), 0..600)) {
-        let system = SystemMetadata::from(&any_kernel(bytes));
-        let printed = system.to_json(&FACTS);
+        let system = SystemMetadata::from(&arbitrary_kernel(bytes));
+        let printed = system.to_json(&REGISTRY_FIELDS);
         prop_assert_eq!(SystemMetadata::from_json(printed.as_bytes()), Ok(system.clone()));
-        let kernel = KernelMetadata::from_json_of(printed.as_bytes(), FACTS.name).unwrap();
+        let kernel = KernelMetadata::from_json_for(printed.as_bytes(), REGISTRY_FIELDS.name).unwrap();
         prop_assert_eq!(SystemMetadata::from(&kernel), system);
         prop_assert_eq!(KernelMetadata::from_json(kernel.to_json().as_bytes()), Ok(kernel));
     }
 
     #[test]
     fn every_format_is_well_formed(bytes in vec(any::<u8>(), 0..600), name in ".{1,20}", url in option::of(".{1,20}")) {
-        let kernel = any_kernel(bytes);
-        let facts = RegistryFields { name: &name, ..FACTS };
+        let kernel = arbitrary_kernel(bytes);
+        let fields = RegistryFields { name: &name, ..REGISTRY_FIELDS };
         for format in MetadataFormat::ALL {
-            let written = format.render(&kernel, &facts, url.as_deref());
+            let written = format.render(&kernel, &fields, url.as_deref());
             match format {
                 MetadataFormat::KernelXml => prop_assert!(roxmltree::Document::parse(&written).is_ok(), "{}", written),
                 MetadataFormat::BibTeX => prop_assert_eq!(braces(&written), Some(0), "{}", written),
@@ -144,8 +148,8 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_rejected_or_parsed(text in "[ -~]{0,40}", at in 0..EXAMPLE.len(), cut in 0..20_usize) {
-        let text = format!("{}{text}{}", &EXAMPLE[..at], &EXAMPLE[(at + cut).min(EXAMPLE.len())..]);
+    fn any_text_is_rejected_or_parsed(text in "[ -~]{0,40}", start in 0..EXAMPLE.len(), removed in 0..20_usize) {
+        let text = format!("{}{text}{}", &EXAMPLE[..start], &EXAMPLE[(start + removed).min(EXAMPLE.len())..]);
         if let Err(faults) = KernelMetadata::from_json(text.as_bytes()) {
             prop_assert!(!faults.is_empty());
         }
@@ -164,158 +168,138 @@ fn faults_of_json() {
     let edit = |from: &str, to: &str| EXAMPLE.replacen(from, to, 1);
     let check = |text: String, expected: &[&str]| {
         let faults = KernelMetadata::from_json(text.as_bytes()).map(drop).unwrap_err();
-        assert_eq!(told(&faults), expected, "{text}");
+        assert_eq!(format_faults(&faults), expected, "{text}");
     };
-    check(
-        "".into(),
-        &[" not-json this is not the JSON that is expected: EOF while parsing a value at line 1 column 0"],
-    );
-    check(
-        format!("{EXAMPLE} x"),
-        &[" not-json this is not the JSON that is expected: trailing characters at line 1 column 311"],
-    );
-    check("[1]".into(), &[" wrong-type an object is expected, not a list"]);
-    check("null".into(), &[" wrong-type an object is expected, not null"]);
-    check("{}".into(), &["/primaryReferentType missing `primaryReferentType` has to be there"]);
-    check(
-        "[".repeat(13),
-        &[" not-json this is not the JSON that is expected: nested more than 12 deep at line 1 column 13"],
-    );
-    check(
-        "\u{FEFF}{}".into(),
-        &[" not-json this is not the JSON that is expected: expected value at line 1 column 1"],
-    );
+    check("".into(), &[" invalid-json invalid JSON: EOF while parsing a value at line 1 column 0"]);
+    check(format!("{EXAMPLE} x"), &[" invalid-json invalid JSON: trailing characters at line 1 column 311"]);
+    check("[1]".into(), &[" wrong-type expected an object, found an array"]);
+    check("null".into(), &[" wrong-type expected an object, found null"]);
+    check("{}".into(), &["/primaryReferentType missing missing `primaryReferentType`"]);
+    check("[".repeat(13), &[" invalid-json invalid JSON: nested deeper than 12 levels at line 1 column 13"]);
+    check("\u{FEFF}{}".into(), &[" invalid-json invalid JSON: expected value at line 1 column 1"]);
     check(
         edit("Self", "\\ud800"),
-        &[
-            " not-json this is not the JSON that is expected: unexpected end of hex escape at line 1 column 79",
-        ],
+        &[" invalid-json invalid JSON: unexpected end of hex escape at line 1 column 79"],
     );
     check(
         edit("[\"Visual\"]", "[1e400]"),
-        &[" not-json this is not the JSON that is expected: number out of range at line 1 column 180"],
+        &[" invalid-json invalid JSON: number out of range at line 1 column 180"],
     );
     check(
         edit("Creation\"", "Event\""),
-        &["/primaryReferentType not-allowed `Event` is not allowed here [Creation Party Place]"],
+        &["/primaryReferentType value-not-allowed value `Event` is not allowed [Creation Party Place]"],
     );
     check(
         edit("Creation\"", "Party\""),
         &[
-            "/referentCreation not-allowed this does not fit to the primaryReferentType `Party`",
-            "/referentParty missing `referentParty` has to be there",
+            "/referentCreation value-not-allowed does not match primaryReferentType `Party`",
+            "/referentParty missing missing `referentParty`",
         ],
     );
     check(
         edit("\"Digital\"", "\"digital\""),
         &[
-            "/referentCreation/structuralType not-allowed `digital` is not allowed here [Abstraction Digital Performance Physical Restricted]",
+            "/referentCreation/structuralType value-not-allowed value `digital` is not allowed [Abstraction Digital Performance Physical Restricted]",
         ],
     );
     check(
         edit("\"mode\":[\"Visual\"],", ""),
-        &["/referentCreation/mode missing at least one `mode` has to be there"],
+        &["/referentCreation/mode missing at least one `mode` is required"],
     );
-    check(edit("\"Visual\"", ""), &["/referentCreation/mode missing at least one `mode` has to be there"]);
+    check(edit("\"Visual\"", ""), &["/referentCreation/mode missing at least one `mode` is required"]);
     check(
         edit("[\"Visual\"]", "\"Visual\""),
-        &["/referentCreation/mode wrong-type a list is expected, not a text"],
+        &["/referentCreation/mode wrong-type expected an array, found a string"],
     );
     check(
         edit("[\"Visual\"]", "[\"Audio\",null,-1,1.5,true]"),
         &[
-            "/referentCreation/mode/1 wrong-type a text is expected, not null",
-            "/referentCreation/mode/2 wrong-type a text is expected, not a negative number",
-            "/referentCreation/mode/3 wrong-type a text is expected, not a number that is not whole",
-            "/referentCreation/mode/4 wrong-type a text is expected, not true or false",
+            "/referentCreation/mode/1 wrong-type expected a string, found null",
+            "/referentCreation/mode/2 wrong-type expected a string, found a negative number",
+            "/referentCreation/mode/3 wrong-type expected a string, found a fractional number",
+            "/referentCreation/mode/4 wrong-type expected a string, found a boolean",
         ],
     );
     check(
         edit("\"Visual\"", "\"Visual\",".repeat(11).trim_end_matches(',')),
-        &["/referentCreation/mode too-many 11 are too many, at most 10 are taken"],
+        &["/referentCreation/mode too-many 11 items (maximum 10)"],
     );
     check(
         edit("\"Article\"", "\"article\""),
-        &["/referentCreation/type/0 not-allowed `article` is written `Article`"],
+        &["/referentCreation/type/0 value-not-allowed `article` must be spelled `Article`"],
     );
     check(
         edit("\"Article\"", "\"An article\""),
-        &["/referentCreation/type/0 not-allowed `An article` is not allowed here"],
+        &["/referentCreation/type/0 value-not-allowed value `An article` is not allowed"],
     );
     check(
         edit("\"en\"", "\"english language\""),
         &[
-            "/referentCreation/name/0/primaryLanguage not-a-language `english language` is not the code of a language, like `en` or `pt-BR`",
+            "/referentCreation/name/0/primaryLanguage invalid-language invalid language tag `english language`; for example `en` or `pt-BR`",
         ],
     );
-    check(
-        edit("Self-organized criticality", " \\t "),
-        &["/referentCreation/name/0/value empty the text is empty"],
-    );
+    check(edit("Self-organized criticality", " \\t "), &["/referentCreation/name/0/value empty empty text"]);
     check(
         edit("Self-organized criticality", "a\\u0000b"),
-        &["/referentCreation/name/0/value not-a-character U+0000 is no character of XML"],
+        &["/referentCreation/name/0/value invalid-character character U+0000 is not allowed in XML"],
     );
     check(
         edit("Self-organized criticality", "a\u{FFFF}b"),
-        &["/referentCreation/name/0/value not-a-character U+FFFF is no character of XML"],
+        &["/referentCreation/name/0/value invalid-character character U+FFFF is not allowed in XML"],
     );
     check(
         edit("Self-organized criticality", &"x".repeat(4_097)),
-        &["/referentCreation/name/0/value too-long 4097 bytes are too many, at most 4096 are taken"],
+        &["/referentCreation/name/0/value too-long 4097 bytes (maximum 4096)"],
     );
     check(
         edit("\"mode\"", "\"modes\""),
         &[
-            "/referentCreation/mode missing at least one `mode` has to be there",
-            "/referentCreation/modes unknown-element there is no `modes` here [name identifier structuralType mode character type principalAgent linkedCreation language languageOfReferentContent creationDate creationPlace]",
+            "/referentCreation/mode missing at least one `mode` is required",
+            "/referentCreation/modes unknown-element unknown element `modes` [name identifier structuralType mode character type principalAgent linkedCreation language languageOfReferentContent creationDate creationPlace]",
         ],
     );
     check(
         edit("\"mode\"", "\"a/b~c\":1,\"mode\""),
         &[
-            "/referentCreation/a~1b~0c unknown-element there is no `a/b~c` here [name identifier structuralType mode character type principalAgent linkedCreation language languageOfReferentContent creationDate creationPlace]",
+            "/referentCreation/a~1b~0c unknown-element unknown element `a/b~c` [name identifier structuralType mode character type principalAgent linkedCreation language languageOfReferentContent creationDate creationPlace]",
         ],
     );
     check(
         edit("\"mode\"", "\"mode\":[\"Audio\"],\"mode\""),
-        &["/referentCreation/mode duplicate `mode` is there twice"],
+        &["/referentCreation/mode duplicate duplicate key `mode`"],
     );
     check(
         edit("\"name\":{\"value\":\"Bak, Per\",\"type\":\"Name\"},", ""),
-        &["/referentCreation/principalAgent/0/name missing `name` or `identifier` has to be there"],
+        &["/referentCreation/principalAgent/0/name missing missing `name` or `identifier`"],
     );
     check(
         edit("{\"name\":{\"value\":\"Bak, Per\",\"type\":\"Name\"},\"role\":\"Author\"}", "\"Bak\""),
-        &["/referentCreation/principalAgent/0 wrong-type an object is expected, not a text"],
+        &["/referentCreation/principalAgent/0 wrong-type expected an object, found a string"],
     );
-    check(
-        " ".repeat((1 << 20) + 1),
-        &[" too-long the document has 1048577 bytes, at most 1048576 are taken"],
-    );
+    check(" ".repeat((1 << 20) + 1), &[" too-long document of 1048577 bytes (maximum 1048576)"]);
 
     // Creation member outside of the creation.
     let add = |member: &str| edit("\"mode\"", &format!("{member},\"mode\""));
     check(
         add(r#""creationDate":{"date":"2026-02-29"}"#),
         &[
-            "/referentCreation/creationDate/date not-a-date `2026-02-29` is not a year, month, date or time like `2026`, `2026-11`, `2026-11-16` or `2026-11-16T12:00:00Z`",
+            "/referentCreation/creationDate/date invalid-date invalid date `2026-02-29`; expected YYYY, YYYY-MM, YYYY-MM-DD or a date and time",
         ],
     );
     check(
         add(r#""identifier":[{"type":"ISSN"}]"#),
-        &["/referentCreation/identifier/0/nonUriValue missing `nonUriValue` or `uri` has to be there"],
+        &["/referentCreation/identifier/0/nonUriValue missing missing `nonUriValue` or `uri`"],
     );
     check(
         add(r#""identifier":[{"type":"ISSN","value":"1","nonUriValue":"2"}]"#),
         &[
-            "/referentCreation/identifier/0/value not-allowed the deprecated `value` can't stand beside `nonUriValue` and `uri`",
+            "/referentCreation/identifier/0/value value-not-allowed deprecated `value` cannot be combined with `nonUriValue` or `uri`",
         ],
     );
     check(
         add(r#""identifier":[{"type":"ISSN","value":"1","validNamespace":"2"}]"#),
         &[
-            "/referentCreation/identifier/0/validNamespace not-allowed `validNamespace` is for the type `ProprietaryIdentifier`, not for `ISSN`",
+            "/referentCreation/identifier/0/validNamespace value-not-allowed `validNamespace` requires type `ProprietaryIdentifier`, not `ISSN`",
         ],
     );
     check(
@@ -323,15 +307,15 @@ fn faults_of_json() {
             r#""identifier":[{"type":"URI","uri":[{"value":"no scheme"},{"value":"x:y","doesContentNegotiation":"true"}]}]"#,
         ),
         &[
-            "/referentCreation/identifier/0/uri/0/value not-a-uri `no scheme` is not a URI",
-            "/referentCreation/identifier/0/uri/1/doesContentNegotiation wrong-type true or false is expected, not a text",
+            "/referentCreation/identifier/0/uri/0/value invalid-uri invalid URI `no scheme`",
+            "/referentCreation/identifier/0/uri/1/doesContentNegotiation wrong-type expected a boolean, found a string",
         ],
     );
     check(
         add(r#""linkedCreation":[{}]"#),
         &[
-            "/referentCreation/linkedCreation/0/name missing `name` or `identifier` has to be there",
-            "/referentCreation/linkedCreation/0/referentCreationRole missing `referentCreationRole` or `linkedCreationRole` has to be there",
+            "/referentCreation/linkedCreation/0/name missing missing `name` or `identifier`",
+            "/referentCreation/linkedCreation/0/referentCreationRole missing missing `referentCreationRole` or `linkedCreationRole`",
         ],
     );
     let faults = KernelMetadata::from_json(add(r#""creationPlace":[{"name":"x","placeIdentifier":[{"nonUriValue":"1","type":"t"}],"countryCode":"UK"}]"#).as_bytes()).unwrap_err();
@@ -341,16 +325,23 @@ fn faults_of_json() {
     );
 
     // Fields that the registry supplies are validated.
-    let fact = |member: &str| edit("{", &format!("{{{member},"));
-    check(fact(r#""issueDate":"today""#), &["/issueDate not-a-date `today` is not a date like `2026-11-16`"]);
+    let with_field = |member: &str| edit("{", &format!("{{{member},"));
     check(
-        fact(r#""issueNumber":"1""#),
-        &["/issueNumber wrong-type a number up to 4294967295 is expected, not a text"],
+        with_field(r#""issueDate":"today""#),
+        &["/issueDate invalid-date invalid date `today`; expected YYYY-MM-DD"],
     );
-    assert!(KernelMetadata::from_json(fact(r#""referentDoiName":"10.1/2""#).as_bytes()).is_ok());
+    check(
+        with_field(r#""issueNumber":"1""#),
+        &["/issueNumber wrong-type expected an integer up to 4294967295, found a string"],
+    );
+    assert!(KernelMetadata::from_json(with_field(r#""referentDoiName":"10.1/2""#).as_bytes()).is_ok());
     let faults =
-        KernelMetadata::from_json_of(fact(r#""referentDoiName":"10.1/2""#).as_bytes(), "10.1/3").unwrap_err();
-    assert_eq!(told(&faults), ["/referentDoiName other-name this is about `10.1/2`, not about `10.1/3`"]);
+        KernelMetadata::from_json_for(with_field(r#""referentDoiName":"10.1/2""#).as_bytes(), "10.1/3")
+            .unwrap_err();
+    assert_eq!(
+        format_faults(&faults),
+        ["/referentDoiName name-mismatch metadata is for `10.1/2`, expected `10.1/3`"]
+    );
 }
 
 #[test]
@@ -368,7 +359,7 @@ fn faults_are_limited() {
 fn faults_of_xml() {
     let printed = MetadataFormat::KernelXml.render(
         &KernelMetadata::from_json(EXAMPLE.as_bytes()).unwrap(),
-        &FACTS,
+        &REGISTRY_FIELDS,
         None,
     );
     let edit = |from: &str, to: &str| {
@@ -377,19 +368,16 @@ fn faults_of_xml() {
     };
     let check = |text: &str, expected: &[&str]| {
         let faults = KernelMetadata::from_xml(text).map(drop).unwrap_err();
-        assert_eq!(told(&faults), expected, "{text}");
+        assert_eq!(format_faults(&faults), expected, "{text}");
     };
-    check("", &[" not-xml this is not the XML that is expected: the document does not have a root node"]);
+    check("", &[" invalid-xml invalid XML: the document does not have a root node"]);
     check("<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", &[" dtd-not-allowed DTD not allowed"]);
-    check(
-        "<a>&b;</a>",
-        &[" not-xml this is not the XML that is expected: unknown entity reference 'b' at 1:4"],
-    );
-    check(&"<a>".repeat(13), &[" not-xml at byte 36 the XML has 13 of something, at most 12 are read"]);
+    check("<a>&b;</a>", &[" invalid-xml invalid XML: unknown entity reference 'b' at 1:4"]);
+    check(&"<a>".repeat(13), &[" invalid-xml XML limit exceeded at byte 36: 13 (maximum 12)"]);
     check(
         "<kernelMetadata/>",
         &[
-            " unknown-element `kernelMetadata` of `http://www.doi.org/2010/DOISchema` is expected, not `kernelMetadata`",
+            " unknown-element expected element `kernelMetadata` in namespace `http://www.doi.org/2010/DOISchema`, found `kernelMetadata`",
         ],
     );
     check(
@@ -398,55 +386,50 @@ fn faults_of_xml() {
             "</issueNumber><include xmlns='http://www.w3.org/2001/XInclude' href='/etc/passwd'/>",
         ),
         &[
-            "/kernelMetadata/Q{http://www.w3.org/2001/XInclude}include unknown-element there is no `Q{http://www.w3.org/2001/XInclude}include` here [referentDoiName primaryReferentType registrationAgencyDoiName issueDate issueNumber referentCreation referentParty referentPlace]",
+            "/kernelMetadata/Q{http://www.w3.org/2001/XInclude}include unknown-element unknown element `Q{http://www.w3.org/2001/XInclude}include` [referentDoiName primaryReferentType registrationAgencyDoiName issueDate issueNumber referentCreation referentParty referentPlace]",
         ],
     );
     check(
         &edit("<mode>Visual</mode>", "<mode>Visual</mode><mode>Visible</mode>"),
         &[
-            "/kernelMetadata/referentCreation/mode[2] not-allowed `Visible` is not allowed here [Audio Olfactory Restricted Tangible Tasteable Visual]",
+            "/kernelMetadata/referentCreation/mode[2] value-not-allowed value `Visible` is not allowed [Audio Olfactory Restricted Tangible Tasteable Visual]",
         ],
     );
     check(
         &edit("<mode>Visual</mode>", "<mode><b/></mode>"),
-        &["/kernelMetadata/referentCreation/mode[1] wrong-type a text is expected, not an object"],
+        &["/kernelMetadata/referentCreation/mode[1] wrong-type expected a string, found an object"],
     );
     check(
         &edit("<mode>Visual</mode>", "text<mode>Visual</mode>"),
-        &["/kernelMetadata/referentCreation wrong-type elements are expected, not text"],
+        &["/kernelMetadata/referentCreation wrong-type expected elements, found text"],
     );
     check(
         &edit("<role>Author</role>", "<role>Author</role><role>Author</role>"),
-        &[
-            "/kernelMetadata/referentCreation/principalAgent[1]/role too-many one `role` is taken, not several",
-        ],
+        &["/kernelMetadata/referentCreation/principalAgent[1]/role too-many `role` must not be repeated"],
     );
     check(
         &edit("primaryLanguage=\"en\"", "primaryLanguage=\"\""),
-        &["/kernelMetadata/referentCreation/name[1]/@primaryLanguage empty the text is empty"],
+        &["/kernelMetadata/referentCreation/name[1]/@primaryLanguage empty empty text"],
     );
     check(
         &edit("primaryLanguage=", "language="),
         &[
-            "/kernelMetadata/referentCreation/name[1]/@language unknown-element there is no `language` here [value subnameValue type primaryLanguage]",
+            "/kernelMetadata/referentCreation/name[1]/@language unknown-element unknown element `language` [value subnameValue type primaryLanguage]",
         ],
     );
     check(
         &edit("<type>Title</type>", "<type xml:lang='en'>Title</type>"),
         &[
-            "/kernelMetadata/referentCreation/name[1]/type/@Q{http://www.w3.org/XML/1998/namespace}lang unknown-element there is no `Q{http://www.w3.org/XML/1998/namespace}lang` here [value subnameValue type primaryLanguage]",
+            "/kernelMetadata/referentCreation/name[1]/type/@Q{http://www.w3.org/XML/1998/namespace}lang unknown-element unknown element `Q{http://www.w3.org/XML/1998/namespace}lang` [value subnameValue type primaryLanguage]",
         ],
     );
     check(
         &edit("<issueNumber>3", "<issueNumber>-3"),
-        &["/kernelMetadata/issueNumber wrong-type a number up to 4294967295 is expected, not a text"],
+        &["/kernelMetadata/issueNumber wrong-type expected an integer up to 4294967295, found a string"],
     );
     check(
         &format!("{printed}{}", " ".repeat(1 << 19)),
-        &[&format!(
-            " too-long the document has {} bytes, at most 524288 are taken",
-            printed.len() + (1 << 19)
-        )],
+        &[&format!(" too-long document of {} bytes (maximum 524288)", printed.len() + (1 << 19))],
     );
 
     // Any order, any namespace prefix, comments and CDATA sections.
@@ -478,7 +461,10 @@ fn documents_of_maximum_size() {
         MetadataFaultCode::TooMany
     );
     let five = KernelMetadata::from_json(agents(2_500).as_bytes()).unwrap();
-    assert_eq!(KernelMetadata::from_xml(&MetadataFormat::KernelXml.render(&five, &FACTS, None)), Ok(five));
+    assert_eq!(
+        KernelMetadata::from_xml(&MetadataFormat::KernelXml.render(&five, &REGISTRY_FIELDS, None)),
+        Ok(five)
+    );
 
     let check = |text: String, expected: &str| {
         let faults = KernelMetadata::from_json(text.as_bytes()).unwrap_err();
@@ -547,8 +533,8 @@ fn is_ris(text: &str) -> bool {
         && lines.last() == Some(&"ER  - ")
 }
 
-fn told(faults: &[MetadataFault]) -> Vec<String> {
-    let told = |fault: &MetadataFault| {
+fn format_faults(faults: &[MetadataFault]) -> Vec<String> {
+    let format_fault = |fault: &MetadataFault| {
         let allowed = if fault.allowed.is_empty() || fault.message.contains("rticle") {
             String::new()
         } else {
@@ -556,5 +542,5 @@ fn told(faults: &[MetadataFault]) -> Vec<String> {
         };
         format!("{} {} {}{allowed}", fault.pointer, fault.code.as_str(), fault.message)
     };
-    faults.iter().map(told).collect()
+    faults.iter().map(format_fault).collect()
 }

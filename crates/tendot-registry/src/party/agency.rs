@@ -6,10 +6,10 @@ use tendot_proto::{Budget, Handle};
 use crate::authorization::Principal;
 use crate::command::CommandPlan;
 use crate::command::sealed::PlanCommand;
-use crate::party::{Held, RegistryObjectKind, Scope, put_edit};
+use crate::party::{RegistryObjectKind, Scope, Versioned, put_edit};
 use crate::prefix::PrefixRange;
 use crate::validate::check_text;
-use crate::{Registry, RegistryError, RegistryErrorKind};
+use crate::{Registry, RegistryError, codes};
 
 /// Registration agency.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -19,26 +19,28 @@ pub struct Agency {
     /// Name of the agency.
     pub name: Box<str>,
     /// Whether registrations must include metadata.
-    #[serde(default)]
-    pub metadata: Demand,
+    #[serde(default, rename = "metadata")]
+    pub metadata_policy: MetadataPolicy,
     /// Range of prefixes to allocate from; without one, prefixes from 10.70000 on that are in no other range.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub range: Option<PrefixRange>,
+    #[serde(default, rename = "range", skip_serializing_if = "Option::is_none")]
+    pub prefix_range: Option<PrefixRange>,
     /// Handle of a record with the common locations of its names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locations: Option<Box<str>>,
     /// Time of creation, in milliseconds since 1970.
-    pub created: u64,
+    #[serde(rename = "created")]
+    pub created_ms: u64,
     /// Closure, if the agency was closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<AgencyClosure>,
+    pub closed: Option<AgencyClosure>,
 }
 
 /// Closure of an agency: time and successor.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct AgencyClosure {
     /// Time of closure, in milliseconds since 1970.
-    pub at: u64,
+    #[serde(rename = "at")]
+    pub time_ms: u64,
     /// Code of the agency that took over the registrants.
     pub successor: Box<str>,
 }
@@ -46,12 +48,12 @@ pub struct AgencyClosure {
 /// Whether a registration must include kernel metadata.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Demand {
+pub enum MetadataPolicy {
     /// Required for registration.
     Required,
     /// Optional.
     #[default]
-    OnRequest,
+    Optional,
 }
 
 /// Command: create an agency.
@@ -62,12 +64,12 @@ pub struct CreateAgency {
     pub code: Box<str>,
     /// See [`Agency::name`].
     pub name: Box<str>,
-    /// See [`Agency::metadata`].
-    #[serde(default)]
-    pub metadata: Demand,
-    /// See [`Agency::range`].
-    #[serde(default)]
-    pub range: Option<PrefixRange>,
+    /// See [`Agency::metadata_policy`].
+    #[serde(default, rename = "metadata")]
+    pub metadata_policy: MetadataPolicy,
+    /// See [`Agency::prefix_range`].
+    #[serde(default, rename = "range")]
+    pub prefix_range: Option<PrefixRange>,
     /// See [`Agency::locations`].
     #[serde(default)]
     pub locations: Option<Box<str>>,
@@ -83,38 +85,44 @@ pub struct UpdateAgency {
     /// See [`Agency::name`].
     #[serde(default)]
     pub name: Option<Box<str>>,
-    /// See [`Agency::metadata`].
-    #[serde(default)]
-    pub metadata: Option<Demand>,
-    /// See [`Agency::range`].
-    #[serde(default)]
-    pub range: Option<PrefixRange>,
+    /// See [`Agency::metadata_policy`].
+    #[serde(default, rename = "metadata")]
+    pub metadata_policy: Option<MetadataPolicy>,
+    /// See [`Agency::prefix_range`].
+    #[serde(default, rename = "range")]
+    pub prefix_range: Option<PrefixRange>,
     /// See [`Agency::locations`].
     #[serde(default)]
     pub locations: Option<Box<str>>,
     /// Expected revision.
     #[serde(skip)]
-    pub expect: Option<u64>,
+    pub expected_revision: Option<u64>,
 }
+
+/// Maximum length of an agency code.
+const MAX_CODE_LEN: usize = 32;
+
+/// Maximum length of the name of an agency or registrant, in bytes.
+pub(super) const MAX_NAME_BYTES: usize = 256;
 
 impl Agency {
     fn validate(&self) -> Result<(), RegistryError> {
         let is_code = |code: &str| {
-            code.len() <= 32
+            code.len() <= MAX_CODE_LEN
                 && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
         };
         if self.code.is_empty() || !is_code(&self.code) {
-            let detail = "a code has 1 to 32 ASCII letters, digits, `-` and `_`";
-            return Err(RegistryError::invalid("bad-code", "/code", detail));
+            let detail = "invalid agency code; use 1 to 32 ASCII letters, digits, `-` or `_`";
+            return Err(RegistryError::invalid(codes::INVALID_CODE, "/code", detail));
         }
-        check_text(&self.name, "/name", 256)?;
-        if let Some(range) = &self.range {
+        check_text(&self.name, "/name", MAX_NAME_BYTES)?;
+        if let Some(range) = &self.prefix_range {
             range.validate("/range")?;
         }
         match &self.locations {
-            Some(handle) => Handle::from(&**handle)
-                .validate_for_create()
-                .map_err(|error| RegistryError::invalid("bad-name", "/locations", error.to_string())),
+            Some(handle) => Handle::from(&**handle).validate_for_create().map_err(|error| {
+                RegistryError::invalid(codes::INVALID_NAME, "/locations", error.to_string())
+            }),
             None => Ok(()),
         }
     }
@@ -131,15 +139,16 @@ impl PlanCommand for CreateAgency {
         budget: &mut Budget,
     ) -> Result<CommandPlan<Agency>, RegistryError> {
         principal.check_operator()?;
-        let Self { code, name, metadata, range, locations } = self.clone();
-        let agency = Agency { code, name, metadata, range, locations, created: now_ms, ended: None };
+        let Self { code, name, metadata_policy, prefix_range, locations } = self.clone();
+        let created_ms = now_ms;
+        let agency =
+            Agency { code, name, metadata_policy, prefix_range, locations, created_ms, closed: None };
         agency.validate()?;
         if let Some(existing) =
             registry.find_object::<Agency>(RegistryObjectKind::Agency, &agency.code, budget).await?
         {
-            let detail = format!("there is an agency `{}`", existing.it.code);
-            return Err(RegistryError::new(RegistryErrorKind::Conflict, "agency-exists", detail)
-                .with_pointer("/code"));
+            let detail = format!("agency `{}` already exists", existing.value.code);
+            return Err(RegistryError::new(codes::AGENCY_EXISTS, detail).with_pointer("/code"));
         }
         Ok(CommandPlan::new(vec![put_edit(RegistryObjectKind::Agency, &agency.code, &agency, None)], agency))
     }
@@ -155,25 +164,25 @@ impl PlanCommand for UpdateAgency {
         now_ms: u64,
         budget: &mut Budget,
     ) -> Result<CommandPlan<Agency>, RegistryError> {
-        let Held { it: before, revision } =
+        let Versioned { value: previous, revision } =
             registry.get_object::<Agency>(RegistryObjectKind::Agency, &self.code, budget).await?;
-        principal.check_agency(&before.code, Scope::Administer)?;
+        principal.check_agency(&previous.code, Scope::Administer)?;
         principal.check_all_prefixes()?;
-        super::check_revision(self.expect, revision)?;
-        if self.range.is_some() && !principal.is_operator() {
-            return Err(RegistryError::forbidden("only the operator gives an agency other prefixes"));
+        super::check_revision(self.expected_revision, revision)?;
+        if self.prefix_range.is_some() && !principal.is_operator() {
+            return Err(RegistryError::forbidden("only the operator can change an agency's prefix range"));
         }
-        let mut agency = before.clone();
+        let mut agency = previous.clone();
         agency.name = self.name.clone().unwrap_or(agency.name);
-        agency.metadata = self.metadata.unwrap_or(agency.metadata);
-        agency.range = self.range.clone().or(agency.range);
+        agency.metadata_policy = self.metadata_policy.unwrap_or(agency.metadata_policy);
+        agency.prefix_range = self.prefix_range.clone().or(agency.prefix_range);
         agency.locations = self.locations.clone().or(agency.locations);
         agency.validate()?;
-        if agency == before {
+        if agency == previous {
             return Ok(CommandPlan::new(Vec::new(), agency));
         }
         let mut edits = vec![put_edit(RegistryObjectKind::Agency, &agency.code, &agency, Some(revision))];
-        if agency.locations != before.locations {
+        if agency.locations != previous.locations {
             edits.extend(registry.namespace_edits(&agency, now_ms).await?);
         }
         Ok(CommandPlan::new(edits, agency))
@@ -182,17 +191,21 @@ impl PlanCommand for UpdateAgency {
 
 impl Registry {
     /// Gets an agency. Public.
-    pub async fn agency(&self, code: &str, budget: &mut Budget) -> Result<Held<Agency>, RegistryError> {
+    pub async fn get_agency(
+        &self,
+        code: &str,
+        budget: &mut Budget,
+    ) -> Result<Versioned<Agency>, RegistryError> {
         self.get_object(RegistryObjectKind::Agency, code, budget).await
     }
 
     /// Lists agencies in code order. Public.
-    pub async fn agencies(
+    pub async fn list_agencies(
         &self,
         after: Option<&str>,
         limit: usize,
         budget: &mut Budget,
-    ) -> Result<(Vec<Held<Agency>>, Option<String>), RegistryError> {
+    ) -> Result<(Vec<Versioned<Agency>>, Option<String>), RegistryError> {
         Ok(self.list_objects(RegistryObjectKind::Agency, after, limit, budget, Some).await?)
     }
 }
@@ -200,8 +213,8 @@ impl Registry {
 impl Agency {
     /// Fails if the agency is closed.
     pub(crate) fn check_open(&self, pointer: &str) -> Result<(), RegistryError> {
-        let Some(ended) = &self.ended else { return Ok(()) };
-        let detail = format!("agency `{}` has ended; `{}` has its registrants", self.code, ended.successor);
-        Err(RegistryError::new(RegistryErrorKind::Conflict, "agency-ended", detail).with_pointer(pointer))
+        let Some(closure) = &self.closed else { return Ok(()) };
+        let detail = format!("agency `{}` is closed; its successor is `{}`", self.code, closure.successor);
+        Err(RegistryError::new(codes::AGENCY_CLOSED, detail).with_pointer(pointer))
     }
 }

@@ -10,13 +10,13 @@ mod registrant;
 mod stored;
 mod token;
 
-pub use agency::{Agency, AgencyClosure, CreateAgency, Demand, UpdateAgency};
+pub use agency::{Agency, AgencyClosure, CreateAgency, MetadataPolicy, UpdateAgency};
 pub use registrant::{CreateRegistrant, Registrant, UpdateRegistrant};
-pub use stored::{Held, RegistryObjectKind, sha256_hex};
+pub use stored::{RegistryObjectKind, Versioned, sha256_hex};
 pub(crate) use stored::{check_revision, decode, encode, generate_id, put_edit, touch_holdings};
 pub use token::{ApiToken, CreateToken, RevokeToken, Role, Scope, TokenIdentity};
 
-pub use crate::prefix::{AllocatePrefix, Lookalikes, Prefix, PrefixPolicy, PrefixRange, UpdatePrefix};
+pub use crate::prefix::{AllocatePrefix, ConfusablePolicy, Prefix, PrefixPolicy, PrefixRange, UpdatePrefix};
 
 /// Reserved prefix of registry objects.
 pub const RESERVED_PREFIX: &str = "0.TENDOT";

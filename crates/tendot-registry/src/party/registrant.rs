@@ -3,14 +3,15 @@
 use serde::{Deserialize, Serialize};
 use tendot_proto::{Budget, ValueReference};
 
+use super::agency::MAX_NAME_BYTES;
 use crate::authorization::{ActingRole, Principal};
 use crate::command::CommandPlan;
 use crate::command::sealed::PlanCommand;
 use crate::party::{
-    Agency, Held, RegistryObjectKind, Scope, check_revision, generate_id, put_edit, touch_holdings,
+    Agency, RegistryObjectKind, Scope, Versioned, check_revision, generate_id, put_edit, touch_holdings,
 };
 use crate::validate::check_text;
-use crate::{Caller, Registry, RegistryError};
+use crate::{Caller, Registry, RegistryError, codes};
 
 /// Registrant: organization that registers DOIs through an agency.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -28,7 +29,8 @@ pub struct Registrant {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub admins: Vec<Box<str>>,
     /// Time of creation, in milliseconds since 1970.
-    pub created: u64,
+    #[serde(rename = "created")]
+    pub created_ms: u64,
 }
 
 /// Command: create a registrant.
@@ -48,7 +50,7 @@ pub struct CreateRegistrant {
     pub admins: Vec<Box<str>>,
     /// Random bytes for the id.
     #[serde(skip)]
-    pub random: [u8; 16],
+    pub random_bytes: [u8; 16],
 }
 
 /// Command: update a registrant; absent fields are unchanged.
@@ -69,28 +71,36 @@ pub struct UpdateRegistrant {
     pub admins: Option<Vec<Box<str>>>,
     /// Expected revision.
     #[serde(skip)]
-    pub expect: Option<u64>,
+    pub expected_revision: Option<u64>,
 }
+
+/// Maximum length of a contact, in bytes.
+const MAX_CONTACT_BYTES: usize = 512;
 
 /// Maximum number of admins of a registrant.
 const MAX_REGISTRANT_ADMINS: usize = 64;
 
 impl Registrant {
     fn validate(&self) -> Result<(), RegistryError> {
-        check_text(&self.name, "/name", 256)?;
+        check_text(&self.name, "/name", MAX_NAME_BYTES)?;
         if let Some(contact) = &self.contact {
-            check_text(contact, "/contact", 512)?;
+            check_text(contact, "/contact", MAX_CONTACT_BYTES)?;
         }
         if self.admins.len() > MAX_REGISTRANT_ADMINS {
-            let detail =
-                format!("{} identities, at most {MAX_REGISTRANT_ADMINS} are taken", self.admins.len());
-            return Err(RegistryError::invalid("too-many", "/admins", detail));
+            let detail = format!("{} administrators (maximum {MAX_REGISTRANT_ADMINS})", self.admins.len());
+            return Err(RegistryError::invalid(codes::TOO_MANY, "/admins", detail));
         }
         for (number, admin) in self.admins.iter().enumerate() {
             let reference = ValueReference::parse(admin);
             if reference.index == 0 || reference.handle().validate_for_create().is_err() {
-                let detail = format!("`{admin}` is not written as INDEX:HANDLE, such as 300:10.70000/admin");
-                return Err(RegistryError::invalid("bad-identity", &format!("/admins/{number}"), detail));
+                let detail = format!(
+                    "invalid identity `{admin}`; expected INDEX:HANDLE, for example 300:10.70000/admin"
+                );
+                return Err(RegistryError::invalid(
+                    codes::INVALID_IDENTITY,
+                    &format!("/admins/{number}"),
+                    detail,
+                ));
             }
         }
         Ok(())
@@ -118,24 +128,24 @@ impl PlanCommand for CreateRegistrant {
     ) -> Result<CommandPlan<Registrant>, RegistryError> {
         principal.check_scope(Scope::Administer)?;
         let ((Some(code), _) | (None, ActingRole::Agency(code))) = (&self.agency, &principal.role) else {
-            return Err(RegistryError::invalid("missing", "/agency", "a registrant has an agency"));
+            return Err(RegistryError::invalid(codes::MISSING, "/agency", "missing `agency`"));
         };
         let agency = registry
             .find_object::<Agency>(RegistryObjectKind::Agency, code, budget)
             .await?
             .ok_or_else(|| {
-                RegistryError::invalid("no-such-agency", "/agency", format!("there is no agency `{code}`"))
+                RegistryError::invalid(codes::UNKNOWN_AGENCY, "/agency", format!("unknown agency `{code}`"))
             })?;
-        principal.check_agency(&agency.it.code, Scope::Administer)?;
+        principal.check_agency(&agency.value.code, Scope::Administer)?;
         principal.check_all_prefixes()?;
-        agency.it.check_open("/agency")?;
+        agency.value.check_open("/agency")?;
         let registrant = Registrant {
-            id: generate_id(&self.random).into(),
-            agency: agency.it.code,
+            id: generate_id(&self.random_bytes).into(),
+            agency: agency.value.code,
             name: self.name.clone(),
             contact: self.contact.clone(),
             admins: self.admins.clone(),
-            created: now_ms,
+            created_ms: now_ms,
         };
         registrant.validate()?;
         let holdings_edit = touch_holdings(RegistryObjectKind::Agency, &registrant.agency, &registrant.id);
@@ -158,21 +168,21 @@ impl PlanCommand for UpdateRegistrant {
     ) -> Result<CommandPlan<Registrant>, RegistryError> {
         let object =
             registry.get_object::<Registrant>(RegistryObjectKind::Registrant, &self.id, budget).await?;
-        let Held { it: before, revision } = object;
-        principal.check_registrant(&before, Scope::Administer)?;
+        let Versioned { value: previous, revision } = object;
+        principal.check_registrant(&previous, Scope::Administer)?;
         principal.check_all_prefixes()?;
-        check_revision(self.expect, revision)?;
-        let mut registrant = before.clone();
+        check_revision(self.expected_revision, revision)?;
+        let mut registrant = previous.clone();
         registrant.name = self.name.clone().unwrap_or(registrant.name);
         registrant.contact = self.contact.clone().or(registrant.contact);
         registrant.admins = self.admins.clone().unwrap_or(registrant.admins);
         registrant.validate()?;
-        if registrant == before {
+        if registrant == previous {
             return Ok(CommandPlan::new(Vec::new(), registrant));
         }
         let mut edits =
             vec![put_edit(RegistryObjectKind::Registrant, &registrant.id, &registrant, Some(revision))];
-        if registrant.admins != before.admins {
+        if registrant.admins != previous.admins {
             // Admins get all permissions of the registrant.
             principal.check_unrestricted()?;
             edits.extend(registry.admin_group_edits(&registrant, now_ms).await?);
@@ -183,20 +193,20 @@ impl PlanCommand for UpdateRegistrant {
 
 impl Registry {
     /// Gets a registrant. Name and agency are public, other fields only for authorized principals.
-    pub async fn registrant(
+    pub async fn get_registrant(
         &self,
         id: &str,
         caller: &Caller,
         now_ms: u64,
         budget: &mut Budget,
-    ) -> Result<Held<Registrant>, RegistryError> {
+    ) -> Result<Versioned<Registrant>, RegistryError> {
         let principal = self.principal(caller, now_ms, budget).await?;
         let object = self.get_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?;
         Ok(redact_for(object, &principal))
     }
 
     /// Lists registrants in id order, of one agency if given.
-    pub async fn registrants(
+    pub async fn list_registrants(
         &self,
         agency: Option<&str>,
         after: Option<&str>,
@@ -204,16 +214,20 @@ impl Registry {
         caller: &Caller,
         now_ms: u64,
         budget: &mut Budget,
-    ) -> Result<(Vec<Held<Registrant>>, Option<String>), RegistryError> {
+    ) -> Result<(Vec<Versioned<Registrant>>, Option<String>), RegistryError> {
         let principal = self.principal(caller, now_ms, budget).await?;
-        let item = |object: Held<Registrant>| {
-            let is_of_agency = agency.is_none_or(|agency| agency.eq_ignore_ascii_case(&object.it.agency));
+        let item = |object: Versioned<Registrant>| {
+            let is_of_agency = agency.is_none_or(|agency| agency.eq_ignore_ascii_case(&object.value.agency));
             is_of_agency.then(|| redact_for(object, &principal))
         };
         Ok(self.list_objects(RegistryObjectKind::Registrant, after, limit, budget, item).await?)
     }
 }
 
-fn redact_for(object: Held<Registrant>, principal: &Principal) -> Held<Registrant> {
-    if principal.can_read(&object.it) { object } else { Held { it: object.it.redacted(), ..object } }
+fn redact_for(object: Versioned<Registrant>, principal: &Principal) -> Versioned<Registrant> {
+    if principal.can_read(&object.value) {
+        object
+    } else {
+        Versioned { value: object.value.redacted(), ..object }
+    }
 }

@@ -8,7 +8,7 @@ use tendot_proto::crypto::{AwsLcProvider, CryptoProvider as _, HashAlgorithm};
 use tendot_store::{Edit, NameKey, Precondition, RecordStatus, Store, StoreError, StoredRecord};
 
 use crate::party::RESERVED_PREFIX;
-use crate::{Error, Registry, RegistryError, RegistryErrorKind};
+use crate::{Error, Registry, RegistryError, codes};
 
 /// Kind of object stored under the reserved prefix.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -28,7 +28,7 @@ impl RegistryObjectKind {
     pub const ALL: [Self; 4] = [Self::Agency, Self::Registrant, Self::Token, Self::Transfer];
 
     /// Name in messages and keys.
-    pub const fn name(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Agency => "agency",
             Self::Registrant => "registrant",
@@ -39,7 +39,7 @@ impl RegistryObjectKind {
 
     /// Record name of an object.
     pub(crate) fn storage_name(self, id: &str) -> String {
-        format!("{RESERVED_PREFIX}/{}/{id}", self.name())
+        format!("{RESERVED_PREFIX}/{}/{id}", self.as_str())
     }
 
     /// Parses a name under the reserved prefix into kind and id.
@@ -47,29 +47,29 @@ impl RegistryObjectKind {
         let rest = name.get(RESERVED_PREFIX.len()..)?.strip_prefix('/')?;
         name.get(..RESERVED_PREFIX.len())?.eq_ignore_ascii_case(RESERVED_PREFIX).then_some(())?;
         let (kind, id) = rest.split_once('/')?;
-        Self::ALL.into_iter().find(|known| known.name().eq_ignore_ascii_case(kind)).map(|known| (known, id))
+        Self::ALL.into_iter().find(|known| known.as_str().eq_ignore_ascii_case(kind)).map(|known| (known, id))
     }
 }
 
 /// Stored object with its revision.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Held<T> {
+pub struct Versioned<T> {
     /// The object.
-    pub it: T,
+    pub value: T,
     /// Revision of the last change.
     pub revision: u64,
 }
 
 /// Serializes an object for the store.
-pub(crate) fn encode(it: &impl Serialize) -> Box<[u8]> {
+pub(crate) fn encode(object: &impl Serialize) -> Box<[u8]> {
     // Cannot fail: all keys are strings.
-    serde_json::to_vec(it).unwrap_or_default().into()
+    serde_json::to_vec(object).unwrap_or_default().into()
 }
 
 /// Deserializes an object from its record.
 pub(crate) fn decode<T: DeserializeOwned>(entry: &StoredRecord) -> Result<T, Error> {
     serde_json::from_slice(&entry.registration).map_err(|error| {
-        StoreError::Corrupt { detail: format!("what is registered of `{}`: {error}", entry.name) }.into()
+        StoreError::Corrupt { detail: format!("corrupt registration of `{}`: {error}", entry.name) }.into()
     })
 }
 
@@ -77,14 +77,14 @@ pub(crate) fn decode<T: DeserializeOwned>(entry: &StoredRecord) -> Result<T, Err
 pub(crate) fn put_edit(
     kind: RegistryObjectKind,
     id: &str,
-    it: &impl Serialize,
+    object: &impl Serialize,
     revision: Option<u64>,
 ) -> Edit {
     let expect = revision.map_or(Precondition::Absent, Precondition::AtRevision);
     Edit::Register {
         name: kind.storage_name(id).into(),
         values: Vec::new(),
-        registration: encode(it),
+        registration: encode(object),
         precondition: expect,
     }
 }
@@ -96,14 +96,14 @@ impl Registry {
         kind: RegistryObjectKind,
         id: &str,
         budget: &mut Budget,
-    ) -> Result<Option<Held<T>>, Error> {
+    ) -> Result<Option<Versioned<T>>, Error> {
         // No object has an invalid id.
         if !is_valid_id(id) {
             return Ok(None);
         }
         match self.get_record(&kind.storage_name(id), budget).await? {
             Some(entry) if entry.status == RecordStatus::Live => {
-                Ok(Some(Held { it: decode(&entry)?, revision: entry.revision }))
+                Ok(Some(Versioned { value: decode(&entry)?, revision: entry.revision }))
             }
             _ => Ok(None),
         }
@@ -115,8 +115,8 @@ impl Registry {
         kind: RegistryObjectKind,
         id: &str,
         budget: &mut Budget,
-    ) -> Result<Held<T>, RegistryError> {
-        self.find_object(kind, id, budget).await?.ok_or_else(|| RegistryError::not_found(kind.name(), id))
+    ) -> Result<Versioned<T>, RegistryError> {
+        self.find_object(kind, id, budget).await?.ok_or_else(|| RegistryError::not_found(kind.as_str(), id))
     }
 
     /// Visits the live objects of a kind in id order, after one, until `visit` returns false.
@@ -124,10 +124,10 @@ impl Registry {
         &self,
         kind: RegistryObjectKind,
         after: Option<&str>,
-        mut visit: impl FnMut(Held<T>) -> bool + Send,
+        mut visit: impl FnMut(Versioned<T>) -> bool + Send,
     ) -> Result<(), Error> {
         self.visit_records(kind, after, |_, entry| match entry.status {
-            RecordStatus::Live => Ok(visit(Held { it: decode(entry)?, revision: entry.revision })),
+            RecordStatus::Live => Ok(visit(Versioned { value: decode(entry)?, revision: entry.revision })),
             RecordStatus::Tombstone => Ok(true),
         })
         .await
@@ -167,13 +167,13 @@ pub(crate) fn touch_holdings(kind: RegistryObjectKind, id: &str, what: &str) -> 
 }
 
 fn holdings_key(kind: RegistryObjectKind, id: &str) -> Box<[u8]> {
-    format!("holdings/{}/{}", kind.name(), id.to_ascii_uppercase()).into_bytes().into()
+    format!("holdings/{}/{}", kind.as_str(), id.to_ascii_uppercase()).into_bytes().into()
 }
 
 impl Registry {
     /// Reads the holdings marker before a scan of all holdings, so that the commit fails if something is added meanwhile.
     pub(crate) async fn guard_holdings(&self, kind: RegistryObjectKind, id: &str) -> Result<(), Error> {
-        self.store.note(&holdings_key(kind, id)).await?;
+        self.store.get_aux(&holdings_key(kind, id)).await?;
         Ok(())
     }
 }
@@ -182,10 +182,9 @@ impl Registry {
 pub(crate) fn check_revision(expected: Option<u64>, revision: u64) -> Result<(), RegistryError> {
     match expected {
         Some(expected) if expected != revision => {
-            let detail =
-                format!("it was changed in the meantime: it has revision {revision}, not {expected}");
-            Err(RegistryError::new(RegistryErrorKind::Precondition, "changed", detail)
-                .with_hint("read it again"))
+            let detail = format!("revision mismatch: current {revision}, expected {expected}");
+            Err(RegistryError::new(codes::REVISION_MISMATCH, detail)
+                .with_hint("read the current revision and retry"))
         }
         _ => Ok(()),
     }

@@ -11,12 +11,18 @@ use tendot_store::{Edit, Precondition};
 use crate::authorization::{ActingRole, Principal};
 use crate::command::CommandPlan;
 use crate::command::sealed::PlanCommand;
-use crate::party::{Agency, Held, Registrant, RegistryObjectKind, generate_id, put_edit, sha256_hex};
+use crate::party::{Agency, Registrant, RegistryObjectKind, Versioned, generate_id, put_edit, sha256_hex};
 use crate::validate::check_text;
-use crate::{Caller, Error, Registry, RegistryError};
+use crate::{Caller, Error, Registry, RegistryError, codes};
 
 /// Prefix of all tokens, so that secret scanners recognize them.
 const TOKEN_PREFIX: &str = "tendot_";
+
+/// Maximum number of prefixes of a token.
+const MAX_TOKEN_PREFIXES: usize = 1_000;
+
+/// Maximum length of a label, in bytes.
+const MAX_LABEL_BYTES: usize = 256;
 
 /// Role of an API token.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
@@ -37,7 +43,8 @@ pub enum Scope {
     /// Read private data. Every token has this scope.
     Read,
     /// Register, update and retire names.
-    Deposit,
+    #[serde(rename = "deposit")]
+    Register,
     /// Propose and accept transfers.
     Transfer,
     /// Create and update registrants, prefixes and tokens.
@@ -46,10 +53,10 @@ pub enum Scope {
 
 impl Scope {
     /// Name in the API.
-    pub const fn name(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
-            Self::Deposit => "deposit",
+            Self::Register => "deposit",
             Self::Transfer => "transfer",
             Self::Administer => "administer",
         }
@@ -73,13 +80,14 @@ pub struct ApiToken {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prefixes: Vec<Box<str>>,
     /// Expiry, in milliseconds since 1970; `None` for none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires: Option<u64>,
+    #[serde(default, rename = "expires", skip_serializing_if = "Option::is_none")]
+    pub expires_ms: Option<u64>,
     /// Description for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<Box<str>>,
     /// Time of creation, in milliseconds since 1970.
-    pub created: u64,
+    #[serde(rename = "created")]
+    pub created_ms: u64,
     /// SHA-256 of the secret.
     pub(crate) hash: Box<str>,
 }
@@ -95,12 +103,12 @@ pub struct CreateToken {
     pub scopes: Option<Vec<Scope>>,
     /// See [`ApiToken::prefixes`].
     pub prefixes: Vec<Box<str>>,
-    /// See [`ApiToken::expires`].
-    pub expires: Option<u64>,
+    /// See [`ApiToken::expires_ms`].
+    pub expires_ms: Option<u64>,
     /// See [`ApiToken::label`].
     pub label: Option<Box<str>>,
     /// Random bytes for id and secret.
-    pub random: [u8; 48],
+    pub random_bytes: [u8; 48],
 }
 
 /// Command: revoke an API token.
@@ -118,7 +126,7 @@ pub struct TokenIdentity {
     role: Role,
     subject: Option<Box<str>>,
     /// Time of authentication, in milliseconds since 1970.
-    pub(crate) at: u64,
+    pub(crate) authenticated_ms: u64,
 }
 
 impl TokenIdentity {
@@ -146,12 +154,12 @@ impl CreateToken {
     }
 
     fn id(&self) -> String {
-        let [id @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = &self.random;
+        let [id @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = &self.random_bytes;
         generate_id(id.get(..12).unwrap_or(id))
     }
 
     fn secret(&self) -> String {
-        HEXLOWER.encode(self.random.get(16..).unwrap_or_default())
+        HEXLOWER.encode(self.random_bytes.get(16..).unwrap_or_default())
     }
 }
 
@@ -168,8 +176,13 @@ impl PlanCommand for CreateToken {
         principal.check_scope(Scope::Administer)?;
         // A restricted token must not create an unrestricted one.
         principal.check_unrestricted()?;
-        let missing =
-            |what: &str| RegistryError::invalid("missing", "/subject", format!("which {what} it is for"));
+        let missing = |what: &str| {
+            RegistryError::invalid(
+                codes::MISSING,
+                "/subject",
+                format!("missing `subject`: {what} of the token"),
+            )
+        };
         let subject = match (self.role, &self.subject) {
             (Role::Operator, None) => {
                 principal.check_operator()?;
@@ -177,43 +190,52 @@ impl PlanCommand for CreateToken {
             }
             (Role::Operator, Some(_)) => {
                 return Err(RegistryError::invalid(
-                    "bad-subject",
+                    codes::INVALID_SUBJECT,
                     "/subject",
-                    "the operator's token has none",
+                    "an operator token has no `subject`",
                 ));
             }
             (Role::Agency, code) => {
                 let code = code.as_ref().ok_or_else(|| missing("agency"))?;
                 let agency = registry.find_object::<Agency>(RegistryObjectKind::Agency, code, budget).await?;
-                let not_found = format!("there is no agency `{code}`");
-                let agency =
-                    agency.ok_or_else(|| RegistryError::invalid("no-such-agency", "/subject", not_found))?;
-                principal.check_agency(&agency.it.code, Scope::Administer)?;
-                agency.it.check_open("/subject")?;
-                Some(agency.it.code)
+                let not_found = format!("unknown agency `{code}`");
+                let agency = agency
+                    .ok_or_else(|| RegistryError::invalid(codes::UNKNOWN_AGENCY, "/subject", not_found))?;
+                principal.check_agency(&agency.value.code, Scope::Administer)?;
+                agency.value.check_open("/subject")?;
+                Some(agency.value.code)
             }
             (Role::Registrant, id) => {
                 let id = id.as_ref().ok_or_else(|| missing("registrant"))?;
                 let registrant =
                     registry.find_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?;
-                let not_found = format!("there is no registrant `{id}`");
-                let registrant = registrant
-                    .ok_or_else(|| RegistryError::invalid("no-such-registrant", "/subject", not_found))?;
-                principal.check_registrant(&registrant.it, Scope::Administer)?;
-                Some(registrant.it.id)
+                let not_found = format!("unknown registrant `{id}`");
+                let registrant = registrant.ok_or_else(|| {
+                    RegistryError::invalid(codes::UNKNOWN_REGISTRANT, "/subject", not_found)
+                })?;
+                principal.check_registrant(&registrant.value, Scope::Administer)?;
+                Some(registrant.value.id)
             }
         };
-        if self.expires.is_some_and(|end| end <= now_ms) {
-            return Err(RegistryError::invalid("expired", "/expires", "it would have expired already"));
+        if self.expires_ms.is_some_and(|expiry| expiry <= now_ms) {
+            return Err(RegistryError::invalid(
+                codes::EXPIRES_IN_PAST,
+                "/expires",
+                "`expires` is in the past",
+            ));
         }
         if self.scopes.as_ref().is_some_and(Vec::is_empty) {
-            return Err(RegistryError::invalid("missing", "/scopes", "a token is for something"));
+            return Err(RegistryError::invalid(codes::MISSING, "/scopes", "`scopes` must not be empty"));
         }
-        if self.prefixes.len() > 1_000 {
-            return Err(RegistryError::invalid("too-many", "/prefixes", "at most 1,000 prefixes are taken"));
+        if self.prefixes.len() > MAX_TOKEN_PREFIXES {
+            return Err(RegistryError::invalid(
+                codes::TOO_MANY,
+                "/prefixes",
+                format!("too many prefixes (maximum {MAX_TOKEN_PREFIXES})"),
+            ));
         }
         if let Some(label) = &self.label {
-            check_text(label, "/label", 256)?;
+            check_text(label, "/label", MAX_LABEL_BYTES)?;
         }
         let token = ApiToken {
             id: self.id().into(),
@@ -221,9 +243,9 @@ impl PlanCommand for CreateToken {
             subject,
             scopes: self.scopes.clone(),
             prefixes: self.prefixes.clone(),
-            expires: self.expires,
+            expires_ms: self.expires_ms,
             label: self.label.clone(),
-            created: now_ms,
+            created_ms: now_ms,
             hash: sha256_hex(self.secret().as_bytes())?.into(),
         };
         Ok(CommandPlan::new(vec![put_edit(RegistryObjectKind::Token, &token.id, &token, None)], token))
@@ -242,11 +264,11 @@ impl PlanCommand for RevokeToken {
     ) -> Result<CommandPlan<()>, RegistryError> {
         principal.check_scope(Scope::Administer)?;
         principal.check_all_prefixes()?;
-        let not_found = || RegistryError::not_found(RegistryObjectKind::Token.name(), &self.id);
-        let Held { it: token, revision } =
+        let not_found = || RegistryError::not_found(RegistryObjectKind::Token.as_str(), &self.id);
+        let Versioned { value: token, revision } =
             registry.get_object::<ApiToken>(RegistryObjectKind::Token, &self.id, budget).await?;
-        // Tokens of others are reported as not found.
-        if !registry.can_read_private(&token, principal, budget).await? {
+        // Tokens of other principals are reported as not found.
+        if !registry.can_manage_token(&token, principal, budget).await? {
             return Err(not_found());
         }
         let name = RegistryObjectKind::Token.storage_name(&self.id).into();
@@ -259,7 +281,7 @@ impl PlanCommand for RevokeToken {
 
 impl Registry {
     /// Authenticates a token; `None` if it is unknown, revoked or expired.
-    pub async fn by_token(
+    pub async fn authenticate_token(
         &self,
         text: &str,
         now_ms: u64,
@@ -271,31 +293,31 @@ impl Registry {
         let Some(object) = self.find_object::<ApiToken>(RegistryObjectKind::Token, id, budget).await? else {
             return Ok(None);
         };
-        let token = object.it;
+        let token = object.value;
         let matches = bool::from(sha256_hex(secret.as_bytes())?.as_bytes().ct_eq(token.hash.as_bytes()))
-            && token.expires.is_none_or(|end| end > now_ms);
+            && token.expires_ms.is_none_or(|expiry| expiry > now_ms);
         Ok(matches.then_some(TokenIdentity {
             id: token.id,
             role: token.role,
             subject: token.subject,
-            at: now_ms,
+            authenticated_ms: now_ms,
         }))
     }
 
     /// Lists the tokens that the principal may manage, in id order, without secrets.
-    pub async fn tokens(
+    pub async fn list_tokens(
         &self,
         after: Option<&str>,
         limit: usize,
         caller: &Caller,
         now_ms: u64,
         budget: &mut Budget,
-    ) -> Result<(Vec<Held<ApiToken>>, Option<String>), RegistryError> {
+    ) -> Result<(Vec<Versioned<ApiToken>>, Option<String>), RegistryError> {
         let principal = self.principal(caller, now_ms, budget).await?;
         principal.check_scope(Scope::Administer)?;
         principal.check_all_prefixes()?;
-        let item = |object: Held<ApiToken>| {
-            let subject_registrant = match (&principal.role, object.it.role, &object.it.subject) {
+        let item = |object: Versioned<ApiToken>| {
+            let subject_registrant = match (&principal.role, object.value.role, &object.value.subject) {
                 (ActingRole::Operator, ..) => None,
                 (ActingRole::Agency(code), Role::Agency, Some(subject))
                     if code.eq_ignore_ascii_case(subject) =>
@@ -313,7 +335,8 @@ impl Registry {
         Ok(self.list_objects_for(RegistryObjectKind::Token, after, limit, &principal, budget, item).await?)
     }
 
-    async fn can_read_private(
+    /// Whether the principal may list and revoke a token.
+    async fn can_manage_token(
         &self,
         token: &ApiToken,
         principal: &Principal,
@@ -326,7 +349,7 @@ impl Registry {
                     self.find_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?;
                 registrant.map_or_else(
                     || principal.is_operator(),
-                    |registrant| principal.is_for_registrant(&registrant.it),
+                    |registrant| principal.is_for_registrant(&registrant.value),
                 )
             }
             _ => principal.is_operator(),

@@ -6,9 +6,9 @@ use tendot_proto::{Budget, HandleValue};
 use tendot_store::StoredRecord;
 
 use super::policy::compile_pattern;
-use crate::party::{Agency, Demand, Registrant, RegistryObjectKind, decode};
-use crate::prefix::{GROUP_INDEX, Lookalikes, Prefix};
-use crate::{Error, Registry, RegistryError, cost};
+use crate::party::{Agency, MetadataPolicy, Registrant, RegistryObjectKind, decode};
+use crate::prefix::{ConfusablePolicy, GROUP_INDEX, Prefix};
+use crate::{Error, Registry, RegistryError, codes, cost};
 
 /// Allocated prefix with its record, holder, agency and compiled pattern.
 #[derive(Debug)]
@@ -26,10 +26,10 @@ impl PrefixAllocation {
         match (&self.pattern, &self.prefix.policy.pattern) {
             (Some(expression), Some(pattern)) if !expression.is_match(suffix) => {
                 let detail = format!(
-                    "suffixes under {} have to match `{pattern}`, `{suffix}` does not",
+                    "suffix `{suffix}` does not match pattern `{pattern}` of prefix {}",
                     self.prefix.prefix
                 );
-                Err(RegistryError::invalid("pattern", "/name", detail))
+                Err(RegistryError::invalid(codes::SUFFIX_PATTERN, "/name", detail))
             }
             _ => Ok(()),
         }
@@ -45,10 +45,9 @@ impl PrefixAllocation {
         if policy.allows_host(host) {
             return Ok(());
         }
-        let detail = format!("addresses under {} lead to {}, not to `{host}`", self.prefix.prefix, {
-            policy.hosts.join(", ")
-        });
-        Err(RegistryError::invalid("host", pointer, detail))
+        let (prefix, allowed) = (&self.prefix.prefix, policy.hosts.join(", "));
+        let detail = format!("host `{host}` is not allowed for prefix {prefix} (allowed: {allowed})");
+        Err(RegistryError::invalid(codes::HOST_NOT_ALLOWED, pointer, detail))
     }
 
     /// Checks the hosts of all URLs in a value, including `10320/loc`.
@@ -64,7 +63,7 @@ impl PrefixAllocation {
             return Ok(());
         }
         let locations = Locations::from_bytes(&value.data).map_err(|error| {
-            RegistryError::invalid("bad-value", pointer, format!("no locations: {error}"))
+            RegistryError::invalid(codes::INVALID_VALUE, pointer, format!("invalid 10320/loc value: {error}"))
         })?;
         locations
             .locations
@@ -75,17 +74,17 @@ impl PrefixAllocation {
 
     /// Whether registrations must include metadata.
     pub(crate) fn requires_metadata(&self) -> bool {
-        self.prefix.policy.metadata.unwrap_or(self.agency.metadata) == Demand::Required
+        self.prefix.policy.metadata.unwrap_or(self.agency.metadata_policy) == MetadataPolicy::Required
     }
 
     pub(crate) fn rejects_confusable(&self) -> bool {
-        self.prefix.policy.confusable == Some(Lookalikes::Refuse)
+        self.prefix.policy.confusable == Some(ConfusablePolicy::Reject)
     }
 
     /// Index of the admin group of a name, by its explicit owner, if any. An owner who later got the prefix keeps the name
     /// when the prefix is transferred again.
     pub(crate) fn admin_group_index(&self, owner: Option<&str>) -> u32 {
-        owner.and_then(|owner| self.prefix.groups.get(owner)).copied().unwrap_or(GROUP_INDEX)
+        owner.and_then(|owner| self.prefix.group_indexes.get(owner)).copied().unwrap_or(GROUP_INDEX)
     }
 }
 
@@ -105,11 +104,12 @@ impl Registry {
     ) -> Result<Option<PrefixAllocation>, RegistryError> {
         let Some(record) = self.prefix_record(prefix, budget).await? else { return Ok(None) };
         let prefix: Prefix = decode(&record)?;
-        let agency = self.get_object::<Agency>(RegistryObjectKind::Agency, &prefix.agency, budget).await?.it;
+        let agency =
+            self.get_object::<Agency>(RegistryObjectKind::Agency, &prefix.agency, budget).await?.value;
         let holder = self
             .get_object::<Registrant>(RegistryObjectKind::Registrant, &prefix.registrant, budget)
             .await?
-            .it;
+            .value;
         let pattern = match &prefix.policy.pattern {
             Some(pattern) => {
                 budget.charge(cost::REGEX_COMPILE).map_err(Error::from)?;

@@ -9,9 +9,9 @@ use tendot_store::{Edit, RecordStatus, StoredRecord};
 use crate::authorization::Principal;
 use crate::command::CommandPlan;
 use crate::command::sealed::PlanCommand;
-use crate::party::{Agency, Held, Registrant, RegistryObjectKind, Scope, check_revision, decode};
+use crate::party::{Agency, Registrant, RegistryObjectKind, Scope, Versioned, check_revision, decode};
 use crate::prefix::{Prefix, PrefixAllocation, PrefixPolicy, is_doi_prefix};
-use crate::{Error, Registry, RegistryError, RegistryErrorKind, cost};
+use crate::{Error, Registry, RegistryError, codes, cost};
 
 /// First prefix number for agencies without a range.
 const FIRST_PREFIX_NUMBER: u32 = 70_000;
@@ -28,9 +28,9 @@ pub struct AllocatePrefix {
     /// Requested prefix; without it, the next free one is allocated.
     #[serde(default)]
     pub prefix: Option<Box<str>>,
-    /// See [`Prefix::test`].
-    #[serde(default)]
-    pub test: bool,
+    /// See [`Prefix::is_test`].
+    #[serde(default, rename = "test")]
+    pub is_test: bool,
     /// See [`Prefix::policy`].
     #[serde(default)]
     pub policy: PrefixPolicy,
@@ -48,7 +48,7 @@ pub struct UpdatePrefix {
     pub policy: Option<PrefixPolicy>,
     /// Expected revision.
     #[serde(skip)]
-    pub expect: Option<u64>,
+    pub expected_revision: Option<u64>,
 }
 
 /// Range of prefixes that an agency allocates, such as `10.70000` to `10.79999`.
@@ -66,9 +66,9 @@ impl PrefixRange {
         match self.bounds() {
             Some((first, last)) if first <= last => Ok(()),
             _ => Err(RegistryError::invalid(
-                "bad-range",
+                codes::INVALID_RANGE,
                 pointer,
-                "a range is `first` and `last`, such as 10.70000 and 10.79999",
+                "invalid range; expected `first` up to `last`, for example 10.70000 to 10.79999",
             )),
         }
     }
@@ -97,17 +97,19 @@ impl PlanCommand for AllocatePrefix {
     ) -> Result<CommandPlan<Prefix>, RegistryError> {
         principal.check_scope(Scope::Administer)?;
         let not_found = || {
-            let detail = format!("there is no registrant `{}`", self.registrant);
-            RegistryError::invalid("no-such-registrant", "/registrant", detail)
+            let detail = format!("unknown registrant `{}`", self.registrant);
+            RegistryError::invalid(codes::UNKNOWN_REGISTRANT, "/registrant", detail)
         };
         let object = registry
             .find_object::<Registrant>(RegistryObjectKind::Registrant, &self.registrant, budget)
             .await?;
-        let registrant = object.ok_or_else(not_found)?.it;
+        let registrant = object.ok_or_else(not_found)?.value;
         principal.check_agency(&registrant.agency, Scope::Administer)?;
         principal.check_all_prefixes()?;
-        let agency =
-            registry.get_object::<Agency>(RegistryObjectKind::Agency, &registrant.agency, budget).await?.it;
+        let agency = registry
+            .get_object::<Agency>(RegistryObjectKind::Agency, &registrant.agency, budget)
+            .await?
+            .value;
         self.policy.validate()?;
         let (prefix, existing, next) = match &self.prefix {
             Some(prefix) => {
@@ -123,10 +125,10 @@ impl PlanCommand for AllocatePrefix {
             prefix,
             registrant: registrant.id.clone(),
             agency: agency.code.clone(),
-            allocated: now_ms,
-            test: self.test,
+            allocated_ms: now_ms,
+            is_test: self.is_test,
             policy: self.policy.clone(),
-            groups: BTreeMap::new(),
+            group_indexes: BTreeMap::new(),
         };
         let mut edits = vec![prefix.record_edit(&registrant, &agency, existing.as_ref(), now_ms)];
         edits.push(Edit::Home { prefix: prefix.prefix.clone() });
@@ -147,16 +149,16 @@ impl PlanCommand for UpdatePrefix {
         budget: &mut Budget,
     ) -> Result<CommandPlan<Prefix>, RegistryError> {
         let not_found = || RegistryError::not_found("prefix", &self.prefix);
-        let PrefixAllocation { prefix: before, record, agency, holder, .. } =
+        let PrefixAllocation { prefix: previous, record, agency, holder, .. } =
             registry.load_allocation(&self.prefix, budget).await?.ok_or_else(not_found)?;
         // The agency decides on the policy, not the registrant.
         principal.check_agency(&agency.code, Scope::Administer)?;
-        principal.check_prefix(&before.prefix)?;
-        check_revision(self.expect, record.revision)?;
-        let mut prefix = before.clone();
+        principal.check_prefix(&previous.prefix)?;
+        check_revision(self.expected_revision, record.revision)?;
+        let mut prefix = previous.clone();
         prefix.policy = self.policy.clone().unwrap_or(prefix.policy);
         prefix.policy.validate()?;
-        if prefix == before {
+        if prefix == previous {
             return Ok(CommandPlan::new(Vec::new(), prefix));
         }
         Ok(CommandPlan::new(vec![prefix.record_edit(&holder, &agency, Some(&record), now_ms)], prefix))
@@ -173,42 +175,49 @@ impl Registry {
         budget: &mut Budget,
     ) -> Result<Option<StoredRecord>, RegistryError> {
         if !is_doi_prefix(prefix) {
-            let detail = format!("`{prefix}` is no prefix of DOI names: `10.` and numbers, such as 10.70000");
-            return Err(RegistryError::invalid("bad-prefix", "/prefix", detail));
+            let detail =
+                format!("invalid DOI prefix `{prefix}`; expected `10.` and digits, for example 10.70000");
+            return Err(RegistryError::invalid(codes::INVALID_PREFIX, "/prefix", detail));
         }
-        let taken = |detail: String| {
-            RegistryError::new(RegistryErrorKind::Conflict, "prefix-taken", detail)
+        let in_use = |detail: String| {
+            RegistryError::new(codes::PREFIX_IN_USE, detail)
                 .with_pointer("/prefix")
-                .with_hint("without `prefix`, the next free one is given")
+                .with_hint("omit `prefix` to allocate the next free one")
         };
         let entry = self.get_record(&format!("0.NA/{prefix}"), budget).await?;
         if let Some(entry) = entry.as_ref().filter(|entry| !entry.registration.is_empty()) {
-            let since: Prefix = decode(entry)?;
-            let rejection = taken(format!("`{prefix}` is another registrant's"));
-            return Err(RegistryError { existing: Some((since.prefix, Some(since.allocated))), ..rejection });
+            let existing: Prefix = decode(entry)?;
+            let rejection = in_use(format!("prefix `{prefix}` is allocated to another registrant"));
+            return Err(rejection.with_existing(existing.prefix, Some(existing.allocated_ms)));
         }
         if principal.is_operator() {
             return match entry {
                 Some(entry) if entry.status == RecordStatus::Tombstone => {
-                    Err(taken(format!("`{prefix}` was given to somebody, and is not given again")))
+                    Err(in_use(format!("prefix `{prefix}` is retired and cannot be reallocated")))
                 }
                 entry => Ok(entry),
             };
         }
         budget.charge(cost::LOOKUP).map_err(Error::from)?;
         if entry.is_some() || self.store.is_homed(prefix.as_bytes()).await? {
-            return Err(taken(format!("`{prefix}` is in use")));
+            return Err(in_use(format!("prefix `{prefix}` is in use")));
         }
-        let (first, last) =
-            agency.range.as_ref().and_then(PrefixRange::bounds).unwrap_or((FIRST_PREFIX_NUMBER, u32::MAX));
+        let (first, last) = agency
+            .prefix_range
+            .as_ref()
+            .and_then(PrefixRange::bounds)
+            .unwrap_or((FIRST_PREFIX_NUMBER, u32::MAX));
         let others = self.other_agency_ranges(agency).await?;
         let is_foreign = |number: u32| others.iter().any(|(first, last)| (*first..=*last).contains(&number));
         if prefix_number(prefix).is_some_and(|number| (first..=last).contains(&number) && !is_foreign(number))
         {
             return Ok(None);
         }
-        let detail = format!("agency `{}` gives prefixes from 10.{first} on, not `{prefix}`", agency.code);
-        Err(RegistryError::new(RegistryErrorKind::Forbidden, "out-of-range", detail).with_pointer("/prefix"))
+        let detail = format!(
+            "prefix `{prefix}` is outside the range of agency `{}` (10.{first} to 10.{last})",
+            agency.code
+        );
+        Err(RegistryError::new(codes::PREFIX_OUT_OF_RANGE, detail).with_pointer("/prefix"))
     }
 
     /// Finds the next free prefix of an agency, with the edit that stores where to start next time.
@@ -217,13 +226,13 @@ impl Registry {
         agency: &Agency,
         budget: &mut Budget,
     ) -> Result<(Box<str>, Edit), RegistryError> {
-        let range = agency.range.as_ref().and_then(PrefixRange::bounds);
+        let range = agency.prefix_range.as_ref().and_then(PrefixRange::bounds);
         let key = match range {
-            Some(_) => format!("prefix/{}", agency.code.to_ascii_uppercase()),
-            None => "prefix/".to_owned(),
+            Some(_) => format!("next-prefix/{}", agency.code.to_ascii_uppercase()),
+            None => "next-prefix/".to_owned(),
         };
         let (first, last) = range.unwrap_or((FIRST_PREFIX_NUMBER, u32::MAX));
-        let stored = self.store.note(key.as_bytes()).await?;
+        let stored = self.store.get_aux(key.as_bytes()).await?;
         let stored = stored.and_then(|body| std::str::from_utf8(&body).ok()?.parse::<u32>().ok());
         let start = stored.filter(|stored| (first..=last).contains(stored)).unwrap_or(first);
         let others = self.other_agency_ranges(agency).await?;
@@ -248,16 +257,17 @@ impl Registry {
             }
             number = number.saturating_add(1);
         }
-        let detail = format!("agency `{}` has no free prefix from 10.{start} on", agency.code);
-        Err(RegistryError::new(RegistryErrorKind::Full, "no-prefix-left", detail))
+        let detail =
+            format!("prefix range of agency `{}` is exhausted (searched from 10.{start})", agency.code);
+        Err(RegistryError::new(codes::PREFIX_RANGE_EXHAUSTED, detail))
     }
 
     /// Sorted ranges of other agencies, for an agency without a range; empty for one with a range.
     async fn other_agency_ranges(&self, agency: &Agency) -> Result<Vec<(u32, u32)>, Error> {
         let mut ranges = Vec::new();
-        if agency.range.is_none() {
-            self.visit_objects(RegistryObjectKind::Agency, None, |object: Held<Agency>| {
-                ranges.extend(object.it.range.as_ref().and_then(PrefixRange::bounds));
+        if agency.prefix_range.is_none() {
+            self.visit_objects(RegistryObjectKind::Agency, None, |object: Versioned<Agency>| {
+                ranges.extend(object.value.prefix_range.as_ref().and_then(PrefixRange::bounds));
                 true
             })
             .await?;

@@ -13,7 +13,7 @@ mod record;
 
 pub(crate) use allocation::PrefixAllocation;
 pub use commands::{AllocatePrefix, PrefixRange, UpdatePrefix};
-pub use policy::{Lookalikes, PrefixPolicy};
+pub use policy::{ConfusablePolicy, PrefixPolicy};
 pub(crate) use quota::{QuotaTable, quota_exceeded};
 pub(crate) use record::{ADMIN_INDEX, GROUP_INDEX, free_index};
 
@@ -24,7 +24,7 @@ use tendot_proto::Budget;
 use tendot_store::{RecordStatus, Store, StoredRecord};
 
 use crate::listing::ScanBudget;
-use crate::party::{Held, decode};
+use crate::party::{Versioned, decode};
 use crate::{Error, Registry, RegistryError, cost};
 
 /// Prefix allocated to a registrant.
@@ -37,16 +37,17 @@ pub struct Prefix {
     /// Code of the holder's agency.
     pub agency: Box<str>,
     /// Time of allocation, in milliseconds since 1970.
-    pub allocated: u64,
+    #[serde(rename = "allocated")]
+    pub allocated_ms: u64,
     /// Whether it is a test prefix, whose names may be deleted.
-    #[serde(default)]
-    pub test: bool,
+    #[serde(default, rename = "test")]
+    pub is_test: bool,
     /// Registration policy.
     #[serde(default)]
     pub policy: PrefixPolicy,
     /// Index of the admin group of every other registrant who owns names under the prefix.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) groups: BTreeMap<Box<str>, u32>,
+    #[serde(default, rename = "groups", skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) group_indexes: BTreeMap<Box<str>, u32>,
 }
 
 /// Whether a text is a DOI prefix: `10.` and numbers.
@@ -57,21 +58,25 @@ pub(crate) fn is_doi_prefix(prefix: &str) -> bool {
 
 impl Registry {
     /// Gets an allocated prefix. Public.
-    pub async fn prefix(&self, prefix: &str, budget: &mut Budget) -> Result<Held<Prefix>, RegistryError> {
+    pub async fn get_prefix(
+        &self,
+        prefix: &str,
+        budget: &mut Budget,
+    ) -> Result<Versioned<Prefix>, RegistryError> {
         let entry = self.prefix_record(prefix, budget).await?;
         let entry = entry.ok_or_else(|| RegistryError::not_found("prefix", prefix))?;
-        Ok(Held { it: decode(&entry)?, revision: entry.revision })
+        Ok(Versioned { value: decode(&entry)?, revision: entry.revision })
     }
 
     /// Lists allocated prefixes, of a registrant or an agency if given. Public.
-    pub async fn prefixes(
+    pub async fn list_prefixes(
         &self,
         registrant: Option<&str>,
         agency: Option<&str>,
         after: Option<&str>,
         limit: usize,
         budget: &mut Budget,
-    ) -> Result<(Vec<Held<Prefix>>, Option<String>), RegistryError> {
+    ) -> Result<(Vec<Versioned<Prefix>>, Option<String>), RegistryError> {
         budget.charge(cost::list(limit)).map_err(Error::from)?;
         let matches = |prefix: &Prefix| {
             registrant.is_none_or(|id| prefix.registrant.eq_ignore_ascii_case(id))
@@ -85,12 +90,12 @@ impl Registry {
                     is_full = true;
                     return false;
                 }
-                items.push(Held { it: prefix, revision: entry.revision });
+                items.push(Versioned { value: prefix, revision: entry.revision });
             }
             true
         });
         let more = more.await?;
-        let last = items.last().map(|last: &Held<Prefix>| last.it.prefix.to_string());
+        let last = items.last().map(|last: &Versioned<Prefix>| last.value.prefix.to_string());
         Ok((items, if is_full { last } else { more }))
     }
 

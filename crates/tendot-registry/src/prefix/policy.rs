@@ -3,8 +3,17 @@
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
-use crate::RegistryError;
-use crate::party::Demand;
+use crate::party::MetadataPolicy;
+use crate::{RegistryError, codes};
+
+/// Maximum size of a compiled suffix pattern, in bytes.
+const MAX_PATTERN_BYTES: usize = 1 << 18;
+
+/// Maximum number of hosts of a policy.
+const MAX_POLICY_HOSTS: usize = 100;
+
+/// Maximum length of a host name (RFC 1035, 2.3.4).
+const MAX_HOST_LEN: usize = 253;
 
 /// Registration policy of a prefix.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -18,10 +27,10 @@ pub struct PrefixPolicy {
     pub hosts: Vec<Box<str>>,
     /// Whether metadata is required; overrides the agency's policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<Demand>,
+    pub metadata: Option<MetadataPolicy>,
     /// Treatment of confusable names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub confusable: Option<Lookalikes>,
+    pub confusable: Option<ConfusablePolicy>,
     /// Maximum number of names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<u64>,
@@ -30,11 +39,12 @@ pub struct PrefixPolicy {
 /// Treatment of names that are confusable with existing ones.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Lookalikes {
+pub enum ConfusablePolicy {
     /// Registered with a warning.
     Warn,
     /// Rejected.
-    Refuse,
+    #[serde(rename = "refuse")]
+    Reject,
 }
 
 impl PrefixPolicy {
@@ -42,27 +52,31 @@ impl PrefixPolicy {
         if let Some(pattern) = &self.pattern {
             // Compiled alone, too, so that it cannot close the group around it.
             RegexBuilder::new(pattern)
-                .size_limit(1 << 18)
+                .size_limit(MAX_PATTERN_BYTES)
                 .build()
                 .and_then(|_| compile_pattern(pattern))
                 .map_err(|error| {
-                    RegistryError::invalid("bad-pattern", "/policy/pattern", error.to_string())
+                    RegistryError::invalid(codes::INVALID_PATTERN, "/policy/pattern", error.to_string())
                 })?;
         }
-        if self.hosts.len() > 100 {
-            return Err(RegistryError::invalid("too-many", "/policy/hosts", "at most 100 hosts are taken"));
+        if self.hosts.len() > MAX_POLICY_HOSTS {
+            return Err(RegistryError::invalid(
+                codes::TOO_MANY,
+                "/policy/hosts",
+                format!("too many hosts (maximum {MAX_POLICY_HOSTS})"),
+            ));
         }
         let is_host = |host: &str| {
             !host.is_empty()
-                && host.len() <= 253
+                && host.len() <= MAX_HOST_LEN
                 && !host.starts_with('.')
                 && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.')
         };
         match self.hosts.iter().position(|host| !is_host(host)) {
             Some(number) => Err(RegistryError::invalid(
-                "bad-host",
+                codes::INVALID_HOST,
                 &format!("/policy/hosts/{number}"),
-                "a host is written as `example.org`, in ASCII",
+                "invalid host; use ASCII, for example `example.org`",
             )),
             None => Ok(()),
         }
@@ -71,16 +85,17 @@ impl PrefixPolicy {
     pub(super) fn allows_host(&self, host: &str) -> bool {
         self.hosts.is_empty()
             || self.hosts.iter().any(|allowed| {
-                let at = host.len().checked_sub(allowed.len());
-                let end = at.and_then(|at| host.get(at..));
-                let before = at.and_then(|at| at.checked_sub(1)).and_then(|at| host.as_bytes().get(at));
+                let start = host.len().checked_sub(allowed.len());
+                let end = start.and_then(|start| host.get(start..));
+                let byte_before =
+                    start.and_then(|start| start.checked_sub(1)).and_then(|index| host.as_bytes().get(index));
                 end.is_some_and(|end| end.eq_ignore_ascii_case(allowed))
-                    && (host.len() == allowed.len() || before == Some(&b'.'))
+                    && (host.len() == allowed.len() || byte_before == Some(&b'.'))
             })
     }
 }
 
 /// Compiles a suffix pattern, anchored at both ends. Size and matching time are bounded.
 pub(super) fn compile_pattern(pattern: &str) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(&format!("^(?:{pattern})$")).size_limit(1 << 18).build()
+    RegexBuilder::new(&format!("^(?:{pattern})$")).size_limit(MAX_PATTERN_BYTES).build()
 }

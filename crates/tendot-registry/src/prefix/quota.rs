@@ -7,7 +7,7 @@ use tendot_store::{CommitError, CommitInfo, Edit, NameKey, Precondition, Store, 
 use tokio::sync::Notify;
 
 use crate::prefix::PrefixAllocation;
-use crate::{Registry, RegistryError, RegistryErrorKind};
+use crate::{Registry, RegistryError, codes};
 
 /// Maximum age of a count in milliseconds: other processes may write, too.
 const COUNT_TTL_MS: u64 = 60_000;
@@ -28,7 +28,7 @@ pub(crate) struct QuotaTable {
 struct UsageByPrefix {
     prefixes: HashMap<Box<str>, PrefixUsage>,
     /// Number of the next reservation.
-    next: u64,
+    next_reservation: u64,
 }
 
 /// Usage of one prefix: last count, pending and in-flight reservations.
@@ -42,7 +42,7 @@ struct PrefixUsage {
     /// Reservations in flight; a count that runs meanwhile may or may not include them.
     in_flight: BTreeSet<u64>,
     /// Number after the last reservation.
-    next: u64,
+    next_reservation: u64,
     /// Whether a count is running.
     is_counting: bool,
 }
@@ -54,9 +54,9 @@ struct UsageCount {
     names: u64,
     is_exact: bool,
     /// Reservations from this number on are not included.
-    next: u64,
+    next_reservation: u64,
     quota: u64,
-    at: u64,
+    counted_ms: u64,
 }
 
 impl UsageByPrefix {
@@ -83,7 +83,8 @@ impl QuotaTable {
     fn remaining(&self, prefix: &str, quota: u64, now_ms: u64, wanted: u64) -> Option<u64> {
         let mut usages = self.lock();
         let usage = usages.prefixes.get_mut(prefix)?;
-        let counted = usage.counted.as_mut().filter(|counted| now_ms.abs_diff(counted.at) < COUNT_TTL_MS)?;
+        let counted =
+            usage.counted.as_mut().filter(|counted| now_ms.abs_diff(counted.counted_ms) < COUNT_TTL_MS)?;
         counted.quota = quota;
         let remaining = quota.saturating_sub(counted.names.saturating_add(usage.pending));
         (counted.is_exact || remaining >= wanted).then_some(remaining)
@@ -101,13 +102,19 @@ impl QuotaTable {
     /// Starts a count; `None` if one is running.
     fn begin_count<'q>(&'q self, prefix: &'q str) -> Option<CountGuard<'q>> {
         let mut usages = self.lock();
-        let next = usages.next;
+        let next = usages.next_reservation;
         let usage = usages.usage_mut(prefix);
         if std::mem::replace(&mut usage.is_counting, true) {
             return None;
         }
         let is_quiet = usage.in_flight.is_empty();
-        Some(CountGuard { quotas: self, prefix, next, committed: usage.committed, is_quiet })
+        Some(CountGuard {
+            quotas: self,
+            prefix,
+            next_reservation: next,
+            committed: usage.committed,
+            is_quiet,
+        })
     }
 
     fn is_counting(&self, prefix: &str) -> bool {
@@ -116,7 +123,7 @@ impl QuotaTable {
 
     /// Waits for the commits that are in flight now.
     async fn wait_in_flight(&self, prefix: &str) {
-        let next = self.lock().next;
+        let next = self.lock().next_reservation;
         let first = || self.lock().prefixes.get(prefix).and_then(|usage| usage.in_flight.first().copied());
         self.wait_until(|| first().is_none_or(|first| first >= next)).await;
     }
@@ -159,13 +166,13 @@ impl QuotaTable {
         if !deltas.iter().all(has_quota) {
             return None;
         }
-        let number = usages.next;
-        usages.next += 1;
+        let number = usages.next_reservation;
+        usages.next_reservation += 1;
         for (prefix, deltas) in &deltas {
             let usage = usages.usage_mut(prefix);
             usage.pending += deltas.added;
             usage.in_flight.insert(number);
-            usage.next = number + 1;
+            usage.next_reservation = number + 1;
         }
         let deltas = deltas.into_iter().map(|(prefix, deltas)| (prefix.into(), deltas)).collect();
         Some(Reservation { quotas: self, deltas, number, resolution: CommitResolution::InDoubt })
@@ -178,7 +185,7 @@ struct CountGuard<'q> {
     quotas: &'q QuotaTable,
     prefix: &'q str,
     /// State at the start of the count.
-    next: u64,
+    next_reservation: u64,
     committed: u64,
     is_quiet: bool,
 }
@@ -188,11 +195,12 @@ impl CountGuard<'_> {
     /// low.
     fn finish(self, names: u64, quota: u64, now_ms: u64) {
         let mut usages = self.quotas.lock();
-        let next = usages.next;
+        let next = usages.next_reservation;
         let usage = usages.usage_mut(self.prefix);
-        let is_exact = self.is_quiet && usage.next <= self.next;
+        let is_exact = self.is_quiet && usage.next_reservation <= self.next_reservation;
         let names = names + (usage.committed - self.committed);
-        usage.counted = Some(UsageCount { names, is_exact, next, quota, at: now_ms });
+        usage.counted =
+            Some(UsageCount { names, is_exact, next_reservation: next, quota, counted_ms: now_ms });
     }
 }
 
@@ -257,7 +265,9 @@ impl Drop for Reservation<'_> {
                     counted.names += added;
                     counted.is_exact &= self.resolution == CommitResolution::Committed;
                     // A count that ran meanwhile may exclude them already.
-                    if self.resolution == CommitResolution::Committed && self.number >= counted.next {
+                    if self.resolution == CommitResolution::Committed
+                        && self.number >= counted.next_reservation
+                    {
                         counted.names = counted.names.saturating_sub(*removed);
                     }
                 }
@@ -312,9 +322,8 @@ impl Registry {
         }
         let conflict = || {
             RegistryError::new(
-                RegistryErrorKind::Busy,
-                "contended",
-                "names come faster than they are counted",
+                codes::WRITE_CONFLICT,
+                "write conflict: names were added during every count; retry",
             )
         };
         known().map(Some).ok_or_else(conflict)
@@ -327,8 +336,8 @@ const MAX_COUNT_ATTEMPTS: u32 = 8;
 /// Error: quota exceeded.
 pub(crate) fn quota_exceeded(allocation: &PrefixAllocation) -> RegistryError {
     let quota = allocation.prefix.policy.quota.unwrap_or_default();
-    let detail = format!("there may be {quota} names under {}, and there are", allocation.prefix.prefix);
-    RegistryError::new(RegistryErrorKind::Full, "quota", detail).with_hint("the agency can give more room")
+    let detail = format!("quota of {quota} names reached for prefix {}", allocation.prefix.prefix);
+    RegistryError::new(codes::QUOTA_EXCEEDED, detail).with_hint("ask the agency to raise the quota")
 }
 
 #[cfg(test)]
@@ -345,7 +354,7 @@ mod tests {
         }])
     }
 
-    fn resolution(quotas: &QuotaTable) -> Reservation<'_> {
+    fn removal(quotas: &QuotaTable) -> Reservation<'_> {
         quotas
             .reserve(&[Edit::Tombstone { name: "10.1/a".into(), precondition: Precondition::Live }])
             .unwrap()
@@ -356,15 +365,15 @@ mod tests {
         quotas.remaining(PREFIX, 10, 0, wanted)
     }
 
-    fn found(quotas: &QuotaTable, names: u64) {
+    fn set_count(quotas: &QuotaTable, names: u64) {
         quotas.begin_count(PREFIX).unwrap().finish(names, 10, 0);
     }
 
-    fn keep(reservation: Reservation<'_>) {
+    fn commit(reservation: Reservation<'_>) {
         reservation.resolve(&Ok(CommitInfo { revision: 1 }));
     }
 
-    fn give_back(reservation: Reservation<'_>) {
+    fn reject(reservation: Reservation<'_>) {
         reservation.resolve(&Err(CommitError::AuxConflict { edit: 0 }));
     }
 
@@ -372,19 +381,19 @@ mod tests {
     fn reserve_commit_release() {
         let quotas = QuotaTable::default();
         assert_eq!(remaining(&quotas, 0), None);
-        found(&quotas, 8);
+        set_count(&quotas, 8);
         assert_eq!(remaining(&quotas, 5), Some(2));
         let pending_reservation = reservation(&quotas).unwrap();
-        let given_back = reservation(&quotas).unwrap();
+        let rejected = reservation(&quotas).unwrap();
         assert_eq!(remaining(&quotas, 5), Some(0));
         assert!(reservation(&quotas).is_none());
-        give_back(given_back);
+        reject(rejected);
         assert_eq!(remaining(&quotas, 5), Some(1));
-        keep(pending_reservation);
+        commit(pending_reservation);
         assert_eq!(remaining(&quotas, 5), Some(1));
-        keep(resolution(&quotas));
+        commit(removal(&quotas));
         assert_eq!(remaining(&quotas, 5), Some(2));
-        give_back(resolution(&quotas));
+        reject(removal(&quotas));
         assert_eq!(remaining(&quotas, 5), Some(2));
         assert_eq!(quotas.remaining(PREFIX, 10, COUNT_TTL_MS, 0), None);
         quotas.clear(PREFIX);
@@ -405,9 +414,9 @@ mod tests {
                 pending_reservation = reservation(&quotas).unwrap();
             }
             counting.finish(9, 10, 0);
-            keep(pending_reservation);
-            assert_eq!(remaining(&quotas, 1), None, "it has to be counted again");
-            found(&quotas, 9);
+            commit(pending_reservation);
+            assert_eq!(remaining(&quotas, 1), None, "must be counted again");
+            set_count(&quotas, 9);
             assert_eq!(remaining(&quotas, 1), Some(1));
         }
     }
@@ -417,42 +426,42 @@ mod tests {
     fn count_during_commits() {
         let quotas = QuotaTable::default();
         let counting = quotas.begin_count(PREFIX).unwrap();
-        let removed = resolution(&quotas);
-        keep(reservation(&quotas).unwrap());
+        let removed = removal(&quotas);
+        commit(reservation(&quotas).unwrap());
         counting.finish(5, 10, 0);
-        keep(removed);
+        commit(removed);
         assert_eq!((remaining(&quotas, 4), remaining(&quotas, 5)), (Some(4), None));
-        keep(resolution(&quotas));
+        commit(removal(&quotas));
         assert_eq!(remaining(&quotas, 5), Some(5));
     }
 
     /// A commit in doubt neither blocks quota for ever nor frees quota that may be used.
     #[test]
     fn in_doubt_commits() {
-        fn hangs_up(_: Reservation<'_>) {}
+        fn dropped(_: Reservation<'_>) {}
         fn lost(reservation: Reservation<'_>) {
             reservation.resolve(&Err(CommitError::Store(StoreError::InDoubt { reason: "lost".into() })));
         }
-        for unknown in [hangs_up, lost] {
+        for in_doubt in [dropped, lost] {
             let quotas = QuotaTable::default();
-            found(&quotas, 8);
-            unknown(reservation(&quotas).unwrap());
+            set_count(&quotas, 8);
+            in_doubt(reservation(&quotas).unwrap());
             assert_eq!(
                 (remaining(&quotas, 1), remaining(&quotas, 2)),
                 (Some(1), None),
-                "it has to be counted again"
+                "must be counted again"
             );
-            unknown(resolution(&quotas));
+            in_doubt(removal(&quotas));
             assert_eq!((remaining(&quotas, 1), remaining(&quotas, 2)), (Some(1), None));
-            found(&quotas, 8);
+            set_count(&quotas, 8);
             assert_eq!(remaining(&quotas, 3), Some(2));
             let counting = quotas.begin_count(PREFIX).unwrap();
-            unknown(reservation(&quotas).unwrap());
+            in_doubt(reservation(&quotas).unwrap());
             counting.finish(8, 10, 0);
             assert_eq!(
                 (remaining(&quotas, 1), remaining(&quotas, 2)),
                 (Some(1), None),
-                "it may have come afterwards"
+                "may have been committed after the count"
             );
         }
     }
@@ -474,8 +483,8 @@ mod tests {
     #[test]
     fn no_state_without_quota() {
         let quotas = QuotaTable::default();
-        keep(reservation(&quotas).unwrap());
-        give_back(resolution(&quotas));
+        commit(reservation(&quotas).unwrap());
+        reject(removal(&quotas));
         drop(quotas.begin_count(PREFIX));
         assert!(quotas.lock().prefixes.is_empty());
     }

@@ -8,7 +8,7 @@ use tendot_store::{Edit, Precondition, StoredRecord};
 
 use crate::party::{Agency, Registrant, RegistryObjectKind, encode, touch_holdings};
 use crate::prefix::Prefix;
-use crate::{Registry, RegistryError, RegistryErrorKind};
+use crate::{Registry, RegistryError, codes};
 
 /// Value indexes in the prefix record that the registry manages.
 const NAMESPACE_INDEX: u32 = 20;
@@ -41,8 +41,8 @@ impl Prefix {
             HandleValue::with_data(ADMIN_INDEX, "HS_ADMIN", admin.to_bytes()),
             HandleValue::with_data(GROUP_INDEX, "HS_VLIST", ValueList { members }.to_bytes()),
         ];
-        let before = existing.map(|entry| entry.values.as_slice()).unwrap_or_default();
-        values.extend(before.iter().filter(|value| !is_registry_index(value.index)).cloned());
+        let previous = existing.map(|entry| entry.values.as_slice()).unwrap_or_default();
+        values.extend(previous.iter().filter(|value| !is_registry_index(value.index)).cloned());
         values.sort_by_key(|value| value.index);
         self.put_edit(values, existing, date)
     }
@@ -71,9 +71,9 @@ impl Prefix {
         existing: Option<&StoredRecord>,
         date: u32,
     ) -> Edit {
-        let before = existing.map(|entry| entry.values.as_slice()).unwrap_or_default();
+        let previous = existing.map(|entry| entry.values.as_slice()).unwrap_or_default();
         for value in &mut values {
-            let same = before.iter().find(|old| old.index == value.index && old.data == value.data);
+            let same = previous.iter().find(|old| old.index == value.index && old.data == value.data);
             value.timestamp = same.map_or(date, |old| old.timestamp);
         }
         let expect = existing.map_or(Precondition::Absent, |entry| Precondition::AtRevision(entry.revision));
@@ -82,10 +82,10 @@ impl Prefix {
 
     /// Edits that mark the holdings of the new holder and agency as changed.
     pub(crate) fn holdings_edits(&self, now_ms: u64) -> [Edit; 2] {
-        let what = format!("{} {now_ms}", self.prefix);
+        let marker = format!("{} {now_ms}", self.prefix);
         [
-            touch_holdings(RegistryObjectKind::Agency, &self.agency, &what),
-            touch_holdings(RegistryObjectKind::Registrant, &self.registrant, &what),
+            touch_holdings(RegistryObjectKind::Agency, &self.agency, &marker),
+            touch_holdings(RegistryObjectKind::Registrant, &self.registrant, &marker),
         ]
     }
 
@@ -95,18 +95,19 @@ impl Prefix {
         registrant: &str,
         record: &StoredRecord,
     ) -> Result<u32, RegistryError> {
-        if let Some(index) = self.groups.get(registrant) {
+        if let Some(index) = self.group_indexes.get(registrant) {
             return Ok(*index);
         }
-        if self.groups.len() >= MAX_PREFIX_REGISTRANTS {
-            let detail =
-                format!("{MAX_PREFIX_REGISTRANTS} registrants have names under {} already", self.prefix);
-            return Err(RegistryError::new(RegistryErrorKind::Full, "too-many-registrants", detail)
-                .with_pointer("/to"));
+        if self.group_indexes.len() >= MAX_PREFIX_REGISTRANTS {
+            let detail = format!(
+                "prefix {} already has names of {MAX_PREFIX_REGISTRANTS} other registrants (the maximum)",
+                self.prefix
+            );
+            return Err(RegistryError::new(codes::TOO_MANY_REGISTRANTS, detail).with_pointer("/to"));
         }
-        let taken = record.values.iter().map(|value| value.index).chain(self.groups.values().copied());
+        let taken = record.values.iter().map(|value| value.index).chain(self.group_indexes.values().copied());
         let index = free_index(GROUP_INDEX + 1, &taken.collect());
-        self.groups.insert(registrant.into(), index);
+        self.group_indexes.insert(registrant.into(), index);
         Ok(index)
     }
 
@@ -155,7 +156,7 @@ impl Registry {
         let mut edits = Vec::new();
         self.visit_prefixes(|prefix, entry| {
             let own = (*prefix.registrant == *registrant.id).then_some(GROUP_INDEX);
-            let other = prefix.groups.get(&registrant.id).copied();
+            let other = prefix.group_indexes.get(&registrant.id).copied();
             if own.or(other).is_some() {
                 edits.push(prefix.admin_groups_edit(registrant, own.into_iter().chain(other), entry, now_ms));
             }
@@ -191,14 +192,22 @@ mod tests {
     use tendot_store::RecordStatus;
 
     use super::*;
+    use crate::RegistryErrorKind;
     use crate::prefix::PrefixPolicy;
 
     #[test]
     fn groups() {
-        let (policy, groups) = (PrefixPolicy::default(), BTreeMap::new());
+        let (policy, group_indexes) = (PrefixPolicy::default(), BTreeMap::new());
         let (registrant, agency) = ("r".into(), "a".into());
-        let mut prefix =
-            Prefix { prefix: "10.1".into(), registrant, agency, allocated: 0, test: false, policy, groups };
+        let mut prefix = Prefix {
+            prefix: "10.1".into(),
+            registrant,
+            agency,
+            allocated_ms: 0,
+            is_test: false,
+            policy,
+            group_indexes,
+        };
         let values = vec![HandleValue::new(201, "NOTE", ""), HandleValue::new(300, "HS_PUBKEY", "")];
         let (name, registration) = (prefix.record_name(), Box::default());
         let record = StoredRecord { name, revision: 1, status: RecordStatus::Live, values, registration };
@@ -206,11 +215,14 @@ mod tests {
         for number in 0..MAX_PREFIX_REGISTRANTS {
             let registrant = format!("r{number}");
             let index = prefix.allocate_group_index(&registrant, &record).unwrap();
-            assert!(taken.insert(index), "{index} is there twice");
+            assert!(taken.insert(index), "duplicate index {index}");
             assert_eq!(prefix.allocate_group_index(&registrant, &record).unwrap(), index);
         }
         let rejection = prefix.allocate_group_index("one more", &record).unwrap_err();
-        assert_eq!((rejection.reason, rejection.code), (RegistryErrorKind::Full, "too-many-registrants"));
-        assert_eq!(prefix.groups.len(), MAX_PREFIX_REGISTRANTS);
+        assert_eq!(
+            (rejection.kind, rejection.code),
+            (RegistryErrorKind::LimitReached, "too-many-registrants")
+        );
+        assert_eq!(prefix.group_indexes.len(), MAX_PREFIX_REGISTRANTS);
     }
 }

@@ -7,7 +7,7 @@ use tendot_store::{ChangeSet, CommitError, Edit, Store};
 
 use super::batch_plan::{BatchPlanner, LINE_BUDGET};
 use crate::registration::RegistrationRequest;
-use crate::{Caller, Registry, RegistryError, RegistryErrorKind, WriteWarning};
+use crate::{Caller, Registry, RegistryError, WriteWarning, codes};
 
 /// Line of a batch.
 #[derive(Debug)]
@@ -15,16 +15,16 @@ pub struct BatchLine {
     /// Line number, starting with 1.
     pub number: u64,
     /// Parsed request, or the error.
-    pub draft: Result<RegistrationRequest, RegistryError>,
+    pub request: Result<RegistrationRequest, RegistryError>,
     /// Name of an invalid line, if it can be read.
     pub name: Option<Box<str>>,
     /// Random bytes for a minted suffix, if there is no name.
-    pub random: [u8; 16],
+    pub random_bytes: [u8; 16],
 }
 
 impl BatchLine {
     fn rejected(&self, rejection: &RegistryError) -> BatchLineOutcome {
-        let name = self.draft.as_ref().map_or(&self.name, |draft| &draft.name).clone();
+        let name = self.request.as_ref().map_or(&self.name, |request| &request.name).clone();
         BatchLineOutcome::rejected(self.number, name, rejection.clone_without_source())
     }
 }
@@ -39,7 +39,7 @@ pub struct BatchLineOutcome {
     /// Status, or the error.
     pub result: Result<BatchLineStatus, RegistryError>,
     /// Warnings for the caller.
-    pub notes: Vec<WriteWarning>,
+    pub warnings: Vec<WriteWarning>,
 }
 
 /// Success status of a batch line.
@@ -55,7 +55,7 @@ pub enum BatchLineStatus {
 
 impl BatchLineStatus {
     /// Name in the API.
-    pub const fn name(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Created => "created",
             Self::Updated => "updated",
@@ -108,14 +108,16 @@ impl Registry {
         extra_edits: &(impl Fn(&[BatchLineOutcome]) -> Vec<Edit> + Send + Sync),
     ) -> Result<Vec<BatchLineOutcome>, RegistryError> {
         let line = std::slice::from_ref(line);
-        let mut rejection =
-            RegistryError::new(RegistryErrorKind::Busy, "contended", "others change the name all the time");
+        let mut rejection = RegistryError::new(
+            codes::WRITE_CONFLICT,
+            "write conflict: the name changed during every attempt; retry",
+        );
         for _ in 0..=MAX_LINE_RETRIES {
             match self.try_batch(line, caller, now_ms, dry_run, extra_edits).await? {
                 BatchAttempt::Committed(outcomes) => return Ok(outcomes),
                 BatchAttempt::Conflict => {}
-                BatchAttempt::TooLarge(why) => {
-                    rejection = why;
+                BatchAttempt::TooLarge(error) => {
+                    rejection = error;
                     break;
                 }
             }
@@ -134,7 +136,7 @@ impl Registry {
         let tracked = self.begin();
         let principal = match tracked.principal(caller, now_ms, &mut Budget::new(LINE_BUDGET)).await {
             Ok(principal) => principal,
-            Err(rejection) if rejection.failure.is_some() => return Err(rejection),
+            Err(rejection) if rejection.source.is_some() => return Err(rejection),
             // If the principal is no longer valid, every line is rejected.
             Err(rejection) => {
                 return self
@@ -143,12 +145,12 @@ impl Registry {
                     .map(BatchAttempt::Committed);
             }
         };
-        let mut batch = BatchPlanner {
+        let mut planner = BatchPlanner {
             tracked: &tracked,
-            registry: self,
+            untracked: self,
             principal: &principal,
-            at: now_ms,
-            lines: lines.len(),
+            now_ms,
+            line_count: lines.len(),
             allocations: HashMap::new(),
             owners: HashMap::new(),
             remaining: HashMap::new(),
@@ -157,8 +159,8 @@ impl Registry {
         };
         let mut outcomes = Vec::with_capacity(lines.len());
         for line in lines {
-            let outcome = match &line.draft {
-                Ok(draft) => batch.plan_line(line.number, draft, &line.random).await?,
+            let outcome = match &line.request {
+                Ok(request) => planner.plan_line(line.number, request, &line.random_bytes).await?,
                 Err(rejection) => line.rejected(rejection),
             };
             outcomes.push(outcome);
@@ -166,28 +168,28 @@ impl Registry {
         if dry_run {
             return Ok(BatchAttempt::Committed(outcomes));
         }
-        let mut edits: Vec<Edit> = batch.planned.into_iter().map(|planned| planned.edit).collect();
+        let mut edits: Vec<Edit> = planner.planned.into_iter().map(|planned| planned.edit).collect();
         let extra_edits = extra_edits(&outcomes);
         if edits.is_empty() && extra_edits.is_empty() {
             return Ok(BatchAttempt::Committed(outcomes));
         }
-        let mut all = tracked.store.into_preconditions();
-        all.append(&mut edits);
-        let own = all.len();
-        all.extend(extra_edits);
+        let mut all_edits = tracked.store.into_preconditions();
+        all_edits.append(&mut edits);
+        let extra_start = all_edits.len();
+        all_edits.extend(extra_edits);
         // A concurrent commit used up the quota.
-        let Some(reservation) = self.quotas.reserve(&all) else { return Ok(BatchAttempt::Conflict) };
+        let Some(reservation) = self.quotas.reserve(&all_edits) else { return Ok(BatchAttempt::Conflict) };
         let committed = self
             .store
-            .commit(ChangeSet { author: principal.to_string().into(), timestamp_ms: now_ms, edits: all })
+            .commit(ChangeSet { author: principal.to_string().into(), timestamp_ms: now_ms, edits: all_edits })
             .await;
         reservation.resolve(&committed);
         match committed {
             Ok(_) => Ok(BatchAttempt::Committed(outcomes)),
             // A previous request with the same batch is still running: committing here would execute it twice.
-            Err(CommitError::AuxConflict { edit }) if edit >= own => {
-                let detail = "the same batch is being carried out already";
-                Err(RegistryError::new(RegistryErrorKind::Busy, "contended", detail))
+            Err(CommitError::AuxConflict { edit }) if edit >= extra_start => {
+                let detail = "the same batch is already in progress";
+                Err(RegistryError::new(codes::WRITE_CONFLICT, detail))
             }
             Err(
                 CommitError::RecordConflict(_)
@@ -230,7 +232,7 @@ enum BatchAttempt {
 
 impl BatchLineOutcome {
     pub(super) fn rejected(number: u64, name: Option<Box<str>>, rejection: RegistryError) -> Self {
-        Self { number, name, result: Err(rejection), notes: Vec::new() }
+        Self { number, name, result: Err(rejection), warnings: Vec::new() }
     }
 }
 
@@ -239,10 +241,10 @@ mod tests {
     use tendot_store::MemoryStore;
 
     use super::*;
-    use crate::RegistrySettings;
     use crate::party::{AllocatePrefix, CreateAgency, CreateRegistrant, PrefixPolicy};
+    use crate::{RegistryErrorKind, RegistrySettings};
 
-    /// Two requests with the same batch, of which the first was cut off and is still running: a name was minted twice.
+    /// Two requests with the same batch, the first of which was disconnected and is still running, must not mint two names.
     #[test]
     fn concurrent_duplicate_batch_is_rejected() {
         pollster::block_on(async {
@@ -250,27 +252,37 @@ mod tests {
             let operator = Caller::Operator;
             let mut budget = Budget::new(1_000_000);
             let (code, name): (Box<str>, Box<str>) = ("LIB".into(), "Library".into());
-            let task =
-                CreateAgency { code, name, metadata: Default::default(), range: None, locations: None };
-            registry.execute(&task, &operator, 1, &mut budget).await.unwrap();
+            let command = CreateAgency {
+                code,
+                name,
+                metadata_policy: Default::default(),
+                prefix_range: None,
+                locations: None,
+            };
+            registry.execute(&command, &operator, 1, &mut budget).await.unwrap();
             let agency = Some("LIB".into());
-            let task = CreateRegistrant {
+            let command = CreateRegistrant {
                 agency,
                 name: "Press".into(),
                 contact: None,
                 admins: Vec::new(),
-                random: [7; 16],
+                random_bytes: [7; 16],
             };
-            let registrant = registry.execute(&task, &operator, 1, &mut budget).await.unwrap().done.id;
-            let task =
-                AllocatePrefix { registrant, prefix: None, test: false, policy: PrefixPolicy::default() };
-            registry.execute(&task, &operator, 1, &mut budget).await.unwrap();
+            let registrant = registry.execute(&command, &operator, 1, &mut budget).await.unwrap().output.id;
+            let command =
+                AllocatePrefix { registrant, prefix: None, is_test: false, policy: PrefixPolicy::default() };
+            registry.execute(&command, &operator, 1, &mut budget).await.unwrap();
 
-            let draft =
+            let request =
                 RegistrationRequest::from_json(br#"{"prefix": "10.70000", "url": "https://example.org/"}"#)
                     .unwrap();
             let line = |random| {
-                [BatchLine { number: 1, draft: Ok(draft.clone()), name: None, random: [random; 16] }]
+                [BatchLine {
+                    number: 1,
+                    request: Ok(request.clone()),
+                    name: None,
+                    random_bytes: [random; 16],
+                }]
             };
             let key: Box<[u8]> = b"receipt/x"[..].into();
             let extra_edits = |_: &[BatchLineOutcome]| {
@@ -284,7 +296,7 @@ mod tests {
             assert!(matches!(first[0].result, Ok(BatchLineStatus::Created)));
             let second =
                 registry.execute_batch(&line(2), &operator, 2, false, extra_edits).await.unwrap_err();
-            assert_eq!((second.code, second.reason), ("contended", RegistryErrorKind::Busy));
+            assert_eq!((second.code, second.kind), ("write-conflict", RegistryErrorKind::Unavailable));
             let names =
                 registry.list_dois(Some("10.70000"), None, None, 9, &operator, 3, &mut budget).await.unwrap();
             assert_eq!(names.items.len(), 1);

@@ -14,7 +14,7 @@ use crate::party::{Registrant, RegistryObjectKind, Scope};
 use crate::prefix::{GROUP_INDEX, PrefixAllocation, quota_exceeded};
 use crate::registration::{Registration, RegistrationRequest, is_reserved};
 use crate::validate::normalization_variants;
-use crate::{Registry, RegistryError, RegistryErrorKind, WriteWarning};
+use crate::{Registry, RegistryError, WriteWarning, codes};
 
 /// Budget of one line.
 pub(super) const LINE_BUDGET: u32 = 5_000;
@@ -24,11 +24,11 @@ pub(super) struct BatchPlanner<'a> {
     /// Registry with a read set, for everything except names.
     pub(super) tracked: &'a Registry,
     /// Registry without a read set, for names: each edit has its own precondition.
-    pub(super) registry: &'a Registry,
+    pub(super) untracked: &'a Registry,
     pub(super) principal: &'a Principal,
-    pub(super) at: u64,
+    pub(super) now_ms: u64,
     /// Number of lines, which limits the number of new names.
-    pub(super) lines: usize,
+    pub(super) line_count: usize,
     pub(super) allocations: HashMap<Box<str>, Option<PrefixAllocation>>,
     pub(super) owners: HashMap<Box<str>, Registrant>,
     pub(super) remaining: HashMap<Box<str>, RemainingQuota>,
@@ -58,19 +58,19 @@ impl BatchPlanner<'_> {
     pub(super) async fn plan_line(
         &mut self,
         number: u64,
-        draft: &RegistrationRequest,
+        request: &RegistrationRequest,
         random: &[u8; 16],
     ) -> Result<BatchLineOutcome, RegistryError> {
         let mut budget = Budget::new(LINE_BUDGET);
-        let name = match self.line_name(draft, random, &mut budget).await {
+        let name = match self.line_name(request, random, &mut budget).await {
             Ok(name) => name,
             Err(rejection) => {
-                return store_error_or(BatchLineOutcome::rejected(number, draft.name.clone(), rejection));
+                return store_error_or(BatchLineOutcome::rejected(number, request.name.clone(), rejection));
             }
         };
-        match self.plan_record(&name, draft, &mut budget).await {
-            Ok((status, name, notes)) => {
-                Ok(BatchLineOutcome { number, name: Some(name), result: Ok(status), notes })
+        match self.plan_record(&name, request, &mut budget).await {
+            Ok((status, name, warnings)) => {
+                Ok(BatchLineOutcome { number, name: Some(name), result: Ok(status), warnings })
             }
             Err(rejection) => store_error_or(BatchLineOutcome::rejected(number, Some(name), rejection)),
         }
@@ -78,12 +78,12 @@ impl BatchPlanner<'_> {
 
     async fn line_name(
         &self,
-        draft: &RegistrationRequest,
+        request: &RegistrationRequest,
         random: &[u8; 16],
         budget: &mut Budget,
     ) -> Result<Box<str>, RegistryError> {
-        self.principal.check_scope(Scope::Deposit)?;
-        match (&draft.name, &draft.prefix) {
+        self.principal.check_scope(Scope::Register)?;
+        match (&request.name, &request.prefix) {
             (Some(name), prefix) => {
                 check_prefix_matches(name, prefix.as_deref())?;
                 Ok(name.clone())
@@ -91,10 +91,10 @@ impl BatchPlanner<'_> {
             (None, Some(prefix)) => {
                 let is_planned =
                     |name: &str| NameKey::new(name).is_ok_and(|key| self.planned_by_key.contains_key(&key));
-                self.registry.mint_name(prefix, random, is_planned, budget).await
+                self.untracked.mint_name(prefix, random, is_planned, budget).await
             }
             (None, None) => {
-                Err(RegistryError::invalid("missing", "/name", "a deposit has a `name` or a `prefix`"))
+                Err(RegistryError::invalid(codes::MISSING, "/name", "missing `name` or `prefix`"))
             }
         }
     }
@@ -102,7 +102,7 @@ impl BatchPlanner<'_> {
     async fn plan_record(
         &mut self,
         name: &str,
-        draft: &RegistrationRequest,
+        request: &RegistrationRequest,
         budget: &mut Budget,
     ) -> Result<(BatchLineStatus, Box<str>, Vec<WriteWarning>), RegistryError> {
         let (prefix, _) = parse_doi(name)?;
@@ -114,32 +114,31 @@ impl BatchPlanner<'_> {
             slot.insert(allocation);
         }
         let Some(Some(allocation)) = self.allocations.get(prefix) else {
-            let detail = format!("the prefix `{prefix}` has been given to nobody here");
-            return Err(RegistryError::new(RegistryErrorKind::NotFound, "no-such-prefix", detail)
-                .with_pointer("/name"));
+            let detail = format!("prefix `{prefix}` is not allocated");
+            return Err(RegistryError::new(codes::UNKNOWN_PREFIX, detail).with_pointer("/name"));
         };
         self.principal.check_prefix(prefix)?;
-        if !self.registry.owns(Handle::from(name)) {
+        if !self.untracked.owns(Handle::from(name)) {
             return Err(crate::Error::OtherServer.into());
         }
         let key = NameKey::new(name)
-            .map_err(|error| RegistryError::invalid("bad-name", "/name", error.to_string()))?;
+            .map_err(|error| RegistryError::invalid(codes::INVALID_NAME, "/name", error.to_string()))?;
         let position = self.planned_by_key.get(&key).copied();
         let (existing, read) = match position.and_then(|position| self.planned.get(position)) {
             Some(planned) => (Some(planned.entry.clone()), planned.existing),
             None => {
-                let entry = self.registry.store.get(&key).await?;
+                let entry = self.untracked.store.get(&key).await?;
                 let revision = entry.as_ref().map(|entry| entry.revision);
                 (entry, revision)
             }
         };
-        let mut notes = Vec::new();
+        let mut warnings = Vec::new();
         let group = match &existing {
             None => {
-                self.principal.check_registrant(&allocation.holder, Scope::Deposit)?;
+                self.principal.check_registrant(&allocation.holder, Scope::Register)?;
                 // Confusable names are preconditions of the commit.
-                notes = self.tracked.check_new_name(name, allocation, budget).await?;
-                self.check_confusable_in_batch(name, allocation, &mut notes)?;
+                warnings = self.tracked.check_new_name(name, allocation, budget).await?;
+                self.check_confusable_in_batch(name, allocation, &mut warnings)?;
                 GROUP_INDEX
             }
             Some(entry) => {
@@ -156,17 +155,17 @@ impl BatchPlanner<'_> {
                                 &id,
                                 budget,
                             );
-                            slot.insert(object.await?.it)
+                            slot.insert(object.await?.value)
                         }
                     },
                 };
-                // Reserved names of others are disclosed only to principals who could register them.
+                // Reserved names of other registrants are disclosed only to principals who could register them.
                 let is_retired = entry.status == RecordStatus::Tombstone;
                 if (is_reserved(entry) || is_retired) && !self.principal.is_for_registrant(owner) {
-                    self.principal.check_registrant(&allocation.holder, Scope::Deposit)?;
+                    self.principal.check_registrant(&allocation.holder, Scope::Register)?;
                     return Err(already_registered(entry)?);
                 }
-                self.principal.check_registrant(owner, Scope::Deposit)?;
+                self.principal.check_registrant(owner, Scope::Register)?;
                 if is_retired {
                     return Err(already_registered(entry)?);
                 }
@@ -176,7 +175,7 @@ impl BatchPlanner<'_> {
         if existing.is_none() {
             let quota = match self.remaining.get_mut(prefix) {
                 Some(quota) => Some(quota),
-                None => match self.tracked.remaining_quota(allocation, self.at, self.lines).await? {
+                None => match self.tracked.remaining_quota(allocation, self.now_ms, self.line_count).await? {
                     Some(left) => {
                         Some(self.remaining.entry(prefix.into()).or_insert(RemainingQuota { left, used: 0 }))
                     }
@@ -188,8 +187,12 @@ impl BatchPlanner<'_> {
             }
         }
         let limits = &self.tracked.settings.limits;
-        let change =
-            build(&BuildContext { allocation, group, limits, at: self.at }, name, draft, existing.as_ref())?;
+        let change = build(
+            &BuildContext { allocation, group, limits, now_ms: self.now_ms },
+            name,
+            request,
+            existing.as_ref(),
+        )?;
         let status = match change {
             RecordChange::Created(..) => BatchLineStatus::Created,
             RecordChange::Updated(..) => BatchLineStatus::Updated,
@@ -210,14 +213,14 @@ impl BatchPlanner<'_> {
             let (entry, _) = change.into_parts();
             let planned = PlannedRecord { entry, existing: read, edit };
             match position.and_then(|position| self.planned.get_mut(position)) {
-                Some(before) => *before = planned,
+                Some(previous) => *previous = planned,
                 None => {
                     self.planned_by_key.insert(key, self.planned.len());
                     self.planned.push(planned);
                 }
             }
         }
-        Ok((status, original_name, notes))
+        Ok((status, original_name, warnings))
     }
 
     /// Checks for confusable names planned by earlier lines.
@@ -225,7 +228,7 @@ impl BatchPlanner<'_> {
         &self,
         name: &str,
         allocation: &PrefixAllocation,
-        notes: &mut Vec<WriteWarning>,
+        warnings: &mut Vec<WriteWarning>,
     ) -> Result<(), RegistryError> {
         if name.is_ascii() {
             return Ok(());
@@ -235,10 +238,10 @@ impl BatchPlanner<'_> {
             self.planned.get(position).map(|planned| planned.entry.name.clone())
         };
         let Some(with) = normalization_variants(name).into_iter().find_map(planned) else { return Ok(()) };
-        if allocation.rejects_confusable() || !self.tracked.settings.limits.confusable_names {
+        if allocation.rejects_confusable() || !self.tracked.settings.limits.allow_confusable_names {
             return Err(crate::Error::Confusable { with }.into());
         }
-        notes.insert(0, WriteWarning::ConfusableWith { name: with });
+        warnings.insert(0, WriteWarning::ConfusableWith { name: with });
         Ok(())
     }
 }
@@ -246,7 +249,7 @@ impl BatchPlanner<'_> {
 /// Store errors abort the batch instead of rejecting the line.
 fn store_error_or(outcome: BatchLineOutcome) -> Result<BatchLineOutcome, RegistryError> {
     match outcome.result {
-        Err(rejection) if rejection.failure.is_some() => Err(rejection),
+        Err(rejection) if rejection.source.is_some() => Err(rejection),
         result => Ok(BatchLineOutcome { result, ..outcome }),
     }
 }

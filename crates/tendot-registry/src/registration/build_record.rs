@@ -12,7 +12,7 @@ use crate::party::encode;
 use crate::prefix::{ADMIN_INDEX, PrefixAllocation, free_index};
 use crate::registration::{MetadataIssue, Registration, RegistrationRequest, RegistrationState};
 use crate::validate::{check_indexes, check_record, check_value};
-use crate::{RecordLimits, RegistryError, RegistryErrorKind, ValueFault};
+use crate::{RecordLimits, RegistryError, ValueFault, codes};
 
 /// Index of the URL of a registered name; its admin value is at [`ADMIN_INDEX`].
 const URL_INDEX: u32 = 1;
@@ -54,20 +54,20 @@ pub(crate) struct BuildContext<'a> {
     /// Index of the owner's admin group.
     pub(crate) group: u32,
     pub(crate) limits: &'a RecordLimits,
-    pub(crate) at: u64,
+    pub(crate) now_ms: u64,
 }
 
 /// Builds the record of a name. `existing` is the existing live record, if any.
 pub(crate) fn build(
     context: &BuildContext<'_>,
     name: &str,
-    draft: &RegistrationRequest,
+    request: &RegistrationRequest,
     existing: Option<&StoredRecord>,
 ) -> Result<RecordChange, RegistryError> {
     let previous = existing.map(Registration::of_record).transpose()?;
-    let next = next_state(draft, previous.as_ref())?;
-    let values = build_values(context, draft, existing)?;
-    let metadata = match &draft.metadata {
+    let next = next_state(request, previous.as_ref())?;
+    let values = build_values(context, request, existing)?;
+    let metadata = match &request.metadata {
         Some(requested) => requested.clone(),
         None => previous.as_ref().and_then(|previous| previous.metadata.clone()),
     };
@@ -83,7 +83,7 @@ pub(crate) fn build(
         (None, _) | (_, true) => old_issue,
         (Some(_), false) => {
             let number = old_issue.map_or(1, |issue| issue.number.saturating_add(1));
-            Some(MetadataIssue { number, at: context.at })
+            Some(MetadataIssue { number, time_ms: context.now_ms })
         }
     };
     if let (Some(entry), Some(previous)) = (existing, &previous)
@@ -96,8 +96,8 @@ pub(crate) fn build(
     let registration = Registration {
         state: next,
         owner: previous.as_ref().and_then(|previous| previous.owner.clone()),
-        created: previous.as_ref().map_or(context.at, |previous| previous.created),
-        updated: context.at,
+        created_ms: previous.as_ref().map_or(context.now_ms, |previous| previous.created_ms),
+        updated_ms: context.now_ms,
         issue,
         metadata,
     };
@@ -116,14 +116,13 @@ pub(crate) fn build(
 }
 
 fn next_state(
-    draft: &RegistrationRequest,
+    request: &RegistrationRequest,
     previous: Option<&Registration>,
 ) -> Result<RegistrationState, RegistryError> {
-    match (draft.state, previous.map(|previous| previous.state)) {
+    match (request.state, previous.map(|previous| previous.state)) {
         (Some(RegistrationState::Reserved), Some(RegistrationState::Registered)) => {
-            let detail = "a name that is registered stays so; it can be ended";
-            Err(RegistryError::new(RegistryErrorKind::Conflict, "already-public", detail)
-                .with_pointer("/state"))
+            let detail = "a registered name cannot become reserved; retire it instead";
+            Err(RegistryError::new(codes::INVALID_STATE_TRANSITION, detail).with_pointer("/state"))
         }
         (requested, previous) => Ok(requested.or(previous).unwrap_or_default()),
     }
@@ -132,29 +131,30 @@ fn next_state(
 /// Values of the new record, sorted by index, with timestamps.
 fn build_values(
     context: &BuildContext<'_>,
-    draft: &RegistrationRequest,
+    request: &RegistrationRequest,
     existing: Option<&StoredRecord>,
 ) -> Result<Vec<HandleValue<'static>>, RegistryError> {
     let limits = context.limits;
     let previous = existing.map(|entry| entry.values.as_slice()).unwrap_or_default();
     let mut values: Vec<HandleValue<'static>> = Vec::with_capacity(4);
-    if let Some(url) = &draft.url {
+    if let Some(url) = &request.url {
         let value = HandleValue::new(URL_INDEX, "URL", url.to_string());
         check_value(&value, limits).map_err(|error| {
             let detail = match error.fault {
-                ValueFault::Url(fault) => format!("the address {fault}"),
-                fault => format!("the address {fault}"),
+                ValueFault::Url(fault) => format!("invalid URL: {fault}"),
+                fault => format!("invalid URL: {fault}"),
             };
-            RegistryError::invalid("bad-url", "/url", detail)
-                .with_hint("an address begins with `https://`, and has no user name and no line breaks")
+            RegistryError::invalid(codes::INVALID_URL, "/url", detail).with_hint(
+                "use an absolute URL such as `https://example.org/`, without credentials or line breaks",
+            )
         })?;
         context.allocation.check_host_allowed(url.as_bytes(), "/url")?;
         values.push(value);
     }
-    match &draft.values {
+    match &request.values {
         Some(requested) => {
             for (number, value) in requested.iter().enumerate() {
-                check_given_value(context, draft, value, &format!("/values/{number}"))?;
+                check_given_value(context, request, value, &format!("/values/{number}"))?;
                 values.push(value.clone());
             }
         }
@@ -165,7 +165,7 @@ fn build_values(
             );
         }
     }
-    if draft.url.is_none() && !values.iter().any(|value| value.index == URL_INDEX) {
+    if request.url.is_none() && !values.iter().any(|value| value.index == URL_INDEX) {
         values.extend(previous.iter().find(|old| old.index == URL_INDEX && !is_admin_value(old)).cloned());
     }
     let reference =
@@ -182,7 +182,7 @@ fn build_values(
     check_indexes(&values, limits)?;
     check_record(&values, limits).map_err(crate::Error::from)?;
     values.sort_by_key(|value| value.index);
-    let date = u32::try_from(context.at / 1_000).unwrap_or(u32::MAX);
+    let date = u32::try_from(context.now_ms / 1_000).unwrap_or(u32::MAX);
     for value in &mut values {
         let same = previous.iter().find(|old| old.index == value.index && is_same_value(old, value));
         value.timestamp = same.map_or(date, |old| old.timestamp);
@@ -196,28 +196,28 @@ pub(crate) fn check_admin_index_free(entry: &StoredRecord) -> Result<(), Registr
         return Ok(());
     }
     let detail =
-        format!("`{}` has a value at index {ADMIN_INDEX}, where its administrator has to stand", entry.name);
-    Err(RegistryError::invalid("index-taken", "/values", detail)
-        .with_hint("give it another index, with `values` or by the Handle protocol"))
+        format!("index {ADMIN_INDEX} of `{}` is reserved for HS_ADMIN but has another value", entry.name);
+    Err(RegistryError::invalid(codes::RESERVED_INDEX, "/values", detail)
+        .with_hint("move the value to another index, with `values` or over the Handle protocol"))
 }
 
 fn check_given_value(
     context: &BuildContext<'_>,
-    draft: &RegistrationRequest,
+    request: &RegistrationRequest,
     value: &HandleValue<'_>,
     pointer: &str,
 ) -> Result<(), RegistryError> {
-    let reject = |detail: String| Err(RegistryError::invalid("bad-value", pointer, detail));
+    let reject = |detail: String| Err(RegistryError::invalid(codes::INVALID_VALUE, pointer, detail));
     if is_admin_value(value) {
-        return reject("who administers a name is for the registry to say".into());
+        return reject("HS_ADMIN values are set by the registry".into());
     }
     if value.index == ADMIN_INDEX
-        || value.index == URL_INDEX && (draft.url.is_some() || !value.has_type("URL"))
+        || value.index == URL_INDEX && (request.url.is_some() || !value.has_type("URL"))
     {
-        return reject(format!("index {} is taken by the registry", value.index));
+        return reject(format!("index {} is reserved for the registry", value.index));
     }
     check_value(value, context.limits)
-        .map_err(|error| RegistryError::invalid("bad-value", pointer, error.to_string()))?;
+        .map_err(|error| RegistryError::invalid(codes::INVALID_VALUE, pointer, error.to_string()))?;
     context.allocation.check_value_hosts(value, pointer)
 }
 
@@ -231,13 +231,17 @@ fn check_registrable(
         value.has_type("URL") || value.has_type("10320/loc") || value.has_type("HS_ALIAS")
     };
     if !values.iter().any(is_target) {
-        return Err(RegistryError::invalid("missing", "/url", "a registered name leads somewhere")
-            .with_hint("with `\"state\": \"reserved\"` it may come later"));
+        return Err(RegistryError::invalid(
+            codes::MISSING,
+            "/url",
+            "a registered name needs a URL, 10320/loc or HS_ALIAS value",
+        )
+        .with_hint("set `\"state\": \"reserved\"` to add it later"));
     }
     if context.allocation.requires_metadata() && !has_metadata {
-        let detail = format!("names under {} have kernel metadata", context.allocation.prefix.prefix);
-        return Err(RegistryError::invalid("missing", "/metadata", detail)
-            .with_hint("with `\"state\": \"reserved\"` it may come later"));
+        let detail = format!("prefix {} requires kernel metadata", context.allocation.prefix.prefix);
+        return Err(RegistryError::invalid(codes::MISSING, "/metadata", detail)
+            .with_hint("set `\"state\": \"reserved\"` to add it later"));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use tendot_proto::{Budget, Handle};
 
 use crate::prefix::is_doi_prefix;
-use crate::{Registry, RegistryError, RegistryErrorKind, cost};
+use crate::{Registry, RegistryError, codes, cost};
 
 /// Crockford's base 32: without `i`, `l`, `o` and `u`.
 const BASE32_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -19,15 +19,15 @@ impl Registry {
     pub(super) async fn mint_name(
         &self,
         prefix: &str,
-        random: &[u8; 16],
+        random_bytes: &[u8; 16],
         is_planned: impl Fn(&str) -> bool + Send + Sync,
         budget: &mut Budget,
     ) -> Result<Box<str>, RegistryError> {
         if !is_doi_prefix(prefix) {
-            let detail = format!("`{prefix}` is no prefix of DOI names");
-            return Err(RegistryError::invalid("bad-prefix", "/prefix", detail));
+            let detail = format!("invalid DOI prefix `{prefix}`");
+            return Err(RegistryError::invalid(codes::INVALID_PREFIX, "/prefix", detail));
         }
-        let random = u128::from_be_bytes(*random);
+        let random = u128::from_be_bytes(*random_bytes);
         for number in 0..MAX_MINT_ATTEMPTS {
             let bits = (random >> 64) as u64 ^ (random as u64).wrapping_mul(number);
             let name = format!("{prefix}/{}", generate(bits));
@@ -39,7 +39,10 @@ impl Registry {
                 return Ok(name.into());
             }
         }
-        Err(RegistryError::new(RegistryErrorKind::Busy, "no-name-left", "no free name was found"))
+        Err(RegistryError::new(
+            codes::MINTING_FAILED,
+            format!("no unused suffix found in {MAX_MINT_ATTEMPTS} attempts; retry"),
+        ))
     }
 }
 
@@ -47,8 +50,8 @@ impl Registry {
 /// wrong characters and transpositions.
 pub(crate) fn generate(random: u64) -> String {
     let number = random % (1 << (5 * SUFFIX_LEN));
-    let digit = |at: usize| {
-        let value = number >> (5 * (SUFFIX_LEN - 1 - at)) & 31;
+    let digit = |position: usize| {
+        let value = number >> (5 * (SUFFIX_LEN - 1 - position)) & 31;
         usize::try_from(value)
             .ok()
             .and_then(|value| BASE32_ALPHABET.get(value))
@@ -89,18 +92,18 @@ mod tests {
     #[test]
     fn check_digits_detect_typos() {
         for random in [0, 1, 12_345, u64::MAX, 0x5a5a_5a5a_5a5a_5a5a] {
-            let made = generate(random);
-            assert!(is_minted(&made) && is_minted(&made.to_ascii_uppercase()), "{made}");
-            for at in 0..SUFFIX_LEN {
-                for other in BASE32_ALPHABET.iter().filter(|other| **other != made.as_bytes()[at]) {
-                    let mut mistyped = made.clone().into_bytes();
-                    mistyped[at] = *other;
-                    assert!(!is_minted(std::str::from_utf8(&mistyped).unwrap()), "{made} at {at}");
+            let minted = generate(random);
+            assert!(is_minted(&minted) && is_minted(&minted.to_ascii_uppercase()), "{minted}");
+            for position in 0..SUFFIX_LEN {
+                for other in BASE32_ALPHABET.iter().filter(|other| **other != minted.as_bytes()[position]) {
+                    let mut mistyped = minted.clone().into_bytes();
+                    mistyped[position] = *other;
+                    assert!(!is_minted(std::str::from_utf8(&mistyped).unwrap()), "{minted} at {position}");
                 }
-                let mut swapped = made.clone().into_bytes();
-                if at + 1 < SUFFIX_LEN && swapped[at] != swapped[at + 1] {
-                    swapped.swap(at, at + 1);
-                    assert!(!is_minted(std::str::from_utf8(&swapped).unwrap()), "{made} at {at}");
+                let mut swapped = minted.clone().into_bytes();
+                if position + 1 < SUFFIX_LEN && swapped[position] != swapped[position + 1] {
+                    swapped.swap(position, position + 1);
+                    assert!(!is_minted(std::str::from_utf8(&swapped).unwrap()), "{minted} at {position}");
                 }
             }
         }

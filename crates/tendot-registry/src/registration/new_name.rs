@@ -7,27 +7,27 @@ use tendot_store::{RecordStatus, StoredRecord};
 use crate::prefix::PrefixAllocation;
 use crate::registration::Registration;
 use crate::validate::{check_handle_name, has_mixed_scripts};
-use crate::{Registry, RegistryError, RegistryErrorKind, WriteWarning};
+use crate::{Registry, RegistryError, WriteWarning, codes};
 
 /// Parses a DOI into prefix and suffix.
 pub(super) fn parse_doi(name: &str) -> Result<(&str, &str), RegistryError> {
-    let read = Doi::new(name).map_err(|error| {
+    let doi = Doi::new(name).map_err(|error| {
         let rejection =
-            RegistryError::invalid("bad-name", "/name", format!("`{name}` is no DOI name: {error}"));
-        let reading = Parser::lenient().max_len(4_096).parse(name).ok();
-        match reading.as_ref().and_then(|reading| reading.doi()) {
-            Some(suggestion) => rejection.with_hint(format!("do you mean `{suggestion}`?")),
+            RegistryError::invalid(codes::INVALID_NAME, "/name", format!("invalid DOI `{name}`: {error}"));
+        let parsed = Parser::lenient().max_len(4_096).parse(name).ok();
+        match parsed.as_ref().and_then(|parsed| parsed.doi()) {
+            Some(suggestion) => rejection.with_hint(format!("did you mean `{suggestion}`?")),
             None => rejection,
         }
     })?;
-    Ok((read.prefix(), read.suffix()))
+    Ok((doi.prefix(), doi.suffix()))
 }
 
 pub(super) fn check_prefix_matches(name: &str, prefix: Option<&str>) -> Result<(), RegistryError> {
     match prefix {
         Some(prefix) if name.split_once('/').is_none_or(|(own, _)| own != prefix) => {
-            let detail = format!("`{name}` is not under `{prefix}`");
-            Err(RegistryError::invalid("other-prefix", "/prefix", detail))
+            let detail = format!("`{name}` does not belong to prefix `{prefix}`");
+            Err(RegistryError::invalid(codes::PREFIX_MISMATCH, "/prefix", detail))
         }
         _ => Ok(()),
     }
@@ -35,25 +35,19 @@ pub(super) fn check_prefix_matches(name: &str, prefix: Option<&str>) -> Result<(
 
 /// Error: the name is registered, or was retired.
 pub(super) fn already_registered(entry: &StoredRecord) -> Result<RegistryError, RegistryError> {
-    let created = Registration::of_record(entry)?.created;
+    let created_ms = Registration::of_record(entry)?.created_ms;
     let rejection = match entry.status {
         RecordStatus::Live => {
-            let detail = format!("the name is registered as `{}`", entry.name);
-            RegistryError::new(RegistryErrorKind::Conflict, "already-registered", detail)
-                .with_hint("`PUT /api/v1/dois/{name}` changes it")
+            let detail = format!("already registered as `{}`", entry.name);
+            RegistryError::new(codes::ALREADY_REGISTERED, detail)
+                .with_hint("update it with `PUT /api/v1/dois/{name}`")
         }
         RecordStatus::Tombstone => {
-            let detail = format!(
-                "the name was registered as `{}`, has been ended, and is not given again",
-                entry.name
-            );
-            RegistryError::new(RegistryErrorKind::Conflict, "already-registered", detail)
+            let detail = format!("`{}` is retired; the name cannot be reused", entry.name);
+            RegistryError::new(codes::ALREADY_REGISTERED, detail)
         }
     };
-    Ok(RegistryError {
-        existing: Some((entry.name.clone(), Some(created))),
-        ..rejection.with_pointer("/name")
-    })
+    Ok(rejection.with_pointer("/name").with_existing(entry.name.clone(), Some(created_ms)))
 }
 
 impl Registry {
@@ -67,24 +61,23 @@ impl Registry {
         check_handle_name(Handle::from(name), &self.settings.limits)?;
         let (_, suffix) = parse_doi(name)?;
         allocation.check_suffix(suffix)?;
-        let mut notes = Vec::new();
+        let mut warnings = Vec::new();
         if name.is_ascii() {
-            return Ok(notes);
+            return Ok(warnings);
         }
         if let Some(with) = self.find_confusable(name, budget).await? {
-            if allocation.rejects_confusable() || !self.settings.limits.confusable_names {
+            if allocation.rejects_confusable() || !self.settings.limits.allow_confusable_names {
                 return Err(crate::Error::Confusable { with }.into());
             }
-            notes.push(WriteWarning::ConfusableWith { name: with });
+            warnings.push(WriteWarning::ConfusableWith { name: with });
         }
         if has_mixed_scripts(name) {
             if allocation.rejects_confusable() {
-                let detail = "the name has letters of several scripts, some of which look the same";
-                return Err(RegistryError::new(RegistryErrorKind::Conflict, "confusable", detail)
-                    .with_pointer("/name"));
+                let detail = "name mixes scripts with confusable letters";
+                return Err(RegistryError::new(codes::CONFUSABLE, detail).with_pointer("/name"));
             }
-            notes.push(WriteWarning::MixedScripts);
+            warnings.push(WriteWarning::MixedScripts);
         }
-        Ok(notes)
+        Ok(warnings)
     }
 }

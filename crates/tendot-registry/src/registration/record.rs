@@ -20,8 +20,10 @@ pub(crate) struct Registration {
     /// Id of the owner, if it is not the holder of the prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<Box<str>>,
-    pub(crate) created: u64,
-    pub(crate) updated: u64,
+    #[serde(rename = "created")]
+    pub(crate) created_ms: u64,
+    #[serde(rename = "updated")]
+    pub(crate) updated_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) issue: Option<MetadataIssue>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,7 +47,8 @@ pub struct MetadataIssue {
     /// Number of the issue, starting with 1.
     pub number: u32,
     /// Time of the issue, in milliseconds since 1970.
-    pub at: u64,
+    #[serde(rename = "at")]
+    pub time_ms: u64,
 }
 
 /// Start of the JSON of a reserved registration.
@@ -83,15 +86,15 @@ pub struct DoiRecord {
     /// Code of the owner's agency.
     pub agency: Box<str>,
     /// Time of registration or reservation, in milliseconds since 1970.
-    pub created: u64,
+    pub created_ms: u64,
     /// Time of the last change, in milliseconds since 1970.
-    pub updated: u64,
+    pub updated_ms: u64,
     /// Time of retirement, in milliseconds since 1970.
-    pub ended: Option<u64>,
+    pub retired_ms: Option<u64>,
     /// Revision of the record; 0 before the commit.
     pub revision: u64,
     /// Warnings for the caller.
-    pub notes: Vec<WriteWarning>,
+    pub warnings: Vec<WriteWarning>,
 }
 
 /// Status of a DOI, from its registration state and the record's status.
@@ -102,19 +105,19 @@ pub enum DoiStatus {
     /// Registered: resolves.
     Registered,
     /// Retired: does not resolve and is never reused.
-    Tombstone,
+    Retired,
     /// Deleted: was reserved or under a test prefix. Returned only to the caller who deletes it.
-    Removed,
+    Deleted,
 }
 
 impl DoiStatus {
     /// Name in the API.
-    pub const fn name(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Reserved => "reserved",
             Self::Registered => "registered",
-            Self::Tombstone => "tombstone",
-            Self::Removed => "removed",
+            Self::Retired => "tombstone",
+            Self::Deleted => "deleted",
         }
     }
 }
@@ -128,7 +131,7 @@ impl DoiRecord {
 
     /// Metadata in a format; `None` if there is none.
     pub fn metadata_in(&self, format: MetadataFormat) -> Option<String> {
-        self.with_kernel(|kernel, facts| format.render(kernel, facts, self.url()))
+        self.with_kernel(|kernel, fields| format.render(kernel, fields, self.url()))
     }
 
     /// Short citation from the metadata; `None` if there is none.
@@ -138,17 +141,17 @@ impl DoiRecord {
 
     fn with_kernel<T>(&self, make: impl FnOnce(&KernelMetadata, &RegistryFields<'_>) -> T) -> Option<T> {
         let kernel = KernelMetadata::from_json(self.metadata.as_ref()?.get().as_bytes()).ok()?;
-        let issue = self.issue.unwrap_or(MetadataIssue { number: 1, at: self.created });
-        let day = i64::try_from(issue.at).ok().and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
+        let issue = self.issue.unwrap_or(MetadataIssue { number: 1, time_ms: self.created_ms });
+        let day = i64::try_from(issue.time_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
         let day = day.unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC).date().to_string();
         let agency = self.agency.to_ascii_uppercase();
-        let facts = RegistryFields {
+        let fields = RegistryFields {
             name: &self.name,
             agency: &agency,
             issue_date: &day,
             issue_number: issue.number,
         };
-        Some(make(&kernel, &facts))
+        Some(make(&kernel, &fields))
     }
 }
 
@@ -162,8 +165,8 @@ impl Registration {
         Ok(Self {
             state: RegistrationState::Registered,
             owner: None,
-            created: dates().min().unwrap_or_default(),
-            updated: dates().max().unwrap_or_default(),
+            created_ms: dates().min().unwrap_or_default(),
+            updated_ms: dates().max().unwrap_or_default(),
             issue: None,
             metadata: None,
         })
@@ -180,26 +183,27 @@ impl Registry {
         budget: &mut Budget,
     ) -> Result<DoiRecord, RegistryError> {
         let principal = self.principal(caller, now_ms, budget).await?;
-        let not_found = || RegistryError::not_found("name", name);
+        let not_found = || RegistryError::not_found("DOI", name);
         let (prefix, _) = name.split_once('/').ok_or_else(not_found)?;
         let record = self.prefix_record(prefix, budget).await?.ok_or_else(not_found)?;
         let prefix: party::Prefix = party::decode(&record)?;
         let entry = self.get_record(name, budget).await?.ok_or_else(not_found)?;
         let registration = Registration::of_record(&entry)?;
         let owner = registration.owner.clone().unwrap_or_else(|| prefix.registrant.clone());
-        let owner = self.get_object::<Registrant>(RegistryObjectKind::Registrant, &owner, budget).await?.it;
+        let owner =
+            self.get_object::<Registrant>(RegistryObjectKind::Registrant, &owner, budget).await?.value;
         if registration.state == RegistrationState::Reserved
             && !principal.can_read_under(&prefix.prefix, &owner)
         {
             return Err(not_found());
         }
-        let ended = if entry.status == RecordStatus::Tombstone {
+        let retired_ms = if entry.status == RecordStatus::Tombstone {
             self.last_change_time(&entry.name, budget).await?
         } else {
             None
         };
         let mut registered = visible_record(entry, registration, &owner, &principal);
-        registered.ended = ended;
+        registered.retired_ms = retired_ms;
         Ok(registered)
     }
 
@@ -229,7 +233,7 @@ pub(super) fn visible_record(
     DoiRecord {
         name,
         state: match (state, registration.state) {
-            (RecordStatus::Tombstone, _) => DoiStatus::Tombstone,
+            (RecordStatus::Tombstone, _) => DoiStatus::Retired,
             (RecordStatus::Live, RegistrationState::Reserved) => DoiStatus::Reserved,
             (RecordStatus::Live, RegistrationState::Registered) => DoiStatus::Registered,
         },
@@ -238,11 +242,11 @@ pub(super) fn visible_record(
         issue: registration.issue,
         registrant: owner.id.clone(),
         agency: owner.agency.clone(),
-        created: registration.created,
-        updated: registration.updated,
-        ended: None,
+        created_ms: registration.created_ms,
+        updated_ms: registration.updated_ms,
+        retired_ms: None,
         revision,
-        notes: Vec::new(),
+        warnings: Vec::new(),
     }
 }
 
@@ -250,5 +254,5 @@ pub(super) fn visible_record(
 /// exceed the maximum key length.
 pub(crate) fn owned_name_key(registrant: &str, name: &str) -> Result<Vec<u8>, Error> {
     let name = name.to_ascii_uppercase();
-    Ok(format!("owned/{registrant}/{}", party::sha256_hex(name.as_bytes())?).into_bytes())
+    Ok(format!("owned-name/{registrant}/{}", party::sha256_hex(name.as_bytes())?).into_bytes())
 }

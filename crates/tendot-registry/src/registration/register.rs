@@ -11,15 +11,15 @@ use crate::command::sealed::PlanCommand;
 use crate::party::Scope;
 use crate::prefix::{GROUP_INDEX, PrefixAllocation, quota_exceeded};
 use crate::registration::{DoiRecord, RegistrationRequest};
-use crate::{Caller, Registry, RegistryError, RegistryErrorKind};
+use crate::{Caller, Registry, RegistryError, codes};
 
 /// Command: register a DOI.
 #[derive(Clone, Debug)]
 pub struct RegisterDoi {
     /// Content of the registration.
-    pub draft: RegistrationRequest,
+    pub request: RegistrationRequest,
     /// Random bytes for a minted suffix, if there is no name.
-    pub random: [u8; 16],
+    pub random_bytes: [u8; 16],
 }
 
 impl PlanCommand for RegisterDoi {
@@ -32,19 +32,15 @@ impl PlanCommand for RegisterDoi {
         now_ms: u64,
         budget: &mut Budget,
     ) -> Result<CommandPlan<DoiRecord>, RegistryError> {
-        principal.check_scope(Scope::Deposit)?;
-        let name = match (&self.draft.name, &self.draft.prefix) {
+        principal.check_scope(Scope::Register)?;
+        let name = match (&self.request.name, &self.request.prefix) {
             (Some(name), prefix) => {
                 check_prefix_matches(name, prefix.as_deref())?;
                 name.clone()
             }
-            (None, Some(prefix)) => registry.mint_name(prefix, &self.random, |_| false, budget).await?,
+            (None, Some(prefix)) => registry.mint_name(prefix, &self.random_bytes, |_| false, budget).await?,
             (None, None) => {
-                return Err(RegistryError::invalid(
-                    "missing",
-                    "/name",
-                    "a deposit has a `name` or a `prefix`",
-                ));
+                return Err(RegistryError::invalid(codes::MISSING, "/name", "missing `name` or `prefix`"));
             }
         };
         let (prefix, _) = parse_doi(&name)?;
@@ -55,14 +51,14 @@ impl PlanCommand for RegisterDoi {
         if registry.remaining_quota(&allocation, now_ms, 1).await? == Some(0) {
             return Err(quota_exceeded(&allocation));
         }
-        let notes = registry.check_new_name(&name, &allocation, budget).await?;
+        let warnings = registry.check_new_name(&name, &allocation, budget).await?;
         let limits = &registry.settings.limits;
-        let context = BuildContext { allocation: &allocation, group: GROUP_INDEX, limits, at: now_ms };
-        let change = build(&context, &name, &self.draft, None)?;
+        let context = BuildContext { allocation: &allocation, group: GROUP_INDEX, limits, now_ms };
+        let change = build(&context, &name, &self.request, None)?;
         let edits = change.to_edit(None).into_iter().collect();
         let (entry, registration) = change.into_parts();
         let registered = visible_record(entry, registration, &allocation.holder, principal);
-        Ok(CommandPlan::new(edits, DoiRecord { notes, ..registered }))
+        Ok(CommandPlan::new(edits, DoiRecord { warnings, ..registered }))
     }
 }
 
@@ -76,10 +72,10 @@ impl Registry {
         budget: &mut Budget,
     ) -> Result<PrefixAllocation, RegistryError> {
         let allocation = self.load_allocation(prefix, budget).await?.ok_or_else(|| {
-            let detail = format!("the prefix `{prefix}` has been given to nobody here");
-            RegistryError::new(RegistryErrorKind::NotFound, "no-such-prefix", detail).with_pointer("/name")
+            let detail = format!("prefix `{prefix}` is not allocated");
+            RegistryError::new(codes::UNKNOWN_PREFIX, detail).with_pointer("/name")
         })?;
-        principal.check_registrant(&allocation.holder, Scope::Deposit)?;
+        principal.check_registrant(&allocation.holder, Scope::Register)?;
         principal.check_prefix(&allocation.prefix.prefix)?;
         self.check_server_responsible(Handle::from(name), budget).await?;
         Ok(allocation)
@@ -92,6 +88,6 @@ impl Registry {
         now_ms: u64,
         budget: &mut Budget,
     ) -> Result<(), RegistryError> {
-        self.principal(caller, now_ms, budget).await?.check_scope(Scope::Deposit)
+        self.principal(caller, now_ms, budget).await?.check_scope(Scope::Register)
     }
 }

@@ -7,20 +7,20 @@ use serde_json::value::RawValue;
 use serde_path_to_error::Segment;
 use tendot_proto::HandleValue;
 
-use crate::RegistryError;
 use crate::metadata::{KernelMetadata, MetadataFault};
 use crate::registration::RegistrationState;
 use crate::validate::UniqueKeys;
+use crate::{RegistryError, codes};
 
 /// Request to register or update a DOI, as JSON.
 ///
 /// ```
 /// use tendot_registry::registration::RegistrationRequest;
 ///
-/// let draft = RegistrationRequest::from_json(br#"{"name": "10.70000/a", "url": "https://example.org/"}"#).unwrap();
-/// assert_eq!(draft.name.as_deref(), Some("10.70000/a"));
-/// let refusal = RegistrationRequest::from_json(br#"{"nmae": "10.70000/a"}"#).unwrap_err();
-/// assert_eq!(refusal.code, "malformed");
+/// let request = RegistrationRequest::from_json(br#"{"name": "10.70000/a", "url": "https://example.org/"}"#).unwrap();
+/// assert_eq!(request.name.as_deref(), Some("10.70000/a"));
+/// let error = RegistrationRequest::from_json(br#"{"nmae": "10.70000/a"}"#).unwrap_err();
+/// assert_eq!(error.code, "malformed");
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct RegistrationRequest {
@@ -79,7 +79,7 @@ impl RegistrationRequest {
     pub fn from_json(json: &[u8]) -> Result<Self, RegistryError> {
         // Serde would read an array as the members in order.
         if json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-            return Err(RegistryError::malformed("a list, where an object was expected"));
+            return Err(RegistryError::malformed("expected an object, found an array"));
         }
         let form: RegistrationJson<'_> =
             serde_json::from_slice(json).map_err(|error| malformed_at(json, &error))?;
@@ -87,7 +87,7 @@ impl RegistrationRequest {
             serde_json::from_str::<UniqueKeys>(raw.get())
                 .and_then(|UniqueKeys| serde_json::from_str(raw.get()))
                 .map_err(|error| {
-                    RegistryError::malformed(format!("the values: {error}")).with_pointer("/values")
+                    RegistryError::malformed(format!("invalid `values`: {error}")).with_pointer("/values")
                 })
         });
         let metadata = form.metadata.map(|raw| match raw.get() {
@@ -140,7 +140,7 @@ fn parse_metadata(json: &str) -> Result<Box<RawValue>, RegistryError> {
 
 fn invalid_metadata(pointer: String, faults: Vec<MetadataFault>) -> RegistryError {
     let detail = faults.first().map_or_else(String::new, |fault| fault.message.clone());
-    RegistryError { faults, ..RegistryError::invalid("bad-metadata", &pointer, detail) }
+    RegistryError { faults, ..RegistryError::invalid(codes::INVALID_METADATA, &pointer, detail) }
 }
 
 #[cfg(test)]
@@ -169,18 +169,21 @@ mod tests {
     /// D2: no document type, no entities, nothing fetched.
     #[test]
     fn attack_d2_xml() {
-        let draft = |xml: &str| {
+        let request = |xml: &str| {
             let json = serde_json::json!({"name": "10.1/a", "metadata": xml}).to_string();
             RegistrationRequest::from_json(json.as_bytes())
         };
         let kernel = include_str!("../../tests/fixtures/metadata/place.xml");
-        let stored = draft(kernel).unwrap().metadata.unwrap().unwrap();
+        let stored = request(kernel).unwrap().metadata.unwrap().unwrap();
         assert_eq!(stored.get(), KernelMetadata::from_xml(kernel).unwrap().to_json());
         let bomb =
             "<!DOCTYPE k [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]><kernelMetadata>&b;</kernelMetadata>";
-        for (xml, code) in [(bomb, "dtd-not-allowed"), ("not XML", "not-xml"), ("", "not-xml")] {
-            let rejection = draft(xml).unwrap_err();
-            assert_eq!((rejection.code, rejection.pointer.as_deref()), ("bad-metadata", Some("/metadata")));
+        for (xml, code) in [(bomb, "dtd-not-allowed"), ("not XML", "invalid-xml"), ("", "invalid-xml")] {
+            let rejection = request(xml).unwrap_err();
+            assert_eq!(
+                (rejection.code, rejection.pointer.as_deref()),
+                ("invalid-metadata", Some("/metadata"))
+            );
             assert_eq!(rejection.faults[0].code.as_str(), code, "{xml}");
         }
     }

@@ -17,7 +17,7 @@ pub struct RetireDoi {
     /// Name to retire.
     pub name: Box<str>,
     /// Expected revision.
-    pub expect: Option<u64>,
+    pub expected_revision: Option<u64>,
 }
 
 impl PlanCommand for RetireDoi {
@@ -30,14 +30,14 @@ impl PlanCommand for RetireDoi {
         now_ms: u64,
         budget: &mut Budget,
     ) -> Result<CommandPlan<DoiRecord>, RegistryError> {
-        principal.check_scope(Scope::Deposit)?;
+        principal.check_scope(Scope::Register)?;
         let (allocation, owner, entry) = registry.load_for_update(&self.name, principal, budget).await?;
-        check_revision(self.expect, entry.revision)?;
+        check_revision(self.expected_revision, entry.revision)?;
         let (name, expect) = (entry.name.clone(), Precondition::AtRevision(entry.revision));
         // Names that never resolved, and names of test prefixes, leave no tombstone.
         let registration = Registration::of_record(&entry)?;
         let mut edits = Vec::new();
-        if allocation.prefix.test || is_reserved(&entry) {
+        if allocation.prefix.is_test || is_reserved(&entry) {
             edits.push(Edit::Remove { name, precondition: expect });
             if let Some(owner) = &registration.owner {
                 edits.push(Edit::RemoveAux { key: owned_name_key(owner, &entry.name)?.into() });
@@ -46,10 +46,10 @@ impl PlanCommand for RetireDoi {
             edits.push(Edit::Tombstone { name, precondition: expect });
         }
         let is_removed = matches!(edits.first(), Some(Edit::Remove { .. }));
-        let state = if is_removed { DoiStatus::Removed } else { DoiStatus::Tombstone };
+        let state = if is_removed { DoiStatus::Deleted } else { DoiStatus::Retired };
         let registered = DoiRecord {
             state,
-            ended: Some(now_ms),
+            retired_ms: Some(now_ms),
             ..visible_record(entry, registration, &owner, principal)
         };
         Ok(CommandPlan::new(edits, registered))

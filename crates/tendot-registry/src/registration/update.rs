@@ -11,7 +11,7 @@ use crate::command::sealed::PlanCommand;
 use crate::party::{Registrant, RegistryObjectKind, Scope, check_revision};
 use crate::prefix::PrefixAllocation;
 use crate::registration::{DoiRecord, Registration, RegistrationRequest, RegistrationState};
-use crate::{Registry, RegistryError, RegistryErrorKind};
+use crate::{Registry, RegistryError, codes};
 
 /// Command: update a DOI.
 #[derive(Clone, Debug)]
@@ -19,9 +19,9 @@ pub struct UpdateDoi {
     /// Name to update.
     pub name: Box<str>,
     /// Fields to change.
-    pub draft: RegistrationRequest,
+    pub request: RegistrationRequest,
     /// Expected revision.
-    pub expect: Option<u64>,
+    pub expected_revision: Option<u64>,
 }
 
 impl PlanCommand for UpdateDoi {
@@ -34,24 +34,24 @@ impl PlanCommand for UpdateDoi {
         now_ms: u64,
         budget: &mut Budget,
     ) -> Result<CommandPlan<DoiRecord>, RegistryError> {
-        principal.check_scope(Scope::Deposit)?;
+        principal.check_scope(Scope::Register)?;
         let (allocation, owner, entry) = registry.load_for_update(&self.name, principal, budget).await?;
-        check_revision(self.expect, entry.revision)?;
+        check_revision(self.expected_revision, entry.revision)?;
         let is_same_name =
             |requested: &str| Handle::from(requested).eq_ignore_case(Handle::from(&*self.name));
-        if self.draft.name.as_deref().is_some_and(|requested| !is_same_name(requested)) {
+        if self.request.name.as_deref().is_some_and(|requested| !is_same_name(requested)) {
             return Err(RegistryError::invalid(
-                "other-name",
+                codes::NAME_MISMATCH,
                 "/name",
-                "a name can't be changed into another",
+                "`name` does not match the DOI that is updated",
             ));
         }
         let group = allocation.admin_group_index(Registration::of_record(&entry)?.owner.as_deref());
         let limits = &registry.settings.limits;
         let change = build(
-            &BuildContext { allocation: &allocation, group, limits, at: now_ms },
+            &BuildContext { allocation: &allocation, group, limits, now_ms },
             &self.name,
-            &self.draft,
+            &self.request,
             Some(&entry),
         )?;
         let edits = change.to_edit(Some(entry.revision)).into_iter().collect();
@@ -68,22 +68,22 @@ impl Registry {
         principal: &Principal,
         budget: &mut Budget,
     ) -> Result<(PrefixAllocation, Registrant, StoredRecord), RegistryError> {
-        let not_found = || RegistryError::not_found("name", name);
+        let not_found = || RegistryError::not_found("DOI", name);
         let (prefix, _) = name.split_once('/').ok_or_else(not_found)?;
         let allocation = self.load_allocation(prefix, budget).await?.ok_or_else(not_found)?;
         let entry = self.get_record(name, budget).await?.ok_or_else(not_found)?;
         let registration = Registration::of_record(&entry)?;
         let owner = self.owner_or_holder(&allocation, registration.owner.as_deref(), budget).await?;
-        // Reserved names of others are reported as not found.
+        // Reserved names of other registrants are reported as not found.
         if registration.state == RegistrationState::Reserved && !principal.can_read_under(prefix, &owner) {
             return Err(not_found());
         }
-        principal.check_registrant(&owner, Scope::Deposit)?;
+        principal.check_registrant(&owner, Scope::Register)?;
         principal.check_prefix(&allocation.prefix.prefix)?;
         self.check_server_responsible(Handle::from(name), budget).await?;
         if entry.status == RecordStatus::Tombstone {
-            let detail = format!("`{}` has been ended, and is not given again", entry.name);
-            return Err(RegistryError::new(RegistryErrorKind::Gone, "ended", detail));
+            let detail = format!("`{}` is retired and cannot be changed", entry.name);
+            return Err(RegistryError::new(codes::RETIRED, detail));
         }
         Ok((allocation, owner, entry))
     }
@@ -98,7 +98,7 @@ impl Registry {
         match owner {
             None => Ok(allocation.holder.clone()),
             Some(id) => {
-                Ok(self.get_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?.it)
+                Ok(self.get_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?.value)
             }
         }
     }

@@ -7,12 +7,12 @@ use tendot_store::{HistoryOrder, NameKey, PriorState, Store, StoredRecord};
 
 use crate::authorization::Principal;
 use crate::registration::is_reserved;
-use crate::{Caller, Error, Registry, RegistryError};
+use crate::{Caller, Error, Registry};
 
 /// Visibility filter for reserved names; caches the principal and allocated prefixes.
 pub(crate) struct VisibilityFilter<'c> {
     caller: &'c Caller,
-    at: u64,
+    now_ms: u64,
     principal: Option<Principal>,
     /// Whether prefixes are allocated: only there names can be reserved.
     allocated_prefixes: BTreeMap<Box<str>, bool>,
@@ -20,7 +20,7 @@ pub(crate) struct VisibilityFilter<'c> {
 
 impl<'c> VisibilityFilter<'c> {
     pub(crate) const fn new(caller: &'c Caller, now_ms: u64) -> Self {
-        Self { caller, at: now_ms, principal: None, allocated_prefixes: BTreeMap::new() }
+        Self { caller, now_ms, principal: None, allocated_prefixes: BTreeMap::new() }
     }
 }
 
@@ -72,11 +72,8 @@ impl Registry {
         let principal = match &visibility.principal {
             Some(known) => known,
             None => {
-                let found = self
-                    .principal(visibility.caller, visibility.at, budget)
-                    .await
-                    .map_err(RegistryError::into_error)?;
-                visibility.principal.insert(found)
+                let principal = self.principal(visibility.caller, visibility.now_ms, budget).await?;
+                visibility.principal.insert(principal)
             }
         };
         let owner = self.owner_of_name(Handle::from(name), budget).await?;

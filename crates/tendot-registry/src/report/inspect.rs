@@ -13,21 +13,21 @@ pub(super) struct InspectedName {
     pub(super) name: Box<str>,
     pub(super) key: NameKey,
     pub(super) state: DoiStatus,
-    pub(super) created: u64,
+    pub(super) created_ms: u64,
     pub(super) links: Vec<ReportFinding>,
 }
 
 /// Inspects a record; `None` if the name is not visible.
 pub(super) fn inspect(
     entry: &StoredRecord,
-    reader: &ReportContext,
+    context: &ReportContext,
     limits: &RecordLimits,
 ) -> Result<Option<InspectedName>, Error> {
-    let (Some(state), Ok(key)) = (reader.visible_status(entry)?, NameKey::new(&entry.name)) else {
+    let (Some(state), Ok(key)) = (context.visible_status(entry)?, NameKey::new(&entry.name)) else {
         return Ok(None);
     };
     let registration = Registration::of_record(entry)?;
-    let is_foreign = reader.belongs_to_other(&registration);
+    let is_foreign = context.belongs_to_other(&registration);
     let is_visible = |value: &&HandleValue<'_>| {
         value.permissions.is_public()
             || !is_foreign && value.permissions.contains(ValuePermissions::ADMIN_READ)
@@ -36,26 +36,32 @@ pub(super) fn inspect(
         RecordStatus::Tombstone => Vec::new(),
         RecordStatus::Live => {
             let values = entry.values.iter().filter(is_visible);
-            values.filter_map(|value| link_finding(&entry.name, value, reader, limits)).collect()
+            values.filter_map(|value| link_finding(&entry.name, value, context, limits)).collect()
         }
     };
-    Ok(Some(InspectedName { name: entry.name.clone(), key, state, created: registration.created, links }))
+    Ok(Some(InspectedName {
+        name: entry.name.clone(),
+        key,
+        state,
+        created_ms: registration.created_ms,
+        links,
+    }))
 }
 
 /// Finding for the link in a value, if it is invalid or not allowed.
 fn link_finding(
     name: &str,
     value: &HandleValue<'_>,
-    reader: &ReportContext,
+    context: &ReportContext,
     limits: &RecordLimits,
 ) -> Option<ReportFinding> {
-    let (code, why) = match check_url_value(value, limits) {
-        Err(fault) => (fault.code(), format!("the address {fault}")),
+    let (code, detail) = match check_url_value(value, limits) {
+        Err(fault) => (fault.code(), format!("invalid URL: {fault}")),
         Ok(()) => {
-            let rejection = reader.allocation.check_value_hosts(value, "").err()?;
+            let rejection = context.allocation.check_value_hosts(value, "").err()?;
             (rejection.code, rejection.detail)
         }
     };
     let data = String::from_utf8_lossy(&value.data).into_owned();
-    Some(ReportFinding::Link { name: name.into(), index: value.index, data, code, why })
+    Some(ReportFinding::Link { name: name.into(), index: value.index, data, code, detail })
 }

@@ -29,7 +29,7 @@ pub enum ReportKind {
     /// Registered names that were never resolved.
     NeverResolved,
     /// Names whose resolution failed.
-    Failed,
+    FailedResolutions,
     /// Links that would be rejected today.
     Links,
     /// Names that are confusable with others.
@@ -55,10 +55,10 @@ pub enum ReportFinding {
         /// Name in its original spelling.
         name: Box<str>,
         /// Time of registration, in milliseconds since 1970.
-        created: u64,
+        created_ms: u64,
     },
     /// Name that was not found.
-    Failed {
+    FailedResolution {
         /// Name as requested.
         name: Box<str>,
         /// Number of resolutions.
@@ -81,14 +81,14 @@ pub enum ReportFinding {
         /// Code of the fault.
         code: &'static str,
         /// Description of the fault.
-        why: String,
+        detail: String,
     },
     /// Confusable name.
     Confusable {
         /// Name in its original spelling.
         name: Box<str>,
         /// Name it is confusable with; `None` if it mixes scripts.
-        with: Option<Box<str>>,
+        confusable_with: Option<Box<str>>,
     },
 }
 
@@ -109,7 +109,7 @@ pub struct PrefixSummary {
     /// Reserved names.
     pub reserved: u64,
     /// Retired names.
-    pub ended: u64,
+    pub retired: u64,
     /// Registered names that were resolved.
     pub resolved: u64,
     /// Total of these resolutions.
@@ -117,11 +117,11 @@ pub struct PrefixSummary {
     /// Registered names that were never resolved.
     pub never_resolved: u64,
     /// Names whose resolution failed.
-    pub failed: u64,
+    pub failed_names: u64,
     /// Total of these resolutions.
-    pub failures: u64,
+    pub failed_resolutions: u64,
     /// Links that would be rejected today.
-    pub links: u64,
+    pub invalid_links: u64,
     /// Names that are confusable with others.
     pub confusable: u64,
 }
@@ -131,13 +131,13 @@ impl PrefixSummary {
     pub const fn merge(&mut self, other: &Self) {
         self.registered += other.registered;
         self.reserved += other.reserved;
-        self.ended += other.ended;
+        self.retired += other.retired;
         self.resolved += other.resolved;
         self.resolutions = self.resolutions.saturating_add(other.resolutions);
         self.never_resolved += other.never_resolved;
-        self.failed += other.failed;
-        self.failures += other.failures;
-        self.links += other.links;
+        self.failed_names += other.failed_names;
+        self.failed_resolutions += other.failed_resolutions;
+        self.invalid_links += other.invalid_links;
         self.confusable += other.confusable;
     }
 }
@@ -166,14 +166,14 @@ impl ReportContext {
             (RecordStatus::Live, RegistrationState::Registered) => Some(DoiStatus::Registered),
             (_, RegistrationState::Reserved) if self.belongs_to_other(&registration) => None,
             (RecordStatus::Live, RegistrationState::Reserved) => Some(DoiStatus::Reserved),
-            (RecordStatus::Tombstone, _) => Some(DoiStatus::Tombstone),
+            (RecordStatus::Tombstone, _) => Some(DoiStatus::Retired),
         })
     }
 }
 
 impl Registry {
     /// Summary of the names of a prefix after one, and the cursor if there are more. Only for principals who act for the
-    /// holder; not found for others.
+    /// holder; otherwise not found.
     pub async fn prefix_summary(
         &self,
         prefix: &str,
@@ -182,24 +182,24 @@ impl Registry {
         now_ms: u64,
         budget: &mut Budget,
     ) -> Result<(PrefixSummary, Option<Box<str>>), RegistryError> {
-        let reader = self.report_context(prefix, caller, now_ms, budget).await?;
+        let context = self.report_context(prefix, caller, now_ms, budget).await?;
         let mut summary = PrefixSummary::default();
         if after.is_none() {
-            self.visit_failed_resolutions(reader.prefix(), None, |_, failed| {
-                summary.failed += 1;
-                summary.failures = summary.failures.saturating_add(failed.total());
+            self.visit_failed_resolutions(context.prefix(), None, |_, failed| {
+                summary.failed_names += 1;
+                summary.failed_resolutions = summary.failed_resolutions.saturating_add(failed.total());
                 true
             })
             .await?;
         }
-        let (all, next) = self.inspect_names(&reader, after, usize::MAX, |_| true).await?;
+        let (all, next) = self.inspect_names(&context, after, usize::MAX, |_| true).await?;
         for inspected in &all {
             match inspected.state {
                 DoiStatus::Reserved => summary.reserved += 1,
-                DoiStatus::Tombstone | DoiStatus::Removed => summary.ended += 1,
+                DoiStatus::Retired | DoiStatus::Deleted => summary.retired += 1,
                 DoiStatus::Registered => {
                     summary.registered += 1;
-                    match self.resolution_stats(reader.prefix(), &inspected.key).await? {
+                    match self.resolution_stats(context.prefix(), &inspected.key).await? {
                         None => summary.never_resolved += 1,
                         Some(stats) => {
                             summary.resolved += 1;
@@ -208,34 +208,34 @@ impl Registry {
                     }
                 }
             }
-            summary.links += inspected.links.len() as u64;
+            summary.invalid_links += inspected.links.len() as u64;
             summary.confusable += u64::from(self.confusable_finding(inspected).await?.is_some());
         }
         Ok((summary, next))
     }
 
     /// Findings of a report after a name; all findings of one name come together. Only for principals who act for the holder;
-    /// not found for others.
+    /// otherwise not found.
     #[allow(clippy::too_many_arguments, reason = "independent inputs: report, page, caller, time and budget")]
     pub async fn report(
         &self,
-        (report, prefix): (ReportKind, &str),
+        (kind, prefix): (ReportKind, &str),
         after: Option<&str>,
         limit: usize,
         caller: &Caller,
         now_ms: u64,
         budget: &mut Budget,
     ) -> Result<ReportFindings, RegistryError> {
-        let reader = self.report_context(prefix, caller, now_ms, budget).await?;
-        if report == ReportKind::Failed {
-            return self.report_failed_resolutions(&reader, after, limit).await;
+        let context = self.report_context(prefix, caller, now_ms, budget).await?;
+        if kind == ReportKind::FailedResolutions {
+            return self.report_failed_resolutions(&context, after, limit).await;
         }
-        let is_wanted = |inspected: &InspectedName| match report {
+        let is_wanted = |inspected: &InspectedName| match kind {
             ReportKind::Resolved | ReportKind::NeverResolved => inspected.state == DoiStatus::Registered,
             ReportKind::Links => !inspected.links.is_empty(),
-            _ => !inspected.name.is_ascii() && inspected.state != DoiStatus::Tombstone,
+            _ => !inspected.name.is_ascii() && inspected.state != DoiStatus::Retired,
         };
-        let (all, mut next) = self.inspect_names(&reader, after, limit, is_wanted).await?;
+        let (all, mut next) = self.inspect_names(&context, after, limit, is_wanted).await?;
         let mut items = Vec::new();
         for inspected in all {
             if items.len() >= limit {
@@ -243,19 +243,19 @@ impl Registry {
                 next = items.last().map(|last: &ReportFinding| last.name().into());
                 break;
             }
-            match report {
+            match kind {
                 ReportKind::Links => items.extend(inspected.links),
                 ReportKind::Confusable => items.extend(self.confusable_finding(&inspected).await?),
                 _ => {
-                    let stats = self.resolution_stats(reader.prefix(), &inspected.key).await?;
-                    let (name, created) = (inspected.name, inspected.created);
+                    let stats = self.resolution_stats(context.prefix(), &inspected.key).await?;
+                    let (name, created_ms) = (inspected.name, inspected.created_ms);
                     items.extend(match stats {
                         Some(resolution_stats::ResolutionStats { count, first, last }) => {
                             Some(ReportFinding::Resolved { name, count, first, last })
-                                .filter(|_| report == ReportKind::Resolved)
+                                .filter(|_| kind == ReportKind::Resolved)
                         }
-                        None => Some(ReportFinding::NeverResolved { name, created })
-                            .filter(|_| report == ReportKind::NeverResolved),
+                        None => Some(ReportFinding::NeverResolved { name, created_ms })
+                            .filter(|_| kind == ReportKind::NeverResolved),
                     });
                 }
             }
@@ -265,13 +265,13 @@ impl Registry {
 
     async fn report_failed_resolutions(
         &self,
-        reader: &ReportContext,
+        context: &ReportContext,
         after: Option<&str>,
         limit: usize,
     ) -> Result<ReportFindings, RegistryError> {
         let after = after.and_then(|after| NameKey::new(after).ok()).map(|key| name_hash(&key));
         let (mut found, mut next) = (Vec::new(), None::<Box<str>>);
-        self.visit_failed_resolutions(reader.prefix(), after, |_, failed| {
+        self.visit_failed_resolutions(context.prefix(), after, |_, failed| {
             if found.len() >= limit.min(MAX_INSPECTED_RECORDS) {
                 next = found.last().map(|last: &resolution_stats::FailedResolutionStats| last.name.clone());
                 return false;
@@ -286,11 +286,11 @@ impl Registry {
                 Ok(key) => self.store.get(&key).await?,
                 Err(_) => None,
             };
-            items.push(ReportFinding::Failed {
+            items.push(ReportFinding::FailedResolution {
                 count: failed.total(),
                 first: failed.days.keys().next().copied().unwrap_or_default(),
                 last: failed.days.keys().next_back().copied().unwrap_or_default(),
-                state: entry.map(|entry| reader.visible_status(&entry)).transpose()?.flatten(),
+                state: entry.map(|entry| context.visible_status(&entry)).transpose()?.flatten(),
                 name: failed.name,
             });
         }
@@ -305,11 +305,11 @@ impl Registry {
         now_ms: u64,
         budget: &mut Budget,
     ) -> Result<ReportContext, RegistryError> {
-        let none = || RegistryError::not_found("report of", prefix);
+        let not_found = || RegistryError::not_found("report", prefix);
         let principal = self.principal(caller, now_ms, budget).await?;
-        let allocation = self.load_allocation(prefix, budget).await?.ok_or_else(none)?;
+        let allocation = self.load_allocation(prefix, budget).await?.ok_or_else(not_found)?;
         if !principal.can_read_under(&allocation.prefix.prefix, &allocation.holder) {
-            return Err(none());
+            return Err(not_found());
         }
         budget.charge(cost::list(MAX_INSPECTED_RECORDS)).map_err(Error::from)?;
         Ok(ReportContext { allocation, principal })
@@ -318,7 +318,7 @@ impl Registry {
     /// Inspects names of a prefix after one; returns at most `limit` that `is_wanted` accepts, and the cursor.
     async fn inspect_names(
         &self,
-        reader: &ReportContext,
+        context: &ReportContext,
         after: Option<&str>,
         limit: usize,
         is_wanted: impl Fn(&InspectedName) -> bool + Send + Sync,
@@ -327,14 +327,14 @@ impl Registry {
         let (mut all, mut next, mut seen) = (Vec::new(), None, 0);
         let (mut last, mut problem) = (None, None);
         self.store
-            .scan_records(Some(reader.prefix().as_bytes()), after.as_ref(), |entry| {
+            .scan_records(Some(context.prefix().as_bytes()), after.as_ref(), |entry| {
                 if seen >= MAX_INSPECTED_RECORDS || all.len() >= limit {
                     next = last.take();
                     return false;
                 }
                 seen += 1;
                 last = Some(entry.name.clone());
-                match inspect(entry, reader, &self.settings.limits) {
+                match inspect(entry, context, &self.settings.limits) {
                     Ok(inspected) => all.extend(inspected.filter(&is_wanted)),
                     Err(error) => problem = Some(error),
                 }
@@ -352,7 +352,7 @@ impl Registry {
         &self,
         inspected: &InspectedName,
     ) -> Result<Option<ReportFinding>, RegistryError> {
-        if inspected.name.is_ascii() || inspected.state == DoiStatus::Tombstone {
+        if inspected.name.is_ascii() || inspected.state == DoiStatus::Retired {
             return Ok(None);
         }
         for form in normalization_variants(&inspected.name) {
@@ -364,11 +364,11 @@ impl Registry {
             if is_registered && key != inspected.key {
                 return Ok(Some(ReportFinding::Confusable {
                     name: inspected.name.clone(),
-                    with: Some(entry.name),
+                    confusable_with: Some(entry.name),
                 }));
             }
         }
-        let mixed = || ReportFinding::Confusable { name: inspected.name.clone(), with: None };
+        let mixed = || ReportFinding::Confusable { name: inspected.name.clone(), confusable_with: None };
         Ok(has_mixed_scripts(&inspected.name).then(mixed))
     }
 }
@@ -379,7 +379,7 @@ impl ReportFinding {
         match self {
             Self::Resolved { name, .. }
             | Self::NeverResolved { name, .. }
-            | Self::Failed { name, .. }
+            | Self::FailedResolution { name, .. }
             | Self::Link { name, .. }
             | Self::Confusable { name, .. } => name,
         }

@@ -1,7 +1,7 @@
 //! Stored counts of resolutions, as aux entries. They contain nothing about the clients.
 //!
-//! - `figures/resolved/PREFIX/HASH`: a resolved name: count, first and last day;
-//! - `figures/failed/PREFIX/HASH`: a name that was not found: count per day.
+//! - `stats/resolved/PREFIX/HASH`: a resolved name: count, first and last day;
+//! - `stats/failed/PREFIX/HASH`: a name that was not found: count per day.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{Registry, RegistryError};
 
-const RESOLVED_KEY_PREFIX: &str = "figures/resolved/";
-const FAILED_KEY_PREFIX: &str = "figures/failed/";
+const RESOLVED_KEY_PREFIX: &str = "stats/resolved/";
+const FAILED_KEY_PREFIX: &str = "stats/failed/";
 
 /// Aux entries read or written together.
 const STATS_BATCH_LEN: usize = 500;
@@ -27,7 +27,7 @@ pub struct ResolutionCount {
     /// Allocated prefix.
     pub prefix: Arc<str>,
     /// Hash of the name, see [`name_hash`].
-    pub fingerprint: u64,
+    pub name_hash: u64,
     /// Number of resolutions.
     pub count: u64,
 }
@@ -95,14 +95,14 @@ impl Registry {
         let today = day_number(now_ms);
         self.update_stats(
             counted,
-            |item| stats_key(RESOLVED_KEY_PREFIX, &item.prefix, item.fingerprint),
-            |item, before| {
-                let before =
-                    decode(before).unwrap_or(ResolutionStats { count: 0, first: today, last: today });
+            |item| stats_key(RESOLVED_KEY_PREFIX, &item.prefix, item.name_hash),
+            |item, previous| {
+                let previous =
+                    decode(previous).unwrap_or(ResolutionStats { count: 0, first: today, last: today });
                 encode(&ResolutionStats {
-                    count: before.count.saturating_add(item.count),
-                    first: before.first.min(today),
-                    last: before.last.max(today),
+                    count: previous.count.saturating_add(item.count),
+                    first: previous.first.min(today),
+                    last: previous.last.max(today),
                 })
             },
             now_ms,
@@ -120,9 +120,9 @@ impl Registry {
         self.update_stats(
             counted,
             |item| stats_key(FAILED_KEY_PREFIX, &item.prefix, hash(&item.name)),
-            |item, before| {
+            |item, previous| {
                 let fresh = || FailedResolutionStats { name: item.name.clone(), days: BTreeMap::new() };
-                let mut failed: FailedResolutionStats = decode(before).unwrap_or_else(fresh);
+                let mut failed: FailedResolutionStats = decode(previous).unwrap_or_else(fresh);
                 let count = failed.days.entry(day_number(now_ms)).or_default();
                 *count = count.saturating_add(item.count);
                 encode(&failed)
@@ -137,7 +137,7 @@ impl Registry {
         &self,
         counted: &[T],
         key: impl Fn(&T) -> Box<[u8]> + Send + Sync,
-        changed: impl Fn(&T, Option<&[u8]>) -> Box<[u8]> + Send + Sync,
+        updated: impl Fn(&T, Option<&[u8]>) -> Box<[u8]> + Send + Sync,
         now_ms: u64,
     ) -> Result<(), RegistryError> {
         for batch in counted.chunks(STATS_BATCH_LEN) {
@@ -146,14 +146,14 @@ impl Registry {
                 let mut edits = Vec::with_capacity(2 * batch.len());
                 for item in batch {
                     let key = key(item);
-                    let before = self.store.note(&key).await?;
-                    let body = changed(item, before.as_deref());
-                    edits.push(Edit::RequireAux { key: key.clone(), value: before });
+                    let previous = self.store.get_aux(&key).await?;
+                    let body = updated(item, previous.as_deref());
+                    edits.push(Edit::RequireAux { key: key.clone(), value: previous });
                     edits.push(Edit::PutAux { key, value: body });
                 }
                 match self
                     .store
-                    .commit(ChangeSet { author: "figures".into(), timestamp_ms: now_ms, edits })
+                    .commit(ChangeSet { author: "statistics".into(), timestamp_ms: now_ms, edits })
                     .await
                 {
                     Err(CommitError::RecordConflict(_) | CommitError::AuxConflict { .. })
@@ -176,11 +176,11 @@ impl Registry {
         after: Option<&[u8]>,
         now_ms: u64,
     ) -> Result<Option<Box<[u8]>>, RegistryError> {
-        let notes = self.store.list_aux(FAILED_KEY_PREFIX.as_bytes(), after, STATS_BATCH_LEN).await?;
+        let entries = self.store.list_aux(FAILED_KEY_PREFIX.as_bytes(), after, STATS_BATCH_LEN).await?;
         let next =
-            (notes.len() == STATS_BATCH_LEN).then(|| notes.last().map(|entry| entry.key.clone())).flatten();
+            (entries.len() == STATS_BATCH_LEN).then(|| entries.last().map(|entry| entry.key.clone())).flatten();
         let mut edits = Vec::new();
-        for AuxEntry { key, value: body } in notes {
+        for AuxEntry { key, value: body } in entries {
             let failed = decode::<FailedResolutionStats>(Some(&body));
             let left = failed.and_then(|mut failed| {
                 failed.days.retain(|day, _| *day >= oldest);
@@ -199,11 +199,11 @@ impl Registry {
         Ok(next)
     }
 
-    /// Removes the least frequent and oldest failed names of a prefix until at most `most` are left.
+    /// Removes the least frequent and oldest failed names of a prefix until at most `max_names` are left.
     pub async fn trim_failed_resolutions(
         &self,
         prefix: &str,
-        most: usize,
+        max_names: usize,
         now_ms: u64,
     ) -> Result<(), RegistryError> {
         let mut all = Vec::new();
@@ -213,7 +213,7 @@ impl Registry {
             true
         })
         .await?;
-        let over = all.len().saturating_sub(most);
+        let over = all.len().saturating_sub(max_names);
         all.sort_unstable();
         all.truncate(over);
         for batch in all.chunks(STATS_BATCH_LEN) {
@@ -228,7 +228,7 @@ impl Registry {
         if edits.is_empty() {
             return Ok(());
         }
-        match self.store.commit(ChangeSet { author: "figures".into(), timestamp_ms: now_ms, edits }).await {
+        match self.store.commit(ChangeSet { author: "statistics".into(), timestamp_ms: now_ms, edits }).await {
             // Counts changed meanwhile; the next purge removes the entries.
             Ok(_) | Err(CommitError::RecordConflict(_) | CommitError::AuxConflict { .. }) => Ok(()),
             Err(error) => Err(error.into()),
@@ -245,10 +245,10 @@ impl Registry {
         let key_prefix = format!("{FAILED_KEY_PREFIX}{prefix}/").into_bytes();
         let mut after = after.map(|hash| stats_key(FAILED_KEY_PREFIX, prefix, hash));
         loop {
-            let notes = self.store.list_aux(&key_prefix, after.as_deref(), STATS_BATCH_LEN).await?;
-            let is_end = notes.len() < STATS_BATCH_LEN;
-            after = notes.last().map(|entry| entry.key.clone());
-            for AuxEntry { key, value: body } in notes {
+            let entries = self.store.list_aux(&key_prefix, after.as_deref(), STATS_BATCH_LEN).await?;
+            let is_end = entries.len() < STATS_BATCH_LEN;
+            after = entries.last().map(|entry| entry.key.clone());
+            for AuxEntry { key, value: body } in entries {
                 let hash = key.get(key_prefix.len()..).and_then(|bytes| bytes.try_into().ok());
                 let Some(hash) = hash.map(u64::from_be_bytes) else { continue };
                 let Some(failed) = decode::<FailedResolutionStats>(Some(&body)) else { continue };
@@ -268,10 +268,10 @@ impl Registry {
         prefix: &str,
         name: &NameKey,
     ) -> Result<Option<ResolutionStats>, RegistryError> {
-        let note = self.store.note(&stats_key(RESOLVED_KEY_PREFIX, prefix, name_hash(name))).await?;
+        let entry = self.store.get_aux(&stats_key(RESOLVED_KEY_PREFIX, prefix, name_hash(name))).await?;
         // Even a malformed entry shows that the name was resolved.
-        let unread = || ResolutionStats { count: 1, first: 0, last: 0 };
-        Ok(note.map(|note| decode(Some(&note)).unwrap_or_else(unread)))
+        let unreadable = || ResolutionStats { count: 1, first: 0, last: 0 };
+        Ok(entry.map(|entry| decode(Some(&entry)).unwrap_or_else(unreadable)))
     }
 }
 

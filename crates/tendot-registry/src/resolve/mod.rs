@@ -25,7 +25,7 @@ use crate::{Caller, Error, Registry, cost};
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ResolveQuery<'a> {
     /// Handle; without a slash it is a prefix.
-    pub name: Handle<'a>,
+    pub handle: Handle<'a>,
     /// Indexes of the selected values.
     pub indexes: Vec<u32>,
     /// Types of the selected values; a trailing dot includes subtypes. Values are selected by index or type; without either,
@@ -37,19 +37,19 @@ pub struct ResolveQuery<'a> {
     /// selected.
     pub in_session: bool,
     /// Whether a referral to the service of a derived prefix may be returned.
-    pub refer: bool,
+    pub allow_referral: bool,
 }
 
 impl<'a> ResolveQuery<'a> {
     /// Query for all public values of a record.
-    pub const fn new(name: Handle<'a>) -> Self {
+    pub const fn new(handle: Handle<'a>) -> Self {
         Self {
-            name,
+            handle,
             indexes: Vec::new(),
             types: Vec::new(),
             public_only: true,
             in_session: false,
-            refer: true,
+            allow_referral: true,
         }
     }
 
@@ -62,13 +62,13 @@ impl<'a> ResolveQuery<'a> {
         budget.charge(cost::selection(values.len(), self.indexes.len().saturating_add(self.types.len())))?;
         let selected = values.iter().filter(|value| value.permissions.is_public() && self.is_selected(value));
         let selected: Vec<_> = selected.cloned().collect();
-        if selected.is_empty() { Err(Error::NoValues) } else { Ok(selected) }
+        if selected.is_empty() { Err(Error::ValuesNotFound) } else { Ok(selected) }
     }
 
     fn is_selected(&self, value: &HandleValue<'_>) -> bool {
         self.indexes.is_empty() && self.types.is_empty()
             || self.indexes.contains(&value.index)
-            || self.types.iter().any(|asked| value.matches_type_filter(asked))
+            || self.types.iter().any(|filter| value.matches_type_filter(filter))
     }
 }
 
@@ -114,7 +114,7 @@ impl Registry {
             RecordLookup::Referral(values) => Ok((Resolution::Referral(values), false)),
             RecordLookup::Found { values, requirement, has_metadata } => {
                 self.authorize_for_name(
-                    Some(query.name),
+                    Some(query.handle),
                     &requirement,
                     Claimant::new(caller),
                     Scope::Read,
@@ -132,22 +132,22 @@ impl Registry {
         query: &ResolveQuery<'_>,
         budget: &mut Budget,
     ) -> Result<RecordLookup, Error> {
-        query.name.validate()?;
-        let full = query.name.qualified();
+        query.handle.validate()?;
+        let full = query.handle.qualified();
         let name = Handle::new(&full);
         self.check_server_responsible(name, budget).await?;
         let text = name.to_str().unwrap_or_default();
-        let mut is_described = false;
+        let mut with_metadata = false;
         let values = match self.get_record(text, budget).await? {
             // Reserved names do not resolve.
             Some(entry) if is_reserved(&entry) => return Err(Error::NotFound),
             Some(entry) if entry.status == RecordStatus::Live => {
-                is_described = has_metadata(&entry);
+                with_metadata = has_metadata(&entry);
                 entry.values
             }
-            Some(_) => return Err(Error::Tombstone),
+            Some(_) => return Err(Error::Retired),
             None => {
-                if query.refer
+                if query.allow_referral
                     && let Some(values) = self.referral(name, budget).await?
                 {
                     return Ok(RecordLookup::Referral(values));
@@ -156,7 +156,7 @@ impl Registry {
             }
         };
         let (values, requirement) = select_readable(query, values, budget)?;
-        Ok(RecordLookup::Found { values, requirement, has_metadata: is_described })
+        Ok(RecordLookup::Found { values, requirement, has_metadata: with_metadata })
     }
 }
 
@@ -176,7 +176,7 @@ fn select_readable(
         None if query.in_session => Requirement::Authenticated,
         None => Requirement::Public,
         Some(hidden) if !hidden.permissions.contains(ValuePermissions::ADMIN_READ) => {
-            return Err(Error::Unreadable { index: hidden.index });
+            return Err(Error::ValueUnreadable { index: hidden.index });
         }
         Some(_) => Requirement::admin(admins_with(&values, AdminPermissions::READ_VALUE)),
     };
@@ -190,7 +190,7 @@ fn non_empty(
     values: Vec<HandleValue<'static>>,
     requirement: Requirement,
 ) -> Result<(Vec<HandleValue<'static>>, Requirement), Error> {
-    if values.is_empty() { Err(Error::NoValues) } else { Ok((values, requirement)) }
+    if values.is_empty() { Err(Error::ValuesNotFound) } else { Ok((values, requirement)) }
 }
 
 #[cfg(test)]
@@ -215,9 +215,9 @@ mod tests {
         let (values, requirement) =
             select_readable(query, values(), &mut Budget::new(1_000)).map_err(|error| error.to_string())?;
         let requirement = match requirement {
-            Requirement::Public => "nothing",
-            Requirement::Authenticated => "proof",
-            _ => "right",
+            Requirement::Public => "public",
+            Requirement::Authenticated => "authenticated",
+            _ => "admin",
         };
         Ok((values.iter().map(|value| value.index).collect(), requirement))
     }
@@ -225,16 +225,16 @@ mod tests {
     #[test]
     fn selection() {
         let check = |indexes: &[u32], types: &[&'static str], expected: &[u32]| {
-            let types = types.iter().map(|one| one.as_bytes()).collect();
+            let types = types.iter().map(|value_type| value_type.as_bytes()).collect();
             let query = ResolveQuery {
                 indexes: indexes.to_vec(),
                 types,
                 ..ResolveQuery::new(Handle::from("10.1/x"))
             };
             let expected = if expected.is_empty() {
-                Err("the record has no such values".into())
+                Err("values not found".into())
             } else {
-                Ok((expected.to_vec(), "nothing"))
+                Ok((expected.to_vec(), "public"))
             };
             assert_eq!(outcome(&query), expected, "{indexes:?} {:?}", query.types);
         };
@@ -262,14 +262,14 @@ mod tests {
                 expected.map(|(values, requirement)| (values.to_vec(), requirement)).map_err(Into::into);
             assert_eq!(outcome(&query), expected, "{indexes:?} {in_session}");
         };
-        check(&[1, 2], false, Ok((&[1, 2], "nothing")));
-        check(&[1, 2], true, Ok((&[1, 2], "proof")));
-        check(&[1, 3], false, Ok((&[1, 3], "right")));
-        check(&[1, 3], true, Ok((&[1, 3], "right")));
-        check(&[], false, Ok((&[1, 2, 3], "right")));
-        check(&[3, 4], false, Ok((&[3], "right")));
-        check(&[4], false, Err("the value at index 4 can be read by nobody"));
-        check(&[1, 4], true, Err("the value at index 4 can be read by nobody"));
-        check(&[9], false, Err("the record has no such values"));
+        check(&[1, 2], false, Ok((&[1, 2], "public")));
+        check(&[1, 2], true, Ok((&[1, 2], "authenticated")));
+        check(&[1, 3], false, Ok((&[1, 3], "admin")));
+        check(&[1, 3], true, Ok((&[1, 3], "admin")));
+        check(&[], false, Ok((&[1, 2, 3], "admin")));
+        check(&[3, 4], false, Ok((&[3], "admin")));
+        check(&[4], false, Err("value at index 4 has no read permission"));
+        check(&[1, 4], true, Err("value at index 4 has no read permission"));
+        check(&[9], false, Err("values not found"));
     }
 }

@@ -12,7 +12,7 @@ use crate::{Error, Registry};
 /// Pending response of a site peer.
 pub type PeerFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// Other servers of the same site, asked for records and keys that authorize changes here.
+/// Other servers of the same site, queried for records and keys that authorize changes here.
 ///
 /// Responses must be authenticated, because they decide authorization. Their cost is charged to the request that causes the
 /// query.
@@ -29,7 +29,7 @@ pub trait SitePeers: fmt::Debug + Send + Sync {
         &'a self,
         key: &'a ValueReference<'a>,
         challenge: Challenge<'a>,
-        answer: &'a [u8],
+        response: &'a [u8],
         budget: &'a mut Budget,
     ) -> PeerFuture<'a, bool>;
 }
@@ -37,7 +37,7 @@ pub trait SitePeers: fmt::Debug + Send + Sync {
 impl Registry {
     /// Whether a name belongs to the partition of this server, provided that the site is responsible for its prefix.
     pub fn owns(&self, name: Handle<'_>) -> bool {
-        self.settings.share.is_none_or(|partition| partition.contains(name))
+        self.settings.partition.is_none_or(|partition| partition.contains(name))
     }
 
     /// Whether the response to a challenge matches a secret key stored on another server of the site.
@@ -45,17 +45,17 @@ impl Registry {
         &self,
         key: &ValueReference<'_>,
         challenge: Challenge<'_>,
-        answer: &[u8],
+        response: &[u8],
         budget: &mut Budget,
     ) -> Result<bool, Error> {
         let Some(site_peers) = &self.site_peers else { return Ok(false) };
         if self.owns(key.handle()) || !self.is_responsible(key.handle(), budget).await? {
             return Ok(false);
         }
-        site_peers.verify_secret(key, challenge, answer, budget).await
+        site_peers.verify_secret(key, challenge, response, budget).await
     }
 
-    /// Values of a live record of this site, for authorization decisions. `None` for leftovers of a prefix that moved or of
+    /// Values of a live record of this site, for authorization decisions. `None` for records left over from a prefix that moved or from
     /// another partition, and for names derived by a template. Of a record on another server of the site only the public
     /// values are returned.
     pub(crate) async fn site_values(

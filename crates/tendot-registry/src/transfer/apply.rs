@@ -7,13 +7,13 @@ use tendot_store::{Edit, Precondition, RecordStatus, StoredRecord};
 use super::{MAX_TRANSFER_NAMES, TransferSubject};
 use crate::authorization::Principal;
 use crate::party::{
-    Agency, AgencyClosure, Held, Registrant, RegistryObjectKind, Scope, decode, encode, put_edit,
+    Agency, AgencyClosure, Registrant, RegistryObjectKind, Scope, Versioned, decode, encode, put_edit,
     touch_holdings,
 };
 use crate::prefix::{ADMIN_INDEX, GROUP_INDEX, Prefix, PrefixAllocation};
 use crate::registration::{Registration, check_admin_index_free, is_reserved, owned_name_key};
 use crate::validate::check_indexes;
-use crate::{RecordLimits, Registry, RegistryError, RegistryErrorKind};
+use crate::{RecordLimits, Registry, RegistryError, RegistryErrorKind, codes};
 
 /// Budget of one name of a transfer.
 const NAME_TRANSFER_BUDGET: u32 = 2_000;
@@ -30,24 +30,24 @@ impl Registry {
     /// Plans a transfer. `principal` is the proposer, who must be authorized for all of it.
     pub(super) async fn plan_transfer(
         &self,
-        what: &TransferSubject,
+        subject: &TransferSubject,
         to: &str,
         principal: &Principal,
         now_ms: u64,
         budget: &mut Budget,
     ) -> Result<TransferPlan, RegistryError> {
-        if let TransferSubject::Agency(code) = what {
+        if let TransferSubject::Agency(code) = subject {
             return self.plan_agency_transfer(code, to, principal, now_ms, budget).await;
         }
         let not_found =
-            || RegistryError::invalid("no-such-registrant", "/to", format!("there is no registrant `{to}`"));
+            || RegistryError::invalid(codes::UNKNOWN_REGISTRANT, "/to", format!("unknown registrant `{to}`"));
         let to = self
             .find_object::<Registrant>(RegistryObjectKind::Registrant, to, budget)
             .await?
             .ok_or_else(not_found)?
-            .it;
-        let agency = self.get_object::<Agency>(RegistryObjectKind::Agency, &to.agency, budget).await?.it;
-        match what {
+            .value;
+        let agency = self.get_object::<Agency>(RegistryObjectKind::Agency, &to.agency, budget).await?.value;
+        match subject {
             TransferSubject::Prefix(prefix) => {
                 self.plan_prefix_transfer(prefix, &to, &agency, principal, now_ms, budget).await
             }
@@ -67,21 +67,17 @@ impl Registry {
     ) -> Result<TransferPlan, RegistryError> {
         let not_found = || {
             RegistryError::invalid(
-                "no-such-prefix",
+                codes::UNKNOWN_PREFIX,
                 "/prefix",
-                format!("the prefix `{prefix}` has been given to nobody here"),
+                format!("prefix `{prefix}` is not allocated"),
             )
         };
         let allocation = self.load_allocation(prefix, budget).await?.ok_or_else(not_found)?;
         principal.check_registrant(&allocation.holder, Scope::Transfer)?;
         principal.check_prefix(prefix)?;
         if allocation.holder.id == to.id {
-            return Err(RegistryError::new(
-                RegistryErrorKind::Conflict,
-                "has-it",
-                "who is to receive it has it already",
-            )
-            .with_pointer("/to"));
+            return Err(RegistryError::new(codes::ALREADY_OWNER, "the recipient already holds the prefix")
+                .with_pointer("/to"));
         }
         let PrefixAllocation { prefix, record, holder, .. } = allocation;
         let transferred = Prefix { registrant: to.id.clone(), agency: agency.code.clone(), ..prefix };
@@ -98,11 +94,11 @@ impl Registry {
         now_ms: u64,
     ) -> Result<TransferPlan, RegistryError> {
         if names.is_empty() {
-            return Err(RegistryError::invalid("missing", "/names", "there are no names"));
+            return Err(RegistryError::invalid(codes::MISSING, "/names", "`names` must not be empty"));
         }
         if names.len() > MAX_TRANSFER_NAMES {
-            let detail = format!("{} names, at most {MAX_TRANSFER_NAMES} are taken at once", names.len());
-            return Err(RegistryError::invalid("too-many", "/names", detail));
+            let detail = format!("{} names (maximum {MAX_TRANSFER_NAMES})", names.len());
+            return Err(RegistryError::invalid(codes::TOO_MANY, "/names", detail));
         }
         let mut prefixes: std::collections::BTreeMap<Box<str>, PrefixAllocation> = Default::default();
         let mut owners: std::collections::BTreeMap<Box<str>, Registrant> = Default::default();
@@ -114,7 +110,7 @@ impl Registry {
             let budget = &mut budget;
             let pointer = format!("/names/{number}");
             let not_found =
-                || RegistryError::invalid("no-such-name", &pointer, format!("there is no name `{name}`"));
+                || RegistryError::invalid(codes::UNKNOWN_NAME, &pointer, format!("unknown name `{name}`"));
             let (prefix, _) = name.split_once('/').ok_or_else(not_found)?;
             if !prefixes.contains_key(prefix) {
                 let allocation = self.load_allocation(prefix, budget).await?.ok_or_else(not_found)?;
@@ -126,7 +122,7 @@ impl Registry {
             let owner = match &registration.owner {
                 None => allocation.holder.clone(),
                 Some(id) => {
-                    self.get_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?.it
+                    self.get_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?.value
                 }
             };
             if is_reserved(&entry) && !principal.is_for_registrant(&owner) {
@@ -137,31 +133,31 @@ impl Registry {
                 .map_err(|rejection| rejection.with_pointer(&*pointer))?;
             principal.check_prefix(prefix)?;
             if entry.status == RecordStatus::Tombstone {
-                let detail = format!("`{}` has been ended", entry.name);
-                return Err(RegistryError::invalid("ended", &pointer, detail));
+                let detail = format!("`{}` is retired", entry.name);
+                return Err(RegistryError::invalid(codes::RETIRED, &pointer, detail));
             }
             if owner.id == to.id {
-                let detail = format!("who is to receive `{}` has it already", entry.name);
-                return Err(
-                    RegistryError::new(RegistryErrorKind::Conflict, "has-it", detail).with_pointer(pointer)
-                );
+                let detail = format!("the recipient already owns `{}`", entry.name);
+                return Err(RegistryError::new(codes::ALREADY_OWNER, detail).with_pointer(pointer));
             }
             if !seen.insert(entry.name.to_ascii_uppercase()) {
-                let detail = format!("`{}` is there twice", entry.name);
-                return Err(RegistryError::invalid("twice", &pointer, detail));
+                let detail = format!("duplicate name `{}`", entry.name);
+                return Err(RegistryError::invalid(codes::DUPLICATE_NAME, &pointer, detail));
             }
             let transferred =
                 name_transfer_edits(&entry, registration, to, allocation, &self.settings.limits, now_ms);
-            edits.extend(transferred.map_err(|rejection| match rejection.reason {
+            edits.extend(transferred.map_err(|rejection| match rejection.kind {
                 RegistryErrorKind::Invalid => rejection.with_pointer(&*pointer),
                 _ => rejection,
             })?);
             owners.insert(owner.id.clone(), owner);
         }
         for PrefixAllocation { prefix, record, .. } in prefixes.into_values() {
-            let before: Prefix = decode(&record)?;
+            let previous: Prefix = decode(&record)?;
             // Only prefixes with a new admin group have changed.
-            if let (Some(index), None) = (prefix.groups.get(&to.id), before.groups.get(&to.id)) {
+            if let (Some(index), None) =
+                (prefix.group_indexes.get(&to.id), previous.group_indexes.get(&to.id))
+            {
                 edits.push(prefix.admin_groups_edit(to, [*index], &record, now_ms));
                 edits.push(touch_holdings(
                     RegistryObjectKind::Registrant,
@@ -182,28 +178,28 @@ impl Registry {
         budget: &mut Budget,
     ) -> Result<TransferPlan, RegistryError> {
         let not_found = |pointer: &str, code: &str| {
-            RegistryError::invalid("no-such-agency", pointer, format!("there is no agency `{code}`"))
+            RegistryError::invalid(codes::UNKNOWN_AGENCY, pointer, format!("unknown agency `{code}`"))
         };
         let from = self.find_object::<Agency>(RegistryObjectKind::Agency, code, budget).await?;
-        let Held { it: from, revision } = from.ok_or_else(|| not_found("/agency", code))?;
+        let Versioned { value: from, revision } = from.ok_or_else(|| not_found("/agency", code))?;
         principal.check_agency(&from.code, Scope::Transfer)?;
         principal.check_all_prefixes()?;
         let to = self
             .find_object::<Agency>(RegistryObjectKind::Agency, to, budget)
             .await?
             .ok_or_else(|| not_found("/to", to))?
-            .it;
+            .value;
         from.check_open("/agency")?;
         to.check_open("/to")?;
         if from.code.eq_ignore_ascii_case(&to.code) {
-            return Err(RegistryError::new(RegistryErrorKind::Conflict, "has-it", "it is the same agency")
+            return Err(RegistryError::new(codes::ALREADY_OWNER, "source and target agency are the same")
                 .with_pointer("/to"));
         }
         let mut edits = vec![touch_holdings(RegistryObjectKind::Agency, &to.code, &from.code)];
         self.guard_holdings(RegistryObjectKind::Agency, &from.code).await?;
-        self.visit_objects(RegistryObjectKind::Registrant, None, |object: Held<Registrant>| {
-            if object.it.agency.eq_ignore_ascii_case(&from.code) {
-                let transferred = Registrant { agency: to.code.clone(), ..object.it };
+        self.visit_objects(RegistryObjectKind::Registrant, None, |object: Versioned<Registrant>| {
+            if object.value.agency.eq_ignore_ascii_case(&from.code) {
+                let transferred = Registrant { agency: to.code.clone(), ..object.value };
                 edits.push(put_edit(
                     RegistryObjectKind::Registrant,
                     &transferred.id,
@@ -221,9 +217,9 @@ impl Registry {
             true
         })
         .await?;
-        let ended = AgencyClosure { at: now_ms, successor: to.code.clone() };
-        let ended = Agency { ended: Some(ended), ..from.clone() };
-        edits.push(put_edit(RegistryObjectKind::Agency, &from.code, &ended, Some(revision)));
+        let closure = AgencyClosure { time_ms: now_ms, successor: to.code.clone() };
+        let closed = Agency { closed: Some(closure), ..from.clone() };
+        edits.push(put_edit(RegistryObjectKind::Agency, &from.code, &closed, Some(revision)));
         Ok(TransferPlan { from: vec![from.code], edits })
     }
 }
@@ -255,7 +251,7 @@ fn name_transfer_edits(
     values.sort_by_key(|value| value.index);
     let owner = (!is_to_holder).then(|| to.id.clone());
     let from = registration.owner.clone();
-    let registration = encode(&Registration { owner, updated: now_ms, ..registration });
+    let registration = encode(&Registration { owner, updated_ms: now_ms, ..registration });
     let (name, expect) = (entry.name.clone(), Precondition::AtRevision(entry.revision));
     let mut edits = vec![Edit::Register { name, values, registration, precondition: expect }];
     if let Some(from) = from {

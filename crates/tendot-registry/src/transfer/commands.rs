@@ -7,20 +7,20 @@ use super::{Transfer, TransferState, TransferSubject};
 use crate::authorization::Principal;
 use crate::command::CommandPlan;
 use crate::command::sealed::PlanCommand;
-use crate::party::{Held, RegistryObjectKind, Scope, generate_id, put_edit};
-use crate::{Registry, RegistryError, RegistryErrorKind};
+use crate::party::{RegistryObjectKind, Scope, Versioned, generate_id, put_edit};
+use crate::{Registry, RegistryError, RegistryErrorKind, codes};
 
 /// Command: propose a transfer; the operator may force it.
 #[derive(Clone, Debug)]
 pub struct ProposeTransfer {
-    /// See [`Transfer::what`].
-    pub what: TransferSubject,
+    /// See [`Transfer::subject`].
+    pub subject: TransferSubject,
     /// See [`Transfer::to`].
     pub to: Box<str>,
     /// Whether the transfer is applied without acceptance; operator only.
     pub force: bool,
     /// Random bytes for the id.
-    pub random: [u8; 16],
+    pub random_bytes: [u8; 16],
 }
 
 /// Command: accept or decline a transfer.
@@ -45,23 +45,23 @@ impl PlanCommand for ProposeTransfer {
         principal.check_scope(Scope::Transfer)?;
         if self.force && !principal.is_operator() {
             return Err(
-                RegistryError::forbidden("only the operator forces a transfer").with_pointer("/force")
+                RegistryError::forbidden("only the operator can force a transfer").with_pointer("/force")
             );
         }
         let TransferPlan { from, mut edits } =
-            registry.plan_transfer(&self.what, &self.to, principal, now_ms, budget).await?;
+            registry.plan_transfer(&self.subject, &self.to, principal, now_ms, budget).await?;
         let mut transfer = Transfer {
-            id: generate_id(&self.random).into(),
-            what: self.what.clone(),
+            id: generate_id(&self.random_bytes).into(),
+            subject: self.subject.clone(),
             from,
             to: self.to.clone(),
             state: TransferState::Proposed,
-            proposed: now_ms,
-            by: principal.to_string().into(),
-            decided: None,
+            proposed_ms: now_ms,
+            proposed_by: principal.to_string().into(),
+            decided_ms: None,
         };
         if self.force {
-            (transfer.state, transfer.decided) = (TransferState::Done, Some(now_ms));
+            (transfer.state, transfer.decided_ms) = (TransferState::Completed, Some(now_ms));
         } else {
             edits.clear();
         }
@@ -81,39 +81,38 @@ impl PlanCommand for DecideTransfer {
         budget: &mut Budget,
     ) -> Result<CommandPlan<Transfer>, RegistryError> {
         principal.check_scope(Scope::Transfer)?;
-        let not_found = || RegistryError::not_found(RegistryObjectKind::Transfer.name(), &self.id);
-        let Held { it: mut transfer, revision } =
+        let not_found = || RegistryError::not_found(RegistryObjectKind::Transfer.as_str(), &self.id);
+        let Versioned { value: mut transfer, revision } =
             registry.get_object::<Transfer>(RegistryObjectKind::Transfer, &self.id, budget).await?;
         let (gives, receives) = registry.sides(&transfer, principal, budget).await?;
         if !gives && !receives {
             return Err(not_found());
         }
-        transfer.what.check_prefixes(principal)?;
+        transfer.subject.check_prefixes(principal)?;
         match transfer.state {
             TransferState::Proposed => {}
             // Repeated decisions are idempotent.
-            TransferState::Done if self.accept => return Ok(CommandPlan::new(Vec::new(), transfer)),
+            TransferState::Completed if self.accept => return Ok(CommandPlan::new(Vec::new(), transfer)),
             TransferState::Declined if !self.accept => return Ok(CommandPlan::new(Vec::new(), transfer)),
             _ => {
-                let detail = "it has been decided already";
-                return Err(RegistryError::new(RegistryErrorKind::Conflict, "decided", detail));
+                let detail = "transfer is already decided";
+                return Err(RegistryError::new(codes::ALREADY_DECIDED, detail));
             }
         }
         if self.accept && !receives {
-            return Err(RegistryError::forbidden("who is to receive accepts a transfer"));
+            return Err(RegistryError::forbidden("only the recipient can accept a transfer"));
         }
         let mut edits = Vec::new();
         if self.accept {
             // The proposer must still be authorized to transfer the subject.
-            let proposer = Principal::from_log(&transfer.by);
+            let proposer = Principal::from_log(&transfer.proposed_by);
             let changed = || {
-                let detail = "what was proposed belongs to others by now";
-                RegistryError::new(RegistryErrorKind::Conflict, "changed", detail)
-                    .with_hint("propose it again")
+                let detail = "ownership changed since the proposal";
+                RegistryError::new(codes::OWNERSHIP_CHANGED, detail).with_hint("propose the transfer again")
             };
             let planned =
-                registry.plan_transfer(&transfer.what, &transfer.to, &proposer, now_ms, budget).await;
-            let planned = planned.map_err(|rejection| match rejection.reason {
+                registry.plan_transfer(&transfer.subject, &transfer.to, &proposer, now_ms, budget).await;
+            let planned = planned.map_err(|rejection| match rejection.kind {
                 RegistryErrorKind::Forbidden => changed(),
                 _ => rejection,
             })?;
@@ -122,8 +121,8 @@ impl PlanCommand for DecideTransfer {
             }
             edits = planned.edits;
         }
-        transfer.state = if self.accept { TransferState::Done } else { TransferState::Declined };
-        transfer.decided = Some(now_ms);
+        transfer.state = if self.accept { TransferState::Completed } else { TransferState::Declined };
+        transfer.decided_ms = Some(now_ms);
         edits.push(put_edit(RegistryObjectKind::Transfer, &transfer.id, &transfer, Some(revision)));
         Ok(CommandPlan::new(edits, transfer))
     }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tendot_proto::Budget;
 
 use crate::authorization::{ActingRole, Principal};
-use crate::party::{Held, Registrant, RegistryObjectKind, Scope};
+use crate::party::{Registrant, RegistryObjectKind, Scope, Versioned};
 use crate::{Caller, Registry, RegistryError};
 
 /// Maximum number of names in one transfer.
@@ -32,7 +32,7 @@ pub struct Transfer {
     pub id: Box<str>,
     /// Subject of the transfer.
     #[serde(flatten)]
-    pub what: TransferSubject,
+    pub subject: TransferSubject,
     /// Giving side without duplicates: ids of registrants, or the code of an agency.
     pub from: Vec<Box<str>>,
     /// Receiving side: id of a registrant, or code of an agency.
@@ -40,12 +40,14 @@ pub struct Transfer {
     /// State of the transfer.
     pub state: TransferState,
     /// Time of the proposal, in milliseconds since 1970.
-    pub proposed: u64,
+    #[serde(rename = "proposed")]
+    pub proposed_ms: u64,
     /// Author of the proposal, as logged.
-    pub by: Box<str>,
+    #[serde(rename = "by")]
+    pub proposed_by: Box<str>,
     /// Time of the decision, in milliseconds since 1970.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decided: Option<u64>,
+    #[serde(default, rename = "decided", skip_serializing_if = "Option::is_none")]
+    pub decided_ms: Option<u64>,
 }
 
 /// Transfer in a list, with its first names only.
@@ -60,7 +62,7 @@ pub struct TransferListItem {
 impl TransferListItem {
     fn from_transfer(mut transfer: Transfer) -> Self {
         let mut count = None;
-        if let TransferSubject::Names(names) = &mut transfer.what {
+        if let TransferSubject::Names(names) = &mut transfer.subject {
             count = Some(names.len());
             names.truncate(LISTED_NAMES);
             names.shrink_to_fit();
@@ -72,7 +74,7 @@ impl TransferListItem {
 impl Transfer {
     /// Whether the principal is on the giving and the receiving side, if that can be decided without a lookup of registrants.
     fn sides_without_lookup(&self, principal: &Principal) -> Option<(bool, bool)> {
-        match (&principal.role, &self.what) {
+        match (&principal.role, &self.subject) {
             (ActingRole::Operator, _) => Some((true, true)),
             (_, TransferSubject::Agency(code)) => {
                 Some((principal.is_for_agency(code), principal.is_for_agency(&self.to)))
@@ -118,7 +120,8 @@ pub enum TransferState {
     /// Proposed: waits for the receiving side.
     Proposed,
     /// Completed.
-    Done,
+    #[serde(rename = "done")]
+    Completed,
     /// Declined or withdrawn.
     Declined,
 }
@@ -131,15 +134,15 @@ impl Registry {
         caller: &Caller,
         now_ms: u64,
         budget: &mut Budget,
-    ) -> Result<Held<Transfer>, RegistryError> {
+    ) -> Result<Versioned<Transfer>, RegistryError> {
         let principal = self.principal(caller, now_ms, budget).await?;
         principal.check_scope(Scope::Read)?;
         let object = self.get_object::<Transfer>(RegistryObjectKind::Transfer, id, budget).await?;
-        let (gives, receives) = self.sides(&object.it, &principal, budget).await?;
+        let (gives, receives) = self.sides(&object.value, &principal, budget).await?;
         if gives || receives {
             Ok(object)
         } else {
-            Err(RegistryError::not_found(RegistryObjectKind::Transfer.name(), id))
+            Err(RegistryError::not_found(RegistryObjectKind::Transfer.as_str(), id))
         }
     }
 
@@ -154,16 +157,16 @@ impl Registry {
     ) -> Result<(Vec<TransferListItem>, Option<String>), RegistryError> {
         let principal = self.principal(caller, now_ms, budget).await?;
         principal.check_scope(Scope::Read)?;
-        let item = |object: Held<Transfer>| {
-            let registrants = match object.it.sides_without_lookup(&principal) {
+        let item = |object: Versioned<Transfer>| {
+            let registrants = match object.value.sides_without_lookup(&principal) {
                 Some((false, false)) => return None,
                 Some(_) => Vec::new(),
-                None => iter::once(&object.it.to)
-                    .chain(object.it.from.iter().take(MAX_LOOKED_UP_OWNERS))
+                None => iter::once(&object.value.to)
+                    .chain(object.value.from.iter().take(MAX_LOOKED_UP_OWNERS))
                     .cloned()
                     .collect(),
             };
-            Some((TransferListItem::from_transfer(object.it), registrants))
+            Some((TransferListItem::from_transfer(object.value), registrants))
         };
         Ok(self
             .list_objects_for(RegistryObjectKind::Transfer, after, limit, &principal, budget, item)
@@ -181,10 +184,10 @@ impl Registry {
             return Ok(known);
         }
         let to = self.find_object::<Registrant>(RegistryObjectKind::Registrant, &transfer.to, budget).await?;
-        let receives = to.is_some_and(|to| principal.is_for_registrant(&to.it));
+        let receives = to.is_some_and(|to| principal.is_for_registrant(&to.value));
         for id in &transfer.from {
             let from = self.find_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?;
-            if from.is_some_and(|from| principal.is_for_registrant(&from.it)) {
+            if from.is_some_and(|from| principal.is_for_registrant(&from.value)) {
                 return Ok((true, receives));
             }
         }

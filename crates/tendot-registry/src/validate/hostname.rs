@@ -11,10 +11,10 @@ const MAX_LABEL_LEN: usize = 63;
 /// Finds a label that imitates another: mixed scripts, or letters of another script that all look Latin under a Latin
 /// top-level domain such as `.org`.
 pub(super) fn find_homograph(host: &str) -> Option<String> {
-    let is_encoded_somewhere = |bytes: &[u8]| {
-        bytes.contains(&b'%') || bytes.windows(4).any(|four| four.eq_ignore_ascii_case(b"xn--"))
+    let may_be_encoded = |bytes: &[u8]| {
+        bytes.contains(&b'%') || bytes.windows(4).any(|window| window.eq_ignore_ascii_case(b"xn--"))
     };
-    if host.is_ascii() && !is_encoded_somewhere(host.as_bytes()) {
+    if host.is_ascii() && !may_be_encoded(host.as_bytes()) {
         return None;
     }
     let decoded = decode_percent(host);
@@ -23,11 +23,11 @@ pub(super) fn find_homograph(host: &str) -> Option<String> {
         decoded.split(['.', '\u{3002}', '\u{ff0e}', '\u{ff61}']).filter(|label| !label.is_empty());
     let ends_latin =
         labels.clone().next_back().is_some_and(|last| last.is_ascii() && !is_punycode_label(last));
-    let looks_like_another = |label: &&str| {
+    let is_homograph = |label: &&str| {
         let text = decode_label(label);
         has_mixed_scripts(&text) || ends_latin && is_latin_lookalike(&text)
     };
-    labels.find(looks_like_another).map(Into::into)
+    labels.find(is_homograph).map(Into::into)
 }
 
 /// Label as displayed. A label that cannot be decoded does not resolve.

@@ -22,7 +22,7 @@ use crate::{Error, InvalidValue, RecordLimits, ValueFault};
 /// assert!(check("https://example.org/").unwrap().is_empty());
 /// assert_eq!(
 ///     check("javascript:x").unwrap()[0].to_string(),
-///     "the value at index 1 is a URL that has the scheme `javascript`, which is not taken",
+///     "invalid value at index 1: invalid URL: scheme `javascript` is not allowed",
 /// );
 /// assert!(check("https://example.org/\r\nSet-Cookie: a=1").is_err());
 /// assert!(check_import(Handle::from("0.TENDOT/agency/a"), &[], &RecordLimits::default()).is_err());
@@ -34,7 +34,7 @@ pub fn check_import(
 ) -> Result<Vec<InvalidValue>, Error> {
     name.validate_for_create()?;
     if is_reserved_prefix(name.prefix()) {
-        return Err(Error::Reserved);
+        return Err(Error::ReservedPrefix);
     }
     check_indexes(values, limits)?;
     let mut warnings = Vec::new();
@@ -43,7 +43,7 @@ pub fn check_import(
         if !value.has_type("URL") {
             continue;
         }
-        if let Err(fault) = url::check_url(&value.data, limits.url_bytes) {
+        if let Err(fault) = url::check_url(&value.data, limits.max_url_bytes) {
             let breaks = fault.is_header_injection();
             let invalid = InvalidValue { index: Some(value.index), fault: ValueFault::Url(fault) };
             if breaks {

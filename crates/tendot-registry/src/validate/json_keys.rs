@@ -31,7 +31,7 @@ impl<'de> Visitor<'de> for UniqueKeysVisitor {
         while let Some(name) = map.next_key::<Box<str>>()? {
             map.next_value::<UniqueKeys>()?;
             if let Some(name) = seen.replace(name) {
-                return Err(A::Error::custom(format_args!("`{name}` is there twice")));
+                return Err(A::Error::custom(format_args!("duplicate key `{name}`")));
             }
         }
         Ok(UniqueKeys)

@@ -2,17 +2,17 @@
 
 use tendot_proto::Handle;
 
-use crate::{Error, RecordLimits, RegistryError};
+use crate::{Error, RecordLimits, RegistryError, codes};
 
 /// Checks a new handle name and returns it as text.
 pub(crate) fn check_handle_name<'a>(name: Handle<'a>, limits: &RecordLimits) -> Result<&'a str, Error> {
     name.validate_for_create()?;
     let text = name.to_str().unwrap_or_default();
-    if limits.invisible_names {
+    if limits.allow_invisible_characters {
         return Ok(text);
     }
     match text.char_indices().find(|(_, character)| is_invisible(*character)) {
-        Some((at, character)) => Err(Error::InvisibleCharacter { character, at }),
+        Some((offset, character)) => Err(Error::InvisibleCharacter { character, offset }),
         None => Ok(text),
     }
 }
@@ -40,19 +40,19 @@ pub fn is_invisible(character: char) -> bool {
         )
 }
 
-/// Checks a text field: not empty, at most `longest` bytes, no invisible characters.
-pub(crate) fn check_text(text: &str, pointer: &str, longest: usize) -> Result<(), RegistryError> {
+/// Checks a text field: not empty, at most `max_bytes` bytes, no invisible characters.
+pub(crate) fn check_text(text: &str, pointer: &str, max_bytes: usize) -> Result<(), RegistryError> {
     if text.trim().is_empty() {
-        return Err(RegistryError::invalid("missing", pointer, "there has to be some text"));
+        return Err(RegistryError::invalid(codes::MISSING, pointer, "text must not be empty"));
     }
-    if text.len() > longest {
-        let detail = format!("{} bytes, at most {longest} are taken", text.len());
-        return Err(RegistryError::invalid("too-long", pointer, detail));
+    if text.len() > max_bytes {
+        let detail = format!("{} bytes (maximum {max_bytes})", text.len());
+        return Err(RegistryError::invalid(codes::TOO_LONG, pointer, detail));
     }
     match text.chars().find(|character| is_invisible(*character)) {
         Some(character) => {
-            let detail = format!("U+{:04X} is not visible", u32::from(character));
-            Err(RegistryError::invalid("not-visible", pointer, detail))
+            let detail = format!("invisible character U+{:04X}", u32::from(character));
+            Err(RegistryError::invalid(codes::INVISIBLE_CHARACTER, pointer, detail))
         }
         None => Ok(()),
     }
@@ -77,19 +77,19 @@ mod tests {
             &format!("10.5555/{}", "x".repeat(2_041)),
             Some("handle of 2049 bytes exceeds the limit of 2048"),
         );
-        check("10.5555/a\nb", Some("U+000A at byte 9 of the handle is not visible"));
-        check("10.5555/\0", Some("U+0000 at byte 8 of the handle is not visible"));
-        check("10.5555/a\u{202e}b", Some("U+202E at byte 9 of the handle is not visible"));
-        check("10.5555/a\u{200b}", Some("U+200B at byte 9 of the handle is not visible"));
-        check("10.5555/\u{e0041}", Some("U+E0041 at byte 8 of the handle is not visible"));
+        check("10.5555/a\nb", Some("invalid handle: invisible character U+000A at byte 9"));
+        check("10.5555/\0", Some("invalid handle: invisible character U+0000 at byte 8"));
+        check("10.5555/a\u{202e}b", Some("invalid handle: invisible character U+202E at byte 9"));
+        check("10.5555/a\u{200b}", Some("invalid handle: invisible character U+200B at byte 9"));
+        check("10.5555/\u{e0041}", Some("invalid handle: invisible character U+E0041 at byte 8"));
     }
 
     #[track_caller]
     fn check(name: &str, fault: Option<&str>) {
         let found = check_handle_name(Handle::from(name), &RecordLimits::default()).err();
         assert_eq!(found.map(|error| error.to_string()).as_deref(), fault, "{name:?}");
-        let lenient = RecordLimits { invisible_names: true, ..RecordLimits::default() };
-        let only_invisible = fault.is_none_or(|fault| fault.starts_with("U+"));
+        let lenient = RecordLimits { allow_invisible_characters: true, ..RecordLimits::default() };
+        let only_invisible = fault.is_none_or(|fault| fault.contains("U+"));
         assert_eq!(check_handle_name(Handle::from(name), &lenient).is_ok(), only_invisible, "{name:?}");
     }
 

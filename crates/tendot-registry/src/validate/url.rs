@@ -9,21 +9,21 @@ use super::hostname::find_homograph;
 #[non_exhaustive]
 pub enum UrlFault {
     /// Not UTF-8.
-    #[error("is not UTF-8 from byte {at} on")]
+    #[error("not UTF-8 at byte {offset}")]
     NotUtf8 {
         /// Offset of the first invalid byte.
-        at: usize,
+        offset: usize,
     },
     /// Control character, which could split a response header.
-    #[error("has the control character U+{:04X} at byte {at}", u32::from(*character))]
-    Control {
+    #[error("control character U+{:04X} at byte {offset}", u32::from(*character))]
+    ControlCharacter {
         /// Control character.
         character: char,
         /// Byte offset of the character.
-        at: usize,
+        offset: usize,
     },
     /// URL too long.
-    #[error("has {length} bytes, at most {limit} are taken")]
+    #[error("{length} bytes (maximum {limit})")]
     TooLong {
         /// Length in bytes.
         length: usize,
@@ -31,22 +31,22 @@ pub enum UrlFault {
         limit: usize,
     },
     /// Relative URL: it would be resolved against the page that shows it.
-    #[error("is relative: it needs a scheme such as `https:`")]
+    #[error("relative URL; add a scheme such as `https:`")]
     Relative,
     /// Scheme that runs code or reads local files.
-    #[error("has the scheme `{scheme}`, which is not taken")]
-    Scheme {
+    #[error("scheme `{scheme}` is not allowed")]
+    SchemeNotAllowed {
         /// Blocked scheme.
         scheme: Box<str>,
     },
     /// Missing host.
-    #[error("names no host")]
-    NoHost,
+    #[error("missing host")]
+    MissingHost,
     /// Credentials before the host, which disguise the host or disclose a password.
-    #[error("has a user name or password before the host")]
+    #[error("credentials in the URL")]
     Credentials,
     /// Homograph in the host name.
-    #[error("has `{label}` in its host, which has letters that look like others")]
+    #[error("host label `{label}` is a homograph")]
     Homograph {
         /// Label of the host name, as written.
         label: Box<str>,
@@ -58,11 +58,11 @@ impl UrlFault {
     pub(crate) const fn code(&self) -> &'static str {
         match self {
             Self::NotUtf8 { .. } => "not-utf8",
-            Self::Control { .. } => "control",
+            Self::ControlCharacter { .. } => "control-character",
             Self::TooLong { .. } => "too-long",
             Self::Relative => "relative",
-            Self::Scheme { .. } => "scheme",
-            Self::NoHost => "no-host",
+            Self::SchemeNotAllowed { .. } => "scheme-not-allowed",
+            Self::MissingHost => "missing-host",
             Self::Credentials => "credentials",
             Self::Homograph { .. } => "homograph",
         }
@@ -70,7 +70,7 @@ impl UrlFault {
 
     /// Whether the URL could inject a response header.
     pub const fn is_header_injection(&self) -> bool {
-        matches!(self, Self::Control { character: '\r' | '\n' | '\0', .. })
+        matches!(self, Self::ControlCharacter { character: '\r' | '\n' | '\0', .. })
     }
 }
 
@@ -84,19 +84,19 @@ const SCHEMES_WITH_HOST: [&str; 4] = ["http", "https", "ftp", "ftps"];
 pub(super) fn check_url(data: &[u8], limit: usize) -> Result<(), UrlFault> {
     // Checked on bytes, because header injection does not depend on the encoding.
     let breaks = |byte: &u8| matches!(byte, b'\r' | b'\n' | b'\0');
-    if let Some(at) = data.iter().position(breaks) {
-        let character = data.get(at).copied().unwrap_or_default().into();
-        return Err(UrlFault::Control { character, at });
+    if let Some(offset) = data.iter().position(breaks) {
+        let character = data.get(offset).copied().unwrap_or_default().into();
+        return Err(UrlFault::ControlCharacter { character, offset });
     }
-    let text = str::from_utf8(data).map_err(|error| UrlFault::NotUtf8 { at: error.valid_up_to() })?;
-    if let Some((at, character)) = text.char_indices().find(|(_, character)| character.is_control()) {
-        return Err(UrlFault::Control { character, at });
+    let text = str::from_utf8(data).map_err(|error| UrlFault::NotUtf8 { offset: error.valid_up_to() })?;
+    if let Some((offset, character)) = text.char_indices().find(|(_, character)| character.is_control()) {
+        return Err(UrlFault::ControlCharacter { character, offset });
     }
-    let url = Url::from_bytes(data).map_err(|_| UrlFault::NotUtf8 { at: 0 })?;
+    let url = Url::from_bytes(data).map_err(|_| UrlFault::NotUtf8 { offset: 0 })?;
     let scheme = url.scheme().ok_or(UrlFault::Relative)?;
     let is = |known: &&str| scheme.eq_ignore_ascii_case(known);
     if BLOCKED_SCHEMES.iter().any(is) {
-        return Err(UrlFault::Scheme { scheme: scheme.into() });
+        return Err(UrlFault::SchemeNotAllowed { scheme: scheme.into() });
     }
     if text.len() > limit {
         return Err(UrlFault::TooLong { length: text.len(), limit });
@@ -108,7 +108,7 @@ pub(super) fn check_url(data: &[u8], limit: usize) -> Result<(), UrlFault> {
 }
 
 fn check_url_host(after_scheme: &str) -> Result<(), UrlFault> {
-    let after = after_scheme.strip_prefix("//").ok_or(UrlFault::NoHost)?;
+    let after = after_scheme.strip_prefix("//").ok_or(UrlFault::MissingHost)?;
     // Browsers end the authority at a backslash, too.
     let authority = after.split(['/', '?', '#', '\\']).next().unwrap_or_default();
     if authority.contains('@') {
@@ -116,7 +116,7 @@ fn check_url_host(after_scheme: &str) -> Result<(), UrlFault> {
     }
     let host = authority.split(':').next().unwrap_or_default();
     if host.is_empty() {
-        return Err(UrlFault::NoHost);
+        return Err(UrlFault::MissingHost);
     }
     match find_homograph(host) {
         Some(label) => Err(UrlFault::Homograph { label: label.into() }),
@@ -138,39 +138,39 @@ mod tests {
         check_one("mailto:a@example.org", "");
         check_one("urn:isbn:0", "");
         check_one("info:x", "");
-        check_one("https://x/\r\nSet-Cookie:a=1", "has the control character U+000D at byte 10");
-        check_one("https://x/\n", "has the control character U+000A at byte 10");
-        check_one("https://x/\0", "has the control character U+0000 at byte 10");
-        check_one("https://x/\t", "has the control character U+0009 at byte 10");
-        check_one("https://x/\u{85}", "has the control character U+0085 at byte 10");
-        check_one("javascript:alert(1)", "has the scheme `javascript`, which is not taken");
-        check_one("JavaScript:alert(1)", "has the scheme `JavaScript`, which is not taken");
-        check_one("data:text/html,x", "has the scheme `data`, which is not taken");
-        check_one("vbscript:x", "has the scheme `vbscript`, which is not taken");
-        check_one("file:///etc/passwd", "has the scheme `file`, which is not taken");
-        check_one(" javascript:alert(1)", "is relative: it needs a scheme such as `https:`");
-        check_one(" java\tscript:alert(1)", "has the control character U+0009 at byte 5");
-        check_one("java\u{200b}script:alert(1)", "is relative: it needs a scheme such as `https:`");
-        check_one("u", "is relative: it needs a scheme such as `https:`");
-        check_one("", "is relative: it needs a scheme such as `https:`");
-        check_one("//example.org/", "is relative: it needs a scheme such as `https:`");
-        check_one("/a:b", "is relative: it needs a scheme such as `https:`");
-        check_one("https:example.org", "names no host");
-        check_one("https:///x", "names no host");
-        check_one("https://:80/", "names no host");
-        check_one("https://user:secret@example.org/", "has a user name or password before the host");
-        check_one("https://example.org@evil.example/", "has a user name or password before the host");
+        check_one("https://x/\r\nSet-Cookie:a=1", "control character U+000D at byte 10");
+        check_one("https://x/\n", "control character U+000A at byte 10");
+        check_one("https://x/\0", "control character U+0000 at byte 10");
+        check_one("https://x/\t", "control character U+0009 at byte 10");
+        check_one("https://x/\u{85}", "control character U+0085 at byte 10");
+        check_one("javascript:alert(1)", "scheme `javascript` is not allowed");
+        check_one("JavaScript:alert(1)", "scheme `JavaScript` is not allowed");
+        check_one("data:text/html,x", "scheme `data` is not allowed");
+        check_one("vbscript:x", "scheme `vbscript` is not allowed");
+        check_one("file:///etc/passwd", "scheme `file` is not allowed");
+        check_one(" javascript:alert(1)", "relative URL; add a scheme such as `https:`");
+        check_one(" java\tscript:alert(1)", "control character U+0009 at byte 5");
+        check_one("java\u{200b}script:alert(1)", "relative URL; add a scheme such as `https:`");
+        check_one("u", "relative URL; add a scheme such as `https:`");
+        check_one("", "relative URL; add a scheme such as `https:`");
+        check_one("//example.org/", "relative URL; add a scheme such as `https:`");
+        check_one("/a:b", "relative URL; add a scheme such as `https:`");
+        check_one("https:example.org", "missing host");
+        check_one("https:///x", "missing host");
+        check_one("https://:80/", "missing host");
+        check_one("https://user:secret@example.org/", "credentials in the URL");
+        check_one("https://example.org@evil.example/", "credentials in the URL");
         check_one("https://[2001:db8::1]:80/", "");
         check_one("https://bücher.example:8080/", "");
-        let looks = "which has letters that look like others";
-        check_one("https://\u{430}pple.example:80/x", &format!("has `\u{430}pple` in its host, {looks}"));
-        check_one("https://xn--pple-43d.example", &format!("has `xn--pple-43d` in its host, {looks}"));
+
+        check_one("https://\u{430}pple.example:80/x", "host label `\u{430}pple` is a homograph");
+        check_one("https://xn--pple-43d.example", "host label `xn--pple-43d` is a homograph");
         check_one("https://example.org/\u{430}pple", "");
         let long = format!("https://example.org/{}", "x".repeat(100_000));
-        check_one(&long, "has 100020 bytes, at most 2048 are taken");
+        check_one(&long, "100020 bytes (maximum 2048)");
         check_one(&long[..2_048], "");
-        check_one(&long[..2_049], "has 2049 bytes, at most 2048 are taken");
-        assert_eq!(check_url(b"https://x/\xff", 2_048), Err(UrlFault::NotUtf8 { at: 10 }));
+        check_one(&long[..2_049], "2049 bytes (maximum 2048)");
+        assert_eq!(check_url(b"https://x/\xff", 2_048), Err(UrlFault::NotUtf8 { offset: 10 }));
         assert!(check_url(b"\xff\r", 2_048).unwrap_err().is_header_injection());
     }
 

@@ -9,7 +9,7 @@ use crate::{Error, RecordLimits, UrlFault};
 
 /// Invalid handle value: its index and the fault.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{}{fault}", index.map(|index| format!("the value at index {index} ")).unwrap_or_default())]
+#[error("invalid value{}: {fault}", index.map_or_else(|| "s".into(), |index| format!(" at index {index}")))]
 pub struct InvalidValue {
     /// Index of the value; `None` if the fault concerns the whole record.
     pub index: Option<u32>,
@@ -22,49 +22,49 @@ pub struct InvalidValue {
 #[non_exhaustive]
 pub enum ValueFault {
     /// No values.
-    #[error("no values are given")]
-    None,
+    #[error("no values")]
+    NoValues,
     /// Too many values.
-    #[error("{count} values, at most {limit} are taken")]
-    TooMany {
+    #[error("{count} values (maximum {limit})")]
+    TooManyValues {
         /// Number of values.
         count: usize,
         /// Limit from the settings.
         limit: usize,
     },
     /// Record too large for a message.
-    #[error("the record would have {length} bytes, at most {limit} are taken")]
-    RecordTooLong {
+    #[error("record of {length} bytes (maximum {limit})")]
+    RecordTooLarge {
         /// Length in bytes.
         length: usize,
         /// Limit from the settings.
         limit: usize,
     },
     /// Index out of range: 0, or above `i32::MAX`, which other implementations read as negative.
-    #[error("has an index that no value can have")]
-    Index,
+    #[error("index out of range (1 to 2147483647)")]
+    IndexOutOfRange,
     /// Type is not UTF-8.
-    #[error("has a type that is not UTF-8")]
-    Type,
+    #[error("type is not UTF-8")]
+    TypeNotUtf8,
     /// Data too large.
-    #[error("has {length} bytes of data, at most {limit} are taken")]
-    TooLong {
+    #[error("{length} bytes of data (maximum {limit})")]
+    DataTooLarge {
         /// Length of the data in bytes.
         length: usize,
         /// Limit from the settings.
         limit: usize,
     },
     /// Malformed `HS_ADMIN` or `HS_VLIST` value.
-    #[error("is not what its type says: {0}")]
+    #[error("malformed data: {0}")]
     Malformed(DecodeError),
     /// Invalid `URL` value.
-    #[error("is a URL that {0}")]
+    #[error("invalid URL: {0}")]
     Url(UrlFault),
 }
 
 impl InvalidValue {
     pub(crate) const fn no_values() -> Self {
-        Self { index: None, fault: ValueFault::None }
+        Self { index: None, fault: ValueFault::NoValues }
     }
 
     fn at(value: &HandleValue<'_>, fault: ValueFault) -> Self {
@@ -74,13 +74,13 @@ impl InvalidValue {
 
 /// Checks the number and the indexes of values. Does not depend on a record or the caller.
 pub(crate) fn check_indexes(values: &[HandleValue<'_>], limits: &RecordLimits) -> Result<(), Error> {
-    if values.len() > limits.values {
-        let fault = ValueFault::TooMany { count: values.len(), limit: limits.values };
+    if values.len() > limits.max_values {
+        let fault = ValueFault::TooManyValues { count: values.len(), limit: limits.max_values };
         return Err(InvalidValue { index: None, fault }.into());
     }
     // Other implementations read indexes as signed.
     if let Some(value) = values.iter().find(|value| value.index == 0 || value.index > i32::MAX as u32) {
-        return Err(InvalidValue::at(value, ValueFault::Index).into());
+        return Err(InvalidValue::at(value, ValueFault::IndexOutOfRange).into());
     }
     let mut indexes: Vec<u32> = values.iter().map(|value| value.index).collect();
     indexes.sort_unstable();
@@ -95,14 +95,14 @@ pub(crate) fn check_value(value: &HandleValue<'_>, limits: &RecordLimits) -> Res
     check_encoding(value, limits)?;
     let invalid = |fault| Err(InvalidValue::at(value, fault));
     // A malformed admin value or group would lock out the admins.
-    let read = if is_admin_value(value) {
+    let decoded = if is_admin_value(value) {
         Admin::from_bytes(&value.data).map(drop)
     } else if value.has_type("HS_VLIST") {
         ValueList::from_bytes(&value.data).map(drop)
     } else {
         Ok(())
     };
-    if let Err(error) = read {
+    if let Err(error) = decoded {
         return invalid(ValueFault::Malformed(error));
     }
     check_url_value(value, limits).or_else(|fault| invalid(ValueFault::Url(fault)))
@@ -110,17 +110,17 @@ pub(crate) fn check_value(value: &HandleValue<'_>, limits: &RecordLimits) -> Res
 
 /// Checks the URL of a `URL` value.
 pub(crate) fn check_url_value(value: &HandleValue<'_>, limits: &RecordLimits) -> Result<(), UrlFault> {
-    if value.has_type("URL") { url::check_url(&value.data, limits.url_bytes) } else { Ok(()) }
+    if value.has_type("URL") { url::check_url(&value.data, limits.max_url_bytes) } else { Ok(()) }
 }
 
 /// Checks the encoding and length of a value, also of an imported one.
 pub(super) fn check_encoding(value: &HandleValue<'_>, limits: &RecordLimits) -> Result<(), InvalidValue> {
     let invalid = |fault| Err(InvalidValue::at(value, fault));
     if str::from_utf8(&value.value_type).is_err() {
-        return invalid(ValueFault::Type);
+        return invalid(ValueFault::TypeNotUtf8);
     }
-    if value.data.len() > limits.value_bytes {
-        return invalid(ValueFault::TooLong { length: value.data.len(), limit: limits.value_bytes });
+    if value.data.len() > limits.max_value_bytes {
+        return invalid(ValueFault::DataTooLarge { length: value.data.len(), limit: limits.max_value_bytes });
     }
     Ok(())
 }
@@ -128,12 +128,12 @@ pub(super) fn check_encoding(value: &HandleValue<'_>, limits: &RecordLimits) -> 
 /// Checks the values of a complete record.
 pub(crate) fn check_record(values: &[HandleValue<'_>], limits: &RecordLimits) -> Result<(), InvalidValue> {
     let invalid = |fault| Err(InvalidValue { index: None, fault });
-    if values.len() > limits.values {
-        return invalid(ValueFault::TooMany { count: values.len(), limit: limits.values });
+    if values.len() > limits.max_values {
+        return invalid(ValueFault::TooManyValues { count: values.len(), limit: limits.max_values });
     }
     let length = values.iter().map(encoded_len).fold(0, usize::saturating_add);
-    if length > limits.record_bytes {
-        return invalid(ValueFault::RecordTooLong { length, limit: limits.record_bytes });
+    if length > limits.max_record_bytes {
+        return invalid(ValueFault::RecordTooLarge { length, limit: limits.max_record_bytes });
     }
     Ok(())
 }
@@ -156,12 +156,12 @@ mod tests {
         check(
             "URL",
             b"u",
-            "the value at index 7 is a URL that is relative: it needs a scheme such as `https:`",
+            "invalid value at index 7: invalid URL: relative URL; add a scheme such as `https:`",
         );
         check(
             "url.mobile",
             b"u",
-            "the value at index 7 is a URL that is relative: it needs a scheme such as `https:`",
+            "invalid value at index 7: invalid URL: relative URL; add a scheme such as `https:`",
         );
         check("URLX", b"u", "");
         check("", b"\xff\0", "");
@@ -169,20 +169,20 @@ mod tests {
         check(
             "HS_ADMIN",
             b"\x0f\xff",
-            "the value at index 7 is not what its type says: reference handle at byte 2: needs 4 bytes, only 0 left",
+            "invalid value at index 7: malformed data: reference handle at byte 2: needs 4 bytes, only 0 left",
         );
         check("hs_vlist", b"\0\0\0\0", "");
         check(
             "HS_VLIST",
             b"\0\0\0\0\0",
-            "the value at index 7 is not what its type says: HS_VLIST at byte 4: 1 trailing bytes",
+            "invalid value at index 7: malformed data: HS_VLIST at byte 4: 1 trailing bytes",
         );
-        check("X", &[0; 1_001], "the value at index 7 has 1001 bytes of data, at most 1000 are taken");
+        check("X", &[0; 1_001], "invalid value at index 7: 1001 bytes of data (maximum 1000)");
     }
 
     #[track_caller]
     fn check(value_type: &'static str, data: &[u8], fault: &str) {
-        let limits = RecordLimits { value_bytes: 1_000, ..RecordLimits::default() };
+        let limits = RecordLimits { max_value_bytes: 1_000, ..RecordLimits::default() };
         let checked = check_value(&HandleValue::with_data(7, value_type, data), &limits);
         assert_eq!(checked.map_or_else(|invalid| invalid.to_string(), |()| String::new()), fault);
     }
@@ -196,11 +196,11 @@ mod tests {
         };
         check(&[], "");
         check(&[1, 2, i32::MAX as u32], "");
-        check(&[1, 0], "the value at index 0 has an index that no value can have");
-        check(&[1, 1 << 31], "the value at index 2147483648 has an index that no value can have");
-        check(&[5, 1, 5], "two values have the index 5");
+        check(&[1, 0], "invalid value at index 0: index out of range (1 to 2147483647)");
+        check(&[1, 1 << 31], "invalid value at index 2147483648: index out of range (1 to 2147483647)");
+        check(&[5, 1, 5], "duplicate value index 5");
         check(&(1..=2_048).collect::<Vec<_>>(), "");
-        check(&(1..=2_049).collect::<Vec<_>>(), "2049 values, at most 2048 are taken");
+        check(&(1..=2_049).collect::<Vec<_>>(), "invalid values: 2049 values (maximum 2048)");
     }
 
     /// A record of maximum size fits into a message with the longest name.
@@ -211,12 +211,12 @@ mod tests {
         let value =
             HandleValue { references: vec![reference], ..HandleValue::new(1, "DESC", "x".repeat(1_000)) };
         assert_eq!(encoded_len(&value), value.to_bytes().len());
-        let fitting = vec![value; limits.record_bytes / 1_044];
+        let fitting = vec![value; limits.max_record_bytes / 1_044];
         assert_eq!(check_record(&fitting, &limits), Ok(()));
         let too_many = [fitting, vec![HandleValue::new(2, "DESC", "x".repeat(1_018))]].concat();
         assert!(check_record(&too_many, &limits).is_err());
         assert!(
-            limits.record_bytes + limits::MAX_HANDLE_LEN + limits::HEADER_LEN + 1_024
+            limits.max_record_bytes + limits::MAX_HANDLE_LEN + limits::HEADER_LEN + 1_024
                 < limits::MAX_MESSAGE_LEN
         );
     }

@@ -25,8 +25,8 @@ fn name(suffix: &str) -> String {
     format!("{PREFIX_A1}/{suffix}")
 }
 
-fn lines(drafts: Vec<RegistrationRequest>) -> Vec<BatchLine> {
-    (1..).zip(drafts).map(|(number, draft)| batch_line(number, draft)).collect()
+fn lines(bodies: Vec<RegistrationRequest>) -> Vec<BatchLine> {
+    (1..).zip(bodies).map(|(number, body)| batch_line(number, body)).collect()
 }
 
 fn mint_request() -> RegistrationRequest {
@@ -52,10 +52,13 @@ fn aux_entry_too_large_falls_back_to_single_lines() {
     };
     let one = fixture.caller('1');
     let outcomes = block_on(fixture.registry.execute_batch(&lines, &one, NOW, false, extra_edits)).unwrap();
-    assert_eq!(outcome_words(&outcomes), ["created 10.71000/a", "refused not-kept", "created 10.71000/c"]);
+    assert_eq!(
+        outcome_words(&outcomes),
+        ["created 10.71000/a", "refused rejected-by-store", "created 10.71000/c"]
+    );
     assert_eq!(outcomes[1].name.as_deref(), Some("10.71000/b"));
-    let notes = block_on(fixture.registry.store().list_aux(b"receipt/", None, 9)).unwrap();
-    assert_eq!(notes.len(), 3);
+    let entries = block_on(fixture.registry.store().list_aux(b"receipt/", None, 9)).unwrap();
+    assert_eq!(entries.len(), 3);
 }
 
 fn mixed_lines(kind: StoreKind) {
@@ -70,40 +73,40 @@ fn mixed_lines(kind: StoreKind) {
         (request(&name("a"), "https://a/"), "created 10.71000/a"),
         (request(&name("A"), "https://b/"), "updated 10.71000/a"),
         (request(&name("a"), "https://b/"), "unchanged 10.71000/a"),
-        (request(&name("b"), "javascript:x"), "refused bad-url"),
+        (request(&name("b"), "javascript:x"), "refused invalid-url"),
         (RegistrationRequest::default(), "refused missing"),
-        (request(&format!("{PREFIX_A2}/x"), "https://a/"), "refused not-yours"),
-        (request("10.5/x", "https://a/"), "refused no-such-prefix"),
+        (request(&format!("{PREFIX_A2}/x"), "https://a/"), "refused forbidden"),
+        (request("10.5/x", "https://a/"), "refused unknown-prefix"),
         (request(&name("GONE"), "https://a/"), "refused already-registered"),
         (mint_request(), "created"),
         (mint_request(), "created"),
-        (request(&name("transferred"), "https://b/"), "refused not-yours"),
-        (request("10.71000/", "https://a/"), "refused bad-name"),
-        (request("10.71000", "https://a/"), "refused bad-name"),
-        (request(&name("a\u{200b}"), "https://a/"), "refused bad-name"),
-        (reserved(&name("x")), "refused already-public"),
+        (request(&name("transferred"), "https://b/"), "refused forbidden"),
+        (request("10.71000/", "https://a/"), "refused invalid-name"),
+        (request("10.71000", "https://a/"), "refused invalid-name"),
+        (request(&name("a\u{200b}"), "https://a/"), "refused invalid-name"),
+        (reserved(&name("x")), "refused invalid-state-transition"),
         (reserved(&name("later")), "created 10.71000/later"),
         (registered(&name("later")), "refused missing"),
         (registered(&name("R")), "updated 10.71000/r"),
-        (request_from_json(r#"{"name": "10.71000/q", "prefix": "10.71001"}"#), "refused other-prefix"),
-        (request_from_json(r#"{"prefix": "10.71000/x"}"#), "refused bad-prefix"),
+        (request_from_json(r#"{"name": "10.71000/q", "prefix": "10.71001"}"#), "refused prefix-mismatch"),
+        (request_from_json(r#"{"prefix": "10.71000/x"}"#), "refused invalid-prefix"),
         (request(&name("x"), "https://a/"), "unchanged 10.71000/x"),
         (request(&format!("{PREFIX_A1_OTHER}/x"), "https://a/"), "created 10.71001/x"),
         (request(&name("B"), "https://a/"), "created 10.71000/B"),
     ];
     let mut lines: Vec<BatchLine> = Vec::new();
     let mut expected = Vec::new();
-    for (number, (draft, words)) in (1..).zip(cases) {
+    for (number, (body, words)) in (1..).zip(cases) {
         // The same random bytes for both minted names.
-        let random = [7; 16];
-        lines.push(BatchLine { random, ..batch_line(number, draft) });
+        let random_bytes = [7; 16];
+        lines.push(BatchLine { random_bytes, ..batch_line(number, body) });
         expected.push(words);
     }
     lines.push(BatchLine {
         number: 24,
-        draft: RegistrationRequest::from_json(b"{\"name\": 7}"),
+        request: RegistrationRequest::from_json(b"{\"name\": 7}"),
         name: None,
-        random: [0; 16],
+        random_bytes: [0; 16],
     });
     expected.push("refused malformed");
     let before = fixture.log_len();
@@ -125,10 +128,10 @@ fn mixed_lines(kind: StoreKind) {
     }
     assert_eq!(outcomes.len(), expected.len());
     assert!(outcomes.iter().zip(1..).all(|(outcome, number)| outcome.number == number));
-    let made: BTreeSet<_> = [8, 9].map(|at: usize| outcomes[at].name.clone().unwrap()).into();
+    let minted: BTreeSet<_> = [8, 9].map(|index: usize| outcomes[index].name.clone().unwrap()).into();
     assert!(
-        made.len() == 2 && made.iter().all(|name| is_minted(name.split_once('/').unwrap().1)),
-        "{made:?}"
+        minted.len() == 2 && minted.iter().all(|name| is_minted(name.split_once('/').unwrap().1)),
+        "{minted:?}"
     );
     let receipt = block_on(fixture.registry.store().get_aux(b"receipt")).unwrap().unwrap();
     assert_eq!(String::from_utf8(receipt.into()).unwrap(), outcome_words(&outcomes).join("\n"));
@@ -160,39 +163,49 @@ fn quotas(kind: StoreKind) {
     let one = fixture.caller('1');
     let set = |quota| {
         let policy = Some(PrefixPolicy { quota: Some(quota), ..PrefixPolicy::default() });
-        fixture.execute_as_operator(&UpdatePrefix { prefix: PREFIX_A1_OTHER.into(), policy, expect: None });
+        fixture.execute_as_operator(&UpdatePrefix {
+            prefix: PREFIX_A1_OTHER.into(),
+            policy,
+            expected_revision: None,
+        });
     };
     let name = |suffix: &str| format!("{PREFIX_A1_OTHER}/{suffix}");
     set(3);
     let batch = |suffixes: &[&str]| {
-        let drafts = suffixes.iter().map(|suffix| request(&name(suffix), "https://a/")).collect();
-        let words = outcome_words(&fixture.batch(&lines(drafts), &one));
+        let bodies = suffixes.iter().map(|suffix| request(&name(suffix), "https://a/")).collect();
+        let words = outcome_words(&fixture.batch(&lines(bodies), &one));
         words
             .iter()
             .map(|words| words.split(' ').next_back().unwrap().replace("10.71001/", ""))
             .collect::<Vec<_>>()
     };
-    assert_eq!(batch(&["a", "A", "b", "c", "d", "a", "e"]), ["a", "a", "b", "c", "quota", "a", "quota"]);
-    let put = |suffix: &str| outcome_letter(&fixture.register(&name(suffix), "https://a/", &one));
-    assert_eq!((put("d"), put("a")), ('f', 'c'));
+    assert_eq!(
+        batch(&["a", "A", "b", "c", "d", "a", "e"]),
+        ["a", "a", "b", "c", "quota-exceeded", "a", "quota-exceeded"]
+    );
+    let register = |suffix: &str| outcome_letter(&fixture.register(&name(suffix), "https://a/", &one));
+    assert_eq!((register("d"), register("a")), ('f', 'c'));
     // The quota of another prefix is not affected.
     assert_eq!(outcome_letter(&fixture.register(&format!("{PREFIX_A1}/d"), "https://a/", &one)), '+');
-    // Retiring a name frees its place, by the registry API and by the Handle protocol.
+    // Retiring a name frees quota, by the registry API and by the Handle protocol.
     fixture.retire(&name("a"), &one).unwrap();
-    assert_eq!((put("d"), put("e")), ('+', 'f'));
+    assert_eq!((register("d"), register("e")), ('+', 'f'));
     let write = |write: HandleWrite<'_>| outcome_letter(&fixture.write(&write, &key_caller("300:10.9/key")));
     let create = |name: &str| {
         let values = vec![HandleValue::new(1, "URL", "https://a/"), admin_value(100, "300:10.9/key")];
-        let (name, mint) = (Handle::from(name), None);
-        write(HandleWrite::Create { name, values, overwrite: false, mint, force: false })
+        let name = Handle::from(name);
+        write(HandleWrite::Create { name, values, overwrite: false, uuid_bytes: None, force: false })
     };
-    let delete = |name: &str| write(HandleWrite::Delete { name: Handle::from(name), for_ever: false });
+    let delete = |name: &str| write(HandleWrite::Delete { name: Handle::from(name), permanent: false });
     assert_eq!(create(&name("n")), 'f');
-    assert_eq!((delete(&name("b")), create(&name("n")), create(&name("m")), put("m")), ('+', '+', 'f', 'f'));
+    assert_eq!(
+        (delete(&name("b")), create(&name("n")), create(&name("m")), register("m")),
+        ('+', '+', 'f', 'f')
+    );
     set(5);
-    assert_eq!(batch(&["o", "p", "q"]), ["o", "p", "quota"]);
+    assert_eq!(batch(&["o", "p", "q"]), ["o", "p", "quota-exceeded"]);
     set(1);
-    assert_eq!(batch(&["q", "o"]), ["quota", "o"]);
+    assert_eq!(batch(&["q", "o"]), ["quota-exceeded", "o"]);
     check_invariants(&fixture.registry);
 }
 
@@ -205,23 +218,27 @@ fn attack_d9_concurrent_quota(kind: StoreKind) {
     for round in 1..=rounds {
         // One more name than in the last round; every other round is long after the last count, so that names are counted while
         // they are registered.
-        let at = NOW + round / 2 * 60_000;
+        let now_ms = NOW + round / 2 * 60_000;
         let policy = Some(PrefixPolicy { quota: Some(round), ..PrefixPolicy::default() });
-        fixture.execute_as_operator(&UpdatePrefix { prefix: PREFIX_A1_OTHER.into(), policy, expect: None });
+        fixture.execute_as_operator(&UpdatePrefix {
+            prefix: PREFIX_A1_OTHER.into(),
+            policy,
+            expected_revision: None,
+        });
         let start = &Barrier::new(usize::try_from(THREADS).unwrap());
         let outcomes: Vec<char> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..THREADS)
                 .map(|thread| {
                     scope.spawn(move || {
-                        let draft = request(&format!("{PREFIX_A1_OTHER}/{round}-{thread}"), "https://a/");
+                        let body = request(&format!("{PREFIX_A1_OTHER}/{round}-{thread}"), "https://a/");
                         start.wait();
                         if thread.is_multiple_of(2) {
-                            let lines = lines(vec![draft]);
-                            let batch = registry.execute_batch(&lines, one, at, false, |_| Vec::new());
+                            let lines = lines(vec![body]);
+                            let batch = registry.execute_batch(&lines, one, now_ms, false, |_| Vec::new());
                             return outcome_letter(&block_on(batch).unwrap().remove(0).result);
                         }
-                        let new = RegisterDoi { draft, random: [0; 16] };
-                        outcome_letter(&block_on(registry.execute(&new, one, at, &mut budget())))
+                        let new = RegisterDoi { request: body, random_bytes: [0; 16] };
+                        outcome_letter(&block_on(registry.execute(&new, one, now_ms, &mut budget())))
                     })
                 })
                 .collect();
@@ -241,11 +258,15 @@ fn one_count_serves_all_waiters() {
     let (fixture, store) = FixtureSource::new(StoreKind::Memory).hooked_fixture();
     let (one, registry) = (&fixture.caller('1'), &fixture.registry);
     let policy = Some(PrefixPolicy { quota: Some(4), ..PrefixPolicy::default() });
-    fixture.execute_as_operator(&UpdatePrefix { prefix: PREFIX_A1_OTHER.into(), policy, expect: None });
+    fixture.execute_as_operator(&UpdatePrefix {
+        prefix: PREFIX_A1_OTHER.into(),
+        policy,
+        expected_revision: None,
+    });
     let before = store.count_calls();
     let register = |number: usize| async move {
-        let draft = request(&format!("{PREFIX_A1_OTHER}/{number}"), "https://a/");
-        let new = RegisterDoi { draft, random: [0; 16] };
+        let body = request(&format!("{PREFIX_A1_OTHER}/{number}"), "https://a/");
+        let new = RegisterDoi { request: body, random_bytes: [0; 16] };
         outcome_letter(&registry.execute(&new, one, NOW + 60_000, &mut budget()).await)
     };
     let mut waiting: Vec<_> = (0..8).map(|number| Box::pin(register(number))).collect();
@@ -266,8 +287,8 @@ fn one_count_serves_all_waiters() {
 /// Makes the hook for a fixture.
 type HookFactory<'f> = &'f dyn Fn(&RegistryFixture) -> CommitHook;
 
-fn forced(what: TransferSubject, to: Box<str>) -> ProposeTransfer {
-    ProposeTransfer { what, to, force: true, random: [9; 16] }
+fn forced(subject: TransferSubject, to: Box<str>) -> ProposeTransfer {
+    ProposeTransfer { subject, to, force: true, random_bytes: [9; 16] }
 }
 
 /// A permission that is revoked before the commit of a batch is not used, and each line gets its own outcome.
@@ -280,8 +301,8 @@ fn attack_p9_races(kind: StoreKind) {
         let caller = fixture.caller(letter);
         let before = fixture.log_len();
         store.before_commit(hook(&fixture));
-        let drafts = ["new", "x", "p"].map(|suffix| request(&name(suffix), "https://c/"));
-        let outcomes = fixture.batch(&lines(drafts.into()), &caller);
+        let bodies = ["new", "x", "p"].map(|suffix| request(&name(suffix), "https://c/"));
+        let outcomes = fixture.batch(&lines(bodies.into()), &caller);
         assert!(store.has_run_all_hooks());
         assert_eq!(outcome_words(&outcomes), expected, "{letter}");
         let author = match letter {
@@ -302,7 +323,7 @@ fn attack_p9_races(kind: StoreKind) {
             let id = fixture.token_id('1');
             Box::new(move |store| store.execute(&RevokeToken { id }))
         },
-        refused("bad-token"),
+        refused("invalid-token"),
     );
     attempt(
         '1',
@@ -318,7 +339,7 @@ fn attack_p9_races(kind: StoreKind) {
             let to = fixture.id("B1");
             Box::new(move |store| store.execute(&forced(TransferSubject::Prefix(PREFIX_A1.into()), to)))
         },
-        refused("not-yours"),
+        refused("forbidden"),
     );
     // The agency of the former holder neither.
     attempt(
@@ -327,9 +348,9 @@ fn attack_p9_races(kind: StoreKind) {
             let to = fixture.id("B1");
             Box::new(move |store| store.execute(&forced(TransferSubject::Prefix(PREFIX_A1.into()), to)))
         },
-        refused("not-yours"),
+        refused("forbidden"),
     );
-    let without_x = ["created 10.71000/new", "refused not-yours", "created 10.71000/p"].map(str::to_owned);
+    let without_x = ["created 10.71000/new", "refused forbidden", "created 10.71000/p"].map(str::to_owned);
     attempt(
         '1',
         &|fixture| {
@@ -347,7 +368,7 @@ fn attack_p9_races(kind: StoreKind) {
             let (id, admins) = (fixture.id("A1"), Some(vec!["300:10.9/new".into()]));
             Box::new(move |store| store.execute(&UpdateRegistrant { id, admins, ..Default::default() }))
         },
-        refused("not-yours"),
+        refused("forbidden"),
     );
     attempt(
         'A',
@@ -356,7 +377,7 @@ fn attack_p9_races(kind: StoreKind) {
                 store.execute(&forced(TransferSubject::Agency("alpha".into()), "beta".into()));
             })
         },
-        refused("bad-token"),
+        refused("invalid-token"),
     );
     attempt(
         '1',
@@ -371,7 +392,7 @@ fn attack_p9_races(kind: StoreKind) {
         move |_: &RegistryFixture| -> CommitHook {
             let policy = Some(policy.clone());
             Box::new(move |store| {
-                store.execute(&UpdatePrefix { prefix: PREFIX_A1.into(), policy, expect: None });
+                store.execute(&UpdatePrefix { prefix: PREFIX_A1.into(), policy, expected_revision: None });
             })
         }
     };
@@ -382,7 +403,7 @@ fn attack_p9_races(kind: StoreKind) {
     attempt(
         '1',
         &policy(PrefixPolicy { hosts: vec!["example.org".into()], ..PrefixPolicy::default() }),
-        refused("host"),
+        refused("host-not-allowed"),
     );
     let quota = PrefixPolicy { quota: Some(4), ..PrefixPolicy::default() };
     let fits = ["created 10.71000/new", "updated 10.71000/x", "refused quota"].map(str::to_owned);
@@ -392,8 +413,8 @@ fn attack_p9_races(kind: StoreKind) {
         '1',
         &|_| {
             Box::new(|store| {
-                let draft = request("10.71000/NEW", "https://a/");
-                store.execute(&RegisterDoi { draft, random: [0; 16] });
+                let body = request("10.71000/NEW", "https://a/");
+                store.execute(&RegisterDoi { request: body, random_bytes: [0; 16] });
             })
         },
         other,
@@ -404,7 +425,7 @@ fn attack_p9_races(kind: StoreKind) {
         '1',
         &|_| {
             Box::new(|store| {
-                store.execute(&RetireDoi { name: "10.71000/X".into(), expect: None });
+                store.execute(&RetireDoi { name: "10.71000/X".into(), expected_revision: None });
             })
         },
         retired,
@@ -418,6 +439,6 @@ fn attack_p9_races(kind: StoreKind) {
                 block_on(registry.write(&unhome, &Caller::Operator, write_time(), &mut budget())).unwrap();
             })
         },
-        refused("not-kept-here"),
+        refused("not-responsible"),
     );
 }

@@ -1,6 +1,6 @@
 //! A process is killed in the middle of batches and transfers: each change is stored completely or not at all.
 
-#![allow(clippy::print_stdout, reason = "the child process reports what it has done")]
+#![allow(clippy::print_stdout, reason = "the child process reports its progress")]
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -57,15 +57,20 @@ fn writer_process() {
         for number in 0..3 {
             let agency = Some(code.as_str().into());
             let (name, contact, admins) = ("R".into(), None, Vec::new());
-            let random = fixture.random_bytes();
-            let made =
-                fixture.execute_as_operator(&CreateRegistrant { agency, name, contact, admins, random });
+            let random_bytes = fixture.random_bytes();
+            let created = fixture.execute_as_operator(&CreateRegistrant {
+                agency,
+                name,
+                contact,
+                admins,
+                random_bytes,
+            });
             let prefix = Some(format!("10.{}", 100_000 + round * 10 + number).into());
             let policy = PrefixPolicy::default();
             fixture.execute_as_operator(&AllocatePrefix {
-                registrant: made.done.id,
+                registrant: created.output.id,
                 prefix,
-                test: false,
+                is_test: false,
                 policy,
             });
         }
@@ -78,10 +83,10 @@ fn agency_code(round: u64) -> String {
     format!("round{round}")
 }
 
-fn transfer(registry: &Registry, what: TransferSubject, to: Box<str>, round: u64, kind: u8) {
-    let mut random = [kind; 16];
-    random[..8].copy_from_slice(&round.to_le_bytes());
-    let transfer = ProposeTransfer { what, to, force: true, random };
+fn transfer(registry: &Registry, subject: TransferSubject, to: Box<str>, round: u64, kind: u8) {
+    let mut random_bytes = [kind; 16];
+    random_bytes[..8].copy_from_slice(&round.to_le_bytes());
+    let transfer = ProposeTransfer { subject, to, force: true, random_bytes };
     let outcome = block_on(registry.execute(&transfer, &Caller::Operator, NOW, &mut budget()));
     assert!(outcome.is_ok(), "{:?}", outcome.err());
 }
@@ -143,8 +148,10 @@ fn check(directory: &Path, reported: &BTreeSet<String>) -> usize {
     let mut budget_left = budget();
     let (transfers, _) =
         block_on(registry.list_transfers(None, 1_000, operator, NOW, &mut budget_left)).unwrap();
-    let is_done = |what: &dyn Fn(&TransferSubject) -> bool| {
-        transfers.iter().any(|item| what(&item.transfer.what) && item.transfer.state == TransferState::Done)
+    let is_done = |subject: &dyn Fn(&TransferSubject) -> bool| {
+        transfers
+            .iter()
+            .any(|item| subject(&item.transfer.subject) && item.transfer.state == TransferState::Completed)
     };
     let (a2, mut unreported) = (RegistryFixture::in_memory().id("A2"), 0);
     let mut compare = |change: String, is_stored: bool| {
@@ -169,28 +176,30 @@ fn check(directory: &Path, reported: &BTreeSet<String>) -> usize {
         let transferred = found.iter().filter(|name| name.registrant == a2).count();
         let is_transferred = is_done(
             // A list has the first names of a transfer.
-            &|what| matches!(what, TransferSubject::Names(first) if first.iter().zip(&names).all(|(listed, name)| **listed == **name)),
+            &|subject| matches!(subject, TransferSubject::Names(first) if first.iter().zip(&names).all(|(listed, name)| **listed == **name)),
         );
         assert_eq!(transferred, if is_transferred { names.len() } else { 0 }, "names {round}");
         compare(format!("names {round}"), is_transferred);
         let code = agency_code(round);
-        let found = block_on(registry.agency(&code, &mut budget()));
-        let is_closed = found.is_ok_and(|agency| agency.it.ended.is_some());
+        let found = block_on(registry.get_agency(&code, &mut budget()));
+        let is_closed = found.is_ok_and(|agency| agency.value.closed.is_some());
         assert_eq!(
             is_closed,
-            is_done(&|what| matches!(what, TransferSubject::Agency(closed) if **closed == *code))
+            is_done(&|subject| matches!(subject, TransferSubject::Agency(closed) if **closed == *code))
         );
         for number in 0..3 {
             let prefix = format!("10.{}", 100_000 + round * 10 + number);
-            if let Ok(prefix) = block_on(registry.prefix(&prefix, &mut budget())) {
-                assert_eq!(&*prefix.it.agency, if is_closed { "beta" } else { &*code });
+            if let Ok(prefix) = block_on(registry.get_prefix(&prefix, &mut budget())) {
+                assert_eq!(&*prefix.value.agency, if is_closed { "beta" } else { &*code });
             }
         }
         compare(format!("agency {round}"), is_closed);
     }
-    let moves =
-        transfers.iter().filter(|held| matches!(held.transfer.what, TransferSubject::Prefix(_))).count();
-    let agency = block_on(registry.prefix(PREFIX_A1_OTHER, &mut budget())).unwrap().it.agency;
+    let moves = transfers
+        .iter()
+        .filter(|object| matches!(object.transfer.subject, TransferSubject::Prefix(_)))
+        .count();
+    let agency = block_on(registry.get_prefix(PREFIX_A1_OTHER, &mut budget())).unwrap().value.agency;
     assert_eq!(&*agency, if moves.is_multiple_of(2) { "alpha" } else { "beta" });
     let moves_reported = reported.iter().filter(|change| change.starts_with("prefix")).count();
     assert!(moves >= moves_reported);

@@ -152,7 +152,7 @@ fn attack_p3_index_0() {
 
 /// A reference with index 0 stands for the keys of a record, not for the groups in it.
 #[test]
-fn attack_p3_index_0_is_no_group() {
+fn attack_p3_index_0_is_not_a_group() {
     let registry = registry();
     put_record(registry.store(), "10.1/g", vec![group_value(200, &["300:10.1/b"])]);
     put_record(registry.store(), "10.1/x", vec![admin_value(100, 0x0fff, "0:10.1/g")]);
@@ -209,7 +209,7 @@ fn attack_p5_cyclic_and_large_groups() {
     let elsewhere =
         vec![("10.1/g", group_value(200, &["200:10.9/h"])), ("10.9/h", group_value(200, &["300:10.1/b"]))];
     check_with(elsewhere, 400);
-    // Values that are no groups.
+    // Values that are not groups.
     check_with(
         vec![(
             "10.1/g",
@@ -253,7 +253,7 @@ fn attack_p5_group_walk_exceeds_budget() {
             assert!(steps > 40, "{steps} steps were enough");
             return;
         }
-        assert!(matches!(outcome, Err(Error::Exhausted(_))), "{outcome:?}");
+        assert!(matches!(outcome, Err(Error::BudgetExceeded(_))), "{outcome:?}");
     }
     panic!("200 steps were not enough");
 }
@@ -277,15 +277,18 @@ fn attack_p6_removing_the_last_admin() {
             vec![url_value(1, "https://a/"), admin_value(100, 0x0fff, ADMIN)],
         );
         for caller_name in [ADMIN, "operator"] {
-            assert!(matches!(write(&registry, caller_name, &change), Err(Error::LockedOut)), "{change:?}");
+            assert!(
+                matches!(write(&registry, caller_name, &change), Err(Error::RemovesLastAdmin)),
+                "{change:?}"
+            );
             check_write(&registry, caller_name, &change, 401);
         }
         // Unauthorized callers do not learn what the effect would be.
         check_write(&registry, "300:10.1/b", &change, 400);
         check_write(&registry, "anonymous", &change, 402);
-        let done = write(&registry, ADMIN, &forced(change.clone())).unwrap();
-        assert_eq!(done.notes, [WriteWarning::NoAdministrator], "{change:?}");
-        // Prefix admins can recover the record; the former administrator can't.
+        let outcome = write(&registry, ADMIN, &forced(change.clone())).unwrap();
+        assert_eq!(outcome.warnings, [WriteWarning::NoAdmin], "{change:?}");
+        // Prefix admins can recover the record; the former administrator cannot.
         let rescue = || add("10.1/x", true, vec![admin_value(100, 0x0fff, ADMIN)]);
         check_write(&registry, ADMIN, &rescue(), 400);
         check_write(&registry, "300:0.NA/10.2", &rescue(), 400);
@@ -301,7 +304,7 @@ fn attack_p6_removing_the_last_admin() {
         create("10.1/y", vec![admin_value(100, 0, ADMIN)]),
         add("10.1/y", false, vec![url_value(1, "https://a/")]),
     ] {
-        assert_eq!(write(&registry, one, &change).unwrap().notes, [WriteWarning::NoAdministrator]);
+        assert_eq!(write(&registry, one, &change).unwrap().warnings, [WriteWarning::NoAdmin]);
     }
 }
 
@@ -310,12 +313,12 @@ fn attack_p6_removing_the_last_admin() {
 fn attack_p6_recovery_by_prefix_admins() {
     let registry = registry();
     put_record(registry.store(), "10.1/x", vec![url_value(1, "https://a/"), admin_value(100, 0x0fff, ADMIN)]);
-    let done = write(&registry, ADMIN, &forced(remove("10.1/x", &[100]))).unwrap();
-    assert_eq!(done.notes, [WriteWarning::NoAdministrator]);
+    let outcome = write(&registry, ADMIN, &forced(remove("10.1/x", &[100]))).unwrap();
+    assert_eq!(outcome.warnings, [WriteWarning::NoAdmin]);
     let rescue = || add("10.1/x", false, vec![admin_value(100, 0x0fff, ADMIN)]);
     check_write(&registry, ADMIN, &rescue(), 400);
     check_write(&registry, "300:0.NA/10.2", &rescue(), 400);
-    // Prefix admins without permission to create names can't.
+    // Prefix admins without permission to create names cannot.
     put_record(registry.store(), "0.NA/10.1", vec![admin_value(100, 0x0ffe, "300:0.NA/10.1")]);
     check_write(&registry, "300:0.NA/10.1", &rescue(), 400);
     put_record(registry.store(), "0.NA/10.1", vec![admin_value(100, 0x0201, "300:0.NA/10.1")]);
@@ -323,10 +326,10 @@ fn attack_p6_recovery_by_prefix_admins() {
     check_write(&registry, "300:0.NA/10.1", &rescue(), 1);
     // With an administrator, the prefix admins have no permission again.
     check_write(&registry, "300:0.NA/10.1", &delete("10.1/x"), 400);
-    let done =
+    let outcome =
         write(&registry, ADMIN, &forced(overwrite("10.1/x", vec![url_value(1, "https://a/")]))).unwrap();
-    assert_eq!(done.notes, [WriteWarning::NoAdministrator]);
-    // Prefix admins can't read hidden values.
+    assert_eq!(outcome.warnings, [WriteWarning::NoAdmin]);
+    // Prefix admins cannot read hidden values.
     put_record(registry.store(), "10.1/y", vec![note_value(1, 0x0c)]);
     let query = ResolveQuery { public_only: false, ..ResolveQuery::new(Handle::from("10.1/y")) };
     assert_eq!(resolve(&registry, "300:0.NA/10.1", &query), Err(400));
@@ -548,7 +551,7 @@ fn attack_p9_retries_are_bounded() {
     };
     let (registry, store) = hooked_registry(|_| (), (200..300).map(edit).collect());
     let outcome = write(&registry, ADMIN, &add("10.1/x", false, vec![url_value(2, "https://b/")]));
-    assert!(matches!(outcome, Err(Error::Contended { tries: 8 })), "{outcome:?}");
+    assert!(matches!(outcome, Err(Error::WriteConflict { attempts: 8 })), "{outcome:?}");
     assert_eq!(store.commit_calls(), 8);
 }
 
@@ -596,7 +599,7 @@ fn attack_p10_hidden_values() {
     for caller_name in ["anonymous", "300:10.1/b", ADMIN, "operator"] {
         assert_eq!(resolve(&registry, caller_name, &all(&[3])), Err(401), "{caller_name}");
     }
-    // Referrals don't use values that are not public.
+    // Referrals do not use values that are not public.
     let site = |permissions| HandleValue {
         permissions: ValuePermissions(permissions),
         ..HandleValue::new(2, "HS_SERV.PREFIX", "x")
@@ -607,7 +610,7 @@ fn attack_p10_hidden_values() {
     assert_eq!(resolve(&registry, ADMIN, &ResolveQuery::new(Handle::from("0.NA/10.2.1"))), Err(303));
 }
 
-/// A secret can't be guessed by writing a value and observing whether that changes the record.
+/// A secret cannot be guessed by writing a value and observing whether that changes the record.
 #[test]
 fn attack_p10_guessing_by_writing() {
     let registry = registry();
@@ -636,20 +639,20 @@ fn attack_r1_one_name_many_spellings() {
 
 fn check_one_wins(registry: &Registry) {
     let start = std::sync::Barrier::new(64);
-    let won: Vec<bool> = std::thread::scope(|scope| {
+    let created: Vec<bool> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..64_u32)
             .map(|number| {
                 let start = &start;
                 scope.spawn(move || {
-                    let spelled = |(at, letter): (usize, char)| {
-                        if number >> at & 1 == 1 { letter.to_ascii_uppercase() } else { letter }
+                    let recased = |(position, letter): (usize, char)| {
+                        if number >> position & 1 == 1 { letter.to_ascii_uppercase() } else { letter }
                     };
                     let name =
-                        format!("10.1/{}", "abcdef".chars().enumerate().map(spelled).collect::<String>());
+                        format!("10.1/{}", "abcdef".chars().enumerate().map(recased).collect::<String>());
                     start.wait();
                     let outcome = write(registry, "300:0.NA/10.1", &create(&name, vec![]));
                     match &outcome {
-                        Ok(done) => assert_eq!(*done.name, *name),
+                        Ok(outcome) => assert_eq!(*outcome.name, *name),
                         Err(Error::AlreadyExists { name: first }) => assert_ne!(**first, *name),
                         Err(error) => panic!("{error}"),
                     }
@@ -659,7 +662,7 @@ fn check_one_wins(registry: &Registry) {
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    assert_eq!(won.iter().filter(|won| **won).count(), 1);
+    assert_eq!(created.iter().filter(|created| **created).count(), 1);
 }
 
 /// Letters that are equal only in some languages, or only by Unicode case folding, are different.
@@ -679,23 +682,23 @@ fn attack_r2_other_letters() {
 fn attack_r3_composed_and_decomposed() {
     let registry = registry();
     let owner = || admin_value(100, 0x0fff, ADMIN);
-    let notes = |name: &str, values| write(&registry, "operator", &create(name, values)).unwrap().notes;
-    assert_eq!(notes("10.1/\u{e9}", vec![url_value(1, "https://composed/"), owner()]), []);
+    let warnings = |name: &str, values| write(&registry, "operator", &create(name, values)).unwrap().warnings;
+    assert_eq!(warnings("10.1/\u{e9}", vec![url_value(1, "https://composed/"), owner()]), []);
     let with = |name: &str| WriteWarning::ConfusableWith { name: name.into() };
     assert_eq!(
-        notes("10.1/e\u{301}", vec![url_value(2, "https://decomposed/"), owner()]),
+        warnings("10.1/e\u{301}", vec![url_value(2, "https://decomposed/"), owner()]),
         [with("10.1/\u{e9}")]
     );
     // The other way round, in another ASCII case, and with a retired name.
-    assert_eq!(notes("10.1/Xe\u{301}", vec![owner()]), []);
-    assert_eq!(notes("10.1/x\u{e9}", vec![owner()]), [with("10.1/Xe\u{301}")]);
-    assert_eq!(notes("10.1/\u{f6}", vec![owner()]), []);
+    assert_eq!(warnings("10.1/Xe\u{301}", vec![owner()]), []);
+    assert_eq!(warnings("10.1/x\u{e9}", vec![owner()]), [with("10.1/Xe\u{301}")]);
+    assert_eq!(warnings("10.1/\u{f6}", vec![owner()]), []);
     commit(
         registry.store(),
         Edit::Tombstone { name: "10.1/\u{f6}".into(), precondition: Precondition::Live },
     );
-    assert_eq!(notes("10.1/o\u{308}", vec![owner()]), [with("10.1/\u{f6}")]);
-    let limits = RecordLimits { confusable_names: false, ..RecordLimits::default() };
+    assert_eq!(warnings("10.1/o\u{308}", vec![owner()]), [with("10.1/\u{f6}")]);
+    let limits = RecordLimits { allow_confusable_names: false, ..RecordLimits::default() };
     let strict = with_store(MemoryStore::new(), RegistrySettings { limits, ..RegistrySettings::default() });
     check_write(&strict, "operator", &create("10.1/\u{e9}", vec![]), 1);
     check_write(&strict, "operator", &create("10.1/e\u{301}", vec![]), 102);
@@ -729,13 +732,13 @@ fn attack_r4_invisible_characters() {
 #[test]
 fn attack_r4_mixed_scripts() {
     let registry = registry();
-    let notes = |name: &str| {
+    let warnings = |name: &str| {
         let create = create(name, vec![admin_value(100, 0x0fff, ADMIN)]);
-        write(&registry, "operator", &create).unwrap().notes
+        write(&registry, "operator", &create).unwrap().warnings
     };
-    assert_eq!(notes("10.1/p\u{430}per"), [WriteWarning::MixedScripts]);
+    assert_eq!(warnings("10.1/p\u{430}per"), [WriteWarning::MixedScripts]);
     for name in ["10.1/paper", "10.1/дом-1", "10.1/例-paper", "10.1/Ü é"] {
-        assert_eq!(notes(name), [], "{name}");
+        assert_eq!(warnings(name), [], "{name}");
     }
     assert_eq!(
         resolve(&registry, "anonymous", &ResolveQuery::new(Handle::from("10.1/p\u{430}per"))),
@@ -748,9 +751,9 @@ fn attack_r4_mixed_scripts() {
 fn attack_list_of_any_length() {
     let registry = registry();
     let list = |limit, steps| {
-        let mut work = Budget::new(steps);
+        let mut budget = Budget::new(steps);
         let prefix = Handle::from("10.1");
-        response_code(&block_on(registry.list_handles(prefix, None, limit, &caller("operator"), &mut work)))
+        response_code(&block_on(registry.list_handles(prefix, None, limit, &caller("operator"), &mut budget)))
     };
     assert_eq!(list(1_000, 2_000), 1);
     assert_eq!(list(1_000, 900), 3);
@@ -781,18 +784,24 @@ fn attack_n7_n8_names() {
         let handle = Handle::new(&name);
         let values = || vec![url_value(1, "https://a/")];
         for change in [
-            HandleWrite::Create { name: handle, values: values(), overwrite: true, mint: None, force: false },
+            HandleWrite::Create {
+                name: handle,
+                values: values(),
+                overwrite: true,
+                uuid_bytes: None,
+                force: false,
+            },
             HandleWrite::Create {
                 name: handle,
                 values: values(),
                 overwrite: false,
-                mint: Some([7; 16]),
+                uuid_bytes: Some([7; 16]),
                 force: false,
             },
-            HandleWrite::Delete { name: handle, for_ever: true },
-            HandleWrite::Add { name: handle, values: values(), overwrite: true, force: false },
-            HandleWrite::Modify { name: handle, values: values(), force: false },
-            HandleWrite::Remove { name: handle, indexes: vec![1], force: false },
+            HandleWrite::Delete { name: handle, permanent: true },
+            HandleWrite::AddValues { name: handle, values: values(), overwrite: true, force: false },
+            HandleWrite::ModifyValues { name: handle, values: values(), force: false },
+            HandleWrite::RemoveValues { name: handle, indexes: vec![1], force: false },
             HandleWrite::Home { prefix: handle },
         ] {
             check_write(&registry, "operator", &change, 102);
@@ -892,11 +901,11 @@ fn attack_h1_h2_d8_urls() {
         check_write(&registry, "operator", &add("10.1/x", true, vec![url_value(2, address)]), 202);
         check_write(&registry, "operator", &modify("10.1/x", vec![url_value(2, address)]), 202);
         check_write(&registry, "operator", &overwrite("10.1/x", vec![url_value(2, address)]), 202);
-        // Unauthorized callers don't learn what is invalid.
+        // Unauthorized callers do not learn what is invalid.
         check_write(&registry, "anonymous", &create("10.1/new", vec![url_value(1, address)]), 402);
         check_write(&registry, "300:0.NA/10.2", &create("10.1/new", vec![url_value(1, address)]), 400);
     }
-    // Existing invalid values don't prevent other changes.
+    // Existing invalid values do not prevent other changes.
     let unchanged = vec![url_value(1, "relative/but/old"), url_value(2, "https://b/")];
     check_write(&registry, "operator", &overwrite("10.1/x", unchanged), 1);
     check_write(

@@ -111,8 +111,8 @@ fn dates_and_order(kind: StoreKind) {
         let record =
             vec![url_value(5, "https://a/"), url_value(2, "https://b/"), admin_value(100, 0x0fff, ADMIN)];
         put_record(registry.store(), "10.1/x", record);
-        let done = write(&registry, "operator", attempt).unwrap();
-        let values = stored_values(registry.store(), &done.name).unwrap();
+        let outcome = write(&registry, "operator", attempt).unwrap();
+        let values = stored_values(registry.store(), &outcome.name).unwrap();
         let found: Vec<_> = values.iter().map(|value| (value.index, value.timestamp)).collect();
         assert_eq!(found, expected, "{attempt:?}");
     };
@@ -143,7 +143,7 @@ fn write_outcomes(kind: StoreKind) {
     let registry = fixture(kind, RegistrySettings::default());
     let first =
         write(&registry, PREFIX_ADMIN, &create("10.1/Abc", vec![admin_value(100, 0x0fff, ADMIN)])).unwrap();
-    assert_eq!((&*first.name, first.replaced, first.notes.len()), ("10.1/Abc", false, 0));
+    assert_eq!((&*first.name, first.replaced, first.warnings.len()), ("10.1/Abc", false, 0));
     let added = write(&registry, ADMIN, &add("10.1/ABC", true, vec![url_value(1, "https://a/")])).unwrap();
     assert!(!added.replaced && added.revision > first.revision);
     let again = write(&registry, ADMIN, &add("10.1/ABC", true, vec![url_value(1, "https://b/")])).unwrap();
@@ -151,7 +151,7 @@ fn write_outcomes(kind: StoreKind) {
     let same = write(&registry, ADMIN, &add("10.1/ABC", true, vec![url_value(1, "https://b/")])).unwrap();
     assert_eq!((same.replaced, same.revision), (true, None), "nothing changed");
     let error = write(&registry, PREFIX_ADMIN, &create("10.1/aBC", vec![])).unwrap_err();
-    assert_eq!(error.to_string(), "the handle exists as `10.1/Abc`");
+    assert_eq!(error.to_string(), "handle already exists as `10.1/Abc`");
     let log = block_on(registry.store().read_log(0, 1_000)).unwrap();
     let last = log.last().unwrap();
     assert_eq!((&*last.author, last.timestamp_ms, last.kind), (ADMIN, NOW.unix * 1_000, EditKind::Update));
@@ -160,15 +160,15 @@ fn write_outcomes(kind: StoreKind) {
 
 fn minted_suffixes(kind: StoreKind) {
     let registry = fixture(kind, RegistrySettings::default());
-    let mint = |random| HandleWrite::Create {
+    let mint = |random_bytes| HandleWrite::Create {
         name: Handle::from("10.1/M-"),
         values: vec![],
         overwrite: true,
-        mint: Some(random),
+        uuid_bytes: Some(random_bytes),
         force: false,
     };
-    let done = write(&registry, PREFIX_ADMIN, &mint([7; 16])).unwrap();
-    assert_eq!(&*done.name, "10.1/M-07070707-0707-4707-8707-070707070707");
+    let outcome = write(&registry, PREFIX_ADMIN, &mint([7; 16])).unwrap();
+    assert_eq!(&*outcome.name, "10.1/M-07070707-0707-4707-8707-070707070707");
     check_write(&registry, PREFIX_ADMIN, &mint([7; 16]), 101);
     check_write(&registry, PREFIX_ADMIN, &mint([8; 16]), 1);
     check_write(&registry, "anonymous", &mint([9; 16]), 402);
@@ -176,7 +176,7 @@ fn minted_suffixes(kind: StoreKind) {
         name: Handle::from("10.1"),
         values: vec![],
         overwrite: false,
-        mint: Some([7; 16]),
+        uuid_bytes: Some([7; 16]),
         force: false,
     };
     check_write(&registry, PREFIX_ADMIN, &without_slash, 102);
@@ -192,7 +192,7 @@ fn deleted_names(kind: StoreKind) {
     }
     check_write(&registry, ADMIN, &delete("10.1/X"), 1);
     check_write(&registry, ADMIN, &delete("10.2/x"), 1);
-    check_write(&registry, ADMIN, &HandleWrite::Delete { name: Handle::from("10.1/y"), for_ever: true }, 1);
+    check_write(&registry, ADMIN, &HandleWrite::Delete { name: Handle::from("10.1/y"), permanent: true }, 1);
     check_write(&registry, "operator", &create("10.1/x", vec![]), 1);
     for retired in ["10.2/X", "10.1/y"] {
         check_write(&registry, "operator", &create(retired, vec![]), 101);
@@ -201,7 +201,7 @@ fn deleted_names(kind: StoreKind) {
         check_write(&registry, "operator", &add(retired, false, vec![url_value(1, "https://a/")]), 100);
         let query = ResolveQuery::new(Handle::from(retired));
         let outcome = block_on(registry.resolve(&query, &caller("operator"), &mut Budget::new(1_000)));
-        assert!(matches!(outcome, Err(Error::Tombstone)), "{outcome:?}");
+        assert!(matches!(outcome, Err(Error::Retired)), "{outcome:?}");
     }
 }
 
@@ -238,7 +238,7 @@ fn server_admins_with_full_access(kind: StoreKind) {
     let settings = RegistrySettings {
         server_admins: vec![ValueReference::parse("300:10.1/server")],
         server_admins_full_access: true,
-        prefix_admins: false,
+        prefix_admins_can_create: false,
         ..RegistrySettings::default()
     };
     let registry = fixture(kind, settings);
@@ -262,9 +262,9 @@ fn lists_and_counts(kind: StoreKind) {
     let count = |caller_name: &str, prefix: &str, limit| {
         let (mut total, mut after): (u64, Option<Box<str>>) = (0, None);
         loop {
-            let (caller, mut work) = (caller(caller_name), Budget::new(1_000));
+            let (caller, mut budget) = (caller(caller_name), Budget::new(1_000));
             let counted =
-                registry.count_handles(Handle::from(prefix), after.as_deref(), limit, &caller, &mut work);
+                registry.count_handles(Handle::from(prefix), after.as_deref(), limit, &caller, &mut budget);
             let part = block_on(counted).unwrap();
             total += part.names;
             after = part.next;
@@ -276,9 +276,9 @@ fn lists_and_counts(kind: StoreKind) {
     let list = |caller_name: &str, prefix: &str, limit| -> Result<String, u32> {
         let (mut names, mut after): (Vec<Box<str>>, Option<Box<str>>) = (Vec::new(), None);
         loop {
-            let (caller, mut work) = (caller(caller_name), Budget::new(1_000));
+            let (caller, mut budget) = (caller(caller_name), Budget::new(1_000));
             let listed =
-                registry.list_handles(Handle::from(prefix), after.as_deref(), limit, &caller, &mut work);
+                registry.list_handles(Handle::from(prefix), after.as_deref(), limit, &caller, &mut budget);
             let page = block_on(listed).map_err(|error| error.response_code().0)?;
             names.extend(page.names);
             after = page.next;
@@ -308,11 +308,11 @@ fn lists_and_counts(kind: StoreKind) {
     for (caller_name, prefix, expected) in
         [(PREFIX_ADMIN, "10.2", 400), ("anonymous", "10.1", 402), (PREFIX_ADMIN, "10.9", 301)]
     {
-        let (caller, mut work) = (caller(caller_name), Budget::new(1_000));
-        let counted = block_on(registry.count_handles(Handle::from(prefix), None, 9, &caller, &mut work));
+        let (caller, mut budget) = (caller(caller_name), Budget::new(1_000));
+        let counted = block_on(registry.count_handles(Handle::from(prefix), None, 9, &caller, &mut budget));
         assert_eq!(counted.map_err(|error| error.response_code().0), Err(expected), "{caller_name} {prefix}");
     }
-    let closed = fixture(kind, RegistrySettings { list_handles: false, ..RegistrySettings::default() });
+    let closed = fixture(kind, RegistrySettings { allow_listing: false, ..RegistrySettings::default() });
     let listed = block_on(closed.list_handles(
         Handle::from("10.1"),
         None,
@@ -349,8 +349,8 @@ fn referrals(kind: StoreKind) {
         vec![site(1, "HS_SITE"), site(2, "HS_SITE.PREFIX"), site(3, "HS_NA_DELEGATE")],
     );
     put_record(registry.store(), "0.NA/10.1.5", vec![url_value(7, "https://a/")]);
-    let referred = |name: &str, refer| {
-        let query = ResolveQuery { refer, ..ResolveQuery::new(Handle::from(name)) };
+    let referred = |name: &str, allow_referral| {
+        let query = ResolveQuery { allow_referral, ..ResolveQuery::new(Handle::from(name)) };
         match block_on(registry.resolve(&query, &caller("anonymous"), &mut Budget::new(1_000))) {
             Ok(Resolution::Referral(values)) => {
                 Ok(values.iter().map(|value| value.index).collect::<Vec<_>>())
@@ -384,14 +384,14 @@ fn sessions_require_authentication(kind: StoreKind) {
 /// A server moves these futures between threads.
 fn futures_are_send(kind: StoreKind) {
     fn assert_send<T: Send>(_: T) {}
-    let (registry, work) = (fixture(kind, RegistrySettings::default()), &mut Budget::new(1_000));
+    let (registry, budget) = (fixture(kind, RegistrySettings::default()), &mut Budget::new(1_000));
     let (caller_name, prefix) = (caller("operator"), Handle::from("10.1"));
-    assert_send(registry.resolve(&ResolveQuery::new(prefix), &caller_name, work));
-    assert_send(registry.write(&home("10.1"), &caller_name, NOW, work));
-    assert_send(registry.list_handles(prefix, None, 1, &caller_name, work));
-    assert_send(registry.list_homed_prefixes(None, 1, &caller_name, work));
-    assert_send(registry.precheck(&HandleOperation::ListHomed, &ValueReference::parse("x"), work));
-    assert_send(registry.key_values(prefix, work));
+    assert_send(registry.resolve(&ResolveQuery::new(prefix), &caller_name, budget));
+    assert_send(registry.write(&home("10.1"), &caller_name, NOW, budget));
+    assert_send(registry.list_handles(prefix, None, 1, &caller_name, budget));
+    assert_send(registry.list_homed_prefixes(None, 1, &caller_name, budget));
+    assert_send(registry.precheck(&HandleOperation::ListHomed, &ValueReference::parse("x"), budget));
+    assert_send(registry.key_values(prefix, budget));
 }
 
 fn resolve_data(registry: &Registry, name: &str) -> Result<String, u32> {
@@ -471,15 +471,18 @@ fn templates_in_settings(kind: StoreKind) {
     let namespace =
         "<namespace><template delimiter='!'><value type='A'>settings</value></template></namespace>";
     let both = registry_with(TemplateSettings {
-        by_prefix: true,
-        namespace: Some(namespace.into()),
-        delimiter: Some("?".into()),
+        use_prefix_namespace: true,
+        default_namespace: Some(namespace.into()),
+        default_delimiter: Some("?".into()),
     });
     assert_eq!(resolve_data(&both, "10.1/x!y"), Ok("settings".into()));
     assert_eq!(resolve_data(&both, "10.1/x?y"), Err(100));
     assert_eq!(resolve_data(&both, "10.2/x@y"), Ok("prefix".into()));
-    let only_delimiter =
-        registry_with(TemplateSettings { by_prefix: false, namespace: None, delimiter: Some("?".into()) });
+    let only_delimiter = registry_with(TemplateSettings {
+        use_prefix_namespace: false,
+        default_namespace: None,
+        default_delimiter: Some("?".into()),
+    });
     assert_eq!(resolve_data(&only_delimiter, "10.1/x?y"), Ok("https://a/".into()));
     assert_eq!(resolve_data(&only_delimiter, "10.2/x@y"), Err(100));
 }
@@ -515,7 +518,10 @@ fn keys_for_authentication(kind: StoreKind) {
 fn reverse_lookup(kind: StoreKind) {
     let settings = RegistrySettings {
         server_admins: vec![ValueReference::parse("300:10.1/server")],
-        searchers: vec![ValueReference::parse("301:10.1/finder"), ValueReference::parse("0:10.1/any")],
+        reverse_lookup_users: vec![
+            ValueReference::parse("301:10.1/finder"),
+            ValueReference::parse("0:10.1/any"),
+        ],
         home_only_admins: vec![ValueReference::parse("300:10.1/homes")],
         ..RegistrySettings::default()
     };
@@ -540,14 +546,14 @@ fn reverse_lookup(kind: StoreKind) {
         Edit::Tombstone { name: "10.1/retired".into(), precondition: Precondition::Live },
     );
     let find = |caller_name: &str, prefix: Option<&str>, terms: &[(&str, &str)], steps| {
-        let mut search = ReverseLookup::default();
-        search.prefix = prefix.map(Into::into);
-        terms.iter().for_each(|(value_type, pattern)| search.add_pattern(value_type, pattern));
+        let mut lookup = ReverseLookup::default();
+        lookup.prefix = prefix.map(Into::into);
+        terms.iter().for_each(|(value_type, pattern)| lookup.add_pattern(value_type, pattern));
         let (mut found, mut after) = (Vec::new(), None::<Box<str>>);
         loop {
-            let work = &mut Budget::new(steps);
+            let budget = &mut Budget::new(steps);
             let matches =
-                block_on(registry.reverse_lookup(&search, after.as_deref(), &caller(caller_name), work));
+                block_on(registry.reverse_lookup(&lookup, after.as_deref(), &caller(caller_name), budget));
             let matches = matches.map_err(|error| error.response_code().0)?;
             assert!(matches.records.iter().all(|found| found.values.is_empty()));
             found.extend(matches.records.into_iter().map(|one| one.name.into_string()));
@@ -590,11 +596,12 @@ fn reverse_lookup(kind: StoreKind) {
         assert_eq!(found.map(|found| found.len()), expected, "{caller_name}");
         assert_eq!(find(caller_name, None, &[], 1_000).map(|_| 1), expected, "{caller_name}");
     }
-    let mut search = ReverseLookup::default();
-    search.with_values = true;
-    search.add_pattern("URL", "https://a/2");
-    let work = &mut Budget::new(1_000);
-    let found = block_on(registry.reverse_lookup(&search, None, &caller("operator"), work)).unwrap().records;
+    let mut lookup = ReverseLookup::default();
+    lookup.with_values = true;
+    lookup.add_pattern("URL", "https://a/2");
+    let budget = &mut Budget::new(1_000);
+    let found =
+        block_on(registry.reverse_lookup(&lookup, None, &caller("operator"), budget)).unwrap().records;
     assert_eq!(found[0].values.iter().map(|value| value.index).collect::<Vec<_>>(), [1]);
 }
 
@@ -602,8 +609,8 @@ fn reverse_lookup(kind: StoreKind) {
 fn records_outside_the_partition(kind: StoreKind) {
     let site =
         Site { hash_option: HashOption::WHOLE, servers: vec![SiteServer::default(); 3], ..Site::default() };
-    let share = HashPartition::new(&site, 1);
-    let registry = fixture(kind, RegistrySettings { share, ..RegistrySettings::default() });
+    let partition = HashPartition::new(&site, 1);
+    let registry = fixture(kind, RegistrySettings { partition, ..RegistrySettings::default() });
     for number in 0..30 {
         put_record(registry.store(), &format!("10.1/{number}"), vec![url_value(1, "https://a/")]);
     }
@@ -611,15 +618,15 @@ fn records_outside_the_partition(kind: StoreKind) {
     let listed =
         block_on(registry.list_handles(prefix, None, 100, &operator, &mut Budget::new(1_000))).unwrap().names;
     assert!((1..30).contains(&listed.len()), "{listed:?}");
-    let mut search = ReverseLookup::default();
-    search.add_pattern("URL", "*");
+    let mut lookup = ReverseLookup::default();
+    lookup.add_pattern("URL", "*");
     let found =
-        block_on(registry.reverse_lookup(&search, None, &operator, &mut Budget::new(1_000))).unwrap().records;
+        block_on(registry.reverse_lookup(&lookup, None, &operator, &mut Budget::new(1_000))).unwrap().records;
     assert_eq!(found.into_iter().map(|one| one.name).collect::<Vec<_>>(), listed);
     let (mut counted, mut after) = (0, None::<Box<str>>);
     loop {
-        let work = &mut Budget::new(1_000);
-        let count = block_on(registry.count_handles(prefix, after.as_deref(), 7, &operator, work)).unwrap();
+        let budget = &mut Budget::new(1_000);
+        let count = block_on(registry.count_handles(prefix, after.as_deref(), 7, &operator, budget)).unwrap();
         counted += count.names;
         after = count.next;
         if after.is_none() {
@@ -637,10 +644,10 @@ impl SitePeers for PeerRegistry {
     fn public_values<'a>(
         &'a self,
         name: &'a str,
-        work: &'a mut Budget,
+        budget: &'a mut Budget,
     ) -> PeerFuture<'a, Option<Vec<HandleValue<'static>>>> {
         Box::pin(async move {
-            match self.0.resolve(&ResolveQuery::new(Handle::from(name)), &Caller::Anonymous, work).await {
+            match self.0.resolve(&ResolveQuery::new(Handle::from(name)), &Caller::Anonymous, budget).await {
                 Ok(Resolution::Values(values)) => Ok(Some(values)),
                 Ok(Resolution::Referral(_)) | Err(Error::NotFound) => Ok(None),
                 Err(error) => Err(error),
@@ -668,11 +675,11 @@ fn derived_values_grant_nothing(kind: StoreKind) {
     let sources = [0; 3].map(|_| HandleFixtureSource::new(kind));
     let check = |index: usize, base: &str, is_in_settings: bool| {
         let server = |source: &HandleFixtureSource, index| {
-            let namespace = is_in_settings.then(|| xml.into());
-            let templates = TemplateSettings { namespace, ..TemplateSettings::default() };
-            let share = HashPartition::new(&site, index);
+            let default_namespace = is_in_settings.then(|| xml.into());
+            let templates = TemplateSettings { default_namespace, ..TemplateSettings::default() };
+            let partition = HashPartition::new(&site, index);
             let registry =
-                source.fixture(RegistrySettings { share, templates, ..RegistrySettings::default() });
+                source.fixture(RegistrySettings { partition, templates, ..RegistrySettings::default() });
             if !is_in_settings {
                 put_record(registry.store(), "0.NA/10.1", vec![HandleValue::new(1, "HS_NAMESPACE", xml)]);
             }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tendot_registry::metadata::{KernelMetadata, MetadataFormat, RegistryFields, SystemMetadata};
 
-const FACTS: RegistryFields<'_> =
+const REGISTRY_FIELDS: RegistryFields<'_> =
     RegistryFields { name: "10.70000/A{b}%_<c>", agency: "TEST", issue_date: "2026-11-16", issue_number: 2 };
 const URL: &str = "https://example.org/a_b?c=%7Bd%7D&e#f";
 
@@ -18,7 +18,7 @@ fn all_formats() {
         let as_json: serde_json::Value = serde_json::from_slice(&input).unwrap();
         assert_eq!(serde_json::from_str::<serde_json::Value>(&kernel.to_json()).unwrap(), as_json);
         for format in MetadataFormat::ALL {
-            let written = format.render(&kernel, &FACTS, Some(URL));
+            let written = format.render(&kernel, &REGISTRY_FIELDS, Some(URL));
             let (ending, is_json) = match format {
                 MetadataFormat::KernelJson => ("kernel.json", true),
                 MetadataFormat::KernelXml => ("xml", false),
@@ -41,8 +41,8 @@ fn all_formats() {
             let expected = std::fs::read_to_string(&file).unwrap_or_default();
             assert_eq!(written, expected, "{}", file.display());
         }
-        let xml = MetadataFormat::KernelXml.render(&kernel, &FACTS, None);
-        assert_eq!(KernelMetadata::from_xml_of(&xml, FACTS.name), Ok(kernel));
+        let xml = MetadataFormat::KernelXml.render(&kernel, &REGISTRY_FIELDS, None);
+        assert_eq!(KernelMetadata::from_xml_for(&xml, REGISTRY_FIELDS.name), Ok(kernel));
     }
 }
 
@@ -65,19 +65,19 @@ fn system_metadata_round_trip() {
     assert_eq!(kernel.to_json(), stored);
     let check = |from: &str, to: &str, expected: &str| {
         let faults =
-            KernelMetadata::from_json_of(text.replacen(from, to, 1).as_bytes(), "10.70000/1").unwrap_err();
+            KernelMetadata::from_json_for(text.replacen(from, to, 1).as_bytes(), "10.70000/1").unwrap_err();
         assert_eq!(faults[0].to_string(), expected);
         assert_eq!(faults.len(), 1);
     };
-    check("CreativeWork", "Event", "/referentType: `Event` is not allowed here");
-    check("10.70000/1", "10.70000/3", "/doiName: this is about `10.70000/3`, not about `10.70000/1`");
-    check("\"principalAgent\"", "\"x\":[],\"principalAgent\"", "/basicMetadata/x: there is no `x` here");
+    check("CreativeWork", "Event", "/referentType: value `Event` is not allowed");
+    check("10.70000/1", "10.70000/3", "/doiName: metadata is for `10.70000/3`, expected `10.70000/1`");
+    check("\"principalAgent\"", "\"x\":[],\"principalAgent\"", "/basicMetadata/x: unknown element `x`");
     check(
         ",\"relatedRole\":\"Clip\"",
         "",
-        "/relatedIdentifiers/0/referentRole: `referentRole` or `relatedRole` has to be there",
+        "/relatedIdentifiers/0/referentRole: missing `referentRole` or `relatedRole`",
     );
-    check("\"doiName\"", "\"mode\":[],\"doiName\"", "/mode: there is no `mode` here");
+    check("\"doiName\"", "\"mode\":[],\"doiName\"", "/mode: unknown element `mode`");
 }
 
 #[test]

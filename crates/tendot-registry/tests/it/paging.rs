@@ -20,7 +20,7 @@ type PageResult = Result<(Vec<String>, Option<String>), RegistryError>;
 fn read_all(page: impl Fn(Option<&str>) -> PageResult) -> (Vec<String>, usize) {
     let (mut all, mut next, mut pages) = (Vec::new(), None::<String>, 0);
     loop {
-        let (items, cursor) = page(next.as_deref()).unwrap_or_else(|refusal| panic!("{next:?}: {refusal:?}"));
+        let (items, cursor) = page(next.as_deref()).unwrap_or_else(|error| panic!("{next:?}: {error:?}"));
         pages += 1;
         all.extend(items);
         assert!(cursor.is_none() || cursor != next, "continues where it began: {cursor:?}");
@@ -99,13 +99,13 @@ fn names_under_foreign_prefixes() {
         block_on(fixture.registry.list_transfers(None, 10, &fixture.caller('3'), NOW, &mut budget)).unwrap();
     let item = items.iter().find(|item| item.transfer.id == id).unwrap();
     assert_eq!(
-        (&item.transfer.what, item.count),
+        (&item.transfer.subject, item.count),
         (&TransferSubject::Names(transferred[..10].to_vec()), Some(transferred.len()))
     );
     let complete =
         block_on(fixture.registry.get_transfer(&id, &fixture.caller('3'), NOW, &mut request_budget()))
             .unwrap();
-    assert_eq!(complete.it.what, TransferSubject::Names(transferred));
+    assert_eq!(complete.value.subject, TransferSubject::Names(transferred));
 }
 
 #[test]
@@ -178,9 +178,9 @@ fn sparse_matches() {
     let (found, pages) = read_all(|after| {
         let mut budget = request_budget();
         let list =
-            fixture.registry.registrants(Some("ALPHA"), after, 10, &Caller::Anonymous, NOW, &mut budget);
+            fixture.registry.list_registrants(Some("ALPHA"), after, 10, &Caller::Anonymous, NOW, &mut budget);
         let (items, next) = block_on(list)?;
-        Ok((items.into_iter().map(|held| held.it.name.into()).collect(), next))
+        Ok((items.into_iter().map(|object| object.value.name.into()).collect(), next))
     });
     assert_eq!((found.len(), pages), (2, pages_of_others + 1));
     let token = registration(&fixture, &format!("0.TENDOT/token/{}", fixture.token_id('B')));
@@ -188,9 +188,9 @@ fn sparse_matches() {
     let (found, pages) = read_all(|after| {
         let mut budget = request_budget();
         let caller = fixture.caller('A');
-        let tokens = fixture.registry.tokens(after, 10, &caller, NOW, &mut budget);
+        let tokens = fixture.registry.list_tokens(after, 10, &caller, NOW, &mut budget);
         let (items, next) = block_on(tokens)?;
-        Ok((items.into_iter().map(|held| held.it.id.into()).collect(), next))
+        Ok((items.into_iter().map(|object| object.value.id.into()).collect(), next))
     });
     assert!(found.contains(&fixture.token_id('1').into()) && !found.contains(&fixture.token_id('3').into()));
     assert_eq!(pages, pages_of_others + found.len().div_ceil(10), "{found:?}");
@@ -204,9 +204,14 @@ fn sparse_matches() {
     fill(&fixture, empty);
     let prefixes = |registrant: Option<&str>, agency: Option<&str>| {
         read_all(|after| {
-            let (items, next) =
-                block_on(fixture.registry.prefixes(registrant, agency, after, 10, &mut request_budget()))?;
-            Ok((items.into_iter().map(|held| held.it.prefix.into()).collect(), next))
+            let (items, next) = block_on(fixture.registry.list_prefixes(
+                registrant,
+                agency,
+                after,
+                10,
+                &mut request_budget(),
+            ))?;
+            Ok((items.into_iter().map(|object| object.value.prefix.into()).collect(), next))
         })
     };
     assert_eq!(prefixes(Some("unknown"), None), (vec![], pages_of_others + 1));

@@ -96,7 +96,7 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
     let (registry, budget) = (&fixture.registry, &mut budget());
     let name = |suffix: &str| format!("{PREFIX_A1}/{suffix}");
     let names = |suffix: &str| TransferSubject::Names(vec![name(suffix).into()]);
-    let random = fixture.random_bytes();
+    let random_bytes = fixture.random_bytes();
     let a1 = || fixture.id("A1");
     match operation {
         "agency create" => {
@@ -114,16 +114,16 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
             let change = UpdateAgency { code: "alpha".into(), ..serde_json::from_str(range).unwrap() };
             fixture.execute_as(&change, caller).map(drop)
         }
-        "agency read" => block_on(registry.agency("alpha", budget)).map(drop),
+        "agency read" => block_on(registry.get_agency("alpha", budget)).map(drop),
         "registrant create" | "registrant create here" => {
             let agency = (operation == "registrant create").then(|| "alpha".into());
             let (name, admins) = ("New".into(), vec!["300:10.9/new".into()]);
-            let new = CreateRegistrant { agency, name, contact: None, admins, random };
+            let new = CreateRegistrant { agency, name, contact: None, admins, random_bytes };
             fixture.execute_as(&new, caller).map(drop)
         }
         "registrant contact" => {
-            let held = block_on(registry.registrant(&fixture.id("A1"), caller, NOW, budget))?;
-            held.it.contact.map(drop).ok_or_else(not_visible)
+            let object = block_on(registry.get_registrant(&fixture.id("A1"), caller, NOW, budget))?;
+            object.value.contact.map(drop).ok_or_else(not_visible)
         }
         "registrant rename" => {
             let name = Some("Other".into());
@@ -143,13 +143,16 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
             };
             let (prefix, policy) = (prefix.map(Into::into), PrefixPolicy::default());
             fixture
-                .execute_as(&AllocatePrefix { registrant: a1(), prefix, test: false, policy }, caller)
+                .execute_as(&AllocatePrefix { registrant: a1(), prefix, is_test: false, policy }, caller)
                 .map(drop)
         }
         "prefix policy" => {
             let policy = Some(PrefixPolicy { quota: Some(7), ..PrefixPolicy::default() });
             fixture
-                .execute_as(&UpdatePrefix { prefix: PREFIX_A1.into(), policy, expect: None }, caller)
+                .execute_as(
+                    &UpdatePrefix { prefix: PREFIX_A1.into(), policy, expected_revision: None },
+                    caller,
+                )
                 .map(drop)
         }
         "token of operator" => {
@@ -165,9 +168,9 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
             fixture.execute_as(&token, caller).map(drop)
         }
         "tokens listed" => {
-            let (tokens, _) = block_on(registry.tokens(None, 100, caller, NOW, budget))?;
+            let (tokens, _) = block_on(registry.list_tokens(None, 100, caller, NOW, budget))?;
             let a1 = Some(a1());
-            let has_own = tokens.iter().any(|held| held.it.subject == a1);
+            let has_own = tokens.iter().any(|object| object.value.subject == a1);
             has_own.then_some(()).ok_or_else(not_visible)
         }
         "token revoke" => {
@@ -181,13 +184,13 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
             let (prefix, state) =
                 (Some(PREFIX_A1.into()), request_from_json(r#"{"state": "reserved"}"#).state);
             let state = if operation == "name reserve" { state } else { None };
-            let draft = RegistrationRequest {
+            let body = RegistrationRequest {
                 prefix,
                 url: Some("https://a/".into()),
                 state,
                 ..RegistrationRequest::default()
             };
-            fixture.execute_as(&RegisterDoi { draft, random }, caller).map(drop)
+            fixture.execute_as(&RegisterDoi { request: body, random_bytes }, caller).map(drop)
         }
         "name update" => fixture.update(&name("x"), "https://b/", caller),
         "name update reserved" => fixture.update(&name("r"), "https://b/", caller),
@@ -248,7 +251,7 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
                     operator,
                 ),
             };
-            let id = id.unwrap_or_else(|refusal| panic!("{refusal:?}"));
+            let id = id.unwrap_or_else(|error| panic!("{error:?}"));
             if operation == "read transfer" {
                 return block_on(registry.get_transfer(&id, caller, NOW, budget)).map(drop);
             }
@@ -257,12 +260,12 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
         "handle create" | "handle create reserved" => {
             let name = name(if operation == "handle create" { "new" } else { "R" });
             let values = vec![HandleValue::new(1, "URL", "https://a/")];
-            fixture.write(&created(&name, values, false), caller)
+            fixture.write(&create_write(&name, values, false), caller)
         }
         "handle overwrite" => {
             let name = name("x");
             let values = vec![HandleValue::new(1, "URL", "https://b/"), admin_value(100, "300:10.9/key")];
-            fixture.write(&created(&name, values, true), caller)
+            fixture.write(&create_write(&name, values, true), caller)
         }
         "handle modify" | "handle modify reserved" | "handle modify transferred" => {
             let name = name(match operation {
@@ -271,7 +274,10 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
                 _ => "transferred",
             });
             let values = vec![HandleValue::new(1, "URL", "https://b/")];
-            fixture.write(&HandleWrite::Modify { name: Handle::from(&*name), values, force: false }, caller)
+            fixture.write(
+                &HandleWrite::ModifyValues { name: Handle::from(&*name), values, force: false },
+                caller,
+            )
         }
         "handle delete" | "handle delete reserved" | "handle delete no such" => {
             let name = name(match operation {
@@ -279,15 +285,15 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
                 "handle delete reserved" => "r",
                 _ => "none",
             });
-            fixture.write(&HandleWrite::Delete { name: Handle::from(&*name), for_ever: false }, caller)
+            fixture.write(&HandleWrite::Delete { name: Handle::from(&*name), permanent: false }, caller)
         }
         "handle delete prefix" => {
             let name = format!("0.NA/{PREFIX_A1}");
-            fixture.write(&HandleWrite::Delete { name: Handle::from(&*name), for_ever: false }, caller)
+            fixture.write(&HandleWrite::Delete { name: Handle::from(&*name), permanent: false }, caller)
         }
         "handle derived prefix" => {
             let name = format!("0.NA/{PREFIX_A1}.5");
-            fixture.write(&created(&name, vec![admin_value(100, "300:10.9/key")], false), caller)
+            fixture.write(&create_write(&name, vec![admin_value(100, "300:10.9/key")], false), caller)
         }
         "handle home" => fixture.write(&HandleWrite::Home { prefix: Handle::from("0.NA/10.5") }, caller),
         "handle home registry" => {
@@ -324,8 +330,8 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
     }
 }
 
-fn created<'a>(name: &'a str, values: Vec<HandleValue<'a>>, overwrite: bool) -> HandleWrite<'a> {
-    HandleWrite::Create { name: Handle::from(name), values, overwrite, mint: None, force: false }
+fn create_write<'a>(name: &'a str, values: Vec<HandleValue<'a>>, overwrite: bool) -> HandleWrite<'a> {
+    HandleWrite::Create { name: Handle::from(name), values, overwrite, uuid_bytes: None, force: false }
 }
 
 /// Values that are left out of a response count as not found.
@@ -338,7 +344,7 @@ fn matrix(kind: StoreKind) {
     assert_eq!(lines.next().map(str::trim), Some(CALLER_LETTERS));
     let source = FixtureSource::new(kind);
     let mut unused = None;
-    let mut wrong = Vec::new();
+    let mut mismatches = Vec::new();
     for line in lines {
         let (operation, expected) = line.split_at(26);
         let operation = operation.trim();
@@ -365,8 +371,8 @@ fn matrix(kind: StoreKind) {
             }
         }
         if found != expected {
-            wrong.push(format!("{operation:26}{found}"));
+            mismatches.push(format!("{operation:26}{found}"));
         }
     }
-    assert!(wrong.is_empty(), "found:\n{}", wrong.join("\n"));
+    assert!(mismatches.is_empty(), "found:\n{}", mismatches.join("\n"));
 }

@@ -33,16 +33,16 @@ fn write(fixture: &RegistryFixture, write: &HandleWrite<'_>, caller: &Caller) ->
 }
 
 fn create<'a>(name: &'a str, values: Vec<HandleValue<'a>>) -> HandleWrite<'a> {
-    HandleWrite::Create { name: Handle::from(name), values, overwrite: false, mint: None, force: false }
+    HandleWrite::Create { name: Handle::from(name), values, overwrite: false, uuid_bytes: None, force: false }
 }
 
 fn add<'a>(name: &'a str, values: Vec<HandleValue<'a>>) -> HandleWrite<'a> {
-    HandleWrite::Add { name: Handle::from(name), values, overwrite: false, force: false }
+    HandleWrite::AddValues { name: Handle::from(name), values, overwrite: false, force: false }
 }
 
 fn modify(name: &str) -> HandleWrite<'_> {
     let values = vec![HandleValue::new(1, "URL", "https://changed/")];
-    HandleWrite::Modify { name: Handle::from(name), values, force: false }
+    HandleWrite::ModifyValues { name: Handle::from(name), values, force: false }
 }
 
 fn read_hidden(fixture: &RegistryFixture, name: &str, caller: &Caller) -> char {
@@ -64,12 +64,12 @@ fn list(fixture: &RegistryFixture, prefix: &str, caller: &Caller) -> char {
 fn attack_p6_recovery_by_token() {
     let fixture = RegistryFixture::in_memory();
     let name = "10.71000/x";
-    let remove = |force| HandleWrite::Remove { name: Handle::from(name), indexes: vec![100], force };
+    let remove = |force| HandleWrite::RemoveValues { name: Handle::from(name), indexes: vec![100], force };
     assert_eq!(write(&fixture, &remove(false), &key_caller(KEY)), '!');
     assert_eq!(write(&fixture, &remove(true), &key_caller(KEY)), '+');
     assert_eq!(
-        fixture.update(name, "https://b/", &fixture.caller('2')).map_err(|refusal| refusal.code),
-        Err("not-yours")
+        fixture.update(name, "https://b/", &fixture.caller('2')).map_err(|error| error.code),
+        Err("forbidden")
     );
     fixture.update(name, "https://b/", &fixture.caller('1')).unwrap();
     assert_eq!(write(&fixture, &modify(name), &key_caller(KEY)), '+');
@@ -106,19 +106,19 @@ fn attack_p7_prefix_take_over() {
     // Beta, which has no range, gets no prefix of alpha's range, neither by name nor as the next free one.
     let next = |prefix: Option<&str>, registrant: &str, letter| {
         let (registrant, prefix) = (fixture.id(registrant), prefix.map(Into::into));
-        let new = AllocatePrefix { registrant, prefix, test: false, policy: PrefixPolicy::default() };
+        let new = AllocatePrefix { registrant, prefix, is_test: false, policy: PrefixPolicy::default() };
         fixture
             .execute_as(&new, &fixture.caller(letter))
-            .map(|made| made.done.prefix)
-            .map_err(|refusal| refusal.code)
+            .map(|created| created.output.prefix)
+            .map_err(|error| error.code)
     };
-    assert_eq!(next(Some("10.71500"), "B1", 'B'), Err("out-of-range"));
-    assert_eq!(next(Some("10.72500"), "A1", 'A'), Err("out-of-range"));
-    assert_eq!(next(Some("10.69999"), "B1", 'B'), Err("out-of-range"));
-    assert_eq!(next(Some("10.71000.1"), "B1", 'B'), Err("out-of-range"));
-    assert_eq!(next(Some("10.71000"), "B1", 'B'), Err("prefix-taken"));
-    assert_eq!(next(Some("10.0070000"), "B1", 'B'), Err("out-of-range"));
-    assert_eq!(next(Some("11.1"), "B1", 'B'), Err("bad-prefix"));
+    assert_eq!(next(Some("10.71500"), "B1", 'B'), Err("prefix-out-of-range"));
+    assert_eq!(next(Some("10.72500"), "A1", 'A'), Err("prefix-out-of-range"));
+    assert_eq!(next(Some("10.69999"), "B1", 'B'), Err("prefix-out-of-range"));
+    assert_eq!(next(Some("10.71000.1"), "B1", 'B'), Err("prefix-out-of-range"));
+    assert_eq!(next(Some("10.71000"), "B1", 'B'), Err("prefix-in-use"));
+    assert_eq!(next(Some("10.0070000"), "B1", 'B'), Err("prefix-out-of-range"));
+    assert_eq!(next(Some("11.1"), "B1", 'B'), Err("invalid-prefix"));
     fixture.agency("narrow", Some(("10.70000", "10.70001")));
     assert_eq!(next(None, "B1", 'B').as_deref(), Ok("10.70002"));
     assert_eq!(next(None, "A1", 'A').as_deref(), Ok("10.71003"));
@@ -126,11 +126,11 @@ fn attack_p7_prefix_take_over() {
     assert_eq!(next(None, "B1", 'B').as_deref(), Ok("10.70004"));
     let policy = |pattern: &str| {
         let policy = Some(PrefixPolicy { pattern: Some(pattern.into()), ..PrefixPolicy::default() });
-        let change = UpdatePrefix { prefix: PREFIX_A1.into(), policy, expect: None };
-        fixture.execute_as(&change, &fixture.caller('A')).map(drop).map_err(|refusal| refusal.code)
+        let change = UpdatePrefix { prefix: PREFIX_A1.into(), policy, expected_revision: None };
+        fixture.execute_as(&change, &fixture.caller('A')).map(drop).map_err(|error| error.code)
     };
-    assert_eq!(policy("a)|(?:.*"), Err("bad-pattern"), "it would match everything");
-    assert_eq!(policy("(a{1000}){1000}"), Err("bad-pattern"));
+    assert_eq!(policy("a)|(?:.*"), Err("invalid-pattern"), "it would match everything");
+    assert_eq!(policy("(a{1000}){1000}"), Err("invalid-pattern"));
     assert_eq!(policy("[a-z]+"), Ok(()));
     check_invariants(&fixture.registry);
 }
@@ -156,7 +156,7 @@ fn attack_p8_previous_holder_keys() {
             write(&fixture, &add(own, vec![admin_value(102, KEY)]), caller),
             write(
                 &fixture,
-                &HandleWrite::Remove { name: Handle::from(own), indexes: vec![102], force: false },
+                &HandleWrite::RemoveValues { name: Handle::from(own), indexes: vec![102], force: false },
                 caller,
             ),
             write(&fixture, &create(new, vec![admin_value(100, KEY)]), caller),
@@ -192,8 +192,8 @@ fn attack_p8_previous_holder_keys() {
     assert_eq!(write(&fixture, &modify(own), &secret), '-');
 }
 
-fn forced(what: TransferSubject, to: &str) -> ProposeTransfer {
-    ProposeTransfer { what, to: to.into(), force: true, random: [9; 16] }
+fn forced(subject: TransferSubject, to: &str) -> ProposeTransfer {
+    ProposeTransfer { subject, to: to.into(), force: true, random_bytes: [9; 16] }
 }
 
 /// A permission that is revoked before the commit of a command is not used.
@@ -208,18 +208,18 @@ fn attack_p9_races(kind: StoreKind) {
         check_invariants(&fixture.registry);
     };
     let name = "10.71000/x";
-    let put: Attempt<'_> =
+    let register: Attempt<'_> =
         &|fixture, caller| outcome_letter(&fixture.register("10.71000/new", "https://a/", caller));
-    let change: Attempt<'_> = &|fixture, caller| outcome_letter(&fixture.update(name, "https://b/", caller));
-    let end: Attempt<'_> = &|fixture, caller| outcome_letter(&fixture.retire(name, caller));
-    let native: Attempt<'_> = &|fixture, caller| write(fixture, &modify(name), caller);
-    let made: Attempt<'_> =
-        &|fixture, caller| write(fixture, &create("10.71000/made", vec![admin_value(100, KEY)]), caller);
+    let update: Attempt<'_> = &|fixture, caller| outcome_letter(&fixture.update(name, "https://b/", caller));
+    let retire: Attempt<'_> = &|fixture, caller| outcome_letter(&fixture.retire(name, caller));
+    let handle_modify: Attempt<'_> = &|fixture, caller| write(fixture, &modify(name), caller);
+    let handle_create: Attempt<'_> =
+        &|fixture, caller| write(fixture, &create("10.71000/created", vec![admin_value(100, KEY)]), caller);
     let token: Attempt<'_> = &|fixture, caller| {
         let token = fixture.new_token(Role::Registrant, Some(fixture.id("A1")), None, vec![], None);
         outcome_letter(&fixture.execute_as(&token, caller))
     };
-    let give: Attempt<'_> = &|fixture, caller| {
+    let transfer: Attempt<'_> = &|fixture, caller| {
         outcome_letter(&fixture.transfer(TransferSubject::Prefix(PREFIX_A1.into()), "B1", false, caller))
     };
     let revoked = |fixture: &RegistryFixture| -> CommitHook {
@@ -230,31 +230,31 @@ fn attack_p9_races(kind: StoreKind) {
         let (id, admins) = (fixture.id("A1"), Some(Vec::new()));
         Box::new(move |store| store.execute(&UpdateRegistrant { id, admins, ..Default::default() }))
     };
-    let moved = |fixture: &RegistryFixture| -> CommitHook {
+    let prefix_transferred = |fixture: &RegistryFixture| -> CommitHook {
         let to = fixture.id("B1");
         Box::new(move |store| store.execute(&forced(TransferSubject::Prefix(PREFIX_A1.into()), &to)))
     };
-    let transferred = |fixture: &RegistryFixture| -> CommitHook {
+    let name_transferred = |fixture: &RegistryFixture| -> CommitHook {
         let to = fixture.id("A2");
         Box::new(move |store| store.execute(&forced(TransferSubject::Names(vec![name.into()]), &to)))
     };
     let closed = |_: &RegistryFixture| -> CommitHook {
         Box::new(move |store| store.execute(&forced(TransferSubject::Agency("alpha".into()), "beta")))
     };
-    for attempt in [put, change, end, native, made, token, give] {
+    for attempt in [register, update, retire, handle_modify, handle_create, token, transfer] {
         check('1', attempt, &revoked, '?');
         check('k', attempt, &unlisted, '-');
         check('A', attempt, &closed, '?');
         check('1', attempt, &closed, '+');
     }
     for letter in ['1', 'k', 'A'] {
-        for attempt in [put, change, end, native, made, give] {
-            check(letter, attempt, &moved, '-');
+        for attempt in [register, update, retire, handle_modify, handle_create, transfer] {
+            check(letter, attempt, &prefix_transferred, '-');
         }
     }
     for letter in ['1', 'k'] {
-        for attempt in [change, end, native] {
-            check(letter, attempt, &transferred, '-');
+        for attempt in [update, retire, handle_modify] {
+            check(letter, attempt, &name_transferred, '-');
         }
     }
     // A transfer is accepted only while the proposer still has the subject.
@@ -310,7 +310,7 @@ fn close_proposing_agency() -> CommitHook {
 fn attack_p9_phantoms(kind: StoreKind) {
     let source = FixtureSource::new(kind);
     let close =
-        ProposeTransfer { random: [8; 16], ..forced(TransferSubject::Agency("alpha".into()), "beta") };
+        ProposeTransfer { random_bytes: [8; 16], ..forced(TransferSubject::Agency("alpha".into()), "beta") };
     let attempt = |is_closing: bool, hook: &dyn Fn(&RegistryFixture) -> CommitHook| {
         let (fixture, store) = source.hooked_fixture();
         store.before_commit(hook(&fixture));
@@ -324,8 +324,14 @@ fn attack_p9_phantoms(kind: StoreKind) {
         check_invariants(&fixture.registry);
         let (left, _) = {
             let mut budget = budget();
-            let left =
-                fixture.registry.registrants(Some("alpha"), None, 10, &Caller::Operator, NOW, &mut budget);
+            let left = fixture.registry.list_registrants(
+                Some("alpha"),
+                None,
+                10,
+                &Caller::Operator,
+                NOW,
+                &mut budget,
+            );
             block_on(left).unwrap()
         };
         assert_eq!(left.is_empty(), is_closing);
@@ -333,15 +339,21 @@ fn attack_p9_phantoms(kind: StoreKind) {
     for is_closing in [true, false] {
         attempt(is_closing, &|_| {
             Box::new(|store| {
-                let (agency, name, random) = (Some("alpha".into()), "New".into(), [77; 16]);
-                store.execute(&CreateRegistrant { agency, name, contact: None, admins: Vec::new(), random });
+                let (agency, name, random_bytes) = (Some("alpha".into()), "New".into(), [77; 16]);
+                store.execute(&CreateRegistrant {
+                    agency,
+                    name,
+                    contact: None,
+                    admins: Vec::new(),
+                    random_bytes,
+                });
             })
         });
         attempt(is_closing, &|fixture| {
             let registrant = fixture.id("A1");
             Box::new(move |store| {
                 let policy = PrefixPolicy::default();
-                store.execute(&AllocatePrefix { registrant, prefix: None, test: false, policy });
+                store.execute(&AllocatePrefix { registrant, prefix: None, is_test: false, policy });
             })
         });
         attempt(is_closing, &|fixture| {
@@ -351,8 +363,8 @@ fn attack_p9_phantoms(kind: StoreKind) {
         attempt(is_closing, &|fixture| {
             let to = fixture.id("A1");
             Box::new(move |store| {
-                let draft = request("10.72000/gift", "https://a/");
-                store.execute(&RegisterDoi { draft, random: [0; 16] });
+                let body = request("10.72000/gift", "https://a/");
+                store.execute(&RegisterDoi { request: body, random_bytes: [0; 16] });
                 store.execute(&forced(TransferSubject::Names(vec!["10.72000/gift".into()]), &to));
             })
         });
@@ -390,14 +402,14 @@ fn attack_p10_hidden_values() {
     assert!(!format!("{:?}", block_on(history).unwrap()).contains("hidden"));
 }
 
-/// Private objects of others give the same errors as absent ones, and ids can't be guessed.
+/// Private objects of others give the same errors as absent ones, and ids cannot be guessed.
 #[test]
 fn attack_p11_private_objects_look_absent() {
     let fixture = RegistryFixture::in_memory();
     let stranger = fixture.caller('3');
-    let fields = |refusal: Option<RegistryError>, id: &str| {
-        let refusal = refusal.unwrap();
-        (refusal.reason, refusal.code, refusal.detail.replace(id, "ID"), refusal.pointer)
+    let fields = |error: Option<RegistryError>, id: &str| {
+        let error = error.unwrap();
+        (error.kind, error.code, error.detail.replace(id, "ID"), error.pointer)
     };
     let transfer = fixture
         .transfer(TransferSubject::Prefix(PREFIX_A1.into()), "A2", false, &fixture.caller('1'))
@@ -413,22 +425,22 @@ fn attack_p11_private_objects_look_absent() {
         &|id| block_on(fixture.registry.get_transfer(id, &stranger, NOW, &mut budget())).err();
     let decide: Attempt<'_> =
         &|id| fixture.execute_as(&DecideTransfer { id: id.into(), accept: true }, &stranger).err();
-    let see: Attempt<'_> =
+    let read_doi: Attempt<'_> =
         &|name| block_on(fixture.registry.get_doi(name, &stranger, NOW, &mut budget())).err();
-    let change: Attempt<'_> = &|name| fixture.update(name, "https://b/", &stranger).err();
-    let end: Attempt<'_> = &|name| fixture.retire(name, &stranger).err();
-    let put: Attempt<'_> = &|name| fixture.register(name, "https://b/", &stranger).err();
-    let give: Attempt<'_> =
+    let update: Attempt<'_> = &|name| fixture.update(name, "https://b/", &stranger).err();
+    let retire: Attempt<'_> = &|name| fixture.retire(name, &stranger).err();
+    let register: Attempt<'_> = &|name| fixture.register(name, "https://b/", &stranger).err();
+    let transfer_name: Attempt<'_> =
         &|name| fixture.transfer(TransferSubject::Names(vec![name.into()]), "B1", false, &stranger).err();
     let batch: Attempt<'_> = &|name| {
         fixture.batch(&[batch_line(1, request(name, "https://b/"))], &stranger).remove(0).result.err()
     };
-    let native = |write: HandleWrite<'_>| fixture.write(&write, &key_caller("300:10.9/evil")).err();
-    let made: Attempt<'_> = &|name| native(create(name, vec![]));
-    let modified: Attempt<'_> = &|name| native(modify(name));
-    let deleted: Attempt<'_> =
-        &|name| native(HandleWrite::Delete { name: Handle::from(name), for_ever: true });
-    let resolved: Attempt<'_> = &|name| {
+    let handle_write = |write: HandleWrite<'_>| fixture.write(&write, &key_caller("300:10.9/evil")).err();
+    let handle_create: Attempt<'_> = &|name| handle_write(create(name, vec![]));
+    let handle_modify: Attempt<'_> = &|name| handle_write(modify(name));
+    let handle_delete: Attempt<'_> =
+        &|name| handle_write(HandleWrite::Delete { name: Handle::from(name), permanent: true });
+    let resolve: Attempt<'_> = &|name| {
         let query = ResolveQuery::new(Handle::from(name));
         block_on(fixture.registry.resolve(&query, &stranger, &mut budget())).err().map(RegistryError::from)
     };
@@ -441,7 +453,22 @@ fn attack_p11_private_objects_look_absent() {
     for ((private, absent), attempts) in [
         (pairs[0], &[revoke][..]),
         (pairs[1], &[read, decide]),
-        (pairs[2], &[see, change, end, put, give, batch, made, modified, deleted, resolved, history]),
+        (
+            pairs[2],
+            &[
+                read_doi,
+                update,
+                retire,
+                register,
+                transfer_name,
+                batch,
+                handle_create,
+                handle_modify,
+                handle_delete,
+                resolve,
+                history,
+            ],
+        ),
     ] {
         for (number, attempt) in attempts.iter().enumerate() {
             assert_eq!(
@@ -461,7 +488,7 @@ fn attack_p11_private_objects_look_absent() {
     let ids: Vec<_> = (0..100)
         .map(|_| {
             let token = fixture.new_token(Role::Operator, None, None, vec![], None);
-            fixture.execute_as_operator(&token).done.id
+            fixture.execute_as_operator(&token).output.id
         })
         .collect();
     for (one, two) in ids.iter().zip(&ids[1..]) {
@@ -480,18 +507,18 @@ fn attack_r1_one_name_many_spellings(kind: StoreKind) {
             .map(|number| {
                 let (start, caller) = (&start, &caller);
                 scope.spawn(move || {
-                    let spelled = |(at, letter): (usize, char)| {
-                        if number >> at & 1 == 1 { letter.to_ascii_uppercase() } else { letter }
+                    let recased = |(position, letter): (usize, char)| {
+                        if number >> position & 1 == 1 { letter.to_ascii_uppercase() } else { letter }
                     };
                     let name = format!(
                         "{PREFIX_A1}/{}",
-                        "abcdef".chars().enumerate().map(spelled).collect::<String>()
+                        "abcdef".chars().enumerate().map(recased).collect::<String>()
                     );
-                    let draft = request(&name, &format!("https://{number}.example/"));
+                    let body = request(&name, &format!("https://{number}.example/"));
                     start.wait();
-                    let refusal = match number % 3 {
+                    let error = match number % 3 {
                         0 => {
-                            let new = RegisterDoi { draft, random: [0; 16] };
+                            let new = RegisterDoi { request: body, random_bytes: [0; 16] };
                             block_on(registry.execute(&new, caller, NOW, &mut budget())).err()
                         }
                         1 => {
@@ -500,15 +527,15 @@ fn attack_r1_one_name_many_spellings(kind: StoreKind) {
                             done.err().map(RegistryError::from)
                         }
                         _ => {
-                            let new = RegisterDoi { draft, random: [0; 16] };
+                            let new = RegisterDoi { request: body, random_bytes: [0; 16] };
                             block_on(registry.execute(&new, &key_caller(KEY), NOW, &mut budget())).err()
                         }
                     };
-                    let outcome = match refusal {
+                    let outcome = match error {
                         None => Ok(()),
-                        Some(refusal) => {
-                            assert_eq!(refusal.code, "already-registered");
-                            Err(refusal.existing.unwrap().0)
+                        Some(error) => {
+                            assert_eq!(error.code, "already-registered");
+                            Err(error.existing.unwrap().name)
                         }
                     };
                     (name, outcome)
@@ -517,17 +544,17 @@ fn attack_r1_one_name_many_spellings(kind: StoreKind) {
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    let won: Vec<_> = outcomes.iter().filter(|(_, outcome)| outcome.is_ok()).collect();
-    assert_eq!(won.len(), 1);
+    let winners: Vec<_> = outcomes.iter().filter(|(_, outcome)| outcome.is_ok()).collect();
+    assert_eq!(winners.len(), 1);
     let mut others = outcomes.iter().filter_map(|(_, outcome)| outcome.as_ref().err());
-    assert!(others.all(|name| **name == *won[0].0), "the errors have the registered spelling");
+    assert!(others.all(|name| **name == *winners[0].0), "the errors have the registered spelling");
 }
 
 /// Letters that are equal only in some languages, or only by Unicode case folding, are different.
 #[test]
 fn attack_r2_other_letters() {
     let fixture = RegistryFixture::in_memory();
-    let put = |suffix: &str| {
+    let register = |suffix: &str| {
         outcome_letter(&fixture.register(
             &format!("{PREFIX_A1}/{suffix}"),
             "https://a/",
@@ -535,10 +562,10 @@ fn attack_r2_other_letters() {
         ))
     };
     for suffix in ["é", "É", "k", "\u{212a}", "i", "ı", "İ", "ß", "ẞ"] {
-        assert_eq!(put(suffix), '+', "{suffix}");
+        assert_eq!(register(suffix), '+', "{suffix}");
     }
     for suffix in ["K", "I"] {
-        assert_eq!(put(suffix), 'c', "{suffix}");
+        assert_eq!(register(suffix), 'c', "{suffix}");
     }
 }
 
@@ -547,28 +574,28 @@ fn attack_r2_other_letters() {
 fn attack_r3_composed_and_decomposed() {
     let fixture = RegistryFixture::in_memory();
     let one = fixture.caller('1');
-    let put = |name: &str| {
-        let made =
-            fixture.execute_as(&RegisterDoi { draft: request(name, "https://a/"), random: [0; 16] }, &one);
-        made.map(|made| made.done.notes).map_err(|refusal| refusal.code)
+    let register = |name: &str| {
+        let created = fixture
+            .execute_as(&RegisterDoi { request: request(name, "https://a/"), random_bytes: [0; 16] }, &one);
+        created.map(|created| created.output.warnings).map_err(|error| error.code)
     };
     let with = |name: &str| WriteWarning::ConfusableWith { name: name.into() };
-    assert_eq!(put("10.71000/\u{e9}"), Ok(vec![]));
-    assert_eq!(put("10.71000/e\u{301}"), Ok(vec![with("10.71000/\u{e9}")]));
+    assert_eq!(register("10.71000/\u{e9}"), Ok(vec![]));
+    assert_eq!(register("10.71000/e\u{301}"), Ok(vec![with("10.71000/\u{e9}")]));
     let batch = |names: [&str; 2]| {
         let lines: Vec<_> = names.iter().map(|name| batch_line(1, request(name, "https://a/"))).collect();
         let outcomes = fixture.batch(&lines, &one);
-        (outcome_words(&outcomes).remove(1), outcomes.into_iter().nth(1).unwrap().notes)
+        (outcome_words(&outcomes).remove(1), outcomes.into_iter().nth(1).unwrap().warnings)
     };
-    let (last, notes) = batch(["10.71000/\u{f6}", "10.71000/o\u{308}"]);
-    assert_eq!((&*last, &*notes), ("created 10.71000/o\u{308}", &[with("10.71000/\u{f6}")][..]));
+    let (last, warnings) = batch(["10.71000/\u{f6}", "10.71000/o\u{308}"]);
+    assert_eq!((&*last, &*warnings), ("created 10.71000/o\u{308}", &[with("10.71000/\u{f6}")][..]));
     let policy = r#"{"policy": {"confusable": "refuse"}}"#;
     fixture.execute_as_operator(&UpdatePrefix {
         prefix: PREFIX_A1.into(),
         ..serde_json::from_str(policy).unwrap()
     });
-    assert_eq!(put("10.71000/\u{e4}"), Ok(vec![]));
-    assert_eq!(put("10.71000/a\u{308}"), Err("confusable"));
+    assert_eq!(register("10.71000/\u{e4}"), Ok(vec![]));
+    assert_eq!(register("10.71000/a\u{308}"), Err("confusable"));
     assert_eq!(batch(["10.71000/\u{fc}", "10.71000/u\u{308}"]).0, "refused confusable");
     assert_eq!(
         write(&fixture, &create("10.71000/a\u{308}", vec![admin_value(100, KEY)]), &key_caller(KEY)),
@@ -581,29 +608,26 @@ fn attack_r3_composed_and_decomposed() {
 fn attack_r4_confusables() {
     let fixture = RegistryFixture::in_memory();
     let one = fixture.caller('1');
-    let put = |suffix: &str| {
-        let draft = request(&format!("{PREFIX_A1}/{suffix}"), "https://a/");
-        let made = fixture.execute_as(&RegisterDoi { draft, random: [0; 16] }, &one);
-        made.map(|made| made.done.notes).map_err(|refusal| refusal.code)
+    let register = |suffix: &str| {
+        let body = request(&format!("{PREFIX_A1}/{suffix}"), "https://a/");
+        let created = fixture.execute_as(&RegisterDoi { request: body, random_bytes: [0; 16] }, &one);
+        created.map(|created| created.output.warnings).map_err(|error| error.code)
     };
     for suffix in ["a\u{200b}", "\u{202e}a", "a\u{e0041}", "a\u{0}", "a\nb", "\u{feff}a", "a\u{ad}"] {
-        assert_eq!(put(suffix), Err("bad-name"), "{suffix:?}");
+        assert_eq!(register(suffix), Err("invalid-name"), "{suffix:?}");
     }
-    assert_eq!(put("p\u{430}per"), Ok(vec![WriteWarning::MixedScripts]));
-    assert_eq!(put("дом-1"), Ok(vec![]));
+    assert_eq!(register("p\u{430}per"), Ok(vec![WriteWarning::MixedScripts]));
+    assert_eq!(register("дом-1"), Ok(vec![]));
     let policy = r#"{"policy": {"confusable": "refuse"}}"#;
     fixture.execute_as_operator(&UpdatePrefix {
         prefix: PREFIX_A1.into(),
         ..serde_json::from_str(policy).unwrap()
     });
-    assert_eq!(put("p\u{430}pers"), Err("confusable"));
-    for (text, code) in [("", "missing"), ("a\u{202e}b", "not-visible")] {
-        let (agency, name, random) = (Some("alpha".into()), text.into(), [5; 16]);
-        let new = CreateRegistrant { agency, name, contact: None, admins: Vec::new(), random };
-        assert_eq!(
-            fixture.execute_as(&new, &Caller::Operator).map_err(|refusal| refusal.code).err(),
-            Some(code)
-        );
+    assert_eq!(register("p\u{430}pers"), Err("confusable"));
+    for (text, code) in [("", "missing"), ("a\u{202e}b", "invisible-character")] {
+        let (agency, name, random_bytes) = (Some("alpha".into()), text.into(), [5; 16]);
+        let new = CreateRegistrant { agency, name, contact: None, admins: Vec::new(), random_bytes };
+        assert_eq!(fixture.execute_as(&new, &Caller::Operator).map_err(|error| error.code).err(), Some(code));
     }
 }
 
@@ -616,18 +640,21 @@ fn attack_d1_json() {
     for (json, code) in [
         (deep("[", "]"), "malformed"),
         (deep("{\"a\":", "}"), "malformed"),
-        (metadata(&deep("[", "]")), "bad-metadata"),
-        (metadata(&deep("{\"a\":", "}")), "bad-metadata"),
+        (metadata(&deep("[", "]")), "invalid-metadata"),
+        (metadata(&deep("{\"a\":", "}")), "invalid-metadata"),
         (values(&deep("[", "]")), "malformed"),
         (r#"{"name": "10.1/a", "name": "10.1/b"}"#.into(), "malformed"),
         (r#"{"name": "10.1/a", "n\u0061me": "10.1/b"}"#.into(), "malformed"),
-        (metadata(r#"{"primaryReferentType": "Creation", "primaryReferentType": "Party"}"#), "bad-metadata"),
+        (
+            metadata(r#"{"primaryReferentType": "Creation", "primaryReferentType": "Party"}"#),
+            "invalid-metadata",
+        ),
         (values(r#"[{"index": 1, "index": 2, "type": "URL", "data": "https://a/"}]"#), "malformed"),
         (values(r#"[{"index": 1e400, "type": "URL", "data": "https://a/"}]"#), "malformed"),
         (values(r#"[{"index": 1.5, "type": "URL", "data": "https://a/"}]"#), "malformed"),
-        (metadata("1e400"), "bad-metadata"),
+        (metadata("1e400"), "invalid-metadata"),
         (r#"{"name": "10.1/\ud800"}"#.into(), "malformed"),
-        (metadata(r#"{"primaryReferentType": "\udfff"}"#), "bad-metadata"),
+        (metadata(r#"{"primaryReferentType": "\udfff"}"#), "invalid-metadata"),
         ("\u{feff}{\"name\": \"10.1/a\"}".into(), "malformed"),
         (r#"{"name": "10.1/a"} {}"#.into(), "malformed"),
         (r#"{"name": "10.1/a", "state": "tombstone"}"#.into(), "malformed"),
@@ -636,22 +663,22 @@ fn attack_d1_json() {
         ("".into(), "malformed"),
         ("null".into(), "malformed"),
     ] {
-        let refusal = RegistrationRequest::from_json(json.as_bytes()).unwrap_err();
+        let error = RegistrationRequest::from_json(json.as_bytes()).unwrap_err();
         let shown: String = json.chars().take(80).collect();
-        assert_eq!(refusal.code, code, "{shown}: {}", refusal.detail);
-        assert!(!refusal.detail.is_empty() && refusal.detail.len() < 1_000, "{shown}");
+        assert_eq!(error.code, code, "{shown}: {}", error.detail);
+        assert!(!error.detail.is_empty() && error.detail.len() < 1_000, "{shown}");
     }
     assert_eq!(RegistrationRequest::from_json(b"{\"name\": \"\xff\"}").unwrap_err().code, "malformed");
     // Parsed as other implementations do, then rejected.
-    let draft = request_from_json(
+    let body = request_from_json(
         r#"{"name": "10.71000/d1", "values": [{"index": -1, "type": "URL", "data": "https://a/"}]}"#,
     );
     let fixture = RegistryFixture::in_memory();
-    let refusal = fixture
-        .execute_as(&RegisterDoi { draft, random: [0; 16] }, &fixture.caller('1'))
+    let error = fixture
+        .execute_as(&RegisterDoi { request: body, random_bytes: [0; 16] }, &fixture.caller('1'))
         .map(drop)
         .unwrap_err();
-    assert_eq!(refusal.code, "bad-value");
+    assert_eq!(error.code, "invalid-value");
 }
 
 /// Invalid and misleading URLs.
@@ -660,7 +687,7 @@ fn attack_d8_urls() {
     let fixture = RegistryFixture::in_memory();
     let one = fixture.caller('1');
     let long = format!("https://example.org/{}", "x".repeat(100_000));
-    for address in [
+    for url in [
         "/relative",
         "//example.org/",
         &long,
@@ -671,24 +698,30 @@ fn attack_d8_urls() {
         "https://x/\r\nSet-Cookie:a=1",
         "",
     ] {
-        let new = RegisterDoi { draft: request("10.71000/d8", address), random: [0; 16] };
-        let refusal = fixture.execute_as(&new, &one).map(drop).unwrap_err();
-        assert_eq!((refusal.code, refusal.pointer.as_deref()), ("bad-url", Some("/url")), "{address}");
-        let draft = RegistrationRequest { url: Some(address.into()), ..RegistrationRequest::default() };
-        let change = UpdateDoi { name: "10.71000/x".into(), draft, expect: None };
-        assert_eq!(fixture.execute_as(&change, &one).map(drop).unwrap_err().code, "bad-url", "{address}");
-        let draft = RegistrationRequest {
+        let new = RegisterDoi { request: request("10.71000/d8", url), random_bytes: [0; 16] };
+        let error = fixture.execute_as(&new, &one).map(drop).unwrap_err();
+        assert_eq!((error.code, error.pointer.as_deref()), ("invalid-url", Some("/url")), "{url}");
+        let body = RegistrationRequest { url: Some(url.into()), ..RegistrationRequest::default() };
+        let change = UpdateDoi { name: "10.71000/x".into(), request: body, expected_revision: None };
+        assert_eq!(fixture.execute_as(&change, &one).map(drop).unwrap_err().code, "invalid-url", "{url}");
+        let body = RegistrationRequest {
             name: Some("10.71000/d8".into()),
-            values: Some(vec![HandleValue::new(2, "URL", address.to_owned())]),
+            values: Some(vec![HandleValue::new(2, "URL", url.to_owned())]),
             ..RegistrationRequest::default()
         };
-        let refusal =
-            fixture.execute_as(&RegisterDoi { draft, random: [0; 16] }, &one).map(drop).unwrap_err();
-        assert_eq!((refusal.code, refusal.pointer.as_deref()), ("bad-value", Some("/values/0")), "{address}");
+        let error = fixture
+            .execute_as(&RegisterDoi { request: body, random_bytes: [0; 16] }, &one)
+            .map(drop)
+            .unwrap_err();
+        assert_eq!((error.code, error.pointer.as_deref()), ("invalid-value", Some("/values/0")), "{url}");
     }
     // The host list of a prefix covers all values with URLs.
     let hosts = Some(PrefixPolicy { hosts: vec!["example.org".into()], ..PrefixPolicy::default() });
-    fixture.execute_as_operator(&UpdatePrefix { prefix: PREFIX_A1.into(), policy: hosts, expect: None });
+    fixture.execute_as_operator(&UpdatePrefix {
+        prefix: PREFIX_A1.into(),
+        policy: hosts,
+        expected_revision: None,
+    });
     let loc = |href: &str| {
         HandleValue::new(2, "10320/loc", format!(r#"<locations><location href="{href}"/></locations>"#))
     };
@@ -696,30 +729,35 @@ fn attack_d8_urls() {
         values: Some(vec![value]),
         ..request("10.71000/hosts", "https://www.example.org/")
     };
-    let put = |draft: RegistrationRequest| {
+    let register = |body: RegistrationRequest| {
         fixture
-            .execute_as(&RegisterDoi { draft, random: [0; 16] }, &one)
+            .execute_as(&RegisterDoi { request: body, random_bytes: [0; 16] }, &one)
             .map(drop)
-            .map_err(|refusal| refusal.code)
+            .map_err(|error| error.code)
     };
-    assert_eq!(put(request("10.71000/hosts", "https://evil.net/")), Err("host"));
-    assert_eq!(put(with(HandleValue::new(2, "URL", "https://example.org.evil.net/"))), Err("host"));
-    assert_eq!(put(with(loc("https://evil.net/"))), Err("host"));
-    let native =
+    assert_eq!(register(request("10.71000/hosts", "https://evil.net/")), Err("host-not-allowed"));
+    assert_eq!(
+        register(with(HandleValue::new(2, "URL", "https://example.org.evil.net/"))),
+        Err("host-not-allowed")
+    );
+    assert_eq!(register(with(loc("https://evil.net/"))), Err("host-not-allowed"));
+    let handle_add =
         |value: HandleValue<'static>| write(&fixture, &add("10.71000/x", vec![value]), &key_caller(KEY));
-    assert_eq!((native(loc("https://evil.net/")), native(loc("https://example.org/"))), ('!', '+'));
-    assert_eq!(put(with(loc("https://example.org/x"))), Ok(()));
+    assert_eq!((handle_add(loc("https://evil.net/")), handle_add(loc("https://example.org/"))), ('!', '+'));
+    assert_eq!(register(with(loc("https://example.org/x"))), Ok(()));
 }
 
 /// Revoked and expired tokens, and tokens of a closed agency, are rejected.
 #[test]
 fn attack_a14_old_tokens() {
     let fixture = RegistryFixture::in_memory();
-    let by = |letter: char, at| {
-        block_on(fixture.registry.by_token(&fixture.tokens[&letter], at, &mut budget())).unwrap().is_some()
+    let is_valid = |letter: char, now_ms| {
+        block_on(fixture.registry.authenticate_token(&fixture.tokens[&letter], now_ms, &mut budget()))
+            .unwrap()
+            .is_some()
     };
-    assert!(by('1', NOW) && by('x', NOW - 1));
-    assert!(!by('x', NOW) && !by('v', NOW) && !by('v', 0));
+    assert!(is_valid('1', NOW) && is_valid('x', NOW - 1));
+    assert!(!is_valid('x', NOW) && !is_valid('v', NOW) && !is_valid('v', 0));
     for letter in "xve".chars() {
         assert_eq!(
             outcome_letter(&fixture.register("10.71000/a14", "https://a/", &fixture.caller(letter))),
@@ -745,7 +783,7 @@ fn attack_a14_old_tokens() {
         format!("tendot_{}_{secret}", "x".repeat(100_000)),
     ] {
         assert_eq!(
-            block_on(fixture.registry.by_token(&wrong, NOW, &mut budget())).unwrap(),
+            block_on(fixture.registry.authenticate_token(&wrong, NOW, &mut budget())).unwrap(),
             None,
             "{wrong:.40}"
         );
@@ -764,7 +802,7 @@ fn attack_a14_old_tokens() {
     }
     // Nor has the list of tokens.
     let (tokens, _) =
-        block_on(fixture.registry.tokens(None, 100, &Caller::Operator, NOW, &mut budget())).unwrap();
+        block_on(fixture.registry.list_tokens(None, 100, &Caller::Operator, NOW, &mut budget())).unwrap();
     assert!(tokens.len() > 10);
     // Revocation takes effect at once.
     let caller = fixture.caller('1');
@@ -772,7 +810,9 @@ fn attack_a14_old_tokens() {
     fixture.execute_as(&RevokeToken { id: fixture.token_id('1') }, &caller).unwrap();
     assert_eq!(outcome_letter(&fixture.register("10.71000/after", "https://a/", &caller)), '?');
     assert_eq!(
-        outcome_letter(&fixture.execute_as(&RetireDoi { name: "10.71000/x".into(), expect: None }, &caller)),
+        outcome_letter(
+            &fixture.execute_as(&RetireDoi { name: "10.71000/x".into(), expected_revision: None }, &caller)
+        ),
         '?'
     );
     let found =
@@ -832,40 +872,46 @@ fn values(fixture: &RegistryFixture, name: &str) -> Vec<HandleValue<'static>> {
 #[test]
 fn attack_p13_reserved_indexes() {
     let fixture = RegistryFixture::in_memory();
-    let code = |done: Result<(), RegistryError>| done.map_err(|refusal| (refusal.code, refusal.detail));
-    let taken = |name: &str| {
-        let detail = format!("`{name}` has a value at index 100, where its administrator has to stand");
-        Err(("index-taken", detail))
+    let code = |outcome: Result<(), RegistryError>| outcome.map_err(|error| (error.code, error.detail));
+    let reserved_index = |name: &str| {
+        let detail = format!("index 100 of `{name}` is reserved for HS_ADMIN but has another value");
+        Err(("reserved-index", detail))
     };
-    let odd = "10.71000/odd";
+    let name = "10.71000/odd";
     let note = HandleValue::new(100, "NOTE", "mine");
-    let made = vec![HandleValue::new(1, "URL", "https://a/"), note, admin_value(7, "200:0.NA/10.71000")];
-    assert_eq!(write(&fixture, &create(odd, made), &key_caller(KEY)), '+');
-    let before = values(&fixture, odd);
-    assert_eq!(code(fixture.update(odd, "https://b/", &fixture.caller('1'))), taken(odd));
-    let give = || {
-        fixture.transfer(TransferSubject::Names(vec![odd.into()]), "A2", true, &Caller::Operator).map(drop)
+    let initial = vec![HandleValue::new(1, "URL", "https://a/"), note, admin_value(7, "200:0.NA/10.71000")];
+    assert_eq!(write(&fixture, &create(name, initial), &key_caller(KEY)), '+');
+    let before = values(&fixture, name);
+    assert_eq!(code(fixture.update(name, "https://b/", &fixture.caller('1'))), reserved_index(name));
+    let transfer = || {
+        fixture.transfer(TransferSubject::Names(vec![name.into()]), "A2", true, &Caller::Operator).map(drop)
     };
-    let refusal = give().unwrap_err();
-    assert_eq!(refusal.pointer.as_deref(), Some("/names/0"));
-    assert_eq!(code(Err(refusal)), taken(odd));
-    assert_eq!(values(&fixture, odd), before);
+    let error = transfer().unwrap_err();
+    assert_eq!(error.pointer.as_deref(), Some("/names/0"));
+    assert_eq!(code(Err(error)), reserved_index(name));
+    assert_eq!(values(&fixture, name), before);
     // A request that lists the values replaces them.
-    let draft = RegistrationRequest {
+    let body = RegistrationRequest {
         values: Some(vec![HandleValue::new(5, "NOTE", "mine")]),
         ..RegistrationRequest::default()
     };
-    fixture.execute_as(&UpdateDoi { name: odd.into(), draft, expect: None }, &fixture.caller('1')).unwrap();
-    assert!(give().is_ok());
+    fixture
+        .execute_as(
+            &UpdateDoi { name: name.into(), request: body, expected_revision: None },
+            &fixture.caller('1'),
+        )
+        .unwrap();
+    assert!(transfer().is_ok());
     // An administrator at the URL's index is moved.
     let first = "10.71000/first";
-    let made = vec![admin_value(1, KEY), admin_value(101, KEY), HandleValue::new(2, "URL", "https://a/")];
-    assert_eq!(write(&fixture, &create(first, made), &key_caller(KEY)), '+');
-    for address in ["https://b/", "https://c/"] {
-        assert_eq!(code(fixture.update(first, address, &fixture.caller('1'))), Ok(()));
+    let initial = vec![admin_value(1, KEY), admin_value(101, KEY), HandleValue::new(2, "URL", "https://a/")];
+    assert_eq!(write(&fixture, &create(first, initial), &key_caller(KEY)), '+');
+    for url in ["https://b/", "https://c/"] {
+        assert_eq!(code(fixture.update(first, url, &fixture.caller('1'))), Ok(()));
     }
     let found = values(&fixture, first);
-    let found: Vec<(u32, bool)> = found.iter().map(|one| (one.index, one.has_type("HS_ADMIN"))).collect();
+    let found: Vec<(u32, bool)> =
+        found.iter().map(|value| (value.index, value.has_type("HS_ADMIN"))).collect();
     assert_eq!(found, [(1, false), (2, false), (100, true), (101, true), (102, true)]);
 }
 
@@ -906,12 +952,12 @@ fn attack_a15_token_expires_during_feed() {
 #[test]
 fn attack_d9_concurrent_statistics() {
     let (fixture, store) = FixtureSource::new(StoreKind::Memory).hooked_fixture();
-    let counted = |count| [ResolutionCount { prefix: PREFIX_A1.into(), fingerprint: 7, count }];
+    let counted = |count| [ResolutionCount { prefix: PREFIX_A1.into(), name_hash: 7, count }];
     store.before_commit(move |store| {
         block_on(store.registry().add_resolutions(&counted(1), NOW)).unwrap();
     });
     block_on(fixture.registry.add_resolutions(&counted(2), NOW)).unwrap();
     assert!(store.has_run_all_hooks());
-    let notes = block_on(fixture.registry.store().list_aux(b"figures/", None, 10)).unwrap();
-    assert!(String::from_utf8_lossy(&notes[0].value).contains("\"count\":3"), "{notes:?}");
+    let entries = block_on(fixture.registry.store().list_aux(b"stats/", None, 10)).unwrap();
+    assert!(String::from_utf8_lossy(&entries[0].value).contains("\"count\":3"), "{entries:?}");
 }

@@ -88,7 +88,7 @@ enum ModelActor {
 
 #[derive(Clone, Debug)]
 struct ModelName {
-    spelled: String,
+    spelling: String,
     state: DoiStatus,
     /// Owner, if it is not the holder of the prefix.
     owner: Option<Box<str>>,
@@ -97,10 +97,10 @@ struct ModelName {
 
 #[derive(Clone, Debug)]
 struct ModelTransfer {
-    what: TransferSubject,
+    subject: TransferSubject,
     from: BTreeSet<Box<str>>,
     to: Box<str>,
-    by: ModelActor,
+    proposed_by: ModelActor,
     state: TransferState,
 }
 
@@ -113,7 +113,7 @@ struct ModelRegistrant {
 #[derive(Clone, Debug)]
 struct ModelPrefix {
     holder: Box<str>,
-    test: bool,
+    is_test: bool,
 }
 
 struct RegistryModel {
@@ -156,10 +156,15 @@ impl RegistryModel {
             let agency = format!("agency{}", number % 3);
             let keys = BTreeSet::from([format!("300:10.9/key{number}")]);
             let admins = keys.iter().map(|key| key.as_str().into()).collect();
-            let random = model.rng.bytes();
+            let random_bytes = model.rng.bytes();
             let (name, contact) = (format!("Registrant {number}").into(), None);
-            let new =
-                CreateRegistrant { agency: Some(agency.as_str().into()), name, contact, admins, random };
+            let new = CreateRegistrant {
+                agency: Some(agency.as_str().into()),
+                name,
+                contact,
+                admins,
+                random_bytes,
+            };
             let created = model.execute_as_operator(&new);
             model.registrants.insert(created.id.clone(), ModelRegistrant { agency, keys });
             model.new_token(ModelActor::Registrant(created.id));
@@ -172,20 +177,20 @@ impl RegistryModel {
         model.execute_as_operator(&UpdatePrefix {
             prefix: model.limited_prefix.as_str().into(),
             policy,
-            expect: None,
+            expected_revision: None,
         });
         model
     }
 
-    fn execute_as<T: Command>(&self, task: &T, actor: &ModelActor) -> Result<T::Output, RegistryError> {
+    fn execute_as<T: Command>(&self, command: &T, actor: &ModelActor) -> Result<T::Output, RegistryError> {
         let caller = self.caller(actor);
-        let outcome = block_on(self.registry.execute(task, &caller, self.now, &mut budget()));
-        outcome.map(|outcome| outcome.done)
+        let outcome = block_on(self.registry.execute(command, &caller, self.now, &mut budget()));
+        outcome.map(|outcome| outcome.output)
     }
 
     #[track_caller]
-    fn execute_as_operator<T: Command>(&self, task: &T) -> T::Output {
-        self.execute_as(task, &ModelActor::Operator).unwrap_or_else(|refusal| panic!("{refusal:?}"))
+    fn execute_as_operator<T: Command>(&self, command: &T) -> T::Output {
+        self.execute_as(command, &ModelActor::Operator).unwrap_or_else(|error| panic!("{error:?}"))
     }
 
     fn new_agency(&mut self, number: usize) {
@@ -196,17 +201,17 @@ impl RegistryModel {
         self.new_token(ModelActor::Agency(code));
     }
 
-    fn new_prefix(&mut self, test: bool) {
+    fn new_prefix(&mut self, is_test: bool) {
         let ids: Vec<_> = self.registrants.keys().cloned().collect();
         let registrant = self.rng.pick(&ids).clone();
         let new = AllocatePrefix {
             registrant: registrant.clone(),
             prefix: None,
-            test,
+            is_test,
             policy: PrefixPolicy::default(),
         };
         let created = self.execute_as_operator(&new);
-        self.prefixes.insert(created.prefix.to_string(), ModelPrefix { holder: registrant, test });
+        self.prefixes.insert(created.prefix.to_string(), ModelPrefix { holder: registrant, is_test });
     }
 
     fn new_token(&mut self, actor: ModelActor) {
@@ -215,11 +220,13 @@ impl RegistryModel {
             ModelActor::Registrant(id) => (Role::Registrant, id.clone()),
             _ => return,
         };
-        let random = self.rng.bytes();
-        let (scopes, prefixes, expires, label) = (None, Vec::new(), None, None);
-        let new = CreateToken { role, subject: Some(subject), scopes, prefixes, expires, label, random };
+        let random_bytes = self.rng.bytes();
+        let (scopes, prefixes, expires_ms, label) = (None, Vec::new(), None, None);
+        let new =
+            CreateToken { role, subject: Some(subject), scopes, prefixes, expires_ms, label, random_bytes };
         let created = self.execute_as_operator(&new);
-        let caller = block_on(self.registry.by_token(&new.plaintext(), self.now, &mut budget())).unwrap();
+        let caller =
+            block_on(self.registry.authenticate_token(&new.plaintext(), self.now, &mut budget())).unwrap();
         self.tokens.insert(actor, (Caller::Token(caller.unwrap()), created.id, true));
     }
 
@@ -305,7 +312,7 @@ impl RegistryModel {
         (prefix.clone(), format!("{prefix}/{letters}{number}"))
     }
 
-    fn stage(&mut self) -> (Option<RegistrationState>, DoiStatus) {
+    fn random_state(&mut self) -> (Option<RegistrationState>, DoiStatus) {
         if self.rng.below(4) == 0 {
             (request_from_json(r#"{"state": "reserved"}"#).state, DoiStatus::Reserved)
         } else {
@@ -316,7 +323,7 @@ impl RegistryModel {
     fn live_under(&self, prefix: &str) -> usize {
         let start = format!("{prefix}/");
         let under = self.names.range(start.clone()..).take_while(|(key, _)| key.starts_with(&start));
-        under.filter(|(_, name)| name.state != DoiStatus::Tombstone).count()
+        under.filter(|(_, name)| name.state != DoiStatus::Retired).count()
     }
 
     fn has_quota_left(&self, prefix: &str) -> bool {
@@ -334,16 +341,16 @@ impl RegistryModel {
     }
 
     fn insert(&mut self, name: &str, state: DoiStatus, url: &str) {
-        let new = ModelName { spelled: name.into(), state, owner: None, url: url.into() };
+        let new = ModelName { spelling: name.into(), state, owner: None, url: url.into() };
         self.names.insert(name.to_ascii_uppercase(), new);
     }
 
     fn register(&mut self, step: u64, actor: &ModelActor) -> (&'static str, char, char) {
         let (prefix, name) = self.name(step);
         let url = format!("https://example.org/{step}");
-        let (state, becomes) = self.stage();
-        let draft = RegistrationRequest { state, ..request(&name, &url) };
-        let found = self.execute_as(&RegisterDoi { draft, random: [0; 16] }, actor);
+        let (state, becomes) = self.random_state();
+        let body = RegistrationRequest { state, ..request(&name, &url) };
+        let found = self.execute_as(&RegisterDoi { request: body, random_bytes: [0; 16] }, actor);
         let expected = self.may_register(&prefix, &name, actor);
         if expected.is_ok() {
             self.insert(&name, becomes, &url);
@@ -359,7 +366,7 @@ impl RegistryModel {
         match (name.state, is_allowed) {
             (DoiStatus::Reserved, false) => Err('0'),
             (_, false) => Err('-'),
-            (DoiStatus::Tombstone, _) => Err('g'),
+            (DoiStatus::Retired, _) => Err('g'),
             _ => Ok(()),
         }
     }
@@ -369,9 +376,12 @@ impl RegistryModel {
         let url = format!("https://example.org/{step}");
         let state = request_from_json(r#"{"state": "registered"}"#).state;
         let state = if self.rng.below(2) == 0 { state } else { None };
-        let draft =
+        let body =
             RegistrationRequest { url: Some(url.as_str().into()), state, ..RegistrationRequest::default() };
-        let found = self.execute_as(&UpdateDoi { name: name.as_str().into(), draft, expect: None }, actor);
+        let found = self.execute_as(
+            &UpdateDoi { name: name.as_str().into(), request: body, expected_revision: None },
+            actor,
+        );
         let expected = self.may_update(&prefix, &name, actor);
         if expected.is_ok() {
             let name = self.names.get_mut(&name.to_ascii_uppercase()).unwrap();
@@ -385,16 +395,17 @@ impl RegistryModel {
 
     fn remove(&mut self, prefix: &str, name: &str) {
         let key = name.to_ascii_uppercase();
-        if self.prefixes[prefix].test || self.names[&key].state == DoiStatus::Reserved {
+        if self.prefixes[prefix].is_test || self.names[&key].state == DoiStatus::Reserved {
             self.names.remove(&key);
         } else {
-            self.names.get_mut(&key).unwrap().state = DoiStatus::Tombstone;
+            self.names.get_mut(&key).unwrap().state = DoiStatus::Retired;
         }
     }
 
     fn retire(&mut self, step: u64, actor: &ModelActor) -> (&'static str, char, char) {
         let (prefix, name) = self.name(step);
-        let found = self.execute_as(&RetireDoi { name: name.as_str().into(), expect: None }, actor);
+        let found =
+            self.execute_as(&RetireDoi { name: name.as_str().into(), expected_revision: None }, actor);
         let expected = self.may_update(&prefix, &name, actor);
         if expected.is_ok() {
             self.remove(&prefix, &name);
@@ -408,8 +419,8 @@ impl RegistryModel {
         for number in 0..count {
             let (prefix, name) = self.name(step);
             let url = format!("https://example.org/{step}/{}", self.rng.below(3));
-            let draft = request(&name, &url);
-            lines.push(batch_line(number as u64, draft));
+            let body = request(&name, &url);
+            lines.push(batch_line(number as u64, body));
             expected.push(self.line(&prefix, &name, &url, actor));
         }
         let outcomes =
@@ -418,7 +429,7 @@ impl RegistryModel {
             );
         for (outcome, expected) in outcomes.unwrap().iter().zip(&expected) {
             let found = match &outcome.result {
-                Ok(status) => status.name().to_owned(),
+                Ok(status) => status.as_str().to_owned(),
                 rejected => outcome_letter(rejected).to_string(),
             };
             assert_eq!(found, *expected, "step {step}: {outcome:?} by {actor:?}");
@@ -466,10 +477,10 @@ impl RegistryModel {
         let write = match kind {
             0 => {
                 let values = vec![value(), admin_value(100, &format!("200:0.NA/{prefix}"))];
-                HandleWrite::Create { name: handle, values, overwrite: false, mint: None, force: false }
+                HandleWrite::Create { name: handle, values, overwrite: false, uuid_bytes: None, force: false }
             }
-            1 => HandleWrite::Modify { name: handle, values: vec![value()], force: false },
-            _ => HandleWrite::Delete { name: handle, for_ever: false },
+            1 => HandleWrite::ModifyValues { name: handle, values: vec![value()], force: false },
+            _ => HandleWrite::Delete { name: handle, permanent: false },
         };
         let now = Now { elapsed: Duration::ZERO, unix: self.now / 1_000 };
         let found = block_on(self.registry.write(&write, &self.caller(actor), now, &mut budget()));
@@ -479,7 +490,7 @@ impl RegistryModel {
             if kind == 0 {
                 match existing.as_ref().map(|existing| existing.state) {
                     Some(DoiStatus::Registered) => return Err('c'),
-                    Some(DoiStatus::Tombstone) => return Err('g'),
+                    Some(DoiStatus::Retired) => return Err('g'),
                     _ => {}
                 }
                 self.authenticated(actor)?;
@@ -510,15 +521,15 @@ impl RegistryModel {
         ("handle write", expected_letter(expected), outcome_letter(&found.map_err(RegistryError::from)))
     }
 
-    /// Present owners of what is to be transferred.
+    /// Current owners of the subject of a transfer.
     fn may_transfer(
         &self,
-        what: &TransferSubject,
+        subject: &TransferSubject,
         to: &str,
         actor: &ModelActor,
     ) -> Result<BTreeSet<Box<str>>, char> {
         let mut from = BTreeSet::new();
-        match what {
+        match subject {
             TransferSubject::Names(names) => {
                 let mut seen = BTreeSet::new();
                 for transferred in names {
@@ -529,7 +540,7 @@ impl RegistryModel {
                     match (name.state, self.may_act_for(actor, &owner)) {
                         (DoiStatus::Reserved, false) => return Err('!'),
                         (_, false) => return Err('-'),
-                        (DoiStatus::Tombstone, _) => return Err('!'),
+                        (DoiStatus::Retired, _) => return Err('!'),
                         _ if *owner == *to => return Err('c'),
                         _ => {}
                     }
@@ -546,16 +557,16 @@ impl RegistryModel {
             TransferSubject::Agency(code) => {
                 let is_own = *actor == ModelActor::Operator || *actor == ModelActor::Agency(code.to_string());
                 is_own.then_some(()).ok_or('-')?;
-                let is_right = !self.agencies[&**code] && !self.agencies[to] && **code != *to;
-                is_right.then_some(()).ok_or('c')?;
+                let is_valid = !self.agencies[&**code] && !self.agencies[to] && **code != *to;
+                is_valid.then_some(()).ok_or('c')?;
                 from.insert(code.clone());
             }
         }
         Ok(from)
     }
 
-    fn apply_transfer(&mut self, what: &TransferSubject, to: &str) {
-        match what {
+    fn apply_transfer(&mut self, subject: &TransferSubject, to: &str) {
+        match subject {
             TransferSubject::Names(names) => {
                 for transferred in names {
                     let (prefix, _) = transferred.split_once('/').unwrap();
@@ -579,7 +590,7 @@ impl RegistryModel {
         let ids: Vec<_> = self.registrants.keys().cloned().collect();
         let codes: Vec<_> = self.agencies.keys().cloned().collect();
         let kind = self.rng.below(40);
-        let (what, to) = match kind {
+        let (subject, to) = match kind {
             0 => {
                 let recent = codes[codes.len().saturating_sub(4)..].to_vec();
                 let code = self.rng.pick(&recent).as_str().into();
@@ -597,20 +608,23 @@ impl RegistryModel {
             }
         };
         let force = self.rng.below(4) == 0;
-        let random = self.rng.bytes();
-        let found =
-            self.execute_as(&ProposeTransfer { what: what.clone(), to: to.clone(), force, random }, actor);
+        let random_bytes = self.rng.bytes();
+        let found = self.execute_as(
+            &ProposeTransfer { subject: subject.clone(), to: to.clone(), force, random_bytes },
+            actor,
+        );
         let expected = self.authenticated(actor).and_then(|()| {
             (!force || *actor == ModelActor::Operator).then_some(()).ok_or('-')?;
-            self.may_transfer(&what, &to, actor)
+            self.may_transfer(&subject, &to, actor)
         });
         if let (Ok(from), Ok(created)) = (&expected, &found) {
-            let state = if force { TransferState::Done } else { TransferState::Proposed };
+            let state = if force { TransferState::Completed } else { TransferState::Proposed };
             assert_eq!((created.state, created.from.iter().cloned().collect()), (state, from.clone()));
             if force {
-                self.apply_transfer(&what, &to);
+                self.apply_transfer(&subject, &to);
             }
-            let transfer = ModelTransfer { what, from: from.clone(), to, by: actor.clone(), state };
+            let transfer =
+                ModelTransfer { subject, from: from.clone(), to, proposed_by: actor.clone(), state };
             self.transfers.insert(created.id.clone(), transfer);
         }
         ("transfer", expected_letter(expected.map(drop)), outcome_letter(&found))
@@ -628,7 +642,7 @@ impl RegistryModel {
         let expected = self.authenticated(actor).and_then(|()| {
             let is_agency =
                 |code: &str| *actor == ModelActor::Operator || *actor == ModelActor::Agency(code.to_owned());
-            let (gives, receives) = match &transfer.what {
+            let (gives, receives) = match &transfer.subject {
                 TransferSubject::Agency(code) => (is_agency(code), is_agency(&transfer.to)),
                 _ => {
                     let gives = transfer.from.iter().any(|from| self.may_act_for(actor, from));
@@ -638,12 +652,12 @@ impl RegistryModel {
             (gives || receives).then_some(()).ok_or('0')?;
             match (transfer.state, accept) {
                 (TransferState::Proposed, _) => {}
-                (TransferState::Done, true) | (TransferState::Declined, false) => return Ok(false),
+                (TransferState::Completed, true) | (TransferState::Declined, false) => return Ok(false),
                 _ => return Err('c'),
             }
             (receives || !accept).then_some(()).ok_or('-')?;
             if accept {
-                let from = self.may_transfer(&transfer.what, &transfer.to, &transfer.by);
+                let from = self.may_transfer(&transfer.subject, &transfer.to, &transfer.proposed_by);
                 let from = from.map_err(|letter| if letter == '-' { 'c' } else { letter })?;
                 (from == transfer.from).then_some(()).ok_or('c')?;
             }
@@ -651,10 +665,10 @@ impl RegistryModel {
         });
         if expected == Ok(true) {
             if accept {
-                self.apply_transfer(&transfer.what, &transfer.to);
+                self.apply_transfer(&transfer.subject, &transfer.to);
             }
             self.transfers.get_mut(&id).unwrap().state =
-                if accept { TransferState::Done } else { TransferState::Declined };
+                if accept { TransferState::Completed } else { TransferState::Declined };
         }
         // Keeps the number of transfers small.
         if transfer.state != TransferState::Proposed {
@@ -719,42 +733,44 @@ impl RegistryModel {
     /// Reads, resolves and lists all names, and compares them with the model.
     fn check_against_model(&self) {
         let operator = &Caller::Operator;
-        let mut of: BTreeMap<Box<str>, BTreeSet<String>> = BTreeMap::new();
+        let mut by_owner: BTreeMap<Box<str>, BTreeSet<String>> = BTreeMap::new();
         for name in self.names.values() {
-            let (prefix, _) = name.spelled.split_once('/').unwrap();
+            let (prefix, _) = name.spelling.split_once('/').unwrap();
             let owner = self.owner(prefix, name);
-            let found = block_on(self.registry.get_doi(&name.spelled, operator, self.now, &mut budget()));
+            let found = block_on(self.registry.get_doi(&name.spelling, operator, self.now, &mut budget()));
             let found = found.unwrap();
-            let seen = (&*found.name, found.state, &*found.registrant, found.url().unwrap());
-            assert_eq!(seen, (&*name.spelled, name.state, &*owner, &*name.url));
+            let actual = (&*found.name, found.state, &*found.registrant, found.url().unwrap());
+            assert_eq!(actual, (&*name.spelling, name.state, &*owner, &*name.url));
             assert_eq!(*found.agency, *self.registrants[&owner].agency);
-            let query = ResolveQuery::new(Handle::from(&*name.spelled));
+            let query = ResolveQuery::new(Handle::from(&*name.spelling));
             let resolved = block_on(self.registry.resolve(&query, &Caller::Anonymous, &mut budget()));
             match (name.state, resolved) {
                 (DoiStatus::Registered, Ok(Resolution::Values(values))) => {
                     assert_eq!(*values[0].data, *name.url.as_bytes(), "{name:?}");
                 }
-                (DoiStatus::Tombstone, Err(Error::Tombstone))
-                | (DoiStatus::Reserved, Err(Error::NotFound)) => {}
+                (DoiStatus::Retired, Err(Error::Retired)) | (DoiStatus::Reserved, Err(Error::NotFound)) => {}
                 (_, resolved) => panic!("{name:?}: {resolved:?}"),
             }
-            of.entry(owner).or_default().insert(name.spelled.clone());
+            by_owner.entry(owner).or_default().insert(name.spelling.clone());
         }
         for id in self.registrants.keys() {
-            let found = self.listed(None, Some(id));
-            assert_eq!(found, of.remove(id).unwrap_or_default(), "of {id}");
+            let found = self.list_names(None, Some(id));
+            assert_eq!(found, by_owner.remove(id).unwrap_or_default(), "of {id}");
         }
         for prefix in self.prefixes.keys() {
             let start = format!("{prefix}/");
-            let under = self.names.values().filter(|name| name.spelled.starts_with(&start));
-            assert_eq!(self.listed(Some(prefix), None), under.map(|name| name.spelled.clone()).collect());
+            let under = self.names.values().filter(|name| name.spelling.starts_with(&start));
+            assert_eq!(
+                self.list_names(Some(prefix), None),
+                under.map(|name| name.spelling.clone()).collect()
+            );
         }
-        assert_eq!(self.listed(None, None).len(), self.names.len());
+        assert_eq!(self.list_names(None, None).len(), self.names.len());
         assert_eq!(check_invariants(&self.registry), self.names.len());
     }
 
     /// All names of a list, read in small pages.
-    fn listed(&self, prefix: Option<&str>, registrant: Option<&str>) -> BTreeSet<String> {
+    fn list_names(&self, prefix: Option<&str>, registrant: Option<&str>) -> BTreeSet<String> {
         let (mut all, mut next) = (BTreeSet::new(), None);
         loop {
             let mut budget = budget();

@@ -66,7 +66,7 @@ impl NativeServer {
         }
         let mut sessions = self.lock_sessions();
         let known = sessions.get_mut(session).and_then(|session| session.authenticated_identity());
-        let identity = known.and_then(|known| HandleIdentity::proven(known.index, &known.handle));
+        let identity = known.and_then(|known| HandleIdentity::from_proof(known.index, &known.handle));
         identity.map_or(Caller::Anonymous, Caller::Handle)
     }
 
@@ -127,7 +127,7 @@ impl NativeServer {
             let fits =
                 self.registry.verify_secret_at_peer(&claim, pending.challenge(), answer.proof, budget).await;
             let identity =
-                fits.map(|fits| HandleIdentity::proven(claim.index, &claim.handle).filter(|_| fits));
+                fits.map(|fits| HandleIdentity::from_proof(claim.index, &claim.handle).filter(|_| fits));
             return match identity {
                 Ok(identity) => {
                     identity.ok_or_else(|| self.authentication_failed(challenged, &AuthError::Failed))
@@ -139,7 +139,7 @@ impl NativeServer {
             Ok(keys) => keys,
             Err(error) => return Err(self.registry_error(challenged, &error)),
         };
-        HandleIdentity::prove(pending, answer, &keys, &self.policy, &AwsLcProvider, budget)
+        HandleIdentity::verify(pending, answer, &keys, &self.policy, &AwsLcProvider, budget)
             .map_err(|error| self.authentication_failed(challenged, &error))
     }
 

@@ -66,7 +66,7 @@ impl NativeServer {
     ) -> Result<NativeReply, Error> {
         let resolution = self.registry.resolve(query, caller, &mut incoming.budget).await;
         if let (Some(resolution_counter), Caller::Anonymous, Ok(name)) =
-            (&self.resolution_counter, caller, query.name.to_str())
+            (&self.resolution_counter, caller, query.handle.to_str())
         {
             match &resolution {
                 Ok(Resolution::Values(_)) => resolution_counter.count_resolution(&self.registry, name).await,
@@ -78,7 +78,7 @@ impl NativeServer {
         let (code, outcome) = match &resolution {
             Resolution::Values(values) => {
                 let values = WireList::from(&values[..]);
-                (ResponseCode::SUCCESS, ResponseData::Resolved { handle: query.name, values })
+                (ResponseCode::SUCCESS, ResponseData::Resolved { handle: query.handle, values })
             }
             Resolution::Referral(values) => {
                 let values = Some(WireList::from(&values[..]));
@@ -101,10 +101,10 @@ impl NativeServer {
             _ => ResponseData::Empty,
         };
         let mut response = incoming.respond(ResponseCode::SUCCESS, outcome);
-        if matches!(write, HandleWrite::Create { mint: Some(_), .. }) {
+        if matches!(write, HandleWrite::Create { uuid_bytes: Some(_), .. }) {
             response.header.flags = response.header.flags.with(OpFlags::MINT_NEW_SUFFIX);
         }
-        if done.replaced && matches!(write, HandleWrite::Create { .. } | HandleWrite::Add { .. }) {
+        if done.replaced && matches!(write, HandleWrite::Create { .. } | HandleWrite::AddValues { .. }) {
             response.header.flags = response.header.flags.with(OpFlags::OVERWRITE);
         }
         Ok(self.seal(incoming, response))

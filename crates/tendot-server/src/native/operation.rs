@@ -17,12 +17,12 @@ pub(crate) fn to_operation<'a>(
         // The server status is for administrators.
         (_, Request::Resolve { handle, .. }) if is_status(handle) => HandleOperation::ListHomed,
         (_, Request::Resolve { handle, indexes, types }) => HandleOperation::Resolve(ResolveQuery {
-            name: handle,
+            handle,
             indexes: indexes.iter().collect(),
             types: types.iter().collect(),
             public_only: flags.contains(OpFlags::PUBLIC_ONLY),
             in_session: message.envelope.session_id != 0,
-            refer: !flags.contains(OpFlags::DO_NOT_REFER),
+            allow_referral: !flags.contains(OpFlags::DO_NOT_REFER),
         }),
         (opcode, Request::WriteValues { handle: name, values }) => {
             let values = values.iter().collect();
@@ -30,19 +30,21 @@ pub(crate) fn to_operation<'a>(
             HandleOperation::Write(match opcode {
                 Opcode::CREATE_HANDLE => {
                     let mint = flags.contains(OpFlags::MINT_NEW_SUFFIX).then(random);
-                    HandleWrite::Create { name, values, overwrite, mint, force: false }
+                    HandleWrite::Create { name, values, overwrite, uuid_bytes: mint, force: false }
                 }
-                Opcode::ADD_VALUE => HandleWrite::Add { name, values, overwrite, force: false },
-                _ => HandleWrite::Modify { name, values, force: false },
+                Opcode::ADD_VALUE => HandleWrite::AddValues { name, values, overwrite, force: false },
+                _ => HandleWrite::ModifyValues { name, values, force: false },
             })
         }
-        (_, Request::RemoveValues { handle: name, indexes }) => HandleOperation::Write(HandleWrite::Remove {
-            name,
-            indexes: indexes.iter().collect(),
-            force: false,
-        }),
+        (_, Request::RemoveValues { handle: name, indexes }) => {
+            HandleOperation::Write(HandleWrite::RemoveValues {
+                name,
+                indexes: indexes.iter().collect(),
+                force: false,
+            })
+        }
         (Opcode::DELETE_HANDLE, Request::HandleOnly { handle: name }) => {
-            HandleOperation::Write(HandleWrite::Delete { name, for_ever: false })
+            HandleOperation::Write(HandleWrite::Delete { name, permanent: false })
         }
         (Opcode::HOME_PREFIX, Request::HandleOnly { handle: prefix }) => {
             HandleOperation::Write(HandleWrite::Home { prefix })

@@ -108,13 +108,13 @@ impl SitePeers for SitePeerClient {
                     self.records.resolve(name).await
                 }
             };
-            let answer = answer.map_err(|error| Error::Neighbour { why: error.to_string() })?;
+            let answer = answer.map_err(|error| Error::SitePeer { reason: error.to_string() })?;
             match &*answer.outcome {
                 LookupOutcome::Values(values) => Ok(Some(values.clone())),
                 LookupOutcome::NoValues => Ok(Some(Vec::new())),
                 LookupOutcome::NotFound => Ok(None),
                 LookupOutcome::NotResponsible => {
-                    Err(Error::Neighbour { why: "it knows another record of our site".into() })
+                    Err(Error::SitePeer { reason: "it knows another record of our site".into() })
                 }
             }
         })
@@ -133,7 +133,7 @@ impl SitePeers for SitePeerClient {
             let taken = proof.filter(|proof| proof.validate(AuthPolicy::default().secret_key_macs).is_ok());
             let Some(proof) = taken else { return Ok(false) };
             budget.charge(PEER_QUERY_COST.saturating_add(proof.cost()))?;
-            let unsaid = |why: String| Error::Neighbour { why };
+            let unsaid = |reason: String| Error::SitePeer { reason };
             let request = Request::VerifyChallenge {
                 key_handle: key.handle(),
                 key_index: key.index,
@@ -186,8 +186,8 @@ mod tests {
             let said = neighbours.verify_secret(&key, challenge, &proof.to_bytes(), &mut budget).await;
             let said = match said {
                 Ok(fits) => fits.to_string(),
-                Err(Error::Neighbour { .. }) => "asked".into(),
-                Err(Error::Exhausted(_)) => "too much".into(),
+                Err(Error::SitePeer { .. }) => "asked".into(),
+                Err(Error::BudgetExceeded(_)) => "too much".into(),
                 Err(error) => panic!("{error}"),
             };
             assert_eq!((&*said, steps - budget.remaining()), (expected, spent), "{iterations} {key_bits}");
@@ -206,11 +206,14 @@ mod tests {
         for _ in 0..2 {
             assert!(matches!(
                 neighbours.public_values("10.1/x", &mut budget).await,
-                Err(Error::Neighbour { .. })
+                Err(Error::SitePeer { .. })
             ));
             assert_eq!(budget.remaining(), PEER_QUERY_COST - 1);
         }
-        assert!(matches!(neighbours.public_values("10.1/y", &mut budget).await, Err(Error::Exhausted(_))));
+        assert!(matches!(
+            neighbours.public_values("10.1/y", &mut budget).await,
+            Err(Error::BudgetExceeded(_))
+        ));
     }
 
     #[tokio::test(start_paused = true)]

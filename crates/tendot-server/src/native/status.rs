@@ -50,7 +50,7 @@ impl NativeServer {
     ) -> Result<Vec<HandleValue<'static>>, Error> {
         // None of the values are public.
         if query.public_only {
-            return Err(Error::NoValues);
+            return Err(Error::ValuesNotFound);
         }
         // Authorized like the list of homed prefixes.
         self.registry.list_homed_prefixes(None, 1, caller, budget).await?;
@@ -75,6 +75,6 @@ impl NativeServer {
                 || query.indexes.contains(&value.index)
                 || query.types.iter().any(|asked| value.matches_type_filter(asked))
         });
-        if values.is_empty() { Err(Error::NoValues) } else { Ok(values) }
+        if values.is_empty() { Err(Error::ValuesNotFound) } else { Ok(values) }
     }
 }

@@ -96,7 +96,7 @@ impl ResolutionCounter {
 
     /// Counts a failed resolution if `error` means that the name does not exist.
     pub(crate) async fn count_failure(&self, registry: &Registry, name: &str, error: &Error) {
-        let (Some(failed), Error::NotFound | Error::Tombstone) = (&self.failed, error) else { return };
+        let (Some(failed), Error::NotFound | Error::Retired) = (&self.failed, error) else { return };
         let Ok(key) = NameKey::new(name) else { return };
         if let Some(counted) = self.key_for(registry, &key).await {
             failed.add(counted, name, 1);
@@ -122,7 +122,7 @@ impl ResolutionCounter {
         });
         let told = |(name, count): (CounterKey, u64)| {
             let prefix = Arc::clone(names.get(name.prefix as usize)?);
-            Some(ResolutionCount { prefix, fingerprint: name.fingerprint, count })
+            Some(ResolutionCount { prefix, name_hash: name.fingerprint, count })
         };
         taken.into_iter().filter_map(told).collect()
     }
@@ -141,7 +141,7 @@ impl ResolutionCounter {
     pub(crate) fn restore(&self, resolutions: &[ResolutionCount], failures: &[FailedResolutionCount]) {
         for one in resolutions {
             if let Some(prefix) = self.prefixes.id_if_assigned(&one.prefix) {
-                self.add(CounterKey { fingerprint: one.fingerprint, prefix }, one.count);
+                self.add(CounterKey { fingerprint: one.name_hash, prefix }, one.count);
             }
         }
         for one in failures {

@@ -77,18 +77,18 @@ fn parties(client: &ApiClient) {
         "/agencies",
         "tendot_x_y",
         &json!({"code": "A", "name": "A"}),
-        (401, "not-authenticated"),
+        (401, "unauthenticated"),
     );
     let fixtures = client.create_fixtures();
     assert_eq!(fixtures.prefixes, ["10.70000", "10.70001"]);
     client.check("POST", "/agencies", TOKEN, &json!({"code": "a", "name": "x"}), (409, "agency-exists"));
-    client.check("POST", "/agencies", TOKEN, &json!({"code": "a b", "name": "x"}), (422, "bad-code"));
+    client.check("POST", "/agencies", TOKEN, &json!({"code": "a b", "name": "x"}), (422, "invalid-code"));
     client.check(
         "POST",
         "/agencies",
         &fixtures.agency_tokens[0],
         &json!({"code": "C", "name": "C"}),
-        (403, "not-yours"),
+        (403, "forbidden"),
     );
     let listed = client.check("GET", "/agencies", "", none, (200, ""));
     assert_eq!(listed["items"].as_array().unwrap().len(), 2);
@@ -109,7 +109,7 @@ fn parties(client: &ApiClient) {
         client.check("GET", &path, &fixtures.agency_tokens[1], none, (200, ""))["contact"],
         Json::Null
     );
-    client.check("PUT", &path, &fixtures.agency_tokens[1], &json!({"name": "x"}), (403, "not-yours"));
+    client.check("PUT", &path, &fixtures.agency_tokens[1], &json!({"name": "x"}), (403, "forbidden"));
     assert_eq!(
         client.check("PUT", &path, &fixtures.agency_tokens[0], &json!({"name": "Newer"}), (200, ""))["name"],
         "Newer"
@@ -119,33 +119,33 @@ fn parties(client: &ApiClient) {
         "/registrants",
         &fixtures.agency_tokens[0],
         &json!({"agency": "B", "name": "x"}),
-        (403, "not-yours"),
+        (403, "forbidden"),
     );
     client.check(
         "POST",
         "/registrants",
         TOKEN,
         &json!({"agency": "C", "name": "x"}),
-        (422, "no-such-agency"),
+        (422, "unknown-agency"),
     );
     // Prefixes.
     let body = json!({"registrant": fixtures.registrants[1], "prefix": "10.70000"});
-    let response = client.check("POST", "/prefixes", TOKEN, &body, (409, "prefix-taken"));
+    let response = client.check("POST", "/prefixes", TOKEN, &body, (409, "prefix-in-use"));
     assert_eq!(response["existing"], "10.70000");
     client.check(
         "POST",
         "/prefixes",
         &fixtures.agency_tokens[0],
         &json!({"registrant": fixtures.registrants[1]}),
-        (403, "not-yours"),
+        (403, "forbidden"),
     );
-    client.check("POST", "/prefixes", TOKEN, &json!({"registrant": "none"}), (422, "no-such-registrant"));
+    client.check("POST", "/prefixes", TOKEN, &json!({"registrant": "none"}), (422, "unknown-registrant"));
     client.check(
         "POST",
         "/prefixes",
         TOKEN,
         &json!({"registrant": fixtures.registrants[0], "prefix": "x"}),
-        (422, "bad-prefix"),
+        (422, "invalid-prefix"),
     );
     client.create(
         "/prefixes",
@@ -168,16 +168,16 @@ fn parties(client: &ApiClient) {
     let path = format!("/tokens/{}", items[0]["id"].as_str().unwrap());
     client.check("DELETE", &path, &fixtures.tokens[1], none, (404, "not-found"));
     client.check("DELETE", &path, &fixtures.tokens[0], none, (204, ""));
-    client.check("GET", "/tokens", &fixtures.tokens[0], none, (401, "not-authenticated"));
+    client.check("GET", "/tokens", &fixtures.tokens[0], none, (401, "unauthenticated"));
     let body = json!({"role": "agency", "subject": "B"});
-    client.check("POST", "/tokens", &fixtures.tokens[1], &body, (403, "not-yours"));
+    client.check("POST", "/tokens", &fixtures.tokens[1], &body, (403, "forbidden"));
     let body = json!({"role": "operator", "expires": "2001-01-01T00:00:00Z"});
-    client.check("POST", "/tokens", TOKEN, &body, (422, "expired"));
+    client.check("POST", "/tokens", TOKEN, &body, (422, "expires-in-past"));
     let body =
         json!({"role": "registrant", "subject": fixtures.registrants[1], "scopes": ["read"], "label": "CI"});
     let token = client.create("/tokens", &body);
     let body = json!({"name": "10.70001/x", "url": "https://example.org/"});
-    client.check("POST", "/dois", token["token"].as_str().unwrap(), &body, (403, "out-of-scope"));
+    client.check("POST", "/dois", token["token"].as_str().unwrap(), &body, (403, "insufficient-scope"));
 }
 
 fn registrations(client: &ApiClient) {
@@ -192,10 +192,10 @@ fn registrations(client: &ApiClient) {
         client.check("POST", "/dois", &fixtures.tokens[0], &doi("10.70000/ABC"), (409, "already-registered"));
     assert_eq!(refused["existing"], "10.70000/Abc");
     assert!(refused["since"].is_string());
-    client.check("POST", "/dois", &fixtures.tokens[1], &doi("10.70000/y"), (403, "not-yours"));
-    client.check("POST", "/dois", TOKEN, &doi("10.9999/y"), (404, "no-such-prefix"));
-    client.check("POST", "/dois", TOKEN, &doi("10.70000"), (422, "bad-name"));
-    client.check("POST", "/dois", TOKEN, &doi("10.70000/a\u{202e}b"), (422, "bad-name"));
+    client.check("POST", "/dois", &fixtures.tokens[1], &doi("10.70000/y"), (403, "forbidden"));
+    client.check("POST", "/dois", TOKEN, &doi("10.9999/y"), (404, "unknown-prefix"));
+    client.check("POST", "/dois", TOKEN, &doi("10.70000"), (422, "invalid-name"));
+    client.check("POST", "/dois", TOKEN, &doi("10.70000/a\u{202e}b"), (422, "invalid-name"));
     client.check("POST", "/dois", TOKEN, &json!({"url": "https://example.org/"}), (422, "missing"));
     client.check("POST", "/dois", TOKEN, &json!({"name": "10.70000/n"}), (422, "missing"));
     for url in
@@ -206,7 +206,7 @@ fn registrations(client: &ApiClient) {
             "/dois",
             TOKEN,
             &json!({"name": "10.70000/n", "url": url}),
-            (422, "bad-url"),
+            (422, "invalid-url"),
         );
         assert_eq!(response["pointer"], "/url");
     }
@@ -227,7 +227,7 @@ fn registrations(client: &ApiClient) {
             "/dois",
             TOKEN,
             &json!({"name": "10.70000/z", "url": "https://a.org/", "values": values}),
-            (422, "bad-value"),
+            (422, "invalid-value"),
         );
     }
     // An update replaces the given members only.
@@ -238,7 +238,7 @@ fn registrations(client: &ApiClient) {
         (&json!("10.70000/Abc"), &json!("https://example.org/3"))
     );
     assert_eq!(client.redirect_of("10.70000/abc"), (302, Some("https://example.org/3".into())));
-    client.check("PUT", "/dois/10.70000/abc", &fixtures.tokens[1], &body, (403, "not-yours"));
+    client.check("PUT", "/dois/10.70000/abc", &fixtures.tokens[1], &body, (403, "forbidden"));
     client.check("PUT", "/dois/10.70000/none", &fixtures.tokens[0], &body, (404, "not-found"));
     // A dry run changes nothing.
     let response = client.json("POST", "/dois?dry-run=true", TOKEN, &[], &doi("10.70000/dry"));
@@ -266,7 +266,7 @@ fn conditions(client: &ApiClient) {
     let changed = put("https://example.org/2", &format!("If-Match: {tag}"));
     assert_eq!(changed.status, 200);
     let stale = put("https://example.org/3", &format!("If-Match: {tag}"));
-    assert_eq!((stale.status, stale.json["code"].as_str()), (412, Some("changed")));
+    assert_eq!((stale.status, stale.json["code"].as_str()), (412, Some("revision-mismatch")));
     let read = client.json("GET", "/dois/10.70000/a", "", &[], &Json::Null);
     assert_eq!(read.http.header("etag"), changed.http.header("etag"));
     let same = format!("If-None-Match: {}", read.http.header("etag").unwrap());
@@ -274,7 +274,7 @@ fn conditions(client: &ApiClient) {
     assert_eq!(put("https://example.org/4", "If-None-Match: *").status, 412);
     let body = json!({"name": "10.70000/b", "url": "https://example.org/n"});
     let other = client.json("PUT", "/dois/10.70000/new", TOKEN, &["If-None-Match: *"], &body);
-    assert_eq!((other.status, other.json["code"].as_str()), (422, Some("other-name")));
+    assert_eq!((other.status, other.json["code"].as_str()), (422, Some("name-mismatch")));
     // The registrant is part of the ETag: a transfer changes it without a change of the record.
     let tag = format!("If-None-Match: {}", read.http.header("etag").unwrap());
     let listed = client.check("GET", "/prefixes/10.70001", "", &Json::Null, (200, ""));
@@ -325,7 +325,7 @@ fn metadata(client: &ApiClient) {
     let mut wrong = kernel("Two");
     wrong["referentCreation"]["mode"] = json!(["Visual", "Loud"]);
     let body = json!({"name": "10.70000/w", "url": "https://example.org/", "metadata": wrong});
-    let response = client.check("POST", "/dois", TOKEN, &body, (422, "bad-metadata"));
+    let response = client.check("POST", "/dois", TOKEN, &body, (422, "invalid-metadata"));
     assert_eq!(response["pointer"], "/metadata/referentCreation/mode/1");
     assert!(response["faults"][0]["allowed"].as_array().unwrap().contains(&json!("Audio")), "{response}");
     // An agency may require metadata.
@@ -365,20 +365,20 @@ fn reserved_names(client: &ApiClient) {
         "/dois/10.70000/r",
         &fixtures.tokens[0],
         &json!({"state": "reserved"}),
-        (409, "already-public"),
+        (409, "invalid-state-transition"),
     );
     // A name that never resolved can be removed.
     client.create("/dois", &json!({"name": "10.70000/s", "state": "reserved"}));
     client.check("DELETE", "/dois/10.70000/s?dry-run=true", TOKEN, &Json::Null, (200, ""));
     let gone = client.check("DELETE", "/dois/10.70000/s", TOKEN, &Json::Null, (200, ""));
-    assert_eq!(gone["state"], "removed");
+    assert_eq!(gone["state"], "deleted");
     client.create("/dois", &json!({"name": "10.70000/s", "state": "reserved"}));
 }
 
 fn retired_names(client: &ApiClient) {
     let fixtures = client.create_fixtures();
     client.create("/dois", &json!({"name": "10.70000/a", "url": "https://example.org/"}));
-    client.check("DELETE", "/dois/10.70000/a", &fixtures.tokens[1], &Json::Null, (403, "not-yours"));
+    client.check("DELETE", "/dois/10.70000/a", &fixtures.tokens[1], &Json::Null, (403, "forbidden"));
     let ended = client.check("DELETE", "/dois/10.70000/A", &fixtures.tokens[0], &Json::Null, (200, ""));
     assert_eq!(ended["state"], "tombstone");
     assert_eq!(client.redirect_of("10.70000/a").0, 410);
@@ -387,8 +387,8 @@ fn retired_names(client: &ApiClient) {
     assert_eq!((&read["state"], read["ended"].is_string()), (&json!("tombstone"), true));
     let again = json!({"name": "10.70000/A", "url": "https://example.org/"});
     client.check("POST", "/dois", TOKEN, &again, (409, "already-registered"));
-    client.check("PUT", "/dois/10.70000/a", TOKEN, &json!({}), (410, "ended"));
-    client.check("DELETE", "/dois/10.70000/a", TOKEN, &Json::Null, (410, "ended"));
+    client.check("PUT", "/dois/10.70000/a", TOKEN, &json!({}), (410, "retired"));
+    client.check("DELETE", "/dois/10.70000/a", TOKEN, &Json::Null, (410, "retired"));
     let history = client.check("GET", "/history/10.70000/a", "", &Json::Null, (200, ""));
     assert_eq!(history["items"].as_array().unwrap().len(), 2);
     // The same over the Handle API.
@@ -417,18 +417,18 @@ fn policies(client: &ApiClient) {
     };
     assert_eq!(set(json!({"pattern": "[a-z]{2,4}"})), 200);
     assert_eq!(doi("10.70000/abc", "https://example.org/").0, 201);
-    assert_eq!(doi("10.70000/abcde", "https://example.org/"), (422, "pattern".into()));
+    assert_eq!(doi("10.70000/abcde", "https://example.org/"), (422, "suffix-pattern".into()));
     assert_eq!(set(json!({"pattern": "("})), 422);
     assert_eq!(set(json!({"hosts": ["example.org"]})), 200);
     assert_eq!(doi("10.70000/h", "https://www.example.org/").0, 201);
-    assert_eq!(doi("10.70000/i", "https://example.com/"), (422, "host".into()));
+    assert_eq!(doi("10.70000/i", "https://example.com/"), (422, "host-not-allowed".into()));
     let body = br#"[{"index":1,"type":"URL","data":"https://example.com/"}]"#;
     let native = client.send("PUT", "/api/handles/10.70000/j", TOKEN, &[], body);
     assert_eq!(native.status, 400, "{}", native.text());
     assert_eq!(set(json!({"quota": 4})), 200);
     assert_eq!(doi("10.70000/q1", "https://example.com/").0, 201);
     assert_eq!(doi("10.70000/q2", "https://example.com/").0, 201);
-    assert_eq!(doi("10.70000/q3", "https://example.com/"), (507, "quota".into()));
+    assert_eq!(doi("10.70000/q3", "https://example.com/"), (507, "quota-exceeded".into()));
     assert_eq!(set(json!({"confusable": "refuse"})), 200);
     assert_eq!(doi("10.70000/caf\u{e9}", "https://example.com/").0, 201);
     assert_eq!(doi("10.70000/cafe\u{301}", "https://example.com/"), (409, "confusable".into()));
@@ -453,7 +453,7 @@ fn batches(client: &ApiClient) {
         let expected = if number % 100 == 0 { "refused" } else { "created" };
         assert_eq!((&line["line"], &line["status"]), (&json!(number), &json!(expected)), "{line}");
         if number % 100 == 0 {
-            let code = if number % 200 == 0 { "bad-url" } else { "malformed" };
+            let code = if number % 200 == 0 { "invalid-url" } else { "malformed" };
             assert_eq!((&line["error"]["code"], &line["error"]["line"]), (&json!(code), &json!(number)));
         }
     }
@@ -652,10 +652,10 @@ fn refused_lines(client: &ApiClient) {
     assert_eq!(response.len(), 1_500);
     for (line, number) in response.iter().zip(0..) {
         assert_eq!(line["name"], format!("10.70000/{number}"));
-        assert_eq!(line["error"]["code"], "bad-metadata");
+        assert_eq!(line["error"]["code"], "invalid-metadata");
         let (length, fault) = (line.to_string().len(), &line["error"]["faults"][0]);
         assert!(
-            length < 1_500 && fault["code"] == "not-allowed" && fault["allowed"].is_null(),
+            length < 1_500 && fault["code"] == "value-not-allowed" && fault["allowed"].is_null(),
             "{length}: {line}"
         );
     }
@@ -680,8 +680,8 @@ fn csv_batches(client: &ApiClient) {
         .collect();
     let expected = [
         (2, "created", ""),
-        (3, "refused", "bad-metadata"),
-        (5, "refused", "bad-name"),
+        (3, "refused", "invalid-metadata"),
+        (5, "refused", "invalid-name"),
         (6, "created", ""),
         (7, "refused", "malformed"),
     ];
@@ -704,7 +704,7 @@ fn slow_csv_rows(client: &ApiClient) {
     let response = client.send_in_parts("POST", "/api/v1/dois/batch", TOKEN, &csv, &parts).json_lines();
     let shown: Vec<_> =
         response.iter().map(|line| (line["line"].clone(), line["error"]["code"].clone())).collect();
-    let expected = [(2, Json::Null), (3, json!("bad-metadata")), (7, Json::Null)];
+    let expected = [(2, Json::Null), (3, json!("invalid-metadata")), (7, Json::Null)];
     assert_eq!(shown, expected.map(|(line, code)| (json!(line), code)), "{response:?}");
 }
 
@@ -748,7 +748,7 @@ fn token_revoked_during_a_batch(client: &ApiClient) {
     let path = format!("/tokens/{}", listed["items"][0]["id"].as_str().unwrap());
     client.check("DELETE", &path, TOKEN, &Json::Null, (204, ""));
     let refused = send_line("10.70000/b");
-    assert_eq!((&refused["status"], &refused["error"]["code"]), (&json!("refused"), &json!("bad-token")));
+    assert_eq!((&refused["status"], &refused["error"]["code"]), (&json!("refused"), &json!("invalid-token")));
     assert_eq!(refused["name"], "10.70000/b");
     assert_eq!(client.redirect_of("10.70000/b").0, 404);
 }
@@ -763,19 +763,19 @@ fn transfers(client: &ApiClient) {
         client.create("/dois", &json!({"name": name, "url": "https://example.org/"}));
     }
     let propose = json!({"names": ["10.70000/a", "10.70000/B"], "to": fixtures.registrants[1]});
-    client.check("POST", "/transfers", &fixtures.tokens[1], &propose, (403, "not-yours"));
+    client.check("POST", "/transfers", &fixtures.tokens[1], &propose, (403, "forbidden"));
     client.check(
         "POST",
         "/transfers",
         &fixtures.tokens[0],
         &json!({"names": ["10.70000/a"], "to": fixtures.registrants[1], "force": true}),
-        (403, "not-yours"),
+        (403, "forbidden"),
     );
     let created = client.json("POST", "/transfers", &fixtures.tokens[0], &[], &propose);
     assert_eq!((created.status, &created.json["state"]), (201, &json!("proposed")), "{}", created.json);
     let path = format!("/transfers/{}", created.json["id"].as_str().unwrap());
     let accept = format!("{path}/accept");
-    client.check("POST", &accept, &fixtures.tokens[0], &Json::Null, (403, "not-yours"));
+    client.check("POST", &accept, &fixtures.tokens[0], &Json::Null, (403, "forbidden"));
     assert_eq!(
         client.check("GET", "/dois/10.70000/a", "", &Json::Null, (200, ""))["registrant"],
         json!(fixtures.registrants[0])
@@ -787,9 +787,9 @@ fn transfers(client: &ApiClient) {
         json!(fixtures.registrants[1])
     );
     let body = json!({"url": "https://example.org/2"});
-    client.check("PUT", "/dois/10.70000/a", &fixtures.tokens[0], &body, (403, "not-yours"));
+    client.check("PUT", "/dois/10.70000/a", &fixtures.tokens[0], &body, (403, "forbidden"));
     client.check("PUT", "/dois/10.70000/a", &fixtures.tokens[1], &body, (200, ""));
-    client.check("PUT", "/dois/10.70000/c", &fixtures.tokens[1], &body, (403, "not-yours"));
+    client.check("PUT", "/dois/10.70000/c", &fixtures.tokens[1], &body, (403, "forbidden"));
     let listed = client.check(
         "GET",
         &format!("/dois?registrant={}", fixtures.registrants[1]),
@@ -805,7 +805,7 @@ fn transfers(client: &ApiClient) {
         .create("/transfers", &json!({"prefix": "10.70000", "to": fixtures.registrants[1], "force": true}));
     assert_eq!(created["state"], "done");
     client.check("PUT", "/dois/10.70000/c", &fixtures.tokens[1], &body, (200, ""));
-    client.check("PUT", "/dois/10.70000/c", &fixtures.tokens[0], &body, (403, "not-yours"));
+    client.check("PUT", "/dois/10.70000/c", &fixtures.tokens[0], &body, (403, "forbidden"));
     assert_eq!(client.redirect_of("10.70000/c"), (302, Some("https://example.org/2".into())));
     // Transfers are hidden from other registrants.
     let body = json!({"agency": "A", "name": "Third"});
@@ -825,7 +825,13 @@ fn transfers(client: &ApiClient) {
         client.check("POST", &format!("{path}/decline"), &fixtures.tokens[0], &Json::Null, (200, ""))["state"],
         "declined"
     );
-    client.check("POST", &format!("{path}/accept"), &fixtures.tokens[0], &Json::Null, (409, "decided"));
+    client.check(
+        "POST",
+        &format!("{path}/accept"),
+        &fixtures.tokens[0],
+        &Json::Null,
+        (409, "already-decided"),
+    );
     client.check("POST", "/transfers", TOKEN, &json!({"to": "x"}), (400, "malformed"));
 }
 
@@ -833,7 +839,7 @@ fn agency_closes(client: &ApiClient) {
     let fixtures = client.create_fixtures();
     client.create("/dois", &json!({"name": "10.70000/a", "url": "https://example.org/"}));
     let body = json!({"agency": "A", "to": "B"});
-    client.check("POST", "/transfers", &fixtures.tokens[0], &body, (403, "not-yours"));
+    client.check("POST", "/transfers", &fixtures.tokens[0], &body, (403, "forbidden"));
     let created = client.json("POST", "/transfers", &fixtures.agency_tokens[0], &[], &body);
     let path = format!("/transfers/{}/accept", created.json["id"].as_str().unwrap());
     assert_eq!(
@@ -847,7 +853,7 @@ fn agency_closes(client: &ApiClient) {
     let response = client.send("GET", "/doiRA/10.70000/a", "", &[], b"");
     assert_eq!(response.json_lines()[0][0]["RA"], "B");
     let body = json!({"name": "10.70000/n", "url": "https://example.org/"});
-    client.check("POST", "/dois", &fixtures.agency_tokens[0], &body, (401, "bad-token"));
+    client.check("POST", "/dois", &fixtures.agency_tokens[0], &body, (401, "invalid-token"));
     client.check("POST", "/dois", &fixtures.agency_tokens[1], &body, (201, ""));
     client.check(
         "POST",
@@ -856,7 +862,7 @@ fn agency_closes(client: &ApiClient) {
         &json!({"name": "10.70000/o", "url": "https://example.org/"}),
         (201, ""),
     );
-    client.check("POST", "/registrants", TOKEN, &json!({"agency": "A", "name": "x"}), (409, "agency-ended"));
+    client.check("POST", "/registrants", TOKEN, &json!({"agency": "A", "name": "x"}), (409, "agency-closed"));
 }
 
 fn malformed_requests(client: &ApiClient) {
@@ -869,7 +875,7 @@ fn malformed_requests(client: &ApiClient) {
     // Attack D1: deep nesting.
     let deep =
         format!("{{\"name\":\"10.70000/a\",\"metadata\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
-    check(deep.as_bytes(), 422, "bad-metadata");
+    check(deep.as_bytes(), 422, "invalid-metadata");
     let deep = format!("{{\"name\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
     check(deep.as_bytes(), 400, "malformed");
     check(br#"{"name":"10.70000/a","name":"10.70000/b","url":"https://a.org/"}"#, 400, "malformed");

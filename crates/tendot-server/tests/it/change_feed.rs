@@ -156,7 +156,7 @@ fn rejected_requests(store: StoreKind) {
         check("GET", &format!("/api/v1/changes?{query}"), events, 400, "bad-request");
     }
     check("GET", "/api/v1/changes", &format!("{events}\nLast-Event-ID: x"), 400, "bad-request");
-    check("GET", "/api/v1/changes", "Authorization: Bearer wrong", 401, "not-authenticated");
+    check("GET", "/api/v1/changes", "Authorization: Bearer wrong", 401, "unauthenticated");
     let response = check("POST", "/api/v1/changes", "", 405, "method-not-allowed");
     assert_eq!(response.header("allow"), Some("GET, HEAD, OPTIONS"));
     for path in ["/api/v1/changes/", "/api/v1/", "/api/v1", "/api/v1/nothing/here"] {

@@ -80,7 +80,7 @@ fn http_responses() {
     let page = get("/10.70000/other", &["Accept: text/html"]);
     let page = page.text();
     assert!(page.contains("<html") && page.contains("The database is not reached at present"), "{page}");
-    let unreachable = Some("store-unreachable");
+    let unreachable = Some("store-unavailable");
     check_unavailable(&get("/10.70000/other", &["Accept: application/json"]), unreachable);
     check_unavailable(&get("/api/handles/10.70000/other", &[]), None);
     for path in [
@@ -189,7 +189,7 @@ fn unreadable_prefix_record() {
     let agency = client.send("GET", "/doiRA/10.7777/x", "", &[], b"");
     assert_eq!(agency.status, 200, "{}", agency.head);
     postgres.kill();
-    check_unavailable(&client.send("GET", "/doiRA/10.6666/x", "", &[], b""), Some("store-unreachable"));
+    check_unavailable(&client.send("GET", "/doiRA/10.6666/x", "", &[], b""), Some("store-unavailable"));
 }
 
 /// A batch that an outage interrupts continues with its idempotency key, and no line is executed twice.
@@ -252,7 +252,7 @@ fn unknown_commit_outcome() {
         with_lost_commit_response(&postgres, || client.json("POST", "/dois", token, &[key], &body));
     check_unavailable(&response.http, Some("outcome-unknown"));
     let detail = response.json["detail"].as_str().unwrap();
-    assert!(detail.contains("it is not known whether") && detail.contains("ask for the name"), "{detail}");
+    assert!(detail.contains("outcome unknown") && detail.contains("read the name"), "{detail}");
     let response = wait_for("the server continues", || {
         let response = client.json("POST", "/dois", token, &[key], &body);
         (response.status != 503).then_some(response)

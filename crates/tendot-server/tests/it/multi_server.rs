@@ -114,7 +114,7 @@ fn concurrent_prefix_allocations() {
             let response = server.json("POST", "/prefixes", TOKEN, &[], &body);
             match response.status {
                 201 => return response.json["prefix"].as_str().unwrap().to_owned(),
-                503 => assert_eq!(response.json["code"], "contended"),
+                503 => assert_eq!(response.json["code"], "write-conflict"),
                 _ => panic!("{}", response.json),
             }
         }
@@ -130,14 +130,14 @@ fn permissions_apply_at_once() {
     let (tokens, registrants) = (&pair.fixtures.tokens, &pair.fixtures.registrants);
     let body = |name: &str| json!({"name": format!("10.70000/{name}"), "url": "https://example.org/"});
     second.check("POST", "/dois", &tokens[0], &body("before"), (201, ""));
-    second.check("POST", "/dois", &tokens[1], &body("not-yet"), (403, "not-yours"));
+    second.check("POST", "/dois", &tokens[1], &body("not-yet"), (403, "forbidden"));
     let transfer = json!({"prefix": "10.70000", "to": registrants[1], "force": true});
     assert_eq!(first.create("/transfers", &transfer)["state"], "done");
-    second.check("POST", "/dois", &tokens[0], &body("no-longer"), (403, "not-yours"));
+    second.check("POST", "/dois", &tokens[0], &body("no-longer"), (403, "forbidden"));
     second.check("POST", "/dois", &tokens[1], &body("now"), (201, ""));
     let id = tokens[1].split('_').nth(1).unwrap();
     first.check("DELETE", &format!("/tokens/{id}"), TOKEN, &Json::Null, (204, ""));
-    second.check("POST", "/dois", &tokens[1], &body("never"), (401, "not-authenticated"));
+    second.check("POST", "/dois", &tokens[1], &body("never"), (401, "unauthenticated"));
 }
 
 /// A request that both servers receive at the same time is executed once, and both return the same response.

@@ -273,16 +273,22 @@ fn reserved_names_are_hidden(store: StoreKind) {
 fn writes_do_not_reveal_reserved_names(store: StoreKind) {
     let (server, _) = serve(store);
     let registry = server.http.registry();
-    let other_identity = Caller::Handle(HandleIdentity::proven(300, "10.5555/ONE").unwrap());
+    let other_identity = Caller::Handle(HandleIdentity::from_proof(300, "10.5555/ONE").unwrap());
     let value = || vec![url_value(1, "https://example.org/")];
     for caller in [&Caller::Anonymous, &other_identity] {
         let codes = |name: &str| {
             let name = Handle::from(name);
             let writes = [
-                HandleWrite::Create { name, values: value(), overwrite: false, mint: None, force: false },
-                HandleWrite::Delete { name, for_ever: false },
-                HandleWrite::Add { name, values: value(), overwrite: true, force: false },
-                HandleWrite::Remove { name, indexes: vec![1], force: false },
+                HandleWrite::Create {
+                    name,
+                    values: value(),
+                    overwrite: false,
+                    uuid_bytes: None,
+                    force: false,
+                },
+                HandleWrite::Delete { name, permanent: false },
+                HandleWrite::AddValues { name, values: value(), overwrite: true, force: false },
+                HandleWrite::RemoveValues { name, indexes: vec![1], force: false },
             ];
             writes.map(|write| {
                 let work = &mut Budget::new(10_000);
@@ -373,7 +379,7 @@ fn retired_names(store: StoreKind) {
     let operator = format!("Authorization: Bearer {TOKEN}\nContent-Type: application/json");
     let deleted = server.request("DELETE", "/api/handles/10.70000/PLAIN", &operator);
     assert_eq!(deleted.status, 200, "{}", deleted.text());
-    let delete = HandleWrite::Delete { name: Handle::from("10.70000/PAPER"), for_ever: false };
+    let delete = HandleWrite::Delete { name: Handle::from("10.70000/PAPER"), permanent: false };
     write(&server, &delete).unwrap();
     for (name, title) in [("GONE", Some("What was")), ("PLAIN", None), ("PAPER", Some("Self-organized"))] {
         let page = server.request("GET", &format!("/10.70000/{name}"), BROWSER);
@@ -393,19 +399,19 @@ fn retired_names(store: StoreKind) {
         let handle = server.request("GET", &format!("/api/handles/10.70000/{name}"), "");
         let (status, handle) = (handle.status, handle.json());
         assert_eq!((status, &handle["responseCode"]), (404, &json!(100)), "{handle}");
-        assert!(handle["message"].as_str().unwrap().contains("ended"), "{handle}");
+        assert!(handle["message"].as_str().unwrap().contains("retired"), "{handle}");
         let full = format!("10.70000/{name}");
         let create = HandleWrite::Create {
             name: Handle::from(&*full),
             values: Vec::new(),
             overwrite: true,
-            mint: None,
+            uuid_bytes: None,
             force: false,
         };
         assert_eq!(write(&server, &create).unwrap_err().response_code().0, 101, "{name}");
     }
     // A reserved name does not exist for the protocol.
-    let delete = HandleWrite::Delete { name: Handle::from("10.70000/SECRET"), for_ever: false };
+    let delete = HandleWrite::Delete { name: Handle::from("10.70000/SECRET"), permanent: false };
     assert_eq!(write(&server, &delete).unwrap_err().response_code().0, 100);
     assert_eq!(server.request("GET", "/10.70000/SECRET", BROWSER).status, 404);
 }

@@ -356,7 +356,7 @@ fn invalid_links_and_confusable_names(store: StoreKind) {
         .commit(Edit::Tombstone { name: "10.70000/gone".into(), precondition: Precondition::NotTombstone });
     let parts = ["name", "index", "code", "data"];
     let links = [
-        "odd 1 scheme javascript:alert(1)",
+        "odd 1 scheme-not-allowed javascript:alert(1)",
         "odd 3 relative /relative",
         "old 1 credentials https://user:word@example.org/",
     ];
@@ -376,7 +376,8 @@ fn invalid_links_and_confusable_names(store: StoreKind) {
     assert_eq!(fixtures.request("PUT", "/api/v1/prefixes/10.70000", OPERATOR_TOKEN, &[], policy).0, 200);
     let columns = fixtures.columns("links", &["name", "index", "code"]);
     assert!(
-        columns.contains(&"good 1 host".to_owned()) && columns.contains(&"odd 2 host".to_owned()),
+        columns.contains(&"good 1 host-not-allowed".to_owned())
+            && columns.contains(&"odd 2 host-not-allowed".to_owned()),
         "{columns:?}"
     );
 }
@@ -435,7 +436,7 @@ fn csv_has_no_formulas(store: StoreKind) {
         assert_eq!(status, 200, "{body}");
         body
     };
-    let why = "the address is relative: it needs a scheme such as `https:`";
+    let why = "invalid URL: relative URL; add a scheme such as `https:`";
     assert_eq!(
         table("links"),
         format!(

@@ -365,7 +365,7 @@ impl ServerSettings {
         RegistrySettings {
             server_admins: self.admins.clone(),
             server_admins_full_access: self.admins_full_access,
-            searchers: self.reverse_lookup_allow.clone(),
+            reverse_lookup_users: self.reverse_lookup_allow.clone(),
             ..RegistrySettings::default()
         }
     }

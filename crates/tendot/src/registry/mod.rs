@@ -53,5 +53,5 @@ pub(crate) enum MetadataPolicyArgument {
     /// A name is not registered without
     Required,
     /// It may come later, or never
-    OnRequest,
+    Optional,
 }

@@ -278,7 +278,7 @@ fn load_site(
 /// Registry, with a client for the other servers of the site if there are any.
 fn build_registry(settings: &ServerSettings, store: AnyStore, site: Option<&OwnSite>) -> Registry {
     let share = site.and_then(OwnSite::partition);
-    let registry = Registry::new(store, RegistrySettings { share, ..settings.registry() });
+    let registry = Registry::new(store, RegistrySettings { partition: share, ..settings.registry() });
     match site.filter(|_| share.is_some()) {
         Some(site) => registry.with_site_peers(Arc::new(SitePeerClient::new(site.site().clone()))),
         None => registry,

@@ -40,7 +40,7 @@ fn names() {
     );
     check("10.5555/HIDDEN", 1, "everybody may read none of the values");
     check("10.5555/ONEE", 1, "these exist: 10.5555/ONE (one sign differs)");
-    check("10.9999/x", 1, "names under `10.9999` are not kept here");
+    check("10.9999/x", 1, "not responsible for prefix `10.9999`");
     check("", 1, "there is no name in it");
 }
 

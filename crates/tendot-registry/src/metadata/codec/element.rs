@@ -5,7 +5,7 @@ use crate::metadata::codec::reader::MetadataElement;
 
 /// Declares a struct by its members: cardinality, type, name, and position in XML.
 ///
-/// The cardinality is `one`, `optional`, `many(LIMIT)` (zero or more) or `some(LIMIT)` (one or more). A rule over several
+/// The cardinality is `required`, `optional`, `list(LIMIT)` (zero or more) or `non_empty(LIMIT)` (one or more). A rule over several
 /// members is a function after `=>`, which reports faults.
 macro_rules! element {
     (
@@ -22,13 +22,13 @@ macro_rules! element {
 
         impl crate::metadata::codec::reader::MetadataElement for $name {
             fn read(node: crate::metadata::codec::node::MetadataNode<'_>, reader: &mut crate::metadata::codec::reader::MetadataReader) -> Option<Self> {
-                let before = reader.fault_count();
+                let faults_before = reader.fault_count();
                 let mut members = reader.expect_object(node)?;
                 $(let $field = members.$count(reader, $element, element!(@position $($position)?) $(, $limit)?);)+
                 members.reject_unknown(reader, &[$($element),+]);
                 let read = Self { $($field: $field?),+ };
                 // After faults in members, rules would only report them again.
-                if reader.fault_count() == before {
+                if reader.fault_count() == faults_before {
                     $($rule(&read, reader);)?
                 }
                 Some(read)
@@ -41,24 +41,24 @@ macro_rules! element {
             }
 
             #[cfg(test)]
-            fn arbitrary(choices: &mut crate::metadata::tests::ArbitraryInput) -> Self {
-                let any = Self { $($field: choices.$count()),+ };
-                $(let any = choices.fitting(any, $rule);)?
-                any
+            fn arbitrary(input: &mut crate::metadata::tests::ArbitraryInput) -> Self {
+                let element = Self { $($field: input.$count()),+ };
+                $(let element = input.satisfying(element, $rule);)?
+                element
             }
         }
     };
-    (@type one $type:ident) => { $type };
+    (@type required $type:ident) => { $type };
     (@type optional $type:ident) => { Option<$type> };
-    (@type many $type:ident) => { Vec<$type> };
-    (@type some $type:ident) => { Vec<$type> };
+    (@type list $type:ident) => { Vec<$type> };
+    (@type non_empty $type:ident) => { Vec<$type> };
     (@position) => { crate::metadata::codec::node::XmlPosition::Element };
     (@position $position:ident) => { crate::metadata::codec::node::XmlPosition::$position };
 }
 pub(in crate::metadata) use element;
 
 /// Writes a required member.
-pub(in crate::metadata) fn one<'a>(
+pub(in crate::metadata) fn required<'a>(
     value: &'a impl MetadataElement,
     name: &'static str,
     position: XmlPosition,
@@ -75,12 +75,12 @@ pub(in crate::metadata) fn optional<'a>(
     members: &mut Vec<NodeMember<'a>>,
 ) {
     if let Some(value) = value {
-        one(value, name, position, members);
+        required(value, name, position, members);
     }
 }
 
 /// Writes a list unless it is empty.
-pub(in crate::metadata) fn many<'a>(
+pub(in crate::metadata) fn list<'a>(
     values: &'a [impl MetadataElement],
     name: &'static str,
     position: XmlPosition,
@@ -91,4 +91,4 @@ pub(in crate::metadata) fn many<'a>(
     }
 }
 
-pub(in crate::metadata) use many as some;
+pub(in crate::metadata) use list as non_empty;

@@ -7,3 +7,10 @@ pub(super) mod element;
 pub(super) mod node;
 pub(super) mod reader;
 pub(super) mod xml;
+
+/// Maximum depth of objects and arrays, or of elements; the kernel's deepest element, a URI of a linked creation, needs 7.
+const MAX_DEPTH: usize = 12;
+
+/// Maximum number of members and items in JSON (enough for 10,000 agents), or of elements, texts and comments in XML (enough
+/// for 5,000).
+const MAX_NODES: u32 = 1 << 17;

@@ -7,10 +7,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// Maximum depth of objects and arrays; the kernel's deepest element, a URI of a linked creation, needs 7.
-const DEPTH: usize = 12;
-/// Maximum number of members and items: enough for 10,000 agents.
-const NODES: u32 = 1 << 17;
+use super::{MAX_DEPTH, MAX_NODES};
 
 /// Document tree common to JSON and XML.
 #[derive(Clone, Debug)]
@@ -57,8 +54,8 @@ impl<'a> MetadataNode<'a> {
 
     /// Object of the members that are present.
     pub(in crate::metadata) fn object<const N: usize>(members: [(&'a str, Option<Self>); N]) -> Self {
-        let there = members.into_iter().filter_map(|(name, node)| Some(NodeMember::new(name, node?)));
-        Self::Object(there.collect())
+        let present = members.into_iter().filter_map(|(name, node)| Some(NodeMember::new(name, node?)));
+        Self::Object(present.collect())
     }
 
     /// Array; `None` if it is empty.
@@ -70,12 +67,12 @@ impl<'a> MetadataNode<'a> {
     /// Name of the type, for messages.
     pub(in crate::metadata) fn type_name(&self) -> &'static str {
         match self {
-            Self::String(_) => "a text",
-            Self::Bool(_) => "true or false",
-            Self::Integer(_) => "a number",
-            Self::Array(_) => "a list",
+            Self::String(_) => "a string",
+            Self::Bool(_) => "a boolean",
+            Self::Integer(_) => "an integer",
+            Self::Array(_) => "an array",
             Self::Object(_) => "an object",
-            Self::Unsupported(what) => what,
+            Self::Unsupported(type_name) => type_name,
             Self::Consumed => "nothing",
         }
     }
@@ -87,8 +84,8 @@ impl<'a> MetadataNode<'a> {
     }
 
     pub(in crate::metadata) fn deserialize<D: Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {
-        let left = Cell::new(NODES);
-        BoundedNodeVisitor { depth: DEPTH, left: &left }.deserialize(deserializer)
+        let left = Cell::new(MAX_NODES);
+        BoundedNodeVisitor { depth: MAX_DEPTH, left: &left }.deserialize(deserializer)
     }
 }
 
@@ -127,13 +124,13 @@ struct BoundedNodeVisitor<'b> {
 impl BoundedNodeVisitor<'_> {
     fn descend<E: Error>(self) -> Result<Self, E> {
         let depth = self.depth.checked_sub(1);
-        let depth = depth.ok_or_else(|| E::custom(format_args!("nested more than {DEPTH} deep")))?;
+        let depth = depth.ok_or_else(|| E::custom(format_args!("nested deeper than {MAX_DEPTH} levels")))?;
         Ok(Self { depth, ..self })
     }
 
     fn charge_node<E: Error>(self) -> Result<(), E> {
         let left = self.left.get().checked_sub(1);
-        self.left.set(left.ok_or_else(|| E::custom(format_args!("more than {NODES} values")))?);
+        self.left.set(left.ok_or_else(|| E::custom(format_args!("more than {MAX_NODES} values")))?);
         Ok(())
     }
 }
@@ -150,7 +147,7 @@ impl<'de> Visitor<'de> for BoundedNodeVisitor<'_> {
     type Value = MetadataNode<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("metadata")
+        f.write_str("a metadata document")
     }
 
     fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<MetadataNode<'de>, E> {
@@ -175,7 +172,7 @@ impl<'de> Visitor<'de> for BoundedNodeVisitor<'_> {
     }
 
     fn visit_f64<E: Error>(self, _: f64) -> Result<MetadataNode<'de>, E> {
-        Ok(MetadataNode::Unsupported("a number that is not whole"))
+        Ok(MetadataNode::Unsupported("a fractional number"))
     }
 
     fn visit_unit<E: Error>(self) -> Result<MetadataNode<'de>, E> {
@@ -219,7 +216,7 @@ impl<'de> Visitor<'de> for MemberNameSeed {
     type Value = Cow<'de, str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name of an element")
+        f.write_str("an element name")
     }
 
     fn visit_borrowed_str<E: Error>(self, name: &'de str) -> Result<Cow<'de, str>, E> {

@@ -30,7 +30,7 @@ pub(in crate::metadata) struct MetadataReader {
 /// Step of the current pointer.
 enum PointerStep {
     Member(&'static str, XmlPosition),
-    At(usize),
+    Index(usize),
 }
 
 impl MetadataReader {
@@ -59,8 +59,8 @@ impl MetadataReader {
     /// Reports a value that is not allowed.
     pub(in crate::metadata) fn report_not_allowed(&mut self, found: &str, allowed: &'static [&'static str]) {
         self.report(
-            MetadataFaultCode::NotAllowed,
-            format!("`{}` is not allowed here", excerpt(found)),
+            MetadataFaultCode::ValueNotAllowed,
+            format!("value `{}` is not allowed", excerpt(found)),
             allowed,
         );
     }
@@ -86,7 +86,7 @@ impl MetadataReader {
     }
 
     pub(in crate::metadata) fn report_wrong_type(&mut self, found: &MetadataNode<'_>, expected: &str) {
-        let message = format!("{expected} is expected, not {}", found.type_name());
+        let message = format!("expected {expected}, found {}", found.type_name());
         self.report(MetadataFaultCode::WrongType, message, &[]);
     }
 
@@ -98,7 +98,7 @@ impl MetadataReader {
         match node {
             MetadataNode::String(text) => Some(text),
             other => {
-                self.report_wrong_type(&other, "a text");
+                self.report_wrong_type(&other, "a string");
                 None
             }
         }
@@ -126,7 +126,7 @@ impl MetadataReader {
                 Some(ObjectReader(if is_blank { Vec::new() } else { vec![content] }))
             }
             other => {
-                let expected = if self.is_json() { "an object" } else { "an element with elements in it" };
+                let expected = if self.is_json() { "an object" } else { "an element with child elements" };
                 self.report_wrong_type(&other, expected);
                 None
             }
@@ -140,10 +140,10 @@ impl MetadataReader {
         read
     }
 
-    /// Reports a fault; `beyond` is a part of the pointer that is not in the schema.
+    /// Reports a fault. `suffix` is appended to the pointer, for members that are not in the schema.
     fn report_at(
         &mut self,
-        beyond: String,
+        suffix: String,
         code: MetadataFaultCode,
         message: String,
         allowed: &'static [&'static str],
@@ -158,8 +158,8 @@ impl MetadataReader {
         for step in &self.path {
             // Writing to a string cannot fail.
             let _ = match (step, self.syntax) {
-                (PointerStep::At(at), DocumentSyntax::Json) => write!(pointer, "/{at}"),
-                (PointerStep::At(at), DocumentSyntax::Xml(_)) => write!(pointer, "[{}]", at + 1),
+                (PointerStep::Index(index), DocumentSyntax::Json) => write!(pointer, "/{index}"),
+                (PointerStep::Index(index), DocumentSyntax::Xml(_)) => write!(pointer, "[{}]", index + 1),
                 (PointerStep::Member(name, _), DocumentSyntax::Json)
                 | (PointerStep::Member(name, XmlPosition::Element), _) => {
                     write!(pointer, "/{name}")
@@ -171,7 +171,7 @@ impl MetadataReader {
                 (PointerStep::Member(_, XmlPosition::Content), _) => Ok(()),
             };
         }
-        self.faults.push(MetadataFault { pointer: pointer + &beyond, code, message, allowed });
+        self.faults.push(MetadataFault { pointer: pointer + &suffix, code, message, allowed });
     }
 
     /// Number of faults so far.
@@ -189,9 +189,9 @@ pub(in crate::metadata) trait MetadataElement: Sized {
     /// Reads the element, or reports faults.
     fn read(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Self>;
     fn to_node(&self) -> MetadataNode<'_>;
-    /// Arbitrary element for tests; the simplest one if no choices are left.
+    /// Arbitrary element for tests; the simplest one if the input is used up.
     #[cfg(test)]
-    fn arbitrary(choices: &mut crate::metadata::tests::ArbitraryInput) -> Self;
+    fn arbitrary(input: &mut crate::metadata::tests::ArbitraryInput) -> Self;
 }
 
 /// Reads the members of an object by name.
@@ -201,7 +201,7 @@ pub(in crate::metadata) struct ObjectReader<'a>(Vec<NodeMember<'a>>);
 
 impl<'a> ObjectReader<'a> {
     /// Reads a required member.
-    pub(in crate::metadata) fn one<T: MetadataElement>(
+    pub(in crate::metadata) fn required<T: MetadataElement>(
         &mut self,
         reader: &mut MetadataReader,
         name: &'static str,
@@ -210,12 +210,7 @@ impl<'a> ObjectReader<'a> {
         match self.take(reader, name, position) {
             Some(node) => reader.read_child(PointerStep::Member(name, position), node),
             None => {
-                reader.report_member(
-                    name,
-                    position,
-                    MetadataFaultCode::Missing,
-                    format!("`{name}` has to be there"),
-                );
+                reader.report_member(name, position, MetadataFaultCode::Missing, format!("missing `{name}`"));
                 None
             }
         }
@@ -235,7 +230,7 @@ impl<'a> ObjectReader<'a> {
     }
 
     /// Reads zero or more members.
-    pub(in crate::metadata) fn many<T: MetadataElement>(
+    pub(in crate::metadata) fn list<T: MetadataElement>(
         &mut self,
         reader: &mut MetadataReader,
         name: &'static str,
@@ -247,7 +242,7 @@ impl<'a> ObjectReader<'a> {
                 Some(MetadataNode::Array(nodes)) => nodes,
                 Some(other) => {
                     reader.path.push(PointerStep::Member(name, position));
-                    reader.report_wrong_type(&other, "a list");
+                    reader.report_wrong_type(&other, "an array");
                     reader.path.pop();
                     return None;
                 }
@@ -261,31 +256,31 @@ impl<'a> ObjectReader<'a> {
                 .collect()
         };
         if nodes.len() > limit {
-            let message = format!("{} are too many, at most {limit} are taken", nodes.len());
+            let message = format!("{} items (maximum {limit})", nodes.len());
             reader.report_member(name, position, MetadataFaultCode::TooMany, message);
             return None;
         }
         let mut read = Vec::with_capacity(nodes.len());
         reader.path.push(PointerStep::Member(name, position));
-        for (at, node) in nodes.into_iter().enumerate() {
-            read.extend(reader.read_child(PointerStep::At(at), node));
+        for (index, node) in nodes.into_iter().enumerate() {
+            read.extend(reader.read_child(PointerStep::Index(index), node));
         }
         reader.path.pop();
         Some(read)
     }
 
     /// Reads one or more members.
-    pub(in crate::metadata) fn some<T: MetadataElement>(
+    pub(in crate::metadata) fn non_empty<T: MetadataElement>(
         &mut self,
         reader: &mut MetadataReader,
         name: &'static str,
         position: XmlPosition,
         limit: usize,
     ) -> Option<Vec<T>> {
-        let before = reader.fault_count();
-        let read = self.many(reader, name, position, limit)?;
-        if read.is_empty() && reader.fault_count() == before {
-            let message = format!("at least one `{name}` has to be there");
+        let faults_before = reader.fault_count();
+        let read = self.list(reader, name, position, limit)?;
+        if read.is_empty() && reader.fault_count() == faults_before {
+            let message = format!("at least one `{name}` is required");
             reader.report_member(name, position, MetadataFaultCode::Missing, message);
         }
         Some(read)
@@ -310,7 +305,7 @@ impl<'a> ObjectReader<'a> {
                 return;
             }
             let name = excerpt(&name);
-            let beyond = match position {
+            let suffix = match position {
                 XmlPosition::Element => {
                     format!("/{}", if reader.is_json() { escape_pointer(&name) } else { name.clone() })
                 }
@@ -321,18 +316,18 @@ impl<'a> ObjectReader<'a> {
             let is_known = known.contains(&&*name);
             let (code, message) = match position {
                 XmlPosition::Content => {
-                    (MetadataFaultCode::WrongType, "elements are expected, not text".to_owned())
+                    (MetadataFaultCode::WrongType, "expected elements, found text".to_owned())
                 }
                 XmlPosition::Element if is_known && reader.is_json() => {
-                    (MetadataFaultCode::Duplicate, format!("`{name}` is there twice"))
+                    (MetadataFaultCode::Duplicate, format!("duplicate key `{name}`"))
                 }
                 XmlPosition::Element if is_known => {
-                    (MetadataFaultCode::TooMany, format!("one `{name}` is taken, not several"))
+                    (MetadataFaultCode::TooMany, format!("`{name}` must not be repeated"))
                 }
-                _ => (MetadataFaultCode::UnknownElement, format!("there is no `{name}` here")),
+                _ => (MetadataFaultCode::UnknownElement, format!("unknown element `{name}`")),
             };
             let allowed = if code == MetadataFaultCode::UnknownElement { known } else { &[] };
-            reader.report_at(beyond, code, message, allowed);
+            reader.report_at(suffix, code, message, allowed);
         }
     }
 
@@ -348,8 +343,8 @@ impl<'a> ObjectReader<'a> {
 
 impl<'a> NodeMember<'a> {
     fn matches(&self, reader: &MetadataReader, name: &str, position: XmlPosition) -> bool {
-        let is_there = self.name == name && !matches!(self.node, MetadataNode::Consumed);
-        is_there && (reader.is_json() || self.position == position)
+        let is_unread = self.name == name && !matches!(self.node, MetadataNode::Consumed);
+        is_unread && (reader.is_json() || self.position == position)
     }
 
     fn take(&mut self) -> MetadataNode<'a> {
@@ -359,15 +354,15 @@ impl<'a> NodeMember<'a> {
 
 /// Excerpt of a value for messages: its beginning, without control characters.
 pub(in crate::metadata) fn excerpt(text: &str) -> String {
-    let mut shown: String = text
+    let mut excerpt: String = text
         .chars()
         .take(EXCERPT_CHARS)
         .map(|found| if found.is_control() { '\u{FFFD}' } else { found })
         .collect();
     if text.chars().nth(EXCERPT_CHARS).is_some() {
-        shown.push('…');
+        excerpt.push('…');
     }
-    shown
+    excerpt
 }
 
 /// Escapes a name for a JSON pointer (RFC 6901, 3).

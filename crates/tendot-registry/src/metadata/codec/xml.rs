@@ -3,6 +3,7 @@
 use roxmltree::{Document, Node as Element, ParsingOptions};
 use tendot_proto::record::check_xml_limits;
 
+use super::{MAX_DEPTH, MAX_NODES};
 use crate::metadata::codec::node::{MetadataNode, NodeMember, XmlPosition};
 use crate::metadata::codec::reader::excerpt;
 use crate::metadata::fault::{MetadataFault, MetadataFaultCode};
@@ -12,28 +13,22 @@ use crate::metadata::model::text::is_xml_char;
 const KERNEL_NAMESPACE: &str = "http://www.doi.org/2010/DOISchema";
 /// Namespace of `xsi:schemaLocation`.
 const XSI_NAMESPACE: &str = "http://www.w3.org/2001/XMLSchema-instance";
-/// Maximum depth of elements.
-const DEPTH: usize = 12;
-/// Maximum number of elements, texts and comments: enough for 5,000 agents.
-const NODES: u32 = 1 << 17;
 
 /// Parses XML without a document type, and so without custom entities.
 pub(in crate::metadata) fn parse(text: &str) -> Result<Document<'_>, MetadataFault> {
-    let too_much = |(at, found, limit)| {
+    let limit_exceeded = |(offset, found, limit)| {
         xml_fault(
-            MetadataFaultCode::NotXml,
-            format!("at byte {at} the XML has {found} of something, at most {limit} are read"),
+            MetadataFaultCode::InvalidXml,
+            format!("XML limit exceeded at byte {offset}: {found} (maximum {limit})"),
         )
     };
-    check_xml_limits(text, DEPTH).map_err(too_much)?;
-    let options = ParsingOptions { nodes_limit: NODES, ..ParsingOptions::default() };
+    check_xml_limits(text, MAX_DEPTH).map_err(limit_exceeded)?;
+    let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
     Document::parse_with_options(text, options).map_err(|error| match error {
         roxmltree::Error::DtdDetected => {
             xml_fault(MetadataFaultCode::DtdNotAllowed, "DTD not allowed".to_owned())
         }
-        error => {
-            xml_fault(MetadataFaultCode::NotXml, format!("this is not the XML that is expected: {error}"))
-        }
+        error => xml_fault(MetadataFaultCode::InvalidXml, format!("invalid XML: {error}")),
     })
 }
 
@@ -42,14 +37,18 @@ pub(in crate::metadata) fn to_node<'a>(
     document: &'a Document<'_>,
     root: &str,
 ) -> Result<MetadataNode<'a>, MetadataFault> {
-    let found = document.root_element();
-    let (namespace, name) = (found.tag_name().namespace(), found.tag_name().name());
+    let element = document.root_element();
+    let (namespace, name) = (element.tag_name().namespace(), element.tag_name().name());
     if name != root || namespace != Some(KERNEL_NAMESPACE) {
-        let of = namespace.map_or(String::new(), |namespace| format!(" of `{}`", excerpt(namespace)));
-        let message = format!("`{root}` of `{KERNEL_NAMESPACE}` is expected, not `{}`{of}", excerpt(name));
+        let found_namespace =
+            namespace.map_or(String::new(), |namespace| format!(" in namespace `{}`", excerpt(namespace)));
+        let message = format!(
+            "expected element `{root}` in namespace `{KERNEL_NAMESPACE}`, found `{}`{found_namespace}",
+            excerpt(name)
+        );
         return Err(xml_fault(MetadataFaultCode::UnknownElement, message));
     }
-    Ok(element_to_node(found))
+    Ok(element_to_node(element))
 }
 
 /// Converts an element. Attributes of `type` become its sibling members, as in JSON. The depth was checked before.
@@ -58,12 +57,12 @@ fn element_to_node<'a>(element: Element<'a, '_>) -> MetadataNode<'a> {
     let mut has_elements = false;
     for child in element.children().filter(Element::is_element) {
         has_elements = true;
-        let is_ours = child.tag_name().namespace() == Some(KERNEL_NAMESPACE);
+        let is_kernel = child.tag_name().namespace() == Some(KERNEL_NAMESPACE);
         let name = child.tag_name().name();
-        if is_ours && name == "type" {
+        if is_kernel && name == "type" {
             members.extend(attributes(child, XmlPosition::TypeAttribute));
             members.push(NodeMember::new(name, element_text(child)));
-        } else if is_ours {
+        } else if is_kernel {
             members.push(NodeMember::new(name, element_to_node(child)));
         } else {
             let namespace = child.tag_name().namespace().unwrap_or_default();
@@ -71,7 +70,7 @@ fn element_to_node<'a>(element: Element<'a, '_>) -> MetadataNode<'a> {
             members.push(NodeMember {
                 name,
                 position: XmlPosition::Element,
-                node: MetadataNode::Unsupported("of another namespace"),
+                node: MetadataNode::Unsupported("an element of another namespace"),
             });
         }
     }
@@ -93,13 +92,15 @@ fn element_to_node<'a>(element: Element<'a, '_>) -> MetadataNode<'a> {
 
 /// Attributes except `xsi:*`.
 fn attributes<'a>(element: Element<'a, '_>, position: XmlPosition) -> impl Iterator<Item = NodeMember<'a>> {
-    element.attributes().filter(|found| found.namespace() != Some(XSI_NAMESPACE)).map(move |found| {
-        let name = match found.namespace() {
-            None => found.name().into(),
-            Some(namespace) => format!("Q{{{}}}{}", excerpt(namespace), found.name()).into(),
-        };
-        NodeMember { name, position, node: MetadataNode::text(found.value()) }
-    })
+    element.attributes().filter(|attribute| attribute.namespace() != Some(XSI_NAMESPACE)).map(
+        move |attribute| {
+            let name = match attribute.namespace() {
+                None => attribute.name().into(),
+                Some(namespace) => format!("Q{{{}}}{}", excerpt(namespace), attribute.name()).into(),
+            };
+            NodeMember { name, position, node: MetadataNode::text(attribute.value()) }
+        },
+    )
 }
 
 /// Direct text of an element; comments may split it.
@@ -148,13 +149,14 @@ fn write_element(
                 out.push('\n');
             }
             has_elements = true;
-            let described: Vec<_> = members
+            let type_attributes: Vec<_> = members
                 .iter()
                 .filter(|other| other.position == XmlPosition::TypeAttribute && member.name == "type")
                 .map(|other| (&*other.name, scalar_text(&other.node)))
                 .collect();
-            let described: Vec<_> = described.iter().map(|(name, value)| (*name, value.as_str())).collect();
-            write_element(out, depth + 1, &member.name, &described, &member.node);
+            let type_attributes: Vec<_> =
+                type_attributes.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            write_element(out, depth + 1, &member.name, &type_attributes, &member.node);
         }
     }
     if has_elements {
@@ -182,8 +184,8 @@ fn scalar_text(node: &MetadataNode<'_>) -> String {
 
 /// Escapes text. Line ends are written as character references, because XML parsers normalize them.
 fn write_text(out: &mut String, text: &str, in_attribute: bool) {
-    for found in text.chars() {
-        match found {
+    for character in text.chars() {
+        match character {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
@@ -192,8 +194,8 @@ fn write_text(out: &mut String, text: &str, in_attribute: bool) {
             '\n' if in_attribute => out.push_str("&#10;"),
             '\t' if in_attribute => out.push_str("&#9;"),
             // Only a DOI can contain one; it is not validated here.
-            found if !is_xml_char(found) => out.push('\u{FFFD}'),
-            found => out.push(found),
+            character if !is_xml_char(character) => out.push('\u{FFFD}'),
+            character => out.push(character),
         }
     }
 }

@@ -7,42 +7,42 @@ const MONTHS: [&str; 12] =
 
 pub(super) fn write(citation: &Citation<'_>) -> String {
     let container = citation.container.as_ref();
-    let kind = citation.kind.bibtex;
-    let mut text = format!("@{kind}{{{}", cite_key(citation.facts.name));
+    let kind = citation.work_type.bibtex;
+    let mut text = format!("@{kind}{{{}", cite_key(citation.fields.name));
     let mut field = |name: &str, value: Option<String>| {
         if let Some(value) = value {
             text.push_str(&format!(",\n  {name} = {{{value}}}"));
         }
     };
-    let said = |said: Option<&str>| said.map(escape);
+    let escaped = |text: Option<&str>| text.map(escape);
     let names = |agents: Vec<String>| (!agents.is_empty()).then(|| agents.join(" and "));
     field("title", Some(escape(&citation.full_title())));
     field("author", names(citation.authors().map(author_name).collect()));
     field("editor", names(citation.agents_with_role(&["Editor"]).map(author_name).collect()));
-    let within = match kind {
+    let container_field = match kind {
         "article" => "journal",
         "inbook" => "booktitle",
         _ => "howpublished",
     };
-    field(within, said(container.and_then(|container| container.title)));
-    field("volume", said(container.and_then(|container| container.volume)));
-    field("number", said(container.and_then(|container| container.issue)));
-    field("pages", said(container.and_then(|container| container.page)));
-    field("chapter", said(container.and_then(|container| container.chapter)));
-    field("edition", said(citation.identifiers_of(&["EditionNumber"]).next()));
-    let publisher = match kind {
+    field(container_field, escaped(container.and_then(|container| container.title)));
+    field("volume", escaped(container.and_then(|container| container.volume)));
+    field("number", escaped(container.and_then(|container| container.issue)));
+    field("pages", escaped(container.and_then(|container| container.page)));
+    field("chapter", escaped(container.and_then(|container| container.chapter)));
+    field("edition", escaped(citation.identifiers_of(&["EditionNumber"]).next()));
+    let publisher_field = match kind {
         "techreport" => "institution",
         "phdthesis" => "school",
         _ => "publisher",
     };
-    field(publisher, said(citation.publisher()));
-    field("address", said(citation.place));
+    field(publisher_field, escaped(citation.publisher()));
+    field("address", escaped(citation.publication_place));
     let date = citation.date.map(|(_, parts)| parts);
     field("year", date.map(|date| date.year.to_string()));
-    field("issn", said(citation.identifiers_of(ISSN).next()));
-    field("isbn", said(citation.identifiers_of(ISBN).next()));
-    field("language", said(citation.language));
-    field("doi", Some(verbatim(citation.facts.name)));
+    field("issn", escaped(citation.identifiers_of(ISSN).next()));
+    field("isbn", escaped(citation.identifiers_of(ISBN).next()));
+    field("language", escaped(citation.language));
+    field("doi", Some(verbatim(citation.fields.name)));
     field("url", Some(verbatim(citation.url.unwrap_or(&citation.link))));
     let month = date.and_then(|date| date.month).and_then(|month| MONTHS.get(month as usize - 1));
     if let Some(month) = month {
@@ -54,8 +54,8 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
 
 /// BibTeX key from a DOI: unsafe characters become `_`.
 fn cite_key(name: &str) -> String {
-    let fits = |found: char| found.is_ascii_alphanumeric() || "-._:/".contains(found);
-    name.chars().map(|found| if fits(found) { found } else { '_' }).collect()
+    let is_safe = |character: char| character.is_ascii_alphanumeric() || "-._:/".contains(character);
+    name.chars().map(|character| if is_safe(character) { character } else { '_' }).collect()
 }
 
 /// Agent name. Names without parts are put in braces, so that BibTeX does not split them.
@@ -75,16 +75,16 @@ fn author_name(agent: &CitationAgent<'_>) -> String {
 /// Escapes text. Braces are spelled out, because BibTeX counts them even after a backslash.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for found in text.chars() {
-        match found {
+    for character in text.chars() {
+        match character {
             '\\' => escaped.push_str("\\textbackslash{}"),
             '{' => escaped.push_str("\\textbraceleft{}"),
             '}' => escaped.push_str("\\textbraceright{}"),
             '~' => escaped.push_str("\\textasciitilde{}"),
             '^' => escaped.push_str("\\textasciicircum{}"),
-            '&' | '%' | '$' | '#' | '_' => escaped.extend(['\\', found]),
-            found if found.is_control() => escaped.push(' '),
-            found => escaped.push(found),
+            '&' | '%' | '$' | '#' | '_' => escaped.extend(['\\', character]),
+            character if character.is_control() => escaped.push(' '),
+            character => escaped.push(character),
         }
     }
     escaped
@@ -93,13 +93,13 @@ fn escape(text: &str) -> String {
 /// Percent-encodes braces and backslashes in a DOI or URL, which BibTeX takes verbatim.
 fn verbatim(text: &str) -> String {
     let mut verbatim = String::with_capacity(text.len());
-    for found in text.chars() {
-        match found {
+    for character in text.chars() {
+        match character {
             '{' => verbatim.push_str("%7B"),
             '}' => verbatim.push_str("%7D"),
             '\\' => verbatim.push_str("%5C"),
-            found if found.is_control() => verbatim.push_str("%20"),
-            found => verbatim.push(found),
+            character if character.is_control() => verbatim.push_str("%20"),
+            character => verbatim.push(character),
         }
     }
     verbatim

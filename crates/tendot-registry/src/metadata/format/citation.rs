@@ -10,14 +10,14 @@ use crate::metadata::model::vocabulary::PartyStructuralType;
 
 /// Kernel metadata in citation terms. Parties and places have only a title.
 pub(super) struct Citation<'a> {
-    pub(super) facts: &'a RegistryFields<'a>,
+    pub(super) fields: &'a RegistryFields<'a>,
     /// DOI as a URL.
     pub(super) link: String,
     /// Target URL.
     pub(super) url: Option<&'a str>,
-    pub(super) kind: &'static WorkType,
+    pub(super) work_type: &'static WorkType,
     /// Type in the kernel's vocabulary.
-    pub(super) kind_text: &'a str,
+    pub(super) kernel_type: &'a str,
     /// Type in schema.org.
     pub(super) schema_org: &'static str,
     pub(super) title: &'a str,
@@ -32,7 +32,7 @@ pub(super) struct Citation<'a> {
     pub(super) links: &'a [LinkedCreation],
     /// Work that contains this one.
     pub(super) container: Option<CitationContainer<'a>>,
-    pub(super) place: Option<&'a str>,
+    pub(super) publication_place: Option<&'a str>,
 }
 
 /// Alternative title or name.
@@ -64,15 +64,15 @@ pub(super) struct CitationContainer<'a> {
 impl<'a> Citation<'a> {
     pub(super) fn new(
         kernel: &'a KernelMetadata,
-        facts: &'a RegistryFields<'a>,
+        fields: &'a RegistryFields<'a>,
         url: Option<&'a str>,
     ) -> Self {
         let mut citation = Self {
-            facts,
-            link: doi_url(facts.name),
+            fields,
+            link: doi_url(fields.name),
             url,
-            kind: WorkType::from_types(std::iter::empty()),
-            kind_text: "",
+            work_type: WorkType::from_types(std::iter::empty()),
+            kernel_type: "",
             schema_org: "",
             title: kernel.title(),
             subtitle: None,
@@ -84,9 +84,9 @@ impl<'a> Citation<'a> {
             identifiers: &[],
             links: &[],
             container: None,
-            place: None,
+            publication_place: None,
         };
-        let (kind_text, schema_org, names) = match &kernel.referent {
+        let (kernel_type, schema_org, names) = match &kernel.referent {
             Referent::Creation(creation) => {
                 citation.add_creation(creation);
                 return citation;
@@ -98,7 +98,7 @@ impl<'a> Citation<'a> {
             },
             Referent::Place(place) => ("Place", "Place", &place.name),
         };
-        (citation.kind_text, citation.schema_org) = (kind_text, schema_org);
+        (citation.kernel_type, citation.schema_org) = (kernel_type, schema_org);
         let others =
             names.iter().filter(|name| name.value.as_str() != citation.title).map(|name| AlternativeTitle {
                 value: name.value.as_str(),
@@ -110,9 +110,9 @@ impl<'a> Citation<'a> {
     }
 
     fn add_creation(&mut self, creation: &'a Creation) {
-        self.kind = WorkType::from_types(creation.kind.iter().map(|kind| kind.as_str()));
-        self.kind_text = creation.kind.first().map_or("", |kind| kind.as_str());
-        self.schema_org = self.kind.schema_org;
+        self.work_type = WorkType::from_types(creation.kind.iter().map(|kind| kind.as_str()));
+        self.kernel_type = creation.kind.first().map_or("", |kind| kind.as_str());
+        self.schema_org = self.work_type.schema_org;
         let title = creation.title();
         self.subtitle = title.and_then(|title| title.subname_value.as_ref()).map(NonEmptyText::as_str);
         self.title_language = title.and_then(language);
@@ -137,7 +137,7 @@ impl<'a> Citation<'a> {
             .creation_place
             .iter()
             .find(|place| place.place_type.as_ref().is_some_and(|kind| published(kind.as_str())));
-        self.place = place.map(|place| place.name.as_str());
+        self.publication_place = place.map(|place| place.name.as_str());
     }
 
     /// Title with subtitle.
@@ -207,13 +207,13 @@ fn language(name: &CreationName) -> Option<&str> {
 fn to_agent(agent: &PrincipalAgent) -> CitationAgent<'_> {
     let role = agent.role.as_ref().map_or("", |role| role.as_str());
     let identifier = agent.identifier.as_ref();
-    let said = agent.name.as_ref().map(|name| name.value.as_str());
+    let name = agent.name.as_ref().map(|name| name.value.as_str());
     let is_body = matches!(role, "CorporateCreator" | "Publisher" | "FundingBody");
-    let parts = said.filter(|_| !is_body).and_then(|name| name.split_once(", "));
+    let parts = name.filter(|_| !is_body).and_then(|name| name.split_once(", "));
     let parts =
         parts.filter(|(family, given)| !family.is_empty() && !given.is_empty() && !given.contains(','));
     CitationAgent {
-        name: said.or_else(|| identifier.map(PartyIdentifier::text)).unwrap_or_default(),
+        name: name.or_else(|| identifier.map(PartyIdentifier::text)).unwrap_or_default(),
         parts,
         identifier,
         role,
@@ -226,7 +226,7 @@ fn is_container(linked: &LinkedCreation) -> bool {
 }
 
 fn to_container(linked: &LinkedCreation) -> CitationContainer<'_> {
-    let at = |kind: &str| {
+    let sequence_number = |kind: &str| {
         let found: Option<&SequenceIdentifier> =
             linked.referent_sequence.iter().find(|found| found.kind.as_str() == kind);
         found.map(|found| found.value.as_str())
@@ -234,9 +234,9 @@ fn to_container(linked: &LinkedCreation) -> CitationContainer<'_> {
     CitationContainer {
         title: linked.name.first().map(|name| name.value.as_str()),
         identifiers: &linked.identifier,
-        volume: at("VolumeNumber"),
-        issue: at("IssueNumber"),
-        page: at("PageNumber"),
-        chapter: at("ChapterNumber"),
+        volume: sequence_number("VolumeNumber"),
+        issue: sequence_number("IssueNumber"),
+        page: sequence_number("PageNumber"),
+        chapter: sequence_number("ChapterNumber"),
     }
 }

@@ -6,12 +6,12 @@ use crate::metadata::codec::node::MetadataNode;
 pub(super) fn write(citation: &Citation<'_>) -> String {
     let container = citation.container.as_ref();
     let text = |text: Option<&'_ str>| text.map(|text| MetadataNode::text(text.to_owned()));
-    let names = |roles| MetadataNode::list(citation.agents_with_role(roles).map(name));
+    let names = |roles| MetadataNode::list(citation.agents_with_role(roles).map(author_name));
     let short = citation.other_names.iter().find(|name| name.kind == "AbbreviatedTitle");
     MetadataNode::object([
-        ("type", Some(MetadataNode::text(citation.kind.csl))),
-        ("id", Some(MetadataNode::text(citation.facts.name))),
-        ("DOI", Some(MetadataNode::text(citation.facts.name))),
+        ("type", Some(MetadataNode::text(citation.work_type.csl))),
+        ("id", Some(MetadataNode::text(citation.fields.name))),
+        ("DOI", Some(MetadataNode::text(citation.fields.name))),
         ("URL", text(citation.url).or_else(|| Some(MetadataNode::text(&*citation.link)))),
         ("title", Some(MetadataNode::text(citation.full_title()))),
         ("title-short", text(short.map(|name| name.value))),
@@ -22,7 +22,7 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
         ("performer", names(&["Actor"])),
         ("issued", issued(citation)),
         ("publisher", text(citation.publisher())),
-        ("publisher-place", text(citation.place)),
+        ("publisher-place", text(citation.publication_place)),
         ("container-title", text(container.and_then(|container| container.title))),
         ("volume", text(container.and_then(|container| container.volume))),
         ("issue", text(container.and_then(|container| container.issue))),
@@ -36,7 +36,7 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
     .to_json()
 }
 
-fn name<'a>(agent: &CitationAgent<'a>) -> MetadataNode<'a> {
+fn author_name<'a>(agent: &CitationAgent<'a>) -> MetadataNode<'a> {
     match agent.parts {
         Some((family, given)) => MetadataNode::object([
             ("family", Some(MetadataNode::text(family))),

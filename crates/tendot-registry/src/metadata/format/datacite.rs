@@ -6,23 +6,26 @@ use crate::metadata::model::creation::LinkedCreation;
 use crate::metadata::model::identifier::CreationIdentifier;
 
 /// Value for required fields without data.
-const UNKNOWN: &str = ":unav";
+const UNAVAILABLE: &str = ":unav";
 
 pub(super) fn write(citation: &Citation<'_>) -> String {
     let text = |text: Option<&'_ str>| text.map(|text| MetadataNode::text(text.to_owned()));
-    let unknown =
-        || MetadataNode::Array(vec![MetadataNode::object([("name", Some(MetadataNode::text(UNKNOWN)))])]);
+    let unavailable =
+        || MetadataNode::Array(vec![MetadataNode::object([("name", Some(MetadataNode::text(UNAVAILABLE)))])]);
     let creators = MetadataNode::list(citation.authors().map(|agent| party(agent, None)));
     let contributors = citation.agents.iter().filter(|agent| !has_own_field(agent.role));
     let year = citation.date.and_then(|(_, parts)| u64::try_from(parts.year).ok());
     MetadataNode::object([
         ("id", Some(MetadataNode::text(&*citation.link))),
-        ("doi", Some(MetadataNode::text(citation.facts.name))),
+        ("doi", Some(MetadataNode::text(citation.fields.name))),
         ("url", text(citation.url)),
         ("types", Some(types(citation))),
-        ("creators", creators.or_else(|| Some(unknown()))),
+        ("creators", creators.or_else(|| Some(unavailable()))),
         ("titles", MetadataNode::list(titles(citation))),
-        ("publisher", Some(MetadataNode::object([("name", text(citation.publisher().or(Some(UNKNOWN))))]))),
+        (
+            "publisher",
+            Some(MetadataNode::object([("name", text(citation.publisher().or(Some(UNAVAILABLE))))])),
+        ),
         ("publicationYear", year.map(MetadataNode::Integer)),
         ("dates", citation.date.map(|(date, _)| dates(date))),
         (
@@ -34,17 +37,17 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
         ("language", text(citation.language)),
         ("identifiers", MetadataNode::list(citation.identifiers.iter().map(identifier))),
         ("relatedIdentifiers", MetadataNode::list(citation.links.iter().flat_map(related))),
-        ("agency", text(Some(citation.facts.agency))),
+        ("agency", text(Some(citation.fields.agency))),
         ("schemaVersion", Some(MetadataNode::text("http://datacite.org/schema/kernel-4"))),
     ])
     .to_json()
 }
 
 fn types<'a>(citation: &Citation<'a>) -> MetadataNode<'a> {
-    let kind = citation.kind;
+    let kind = citation.work_type;
     MetadataNode::object([
         ("resourceTypeGeneral", Some(MetadataNode::text(kind.datacite))),
-        ("resourceType", Some(MetadataNode::text(citation.kind_text))),
+        ("resourceType", Some(MetadataNode::text(citation.kernel_type))),
         ("citeproc", Some(MetadataNode::text(kind.csl))),
         ("bibtex", Some(MetadataNode::text(kind.bibtex))),
         ("ris", Some(MetadataNode::text(kind.ris))),

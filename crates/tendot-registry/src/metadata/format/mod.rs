@@ -32,8 +32,8 @@ pub struct CitationSummary {
 }
 
 impl CitationSummary {
-    pub(crate) fn from_kernel(kernel: &KernelMetadata, facts: &RegistryFields<'_>) -> Self {
-        let citation = Citation::new(kernel, facts, None);
+    pub(crate) fn from_kernel(kernel: &KernelMetadata, fields: &RegistryFields<'_>) -> Self {
+        let citation = Citation::new(kernel, fields, None);
         let mut creators: Vec<String> = citation.authors().map(|agent| agent.name.to_owned()).collect();
         if creators.is_empty() {
             let others = citation.agents.iter().filter(|agent| agent.role != "Publisher");
@@ -43,7 +43,7 @@ impl CitationSummary {
             title: citation.full_title(),
             creators,
             publisher: citation.publisher().map(str::to_owned),
-            kind: citation.kind_text.to_owned(),
+            kind: citation.kernel_type.to_owned(),
             date: citation.date.map(|(date, _)| date.to_owned()),
         }
     }
@@ -113,12 +113,12 @@ impl MetadataFormat {
     }
 
     /// Renders metadata in this format; `url` is the target of the DOI.
-    pub fn render(self, kernel: &KernelMetadata, facts: &RegistryFields<'_>, url: Option<&str>) -> String {
-        let citation = || Citation::new(kernel, facts, url);
+    pub fn render(self, kernel: &KernelMetadata, fields: &RegistryFields<'_>, url: Option<&str>) -> String {
+        let citation = || Citation::new(kernel, fields, url);
         match self {
-            Self::KernelJson => kernel.to_node_with(facts).to_json(),
-            Self::KernelXml => kernel.to_xml(facts),
-            Self::SystemJson => SystemMetadata::from(kernel).to_json(facts),
+            Self::KernelJson => kernel.to_node_with(fields).to_json(),
+            Self::KernelXml => kernel.to_xml(fields),
+            Self::SystemJson => SystemMetadata::from(kernel).to_json(fields),
             Self::CslJson => csl::write(&citation()),
             Self::BibTeX => bibtex::write(&citation()),
             Self::Ris => ris::write(&citation()),

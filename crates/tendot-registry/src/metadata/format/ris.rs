@@ -12,7 +12,7 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
             text.push_str(&format!("{tag}  - {value}\r\n"));
         }
     };
-    line("TY", Some(citation.kind.ris));
+    line("TY", Some(citation.work_type.ris));
     line("TI", Some(&citation.full_title()));
     citation.authors().for_each(|agent| line("AU", Some(agent.name)));
     citation.agents_with_role(&["Editor"]).for_each(|agent| line("A2", Some(agent.name)));
@@ -30,13 +30,13 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
         }
     }
     line("PB", citation.publisher());
-    line("CY", citation.place);
+    line("CY", citation.publication_place);
     line("LA", citation.language);
     citation
         .identifiers_of(ISSN)
         .chain(citation.identifiers_of(ISBN))
         .for_each(|number| line("SN", Some(number)));
-    line("DO", Some(citation.facts.name));
+    line("DO", Some(citation.fields.name));
     line("UR", Some(citation.url.unwrap_or(&citation.link)));
     line("ER", Some(""));
     text

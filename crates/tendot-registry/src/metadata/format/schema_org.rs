@@ -15,7 +15,7 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
         ("url", text(citation.url)),
         ("name", Some(MetadataNode::text(citation.full_title()))),
         ("alternateName", MetadataNode::list(others)),
-        ("additionalType", text(Some(citation.kind_text))),
+        ("additionalType", text(Some(citation.kernel_type))),
         ("author", agents(AUTHOR_ROLES)),
         ("editor", agents(&["Editor"])),
         ("director", agents(&["Director"])),
@@ -37,7 +37,7 @@ fn identifier<'a>(citation: &Citation<'a>) -> MetadataNode<'a> {
     MetadataNode::object([
         ("@type", Some(MetadataNode::text("PropertyValue"))),
         ("propertyID", Some(MetadataNode::text("doi"))),
-        ("value", Some(MetadataNode::text(citation.facts.name))),
+        ("value", Some(MetadataNode::text(citation.fields.name))),
     ])
 }
 

@@ -16,27 +16,27 @@ use crate::metadata::model::vocabulary::{
 element! {
     /// Creation: an article, film, song or other work.
     Creation {
-        name: some(100) CreationName = "name",
-        identifier: many(100) CreationIdentifier = "identifier",
-        structural_type: one CreationStructuralType = "structuralType",
-        mode: some(10) CreationMode = "mode",
-        character: some(10) CreationCharacter = "character",
-        kind: some(20) CreationType = "type",
-        principal_agent: some(10_000) PrincipalAgent = "principalAgent",
-        linked_creation: many(10_000) LinkedCreation = "linkedCreation",
+        name: non_empty(100) CreationName = "name",
+        identifier: list(100) CreationIdentifier = "identifier",
+        structural_type: required CreationStructuralType = "structuralType",
+        mode: non_empty(10) CreationMode = "mode",
+        character: non_empty(10) CreationCharacter = "character",
+        kind: non_empty(20) CreationType = "type",
+        principal_agent: non_empty(10_000) PrincipalAgent = "principalAgent",
+        linked_creation: list(10_000) LinkedCreation = "linkedCreation",
         language: optional LanguageTag = "language",
         content_language: optional ContentLanguage = "languageOfReferentContent",
         creation_date: optional CreationDate = "creationDate",
-        creation_place: many(20) CreationPlace = "creationPlace",
+        creation_place: list(20) CreationPlace = "creationPlace",
     }
 }
 
 element! {
     /// Name or title of a creation.
     CreationName {
-        value: one NonEmptyText = "value",
+        value: required NonEmptyText = "value",
         subname_value: optional NonEmptyText = "subnameValue",
-        kind: one CreationNameType = "type",
+        kind: required CreationNameType = "type",
         primary_language: optional LanguageTag = "primaryLanguage" in Attribute,
     }
 }
@@ -53,19 +53,19 @@ element! {
 element! {
     /// Linked creation, such as the journal of an article.
     LinkedCreation => check_linked_creation {
-        name: many(100) CreationName = "name",
-        identifier: many(100) CreationIdentifier = "identifier",
+        name: list(100) CreationName = "name",
+        identifier: list(100) CreationIdentifier = "identifier",
         referent_role: optional CreationLinkRole = "referentCreationRole",
         linked_role: optional CreationLinkRole = "linkedCreationRole",
-        referent_sequence: many(20) SequenceIdentifier = "referentCreationSequenceIdentifier",
-        linked_sequence: many(20) SequenceIdentifier = "linkedCreationSequenceIdentifier",
+        referent_sequence: list(20) SequenceIdentifier = "referentCreationSequenceIdentifier",
+        linked_sequence: list(20) SequenceIdentifier = "linkedCreationSequenceIdentifier",
     }
 }
 
 element! {
     /// Language of the content.
     ContentLanguage {
-        language: one LanguageTag = "language",
+        language: required LanguageTag = "language",
         kind: optional ContentLanguageType = "languageOfReferentContentType",
     }
 }
@@ -73,7 +73,7 @@ element! {
 element! {
     /// Date of creation.
     CreationDate {
-        date: one XsdPartialDate = "date",
+        date: required XsdPartialDate = "date",
         kind: optional CreationDateType = "creationDateType",
     }
 }
@@ -81,8 +81,8 @@ element! {
 element! {
     /// Place of creation.
     CreationPlace {
-        name: one NonEmptyText = "name",
-        identifier: some(20) PlaceIdentifier = "placeIdentifier",
+        name: required NonEmptyText = "name",
+        identifier: non_empty(20) PlaceIdentifier = "placeIdentifier",
         country_code: optional TerritoryCode = "countryCode",
         place_type: optional PlaceType = "placeType" in Attribute,
     }
@@ -90,16 +90,16 @@ element! {
 
 fn check_principal_agent(read: &PrincipalAgent, reader: &mut MetadataReader) {
     if read.name.is_none() && read.identifier.is_none() {
-        reader.report_missing("name", "`name` or `identifier` has to be there");
+        reader.report_missing("name", "missing `name` or `identifier`");
     }
 }
 
 fn check_linked_creation(read: &LinkedCreation, reader: &mut MetadataReader) {
     if read.name.is_empty() && read.identifier.is_empty() {
-        reader.report_missing("name", "`name` or `identifier` has to be there");
+        reader.report_missing("name", "missing `name` or `identifier`");
     }
     if read.referent_role.is_none() && read.linked_role.is_none() {
-        let message = "`referentCreationRole` or `linkedCreationRole` has to be there";
+        let message = "missing `referentCreationRole` or `linkedCreationRole`";
         reader.report_missing("referentCreationRole", message);
     }
 }
@@ -107,7 +107,10 @@ fn check_linked_creation(read: &LinkedCreation, reader: &mut MetadataReader) {
 impl Creation {
     /// Preferred title.
     pub(in crate::metadata) fn title(&self) -> Option<&CreationName> {
-        let of = |kind: &str| self.name.iter().find(|name| name.kind.as_str() == kind);
-        ["PrincipalTitle", "Title", "DistinctiveTitle", "Name"].into_iter().find_map(of).or(self.name.first())
+        let find_kind = |kind: &str| self.name.iter().find(|name| name.kind.as_str() == kind);
+        ["PrincipalTitle", "Title", "DistinctiveTitle", "Name"]
+            .into_iter()
+            .find_map(find_kind)
+            .or(self.name.first())
     }
 }

@@ -1,18 +1,18 @@
 //! XML Schema dates and partial dates.
 
-use super::text::{form, plain_text};
+use super::text::{plain_text, text_type};
 use crate::metadata::codec::node::MetadataNode;
 use crate::metadata::codec::reader::{MetadataElement, MetadataReader, excerpt};
 use crate::metadata::fault::MetadataFaultCode;
 
-form! {
+text_type! {
     /// `xs:date`.
-    XsdDate, is_date, NotADate, "a date like `2026-11-16`", ["2026-11-16", "1999-01-01Z", "2024-02-29+01:00"]
+    XsdDate, is_date, InvalidDate, "invalid date `{}`; expected YYYY-MM-DD", ["2026-11-16", "1999-01-01Z", "2024-02-29+01:00"]
 }
 
-form! {
+text_type! {
     /// `xs:gYear`, `xs:gYearMonth`, `xs:date` or `xs:dateTime`.
-    XsdPartialDate, is_partial_date, NotADate, "a year, month, date or time like `2026`, `2026-11`, `2026-11-16` or `2026-11-16T12:00:00Z`",
+    XsdPartialDate, is_partial_date, InvalidDate, "invalid date `{}`; expected YYYY, YYYY-MM, YYYY-MM-DD or a date and time",
     ["2026", "2026-11", "2026-11-16", "-0044-03-15", "2026-11-16T23:59:59.5Z", "2026-11-16T00:00:00+01:00", "2026+01:00"]
 }
 
@@ -88,7 +88,8 @@ fn strip_timezone(text: &str) -> Option<&str> {
     if let Some(text) = text.strip_suffix('Z') {
         return Some(text);
     }
-    let Some((before, zone)) = text.len().checked_sub(6).and_then(|at| text.split_at_checked(at)) else {
+    let Some((before, zone)) = text.len().checked_sub(6).and_then(|position| text.split_at_checked(position))
+    else {
         return Some(text);
     };
     let Some((hours, minutes)) = zone.get(1..).and_then(|zone| zone.split_once(':')) else {

@@ -14,8 +14,8 @@ element! {
     CreationIdentifier => check_creation_identifier {
         value: optional NonEmptyText = "value",
         non_uri_value: optional NonEmptyText = "nonUriValue",
-        uri: many(20) UriIdentifier = "uri",
-        kind: one CreationIdentifierType = "type",
+        uri: list(20) UriIdentifier = "uri",
+        kind: required CreationIdentifierType = "type",
         user_defined_type: optional NonEmptyText = "userDefinedType" in TypeAttribute,
         valid_namespace: optional NonEmptyText = "validNamespace" in TypeAttribute,
         governing_party: optional NonEmptyText = "governingParty" in TypeAttribute,
@@ -26,8 +26,8 @@ element! {
     /// Identifier of a party.
     PartyIdentifier => check_party_identifier {
         non_uri_value: optional NonEmptyText = "nonUriValue",
-        uri: many(20) UriIdentifier = "uri",
-        kind: one PartyIdentifierType = "type",
+        uri: list(20) UriIdentifier = "uri",
+        kind: required PartyIdentifierType = "type",
     }
 }
 
@@ -35,15 +35,15 @@ element! {
     /// Identifier of a place; its types are not standardized yet.
     PlaceIdentifier => check_place_identifier {
         non_uri_value: optional NonEmptyText = "nonUriValue",
-        uri: many(20) UriIdentifier = "uri",
-        kind: one NonEmptyText = "type",
+        uri: list(20) UriIdentifier = "uri",
+        kind: required NonEmptyText = "type",
     }
 }
 
 element! {
     /// Identifier as a URI, with its return type.
     UriIdentifier {
-        value: one Uri = "value" in Content,
+        value: required Uri = "value" in Content,
         return_type: optional ReturnType = "returnType" in Attribute,
         does_content_negotiation: optional bool = "doesContentNegotiation" in Attribute,
     }
@@ -52,8 +52,8 @@ element! {
 element! {
     /// Position in a sequence: volume, page, track.
     SequenceIdentifier => check_sequence_identifier {
-        value: one NonEmptyText = "value",
-        kind: one SequenceIdentifierType = "type",
+        value: required NonEmptyText = "value",
+        kind: required SequenceIdentifierType = "type",
         user_defined_type: optional NonEmptyText = "userDefinedType" in TypeAttribute,
         valid_namespace: optional NonEmptyText = "validNamespace" in TypeAttribute,
         governing_party: optional NonEmptyText = "governingParty" in TypeAttribute,
@@ -80,18 +80,18 @@ impl PartyIdentifier {
 }
 
 fn first_uri(uri: &[UriIdentifier]) -> Option<&str> {
-    uri.first().map(|address| address.value.as_str())
+    uri.first().map(|uri| uri.value.as_str())
 }
 
 fn check_creation_identifier(read: &CreationIdentifier, reader: &mut MetadataReader) {
     if read.value.is_none() {
         check_has_value(read.non_uri_value.as_ref(), &read.uri, reader);
     } else if read.non_uri_value.is_some() || !read.uri.is_empty() {
-        let message = "the deprecated `value` can't stand beside `nonUriValue` and `uri`".to_owned();
-        reader.report_member("value", XmlPosition::Element, MetadataFaultCode::NotAllowed, message);
+        let message = "deprecated `value` cannot be combined with `nonUriValue` or `uri`".to_owned();
+        reader.report_member("value", XmlPosition::Element, MetadataFaultCode::ValueNotAllowed, message);
     }
-    let described = [&read.user_defined_type, &read.valid_namespace, &read.governing_party];
-    check_proprietary_fields(read.kind.as_str(), described, reader);
+    let proprietary_fields = [&read.user_defined_type, &read.valid_namespace, &read.governing_party];
+    check_proprietary_fields(read.kind.as_str(), proprietary_fields, reader);
 }
 
 fn check_party_identifier(read: &PartyIdentifier, reader: &mut MetadataReader) {
@@ -103,23 +103,28 @@ fn check_place_identifier(read: &PlaceIdentifier, reader: &mut MetadataReader) {
 }
 
 fn check_sequence_identifier(read: &SequenceIdentifier, reader: &mut MetadataReader) {
-    let described = [&read.user_defined_type, &read.valid_namespace, &read.governing_party];
-    check_proprietary_fields(read.kind.as_str(), described, reader);
+    let proprietary_fields = [&read.user_defined_type, &read.valid_namespace, &read.governing_party];
+    check_proprietary_fields(read.kind.as_str(), proprietary_fields, reader);
 }
 
 fn check_has_value(text: Option<&NonEmptyText>, uri: &[UriIdentifier], reader: &mut MetadataReader) {
     if text.is_none() && uri.is_empty() {
-        reader.report_missing("nonUriValue", "`nonUriValue` or `uri` has to be there");
+        reader.report_missing("nonUriValue", "missing `nonUriValue` or `uri`");
     }
 }
 
 /// Checks that only proprietary identifiers have the fields for them.
-fn check_proprietary_fields(kind: &str, described: [&Option<NonEmptyText>; 3], reader: &mut MetadataReader) {
+fn check_proprietary_fields(kind: &str, fields: [&Option<NonEmptyText>; 3], reader: &mut MetadataReader) {
     let names = ["userDefinedType", "validNamespace", "governingParty"];
-    for (name, text) in names.into_iter().zip(described) {
+    for (name, text) in names.into_iter().zip(fields) {
         if text.is_some() && kind != "ProprietaryIdentifier" {
-            let message = format!("`{name}` is for the type `ProprietaryIdentifier`, not for `{kind}`");
-            reader.report_member(name, XmlPosition::TypeAttribute, MetadataFaultCode::NotAllowed, message);
+            let message = format!("`{name}` requires type `ProprietaryIdentifier`, not `{kind}`");
+            reader.report_member(
+                name,
+                XmlPosition::TypeAttribute,
+                MetadataFaultCode::ValueNotAllowed,
+                message,
+            );
         }
     }
 }

@@ -12,38 +12,38 @@ use crate::metadata::model::vocabulary::{
 element! {
     /// Party: a person or an organization.
     Party {
-        name: some(100) PartyName = "name",
-        identifier: many(100) PartyIdentifier = "identifier",
-        structural_type: one PartyStructuralType = "structuralType",
-        associated_role: some(20) PartyRole = "associatedRole",
+        name: non_empty(100) PartyName = "name",
+        identifier: list(100) PartyIdentifier = "identifier",
+        structural_type: required PartyStructuralType = "structuralType",
+        associated_role: non_empty(20) PartyRole = "associatedRole",
         birth: optional ApproximateDate = "dateOfBirthOrFormation",
         death: optional ApproximateDate = "dateOfDeathOrDissolution",
-        territory: many(300) TerritoryCode = "associatedTerritory",
-        linked_party: many(1_000) LinkedParty = "linkedParty",
+        territory: list(300) TerritoryCode = "associatedTerritory",
+        linked_party: list(1_000) LinkedParty = "linkedParty",
     }
 }
 
 element! {
     /// Place as a referent.
     ReferentPlace {
-        name: some(100) PartyName = "name",
-        identifier: many(100) PlaceIdentifier = "identifier",
+        name: non_empty(100) PartyName = "name",
+        identifier: list(100) PlaceIdentifier = "identifier",
     }
 }
 
 element! {
     /// Name of a party or a place.
     PartyName {
-        value: one NonEmptyText = "value",
+        value: required NonEmptyText = "value",
         language: optional LanguageTag = "language",
-        kind: one NameType = "type",
+        kind: required NameType = "type",
     }
 }
 
 element! {
     /// Date with its proximity.
     ApproximateDate {
-        value: one XsdDate = "value",
+        value: required XsdDate = "value",
         proximity: optional Proximity = "proximity" in Attribute,
     }
 }
@@ -60,10 +60,9 @@ element! {
 
 fn check_linked_party(read: &LinkedParty, reader: &mut MetadataReader) {
     if read.name.is_none() && read.identifier.is_none() {
-        reader.report_missing("name", "`name` or `identifier` has to be there");
+        reader.report_missing("name", "missing `name` or `identifier`");
     }
     if read.referent_role.is_none() && read.linked_role.is_none() {
-        reader
-            .report_missing("referentPartyRole", "`referentPartyRole` or `linkedPartyRole` has to be there");
+        reader.report_missing("referentPartyRole", "missing `referentPartyRole` or `linkedPartyRole`");
     }
 }

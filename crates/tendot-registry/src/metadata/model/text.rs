@@ -6,8 +6,8 @@ const MAX_TEXT_BYTES: usize = 4_096;
 const MAX_LANGUAGE_BYTES: usize = 64;
 
 /// Declares a text type with a syntax check.
-macro_rules! form {
-    ($(#[$doc:meta])* $name:ident, $is:expr, $code:ident, $what:literal, $any:expr) => {
+macro_rules! text_type {
+    ($(#[$doc:meta])* $name:ident, $is:expr, $code:ident, $message:literal, $examples:expr) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Eq, PartialEq)]
         pub(in crate::metadata) struct $name(Box<str>);
@@ -22,7 +22,7 @@ macro_rules! form {
             fn read(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Self> {
                 let text = plain_text(node, reader)?;
                 if !$is(&text) {
-                    reader.report(MetadataFaultCode::$code, format!("`{}` is not {}", excerpt(&text), $what), &[]);
+                    reader.report(MetadataFaultCode::$code, format!($message, excerpt(&text)), &[]);
                     return None;
                 }
                 Some(Self(text))
@@ -33,26 +33,26 @@ macro_rules! form {
             }
 
             #[cfg(test)]
-            fn arbitrary(choices: &mut crate::metadata::tests::ArbitraryInput) -> Self {
-                Self((*choices.of::<&str>(&$any)).into())
+            fn arbitrary(input: &mut crate::metadata::tests::ArbitraryInput) -> Self {
+                Self((*input.of::<&str>(&$examples)).into())
             }
         }
     };
 }
-pub(super) use form;
+pub(super) use text_type;
 
 use crate::metadata::codec::node::MetadataNode;
 use crate::metadata::codec::reader::{MetadataElement, MetadataReader, excerpt};
 use crate::metadata::fault::MetadataFaultCode;
 
-form! {
+text_type! {
     /// Language tag (RFC 5646, as far as XML Schema checks it).
-    LanguageTag, is_language, NotALanguage, "the code of a language, like `en` or `pt-BR`", ["en", "pt-BR", "i-navajo"]
+    LanguageTag, is_language, InvalidLanguage, "invalid language tag `{}`; for example `en` or `pt-BR`", ["en", "pt-BR", "i-navajo"]
 }
 
-form! {
+text_type! {
     /// Absolute URI.
-    Uri, is_uri, NotAUri, "a URI", ["https://doi.org/10.1000/182", "urn:isbn:1", "x:\u{E9}&<>'\""]
+    Uri, is_uri, InvalidUri, "invalid URI `{}`", ["https://doi.org/10.1000/182", "urn:isbn:1", "x:\u{E9}&<>'\""]
 }
 
 /// Text: not empty, trimmed, only XML characters.
@@ -75,8 +75,8 @@ impl MetadataElement for NonEmptyText {
     }
 
     #[cfg(test)]
-    fn arbitrary(choices: &mut crate::metadata::tests::ArbitraryInput) -> Self {
-        Self(choices.text().into())
+    fn arbitrary(input: &mut crate::metadata::tests::ArbitraryInput) -> Self {
+        Self(input.text().into())
     }
 }
 
@@ -88,7 +88,7 @@ impl MetadataElement for bool {
             (MetadataNode::String(text), false) if matches!(text.trim(), "true" | "1") => Some(true),
             (MetadataNode::String(text), false) if matches!(text.trim(), "false" | "0") => Some(false),
             _ => {
-                reader.report_wrong_type(&node, "true or false");
+                reader.report_wrong_type(&node, "a boolean");
                 None
             }
         }
@@ -99,8 +99,8 @@ impl MetadataElement for bool {
     }
 
     #[cfg(test)]
-    fn arbitrary(choices: &mut crate::metadata::tests::ArbitraryInput) -> Self {
-        choices.next() % 2 == 1
+    fn arbitrary(input: &mut crate::metadata::tests::ArbitraryInput) -> Self {
+        input.next() % 2 == 1
     }
 }
 
@@ -113,7 +113,7 @@ impl MetadataElement for u32 {
             _ => None,
         };
         if number.is_none() {
-            reader.report_wrong_type(&node, "a number up to 4294967295");
+            reader.report_wrong_type(&node, "an integer up to 4294967295");
         }
         number
     }
@@ -123,8 +123,8 @@ impl MetadataElement for u32 {
     }
 
     #[cfg(test)]
-    fn arbitrary(choices: &mut crate::metadata::tests::ArbitraryInput) -> Self {
-        choices.next().into()
+    fn arbitrary(input: &mut crate::metadata::tests::ArbitraryInput) -> Self {
+        input.next().into()
     }
 }
 
@@ -133,21 +133,21 @@ pub(super) fn plain_text(node: MetadataNode<'_>, reader: &mut MetadataReader) ->
     let text = reader.expect_text(node)?;
     let trimmed = text.trim();
     if trimmed.is_empty() {
-        reader.report(MetadataFaultCode::Empty, "the text is empty".to_owned(), &[]);
+        reader.report(MetadataFaultCode::Empty, "empty text".to_owned(), &[]);
         return None;
     }
     if trimmed.len() > MAX_TEXT_BYTES {
-        let message = format!("{} bytes are too many, at most {MAX_TEXT_BYTES} are taken", trimmed.len());
+        let message = format!("{} bytes (maximum {MAX_TEXT_BYTES})", trimmed.len());
         reader.report(MetadataFaultCode::TooLong, message, &[]);
         return None;
     }
     // Fast path: almost no text has such bytes.
-    let is_odd = |byte: u8| byte < 0x20 || byte == 0xEF;
-    if let Some(odd) =
-        trimmed.bytes().any(is_odd).then(|| trimmed.chars().find(|c| !is_xml_char(*c))).flatten()
+    let may_be_invalid = |byte: u8| byte < 0x20 || byte == 0xEF;
+    if let Some(invalid) =
+        trimmed.bytes().any(may_be_invalid).then(|| trimmed.chars().find(|c| !is_xml_char(*c))).flatten()
     {
-        let message = format!("U+{:04X} is no character of XML", u32::from(odd));
-        reader.report(MetadataFaultCode::NotACharacter, message, &[]);
+        let message = format!("character U+{:04X} is not allowed in XML", u32::from(invalid));
+        reader.report(MetadataFaultCode::InvalidCharacter, message, &[]);
         return None;
     }
     Some(trimmed.into())

@@ -12,7 +12,7 @@ use crate::metadata::fault::MetadataFaultCode;
 const MAX_EXTENSION_BYTES: usize = 64;
 
 /// Declares a closed set as an enum.
-macro_rules! closed {
+macro_rules! closed_set {
     ($(#[$doc:meta])* $name:ident: $($variant:ident = $text:literal),+ $(,)?) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,15 +46,15 @@ macro_rules! closed {
             }
 
             #[cfg(test)]
-            fn arbitrary(choices: &mut crate::metadata::tests::ArbitraryInput) -> Self {
-                *choices.of(Self::ALL)
+            fn arbitrary(input: &mut crate::metadata::tests::ArbitraryInput) -> Self {
+                *input.of(Self::ALL)
             }
         }
     };
 }
 
 /// Declares an open set as a validated text.
-macro_rules! open {
+macro_rules! open_set {
     ($(#[$doc:meta])* $name:ident: $($text:literal),+ $(,)?) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Eq, PartialEq)]
@@ -70,7 +70,7 @@ macro_rules! open {
 
         impl MetadataElement for $name {
             fn read(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Self> {
-                listed_or_further(node, reader, Self::LISTED).map(Self)
+                listed_or_extension(node, reader, Self::LISTED).map(Self)
             }
 
             fn to_node(&self) -> MetadataNode<'_> {
@@ -78,15 +78,15 @@ macro_rules! open {
             }
 
             #[cfg(test)]
-            fn arbitrary(choices: &mut crate::metadata::tests::ArbitraryInput) -> Self {
-                if choices.next() > 200 { Self("Further-1".into()) } else { Self((*choices.of(Self::LISTED)).into()) }
+            fn arbitrary(input: &mut crate::metadata::tests::ArbitraryInput) -> Self {
+                if input.next() > 200 { Self("Extension-1".into()) } else { Self((*input.of(Self::LISTED)).into()) }
             }
         }
     };
 }
 
 /// Reads a listed value, or one that may have been registered since. A listed value in other case is rejected.
-fn listed_or_further(
+fn listed_or_extension(
     node: MetadataNode<'_>,
     reader: &mut MetadataReader,
     listed: &'static [&'static str],
@@ -96,8 +96,12 @@ fn listed_or_further(
     if let Some(found) = listed.iter().find(|value| **value == text) {
         return Some(Cow::Borrowed(found));
     }
-    if let Some(meant) = listed.iter().find(|value| value.eq_ignore_ascii_case(text)) {
-        reader.report(MetadataFaultCode::NotAllowed, format!("`{text}` is written `{meant}`"), listed);
+    if let Some(spelling) = listed.iter().find(|value| value.eq_ignore_ascii_case(text)) {
+        reader.report(
+            MetadataFaultCode::ValueNotAllowed,
+            format!("`{text}` must be spelled `{spelling}`"),
+            listed,
+        );
         return None;
     }
     let is_word = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.+/".contains(&byte));
@@ -108,78 +112,78 @@ fn listed_or_further(
     Some(Cow::Owned(text.to_owned()))
 }
 
-closed! {
+closed_set! {
     /// Allowed values of `primaryReferentType`. `Place` is in the schema, but not in its list.
     PrimaryReferentType:
     Creation = "Creation", Party = "Party", Place = "Place",
 }
 
-closed! {
+closed_set! {
     /// Allowed values of `structuralType` of a creation.
     CreationStructuralType:
     Abstraction = "Abstraction", Digital = "Digital", Performance = "Performance", Physical =
     "Physical", Restricted = "Restricted",
 }
 
-closed! {
+closed_set! {
     /// Allowed values of `mode`: the senses that perceive a creation.
     CreationMode:
     Audio = "Audio", Olfactory = "Olfactory", Restricted = "Restricted", Tangible = "Tangible",
     Tasteable = "Tasteable", Visual = "Visual",
 }
 
-closed! {
+closed_set! {
     /// Allowed values of `character`: the expression of a creation.
     CreationCharacter:
     Image = "Image", Language = "Language", Music = "Music", Other = "Other", Restricted =
     "Restricted",
 }
 
-closed! {
+closed_set! {
     /// Allowed values of `structuralType` of a party.
     PartyStructuralType:
     Animal = "Animal", Individual = "Individual", Organization = "Organization",
 }
 
-closed! {
+closed_set! {
     /// Allowed values of the role of a linked party.
     PartyLinkRole:
     CorporateSubsidiary = "CorporateSubsidiary", DivisionOrDepartment = "DivisionOrDepartment",
     MarriagePartner = "MarriagePartner", Member = "Member", Parent = "Parent", Sibling = "Sibling",
 }
 
-closed! {
+closed_set! {
     /// Allowed values of `proximity` of a date.
     Proximity:
     After = "After", Before = "Before", Circa = "Circa", NotAfter = "NotAfter", NotBefore =
     "NotBefore",
 }
 
-closed! {
+closed_set! {
     /// Allowed values of `returnType` of a URI.
     ReturnType:
     RdfXml = "application/rdf+xml", ApplicationXml = "application/xml", Html = "text/html", TextXml
     = "text/xml",
 }
 
-closed! {
+closed_set! {
     /// Primary referent types in System Metadata.
     ReferentType: CreativeWork = "CreativeWork", Party = "Party", Place = "Place"
 }
 
-closed! {
+closed_set! {
     /// Allowed values of `placeType`; a single one so far.
     PlaceSubType: Place = "Place"
 }
 
-open! {
+open_set! {
     /// Allowed values of `type` of a creation name.
     CreationNameType:
     "AbbreviatedTitle", "DistinctiveTitle", "FormerTitle", "Name", "PrincipalTitle", "Title",
     "TranslatedTitle",
 }
 
-open! {
+open_set! {
     /// Allowed values of `type` of a creation identifier.
     CreationIdentifierType:
     "Ad-ID", "AMG", "Baseline", "cIDF", "CRID", "DOI", "EAN13", "EditionNumber", "EidrContentID",
@@ -187,7 +191,7 @@ open! {
     "PII", "ProprietaryIdentifier", "SMPTE-UMID", "TRIB", "TVG", "UPC", "URI", "URN", "UUID",
 }
 
-open! {
+open_set! {
     /// Allowed values of `type` of a creation.
     CreationType:
     "Article", "Blog", "BlogEntry", "Book", "BookChapter", "BookSeries", "Chapter",
@@ -200,14 +204,14 @@ open! {
     "SupplementalResource", "Thesis", "TvProgramme", "WebResource", "Website",
 }
 
-open! {
+open_set! {
     /// Allowed values of `role` of an agent.
     AgentRole:
     "Actor", "Author", "Composer", "CorporateCreator", "Creator", "Director", "FundingBody",
     "Publisher",
 }
 
-open! {
+open_set! {
     /// Allowed values of the role of a linked creation.
     CreationLinkRole:
     "AlternateContent", "Chapter", "Clip", "CueSheet", "Derivation", "Edit", "Edition", "Episode",
@@ -215,44 +219,44 @@ open! {
     "SupplementalResource", "TakesContent", "Translation", "Undefined", "Version",
 }
 
-open! {
+open_set! {
     /// Allowed values of `type` of a sequence identifier.
     SequenceIdentifierType:
     "ChapterNumber", "IssueNumber", "PageNumber", "ProprietaryIdentifier", "TrackNumber",
     "VolumeNumber",
 }
 
-open! {
+open_set! {
     /// Allowed values of `creationDateType`.
     CreationDateType:
     "PublicationDate", "ReleaseDate",
 }
 
-open! {
+open_set! {
     /// Allowed values of `placeType` of a creation place.
     PlaceType:
     "PlaceOfCreation", "PlaceOfPublication",
 }
 
-open! {
+open_set! {
     /// Allowed values of `languageOfReferentContentType`.
     ContentLanguageType:
     "Original", "Translation",
 }
 
-open! {
+open_set! {
     /// Allowed values of `type` of a party or place name.
     NameType:
     "AbbreviatedName", "FormerName", "Name", "PrincipalName",
 }
 
-open! {
+open_set! {
     /// Allowed values of `type` of a party identifier.
     PartyIdentifierType:
     "DOI", "EIDRPartyID", "IPNumber", "ISNI", "ORCID", "ProprietaryIdentifier",
 }
 
-open! {
+open_set! {
     /// Allowed values of `associatedRole`.
     PartyRole:
     "Author", "BookPublisher", "Composer", "CorporateCreator", "Creator", "DigitalServiceProvider",
@@ -283,8 +287,8 @@ impl MetadataElement for TerritoryCode {
     }
 
     #[cfg(test)]
-    fn arbitrary(choices: &mut crate::metadata::tests::ArbitraryInput) -> Self {
-        Self(choices.of::<&str>(TERRITORIES))
+    fn arbitrary(input: &mut crate::metadata::tests::ArbitraryInput) -> Self {
+        Self(input.of::<&str>(TERRITORIES))
     }
 }
 

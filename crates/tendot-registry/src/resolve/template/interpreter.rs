@@ -55,7 +55,7 @@ pub(super) fn evaluate(
 }
 
 fn parse_namespace(source: &str) -> Result<Document<'_>, Error> {
-    let invalid = |why: String| Error::Template { why };
+    let invalid = |reason: String| Error::Template { reason };
     // Rejects documents that are too deep or too large for the parser.
     Namespace::from_bytes(source.as_bytes()).map_err(|error| invalid(error.to_string()))?;
     Document::parse(source).map_err(|error| invalid(error.to_string()))
@@ -149,7 +149,7 @@ impl TemplateInterpreter<'_> {
             (None, _) => None,
             (Some(text), "equals") => text.eq_ignore_ascii_case(expression).then(|| vec![text]),
             (Some(text), "matches") => self.match_regex(&text, expression)?,
-            (_, other) => return Err(Error::Template { why: format!("there is no test `{other}`") }),
+            (_, other) => return Err(Error::Template { reason: format!("unknown test `{other}`") }),
         };
         let holds = found.is_some() != (node.attribute("negate") == Some("true"));
         if let (Some(found), Some(name)) = (found, node.attribute("parameter")) {
@@ -169,7 +169,7 @@ impl TemplateInterpreter<'_> {
                 .dfa_size_limit(MAX_REGEX_BYTES)
                 .nest_limit(32)
                 .build()
-                .map_err(|error| Error::Template { why: error.to_string() })?;
+                .map_err(|error| Error::Template { reason: error.to_string() })?;
             self.expressions.insert(expression.to_owned(), compiled);
         }
         let Some(captures) = self.expressions.get(expression).and_then(|regex| regex.captures(text)) else {
@@ -182,27 +182,27 @@ impl TemplateInterpreter<'_> {
 
     /// Adds a value, based on the current value of the loop if there is one.
     fn run_value(&mut self, node: Node<'_, '_>, current: Option<&HandleValue<'static>>) -> Result<(), Error> {
-        let invalid = |why: &str| Error::Template { why: why.into() };
+        let invalid = |reason: &str| Error::Template { reason: reason.into() };
         let mut value = match (current, node.attribute("type")) {
             (Some(current), _) => current.clone(),
             (None, Some(_)) => {
                 let timestamp = self.base.iter().map(|value| value.timestamp).max().unwrap_or_default();
                 HandleValue { timestamp, ..HandleValue::new(1, "", "") }
             }
-            (None, None) => return Err(invalid("a value outside of `foreach` has no type")),
+            (None, None) => return Err(invalid("`<value>` outside `<foreach>` needs a `type`")),
         };
         if let Some(value_type) = node.attribute("type") {
             value.value_type = self.substitute(value_type)?.into_bytes().into();
         }
         if let Some(index) = node.attribute("index") {
             let index = self.substitute(index)?.trim().parse();
-            value.index = index.map_err(|_| invalid("the index of a value is no number"))?;
+            value.index = index.map_err(|_| invalid("invalid value index"))?;
         }
         let text = node.text().map(str::trim).filter(|text| !text.is_empty());
         if let Some(data) = node.attribute("data").or(text) {
             value.data = self.substitute(data)?.into_bytes().into();
         }
-        value.index = self.next_free_index(value.index).ok_or_else(|| invalid("a value has no index"))?;
+        value.index = self.next_free_index(value.index).ok_or_else(|| invalid("no free value index"))?;
         self.push_value(value)
     }
 
@@ -218,8 +218,8 @@ impl TemplateInterpreter<'_> {
         self.bytes = self.bytes.saturating_add(value.data.len()).saturating_add(value.value_type.len() + 26);
         // Includes the search for a free index.
         self.budget.charge(cost::bytes(value.data.len().saturating_add(self.indexes.len())))?;
-        if self.values.len() >= self.limits.values || self.bytes > self.limits.record_bytes {
-            return Err(Error::Template { why: "makes more than a record may have".into() });
+        if self.values.len() >= self.limits.max_values || self.bytes > self.limits.max_record_bytes {
+            return Err(Error::Template { reason: "result exceeds the record limits".into() });
         }
         self.indexes.insert(value.index);
         self.values.push(value);
@@ -227,10 +227,10 @@ impl TemplateInterpreter<'_> {
     }
 
     fn substitute(&mut self, text: &str) -> Result<String, Error> {
-        let limit = self.limits.value_bytes.min(self.limits.record_bytes);
+        let limit = self.limits.max_value_bytes.min(self.limits.max_record_bytes);
         let substituted = self.parameters.substitute(text, limit);
         let substituted =
-            substituted.ok_or_else(|| Error::Template { why: "makes too long a text".into() })?;
+            substituted.ok_or_else(|| Error::Template { reason: format!("text exceeds {limit} bytes") })?;
         self.budget.charge(cost::bytes(substituted.len().saturating_add(text.len())))?;
         Ok(substituted)
     }
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_wrong(template: &str, expected: &str) {
+    fn check_fault(template: &str, expected: &str) {
         let found = outcome(template, &"x".repeat(1_000)).unwrap_err();
         assert!(found.starts_with(expected), "{found}");
     }
@@ -330,31 +330,31 @@ mod tests {
 
     #[test]
     fn bounds() {
-        check_wrong("<value/>", "the template of this prefix: a value outside of `foreach` has no type");
-        check_wrong("<value type='X' index='x'/>", "the template of this prefix: the index of a value is no");
-        check_wrong("<value type='X' index='0'/>", "the template of this prefix: a value has no index");
-        check_wrong(
+        check_fault("<value/>", "invalid prefix template: `<value>` outside `<foreach>` needs a `type`");
+        check_fault("<value type='X' index='x'/>", "invalid prefix template: invalid value index");
+        check_fault("<value type='X' index='0'/>", "invalid prefix template: no free value index");
+        check_fault(
             "<if value='extension' test='like' expression=''/>",
-            "the template of this prefix: there is no test",
+            "invalid prefix template: unknown test",
         );
-        check_wrong(
+        check_fault(
             "<if value='extension' test='matches' expression='('/>",
-            "the template of this prefix: regex parse error",
+            "invalid prefix template: regex parse error",
         );
-        check_wrong(
+        check_fault(
             r"<if value='extension' test='matches' expression='(\w{100}){100}'/>",
-            "the template of this prefix: Compiled regex exceeds size limit",
+            "invalid prefix template: Compiled regex exceeds size limit",
         );
         let many = "<foreach>".repeat(13) + &"</foreach>".repeat(13);
         assert!(outcome(&many, "").is_ok(), "two values, thirteen times");
         let loops = "<foreach>".repeat(13) + &"<value/>".repeat(1_000) + &"</foreach>".repeat(13);
-        check_wrong(&loops, "the template of this prefix: makes more than a record may have");
+        check_fault(&loops, "invalid prefix template: result exceeds the record limits");
         let idle = "<foreach>".repeat(13) + &"<unknown/>".repeat(1_000) + &"</foreach>".repeat(13);
-        check_wrong(&idle, "work budget exceeded: 1 units required, 0 remaining");
+        check_fault(&idle, "work budget exceeded: 1 units required, 0 remaining");
         let doubled = "<def parameter='p'>${p}${p}x</def>".repeat(30) + "<value type='X'>${p}</value>";
-        check_wrong(&doubled, "the template of this prefix: makes too long a text");
+        check_fault(&doubled, "invalid prefix template: text exceeds");
         let backtracking = r"<if value='extension' test='matches' expression='(x+x+)+y'/>";
         assert_eq!(outcome(backtracking, &"x".repeat(2_000)), Ok(Some(Vec::new())));
-        check_wrong(&"<foreach>".repeat(20), "the template of this prefix: HS_NAMESPACE at byte");
+        check_fault(&"<foreach>".repeat(20), "invalid prefix template: HS_NAMESPACE at byte");
     }
 }

@@ -62,15 +62,16 @@ impl Registry {
         budget: &mut Budget,
     ) -> Result<Option<(String, Option<String>)>, Error> {
         let settings = &self.settings.templates;
-        let of_prefix = if settings.by_prefix { self.prefix_namespace(name, budget).await? } else { None };
-        for source in of_prefix.as_deref().into_iter().chain(settings.namespace.as_deref()) {
+        let of_prefix =
+            if settings.use_prefix_namespace { self.prefix_namespace(name, budget).await? } else { None };
+        for source in of_prefix.as_deref().into_iter().chain(settings.default_namespace.as_deref()) {
             // An invalid namespace is ignored, as by deployed servers.
             let Ok(namespace) = Namespace::from_bytes(source.as_bytes()) else { continue };
             if let Some(delimiter) = namespace.template_delimiter().filter(|found| !found.is_empty()) {
                 return Ok(Some((delimiter.into(), Some(source.into()))));
             }
         }
-        let delimiter = settings.delimiter.as_deref().filter(|found| !found.is_empty());
+        let delimiter = settings.default_delimiter.as_deref().filter(|found| !found.is_empty());
         Ok(delimiter.map(|delimiter| (delimiter.into(), None)))
     }
 
@@ -88,7 +89,7 @@ impl Registry {
         for _ in 0..=MAX_TEMPLATE_REFERENCES {
             let Some(reference) = interpreter::template_reference(&source)? else { return Ok(source) };
             let reference = ValueReference::parse(&reference).into_owned();
-            let missing = || Error::Template { why: format!("`{reference}` is not here") };
+            let missing = || Error::Template { reason: format!("template `{reference}` not found") };
             let mut values =
                 self.site_values(reference.handle(), budget).await?.ok_or_else(missing)?.into_iter();
             // Only public values: a template must not give its author access to private ones.
@@ -97,15 +98,19 @@ impl Registry {
             let value = values.find(matches).ok_or_else(missing)?;
             source = String::from_utf8(value.data.into_owned()).map_err(|_| missing())?;
         }
-        Err(Error::Template { why: format!("refers further more than {MAX_TEMPLATE_REFERENCES} times") })
+        Err(Error::Template { reason: format!("more than {MAX_TEMPLATE_REFERENCES} template references") })
     }
 }
 
 /// Splits a name at the first delimiter after its prefix.
 fn match_delimiter<'a>(handle: &'a str, delimiter: &str) -> Option<TemplateMatch<'a>> {
     let suffix = handle.find('/')? + 1;
-    let at = suffix + handle.get(suffix..)?.find(delimiter)?;
-    Some(TemplateMatch { handle, base: handle.get(..at)?, extension: handle.get(at + delimiter.len()..)? })
+    let position = suffix + handle.get(suffix..)?.find(delimiter)?;
+    Some(TemplateMatch {
+        handle,
+        base: handle.get(..position)?,
+        extension: handle.get(position + delimiter.len()..)?,
+    })
 }
 
 #[cfg(test)]

@@ -26,8 +26,8 @@ impl TemplateParameters {
     pub(super) fn substitute(&self, text: &str, limit: usize) -> Option<String> {
         let mut out = String::new();
         let mut rest = text;
-        while let Some(at) = rest.find(['\\', '$']) {
-            let (before, from) = rest.split_at(at);
+        while let Some(position) = rest.find(['\\', '$']) {
+            let (before, from) = rest.split_at(position);
             out.push_str(before);
             let mut after = from.chars();
             let special = after.next();
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filled() {
+    fn substitution() {
         check("", Some(""));
         check("plain é", Some("plain é"));
         check("${a}", Some("one"));

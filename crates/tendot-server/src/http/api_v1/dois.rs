@@ -47,16 +47,16 @@ impl<'a> DoiJson<'a> {
     pub(crate) fn of(name: &'a DoiRecord) -> Self {
         Self {
             name: &name.name,
-            state: name.state.name(),
+            state: name.state.as_str(),
             registrant: &name.registrant,
             agency: &name.agency,
             url: name.url(),
             values: &name.values,
             metadata: name.metadata.as_deref(),
-            created: format_millis(name.created),
-            updated: format_millis(name.updated),
-            ended: name.ended.map(format_millis),
-            warnings: name.notes.iter().map(ToString::to_string).collect(),
+            created: format_millis(name.created_ms),
+            updated: format_millis(name.updated_ms),
+            ended: name.retired_ms.map(format_millis),
+            warnings: name.warnings.iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -76,10 +76,10 @@ impl<'a> DoiItemJson<'a> {
     fn of(item: &'a DoiListItem) -> Self {
         Self {
             name: &item.name,
-            state: item.state.name(),
+            state: item.state.as_str(),
             registrant: &item.registrant,
             url: item.url.as_deref(),
-            updated: format_millis(item.updated),
+            updated: format_millis(item.updated_ms),
         }
     }
 }
@@ -133,7 +133,7 @@ impl HttpServer {
         draft: RegistrationRequest,
         idempotency_key: Option<&IdempotencyKey>,
     ) -> ApiResult {
-        let task = RegisterDoi { draft, random: random()? };
+        let task = RegisterDoi { request: draft, random_bytes: random()? };
         let mut budget = request_budget();
         if request.parameters.is_set("dry-run") {
             let done = self.registry.dry_run(&task, &request.caller, request.at, &mut budget).await?;
@@ -146,9 +146,9 @@ impl HttpServer {
         };
         let carried =
             self.registry.execute_with(&task, &request.caller, request.at, &mut budget, beside).await?;
-        let path = doi_path(&carried.done.name);
+        let path = doi_path(&carried.output.name);
         let headers = request.head.headers;
-        Ok(created_reply(&DoiJson::of(&carried.done), carried.revision, &path, headers))
+        Ok(created_reply(&DoiJson::of(&carried.output), carried.revision, &path, headers))
     }
 
     pub(crate) async fn get_doi(&self, request: &ApiRequest<'_>) -> ApiResult {
@@ -164,7 +164,7 @@ impl HttpServer {
             let is_other = |name: &str| !Handle::from(name).eq_ignore_case(Handle::from(&*request.rest));
             if draft.name.as_deref().is_some_and(is_other) {
                 let detail = "the body is about another name than the path";
-                return Err(problem(StatusCode::UNPROCESSABLE_ENTITY, "other-name", detail)
+                return Err(problem(StatusCode::UNPROCESSABLE_ENTITY, "name-mismatch", detail)
                     .pointer("/name")
                     .into());
             }
@@ -175,19 +175,21 @@ impl HttpServer {
                 .map_err(|wrong| as_precondition_failed(*wrong));
         }
         let expect = request.expected_revision()?;
-        let task = UpdateDoi { name: request.rest.as_str().into(), draft, expect };
+        let task =
+            UpdateDoi { name: request.rest.as_str().into(), request: draft, expected_revision: expect };
         let mut budget = request_budget();
         if request.parameters.is_set("dry-run") {
             let done = self.registry.dry_run(&task, &request.caller, request.at, &mut budget).await?;
             return Ok(json_reply(&DoiJson::of(&done), 0, request));
         }
         let carried = self.registry.execute(&task, &request.caller, request.at, &mut budget).await?;
-        let revision = carried.revision.unwrap_or(carried.done.revision);
-        Ok(json_reply(&DoiJson::of(&carried.done), revision, request))
+        let revision = carried.revision.unwrap_or(carried.output.revision);
+        Ok(json_reply(&DoiJson::of(&carried.output), revision, request))
     }
 
     pub(crate) async fn retire_doi(&self, request: &ApiRequest<'_>) -> ApiResult {
-        let task = RetireDoi { name: request.rest.as_str().into(), expect: request.expected_revision()? };
+        let task =
+            RetireDoi { name: request.rest.as_str().into(), expected_revision: request.expected_revision()? };
         if request.parameters.is_set("dry-run") {
             let done =
                 self.registry.dry_run(&task, &request.caller, request.at, &mut request_budget()).await?;
@@ -195,7 +197,7 @@ impl HttpServer {
         }
         let carried =
             self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
-        Ok(json_reply(&DoiJson::of(&carried.done), carried.revision.unwrap_or_default(), request))
+        Ok(json_reply(&DoiJson::of(&carried.output), carried.revision.unwrap_or_default(), request))
     }
 }
 

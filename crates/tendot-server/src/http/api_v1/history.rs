@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tendot_proto::{Budget, Handle, HandleValue};
-use tendot_registry::{Caller, Error, Happening, HistoryEvent, PrefixHolder, Then};
+use tendot_registry::{Caller, Error, HistoryEvent, HistoryEventKind, PrefixHolder, SnapshotState};
 use tendot_store::{EditKind, HistoryOrder};
 use utoipa::ToSchema;
 
@@ -98,21 +98,21 @@ impl<'a> HistoryItemJson<'a> {
         let item = Self {
             seq: event.sequence,
             kind: "transfer",
-            at: format_millis(event.at),
-            by: Some(&*event.by).filter(|by| !by.is_empty()),
+            at: format_millis(event.time_ms),
+            by: Some(&*event.author).filter(|by| !by.is_empty()),
             before: None,
             after: None,
             from: None,
             to: None,
         };
-        match &event.what {
-            Happening::Changed { kind: done, before, after } => Self {
+        match &event.kind {
+            HistoryEventKind::Changed { kind: done, before, after } => Self {
                 kind: edit_kind_name(*done),
                 before: snapshot_json(before),
                 after: snapshot_json(after),
                 ..item
             },
-            Happening::Transferred { from, to } => {
+            HistoryEventKind::PrefixTransferred { from, to } => {
                 let holder = |holder: &'a PrefixHolder| {
                     Some(PrefixHolderJson { registrant: &holder.registrant, agency: &holder.agency })
                 };
@@ -122,12 +122,12 @@ impl<'a> HistoryItemJson<'a> {
     }
 }
 
-fn snapshot_json(then: &Then) -> Option<Option<SnapshotJson<'_>>> {
+fn snapshot_json(then: &SnapshotState) -> Option<Option<SnapshotJson<'_>>> {
     match then {
-        Then::Unknown => None,
-        Then::Nothing => Some(None),
-        Then::Record(was) => Some(Some(SnapshotJson {
-            state: was.state.name(),
+        SnapshotState::Unknown => None,
+        SnapshotState::Absent => Some(None),
+        SnapshotState::Record(was) => Some(Some(SnapshotJson {
+            state: was.state.as_str(),
             registrant: was.registrant.as_deref(),
             values: &was.values,
             metadata: was.metadata.as_deref(),

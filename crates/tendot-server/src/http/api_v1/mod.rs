@@ -23,7 +23,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tendot_proto::Budget;
 use tendot_registry::report::ReportKind;
-use tendot_registry::{Caller, RegistryError, RegistryErrorKind};
+use tendot_registry::{Caller, ExistingName, RegistryError, RegistryErrorKind};
 
 use crate::http::pages::{self, Problem, ProblemJson, problem};
 use crate::http::request::conditional::{WritePrecondition, json_with_revision};
@@ -302,17 +302,17 @@ fn random<const N: usize>() -> Result<[u8; N], Box<ApiError>> {
 
 /// Problem for a registry error.
 pub(super) fn problem_for_registry_error(refusal: &RegistryError) -> Box<Problem<'static>> {
-    if let Some(error) = &refusal.failure {
+    if let Some(error) = &refusal.source {
         tracing::error!(%error, "the store failed");
     }
-    let mut problem = problem(status_for_kind(refusal.reason), refusal.code, refusal.detail.clone());
+    let mut problem = problem(status_for_kind(refusal.kind), refusal.code, refusal.detail.clone());
     if let Some(pointer) = &refusal.pointer {
         problem = problem.pointer(&**pointer);
     }
     if let Some(hint) = &refusal.hint {
         problem = problem.hint(&**hint);
     }
-    if let Some((name, since)) = &refusal.existing {
+    if let Some(ExistingName { name, registered_ms: since }) = &refusal.existing {
         problem = problem.member("existing", &**name);
         if let Some(since) = since {
             problem = problem.member("since", format_millis(*since));
@@ -324,20 +324,8 @@ pub(super) fn problem_for_registry_error(refusal: &RegistryError) -> Box<Problem
     problem
 }
 
-const fn status_for_kind(reason: RegistryErrorKind) -> StatusCode {
-    match reason {
-        RegistryErrorKind::Malformed => StatusCode::BAD_REQUEST,
-        RegistryErrorKind::Unknown => StatusCode::UNAUTHORIZED,
-        RegistryErrorKind::Forbidden => StatusCode::FORBIDDEN,
-        RegistryErrorKind::NotFound => StatusCode::NOT_FOUND,
-        RegistryErrorKind::Conflict => StatusCode::CONFLICT,
-        RegistryErrorKind::Gone => StatusCode::GONE,
-        RegistryErrorKind::Precondition => StatusCode::PRECONDITION_FAILED,
-        RegistryErrorKind::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
-        RegistryErrorKind::Full => StatusCode::INSUFFICIENT_STORAGE,
-        RegistryErrorKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
-        RegistryErrorKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
-    }
+fn status_for_kind(kind: RegistryErrorKind) -> StatusCode {
+    StatusCode::from_u16(kind.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 /// Reply 201 with `Location` and ETag.

@@ -98,20 +98,20 @@ impl<'a> ReportLineJson<'a> {
             ReportFinding::Resolved { name, count, first, last } => {
                 Self::Resolved { name, count: *count, first: format_day(*first), last: format_day(*last) }
             }
-            ReportFinding::NeverResolved { name, created } => {
+            ReportFinding::NeverResolved { name, created_ms: created } => {
                 Self::NeverResolved { name, created: format_millis(*created) }
             }
-            ReportFinding::Failed { name, count, first, last, state } => Self::Failed {
+            ReportFinding::FailedResolution { name, count, first, last, state } => Self::Failed {
                 name,
                 count: *count,
                 first: format_day(*first),
                 last: format_day(*last),
-                state: state.map(|state| state.name()),
+                state: state.map(|state| state.as_str()),
             },
-            ReportFinding::Link { name, index, data, code, why } => {
+            ReportFinding::Link { name, index, data, code, detail: why } => {
                 Self::Link { name, index: *index, data, code, detail: why }
             }
-            ReportFinding::Confusable { name, with } => {
+            ReportFinding::Confusable { name, confusable_with: with } => {
                 let code = if with.is_some() { "same-text" } else { "mixed-scripts" };
                 Self::Confusable { name, code, with: with.as_deref() }
             }
@@ -153,7 +153,7 @@ const fn csv_header(report: ReportKind) -> &'static str {
     match report {
         ReportKind::Resolved => "name,count,first,last\r\n",
         ReportKind::NeverResolved => "name,created\r\n",
-        ReportKind::Failed => "name,count,first,last,state\r\n",
+        ReportKind::FailedResolutions => "name,count,first,last,state\r\n",
         ReportKind::Links => "name,index,data,code,detail\r\n",
         ReportKind::Confusable => "name,code,with\r\n",
     }
@@ -205,7 +205,7 @@ impl ReportStream {
             tokio::task::yield_now().await;
             findings = tokio::select! {
                 read = self.next_page(Some(&next)) => read.map_err(|refusal| {
-                    if let Some(error) = &refusal.failure {
+                    if let Some(error) = &refusal.source {
                         tracing::error!(%error, "a report was cut off");
                     }
                     StreamAborted
@@ -250,23 +250,23 @@ impl HttpServer {
             if after.is_none() {
                 break true;
             }
-            if summary.registered + summary.reserved + summary.ended >= MAX_SUMMARY_NAMES {
+            if summary.registered + summary.reserved + summary.retired >= MAX_SUMMARY_NAMES {
                 break false;
             }
             tokio::task::yield_now().await;
         };
         let told = ReportSummaryJson {
             prefix: &request.rest,
-            names: summary.registered + summary.reserved + summary.ended,
+            names: summary.registered + summary.reserved + summary.retired,
             registered: summary.registered,
             reserved: summary.reserved,
-            ended: summary.ended,
+            ended: summary.retired,
             resolved: summary.resolved,
             resolutions: summary.resolutions,
             never_resolved: summary.never_resolved,
-            failed: summary.failed,
-            failures: summary.failures,
-            links: summary.links,
+            failed: summary.failed_names,
+            failures: summary.failed_resolutions,
+            links: summary.invalid_links,
             confusable: summary.confusable,
             complete,
         };
@@ -348,7 +348,7 @@ pub(crate) fn describe(report: ReportKind) -> PathSpec {
             "Names that were never resolved",
             "Those that are registered and that nobody has asked for, by HTTP or the native protocol, since the service counts.",
         ),
-        ReportKind::Failed => (
+        ReportKind::FailedResolutions => (
             "Names that were asked for and not found",
             "How often, and on which days first and last; nothing is kept of who asked. The operator says for how long, and \
              under each prefix those are kept that were asked for most. In no particular order.",
@@ -372,7 +372,7 @@ pub(crate) fn describe(report: ReportKind) -> PathSpec {
     let get = match report {
         ReportKind::Resolved => get.json_content::<ResolvedNameForm>(LINES),
         ReportKind::NeverResolved => get.json_content::<NeverResolvedForm>(LINES),
-        ReportKind::Failed => get.json_content::<FailedNameForm>(LINES),
+        ReportKind::FailedResolutions => get.json_content::<FailedNameForm>(LINES),
         ReportKind::Links => get.json_content::<OddLinkForm>(LINES),
         ReportKind::Confusable => get.json_content::<ConfusableNameForm>(LINES),
     };

@@ -53,7 +53,7 @@ pub(crate) struct AuthenticatedKey {
 
 impl AuthenticatedKey {
     pub(crate) fn new(claim: &ValueReference<'_>, key: &HandleValue<'_>) -> Option<Self> {
-        let identity = HandleIdentity::proven(key.index, claim.handle().as_bytes())?;
+        let identity = HandleIdentity::from_proof(key.index, claim.handle().as_bytes())?;
         Some(Self { identity, key: fingerprint(key)? })
     }
 }

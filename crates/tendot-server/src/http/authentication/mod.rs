@@ -63,7 +63,7 @@ impl AuthenticationError {
             Self::Throttled(wait) => Some(too_many_requests(wait)),
             Self::Unavailable => {
                 let detail = "Who asks can't be looked up at present. It is not your fault; try again later.";
-                Some(pages::problem(StatusCode::SERVICE_UNAVAILABLE, "store-unreachable", detail).into())
+                Some(pages::problem(StatusCode::SERVICE_UNAVAILABLE, "store-unavailable", detail).into())
             }
             _ => None,
         }
@@ -227,7 +227,7 @@ impl HttpServer {
         // Tokens cannot be guessed, so a valid one is never throttled: failed guesses cannot lock its owner out.
         let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let at = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
-        match self.registry.by_token(token, at, &mut Budget::new(REQUEST_BUDGET)).await {
+        match self.registry.authenticate_token(token, at, &mut Budget::new(REQUEST_BUDGET)).await {
             Ok(Some(identity)) => Ok(Caller::Token(identity)),
             Ok(None) => {
                 self.guess_throttle.start_attempt(request, "operator")?;

@@ -252,7 +252,7 @@ impl ReverseLookupError {
                 let detail = format!("{error}. Who asks is a key, such as `300:0.NA/10.1000`.");
                 problem(status, "not-known", detail).title("Who asks is not known")
             }
-            Self::Refused(Error::NeedsAuthentication) => {
+            Self::Refused(Error::AuthenticationRequired) => {
                 let status =
                     if accepts_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
                 let detail = "Names are looked up for those whom the operator lets do it.";

@@ -74,7 +74,7 @@ impl HttpServer {
             public_only: parameters.flag("publicOnly").unwrap_or(!is_known),
             ..ResolveQuery::new(Handle::from(&*name))
         };
-        if let Some(native) = self.native.as_ref().filter(|_| is_status(query.name)) {
+        if let Some(native) = self.native.as_ref().filter(|_| is_status(query.handle)) {
             let found = native.status_values(&query, &caller, &mut Budget::new(REQUEST_BUDGET)).await;
             return self.status_reply(found, &name, &form, request);
         }
@@ -99,7 +99,8 @@ impl HttpServer {
             Ok((Resolution::Values(values), _)) => (ResponseCode::SUCCESS, values),
             Ok((Resolution::Referral(values), _)) => (ResponseCode::PREFIX_REFERRAL, values),
             Err(
-                RecordLookupError::Local(Error::NoValues) | RecordLookupError::Upstream(Error::NoValues, _),
+                RecordLookupError::Local(Error::ValuesNotFound)
+                | RecordLookupError::Upstream(Error::ValuesNotFound, _),
             ) => (ResponseCode::VALUES_NOT_FOUND, Vec::new()),
             Err(RecordLookupError::Local(error) | RecordLookupError::Upstream(error, _)) => {
                 let status = status::status_for(error.response_code(), request.accepts_credentials);
@@ -141,7 +142,7 @@ impl HttpServer {
     ) -> Reply {
         let (code, values) = match found {
             Ok(values) => (ResponseCode::SUCCESS, values),
-            Err(Error::NoValues) => (ResponseCode::VALUES_NOT_FOUND, Vec::new()),
+            Err(Error::ValuesNotFound) => (ResponseCode::VALUES_NOT_FOUND, Vec::new()),
             Err(error) => {
                 let status = status::status_for(error.response_code(), request.accepts_credentials);
                 return registry_error(&error, status, name, form);
@@ -196,13 +197,19 @@ impl HttpServer {
             if !values.iter().all(|value| is_asked(value.index)) {
                 return protocol_error("the body has other indexes than the query");
             }
-            HandleWrite::Add { name: handle, values, overwrite, force: parameters.is_set("force") }
+            HandleWrite::AddValues { name: handle, values, overwrite, force: parameters.is_set("force") }
         } else {
             let mut mint = parameters.is_set("mintNewSuffix").then_some([0; 16]);
             if mint.as_mut().is_some_and(|random| rand::fill(random).is_err()) {
                 return no_randomness();
             }
-            HandleWrite::Create { name: handle, values, overwrite, mint, force: parameters.is_set("force") }
+            HandleWrite::Create {
+                name: handle,
+                values,
+                overwrite,
+                uuid_bytes: mint,
+                force: parameters.is_set("force"),
+            }
         };
         self.execute_write(&name, &write, &parameters, request, now).await
     }
@@ -227,9 +234,9 @@ impl HttpServer {
             Err(why) => return protocol_error(&why),
         };
         let write = if indexes.is_empty() {
-            HandleWrite::Delete { name: handle, for_ever: false }
+            HandleWrite::Delete { name: handle, permanent: false }
         } else {
-            HandleWrite::Remove { name: handle, indexes, force: parameters.is_set("force") }
+            HandleWrite::RemoveValues { name: handle, indexes, force: parameters.is_set("force") }
         };
         self.execute_write(&name, &write, &parameters, request, now).await
     }
@@ -251,8 +258,8 @@ impl HttpServer {
         let now = Now { elapsed: Duration::ZERO, unix };
         match self.registry.write(write, &caller, now, &mut Budget::new(REQUEST_BUDGET)).await {
             Ok(done) => {
-                let is_new =
-                    !done.replaced && matches!(write, HandleWrite::Create { .. } | HandleWrite::Add { .. });
+                let is_new = !done.replaced
+                    && matches!(write, HandleWrite::Create { .. } | HandleWrite::AddValues { .. });
                 let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
                 let shown = if matches!(write, HandleWrite::Create { .. }) { &done.name } else { name };
                 json_reply(status, &HandleBody::for_handle(ResponseCode::SUCCESS, shown), &form)

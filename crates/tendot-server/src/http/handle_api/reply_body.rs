@@ -115,7 +115,7 @@ fn error_reply(code: ResponseCode, status: StatusCode, why: &str) -> Reply {
 pub(crate) fn registry_error(error: &Error, status: StatusCode, name: &str, form: &JsonOptions<'_>) -> Reply {
     let message = match error {
         // The response code is sufficient.
-        Error::NotFound | Error::NeedsAuthentication | Error::NotAdministrator { .. } => None,
+        Error::NotFound | Error::AuthenticationRequired | Error::NotAuthorized { .. } => None,
         Error::AlreadyExists { name: existing } if **existing == *name => None,
         Error::Store(error) => {
             tracing::error!(%error, "the store failed");
@@ -132,7 +132,7 @@ pub(crate) fn registry_error(error: &Error, status: StatusCode, name: &str, form
     let handle = (!name.is_empty()).then_some(name);
     let body = HandleBody { message, handle, ..HandleBody::for_handle(error.response_code(), name) };
     let mut response = json_reply(status, &body, form);
-    if status == StatusCode::SERVICE_UNAVAILABLE && !matches!(error, Error::Exhausted(_)) {
+    if status == StatusCode::SERVICE_UNAVAILABLE && !matches!(error, Error::BudgetExceeded(_)) {
         add_retry_after(response.headers_mut());
     }
     response

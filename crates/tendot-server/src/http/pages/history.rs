@@ -4,7 +4,7 @@ use askama::Template;
 use http::StatusCode;
 use tendot_proto::Handle;
 use tendot_registry::registration::DoiStatus;
-use tendot_registry::{Caller, Happening, HistoryEvent, RecordSnapshot, Then};
+use tendot_registry::{Caller, HistoryEvent, HistoryEventKind, RecordSnapshot, SnapshotState};
 use tendot_store::{EditKind, HistoryOrder};
 
 use crate::http::HttpServer;
@@ -121,14 +121,14 @@ impl HistoryPage {
 
 impl HistoryRow {
     fn of(event: &HistoryEvent, page_budget: &mut PageBudget) -> Self {
-        let at = format_millis(event.at);
-        let (what, turns, was) = match &event.what {
-            Happening::Changed { kind, before, after } => (
+        let at = format_millis(event.time_ms);
+        let (what, turns, was) = match &event.kind {
+            HistoryEventKind::Changed { kind, before, after } => (
                 change_label(*kind, before, after),
                 changed_fields(before, after, page_budget),
                 PreviousRecord::of(before, page_budget),
             ),
-            Happening::Transferred { from, to } => {
+            HistoryEventKind::PrefixTransferred { from, to } => {
                 let mut turns = Vec::new();
                 push_changed_field(
                     &mut turns,
@@ -146,15 +146,16 @@ impl HistoryRow {
             what,
             turns,
             at: (format_timestamp(&at), at),
-            by: Some(page_budget.line(&event.by)).filter(|by| !by.is_empty()),
+            by: Some(page_budget.line(&event.author)).filter(|by| !by.is_empty()),
             was,
         }
     }
 }
 
 /// Label of a change.
-fn change_label(kind: EditKind, before: &Then, after: &Then) -> &'static str {
-    let is_reserved = |then: &Then| matches!(then, Then::Record(was) if was.state == DoiStatus::Reserved);
+fn change_label(kind: EditKind, before: &SnapshotState, after: &SnapshotState) -> &'static str {
+    let is_reserved =
+        |then: &SnapshotState| matches!(then, SnapshotState::Record(was) if was.state == DoiStatus::Reserved);
     match kind {
         EditKind::Create if is_reserved(after) => "Reserved",
         EditKind::Create => "Registered",
@@ -169,13 +170,13 @@ fn change_label(kind: EditKind, before: &Then, after: &Then) -> &'static str {
 
 /// Changes other than of values.
 fn changed_fields(
-    before: &Then,
-    after: &Then,
+    before: &SnapshotState,
+    after: &SnapshotState,
     page_budget: &mut PageBudget,
 ) -> Vec<(&'static str, String, String)> {
-    let snapshot = |then: &Then| match then {
-        Then::Record(was) => Some((**was).clone()),
-        Then::Nothing | Then::Unknown => None,
+    let snapshot = |then: &SnapshotState| match then {
+        SnapshotState::Record(was) => Some((**was).clone()),
+        SnapshotState::Absent | SnapshotState::Unknown => None,
     };
     let (before, after) = (snapshot(before), snapshot(after));
     let mut turns = Vec::new();
@@ -220,11 +221,11 @@ fn push_changed_field(
 }
 
 impl PreviousRecord {
-    fn of(before: &Then, page_budget: &mut PageBudget) -> Self {
+    fn of(before: &SnapshotState, page_budget: &mut PageBudget) -> Self {
         match before {
-            Then::Nothing => Self::Nothing,
-            Then::Unknown => Self::Unknown,
-            Then::Record(was) => {
+            SnapshotState::Absent => Self::Nothing,
+            SnapshotState::Unknown => Self::Unknown,
+            SnapshotState::Record(was) => {
                 let values = was.values.iter();
                 let rows: Vec<ValueRow> = values
                     .map_while(|value| page_budget.has_room().then(|| ValueRow::of(value, page_budget)))

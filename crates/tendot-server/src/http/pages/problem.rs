@@ -57,7 +57,7 @@ pub(crate) struct Problem<'a> {
 }
 
 /// Codes of problems for which a retry would fail, too.
-const NOT_RETRYABLE_CODES: [&str; 3] = ["too-costly", "too-long", "too-much-work"];
+const NOT_RETRYABLE_CODES: [&str; 3] = ["too-costly", "too-long", "budget-exceeded"];
 
 impl Problem<'_> {
     fn new(status: StatusCode, code: &'static str, title: &'static str, detail: String) -> Self {
@@ -312,7 +312,7 @@ impl HttpServer {
                 problem.detail =
                     format!("It is not kept here, and {} has no record of it.", self.upstream_name());
             }
-            (RecordLookupError::Upstream(..), "not-kept-here") => {
+            (RecordLookupError::Upstream(..), "not-responsible") => {
                 problem.detail =
                     format!("It is not kept here, and {} does not know where.", self.upstream_name());
                 problem.reasons.remove(0);
@@ -323,7 +323,7 @@ impl HttpServer {
         if let (NameKind::Prefix(prefix), "prefix-alone") = (NameKind::classify(name), problem.code) {
             problem.detail = self.describe_prefix(prefix).await;
         }
-        if matches!(error, RecordLookupError::Local(Error::Tombstone)) {
+        if matches!(error, RecordLookupError::Local(Error::Retired)) {
             problem.add_retirement(self.retired_details(name).await);
         }
         if matches!(error.error(), Some(Error::NotFound | Error::NotResponsible { .. } | Error::OtherServer))
@@ -380,7 +380,7 @@ fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> {
             elsewhere: public_url(name),
             ..Problem::new(
                 status,
-                "not-kept-here",
+                "not-responsible",
                 "Not kept here",
                 format!("{}.", capitalize(&error.to_string())),
             )
@@ -389,7 +389,7 @@ fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> {
             let detail = "Another server of this service keeps it; this one asks no others.".into();
             Problem {
                 elsewhere: public_url(name),
-                ..Problem::new(status, "not-kept-here", "Not kept at this server", detail)
+                ..Problem::new(status, "not-responsible", "Not kept at this server", detail)
             }
         }
         (Error::NotFound, _) if name.ends_with('/') && name.matches('/').count() == 1 => {
@@ -410,14 +410,14 @@ fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> {
                 "Names under its prefix are kept here, but there is no record of this one.".into(),
             )
         },
-        (Error::Tombstone, _) => Problem::new(
+        (Error::Retired, _) => Problem::new(
             StatusCode::GONE,
             "gone",
             "This name was ended",
             "It was registered once and no longer leads anywhere. It will not be given to anything else."
                 .into(),
         ),
-        (Error::NoValues, _) => Problem::new(
+        (Error::ValuesNotFound, _) => Problem::new(
             StatusCode::NOT_FOUND,
             "no-values",
             "Nothing to show",
@@ -429,7 +429,7 @@ fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> {
             "This cannot be a name",
             format!("{}.", capitalize(&error.to_string())),
         ),
-        (Error::Exhausted(_), _) => Problem::new(
+        (Error::BudgetExceeded(_), _) => Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "too-costly",
             "Too much to do",
@@ -449,7 +449,7 @@ fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> {
 pub(crate) fn problem_for_store(error: &StoreError) -> Box<Problem<'static>> {
     let (status, code, what) = match error {
         StoreError::Unavailable { .. } => {
-            (StatusCode::SERVICE_UNAVAILABLE, "store-unreachable", "The database is not reached at present")
+            (StatusCode::SERVICE_UNAVAILABLE, "store-unavailable", "The database is not reached at present")
         }
         _ => (StatusCode::INTERNAL_SERVER_ERROR, "failed", "The store failed"),
     };
@@ -514,9 +514,13 @@ pub(crate) fn problem_of_caller(error: AuthenticationError, accepts_credentials:
     if let Some(answer) = error.retry_reply() {
         return answer;
     }
-    let status = if accepts_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
+    let (status, code) = if accepts_credentials {
+        (StatusCode::UNAUTHORIZED, "unauthenticated")
+    } else {
+        (StatusCode::FORBIDDEN, "insecure-transport")
+    };
     let detail = format!("{}.", capitalize(&error.to_string()));
-    Problem::new(status, "not-authenticated", "Nobody knows who asks", detail).uncached_json_reply()
+    Problem::new(status, code, "Nobody knows who asks", detail).uncached_json_reply()
 }
 
 /// Page for an alias loop.

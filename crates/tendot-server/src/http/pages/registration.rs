@@ -68,13 +68,15 @@ impl HttpServer {
         let (now, budget) = (SystemTime::now(), &mut Budget::new(REQUEST_BUDGET));
         let registered = self.public_registration(name, now, budget).await.ok()??;
         let anonymous = &Caller::Anonymous;
-        let registrant =
-            self.registry.registrant(&registered.registrant, anonymous, to_unix_millis(now), budget).await;
-        let agency = self.registry.agency(&registered.agency, budget).await;
+        let registrant = self
+            .registry
+            .get_registrant(&registered.registrant, anonymous, to_unix_millis(now), budget)
+            .await;
+        let agency = self.registry.get_agency(&registered.agency, budget).await;
         Some(RegistrationDetails {
-            registrant: registrant.ok().map(|held| held.it.name.into()),
-            agency: agency.ok().map(|held| held.it.name.into()),
-            ended: registered.ended,
+            registrant: registrant.ok().map(|held| held.value.name.into()),
+            agency: agency.ok().map(|held| held.value.name.into()),
+            ended: registered.retired_ms,
             registered: Some(registered),
         })
     }
@@ -96,7 +98,8 @@ impl HttpServer {
                 &mut Budget::new(REQUEST_BUDGET),
             )
             .await;
-        let ended = last.ok().and_then(|last| last.items.first().map(|event| event.at)).filter(|at| *at > 0);
+        let ended =
+            last.ok().and_then(|last| last.items.first().map(|event| event.time_ms)).filter(|at| *at > 0);
         RegistrationDetails { ended, ..RegistrationDetails::default() }
     }
 }
@@ -132,10 +135,10 @@ impl RegistrationCard {
             let at = at.filter(|at| *at > 0).map(format_millis);
             rows.extend(at.map(|at| RegistrationRow { label, text: format_timestamp(&at), date: Some(at) }));
         };
-        add_date("Since", registered.map(|it| it.created));
-        add_date("Changed", registered.filter(|it| it.updated != it.created).map(|it| it.updated));
+        add_date("Since", registered.map(|it| it.created_ms));
+        add_date("Changed", registered.filter(|it| it.updated_ms != it.created_ms).map(|it| it.updated_ms));
         add_date("Ended", known.ended);
-        let state = registered.map_or(DoiStatus::Tombstone, |it| it.state);
+        let state = registered.map_or(DoiStatus::Retired, |it| it.state);
         let forms = registered.filter(|_| summary.is_some()).map(|it| format(&it.name));
         let formats = forms.map(|path| {
             let link = |(name, label, _): &(&str, &'static str, _)| {
@@ -147,7 +150,7 @@ impl RegistrationCard {
             state: match state {
                 DoiStatus::Reserved => "Reserved",
                 DoiStatus::Registered => "Registered",
-                DoiStatus::Tombstone | DoiStatus::Removed => "Ended",
+                DoiStatus::Retired | DoiStatus::Deleted => "Ended",
             },
             title,
             creators,

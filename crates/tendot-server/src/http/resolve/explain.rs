@@ -326,7 +326,7 @@ impl HttpServer {
                 explained.add_failure("prefix", error.to_string(), "ask there, or set `upstream`");
                 return;
             }
-            Err(RecordLookupError::Local(error @ (Error::Store(_) | Error::Exhausted(_)))) => {
+            Err(RecordLookupError::Local(error @ (Error::Store(_) | Error::BudgetExceeded(_)))) => {
                 explained.outcome = TraceOutcome::Failed;
                 explained.add_failure("prefix", error.to_string(), "`tendot verify` finds what is damaged");
                 return;
@@ -363,12 +363,12 @@ impl HttpServer {
                 explained.add_failure("record", "there is no record of this name", advice);
                 return;
             }
-            Err(RecordLookupError::Local(Error::Tombstone)) => {
+            Err(RecordLookupError::Local(Error::Retired)) => {
                 let says = "there was a record of this name, which was ended";
                 explained.add_failure("record", says, "it is not given again");
                 return;
             }
-            Err(error) if matches!(error.error(), Some(Error::NoValues)) => {
+            Err(error) if matches!(error.error(), Some(Error::ValuesNotFound)) => {
                 explained.add_ok("record", "there is a record");
                 let advice = "give the values that everybody should read a permission for that";
                 explained.add_failure(

@@ -179,7 +179,7 @@ impl HttpServer {
         context: &mut LookupContext<'_>,
     ) -> Result<(Resolution, Option<Provenance>), RecordLookupError> {
         let unanswered = |error| RecordLookupError::UpstreamUnavailable(Arc::new(error));
-        let name = query.name.qualified();
+        let name = query.handle.qualified();
         let Ok(name) = str::from_utf8(&name) else { return Err(error.into()) };
         let cdn_loop_value = upstream_resolver.cdn_loop_value(context.headers).map_err(unanswered)?;
         if context.questions == 0 {
@@ -216,7 +216,7 @@ impl HttpServer {
         let provenance = Provenance::from_cached_reply(&answer);
         let values = match &*answer.outcome {
             LookupOutcome::Values(values) => query.select(values, &mut context.budget),
-            LookupOutcome::NoValues => Err(Error::NoValues),
+            LookupOutcome::NoValues => Err(Error::ValuesNotFound),
             LookupOutcome::NotFound => Err(Error::NotFound),
             LookupOutcome::NotResponsible => Err(error),
         };
@@ -225,7 +225,7 @@ impl HttpServer {
                 context.provenance = Some(provenance.merge(context.provenance));
                 Ok((Resolution::Values(values), Some(provenance)))
             }
-            Err(error @ Error::Exhausted(_)) => Err(error.into()),
+            Err(error @ Error::BudgetExceeded(_)) => Err(error.into()),
             Err(error) => Err(RecordLookupError::Upstream(error, provenance)),
         }
     }

@@ -47,9 +47,9 @@ impl HttpServer {
     ) -> Result<Option<DoiRecord>, Error> {
         match self.registry.get_doi(name, caller, to_unix_millis(now), budget).await {
             Ok(registered) => Ok(Some(registered)),
-            Err(refusal) if refusal.reason == RegistryErrorKind::NotFound => Ok(None),
-            Err(RegistryError { failure: Some(error), .. }) => Err(Error::Store(error)),
-            Err(refusal) => Err(Error::Policy(Box::new(refusal))),
+            Err(refusal) if refusal.kind == RegistryErrorKind::NotFound => Ok(None),
+            Err(RegistryError { source: Some(error), .. }) => Err(Error::Store(error)),
+            Err(refusal) => Err(Error::Registry(Box::new(refusal))),
         }
     }
 }

@@ -33,7 +33,7 @@ impl HttpServer {
     /// copying errors are returned.
     pub(crate) async fn suggest_names(&self, name: &str, budget: &mut Budget) -> Vec<Suggestion> {
         let mut near: Vec<Suggestion> = Vec::new();
-        let lists = self.registry.settings().list_handles;
+        let lists = self.registry.settings().allow_listing;
         let typed = if lists { typo_variants(name) } else { Vec::new() };
         let tries = copy_error_variants(name)
             .into_iter()
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn not_listed() {
-        let closed = || RegistrySettings { list_handles: false, ..RegistrySettings::default() };
+        let closed = || RegistrySettings { allow_listing: false, ..RegistrySettings::default() };
         assert_eq!(near("10.5555/DEM", closed()), "");
         assert_eq!(near("10.5555/0NE", closed()), "");
         assert_eq!(near("10.5555/ONE.", closed()), "10.5555/ONE: without the punctuation at its end");

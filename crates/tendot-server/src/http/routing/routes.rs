@@ -63,7 +63,7 @@ pub(crate) const ROUTES: [(&str, Route); 49] = [
     ("/api/v1/changes", Route::Changes),
     ("/api/v1/reports/{prefix}/confusable", Route::ApiV1(Resource::Report(ReportKind::Confusable))),
     ("/api/v1/reports/{prefix}/links", Route::ApiV1(Resource::Report(ReportKind::Links))),
-    ("/api/v1/reports/{prefix}/failed", Route::ApiV1(Resource::Report(ReportKind::Failed))),
+    ("/api/v1/reports/{prefix}/failed", Route::ApiV1(Resource::Report(ReportKind::FailedResolutions))),
     ("/api/v1/reports/{prefix}/never-resolved", Route::ApiV1(Resource::Report(ReportKind::NeverResolved))),
     ("/api/v1/reports/{prefix}/resolved", Route::ApiV1(Resource::Report(ReportKind::Resolved))),
     ("/api/v1/reports/{prefix}", Route::ApiV1(Resource::ReportSummary)),
@@ -256,7 +256,7 @@ mod tests {
         check("/api/v1/history/10.1//x", Some((Route::History, "10.1//x")));
         check("/api/v1/history", None);
         check("/api/v1/metadata/10.1/x/y", Some((Route::Metadata, "10.1/x/y")));
-        let failed = Route::ApiV1(Resource::Report(ReportKind::Failed));
+        let failed = Route::ApiV1(Resource::Report(ReportKind::FailedResolutions));
         check("/api/v1/reports/10.1/failed", Some((failed, "10.1")));
         check("/api/v1/reports/10.1", Some((Route::ApiV1(Resource::ReportSummary), "10.1")));
         check("/api/v1/changes", Some((Route::Changes, "")));

@@ -37,8 +37,8 @@ impl PartyFixtures {
             let agency = CreateAgency {
                 code: code.into(),
                 name: name.into(),
-                metadata: Default::default(),
-                range: None,
+                metadata_policy: Default::default(),
+                prefix_range: None,
                 locations: None,
             };
             parties.execute(registry, &agency).await;
@@ -48,7 +48,7 @@ impl PartyFixtures {
         let prefix = AllocatePrefix {
             registrant: parties.first.clone(),
             prefix: Some("10.70000".into()),
-            test: false,
+            is_test: false,
             policy: PrefixPolicy::default(),
         };
         parties.execute(registry, &prefix).await;
@@ -66,7 +66,7 @@ impl PartyFixtures {
             name: name.into(),
             contact: None,
             admins: Vec::new(),
-            random: [self.executed.load(Ordering::Relaxed) + 1; 16],
+            random_bytes: [self.executed.load(Ordering::Relaxed) + 1; 16],
         };
         self.execute(registry, &registrant).await.id
     }
@@ -76,26 +76,31 @@ impl PartyFixtures {
         let url = format!("https://example.org/{}", name.to_lowercase());
         let json = format!(r#"{{"name":"{name}","url":"{url}","metadata":{metadata},"state":"{state}"}}"#);
         let draft = RegistrationRequest::from_json(json.as_bytes()).unwrap();
-        self.execute(registry, &RegisterDoi { draft, random: [0; 16] }).await;
+        self.execute(registry, &RegisterDoi { request: draft, random_bytes: [0; 16] }).await;
     }
 
     pub(crate) async fn update(&self, registry: &Registry, name: &str, json: &str) {
         let draft = RegistrationRequest::from_json(json.as_bytes()).unwrap();
-        self.execute(registry, &UpdateDoi { name: name.into(), draft, expect: None }).await;
+        self.execute(registry, &UpdateDoi { name: name.into(), request: draft, expected_revision: None })
+            .await;
     }
 
     pub(crate) async fn retire(&self, registry: &Registry, name: &str) {
-        self.execute(registry, &RetireDoi { name: name.into(), expect: None }).await;
+        self.execute(registry, &RetireDoi { name: name.into(), expected_revision: None }).await;
     }
 
     pub(crate) async fn transfer(&self, registry: &Registry, what: TransferSubject, to: &str) {
         let random = [self.executed.load(Ordering::Relaxed) + 100; 16];
-        self.execute(registry, &ProposeTransfer { what, to: to.into(), force: true, random }).await;
+        self.execute(
+            registry,
+            &ProposeTransfer { subject: what, to: to.into(), force: true, random_bytes: random },
+        )
+        .await;
     }
 
     async fn execute<T: Command>(&self, registry: &Registry, task: &T) -> T::Output {
         let at = FIRST_COMMAND_AT_MS + DAY_MS * u64::from(self.executed.fetch_add(1, Ordering::Relaxed));
         let carried = registry.execute(task, &Caller::Operator, at, &mut Budget::new(100_000)).await;
-        carried.unwrap_or_else(|refusal| panic!("{refusal:?}")).done
+        carried.unwrap_or_else(|refusal| panic!("{refusal:?}")).output
     }
 }

@@ -10,7 +10,7 @@ pub(crate) fn check_record(record: &HandleRecord<'_>) -> Result<Vec<String>, Str
     let handle = Handle::new(&record.handle);
     handle.validate_for_create().map_err(|error| error.to_string())?;
     if is_reserved_prefix(handle.prefix()) {
-        return Err(Error::Reserved.to_string());
+        return Err(Error::ReservedPrefix.to_string());
     }
     if record.values.len() > limits::MAX_VALUES {
         return Err(format!("{} values, at most {} are kept", record.values.len(), limits::MAX_VALUES));
@@ -89,7 +89,7 @@ mod tests {
         check_one("10.1000/1", url("https://example.org/a b"), Ok(1));
         check_one("doi:10.1000/1", url("https://example.org/"), Ok(1));
         check_one("0.NA/10.1000", vec![], Ok(0));
-        let own = "nothing under `0.TENDOT` is a record: it is the registry's own";
+        let own = "prefix `0.TENDOT` is reserved for the registry";
         check_one("0.TENDOT/agency/a", vec![], Err(own));
         check_one("0.tendot/x", vec![], Err(own));
         check_one("0.NA/0.TENDOT", vec![], Ok(0));

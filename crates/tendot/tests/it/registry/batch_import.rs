@@ -53,7 +53,7 @@ fn check_report(report: &str, lines: usize) {
         assert_eq!(result["line"], number, "{result}");
         let expected = if number % 20 == 7 { "refused" } else { "created" };
         assert_eq!(result["status"], expected, "{result}");
-        assert_eq!(result["error"]["code"], if number % 20 == 7 { json!("bad-url") } else { Json::Null });
+        assert_eq!(result["error"]["code"], if number % 20 == 7 { json!("invalid-url") } else { Json::Null });
     }
 }
 
@@ -75,7 +75,7 @@ fn batch_import_reports_refused_lines(store: StoreKind) {
 
     let first = registry.run(&arguments);
     let stderr = String::from_utf8_lossy(&first.stderr);
-    let line = "refused: `names.ndjson`, line 7: `10.70000/n7`: the address is relative: it needs a scheme such as `https:` (bad-url)\n";
+    let line = "refused: `names.ndjson`, line 7: `10.70000/n7`: invalid URL: relative URL; add a scheme such as `https:` (invalid-url)\n";
     assert!(stderr.starts_with(line), "{stderr}");
     let counts = format!(
         "refused: {} more\n{created} created, 0 updated, 0 unchanged, {refused} refused; ",
@@ -119,10 +119,10 @@ fn batch_import_sources(store: StoreKind) {
     registry.dir.write("two.txt", "{\"name\":\"10.70000/d\",\"url\":\"https://example.org/d\"}\n");
     let both = registry.run(&["doi", "import", "one.csv", "two.txt", "--report", "report.csv"]);
     assert_eq!(both.status.code(), Some(1));
-    let hint = "\"an address begins with `https://`, and has no user name and no line breaks\"";
+    let hint = "\"use an absolute URL such as `https://example.org/`, without credentials or line breaks\"";
     let expected = format!(
         "file,line,name,status,code,detail,pointer,hint\none.csv,2,10.70000/a,created,,,,\n\
-         one.csv,3,\"10.70000/b,c\",refused,bad-url,the address is relative: it needs a scheme such as `https:`,/url,{hint}\n\
+         one.csv,3,\"10.70000/b,c\",refused,invalid-url,invalid URL: relative URL; add a scheme such as `https:`,/url,{hint}\n\
          two.txt,1,10.70000/d,created,,,,\n"
     );
     assert_eq!(registry.dir.read("report.csv"), expected);
@@ -156,7 +156,7 @@ fn batch_import_sources(store: StoreKind) {
         2,
         "`none/report` can't be written",
     );
-    registry.run_error(&["doi", "import", "one.csv", "--token", "wrong"], 2, "(not-authenticated)");
+    registry.run_error(&["doi", "import", "one.csv", "--token", "wrong"], 2, "(unauthenticated)");
     registry.run_error(
         &["doi", "import", "one.csv", "--server", "http://127.0.0.1:1"],
         2,

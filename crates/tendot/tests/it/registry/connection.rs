@@ -53,11 +53,11 @@ fn server_and_token_selection(store: StoreKind) {
         "error: invalid server URL `localhost`",
     );
     registry.run_error(&["agency", "list", "--server", "http://example.org"], 2, "over plain HTTP");
-    registry.run_error(&["agency", "show", "NONE"], 1, "error: there is no agency `NONE` (not-found)\n");
+    registry.run_error(&["agency", "show", "NONE"], 1, "error: agency not found: `NONE` (not-found)\n");
     registry.run_error(
         &["agency", "add", "LIB", "again"],
         1,
-        "error: there is an agency `LIB` (agency-exists at /code)\n",
+        "error: agency `LIB` already exists (agency-exists at /code)\n",
     );
     registry.run_error(&["agency", "show", ""], 2, "error: ");
     let none = registry.run(&["doi", "list"]);

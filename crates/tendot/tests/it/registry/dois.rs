@@ -48,12 +48,12 @@ fn dois(store: StoreKind) {
         1,
         "hint: `tendot doi set '10.70000/Soc'` changes it",
     );
-    registry.run_error(&["doi", "add", "10.70000/x", "--url", "//x"], 1, "(bad-url at /url)");
+    registry.run_error(&["doi", "add", "10.70000/x", "--url", "//x"], 1, "(invalid-url at /url)");
     registry.dir.write("wrong.json", "{\"primaryReferentType\":\"Nonsense\"}");
     registry.run_error(
         &["doi", "add", "10.70000/x", "--url", "https://example.org/", "--metadata", "wrong.json"],
         1,
-        "(bad-metadata at /metadata",
+        "(invalid-metadata at /metadata",
     );
     registry.dir.write("wrong.xml", "<kernelMetadata/>");
     registry.run_error(

@@ -21,18 +21,18 @@ fn agencies_registrants_prefixes(store: StoreKind) {
 
     show(
         &["agency", "list"],
-        "CODE  NAME         STATE   METADATA    CREATED\n\
-         LIB   The library  active  on-request  TIME\n\
-         MUS   The museum   active  required    TIME",
+        "CODE  NAME         STATE   METADATA  CREATED\n\
+         LIB   The library  active  optional  TIME\n\
+         MUS   The museum   active  required  TIME",
     );
     show(
-        &["agency", "set", "mus", "--name", "Museums", "--metadata", "on-request"],
-        "MUS\n  name       Museums\n  state      active\n  metadata   on-request\n  \
+        &["agency", "set", "mus", "--name", "Museums", "--metadata", "optional"],
+        "MUS\n  name       Museums\n  state      active\n  metadata   optional\n  \
          range      first 10.71000, last 10.71009\n  locations  10.70000/loc\n  created    TIME",
     );
     show(
         &["agency", "show", "LIB"],
-        "LIB\n  name       The library\n  state      active\n  metadata   on-request\n  created    TIME",
+        "LIB\n  name       The library\n  state      active\n  metadata   optional\n  created    TIME",
     );
     show(
         &["registrant", "show", &shop],
@@ -79,7 +79,7 @@ fn agencies_registrants_prefixes(store: StoreKind) {
     registry.run_error(
         &["doi", "add", "10.71000/A1", "--url", "https://example.org/"],
         1,
-        "(pattern at /name)",
+        "(suffix-pattern at /name)",
     );
     registry.run_error(&["prefix", "add", "--registrant", press, "10.71000"], 1, "error: ");
 

@@ -209,7 +209,7 @@ fn registry_records_are_not_exported() {
     let output = store.run_with_input(&["import"], lines.join("\n").as_bytes());
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
-        stderr(&output).matches("nothing under `0.TENDOT` is a record").count(),
+        stderr(&output).matches("prefix `0.TENDOT` is reserved for the registry").count(),
         2,
         "{}",
         stderr(&output)

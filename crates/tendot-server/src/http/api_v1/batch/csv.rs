@@ -86,7 +86,7 @@ impl CsvColumns {
 }
 
 fn malformed(why: String) -> RegistryError {
-    RegistryError::new(tendot_registry::RegistryErrorKind::Malformed, "malformed", why)
+    RegistryError::new(tendot_registry::codes::MALFORMED, why)
 }
 
 /// Number of quotes in a line: while that of a row is odd, a quoted field continues on the next line.

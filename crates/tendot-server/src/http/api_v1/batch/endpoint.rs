@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use tendot_registry::metadata::MetadataFault;
 use tendot_registry::party::sha256_hex;
 use tendot_registry::registration::{BatchLine, BatchLineOutcome, RegistrationRequest};
-use tendot_registry::{Caller, Registry, RegistryError, RegistryErrorKind};
+use tendot_registry::{Caller, Registry, RegistryError, codes};
 use tendot_store::{ChangeSet, CommitError, Edit, NameKey, Store};
 use tokio::sync::{OwnedMutexGuard, mpsc};
 use tokio::task::JoinHandle;
@@ -460,8 +460,7 @@ impl BatchRun {
             let piece = note.and_then(|note| JournalChunk::parse(note.into()));
             piece.map(|piece| piece.answers).ok_or_else(|| {
                 RegistryError::new(
-                    RegistryErrorKind::Busy,
-                    "contended",
+                    codes::WRITE_CONFLICT,
                     "what was answered before has been removed meanwhile",
                 )
             })
@@ -511,12 +510,12 @@ struct InFlight {
 
 /// Keys of the names that lines change.
 fn changed_keys(lines: &[BatchLine]) -> HashSet<NameKey> {
-    let names = lines.iter().filter_map(|line| line.draft.as_ref().ok()?.name.as_deref());
+    let names = lines.iter().filter_map(|line| line.request.as_ref().ok()?.name.as_deref());
     names.filter_map(|name| NameKey::new(name).ok()).collect()
 }
 
 fn log_abort(refusal: &RegistryError) -> StreamAborted {
-    match &refusal.failure {
+    match &refusal.source {
         Some(error) => tracing::error!(%error, "a batch was cut off"),
         None => tracing::warn!(detail = refusal.detail, "a batch was cut off"),
     }
@@ -531,7 +530,7 @@ fn now() -> u64 {
 
 impl LineFormat {
     fn parse(&self, (number, text): Raw, seed: [u8; 16]) -> BatchLine {
-        let malformed = |why: &str| RegistryError::new(RegistryErrorKind::Malformed, "malformed", why);
+        let malformed = |why: &str| RegistryError::new(codes::MALFORMED, why);
         let mut name = None;
         let draft = text.map_err(|why| malformed(&why)).and_then(|text| match self {
             Self::Json => RegistrationRequest::from_json(&text)
@@ -544,7 +543,7 @@ impl LineFormat {
         // Each line gets its own random number: a multiple of an odd number, all of which differ.
         let random = u128::from_be_bytes(seed)
             ^ u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-        BatchLine { number, draft, name, random: random.to_be_bytes() }
+        BatchLine { number, request: draft, name, random_bytes: random.to_be_bytes() }
     }
 }
 
@@ -557,9 +556,9 @@ fn render_results(outcomes: &[BatchLineOutcome]) -> Bytes {
         let told = LineResultJson {
             line: outcome.number,
             name: outcome.name.as_deref().filter(|name| name.len() <= NameKey::MAX_LEN),
-            status: outcome.result.as_ref().map_or("refused", |status| status.name()),
+            status: outcome.result.as_ref().map_or("refused", |status| status.as_str()),
             error: problem.as_ref().map(|problem| problem.to_json()),
-            warnings: outcome.notes.iter().map(ToString::to_string).collect(),
+            warnings: outcome.warnings.iter().map(ToString::to_string).collect(),
         };
         if serde_json::to_writer(&mut printed, &told).is_ok() {
             printed.push(b'\n');
@@ -580,16 +579,12 @@ fn truncate_error(refusal: &RegistryError) -> RegistryError {
         room = room.checked_sub(fault.pointer.len() + fault.message.len())?;
         Some(fault)
     });
-    RegistryError {
-        reason: refusal.reason,
-        code: refusal.code,
-        detail: short(&refusal.detail),
-        pointer: refusal.pointer.clone().filter(|pointer| pointer.len() <= MAX_MESSAGE_CHARS),
-        hint: refusal.hint.as_deref().map(short),
-        existing: refusal.existing.clone(),
-        faults: faults.collect(),
-        failure: None,
-    }
+    let mut truncated = refusal.clone_without_source();
+    truncated.detail = short(&refusal.detail);
+    truncated.pointer = truncated.pointer.filter(|pointer| pointer.len() <= MAX_MESSAGE_CHARS);
+    truncated.hint = refusal.hint.as_deref().map(short);
+    truncated.faults = faults.collect();
+    truncated
 }
 
 fn to_bytes(head: &JournalHeader) -> Box<[u8]> {

@@ -74,9 +74,9 @@ impl<'a> ChangeJson<'a> {
             seq: changed.sequence,
             name: &changed.name,
             kind: event_name(changed),
-            at: format_millis(changed.at),
-            by: Some(&*changed.by).filter(|by| !by.is_empty()),
-            cursor: changed.cursor.within.is_some().then(|| format_cursor(&changed.cursor)),
+            at: format_millis(changed.time_ms),
+            by: Some(&*changed.author).filter(|by| !by.is_empty()),
+            cursor: changed.cursor.import_key.is_some().then(|| format_cursor(&changed.cursor)),
         }
     }
 }
@@ -93,7 +93,7 @@ const fn event_name(changed: &ChangeEvent) -> &'static str {
 
 /// Formats a cursor: `12`, or `12:` and a name within that log entry, in characters that need no escaping anywhere.
 fn format_cursor(cursor: &ChangeCursor) -> String {
-    match &cursor.within {
+    match &cursor.import_key {
         None => cursor.sequence.to_string(),
         Some(key) => format!("{}:{}", cursor.sequence, BASE64URL_NOPAD.encode(key.as_bytes())),
     }
@@ -108,7 +108,7 @@ fn parse_cursor(text: &str) -> Option<ChangeCursor> {
     Some(ChangeCursor {
         // A sign is not accepted.
         sequence: sequence.bytes().all(|byte| byte.is_ascii_digit()).then(|| sequence.parse().ok())??,
-        within: match within {
+        import_key: match within {
             Some(encoded) => Some(key(encoded)?),
             None => None,
         },
@@ -216,7 +216,7 @@ impl ChangeStream {
 
 fn abort_stream(error: Error) -> StreamAborted {
     // Loss of permission is not a server failure.
-    if matches!(error, Error::Policy(_)) {
+    if matches!(error, Error::Registry(_)) {
         return StreamAborted;
     }
     tracing::error!(%error, "changes can't be read, and an answer was cut off");
@@ -283,7 +283,7 @@ impl HttpServer {
         // An error of the first page can still be reported with a status.
         let (changes, is_lost) = match self.read_first_page(&reader, &after).await {
             Ok(read) => read,
-            Err(Error::Policy(refusal)) => {
+            Err(Error::Registry(refusal)) => {
                 return problem(StatusCode::UNAUTHORIZED, refusal.code, &refusal.detail).into();
             }
             Err(error) => {
@@ -361,7 +361,7 @@ mod tests {
         for text in ["0", "12", "18446744073709551615", "12:MTAuMS9Y", "12:MTAuMS_DqQ"] {
             assert_eq!(parse_cursor(text).as_ref().map(format_cursor).as_deref(), Some(text), "{text}");
         }
-        assert_eq!(parse_cursor("12:MTAuMS9Y").unwrap().within, NameKey::new("10.1/x").ok());
+        assert_eq!(parse_cursor("12:MTAuMS9Y").unwrap().import_key, NameKey::new("10.1/x").ok());
         for text in [
             "",
             "x",

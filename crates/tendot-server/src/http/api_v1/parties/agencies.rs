@@ -3,7 +3,7 @@
 use http::StatusCode;
 use hyper::body::Incoming;
 use serde::Serialize;
-use tendot_registry::party::{Agency, CreateAgency, Held, UpdateAgency};
+use tendot_registry::party::{Agency, CreateAgency, UpdateAgency, Versioned};
 use utoipa::openapi::HttpMethod;
 use utoipa::openapi::Required;
 
@@ -21,7 +21,7 @@ struct AgencyJson<'a> {
     code: &'a str,
     name: &'a str,
     state: &'static str,
-    metadata: tendot_registry::party::Demand,
+    metadata: tendot_registry::party::MetadataPolicy,
     #[serde(skip_serializing_if = "Option::is_none")]
     range: Option<&'a tendot_registry::party::PrefixRange>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,13 +38,13 @@ impl<'a> AgencyJson<'a> {
         Self {
             code: &agency.code,
             name: &agency.name,
-            state: if agency.ended.is_some() { "ended" } else { "active" },
-            metadata: agency.metadata,
-            range: agency.range.as_ref(),
+            state: if agency.closed.is_some() { "ended" } else { "active" },
+            metadata: agency.metadata_policy,
+            range: agency.prefix_range.as_ref(),
             locations: agency.locations.as_deref(),
-            created: format_millis(agency.created),
-            ended: agency.ended.as_ref().map(|ended| format_millis(ended.at)),
-            successor: agency.ended.as_ref().map(|ended| &*ended.successor),
+            created: format_millis(agency.created_ms),
+            ended: agency.closed.as_ref().map(|ended| format_millis(ended.time_ms)),
+            successor: agency.closed.as_ref().map(|ended| &*ended.successor),
         }
     }
 }
@@ -52,27 +52,31 @@ impl<'a> AgencyJson<'a> {
 impl HttpServer {
     pub(crate) async fn list_agencies(&self, request: &ApiRequest<'_>) -> ApiResult {
         let (after, limit) = request.page_params()?;
-        let (items, next) = self.registry.agencies(after, limit, &mut request_budget()).await?;
-        Ok(list_reply(items.iter().map(|held| AgencyJson::of(&held.it)).collect(), next))
+        let (items, next) = self.registry.list_agencies(after, limit, &mut request_budget()).await?;
+        Ok(list_reply(items.iter().map(|held| AgencyJson::of(&held.value)).collect(), next))
     }
 
     pub(crate) async fn create_agency(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let task: CreateAgency = self.read_json(body).await?;
         let carried =
             self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
-        let path = format!("/api/v1/agencies/{}", carried.done.code);
-        Ok(created_reply(&AgencyJson::of(&carried.done), carried.revision, &path, request.head.headers))
+        let path = format!("/api/v1/agencies/{}", carried.output.code);
+        Ok(created_reply(&AgencyJson::of(&carried.output), carried.revision, &path, request.head.headers))
     }
 
     pub(crate) async fn get_agency(&self, request: &ApiRequest<'_>) -> ApiResult {
-        let Held { it, revision } = self.registry.agency(&request.rest, &mut request_budget()).await?;
+        let Versioned { value: it, revision } =
+            self.registry.get_agency(&request.rest, &mut request_budget()).await?;
         Ok(json_reply(&AgencyJson::of(&it), revision, request))
     }
 
     pub(crate) async fn update_agency(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let form: UpdateAgency = self.read_json(body).await?;
-        let task =
-            UpdateAgency { code: request.rest.as_str().into(), expect: request.expected_revision()?, ..form };
+        let task = UpdateAgency {
+            code: request.rest.as_str().into(),
+            expected_revision: request.expected_revision()?,
+            ..form
+        };
         self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
         self.get_agency(request).await
     }

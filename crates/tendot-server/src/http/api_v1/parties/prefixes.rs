@@ -3,7 +3,7 @@
 use http::StatusCode;
 use hyper::body::Incoming;
 use serde::Serialize;
-use tendot_registry::party::{AllocatePrefix, Held, Prefix, PrefixPolicy, UpdatePrefix};
+use tendot_registry::party::{AllocatePrefix, Prefix, PrefixPolicy, UpdatePrefix, Versioned};
 use utoipa::openapi::{HttpMethod, Required};
 
 use crate::http::HttpServer;
@@ -31,8 +31,8 @@ impl<'a> PrefixJson<'a> {
             prefix: &prefix.prefix,
             registrant: &prefix.registrant,
             agency: &prefix.agency,
-            allocated: format_millis(prefix.allocated),
-            test: prefix.test,
+            allocated: format_millis(prefix.allocated_ms),
+            test: prefix.is_test,
             policy: &prefix.policy,
         }
     }
@@ -43,20 +43,21 @@ impl HttpServer {
         let (after, limit) = request.page_params()?;
         let (registrant, agency) = (request.parameters.get("registrant"), request.parameters.get("agency"));
         let (items, next) =
-            self.registry.prefixes(registrant, agency, after, limit, &mut request_budget()).await?;
-        Ok(list_reply(items.iter().map(|held| PrefixJson::of(&held.it)).collect(), next))
+            self.registry.list_prefixes(registrant, agency, after, limit, &mut request_budget()).await?;
+        Ok(list_reply(items.iter().map(|held| PrefixJson::of(&held.value)).collect(), next))
     }
 
     pub(crate) async fn allocate_prefix(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let task: AllocatePrefix = self.read_json(body).await?;
         let carried =
             self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
-        let path = format!("/api/v1/prefixes/{}", carried.done.prefix);
-        Ok(created_reply(&PrefixJson::of(&carried.done), carried.revision, &path, request.head.headers))
+        let path = format!("/api/v1/prefixes/{}", carried.output.prefix);
+        Ok(created_reply(&PrefixJson::of(&carried.output), carried.revision, &path, request.head.headers))
     }
 
     pub(crate) async fn get_prefix(&self, request: &ApiRequest<'_>) -> ApiResult {
-        let Held { it, revision } = self.registry.prefix(&request.rest, &mut request_budget()).await?;
+        let Versioned { value: it, revision } =
+            self.registry.get_prefix(&request.rest, &mut request_budget()).await?;
         Ok(json_reply(&PrefixJson::of(&it), revision, request))
     }
 
@@ -64,7 +65,7 @@ impl HttpServer {
         let form: UpdatePrefix = self.read_json(body).await?;
         let task = UpdatePrefix {
             prefix: request.rest.as_str().into(),
-            expect: request.expected_revision()?,
+            expected_revision: request.expected_revision()?,
             ..form
         };
         self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;

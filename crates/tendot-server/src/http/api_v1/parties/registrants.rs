@@ -3,7 +3,7 @@
 use http::StatusCode;
 use hyper::body::Incoming;
 use serde::Serialize;
-use tendot_registry::party::{CreateRegistrant, Held, Registrant, UpdateRegistrant};
+use tendot_registry::party::{CreateRegistrant, Registrant, UpdateRegistrant, Versioned};
 use utoipa::openapi::{HttpMethod, Required};
 
 use crate::http::HttpServer;
@@ -37,7 +37,7 @@ impl<'a> RegistrantJson<'a> {
             name: &registrant.name,
             contact: registrant.contact.as_deref(),
             admins: &registrant.admins,
-            created: format_millis(registrant.created),
+            created: format_millis(registrant.created_ms),
         }
     }
 }
@@ -47,26 +47,27 @@ impl HttpServer {
         let (after, limit) = request.page_params()?;
         let agency = request.parameters.get("agency");
         let mut budget = request_budget();
-        let list = self.registry.registrants(agency, after, limit, &request.caller, request.at, &mut budget);
+        let list =
+            self.registry.list_registrants(agency, after, limit, &request.caller, request.at, &mut budget);
         let (items, next) = list.await?;
-        Ok(list_reply(items.iter().map(|held| RegistrantJson::of(&held.it)).collect(), next))
+        Ok(list_reply(items.iter().map(|held| RegistrantJson::of(&held.value)).collect(), next))
     }
 
     pub(crate) async fn create_registrant(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let form: CreateRegistrant = self.read_json(body).await?;
-        let task = CreateRegistrant { random: random()?, ..form };
+        let task = CreateRegistrant { random_bytes: random()?, ..form };
         let carried =
             self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
-        let path = format!("/api/v1/registrants/{}", carried.done.id);
-        Ok(created_reply(&RegistrantJson::of(&carried.done), carried.revision, &path, request.head.headers))
+        let path = format!("/api/v1/registrants/{}", carried.output.id);
+        Ok(created_reply(&RegistrantJson::of(&carried.output), carried.revision, &path, request.head.headers))
     }
 
     pub(crate) async fn get_registrant(&self, request: &ApiRequest<'_>) -> ApiResult {
         let found = self
             .registry
-            .registrant(&request.rest, &request.caller, request.at, &mut request_budget())
+            .get_registrant(&request.rest, &request.caller, request.at, &mut request_budget())
             .await?;
-        let Held { it, revision } = found;
+        let Versioned { value: it, revision } = found;
         Ok(json_reply(&RegistrantJson::of(&it), revision, request))
     }
 
@@ -74,7 +75,7 @@ impl HttpServer {
         let form: UpdateRegistrant = self.read_json(body).await?;
         let task = UpdateRegistrant {
             id: request.rest.as_str().into(),
-            expect: request.expected_revision()?,
+            expected_revision: request.expected_revision()?,
             ..form
         };
         self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;

@@ -64,9 +64,9 @@ impl<'a> TokenJson<'a> {
             subject: it.subject.as_deref(),
             scopes: it.scopes.as_deref(),
             prefixes: &it.prefixes,
-            expires: it.expires.map(format_millis),
+            expires: it.expires_ms.map(format_millis),
             label: it.label.as_deref(),
-            created: format_millis(it.created),
+            created: format_millis(it.created_ms),
         }
     }
 }
@@ -74,9 +74,11 @@ impl<'a> TokenJson<'a> {
 impl HttpServer {
     pub(crate) async fn list_tokens(&self, request: &ApiRequest<'_>) -> ApiResult {
         let (after, limit) = request.page_params()?;
-        let (items, next) =
-            self.registry.tokens(after, limit, &request.caller, request.at, &mut request_budget()).await?;
-        Ok(list_reply(items.iter().map(|held| TokenJson::of(&held.it, None)).collect(), next))
+        let (items, next) = self
+            .registry
+            .list_tokens(after, limit, &request.caller, request.at, &mut request_budget())
+            .await?;
+        Ok(list_reply(items.iter().map(|held| TokenJson::of(&held.value, None)).collect(), next))
     }
 
     pub(crate) async fn create_token(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
@@ -87,14 +89,14 @@ impl HttpServer {
             subject: form.subject,
             scopes: form.scopes,
             prefixes: form.prefixes,
-            expires,
+            expires_ms: expires,
             label: form.label,
-            random: random()?,
+            random_bytes: random()?,
         };
         let carried =
             self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
-        let shown = TokenJson::of(&carried.done, Some(task.plaintext()));
-        let path = format!("/api/v1/tokens/{}", carried.done.id);
+        let shown = TokenJson::of(&carried.output, Some(task.plaintext()));
+        let path = format!("/api/v1/tokens/{}", carried.output.id);
         Ok(created_reply(&shown, carried.revision, &path, request.head.headers))
     }
 

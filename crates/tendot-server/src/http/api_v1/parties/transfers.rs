@@ -3,7 +3,7 @@
 use http::StatusCode;
 use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
-use tendot_registry::party::Held;
+use tendot_registry::party::Versioned;
 use tendot_registry::transfer::{
     DecideTransfer, ProposeTransfer, Transfer, TransferListItem, TransferState, TransferSubject,
 };
@@ -54,14 +54,14 @@ impl<'a> TransferJson<'a> {
     fn of(transfer: &'a Transfer) -> Self {
         Self {
             id: &transfer.id,
-            what: &transfer.what,
+            what: &transfer.subject,
             count: None,
             from: &transfer.from,
             to: &transfer.to,
             state: transfer.state,
-            proposed: format_millis(transfer.proposed),
-            by: &transfer.by,
-            decided: transfer.decided.map(format_millis),
+            proposed: format_millis(transfer.proposed_ms),
+            by: &transfer.proposed_by,
+            decided: transfer.decided_ms.map(format_millis),
         }
     }
 }
@@ -88,11 +88,11 @@ impl HttpServer {
             (None, None, Some(code)) => TransferSubject::Agency(code),
             _ => return Err(malformed("a transfer is of `names`, a `prefix` or an `agency`, one of them")),
         };
-        let task = ProposeTransfer { what, to: form.to, force: form.force, random: random()? };
+        let task = ProposeTransfer { subject: what, to: form.to, force: form.force, random_bytes: random()? };
         let carried =
             self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
-        let path = format!("/api/v1/transfers/{}", carried.done.id);
-        Ok(created_reply(&TransferJson::of(&carried.done), carried.revision, &path, request.head.headers))
+        let path = format!("/api/v1/transfers/{}", carried.output.id);
+        Ok(created_reply(&TransferJson::of(&carried.output), carried.revision, &path, request.head.headers))
     }
 
     pub(crate) async fn get_transfer(&self, request: &ApiRequest<'_>) -> ApiResult {
@@ -100,7 +100,7 @@ impl HttpServer {
             .registry
             .get_transfer(&request.rest, &request.caller, request.at, &mut request_budget())
             .await?;
-        let Held { it, revision } = found;
+        let Versioned { value: it, revision } = found;
         Ok(json_reply(&TransferJson::of(&it), revision, request))
     }
 
