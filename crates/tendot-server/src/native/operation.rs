@@ -29,7 +29,7 @@ pub(crate) fn to_operation<'a>(
             let overwrite = flags.has(OpFlags::OVERWRITE);
             HandleOperation::Write(match opcode {
                 Opcode::CREATE_HANDLE => {
-                    let mint = flags.has(OpFlags::MINT_NEW_SUFFIX).then(random);
+                    let mint = flags.has(OpFlags::MINT_NEW_SUFFIX).then(random_bytes);
                     HandleWrite::Create { name, values, overwrite, mint, force: false }
                 }
                 Opcode::ADD_VALUE => HandleWrite::Add { name, values, overwrite, force: false },
@@ -62,7 +62,7 @@ pub(crate) fn to_operation<'a>(
     })
 }
 
-fn random() -> [u8; 16] {
+fn random_bytes() -> [u8; 16] {
     let mut bytes = [0; 16];
     SystemRandom.fill(&mut bytes);
     bytes

@@ -569,7 +569,7 @@ fn batches_resume_after_gaps(client: &ApiClient) {
     let first = send(&body).json_lines();
     let TestServer { runtime, http, .. } = &client.server;
     let store = http.registry().store();
-    let notes = runtime.block_on(store.list_aux(b"receipt/", None, 100)).unwrap();
+    let notes = runtime.block_on(store.list_aux(b"idempotency/", None, 100)).unwrap();
     let (head, chunks) = notes.split_first().unwrap();
     assert!(chunks.len() > 3);
     let mut edits = vec![Edit::PutNote {

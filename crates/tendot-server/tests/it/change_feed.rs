@@ -281,7 +281,7 @@ fn changes_are_visible_at_once(store: StoreKind) {
 
 /// A subscriber without changes is neither idle nor slow.
 fn quiet_subscribers_stay_connected(store: StoreKind) {
-    let limits = HttpLimits { idle_time: SECOND / 5, write_time: SECOND / 5, ..HttpLimits::default() };
+    let limits = HttpLimits { idle_timeout: SECOND / 5, write_timeout: SECOND / 5, ..HttpLimits::default() };
     let server = start(store.open(), vec![put("10.1/first")], limits);
     let mut subscriber = Subscriber::new(&server, "after=1", "");
     let (mut body, _sender) = server.runtime.block_on(http2(server.address, "after=1"));
@@ -313,7 +313,7 @@ async fn http2(address: SocketAddr, query: &str) -> (Incoming, SendRequest<Empty
 
 /// Clients that do not read are disconnected, and see that the response is incomplete.
 fn attack_h10_subscribers_that_do_not_read(store: StoreKind) {
-    let limits = HttpLimits { write_time: SECOND / 2, ..HttpLimits::default() };
+    let limits = HttpLimits { write_timeout: SECOND / 2, ..HttpLimits::default() };
     let long = "x".repeat(2_000);
     let edits = (0..15_000).map(|number| put(&format!("10.1/{number}{long}"))).collect();
     let server = start(store.open(), edits, limits);

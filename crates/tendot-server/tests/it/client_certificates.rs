@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::support::http_server::{TestServer, bind, start_at};
+use crate::support::http_server::{TestServer, allow_plain_loopback, bind, start_at};
 
 /// An RSA key in PKCS #8.
 struct ClientKey(Vec<u8>);
@@ -113,7 +113,9 @@ fn attack_a16_name_of_another_client() {
         let put =
             Edit::Put { name: "10.5555/WHO".into(), values: values.clone(), expect: Precondition::Absent };
         let edits = vec![put, Edit::Home { prefix: "10.5555".into() }];
-        start_at(bind(), edits, HttpLimits::default(), Some(Arc::new(tls)), |http| http.trust_loopback(false))
+        start_at(bind(), edits, HttpLimits::default(), Some(Arc::new(tls)), |http| {
+            allow_plain_loopback(http, false)
+        })
     };
     let read = || ServerCertificate::load(path("certificate"), path("key")).unwrap();
     let server = start(read().request_client_certificates().unwrap());

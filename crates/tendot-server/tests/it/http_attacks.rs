@@ -15,9 +15,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_millis(300);
 
 fn short_timeouts() -> HttpLimits {
     HttpLimits {
-        header_time: HEADER_TIMEOUT,
-        idle_time: IDLE_TIMEOUT,
-        write_time: IDLE_TIMEOUT,
+        header_timeout: HEADER_TIMEOUT,
+        idle_timeout: IDLE_TIMEOUT,
+        write_timeout: IDLE_TIMEOUT,
         ..HttpLimits::default()
     }
 }
@@ -49,7 +49,7 @@ fn attack_h10_incomplete_heads_time_out() {
     });
     // Between two requests a client may wait for longer; an incomplete second request times out like the first.
     let server =
-        start(HttpLimits { header_time: HEADER_TIMEOUT, ..HttpLimits::default() }, None, |http| http);
+        start(HttpLimits { header_timeout: HEADER_TIMEOUT, ..HttpLimits::default() }, None, |http| http);
     let mut stream = server.connect();
     stream.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     read_until_server_closes(&server.connect());

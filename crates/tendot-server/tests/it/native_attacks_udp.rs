@@ -19,9 +19,9 @@ use crate::support::native_server::*;
 fn strict_limits() -> NativeServerOptions {
     let rates = NativeRateLimits {
         datagrams: Rate { per_second: 10, burst: 20 },
-        work: Duration::from_millis(20),
-        loopback: true,
-        spared: Vec::new(),
+        cpu_per_second: Duration::from_millis(20),
+        limit_loopback: true,
+        exempt: Vec::new(),
     };
     NativeServerOptions { rates: Some(rates), ..NativeServerOptions::default() }
 }

@@ -14,7 +14,8 @@ use crate::support::http_server::{TOKEN, TestServer, start, start_default};
 
 #[test]
 fn metrics() {
-    let server = start(HttpLimits::default(), None, |http| http.figure("tendot_x", "y", true, || Some(5.0)));
+    let server =
+        start(HttpLimits::default(), None, |http| http.external_counter("tendot_x", "y", || Some(5.0)));
     for _ in 0..3 {
         server.request("GET", "/10.5555/ONE", "");
     }
@@ -47,8 +48,8 @@ fn metrics() {
 #[test]
 fn request_ids() {
     let server = start(HttpLimits::default(), None, |http| {
-        let proxies = vec!["127.0.0.2/32".parse().unwrap()];
-        http.proxy_trust(ProxyTrust { proxies, ..ProxyTrust::default() })
+        let trusted_proxies = vec!["127.0.0.2/32".parse().unwrap()];
+        http.proxy_trust(ProxyTrust { trusted_proxies, ..ProxyTrust::default() })
     });
     let request_id =
         |headers: &str| server.request("GET", "/livez", headers).header("x-request-id").unwrap().to_owned();
@@ -57,7 +58,7 @@ fn request_ids() {
 
     let server = start(HttpLimits::default(), None, |http| {
         http.proxy_trust(ProxyTrust {
-            proxies: vec!["127.0.0.0/8".parse().unwrap()],
+            trusted_proxies: vec!["127.0.0.0/8".parse().unwrap()],
             ..ProxyTrust::default()
         })
     });
@@ -82,7 +83,7 @@ fn attack_h8_credentials_through_proxies() {
     assert_eq!(list(&direct, "X-Forwarded-For: 192.0.2.1\nX-Forwarded-Proto: https"), 403);
     let proxied = start(HttpLimits::default(), None, |http| {
         http.proxy_trust(ProxyTrust {
-            proxies: vec!["127.0.0.1/32".parse().unwrap()],
+            trusted_proxies: vec!["127.0.0.1/32".parse().unwrap()],
             ..ProxyTrust::default()
         })
     });
@@ -94,9 +95,13 @@ fn attack_h8_credentials_through_proxies() {
 fn rate_limit() {
     let server = start(HttpLimits::default(), None, |http| {
         let rate = Rate { per_second: 1, burst: 3 };
-        let proxies = vec!["127.0.0.1/32".parse().unwrap()];
-        http.rate_limits(HttpRateLimits { client: rate, network: Rate { burst: 5, ..rate }, loopback: false })
-            .proxy_trust(ProxyTrust { proxies, ..ProxyTrust::default() })
+        let trusted_proxies = vec!["127.0.0.1/32".parse().unwrap()];
+        http.rate_limits(HttpRateLimits {
+            per_client: rate,
+            per_network: Rate { burst: 5, ..rate },
+            limit_loopback: false,
+        })
+        .proxy_trust(ProxyTrust { trusted_proxies, ..ProxyTrust::default() })
     });
     let request = |client: &str| server.request("GET", "/10.5555/ONE", &format!("X-Forwarded-For: {client}"));
     let statuses: Vec<u16> = (0..5).map(|_| request("192.0.2.1").status).collect();
@@ -117,9 +122,13 @@ fn rate_limit() {
 #[test]
 fn loopback_is_exempt_from_rate_limits() {
     let rate = Rate { per_second: 1, burst: 1 };
-    for (loopback, expected) in [(false, 302), (true, 429)] {
+    for (limit_loopback, expected) in [(false, 302), (true, 429)] {
         let server = start(HttpLimits::default(), None, |http| {
-            http.rate_limits(HttpRateLimits { client: rate, network: Rate { burst: 100, ..rate }, loopback })
+            http.rate_limits(HttpRateLimits {
+                per_client: rate,
+                per_network: Rate { burst: 100, ..rate },
+                limit_loopback,
+            })
         });
         server.request("GET", "/10.5555/ONE", "");
         assert_eq!(server.request("GET", "/10.5555/ONE", "").status, expected);
@@ -172,7 +181,7 @@ fn responses_are_compressed() {
 #[test]
 fn attack_s12_drain_under_load() {
     for round in 0..3 {
-        let limits = HttpLimits { closing_time: Duration::from_secs(60), ..HttpLimits::default() };
+        let limits = HttpLimits { drain_timeout: Duration::from_secs(60), ..HttpLimits::default() };
         let mut server = start(limits, None, |http| http);
         let (failed, list, is_ending) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
         let address = server.address;

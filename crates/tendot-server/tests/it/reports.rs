@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use tendot_proto::HandleValue;
 use tendot_proto::endpoint::Transport;
-use tendot_server::http::sweep_receipts;
+use tendot_server::http::purge_idempotency_keys;
 use tendot_server::{Maintenance, ResolutionCounter};
 use tendot_store::{Edit, Precondition, Store as _};
 use tendot_testing::block_on;
@@ -37,7 +37,7 @@ const DAY: u64 = 86_400_000;
 struct ReportFixtures {
     server: NativeTestServer,
     tally: Arc<ResolutionCounter>,
-    upkeep: Maintenance,
+    maintenance: Maintenance,
     registrant: String,
     /// Tokens of the registrant, its agency, another registrant of that agency, and another agency.
     tokens: [String; 4],
@@ -58,7 +58,7 @@ impl ReportFixtures {
         let mut fixtures = Self {
             server,
             tally,
-            upkeep: Maintenance::default(),
+            maintenance: Maintenance::default(),
             registrant: String::new(),
             tokens: Default::default(),
         };
@@ -105,7 +105,7 @@ impl ReportFixtures {
     }
 
     fn flush(&self) {
-        block_on(self.upkeep.flush(&self.server.registry, &self.tally));
+        block_on(self.maintenance.flush(&self.server.registry, &self.tally));
     }
 
     fn summary(&self) -> Json {
@@ -454,7 +454,7 @@ fn csv_has_no_formulas(store: StoreKind) {
 /// Random names take bounded space in memory and in the store; the rarest are dropped first.
 fn failed_names_are_bounded(store: StoreKind) {
     let mut fixtures = ReportFixtures::new(store);
-    fixtures.upkeep.failed = 100;
+    fixtures.maintenance.failed = 100;
     let flood = |from: usize, to: usize| {
         let mut requests = String::new();
         for number in from..to {
@@ -488,8 +488,8 @@ fn failures_expire(store: StoreKind) {
     fixtures.flush();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
     let sweep = |retention: u32, at: u64| {
-        let upkeep = Maintenance { retention, ..fixtures.upkeep };
-        block_on(upkeep.purge_failed_resolutions(&fixtures.server.registry, at)).unwrap();
+        let maintenance = Maintenance { retention_days: retention, ..fixtures.maintenance };
+        block_on(maintenance.purge_failed_resolutions(&fixtures.server.registry, at)).unwrap();
         fixtures.report("failed").len()
     };
     assert_eq!(sweep(1, now), 1);
@@ -523,17 +523,17 @@ fn idempotency_records_expire(store: StoreKind) {
     deposit("many", "/api/v1/dois/batch", &many);
     let store = fixtures.server.registry.store();
     let notes = |beginning: &str| block_on(store.list_aux(beginning.as_bytes(), None, 10_000)).unwrap().len();
-    let (receipts, all) = (notes("receipt/"), notes(""));
+    let (receipts, all) = (notes("idempotency/"), notes(""));
     assert!(receipts > 20, "{receipts}");
     // A journal entry without its header.
-    fixtures.server.commit(Edit::PutNote { key: b"receipt/ff/0000".as_slice().into(), body: [1].into() });
-    let sweep = |at| block_on(sweep_receipts(&fixtures.server.registry, at)).unwrap();
+    fixtures.server.commit(Edit::PutNote { key: b"idempotency/ff/0000".as_slice().into(), body: [1].into() });
+    let sweep = |at| block_on(purge_idempotency_keys(&fixtures.server.registry, at)).unwrap();
     sweep(unix_ms());
-    assert_eq!((notes("receipt/"), notes("")), (receipts, all));
+    assert_eq!((notes("idempotency/"), notes("")), (receipts, all));
     deposit("one", "/api/v1/dois", &line(100_000));
     deposit("many", "/api/v1/dois/batch", &many);
     sweep(start + DAY - 60_000);
-    assert_eq!(notes("receipt/"), receipts);
+    assert_eq!(notes("idempotency/"), receipts);
     sweep(unix_ms() + DAY + 60_000);
-    assert_eq!((notes("receipt/"), notes("")), (0, all - receipts));
+    assert_eq!((notes("idempotency/"), notes("")), (0, all - receipts));
 }

@@ -241,7 +241,7 @@ fn attack_long_lookups(store: StoreKind) {
         let first = scope.spawn(code);
         wait(1);
         if cfg!(target_os = "linux") {
-            assert!(niceness("search").contains(&10));
+            assert!(niceness("reverse-lookup").contains(&10));
         }
         // The second runs when the first has timed out; the third has waited in vain by then.
         let others = [scope.spawn(code), scope.spawn(code)];

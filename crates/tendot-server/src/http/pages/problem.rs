@@ -57,7 +57,7 @@ pub(crate) struct Problem<'a> {
 }
 
 /// Codes of problems for which a retry would fail, too.
-const NOT_RETRYABLE_CODES: [&str; 3] = ["too-costly", "too-long", "too-much-work"];
+const NOT_RETRYABLE_CODES: [&str; 3] = ["too-costly", "budget-exceeded", "too-much-work"];
 
 impl Problem<'_> {
     fn new(status: StatusCode, code: &'static str, title: &'static str, detail: String) -> Self {
@@ -169,6 +169,12 @@ impl Problem<'_> {
     /// Replaces the status.
     pub(crate) fn with_status(mut self: Box<Self>, status: StatusCode) -> Box<Self> {
         self.status = status;
+        self
+    }
+
+    /// Replaces the error code.
+    pub(crate) fn with_code(mut self: Box<Self>, code: &'static str) -> Box<Self> {
+        self.code = code;
         self
     }
 
@@ -476,7 +482,7 @@ fn problem_for_upstream(name: &str, error: &UpstreamError) -> Problem<'static> {
 
 /// Page for a syntax error, with the text around it.
 pub(crate) fn syntax_error_page(error: &RequestSyntaxError, text: &str, request: &RequestHead<'_>) -> Reply {
-    let cut = text.split_at_checked(error.at).map(|(before, rest)| {
+    let cut = text.split_at_checked(error.offset).map(|(before, rest)| {
         let end = rest.char_indices().nth(3).map_or(rest.len(), |(end, _)| end);
         let (at, after) = rest.split_at(end);
         (before, at, after)

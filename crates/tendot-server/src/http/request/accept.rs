@@ -75,8 +75,8 @@ pub(crate) enum MetadataPreference {
 /// Metadata preference for a name that can also redirect: metadata must be preferred to browser types.
 pub(crate) fn metadata_over_page(headers: &HeaderMap) -> MetadataPreference {
     let ranges = parse_entries(headers, &ACCEPT);
-    let for_people = ranges.iter().filter(|(range, _)| is_browser_type(range));
-    let page = for_people.map(|(_, quality)| *quality).max().unwrap_or_default();
+    let browser_types = ranges.iter().filter(|(range, _)| is_browser_type(range));
+    let page = browser_types.map(|(_, quality)| *quality).max().unwrap_or_default();
     match best_match(&ranges, metadata_media_types()) {
         _ if ranges.is_empty() => MetadataPreference::NotRequested,
         Some((quality, format, media_type)) if quality > page => {
@@ -102,7 +102,7 @@ pub(crate) fn metadata_only(headers: &HeaderMap) -> MetadataPreference {
 pub(crate) fn metadata_media_types() -> impl Iterator<Item = (MetadataFormat, &'static str)> {
     MetadataFormat::ALL
         .into_iter()
-        .flat_map(|format| format.media_types().iter().map(move |one| (format, *one)))
+        .flat_map(|format| format.media_types().iter().map(move |media_type| (format, *media_type)))
 }
 
 /// Most preferred type with its quality. Ties are won by types that are named explicitly, in the client's order; else by the
@@ -111,15 +111,15 @@ fn best_match(
     ranges: &[(&str, u16)],
     types: impl Iterator<Item = (MetadataFormat, &'static str)>,
 ) -> Option<(u16, MetadataFormat, &'static str)> {
-    let wanted = types.enumerate().filter_map(|(number, (format, media_type))| {
+    let matching = types.enumerate().filter_map(|(number, (format, media_type))| {
         // The most specific range decides the quality of a type (RFC 9110, section 12.5.1).
-        let fits = ranges.iter().enumerate().filter_map(|(place, (range, quality))| {
-            Some((specificity(range, media_type)?, Reverse(place), *quality))
+        let matches = ranges.iter().enumerate().filter_map(|(position, (range, quality))| {
+            Some((specificity(range, media_type)?, Reverse(position), *quality))
         });
-        let (nearness, place, quality) = fits.max()?;
-        (quality > 0).then_some(((quality, nearness, place, Reverse(number)), format, media_type))
+        let (specificity, position, quality) = matches.max()?;
+        (quality > 0).then_some(((quality, specificity, position, Reverse(number)), format, media_type))
     });
-    wanted
+    matching
         .max_by_key(|(order, ..)| *order)
         .map(|((quality, ..), format, media_type)| (quality, format, media_type))
 }
@@ -129,9 +129,9 @@ fn specificity(range: &str, media_type: &str) -> Option<u8> {
     if range.eq_ignore_ascii_case(media_type) {
         return Some(2);
     }
-    let kind = range.strip_suffix("/*")?;
-    let is_like = media_type.split('/').next().is_some_and(|own| own.eq_ignore_ascii_case(kind));
-    if kind == "*" { Some(0) } else { is_like.then_some(1) }
+    let top_level = range.strip_suffix("/*")?;
+    let is_match = media_type.split('/').next().is_some_and(|own| own.eq_ignore_ascii_case(top_level));
+    if top_level == "*" { Some(0) } else { is_match.then_some(1) }
 }
 
 /// Whether the client prefers JSON to a page.
@@ -165,7 +165,7 @@ fn is_browser_type(range: &str) -> bool {
     matches!(
         &*range,
         "text/html" | "application/xhtml+xml" | "application/pdf" | "text/vnd.wap.wml" | "*/*" | "text/*"
-    ) || ["image/", "audio/", "video/"].iter().any(|kind| range.starts_with(kind))
+    ) || ["image/", "audio/", "video/"].iter().any(|top_level| range.starts_with(top_level))
 }
 
 /// Acceptable entries of a header with their quality in thousandths, best first.
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wished() {
+    fn preferences_of_headers() {
         let browser = "Mozilla/5.0";
         check("", "", "", "http_role:no_conneg");
         check("", "", browser, "http_role:browser media-type:text/html");
@@ -239,15 +239,15 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_wanted() {
+    fn metadata_preferences() {
         let (bibtex, kernel) = ("application/x-bibtex", "application/vnd.doi.kernel+json");
         for (accept, expected, alone) in [
             ("", "page", "application/json"),
             ("*/*", "page", "application/json"),
             ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "page", "application/xml"),
-            ("text/html", "page", "impossible"),
+            ("text/html", "page", "not acceptable"),
             ("text/*", "page", "text/xml"),
-            ("image/png", "page", "impossible"),
+            ("image/png", "page", "not acceptable"),
             ("application/json", "application/json", "application/json"),
             ("application/json, text/plain, */*", "page", "application/json"),
             ("application/json, */*;q=0.9", "application/json", "application/json"),
@@ -262,9 +262,9 @@ mod tests {
             ("application/*, application/json;q=0", kernel, kernel),
             ("application/*, application/vnd.doi.kernel+json;q=0", "application/json", "application/json"),
             ("application/vnd.doi.kernel+json", kernel, kernel),
-            ("text/turtle", "impossible", "impossible"),
+            ("text/turtle", "not acceptable", "not acceptable"),
             ("text/turtle, */*;q=0.1", "page", "application/json"),
-            ("application/json;q=0", "impossible", "impossible"),
+            ("application/json;q=0", "not acceptable", "not acceptable"),
             ("application/json;q=0, */*;q=0.5", "page", kernel),
             ("text/x-bibliography; style=apa, application/x-bibtex;q=0.5", bibtex, bibtex),
         ] {
@@ -272,18 +272,18 @@ mod tests {
                 "" => HeaderMap::new(),
                 accept => HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]),
             };
-            let told = |wanted| match wanted {
+            let describe = |preference| match preference {
                 MetadataPreference::NotRequested => "page",
                 MetadataPreference::Format(_, media_type) => media_type,
-                MetadataPreference::NotAcceptable => "impossible",
+                MetadataPreference::NotAcceptable => "not acceptable",
             };
-            assert_eq!(told(metadata_over_page(&headers)), expected, "{accept}");
-            assert_eq!(told(metadata_only(&headers)), alone, "{accept} alone");
+            assert_eq!(describe(metadata_over_page(&headers)), expected, "{accept}");
+            assert_eq!(describe(metadata_only(&headers)), alone, "{accept} alone");
         }
     }
 
     #[test]
-    fn events() {
+    fn event_streams() {
         for (accept, expected) in [
             ("", false),
             ("*/*", false),
@@ -307,7 +307,9 @@ mod tests {
         }
         let found: Vec<String> = location_preferences(&headers)
             .iter()
-            .map(|wish| format!("{}:{}", wish.attribute, wish.value.as_deref().unwrap_or_default()))
+            .map(|preference| {
+                format!("{}:{}", preference.attribute, preference.value.as_deref().unwrap_or_default())
+            })
             .collect();
         assert_eq!(found.join(" "), expected, "{accept} {language} {agent}");
     }

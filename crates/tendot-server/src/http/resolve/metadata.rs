@@ -9,9 +9,10 @@ use tendot_registry::metadata::MetadataFormat;
 use tendot_registry::registration::DoiRecord;
 use tendot_registry::{Caller, Error, RegistryError, RegistryErrorKind};
 
+pub(crate) use crate::clock::to_unix_millis;
 use crate::http::request::accept::metadata_media_types;
-use crate::http::response::caching;
 use crate::http::response::reply::{Reply, reply};
+use crate::http::response::{caching, codes};
 use crate::http::{HttpServer, pages};
 
 /// Metadata formats, by names for links.
@@ -54,22 +55,16 @@ impl HttpServer {
     }
 }
 
-/// Unix time in milliseconds.
-pub(crate) fn to_unix_millis(time: SystemTime) -> u64 {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// Reply with metadata of this media type.
 pub(crate) fn metadata_reply(text: String, media_type: &str, request: &HeaderMap) -> Reply {
-    let kind = HeaderValue::try_from(format!("{media_type};charset=utf-8"));
-    let kind = kind.unwrap_or(HeaderValue::from_static("application/octet-stream"));
-    let mut response = reply(StatusCode::OK, kind, text);
+    let content_type = HeaderValue::try_from(format!("{media_type};charset=utf-8"));
+    let content_type = content_type.unwrap_or(HeaderValue::from_static("application/octet-stream"));
+    let mut response = reply(StatusCode::OK, content_type, text);
     add_vary_accept(response.headers_mut());
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     // The ETag covers the media type, too.
-    let of = [media_type.as_bytes(), b" ", response.body()].concat();
-    caching::add_etag(response, &of, request)
+    let content = [media_type.as_bytes(), b" ", response.body()].concat();
+    caching::add_etag(response, &content, request)
 }
 
 /// Adds `Vary: Accept`.
@@ -80,9 +75,9 @@ pub(crate) fn add_vary_accept(headers: &mut HeaderMap) {
 /// Reply 406, with the available formats.
 pub(crate) fn not_acceptable(name: &str) -> Reply {
     let types: Vec<&str> = metadata_media_types().map(|(_, media_type)| media_type).collect();
-    let detail = format!("`Accept` names no type that the metadata of `{name}` can be given as.");
-    let problem = pages::problem(StatusCode::NOT_ACCEPTABLE, "not-acceptable", detail)
-        .hint("ask for one of `types`, or for `*/*`")
+    let detail = format!("No metadata format of `{name}` matches `Accept`.");
+    let problem = pages::problem(StatusCode::NOT_ACCEPTABLE, codes::NOT_ACCEPTABLE, detail)
+        .hint("use one of `types`, or `*/*`")
         .member("types", types);
     let mut response = Reply::from(problem);
     add_vary_accept(response.headers_mut());

@@ -28,7 +28,7 @@ struct AgencyJson<'a> {
     locations: Option<&'a str>,
     created: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    ended: Option<String>,
+    closed: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     successor: Option<&'a str>,
 }
@@ -38,12 +38,12 @@ impl<'a> AgencyJson<'a> {
         Self {
             code: &agency.code,
             name: &agency.name,
-            state: if agency.ended.is_some() { "ended" } else { "active" },
+            state: if agency.ended.is_some() { "closed" } else { "active" },
             metadata: agency.metadata,
             range: agency.range.as_ref(),
             locations: agency.locations.as_deref(),
             created: format_millis(agency.created),
-            ended: agency.ended.as_ref().map(|ended| format_millis(ended.at)),
+            closed: agency.ended.as_ref().map(|ended| format_millis(ended.at)),
             successor: agency.ended.as_ref().map(|ended| &*ended.successor),
         }
     }
@@ -59,21 +59,24 @@ impl HttpServer {
     pub(crate) async fn create_agency(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let task: CreateAgency = self.read_json(body).await?;
         let carried =
-            self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+            self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
         let path = format!("/api/v1/agencies/{}", carried.done.code);
         Ok(created_reply(&AgencyJson::of(&carried.done), carried.revision, &path, request.head.headers))
     }
 
     pub(crate) async fn get_agency(&self, request: &ApiRequest<'_>) -> ApiResult {
-        let Held { it, revision } = self.registry.agency(&request.rest, &mut request_budget()).await?;
+        let Held { it, revision } = self.registry.agency(&request.path_param, &mut request_budget()).await?;
         Ok(json_reply(&AgencyJson::of(&it), revision, request))
     }
 
     pub(crate) async fn update_agency(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let form: UpdateAgency = self.read_json(body).await?;
-        let task =
-            UpdateAgency { code: request.rest.as_str().into(), expect: request.expected_revision()?, ..form };
-        self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+        let task = UpdateAgency {
+            code: request.path_param.as_str().into(),
+            expect: request.expected_revision()?,
+            ..form
+        };
+        self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
         self.get_agency(request).await
     }
 }

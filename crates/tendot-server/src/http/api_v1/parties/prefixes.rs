@@ -50,24 +50,24 @@ impl HttpServer {
     pub(crate) async fn allocate_prefix(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let task: AllocatePrefix = self.read_json(body).await?;
         let carried =
-            self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+            self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
         let path = format!("/api/v1/prefixes/{}", carried.done.prefix);
         Ok(created_reply(&PrefixJson::of(&carried.done), carried.revision, &path, request.head.headers))
     }
 
     pub(crate) async fn get_prefix(&self, request: &ApiRequest<'_>) -> ApiResult {
-        let Held { it, revision } = self.registry.prefix(&request.rest, &mut request_budget()).await?;
+        let Held { it, revision } = self.registry.prefix(&request.path_param, &mut request_budget()).await?;
         Ok(json_reply(&PrefixJson::of(&it), revision, request))
     }
 
     pub(crate) async fn update_prefix(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let form: UpdatePrefix = self.read_json(body).await?;
         let task = UpdatePrefix {
-            prefix: request.rest.as_str().into(),
+            prefix: request.path_param.as_str().into(),
             expect: request.expected_revision()?,
             ..form
         };
-        self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+        self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
         self.get_prefix(request).await
     }
 }

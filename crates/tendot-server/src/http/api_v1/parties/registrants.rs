@@ -47,7 +47,8 @@ impl HttpServer {
         let (after, limit) = request.page_params()?;
         let agency = request.parameters.get("agency");
         let mut budget = request_budget();
-        let list = self.registry.registrants(agency, after, limit, &request.caller, request.at, &mut budget);
+        let list =
+            self.registry.registrants(agency, after, limit, &request.caller, request.now_ms, &mut budget);
         let (items, next) = list.await?;
         Ok(list_reply(items.iter().map(|held| RegistrantJson::of(&held.it)).collect(), next))
     }
@@ -56,7 +57,7 @@ impl HttpServer {
         let form: CreateRegistrant = self.read_json(body).await?;
         let task = CreateRegistrant { random: random()?, ..form };
         let carried =
-            self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+            self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
         let path = format!("/api/v1/registrants/{}", carried.done.id);
         Ok(created_reply(&RegistrantJson::of(&carried.done), carried.revision, &path, request.head.headers))
     }
@@ -64,7 +65,7 @@ impl HttpServer {
     pub(crate) async fn get_registrant(&self, request: &ApiRequest<'_>) -> ApiResult {
         let found = self
             .registry
-            .registrant(&request.rest, &request.caller, request.at, &mut request_budget())
+            .registrant(&request.path_param, &request.caller, request.now_ms, &mut request_budget())
             .await?;
         let Held { it, revision } = found;
         Ok(json_reply(&RegistrantJson::of(&it), revision, request))
@@ -73,11 +74,11 @@ impl HttpServer {
     pub(crate) async fn update_registrant(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let form: UpdateRegistrant = self.read_json(body).await?;
         let task = UpdateRegistrant {
-            id: request.rest.as_str().into(),
+            id: request.path_param.as_str().into(),
             expect: request.expected_revision()?,
             ..form
         };
-        self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+        self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
         self.get_registrant(request).await
     }
 }
