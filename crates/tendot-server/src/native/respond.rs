@@ -12,7 +12,7 @@ use crate::native::{NativeReply, NativeServer};
 pub(super) const INTERNAL_ERROR: &str = "internal server error";
 
 impl NativeServer {
-    /// Error reply with a MAC, if the request came in a session and asked for one.
+    /// Error reply with a MAC, if the request came in a session and requested one.
     pub(crate) fn authenticate_error(
         &self,
         bytes: &[u8],

@@ -17,7 +17,7 @@ use tendot_registry::{Error, PeerFuture, SitePeers};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-/// TTL of cached responses: for so long, a revoked permission remains valid here.
+/// TTL of cached responses: a revoked permission may remain valid for this time.
 const PEER_CACHE_TTL: Duration = Duration::from_secs(10);
 
 /// Timeout of a query.

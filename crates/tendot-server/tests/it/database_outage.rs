@@ -66,7 +66,7 @@ fn http_responses() {
         client.create("/dois", &json!({"name": format!("10.70000/{name}"), "url": url}));
     }
     // The store polls its log five times a second and discards cached responses about what it finds there; ten times as long, because
-    // nothing tells that it has read the last entry.
+    // there is no event for the last entry read.
     thread::sleep(Duration::from_secs(2));
     for _ in 0..2 {
         assert_eq!(client.redirect_of("10.70000/kept").0, 302);
@@ -79,7 +79,7 @@ fn http_responses() {
     let page = get("/10.70000/other", &["Accept: text/html"]);
     let page = page.text();
     assert!(page.contains("<html") && page.contains("The database is not reached at present"), "{page}");
-    let unreachable = Some("store-unreachable");
+    let unreachable = Some("store-unavailable");
     check_unavailable(&get("/10.70000/other", &["Accept: application/json"]), unreachable);
     check_unavailable(&get("/api/handles/10.70000/other", &[]), None);
     for path in [
@@ -181,14 +181,19 @@ fn unreadable_prefix_record() {
     {
         let response = client.send("GET", path, "", &["Accept: application/json"], b"");
         let json = response.json();
-        assert_eq!((response.status, &json["code"]), (500, &json!("failed")), "{path}: {}", response.head);
+        assert_eq!(
+            (response.status, &json["code"]),
+            (500, &json!("store-failed")),
+            "{path}: {}",
+            response.head
+        );
         assert_eq!(response.header("expires"), None, "{path}");
         assert!(!response.head.contains("max-age"), "{}", response.head);
     }
     let agency = client.send("GET", "/doiRA/10.7777/x", "", &[], b"");
     assert_eq!(agency.status, 200, "{}", agency.head);
     postgres.kill();
-    check_unavailable(&client.send("GET", "/doiRA/10.6666/x", "", &[], b""), Some("store-unreachable"));
+    check_unavailable(&client.send("GET", "/doiRA/10.6666/x", "", &[], b""), Some("store-unavailable"));
 }
 
 /// A batch that an outage interrupts continues with its idempotency key, and no line is executed twice.
@@ -325,16 +330,16 @@ fn metrics_while_the_database_hangs() {
     let (postgres, store) = database();
     let client = ApiClient::start(store);
     client.create_fixtures();
-    let last_change = || {
+    let head = || {
         let response = client.server.get("/metrics");
         let body = response.text();
         assert!(response.status == 200 && body.contains("tendot_http_requests_total"), "{body}");
-        body.lines().find(|line| line.starts_with("tendot_store_last_change")).map(str::to_owned)
+        body.lines().find(|line| line.starts_with("tendot_store_head_sequence")).map(str::to_owned)
     };
-    let known = last_change();
+    let known = head();
     postgres.signal("STOP");
     let started = Instant::now();
-    let while_hanging = last_change();
+    let while_hanging = head();
     let took = started.elapsed();
     postgres.signal("CONT");
     assert_eq!(while_hanging, known);
@@ -342,7 +347,7 @@ fn metrics_while_the_database_hangs() {
     assert!(took < Duration::from_secs(20), "{took:?}");
 }
 
-/// When the database has lost its last changes, as after the promotion of a standby that was behind, subscribers are told, and
+/// When the database has lost its last changes, as after the promotion of a standby that was behind, subscribers are reset, and
 /// a cursor beyond the end of the log is rejected instead of waiting.
 #[test]
 fn truncated_change_log() {
@@ -379,8 +384,11 @@ fn truncated_change_log() {
             let lines = get(&format!("after={last}"), &[]);
             assert_eq!((lines.status, &*lines.body), (200, b"" as &[u8]));
             let response = get(&format!("after={last}"), &["Accept: text/event-stream"]);
-            assert_eq!((response.status, &*response.body), (200, b"id:\nevent: lost\ndata: {}\n\n" as &[u8]));
-            // Nothing tells that the server has looked at the shorter log. Too short a wait only makes both rounds the same.
+            assert_eq!(
+                (response.status, &*response.body),
+                (200, b"id:\nevent: reset\ndata: {}\n\n" as &[u8])
+            );
+            // There is no event for the poll of the shorter log. Too short a wait only makes both rounds the same.
             thread::sleep(Duration::from_secs(2));
         }
         // The loss is certain, and the stream ends, when the log grows again.
@@ -392,7 +400,7 @@ fn truncated_change_log() {
             reader.is_finished()
         });
         let end = reader.join().unwrap();
-        assert!(end.ends_with(&["id:", "event: lost", "data: {}", ""].map(str::to_owned)), "{end:?}");
+        assert!(end.ends_with(&["id:", "event: reset", "data: {}", ""].map(str::to_owned)), "{end:?}");
         let changes = get(&format!("after={}", last - 4), &[]).json_lines();
         assert_eq!(changes[0]["name"], format!("10.70000/{is_noticed_before_writes}-0"));
     }

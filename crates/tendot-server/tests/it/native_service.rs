@@ -244,7 +244,7 @@ fn slow_clients_do_not_block_others(store: StoreKind) {
         }
     }
     assert!(server.metric("tendot_native_connections") >= 500);
-    // They are answered when they go on.
+    // They are answered when they are completed.
     for (number, stream) in slow.iter_mut().enumerate() {
         stream.write_all(&message[number % message.len()..]).unwrap();
         assert_eq!(response_code(&read_message(stream).unwrap()), 1);

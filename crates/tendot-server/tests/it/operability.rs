@@ -1,4 +1,4 @@
-//! What an operator relies on: metrics, request ids, compression, rate limits, trusted proxies, graceful shutdown.
+//! Operability: metrics, request ids, compression, rate limits, trusted proxies, graceful shutdown.
 
 use std::io::{Read as _, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ fn metrics() {
         "tendot_http_request_duration_seconds_count{kind=\"redirect\"} 4",
         "tendot_http_connections_accepted_total 6.0",
         "tendot_http_rate_limited_total 0.0",
-        "tendot_store_last_change 3.0",
+        "tendot_store_head_sequence 3.0",
         "tendot_x_total 5.0",
     ] {
         assert!(text.lines().any(|one| one == line), "{line}\n{text}");

@@ -173,7 +173,7 @@ impl AuthParams {
             .any(|name| self.get(name).is_some_and(|text| text.parse::<NonZeroU32>().is_err()))
     }
 
-    /// Nonces that the server is asked to sign, to prove its own identity.
+    /// Client nonce that the server signs to prove its own identity.
     pub(crate) fn server_challenge(&self) -> Option<Vec<u8>> {
         self.cnonce().filter(|cnonce| !self.has_identity_claim() && cnonce.len() <= 64)
     }

@@ -166,7 +166,7 @@ impl HttpServer {
 }
 
 impl HttpServer {
-    /// Server signature of both nonces, if the client asks for it and the site has a key.
+    /// Server signature of both nonces, if the client requests it and the site has a key.
     pub(crate) async fn sign_nonces(
         &self,
         session: &HttpSession,

@@ -42,7 +42,7 @@ pub(crate) fn parse_name_and_query<'a>(
     Ok((percent::decode_text(path, "path")?, QueryParams::parse(request.query)?))
 }
 
-/// Requested indexes, or what is wrong with one.
+/// Requested indexes; the error is the reason one is invalid.
 fn indexes(parameters: &QueryParams<'_>) -> Result<Vec<u32>, String> {
     let parse = |index: &str| index.parse().map_err(|_| format!("invalid `index` in the query: `{index}`"));
     parameters.get_all("index").map(parse).collect()

@@ -77,7 +77,7 @@ impl<'a> QueryParams<'a> {
     }
 }
 
-/// Number in a query parameter, or what is wrong with it.
+/// Number in a query parameter; the error is the reason it is invalid.
 pub(crate) fn number(parameters: &QueryParams<'_>, name: &str) -> Result<Option<u64>, String> {
     let parse = |text: &str| text.parse().map_err(|_| format!("`{name}` must be a number"));
     parameters.get(name).map(parse).transpose()

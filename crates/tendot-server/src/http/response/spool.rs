@@ -1,5 +1,7 @@
-//! Spooled response bodies. Most clients read nothing before they have sent their whole body; so that neither side blocks the
-//! other, response chunks are spooled to disk meanwhile.
+//! Spooled response bodies.
+//!
+//! Most clients read nothing before they have sent their whole body. So that neither side blocks the other, response chunks are
+//! spooled to disk meanwhile.
 
 use std::collections::VecDeque;
 use std::fs::File;

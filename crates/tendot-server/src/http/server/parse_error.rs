@@ -36,7 +36,7 @@ fn split_head(head: &[u8]) -> Option<(&str, impl Iterator<Item = &str>)> {
     Some((lines.next()?, lines))
 }
 
-/// Response with a body that says what is wrong, as far as known, and with the request id.
+/// Adds a body with the reason, as far as known, and the request id.
 pub(crate) fn add_body(
     response: &[u8],
     fault: Option<HeadFault>,

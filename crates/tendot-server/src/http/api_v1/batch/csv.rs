@@ -22,7 +22,7 @@ enum CsvColumn {
 }
 
 impl CsvColumns {
-    /// Parses the header row; the error says what is wrong with it.
+    /// Parses the header row; the error is the reason it is invalid.
     pub(crate) fn parse(line: &str) -> Result<Self, String> {
         let fields = split_fields(line).ok_or("unbalanced quotes in the header row")?;
         let mut columns = Vec::with_capacity(fields.len());

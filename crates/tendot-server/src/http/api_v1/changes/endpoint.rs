@@ -37,7 +37,7 @@ const SEND_CHUNK_BYTES: usize = 32 << 10;
 /// Heartbeat interval of an event stream.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Last event of a stream whose log was truncated: some of its changes may be lost. Without an id, a browser starts anew.
+/// Last event of a stream whose log was truncated: some of its changes may be lost. Without an id, a browser starts over.
 const RESET_EVENT: &str = "id:\nevent: reset\ndata: {}\n\n";
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");

@@ -56,7 +56,7 @@ impl LogHeadTracker {
         let is_truncated = match entries.as_slice() {
             [] => {
                 let last = head_sequence(store, self.shorter_head.unwrap_or(0)).await?;
-                // Without a primary, a standby is read that may lag behind. Only a primary continues from there.
+                // Without a primary, reads go to a standby that may lag behind. Only a primary continues the log from there.
                 if self.shorter_head.replace(last).is_none_or(|previous| previous == last) {
                     return Ok((self.sequence(), false));
                 }
@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    /// A log that was truncated and continued: new entries are not taken for the lost ones.
+    /// A log that was truncated and continued: new entries are not mistaken for the lost ones.
     #[tokio::test]
     async fn detects_truncated_log() {
         let (old, new) = (AnyStore::from(MemoryStore::new()), AnyStore::from(MemoryStore::new()));
