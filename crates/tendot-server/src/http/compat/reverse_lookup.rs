@@ -260,7 +260,7 @@ impl ReverseLookupError {
                 unauthenticated(detail).title("Not authenticated")
             }
             Self::Rejected(Error::NeedsAuthentication) => {
-                let detail = "Reverse lookup needs permission from the operator (`search.allowed`).";
+                let detail = "Reverse lookup needs permission from the operator (`reverse_lookup.allow`).";
                 unauthenticated(detail.into()).title("Authentication required")
             }
             Self::Rejected(Error::Store(error)) => {
@@ -269,7 +269,7 @@ impl ReverseLookupError {
             }
             Self::Rejected(error) => {
                 let status = status::status_for(error.response_code(), accepts_credentials);
-                let detail = format!("{error}; see `search.allowed`.");
+                let detail = format!("{error}; see `reverse_lookup.allow`.");
                 problem(status, codes::FORBIDDEN, detail).title("Forbidden")
             }
             Self::Busy => {
