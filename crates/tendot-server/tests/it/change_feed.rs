@@ -187,8 +187,8 @@ fn imports_are_resumed_at_any_cursor() {
     }
     assert!(lines(&server, &format!("after={after}"), "").is_empty());
     for expected in [150, 299] {
-        let place = format!("Last-Event-ID: {}\r\n", cursor(&all[expected]));
-        let (id, change) = Subscriber::new(&server, "after=0", &place).change().unwrap();
+        let last_event_id = format!("Last-Event-ID: {}\r\n", cursor(&all[expected]));
+        let (id, change) = Subscriber::new(&server, "after=0", &last_event_id).change().unwrap();
         assert_eq!((id, &change), (cursor(&all[expected + 1]), &all[expected + 1]));
     }
 }
@@ -342,12 +342,12 @@ fn subscribers_end_with_the_server(store: StoreKind) {
         .unwrap();
     let mut begin = [0; 64];
     stream.read_exact(&mut begin).unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     drop(server.shutdown.take());
     let read = read_text(&stream);
     assert!(read.ends_with("0\r\n\r\n"), "{read}");
     // Takes about a second; the next heartbeat would come after 15 s.
-    assert!(begun.elapsed() < 12 * SECOND, "{:?}", begun.elapsed());
+    assert!(started.elapsed() < 12 * SECOND, "{:?}", started.elapsed());
 }
 
 /// The number of subscribers is limited, and HEAD requests do not count.
@@ -360,10 +360,10 @@ fn attack_too_many_subscribers(store: StoreKind) {
     let known = format!("Authorization: Bearer {}", TOKEN);
     assert_eq!(server.request("GET", "/api/v1/changes", &known).status, 200);
     subscribers.truncate(191);
-    wait_until("the place of the subscriber is free", || server.get("/api/v1/changes").status != 503);
+    wait_until("the permit of the subscriber is free", || server.get("/api/v1/changes").status != 503);
     let head = server.request("HEAD", "/api/v1/changes", "Accept: text/event-stream");
     assert_eq!((head.status, head.body.len()), (200, 0));
-    wait_until("the place of the HEAD request is free", || server.get("/api/v1/changes").status != 503);
+    wait_until("the permit of the HEAD request is free", || server.get("/api/v1/changes").status != 503);
     // The subscribers still receive changes.
     commit(&server, "operator", vec![put("10.1/second")]);
     for subscriber in &mut subscribers {

@@ -301,13 +301,13 @@ fn unknown_commit_outcome_natively() {
 #[test]
 fn resolutions_are_not_counted_twice() {
     let (postgres, store) = database();
-    let tally = Arc::new(ResolutionCounter::new(true));
-    let client = ApiClient::start_with(store, |http| http.resolution_counter(Arc::clone(&tally)));
+    let counter = Arc::new(ResolutionCounter::new(true));
+    let client = ApiClient::start_with(store, |http| http.resolution_counter(Arc::clone(&counter)));
     client.create_fixtures();
     client.create("/dois", &json!({"name": "10.70000/x", "url": "https://example.org/"}));
     let flush = || {
         let registry = client.server.http.registry();
-        client.server.runtime.block_on(Maintenance::default().flush(registry, &tally));
+        client.server.runtime.block_on(Maintenance::default().flush(registry, &counter));
     };
     let response = || client.json("GET", "/reports/10.70000", TOKEN, &[], &Json::Null);
     for (name, counted) in [("10.70000/x", (1, 0)), ("10.70000/none", (1, 1))] {
@@ -340,11 +340,11 @@ fn metrics_while_the_database_hangs() {
     postgres.signal("STOP");
     let started = Instant::now();
     let while_hanging = head();
-    let took = started.elapsed();
+    let elapsed = started.elapsed();
     postgres.signal("CONT");
     assert_eq!(while_hanging, known);
     // The server waits half a second for the database.
-    assert!(took < Duration::from_secs(20), "{took:?}");
+    assert!(elapsed < Duration::from_secs(20), "{elapsed:?}");
 }
 
 /// When the database has lost its last changes, as after the promotion of a standby that was behind, subscribers are reset, and

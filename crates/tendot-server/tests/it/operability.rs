@@ -197,9 +197,9 @@ fn attack_s12_drain_under_load() {
                             // Some of those are idle in between, which no event could show.
                             std::thread::sleep(Duration::from_millis(if number % 4 == 0 { 2 } else { 0 }));
                             let request_text = b"GET /10.5555/ONE HTTP/1.1\r\nHost: a\r\n\r\n";
-                            let mut piece = [0; 4 << 10];
+                            let mut buffer = [0; 4 << 10];
                             let response =
-                                stream.write_all(request_text).and_then(|()| stream.read(&mut piece));
+                                stream.write_all(request_text).and_then(|()| stream.read(&mut buffer));
                             let Some(read) = response.ok().filter(|read| *read > 0) else {
                                 // A connection that is opened just before the socket closes is not accepted.
                                 let is_taken = request > 0 || !is_ending.load(Ordering::Relaxed);
@@ -207,7 +207,7 @@ fn attack_s12_drain_under_load() {
                                 return;
                             };
                             list.fetch_add(1, Ordering::Relaxed);
-                            let response = HttpResponse::parse(&piece[..read]);
+                            let response = HttpResponse::parse(&buffer[..read]);
                             assert_eq!(response.status, 302);
                             if response.header("connection") == Some("close") {
                                 break;
@@ -217,12 +217,12 @@ fn attack_s12_drain_under_load() {
                 });
             }
             wait_until("the clients are at work", || list.load(Ordering::Relaxed) > 200 * (round + 1));
-            let begun = Instant::now();
+            let started = Instant::now();
             is_ending.store(true, Ordering::Relaxed);
             let _ = server.shutdown.take().unwrap().send(());
             server.runtime.block_on(server.serving.take().unwrap()).unwrap();
             // Takes about a second; the time-outs for clients that do not finish are a minute.
-            assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+            assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
         });
         assert!(list.load(Ordering::Relaxed) > 100);
         assert_eq!(failed.load(Ordering::Relaxed), 0, "of {}", list.load(Ordering::Relaxed));
@@ -236,9 +236,9 @@ fn attack_s12_idle_clients_during_drain() {
     let mut stream = server.connect();
     let mut request = || {
         stream.write_all(b"GET /10.5555/ONE HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
-        let mut piece = [0; 4 << 10];
-        let read = stream.read(&mut piece).unwrap();
-        HttpResponse::parse(&piece[..read])
+        let mut buffer = [0; 4 << 10];
+        let read = stream.read(&mut buffer).unwrap();
+        HttpResponse::parse(&buffer[..read])
     };
     assert_eq!(request().header("connection"), None);
     let _ = server.shutdown.take().unwrap().send(());

@@ -36,7 +36,7 @@ const DAY: u64 = 86_400_000;
 /// A registrant with a prefix, and tokens with and without access to its reports.
 struct ReportFixtures {
     server: NativeTestServer,
-    tally: Arc<ResolutionCounter>,
+    counter: Arc<ResolutionCounter>,
     maintenance: Maintenance,
     registrant: String,
     /// Tokens of the registrant, its agency, another registrant of that agency, and another agency.
@@ -47,22 +47,22 @@ const PREFIX: &str = "10.70000";
 
 impl ReportFixtures {
     fn new(store: StoreKind) -> Self {
-        let tally = Arc::new(ResolutionCounter::new(true));
+        let counter = Arc::new(ResolutionCounter::new(true));
         let server = NativeTestServer::start_over(
             store.open(),
             NativeServerOptions {
-                resolution_counter: Some(Arc::clone(&tally)),
+                resolution_counter: Some(Arc::clone(&counter)),
                 ..NativeServerOptions::default()
             },
         );
         let mut fixtures = Self {
             server,
-            tally,
+            counter,
             maintenance: Maintenance::default(),
             registrant: String::new(),
             tokens: Default::default(),
         };
-        let id = |made: Json| made["id"].as_str().unwrap().to_owned();
+        let id = |created: Json| created["id"].as_str().unwrap().to_owned();
         for code in ["ONE", "TWO"] {
             fixtures.create("agencies", json!({"code": code, "name": code}));
         }
@@ -76,8 +76,8 @@ impl ReportFixtures {
             ("agency", "TWO".to_owned()),
         ];
         fixtures.tokens = tokens.map(|(role, subject)| {
-            let made = fixtures.create("tokens", json!({"role": role, "subject": subject}));
-            made["token"].as_str().unwrap().to_owned()
+            let created = fixtures.create("tokens", json!({"role": role, "subject": subject}));
+            created["token"].as_str().unwrap().to_owned()
         });
         fixtures
     }
@@ -105,7 +105,7 @@ impl ReportFixtures {
     }
 
     fn flush(&self) {
-        block_on(self.maintenance.flush(&self.server.registry, &self.tally));
+        block_on(self.maintenance.flush(&self.server.registry, &self.counter));
     }
 
     fn summary(&self) -> Json {
@@ -186,7 +186,7 @@ fn resolutions_are_counted_over_every_protocol(store: StoreKind) {
             "resolutions": 32, "never-resolved": 1, "failed": 4, "failures": 37, "links": 0, "confusable": 0,
             "complete": true})
     );
-    assert_eq!(fixtures.tally.dropped_resolutions() + fixtures.tally.dropped_failures(), 0);
+    assert_eq!(fixtures.counter.dropped_resolutions() + fixtures.counter.dropped_failures(), 0);
 }
 
 /// Concurrent resolutions, cached and not, while counts are flushed all the time.
@@ -258,9 +258,9 @@ fn agency_locations_apply_at_once(store: StoreKind) {
         response.header("location").unwrap_or_default().to_owned()
     };
     assert_eq!([location(), location()], ["https://example.org/", "https://example.org/"]);
-    let places =
+    let locations =
         r#"<locations><location id="0" href="https://example.net/all" weight="1000000000"/></locations>"#;
-    let value = HandleValue::new(1, "10320/loc", places);
+    let value = HandleValue::new(1, "10320/loc", locations);
     fixtures.server.commit(Edit::Home { prefix: "10.SERV".into() });
     fixtures.server.put("10.SERV/PLACES", vec![value]);
     let (status, body) = fixtures.request(
@@ -412,11 +412,11 @@ fn report_paging(store: StoreKind) {
             let path = format!("/api/v1/reports/{PREFIX}/{report}?limit={limit}&after={after}");
             let (status, body) = fixtures.request("GET", &path, &fixtures.tokens[0], &[], "");
             assert_eq!(status, 200, "{body}");
-            let piece: Vec<Json> = body.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-            assert!(piece.len() < limit + lines, "{} lines of {report}", piece.len());
-            let Some(last) = piece.last() else { break };
+            let page: Vec<Json> = body.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            assert!(page.len() < limit + lines, "{} lines of {report}", page.len());
+            let Some(last) = page.last() else { break };
             after = last["name"].as_str().unwrap().to_owned();
-            response.extend(piece);
+            response.extend(page);
         }
         assert_eq!(response, all, "{report}");
     }
@@ -441,12 +441,12 @@ fn csv_has_no_formulas(store: StoreKind) {
         assert_eq!(status, 200, "{body}");
         body
     };
-    let why = "the address is relative: it needs a scheme such as `https:`";
+    let detail = "the address is relative: it needs a scheme such as `https:`";
     assert_eq!(
         table("invalid-links"),
         format!(
-            "name,index,data,code,detail\r\n10.70000/x,1,\"'=cmd|'/C calc'!A0\",relative,{why}\r\n\
-             10.70000/x,2,\"'@SUM(1,\"\"2\"\")\",relative,{why}\r\n"
+            "name,index,data,code,detail\r\n10.70000/x,1,\"'=cmd|'/C calc'!A0\",relative,{detail}\r\n\
+             10.70000/x,2,\"'@SUM(1,\"\"2\"\")\",relative,{detail}\r\n"
         )
     );
     let failed = table("failed-resolutions");
@@ -495,14 +495,14 @@ fn failures_expire(store: StoreKind) {
     assert_eq!(fixtures.get("/10.70000/none"), 404);
     fixtures.flush();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
-    let sweep = |retention: u32, at: u64| {
+    let purge = |retention: u32, at: u64| {
         let maintenance = Maintenance { retention_days: retention, ..fixtures.maintenance };
         block_on(maintenance.purge_failed_resolutions(&fixtures.server.registry, at)).unwrap();
         fixtures.report("failed-resolutions").len()
     };
-    assert_eq!(sweep(1, now), 1);
-    assert_eq!(sweep(90, now + 89 * DAY), 1);
-    assert_eq!(sweep(90, now + 90 * DAY), 0);
+    assert_eq!(purge(1, now), 1);
+    assert_eq!(purge(90, now + 89 * DAY), 1);
+    assert_eq!(purge(90, now + 90 * DAY), 0);
 
     let silent = ResolutionCounter::new(false);
     let server = NativeTestServer::start_over(
@@ -530,18 +530,18 @@ fn idempotency_records_expire(store: StoreKind) {
     deposit("one", "/api/v1/dois", &line(100_000));
     deposit("many", "/api/v1/dois/batch", &many);
     let store = fixtures.server.registry.store();
-    let notes = |beginning: &str| block_on(store.list_aux(beginning.as_bytes(), None, 10_000)).unwrap().len();
-    let (keys, all) = (notes("idempotency/"), notes(""));
+    let aux_entries = |prefix: &str| block_on(store.list_aux(prefix.as_bytes(), None, 10_000)).unwrap().len();
+    let (keys, all) = (aux_entries("idempotency/"), aux_entries(""));
     assert!(keys > 20, "{keys}");
     // A journal entry without its header.
     fixtures.server.commit(Edit::PutNote { key: b"idempotency/ff/0000".as_slice().into(), body: [1].into() });
-    let sweep = |at| block_on(purge_idempotency_keys(&fixtures.server.registry, at)).unwrap();
-    sweep(unix_ms());
-    assert_eq!((notes("idempotency/"), notes("")), (keys, all));
+    let purge = |at| block_on(purge_idempotency_keys(&fixtures.server.registry, at)).unwrap();
+    purge(unix_ms());
+    assert_eq!((aux_entries("idempotency/"), aux_entries("")), (keys, all));
     deposit("one", "/api/v1/dois", &line(100_000));
     deposit("many", "/api/v1/dois/batch", &many);
-    sweep(start + DAY - 60_000);
-    assert_eq!(notes("idempotency/"), keys);
-    sweep(unix_ms() + DAY + 60_000);
-    assert_eq!((notes("idempotency/"), notes("")), (0, all - keys));
+    purge(start + DAY - 60_000);
+    assert_eq!(aux_entries("idempotency/"), keys);
+    purge(unix_ms() + DAY + 60_000);
+    assert_eq!((aux_entries("idempotency/"), aux_entries("")), (0, all - keys));
 }

@@ -175,9 +175,12 @@ fn clients_without_tls_are_disconnected() {
     let files = CertificateFiles::new();
     let limits = HttpLimits { header_timeout: Duration::from_millis(200), ..HttpLimits::default() };
     let server = start(limits, Some(Arc::new(files.read().unwrap())), |http| http);
-    let begun = Instant::now();
+    let started = Instant::now();
     assert_eq!(read_text(&server.connect()), "");
-    assert!(begun.elapsed() < WAIT_TIMEOUT / 2, "the read timed out before the server closed the connection");
+    assert!(
+        started.elapsed() < WAIT_TIMEOUT / 2,
+        "the read timed out before the server closed the connection"
+    );
     assert!(!server.send_raw(LIVEZ).contains("HTTP"));
     assert!(request(&server, &files.path("certificate"), b"http/1.1", LIVEZ).is_ok());
 }

@@ -351,9 +351,9 @@ fn not_found_is_cached() {
 
 #[test]
 fn stale_responses_while_the_upstream_is_down() {
-    let place = bind();
-    let address = place.local_addr().unwrap();
-    let upstream = start_upstream(place);
+    let socket = bind();
+    let address = socket.local_addr().unwrap();
+    let upstream = start_upstream(socket);
     let resolver =
         start_resolver_at(bind(), address, CacheSettings { retry: SECOND / 10, ..CacheSettings::default() });
     assert_eq!(resolver.get("/10.7777/SHORT").status, 302);

@@ -86,7 +86,7 @@ impl ProxyTrust {
             };
             return RemoteClient {
                 address: address.unwrap_or(peer_address),
-                is_allow_plain_loopback: false,
+                is_loopback: false,
                 is_proxied: true,
                 accepts_credentials: is_encrypted,
                 certificate: None,
