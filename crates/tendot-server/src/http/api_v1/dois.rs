@@ -44,8 +44,8 @@ pub(crate) struct DoiJson<'a> {
     warnings: Vec<String>,
 }
 
-impl<'a> DoiJson<'a> {
-    pub(crate) fn of(name: &'a DoiRecord) -> Self {
+impl<'a> From<&'a DoiRecord> for DoiJson<'a> {
+    fn from(name: &'a DoiRecord) -> Self {
         Self {
             name: &name.name,
             state: name.state.name(),
@@ -73,8 +73,8 @@ struct DoiItemJson<'a> {
     updated: String,
 }
 
-impl<'a> DoiItemJson<'a> {
-    fn of(item: &'a DoiListItem) -> Self {
+impl<'a> From<&'a DoiListItem> for DoiItemJson<'a> {
+    fn from(item: &'a DoiListItem) -> Self {
         Self {
             name: &item.name,
             state: item.state.name(),
@@ -100,7 +100,7 @@ impl HttpServer {
             &mut budget,
         );
         let names = names.await?;
-        Ok(list_reply(names.items.iter().map(DoiItemJson::of).collect(), names.next))
+        Ok(list_reply(names.items.iter().map(DoiItemJson::from).collect(), names.next))
     }
 
     pub(crate) async fn register_doi(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
@@ -138,18 +138,20 @@ impl HttpServer {
         let mut budget = request_budget();
         if request.parameters.is_set("dry-run") {
             let done = self.registry.dry_run(&task, &request.caller, request.now_ms, &mut budget).await?;
-            return Ok(json_reply(&DoiJson::of(&done), 0, request));
+            return Ok(json_reply(&DoiJson::from(&done), 0, request));
         }
-        let beside = |done: &DoiRecord| {
+        let extra_edits = |done: &DoiRecord| {
             idempotency_key
-                .map(|idempotency_key| idempotency_key.store_edits(&DoiJson::of(done), request.now_ms))
+                .map(|idempotency_key| idempotency_key.store_edits(&DoiJson::from(done), request.now_ms))
                 .unwrap_or_default()
         };
-        let carried =
-            self.registry.execute_with(&task, &request.caller, request.now_ms, &mut budget, beside).await?;
+        let carried = self
+            .registry
+            .execute_with(&task, &request.caller, request.now_ms, &mut budget, extra_edits)
+            .await?;
         let path = doi_path(&carried.done.name);
         let headers = request.head.headers;
-        Ok(created_reply(&DoiJson::of(&carried.done), carried.revision, &path, headers))
+        Ok(created_reply(&DoiJson::from(&carried.done), carried.revision, &path, headers))
     }
 
     pub(crate) async fn get_doi(&self, request: &ApiRequest<'_>) -> ApiResult {
@@ -157,7 +159,7 @@ impl HttpServer {
             .registry
             .get_doi(&request.path_param, &request.caller, request.now_ms, &mut request_budget())
             .await?;
-        Ok(json_reply(&DoiJson::of(&found), found.revision, request))
+        Ok(json_reply(&DoiJson::from(&found), found.revision, request))
     }
 
     pub(crate) async fn update_doi(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
@@ -183,11 +185,11 @@ impl HttpServer {
         let mut budget = request_budget();
         if request.parameters.is_set("dry-run") {
             let done = self.registry.dry_run(&task, &request.caller, request.now_ms, &mut budget).await?;
-            return Ok(json_reply(&DoiJson::of(&done), 0, request));
+            return Ok(json_reply(&DoiJson::from(&done), 0, request));
         }
         let carried = self.registry.execute(&task, &request.caller, request.now_ms, &mut budget).await?;
         let revision = carried.revision.unwrap_or(carried.done.revision);
-        Ok(json_reply(&DoiJson::of(&carried.done), revision, request))
+        Ok(json_reply(&DoiJson::from(&carried.done), revision, request))
     }
 
     pub(crate) async fn retire_doi(&self, request: &ApiRequest<'_>) -> ApiResult {
@@ -196,11 +198,11 @@ impl HttpServer {
         if request.parameters.is_set("dry-run") {
             let done =
                 self.registry.dry_run(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
-            return Ok(json_reply(&DoiJson::of(&done), 0, request));
+            return Ok(json_reply(&DoiJson::from(&done), 0, request));
         }
         let carried =
             self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
-        Ok(json_reply(&DoiJson::of(&carried.done), carried.revision.unwrap_or_default(), request))
+        Ok(json_reply(&DoiJson::from(&carried.done), carried.revision.unwrap_or_default(), request))
     }
 }
 

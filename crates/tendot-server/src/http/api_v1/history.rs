@@ -92,8 +92,8 @@ struct PrefixHolderJson<'a> {
     agency: &'a str,
 }
 
-impl<'a> HistoryItemJson<'a> {
-    fn of(event: &'a HistoryEvent) -> Self {
+impl<'a> From<&'a HistoryEvent> for HistoryItemJson<'a> {
+    fn from(event: &'a HistoryEvent) -> Self {
         let item = Self {
             seq: event.sequence,
             kind: "transfer",
@@ -190,7 +190,7 @@ impl HttpServer {
                 return pages::problem_of_name(&name, &error);
             }
         };
-        let items = history.items.iter().map(HistoryItemJson::of).collect();
+        let items = history.items.iter().map(HistoryItemJson::from).collect();
         let body = HistoryJson { name: &name, items, next: history.next };
         let rendered = if is_pretty { serde_json::to_vec_pretty(&body) } else { serde_json::to_vec(&body) };
         let Ok(json) = rendered else { return reply(StatusCode::INTERNAL_SERVER_ERROR, reply::JSON, "") };

@@ -92,8 +92,8 @@ enum ReportLineJson<'a> {
     },
 }
 
-impl<'a> ReportLineJson<'a> {
-    fn of(finding: &'a ReportFinding) -> Self {
+impl<'a> From<&'a ReportFinding> for ReportLineJson<'a> {
+    fn from(finding: &'a ReportFinding) -> Self {
         match finding {
             ReportFinding::Resolved { name, count, first, last } => {
                 Self::Resolved { name, count: *count, first: format_day(*first), last: format_day(*last) }
@@ -117,7 +117,9 @@ impl<'a> ReportLineJson<'a> {
             }
         }
     }
+}
 
+impl ReportLineJson<'_> {
     /// Fields of a CSV row, in the order of [`csv_header`].
     fn fields(&self) -> Vec<String> {
         match self {
@@ -218,7 +220,7 @@ impl ReportStream {
     fn render(&self, findings: &[ReportFinding]) -> Bytes {
         let mut chunk = BytesMut::new();
         for finding in findings {
-            let line = ReportLineJson::of(finding);
+            let line = ReportLineJson::from(finding);
             if self.is_csv {
                 for (number, text) in line.fields().iter().enumerate() {
                     chunk.extend_from_slice(if number > 0 { b"," } else { b"" });

@@ -96,8 +96,8 @@ struct MatchedValueJson {
     format: Option<&'static str>,
 }
 
-impl MatchedValueJson {
-    fn of(value: &HandleValue<'_>) -> Self {
+impl From<&HandleValue<'_>> for MatchedValueJson {
+    fn from(value: &HandleValue<'_>) -> Self {
         let (text, format) = match str::from_utf8(&value.data) {
             Ok(text) => (text.to_owned(), None),
             Err(_) => (BASE64.encode(&value.data), Some("base64")),
@@ -145,7 +145,8 @@ impl HttpServer {
         let with_values = lookup_request.lookup.with_values;
         let matches = self.collect_page(lookup_request, caller).await?;
         Ok(if with_values {
-            let values = |found: &ReverseLookupMatch| found.values.iter().map(MatchedValueJson::of).collect();
+            let values =
+                |found: &ReverseLookupMatch| found.values.iter().map(MatchedValueJson::from).collect();
             ReverseLookupBody::Records(
                 matches.iter().map(|found| (found.name.clone(), values(found))).collect(),
             )

@@ -64,8 +64,8 @@ struct ChangeJson<'a> {
     cursor: Option<String>,
 }
 
-impl<'a> ChangeJson<'a> {
-    fn of(changed: &'a ChangeEvent) -> Self {
+impl<'a> From<&'a ChangeEvent> for ChangeJson<'a> {
+    fn from(changed: &'a ChangeEvent) -> Self {
         Self {
             seq: changed.sequence,
             name: &changed.name,
@@ -139,7 +139,7 @@ impl ChangeStream {
     }
 
     fn write_change(&self, changed: &ChangeEvent, out: &mut BytesMut) {
-        let json = serde_json::to_vec(&ChangeJson::of(changed)).unwrap_or_default();
+        let json = serde_json::to_vec(&ChangeJson::from(changed)).unwrap_or_default();
         if self.is_event_stream {
             let start =
                 format!("id: {}\nevent: {}\ndata: ", format_cursor(&changed.cursor), event_name(changed));

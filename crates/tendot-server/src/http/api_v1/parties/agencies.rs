@@ -33,8 +33,8 @@ struct AgencyJson<'a> {
     successor: Option<&'a str>,
 }
 
-impl<'a> AgencyJson<'a> {
-    fn of(agency: &'a Agency) -> Self {
+impl<'a> From<&'a Agency> for AgencyJson<'a> {
+    fn from(agency: &'a Agency) -> Self {
         Self {
             code: &agency.code,
             name: &agency.name,
@@ -53,7 +53,7 @@ impl HttpServer {
     pub(crate) async fn list_agencies(&self, request: &ApiRequest<'_>) -> ApiResult {
         let (after, limit) = request.page_params()?;
         let (items, next) = self.registry.agencies(after, limit, &mut request_budget()).await?;
-        Ok(list_reply(items.iter().map(|held| AgencyJson::of(&held.it)).collect(), next))
+        Ok(list_reply(items.iter().map(|held| AgencyJson::from(&held.it)).collect(), next))
     }
 
     pub(crate) async fn create_agency(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
@@ -61,12 +61,12 @@ impl HttpServer {
         let carried =
             self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
         let path = format!("/api/v1/agencies/{}", carried.done.code);
-        Ok(created_reply(&AgencyJson::of(&carried.done), carried.revision, &path, request.head.headers))
+        Ok(created_reply(&AgencyJson::from(&carried.done), carried.revision, &path, request.head.headers))
     }
 
     pub(crate) async fn get_agency(&self, request: &ApiRequest<'_>) -> ApiResult {
         let Held { it, revision } = self.registry.agency(&request.path_param, &mut request_budget()).await?;
-        Ok(json_reply(&AgencyJson::of(&it), revision, request))
+        Ok(json_reply(&AgencyJson::from(&it), revision, request))
     }
 
     pub(crate) async fn update_agency(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {

@@ -25,8 +25,8 @@ struct PrefixJson<'a> {
     policy: &'a PrefixPolicy,
 }
 
-impl<'a> PrefixJson<'a> {
-    fn of(prefix: &'a Prefix) -> Self {
+impl<'a> From<&'a Prefix> for PrefixJson<'a> {
+    fn from(prefix: &'a Prefix) -> Self {
         Self {
             prefix: &prefix.prefix,
             registrant: &prefix.registrant,
@@ -44,7 +44,7 @@ impl HttpServer {
         let (registrant, agency) = (request.parameters.get("registrant"), request.parameters.get("agency"));
         let (items, next) =
             self.registry.prefixes(registrant, agency, after, limit, &mut request_budget()).await?;
-        Ok(list_reply(items.iter().map(|held| PrefixJson::of(&held.it)).collect(), next))
+        Ok(list_reply(items.iter().map(|held| PrefixJson::from(&held.it)).collect(), next))
     }
 
     pub(crate) async fn allocate_prefix(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
@@ -52,12 +52,12 @@ impl HttpServer {
         let carried =
             self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
         let path = format!("/api/v1/prefixes/{}", carried.done.prefix);
-        Ok(created_reply(&PrefixJson::of(&carried.done), carried.revision, &path, request.head.headers))
+        Ok(created_reply(&PrefixJson::from(&carried.done), carried.revision, &path, request.head.headers))
     }
 
     pub(crate) async fn get_prefix(&self, request: &ApiRequest<'_>) -> ApiResult {
         let Held { it, revision } = self.registry.prefix(&request.path_param, &mut request_budget()).await?;
-        Ok(json_reply(&PrefixJson::of(&it), revision, request))
+        Ok(json_reply(&PrefixJson::from(&it), revision, request))
     }
 
     pub(crate) async fn update_prefix(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {

@@ -29,8 +29,8 @@ struct RegistrantJson<'a> {
     created: String,
 }
 
-impl<'a> RegistrantJson<'a> {
-    fn of(registrant: &'a Registrant) -> Self {
+impl<'a> From<&'a Registrant> for RegistrantJson<'a> {
+    fn from(registrant: &'a Registrant) -> Self {
         Self {
             id: &registrant.id,
             agency: &registrant.agency,
@@ -50,7 +50,7 @@ impl HttpServer {
         let list =
             self.registry.registrants(agency, after, limit, &request.caller, request.now_ms, &mut budget);
         let (items, next) = list.await?;
-        Ok(list_reply(items.iter().map(|held| RegistrantJson::of(&held.it)).collect(), next))
+        Ok(list_reply(items.iter().map(|held| RegistrantJson::from(&held.it)).collect(), next))
     }
 
     pub(crate) async fn create_registrant(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
@@ -59,7 +59,7 @@ impl HttpServer {
         let carried =
             self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
         let path = format!("/api/v1/registrants/{}", carried.done.id);
-        Ok(created_reply(&RegistrantJson::of(&carried.done), carried.revision, &path, request.head.headers))
+        Ok(created_reply(&RegistrantJson::from(&carried.done), carried.revision, &path, request.head.headers))
     }
 
     pub(crate) async fn get_registrant(&self, request: &ApiRequest<'_>) -> ApiResult {
@@ -68,7 +68,7 @@ impl HttpServer {
             .registrant(&request.path_param, &request.caller, request.now_ms, &mut request_budget())
             .await?;
         let Held { it, revision } = found;
-        Ok(json_reply(&RegistrantJson::of(&it), revision, request))
+        Ok(json_reply(&RegistrantJson::from(&it), revision, request))
     }
 
     pub(crate) async fn update_registrant(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {

@@ -57,7 +57,7 @@ struct TokenJson<'a> {
 }
 
 impl<'a> TokenJson<'a> {
-    fn of(stored: &'a ApiToken, token: Option<String>) -> Self {
+    fn new(stored: &'a ApiToken, token: Option<String>) -> Self {
         Self {
             id: &stored.id,
             token,
@@ -79,7 +79,7 @@ impl HttpServer {
             .registry
             .tokens(after, limit, &request.caller, request.now_ms, &mut request_budget())
             .await?;
-        Ok(list_reply(items.iter().map(|held| TokenJson::of(&held.it, None)).collect(), next))
+        Ok(list_reply(items.iter().map(|held| TokenJson::new(&held.it, None)).collect(), next))
     }
 
     pub(crate) async fn create_token(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
@@ -96,7 +96,7 @@ impl HttpServer {
         };
         let carried =
             self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
-        let created = TokenJson::of(&carried.done, Some(task.plaintext()));
+        let created = TokenJson::new(&carried.done, Some(task.plaintext()));
         let path = format!("/api/v1/tokens/{}", carried.done.id);
         Ok(created_reply(&created, carried.revision, &path, request.head.headers))
     }

@@ -50,8 +50,8 @@ struct TransferJson<'a> {
     decided: Option<String>,
 }
 
-impl<'a> TransferJson<'a> {
-    fn of(transfer: &'a Transfer) -> Self {
+impl<'a> From<&'a Transfer> for TransferJson<'a> {
+    fn from(transfer: &'a Transfer) -> Self {
         Self {
             id: &transfer.id,
             what: &transfer.what,
@@ -75,7 +75,7 @@ impl HttpServer {
             .await?;
         let transfers = items.iter().map(|TransferListItem { transfer, count }| TransferJson {
             count: *count,
-            ..TransferJson::of(transfer)
+            ..TransferJson::from(transfer)
         });
         Ok(list_reply(transfers.collect(), next))
     }
@@ -92,7 +92,7 @@ impl HttpServer {
         let carried =
             self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
         let path = format!("/api/v1/transfers/{}", carried.done.id);
-        Ok(created_reply(&TransferJson::of(&carried.done), carried.revision, &path, request.head.headers))
+        Ok(created_reply(&TransferJson::from(&carried.done), carried.revision, &path, request.head.headers))
     }
 
     pub(crate) async fn get_transfer(&self, request: &ApiRequest<'_>) -> ApiResult {
@@ -101,7 +101,7 @@ impl HttpServer {
             .get_transfer(&request.path_param, &request.caller, request.now_ms, &mut request_budget())
             .await?;
         let Held { it, revision } = found;
-        Ok(json_reply(&TransferJson::of(&it), revision, request))
+        Ok(json_reply(&TransferJson::from(&it), revision, request))
     }
 
     pub(crate) async fn decide_transfer(&self, request: &ApiRequest<'_>, accept: bool) -> ApiResult {
