@@ -10,11 +10,13 @@ use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::pages::{self, ProblemJson};
-use crate::http::request::accept::{self, MetadataPreference, metadata_media_types};
+use crate::http::request::accept::metadata_media_types;
 use crate::http::request::percent;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
-use crate::http::resolve::metadata::{METADATA_FORMATS, metadata_reply, not_acceptable};
+use crate::http::resolve::metadata::{
+    METADATA_FORMATS, MetadataPreference, metadata_only, metadata_reply, not_acceptable,
+};
 use crate::http::response::reply::Reply;
 use crate::http::response::{caching, codes};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, enum_schema, text_schema};
@@ -60,7 +62,7 @@ impl HttpServer {
                 MetadataPreference::Format(format, format.media_types().first().copied().unwrap_or_default())
             }
             Some(None) => return pages::problem_of_request("unknown `format`"),
-            None => accept::metadata_only(request.headers),
+            None => metadata_only(request.headers),
         };
         let caller = match self.authenticate(request).await {
             Ok(caller) => caller,

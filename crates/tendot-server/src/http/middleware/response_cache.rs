@@ -18,8 +18,8 @@ use quick_cache::sync::Cache;
 use tendot_store::{NameKey, RecordStatus, RecordVersion, Store};
 
 use crate::http::HttpServer;
-use crate::http::request::accept::{self, MetadataPreference};
 use crate::http::request::request_head::RequestHead;
+use crate::http::resolve::metadata::{MetadataPreference, metadata_over_page};
 use crate::http::response::caching;
 use crate::http::response::reply::Reply;
 use crate::resolution_stats::CounterKey;
@@ -104,9 +104,7 @@ impl HttpServer {
         if !self.registry.store().change_counters()?.is_current(cached.version) {
             return None;
         }
-        if cached.has_metadata
-            && accept::metadata_over_page(request.headers()) != MetadataPreference::NotRequested
-        {
+        if cached.has_metadata && metadata_over_page(request.headers()) != MetadataPreference::NotRequested {
             return None;
         }
         if let (Some(resolution_counter), Some(counter_key)) = (&self.resolution_counter, cached.counter_key)

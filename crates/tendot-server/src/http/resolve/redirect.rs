@@ -13,19 +13,19 @@ use tendot_registry::{Caller, Error, Resolution, ResolveQuery};
 use utoipa::ToSchema;
 
 use crate::http::middleware::response_cache::CachePolicy;
-use crate::http::request::accept::{self, LocationPreference, MetadataPreference, location_preferences};
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::request::{name_path, percent};
 use crate::http::resolve::explain::{self, ResolutionTrace, TraceEvent, TraceSink};
 use crate::http::resolve::locations::link_headers;
 use crate::http::resolve::locations::location_set::redirect_candidates;
+use crate::http::resolve::locations::preferences::{LocationPreference, location_preferences};
 use crate::http::resolve::locations::redirect_target::{self, TargetError};
 use crate::http::resolve::locations::selection::{
     CandidateSource, RedirectCandidate, SelectionContext, select,
 };
 use crate::http::resolve::lookup::{LookupContext, Provenance, RecordLookupError};
-use crate::http::resolve::metadata;
+use crate::http::resolve::metadata::{self, MetadataPreference};
 use crate::http::response::caching;
 use crate::http::response::reply::{HTML, Reply, reply};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, array_schema, text_schema};
@@ -230,7 +230,7 @@ impl HttpServer {
         candidates: &[RedirectCandidate<'_>],
         context: &mut LookupContext<'_>,
     ) -> Result<Option<RedirectOutcome>, RecordLookupError> {
-        let (format, media_type) = match accept::metadata_over_page(request.headers) {
+        let (format, media_type) = match metadata::metadata_over_page(request.headers) {
             MetadataPreference::NotRequested => return Ok(None),
             // One of the locations may provide the requested type.
             MetadataPreference::NotAcceptable => {

@@ -8,7 +8,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tendot_proto::HandleValue;
 use tendot_proto::record::Location;
 
-use crate::http::request::accept::LocationPreference;
+use crate::http::resolve::locations::preferences::LocationPreference;
 
 /// URL that a name can redirect to.
 #[derive(Clone, Debug)]
