@@ -164,8 +164,8 @@ fn attack_h12_request_smuggling() {
 
 /// Expects one response with this status, after which the connection is closed.
 #[track_caller]
-fn check(server: &TestServer, said: String, expected: u16) {
-    let response = server.send_raw(&said);
+fn check(server: &TestServer, request: String, expected: u16) {
+    let response = server.send_raw(&request);
     let shown: String = request.chars().take(200).collect();
     assert!(response.starts_with(&format!("HTTP/1.1 {expected} ")), "{shown:?}: {response}");
     assert_eq!(response.matches("HTTP/1.1 ").count(), 1, "{shown:?}: {response}");

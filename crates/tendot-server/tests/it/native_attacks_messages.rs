@@ -291,7 +291,7 @@ fn attack_n14_unread_responses() {
     server.put("10.5555/WIDE", vec![HandleValue::new(1, "DESC", "x".repeat(3_000))]);
     let mut stream = server.connect();
     let message = keep_alive_request("10.5555/WIDE");
-    stream.set_write_timeoutout(Some(WAIT_TIMEOUT)).unwrap();
+    stream.set_write_timeout(Some(WAIT_TIMEOUT)).unwrap();
     let error = (0..100_000).find_map(|_| stream.write_all(&message).err());
     let kind = error.map(|error| error.kind());
     assert!(matches!(kind, Some(ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)), "{kind:?}");

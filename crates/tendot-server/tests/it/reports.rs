@@ -462,7 +462,7 @@ fn csv_has_no_formulas(store: StoreKind) {
 /// Random names take bounded space in memory and in the store; the rarest are dropped first.
 fn failed_names_are_bounded(store: StoreKind) {
     let mut fixtures = ReportFixtures::new(store);
-    fixtures.maintenance.failed = 100;
+    fixtures.maintenance.max_failed_per_prefix = 100;
     let flood = |from: usize, to: usize| {
         let mut requests = String::new();
         for number in from..to {
