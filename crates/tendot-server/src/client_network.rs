@@ -2,11 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// IPv4 address of an IPv4-mapped IPv6 address; other addresses unchanged.
-pub(crate) fn plain(address: IpAddr) -> IpAddr {
-    address.to_canonical()
-}
-
 /// Network that identifies a client: the address for IPv4, its /64 for IPv6.
 pub(crate) fn client_network(address: IpAddr) -> IpAddr {
     truncate(address, 32, 64)
@@ -17,11 +12,11 @@ pub(crate) fn provider_network(address: IpAddr) -> IpAddr {
     truncate(address, 24, 48)
 }
 
-/// Truncates an address to so many bits.
-pub(crate) fn truncate(address: IpAddr, v4: u32, v6: u32) -> IpAddr {
+/// Truncates an address to its network prefix of `v4_bits` or `v6_bits`.
+pub(crate) fn truncate(address: IpAddr, v4_bits: u32, v6_bits: u32) -> IpAddr {
     match address {
-        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & (u32::MAX << (32 - v4))).into(),
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (128 - v6))).into(),
+        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & (u32::MAX << (32 - v4_bits))).into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (128 - v6_bits))).into(),
     }
 }
 
@@ -31,13 +26,13 @@ mod tests {
 
     #[test]
     fn networks() {
-        let of = |text: &str| {
+        let networks_of = |text: &str| {
             (
                 client_network(text.parse().unwrap()).to_string(),
                 provider_network(text.parse().unwrap()).to_string(),
             )
         };
-        assert_eq!(of("192.0.2.77"), ("192.0.2.77".into(), "192.0.2.0".into()));
-        assert_eq!(of("2001:db8:1:2:3:4:5:6"), ("2001:db8:1:2::".into(), "2001:db8:1::".into()));
+        assert_eq!(networks_of("192.0.2.77"), ("192.0.2.77".into(), "192.0.2.0".into()));
+        assert_eq!(networks_of("2001:db8:1:2:3:4:5:6"), ("2001:db8:1:2::".into(), "2001:db8:1::".into()));
     }
 }

@@ -60,15 +60,17 @@ mod tests {
     fn attack_h10_connections_of_one_client() {
         let limiter = ConnectionLimiter::new(2);
         let mut permits = Vec::new();
-        let mut enter = |address: &str| {
+        let mut acquire = |address: &str| {
             let permit = limiter.acquire(address.parse().unwrap());
-            let is_taken = permit.is_some();
+            let is_acquired = permit.is_some();
             permits.extend(permit);
-            is_taken
+            is_acquired
         };
-        assert!(enter("192.0.2.1") && enter("192.0.2.1") && !enter("192.0.2.1") && enter("192.0.2.2"));
-        assert!(enter("2001:db8::1") && enter("2001:db8::2"));
-        assert!(!enter("2001:db8::3") && enter("2001:db8:0:1::1"));
+        assert!(
+            acquire("192.0.2.1") && acquire("192.0.2.1") && !acquire("192.0.2.1") && acquire("192.0.2.2")
+        );
+        assert!(acquire("2001:db8::1") && acquire("2001:db8::2"));
+        assert!(!acquire("2001:db8::3") && acquire("2001:db8:0:1::1"));
         // Dropping a permit frees its slot.
         permits.remove(0);
         assert!(limiter.acquire([192, 0, 2, 1].into()).is_some());

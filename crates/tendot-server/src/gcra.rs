@@ -1,8 +1,8 @@
 //! Rates, and the generic cell rate algorithm (GCRA) for any number of keys in constant memory.
 //!
 //! GCRA needs one number per key: the time at which its debt is paid off. Keys share the slots of a fixed table by two
-//! independent hashes, and the lower debt counts: a key is limited for others only if both of its slots are also those of heavy
-//! ones.
+//! independent hashes, and the lower debt counts: a key is limited because of others only if both of its slots are shared
+//! with heavily loaded keys.
 
 use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,22 +33,23 @@ impl Rate {
 #[derive(Debug)]
 pub(crate) struct GcraTable {
     /// Maximum debt in nanoseconds.
-    credit: u64,
+    burst_nanos: u64,
     /// Two rows of slots.
     pub(crate) slots: Box<[AtomicU64]>,
-    /// Randomly seeded, so that clients cannot choose with whom they share slots.
+    /// Randomly seeded, so that clients cannot choose which keys they share slots with.
     hash: RandomState,
 }
 
 impl GcraTable {
-    /// Creates a table with `slots` eight-byte slots in each of two rows.
-    pub(crate) fn new(slots: usize, credit: u64) -> Self {
-        let slots = (0..2 * slots).map(|_| AtomicU64::new(0)).collect();
-        Self { credit, slots, hash: RandomState::new() }
+    /// Creates a table with two rows of `slots_per_row` eight-byte slots.
+    pub(crate) fn new(slots_per_row: usize, burst_nanos: u64) -> Self {
+        let slots = (0..2 * slots_per_row).map(|_| AtomicU64::new(0)).collect();
+        Self { burst_nanos, slots, hash: RandomState::new() }
     }
 
-    pub(crate) fn slots(&self, of: impl Hash) -> [&AtomicU64; 2] {
-        let hash = self.hash.hash_one(of);
+    /// Slots of a key, one in each row.
+    pub(crate) fn slots(&self, key: impl Hash) -> [&AtomicU64; 2] {
+        let hash = self.hash.hash_one(key);
         let row = self.slots.len() / 2;
         let (first, second) = (hash as usize % row, (hash >> 32) as usize % row);
         [&self.slots[first], &self.slots[row + second]]
@@ -56,16 +57,17 @@ impl GcraTable {
 
     /// Debt in nanoseconds from now.
     fn debt(slots: [&AtomicU64; 2], now: u64) -> u64 {
-        let [one, two] = slots.map(|slot| slot.load(Ordering::Relaxed));
-        one.min(two).saturating_sub(now)
+        let [first, second] = slots.map(|slot| slot.load(Ordering::Relaxed));
+        first.min(second).saturating_sub(now)
     }
 
     /// Whether `cost` can be added to the debt; otherwise the time to wait.
     pub(crate) fn check(&self, slots: [&AtomicU64; 2], now: u64, cost: u64) -> Result<(), Duration> {
-        let owed = Self::debt(slots, now) + cost;
-        if owed <= self.credit { Ok(()) } else { Err(Duration::from_nanos(owed - self.credit)) }
+        let debt = Self::debt(slots, now) + cost;
+        if debt <= self.burst_nanos { Ok(()) } else { Err(Duration::from_nanos(debt - self.burst_nanos)) }
     }
 
+    /// Adds `cost` to the debt.
     pub(crate) fn charge(&self, slots: [&AtomicU64; 2], now: u64, cost: u64) {
         let until = now + Self::debt(slots, now) + cost;
         for slot in slots {

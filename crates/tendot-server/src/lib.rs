@@ -4,10 +4,12 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod client_network;
+mod clock;
 mod connection_limit;
 mod gcra;
 pub mod http;
 mod maintenance;
+mod metrics;
 pub mod native;
 mod resolution_stats;
 

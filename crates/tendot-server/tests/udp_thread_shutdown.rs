@@ -26,7 +26,7 @@ extern "C" fn getpid() -> libc::pid_t {
     let mut name = [0_u8; 16];
     // SAFETY: at most 16 bytes are written.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
-    if name.starts_with(b"datagrams") {
+    if name.starts_with(b"udp-worker") {
         // Long enough that a listener that does not wait for the thread would be faster.
         std::thread::sleep(Duration::from_millis(100));
         ENDED.fetch_add(1, Ordering::SeqCst);

@@ -9,7 +9,7 @@ use http::header::HeaderValue;
 use tokio::time::timeout;
 
 use crate::http::HttpServer;
-use crate::http::api_v1::changes::log_head::last_change;
+use crate::http::api_v1::changes::log_head::head_sequence;
 use crate::http::middleware::client_address::RemoteClient;
 use crate::http::middleware::metrics;
 use crate::http::response::caching;
@@ -33,29 +33,27 @@ pub enum Readiness {
 pub(crate) struct ReadinessProbe(Box<dyn Fn() -> Readiness + Send + Sync>);
 
 impl ReadinessProbe {
-    pub(crate) fn new(ask: impl Fn() -> Readiness + Send + Sync + 'static) -> Self {
-        Self(Box::new(ask))
+    pub(crate) fn new(read: impl Fn() -> Readiness + Send + Sync + 'static) -> Self {
+        Self(Box::new(read))
     }
 }
 
 impl fmt::Debug for ReadinessProbe {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Asking")
+        formatter.write_str("ReadinessProbe")
     }
 }
 
 impl HttpServer {
     /// Handles `GET /readyz`. It is public, so it does not name the database servers.
     pub(crate) fn get_readiness(&self) -> Reply {
-        let store = self.readiness_probe.as_ref().map_or(Readiness::Ready, |asking| (asking.0)());
+        let store = self.readiness_probe.as_ref().map_or(Readiness::Ready, |probe| (probe.0)());
         let (status, text) = match store {
             _ if !self.is_ready.load(Ordering::Relaxed) => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
             Readiness::Ready => (StatusCode::OK, "ready\n"),
-            Readiness::ReadOnly => {
-                (StatusCode::OK, "ready; changes are not taken now: the database has no primary\n")
-            }
+            Readiness::ReadOnly => (StatusCode::OK, "ready, read-only: the database has no primary\n"),
             Readiness::Unreachable => {
-                (StatusCode::SERVICE_UNAVAILABLE, "not ready: the database is not reached\n")
+                (StatusCode::SERVICE_UNAVAILABLE, "not ready: the database is unreachable\n")
             }
         };
         let mut response = reply(status, TEXT, text);
@@ -69,20 +67,21 @@ impl HttpServer {
             HeaderValue::from_static("application/openmetrics-text;version=1.0.0;charset=utf-8");
         if !client.is_loopback && !self.metrics_allow.iter().any(|network| network.contains(&client.address))
         {
-            return reply(StatusCode::FORBIDDEN, TEXT, "the figures are not shown to this address\n");
+            return reply(StatusCode::FORBIDDEN, TEXT, "metrics are not available to this address\n");
         }
-        let known = self.metrics.last_change.load(Ordering::Relaxed);
+        let hint = self.metrics.store_head.load(Ordering::Relaxed);
         // If the store does not respond, the other metrics matter most.
-        if let Ok(Ok(last)) = timeout(STORE_METRIC_TIMEOUT, last_change(self.registry.store(), known)).await {
-            self.metrics.last_change.store(last, Ordering::Relaxed);
+        if let Ok(Ok(head)) = timeout(STORE_METRIC_TIMEOUT, head_sequence(self.registry.store(), hint)).await
+        {
+            self.metrics.store_head.store(head, Ordering::Relaxed);
         }
         let mut response = match metrics::render(
             &self.metrics,
             &self.external_metrics,
-            self.native.as_ref().map(|native| native.metrics()),
+            self.native_server.as_ref().map(|native| native.metrics()),
         ) {
-            Ok(printed) => reply(StatusCode::OK, OPENMETRICS, printed),
-            Err(_) => reply(StatusCode::INTERNAL_SERVER_ERROR, TEXT, "the figures can't be printed\n"),
+            Ok(text) => reply(StatusCode::OK, OPENMETRICS, text),
+            Err(_) => reply(StatusCode::INTERNAL_SERVER_ERROR, TEXT, "metrics could not be rendered\n"),
         };
         caching::set_private_no_store(response.headers_mut());
         response

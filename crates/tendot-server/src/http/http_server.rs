@@ -14,12 +14,13 @@ use crate::http::authentication::{GuessThrottle, HttpSessionTable};
 use crate::http::compat::reverse_lookup::ReverseLookupGate;
 use crate::http::health::{Readiness, ReadinessProbe};
 use crate::http::middleware::client_address::ProxyTrust;
-use crate::http::middleware::metrics::{ExternalMetric, HttpMetrics};
+use crate::http::middleware::metrics::HttpMetrics;
 use crate::http::middleware::rate_limit::{HttpRateLimiter, HttpRateLimits};
 use crate::http::middleware::request_id::RequestIdGenerator;
 use crate::http::middleware::response_cache::ResponseCache;
 use crate::http::request::body::BodyReader;
 use crate::http::resolve::upstream::UpstreamResolver;
+use crate::metrics::ExternalMetric;
 use crate::native::NativeServer;
 use crate::resolution_stats::ResolutionCounter;
 
@@ -35,8 +36,8 @@ pub struct HttpServer {
     pub(super) registry: Arc<Registry>,
     pub(super) operator_token: Option<Box<str>>,
     /// Resolver for names that this server is not responsible for.
-    pub(super) upstream_resolver: Option<Box<UpstreamResolver>>,
-    pub(super) trust: ProxyTrust,
+    pub(super) upstream: Option<Box<UpstreamResolver>>,
+    pub(super) proxy_trust: ProxyTrust,
     pub(super) rate_limiter: Option<HttpRateLimiter>,
     pub(super) response_cache: Option<ResponseCache>,
     /// Resolution statistics.
@@ -50,7 +51,7 @@ pub struct HttpServer {
     pub(super) metrics_allow: Vec<IpNet>,
     pub(super) logs_requests: bool,
     /// Server for native messages inside HTTP.
-    pub(super) native: Option<Arc<NativeServer>>,
+    pub(super) native_server: Option<Arc<NativeServer>>,
     pub(super) sessions: HttpSessionTable,
     pub(super) guess_throttle: GuessThrottle,
     /// Limits concurrent proof verifications to the number of cores.
@@ -72,8 +73,8 @@ impl HttpServer {
         Self {
             registry,
             operator_token: None,
-            upstream_resolver: None,
-            trust: ProxyTrust::default(),
+            upstream: None,
+            proxy_trust: ProxyTrust::default(),
             rate_limiter: None,
             response_cache: Some(ResponseCache::new(DEFAULT_RESPONSE_CACHE_BYTES)),
             resolution_counter: None,
@@ -84,7 +85,7 @@ impl HttpServer {
             external_metrics: Arc::default(),
             metrics_allow: Vec::new(),
             logs_requests: false,
-            native: None,
+            native_server: None,
             sessions: HttpSessionTable::default(),
             guess_throttle: GuessThrottle::new(),
             cpu_permits: Arc::new(Semaphore::new(
@@ -110,24 +111,17 @@ impl HttpServer {
         self
     }
 
-    /// Accepts credentials over plain HTTP from loopback addresses. Default: true.
-    #[must_use]
-    pub const fn trust_loopback(mut self, trust: bool) -> Self {
-        self.trust.loopback = trust;
-        self
-    }
-
     /// Sets the trusted proxies, and where plain-text credentials are accepted.
     #[must_use]
     pub fn proxy_trust(mut self, trust: ProxyTrust) -> Self {
-        self.trust = trust;
+        self.proxy_trust = trust;
         self
     }
 
     /// Sets rate limits. Default: none.
     #[must_use]
-    pub fn rate_limits(mut self, rates: HttpRateLimits) -> Self {
-        self.rate_limiter = Some(HttpRateLimiter::new(rates));
+    pub fn rate_limits(mut self, limits: HttpRateLimits) -> Self {
+        self.rate_limiter = Some(HttpRateLimiter::new(limits));
         self
     }
 
@@ -142,27 +136,30 @@ impl HttpServer {
     #[must_use]
     pub fn resolution_counter(mut self, resolution_counter: Arc<ResolutionCounter>) -> Self {
         self.resolution_counter = Some(Arc::clone(&resolution_counter));
-        let (name, about) =
-            ("tendot_resolutions_not_counted", "Resolutions that are in no report, for want of room.");
         let failures = Arc::clone(&resolution_counter);
-        let http =
-            self.figure(name, about, true, move || Some(resolution_counter.dropped_resolutions() as f64));
-        let (name, about) =
-            ("tendot_failures_not_counted", "Names not found that are in no report, for want of room.");
-        http.figure(name, about, true, move || Some(failures.dropped_failures() as f64))
+        self.external_counter(
+            "tendot_stats_resolutions_dropped",
+            "Resolutions not counted because the table was full.",
+            move || Some(resolution_counter.dropped_resolutions() as f64),
+        )
+        .external_counter(
+            "tendot_stats_failures_dropped",
+            "Failed resolutions not counted because the table was full.",
+            move || Some(failures.dropped_failures() as f64),
+        )
     }
 
     /// Sets the time a request body may take, in addition to one second per kilobyte.
     #[must_use]
-    pub const fn body_timeout(mut self, time: Duration) -> Self {
-        self.body_reader = BodyReader::new(time);
+    pub const fn body_timeout(mut self, timeout: Duration) -> Self {
+        self.body_reader = BodyReader::new(timeout);
         self
     }
 
     /// Sets the timeout of reverse lookups. Default: 10 s.
     #[must_use]
-    pub fn reverse_lookup_timeout(mut self, time: Duration) -> Self {
-        self.reverse_lookups = ReverseLookupGate::new(time);
+    pub fn reverse_lookup_timeout(mut self, timeout: Duration) -> Self {
+        self.reverse_lookups = ReverseLookupGate::new(timeout);
         self
     }
 
@@ -173,17 +170,28 @@ impl HttpServer {
         self
     }
 
-    /// Adds a counter (`only_grows`; its name gets the suffix `_total`) or a gauge of another part of the program to
-    /// `/metrics`. It is left out while `read` returns `None`.
+    /// Adds a counter of another part of the program to `/metrics`; its name gets the suffix `_total`. It is omitted while
+    /// `read` returns `None`.
     #[must_use]
-    pub fn figure(
+    pub fn external_counter(
         mut self,
         name: &'static str,
-        about: &'static str,
-        only_grows: bool,
+        help: &'static str,
         read: impl Fn() -> Option<f64> + Send + Sync + 'static,
     ) -> Self {
-        self.add_external_metric(ExternalMetric::new(name, about, only_grows, read));
+        self.add_external_metric(ExternalMetric::counter(name, help, read));
+        self
+    }
+
+    /// Adds a gauge of another part of the program to `/metrics`. It is omitted while `read` returns `None`.
+    #[must_use]
+    pub fn external_gauge(
+        mut self,
+        name: &'static str,
+        help: &'static str,
+        read: impl Fn() -> Option<f64> + Send + Sync + 'static,
+    ) -> Self {
+        self.add_external_metric(ExternalMetric::gauge(name, help, read));
         self
     }
 
@@ -192,18 +200,18 @@ impl HttpServer {
     pub fn external_gauges(
         mut self,
         name: &'static str,
-        about: &'static str,
+        help: &'static str,
         label: &'static str,
         read: impl Fn() -> Vec<(String, f64)> + Send + Sync + 'static,
     ) -> Self {
-        self.add_external_metric(ExternalMetric::labelled_gauges(name, about, label, read));
+        self.add_external_metric(ExternalMetric::labelled_gauges(name, help, label, read));
         self
     }
 
-    fn add_external_metric(&mut self, figure: ExternalMetric) {
+    fn add_external_metric(&mut self, metric: ExternalMetric) {
         // The only reference until the server starts.
         if let Some(external_metrics) = Arc::get_mut(&mut self.external_metrics) {
-            external_metrics.push(figure);
+            external_metrics.push(metric);
         }
     }
 
@@ -217,7 +225,7 @@ impl HttpServer {
     /// Sets the server for native messages inside HTTP; its site and metrics are published, too.
     #[must_use]
     pub fn native_server(mut self, native: Arc<NativeServer>) -> Self {
-        self.native = Some(native);
+        self.native_server = Some(native);
         self
     }
 

@@ -20,16 +20,17 @@ mod response;
 mod routing;
 mod server;
 
-pub(crate) use api_v1::changes::log_head::last_change;
-pub use api_v1::sweep_receipts;
+pub(crate) use api_v1::changes::log_head::head_sequence;
+pub use api_v1::purge_idempotency_keys;
 pub use health::Readiness;
 pub use http_server::HttpServer;
 pub use middleware::client_address::{ForwardedBy, ProxyTrust};
-pub(crate) use middleware::metrics::LatencyHistogram;
 pub use middleware::rate_limit::HttpRateLimits;
 pub(crate) use middleware::rate_limit::too_many_requests;
 pub use resolve::explain::{ResolutionTrace, TraceOutcome, TraceStep};
 pub use resolve::upstream::UpstreamClient;
+pub use response::codes::{HTTP_ERROR_CODES, HttpErrorCodeSpec};
+pub use response::status::registry_error_status;
 pub use server::listener::{HttpLimits, HttpListener, HttpListeners, serve};
 pub use server::tls::{ServerCertificate, TlsError};
 

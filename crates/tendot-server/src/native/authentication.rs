@@ -15,17 +15,17 @@ use crate::native::{NativeReply, NativeServer};
 
 /// Outstanding challenges; those issued over UDP have a table of their own.
 ///
-/// UDP source addresses may be forged: however many challenges are issued over UDP, they take no room from other transports.
+/// UDP source addresses may be forged: however many challenges are issued over UDP, they cannot exhaust those of other transports.
 #[derive(Debug)]
 pub(crate) struct PendingChallenges {
-    forgeable: ChallengeTable,
-    others: ChallengeTable,
+    udp: ChallengeTable,
+    connected: ChallengeTable,
 }
 
 impl PendingChallenges {
     pub(crate) fn new(policy: AuthPolicy) -> Self {
         let table = || ChallengeTable::new(ChallengeLimits::default(), policy);
-        Self { forgeable: table(), others: table() }
+        Self { udp: table(), connected: table() }
     }
 
     /// Issues a challenge for a request on this transport.
@@ -38,24 +38,24 @@ impl PendingChallenges {
         is_session: impl Fn(u32) -> bool,
     ) -> Result<&PendingChallenge, AuthError> {
         let (table, other) = match transport {
-            Transport::Udp => (&mut self.forgeable, &self.others),
-            Transport::Tcp | Transport::Http => (&mut self.others, &self.forgeable),
+            Transport::Udp => (&mut self.udp, &self.connected),
+            Transport::Tcp | Transport::Http => (&mut self.connected, &self.udp),
         };
-        let is_taken = |id| is_session(id) || other.contains(id);
-        table.issue(request, now, &AwsLcProvider, &mut SystemRandom, budget, is_taken)
+        let is_used = |id| is_session(id) || other.contains(id);
+        table.issue(request, now, &AwsLcProvider, &mut SystemRandom, budget, is_used)
     }
 
     /// Removes the challenge with this id, for its only answer.
     pub(crate) fn take(&mut self, id: u32, now: Now) -> Result<PendingChallenge, AuthError> {
-        self.others.consume(id, now).or_else(|_| self.forgeable.consume(id, now))
+        self.connected.consume(id, now).or_else(|_| self.udp.consume(id, now))
     }
 
     pub(crate) fn contains(&self, id: u32) -> bool {
-        self.others.contains(id) || self.forgeable.contains(id)
+        self.connected.contains(id) || self.udp.contains(id)
     }
 }
 
-/// Cost of a challenge in steps: issuing one is cheap, but their number is limited, and one client must not exhaust them.
+/// Cost of a challenge in steps. Issuing one is cheap, but their number is limited, and one client must not exhaust it.
 const CHALLENGE_COST: u32 = 600;
 
 impl NativeServer {
@@ -65,8 +65,8 @@ impl NativeServer {
             return Caller::Anonymous;
         }
         let mut sessions = self.lock_sessions();
-        let known = sessions.get_mut(session).and_then(|session| session.authenticated_identity());
-        let identity = known.and_then(|known| HandleIdentity::from_proof(known.index, &known.handle));
+        let authenticated = sessions.get_mut(session).and_then(|session| session.authenticated_identity());
+        let identity = authenticated.and_then(|key| HandleIdentity::from_proof(key.index, &key.handle));
         identity.map_or(Caller::Anonymous, Caller::Handle)
     }
 
@@ -76,12 +76,12 @@ impl NativeServer {
         &self,
         mut incoming: IncomingRequest<'_>,
         answer: &ChallengeResponse<'_>,
-        core: &mut Option<CpuPermit<'_>>,
+        cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> (NativeReply, u32) {
         let now = self.now();
         // Removed first, so that an answer is accepted only once.
-        let taken = self.lock_challenges().take(incoming.message.envelope.session_id, now);
-        let pending = match taken {
+        let challenge = self.lock_challenges().take(incoming.message.envelope.session_id, now);
+        let pending = match challenge {
             Ok(pending) => pending,
             Err(error) => {
                 let reply = self.authentication_failed(&mut incoming, &error);
@@ -97,11 +97,11 @@ impl NativeServer {
         };
         let mut challenged = challenged.resume_after_challenge(incoming);
         let identity = self.verify_identity(&mut challenged, &pending, answer);
-        let reply = match release_while_pending(core, identity).await {
+        let reply = match release_while_pending(cpu_permit, identity).await {
             Ok(identity) => {
-                let known = ValueReference::new(identity.index(), identity.handle().as_bytes());
-                self.lock_sessions().mark_authenticated(pending.id(), &known);
-                self.execute(&mut challenged, &Caller::Handle(identity), core).await
+                let key = ValueReference::new(identity.index(), identity.handle().as_bytes());
+                self.lock_sessions().mark_authenticated(pending.id(), &key);
+                self.execute(&mut challenged, &Caller::Handle(identity), cpu_permit).await
             }
             Err(reply) => reply,
         };
@@ -124,10 +124,10 @@ impl NativeServer {
             return Err(self.registry_error(challenged, &error));
         }
         if answer.auth_type == b"HS_SECKEY" && !self.registry.owns(answer.key_handle) {
-            let fits =
+            let is_valid =
                 self.registry.verify_secret_at_peer(&claim, pending.challenge(), answer.proof, budget).await;
-            let identity =
-                fits.map(|fits| HandleIdentity::from_proof(claim.index, &claim.handle).filter(|_| fits));
+            let identity = is_valid
+                .map(|is_valid| HandleIdentity::from_proof(claim.index, &claim.handle).filter(|_| is_valid));
             return match identity {
                 Ok(identity) => {
                     identity.ok_or_else(|| self.authentication_failed(challenged, &AuthError::Failed))

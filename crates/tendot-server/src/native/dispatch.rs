@@ -25,7 +25,7 @@ pub(crate) struct NativeReply {
     /// Encoded message; `None` if nothing is sent.
     pub(crate) message: Option<Vec<u8>>,
     /// Continuation of a list response.
-    pub(crate) more: Option<ListContinuation>,
+    pub(crate) continuation: Option<ListContinuation>,
     pub(crate) opcode: Opcode,
     pub(crate) code: ResponseCode,
     /// Work spent, in steps.
@@ -35,17 +35,17 @@ pub(crate) struct NativeReply {
 impl NativeReply {
     /// Empty reply: nothing is sent.
     pub(crate) const fn none(code: ResponseCode) -> Self {
-        Self { message: None, more: None, opcode: Opcode::RESERVED, code, cost: 0 }
+        Self { message: None, continuation: None, opcode: Opcode::RESERVED, code, cost: 0 }
     }
 
-    pub(crate) fn from_rejection(opcode: Opcode, refusal: &Rejection) -> Self {
-        let message = refusal.response().map(Into::into);
-        Self { message, more: None, opcode, code: refusal.response_code(), cost: 0 }
+    pub(crate) fn from_rejection(opcode: Opcode, rejection: &Rejection) -> Self {
+        let message = rejection.response().map(Into::into);
+        Self { message, continuation: None, opcode, code: rejection.response_code(), cost: 0 }
     }
 
     pub(crate) const fn new(incoming: &IncomingRequest<'_>, code: ResponseCode, message: Vec<u8>) -> Self {
         let opcode = incoming.message.header.opcode;
-        Self { message: Some(message), more: None, opcode, code, cost: 0 }
+        Self { message: Some(message), continuation: None, opcode, code, cost: 0 }
     }
 }
 
@@ -58,7 +58,7 @@ impl NativeServer {
         bytes: &[u8],
         transport: Transport,
         client: IpAddr,
-        core: &mut Option<CpuPermit<'_>>,
+        cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> NativeReply {
         if let Some(reply) = self.cached_reply(bytes, transport, client) {
             return reply;
@@ -66,7 +66,7 @@ impl NativeServer {
         let started = Instant::now();
         let reply = async {
             let record = self.record_version(bytes);
-            let reply = self.decode_and_execute(bytes, transport, core).await;
+            let reply = self.decode_and_execute(bytes, transport, cpu_permit).await;
             if let Some(record) = record {
                 self.cache_response(bytes, record, &reply).await;
             }
@@ -115,14 +115,14 @@ impl NativeServer {
         &self,
         bytes: &[u8],
         transport: Transport,
-        core: &mut Option<CpuPermit<'_>>,
+        cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> NativeReply {
         let now = self.now();
         let Ok(envelope) = Envelope::from_bytes(bytes) else {
             return NativeReply::none(ResponseCode::PROTOCOL_ERROR);
         };
         let id = envelope.session_id;
-        let initial_budget = if core.is_some() { Budget::PER_REQUEST } else { INLINE_BUDGET };
+        let initial_budget = if cpu_permit.is_some() { Budget::PER_REQUEST } else { INLINE_BUDGET };
         let before = initial_budget.remaining();
         let mut budget = initial_budget;
         let opened;
@@ -134,22 +134,23 @@ impl NativeServer {
             match sessions.open(bytes, is_challenged, now, &AwsLcProvider, &mut budget) {
                 Ok((plain, _)) => opened = plain,
                 Err(error) => {
-                    let refusal = self.endpoint.reject(envelope, None, RejectionReason::Session(error), now);
-                    return NativeReply::from_rejection(Opcode::RESERVED, &refusal);
+                    let rejection =
+                        self.endpoint.reject(envelope, None, RejectionReason::Session(error), now);
+                    return NativeReply::from_rejection(Opcode::RESERVED, &rejection);
                 }
             }
             bytes = &opened;
         }
         let mut incoming = match self.endpoint.decode_request(bytes, transport, now) {
             Ok(incoming) => incoming,
-            Err(refusal) => {
+            Err(rejection) => {
                 let header = bytes.get(limits::ENVELOPE_LEN..).map(MessageHeader::from_bytes);
                 let opcode =
                     header.and_then(Result::ok).map_or(Opcode::RESERVED, |(header, _)| header.opcode);
-                let mut reply = NativeReply::from_rejection(opcode, &refusal);
+                let mut reply = NativeReply::from_rejection(opcode, &rejection);
                 if id != 0
                     && let Some(sealed) =
-                        self.authenticate_error(bytes, &refusal, is_encrypted, now, &mut budget)
+                        self.authenticate_error(bytes, &rejection, is_encrypted, now, &mut budget)
                 {
                     reply.message = Some(sealed);
                 }
@@ -167,24 +168,24 @@ impl NativeServer {
                 let (parts, budget) = (&incoming.parts, &mut incoming.budget);
                 if let Err(error) = sessions.verify(parts, is_challenged, now, &AwsLcProvider, budget) {
                     let header = incoming.message.header;
-                    let refusal =
+                    let rejection =
                         self.endpoint.reject(envelope, Some(header), RejectionReason::Session(error), now);
-                    return NativeReply::from_rejection(header.opcode, &refusal);
+                    return NativeReply::from_rejection(header.opcode, &rejection);
                 }
             }
             if in_session {
                 incoming.session_id = id;
             }
         }
-        let (mut reply, left) = match ChallengeResponse::from_request(&incoming.request) {
-            Some(answer) => self.handle_challenge_response(incoming, &answer, core).await,
+        let (mut reply, remaining) = match ChallengeResponse::from_request(&incoming.request) {
+            Some(answer) => self.handle_challenge_response(incoming, &answer, cpu_permit).await,
             None => {
                 let caller = self.session_caller(incoming.session_id);
-                let reply = self.execute(&mut incoming, &caller, core).await;
+                let reply = self.execute(&mut incoming, &caller, cpu_permit).await;
                 (reply, incoming.budget.remaining())
             }
         };
-        reply.cost = before.saturating_sub(left);
+        reply.cost = before.saturating_sub(remaining);
         reply
     }
 }
@@ -199,14 +200,14 @@ pub(crate) type CpuPermit<'n> = SemaphorePermit<'n>;
 
 /// Releases the CPU permit while `future` is pending: servers of a site that wait for each other would deadlock otherwise.
 pub(crate) async fn release_while_pending<T>(
-    core: &mut Option<CpuPermit<'_>>,
+    cpu_permit: &mut Option<CpuPermit<'_>>,
     future: impl Future<Output = T>,
 ) -> T {
     let mut future = pin!(future);
     poll_fn(|context| {
         let polled = future.as_mut().poll(context);
         if polled.is_pending() {
-            *core = None;
+            *cpu_permit = None;
         }
         polled
     })
@@ -229,7 +230,7 @@ fn log_message(reply: &NativeReply, transport: Transport, client: IpAddr, durati
                 bytes = reply.message.as_ref().map_or(0, Vec::len),
                 duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
                 client = %client,
-                "answered"
+                "message"
             )
         };
     }

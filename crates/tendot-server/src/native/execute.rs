@@ -19,7 +19,7 @@ impl NativeServer {
         &self,
         incoming: &mut IncomingRequest<'_>,
         caller: &Caller,
-        core: &mut Option<CpuPermit<'_>>,
+        cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> NativeReply {
         match incoming.request {
             Request::Resolve { handle, .. } if is_status(handle) => {
@@ -41,21 +41,23 @@ impl NativeServer {
         let mut scratch = Vec::new();
         // Its names borrow from the message, which is therefore copied.
         let message = incoming.message;
-        let done = match to_operation(&message, &mut scratch) {
+        let result = match to_operation(&message, &mut scratch) {
             None => return self.unsupported(incoming),
             Some(HandleOperation::Resolve(query)) => {
-                release_while_pending(core, self.resolve(incoming, &query, caller)).await
+                release_while_pending(cpu_permit, self.resolve(incoming, &query, caller)).await
             }
             Some(HandleOperation::Write(write)) => {
-                *core = None;
+                *cpu_permit = None;
                 if let Some(reply) = self.refer_derived_prefix(incoming).await {
                     return reply;
                 }
                 self.write(incoming, &write, caller).await
             }
-            Some(_) => return release_while_pending(core, self.list_reply(incoming, caller, None)).await,
+            Some(_) => {
+                return release_while_pending(cpu_permit, self.list_reply(incoming, caller, None)).await;
+            }
         };
-        done.unwrap_or_else(|error| self.registry_error(incoming, &error))
+        result.unwrap_or_else(|error| self.registry_error(incoming, &error))
     }
 
     async fn resolve(
@@ -95,16 +97,16 @@ impl NativeServer {
         write: &HandleWrite<'_>,
         caller: &Caller,
     ) -> Result<NativeReply, Error> {
-        let done = self.registry.write(write, caller, self.now(), &mut incoming.budget).await?;
+        let result = self.registry.write(write, caller, self.now(), &mut incoming.budget).await?;
         let outcome = match write {
-            HandleWrite::Create { .. } => ResponseData::Created { handle: Some(Handle::from(&*done.name)) },
+            HandleWrite::Create { .. } => ResponseData::Created { handle: Some(Handle::from(&*result.name)) },
             _ => ResponseData::Empty,
         };
         let mut response = incoming.respond(ResponseCode::SUCCESS, outcome);
         if matches!(write, HandleWrite::Create { uuid_bytes: Some(_), .. }) {
             response.header.flags = response.header.flags.with(OpFlags::MINT_NEW_SUFFIX);
         }
-        if done.replaced && matches!(write, HandleWrite::Create { .. } | HandleWrite::AddValues { .. }) {
+        if result.replaced && matches!(write, HandleWrite::Create { .. } | HandleWrite::AddValues { .. }) {
             response.header.flags = response.header.flags.with(OpFlags::OVERWRITE);
         }
         Ok(self.seal(incoming, response))
@@ -149,13 +151,13 @@ impl NativeServer {
         };
         let version = incoming.message.envelope.response_version();
         let challenge = Challenge { nonce, digest: digest.bytes };
-        let fits = SecretKeyResponse::from_bytes(answer, version).is_ok_and(|proof| {
+        let is_valid = SecretKeyResponse::from_bytes(answer, version).is_ok_and(|proof| {
             challenge
                 .verify_secret_key(&proof, key_index, &keys, &self.policy, &AwsLcProvider, budget)
                 .is_ok()
         });
         let response =
-            incoming.respond(ResponseCode::SUCCESS, ResponseData::ChallengeVerified(u8::from(fits)));
+            incoming.respond(ResponseCode::SUCCESS, ResponseData::ChallengeVerified(u8::from(is_valid)));
         self.seal(incoming, response)
     }
 }

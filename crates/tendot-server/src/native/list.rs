@@ -39,7 +39,7 @@ impl NativeServer {
             response.header.flags = response.header.flags.with(OpFlags::CONTINUOUS);
         }
         let mut reply = self.seal(incoming, response);
-        reply.more = next.map(|after| ListContinuation {
+        reply.continuation = next.map(|after| ListContinuation {
             request: join_parts(&incoming.parts),
             request_id: incoming.message.envelope.request_id,
             transport: incoming.transport,
@@ -51,14 +51,14 @@ impl NativeServer {
 
     /// Next message of a list. `None` if it cannot be built: the list is then incomplete, which the client notices because more
     /// was announced.
-    pub(crate) async fn next_list_message(&self, listing: ListContinuation) -> Option<NativeReply> {
+    pub(crate) async fn next_list_message(&self, continuation: ListContinuation) -> Option<NativeReply> {
         let mut incoming =
-            self.endpoint.decode_request(&listing.request, listing.transport, self.now()).ok()?;
-        incoming.message.envelope.request_id = listing.request_id;
-        Some(self.list_reply(&mut incoming, &listing.caller, Some(&listing.after)).await)
+            self.endpoint.decode_request(&continuation.request, continuation.transport, self.now()).ok()?;
+        incoming.message.envelope.request_id = continuation.request_id;
+        Some(self.list_reply(&mut incoming, &continuation.caller, Some(&continuation.after)).await)
     }
 
-    /// Collects one message's worth of names, if there are as many.
+    /// Collects the names of one message.
     async fn list_page(
         &self,
         incoming: &mut IncomingRequest<'_>,

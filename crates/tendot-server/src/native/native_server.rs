@@ -9,6 +9,7 @@ use tendot_proto::endpoint::Endpoint;
 use tendot_registry::Registry;
 use tokio::sync::Semaphore;
 
+use crate::clock::to_unix_seconds;
 use crate::native::authentication::PendingChallenges;
 use crate::native::middleware::metrics::NativeMetrics;
 use crate::native::middleware::rate_limit::{NativeRateLimiter, NativeRateLimits};
@@ -16,14 +17,14 @@ use crate::native::middleware::response_cache::ResponseCache;
 use crate::native::own_site::OwnSite;
 use crate::resolution_stats::ResolutionCounter;
 
-/// Maximum concurrent expensive requests, for other servers of the site and for everybody else. Each has a thread, which may
+/// Maximum concurrent expensive requests, separately for other servers of the site and for all other clients. Each has a thread, which may
 /// also wait for the disk.
 pub(super) const MAX_EXPENSIVE_REQUESTS: usize = 64;
 
 /// Default size of the response cache.
 const DEFAULT_RESPONSE_CACHE_BYTES: usize = 16 << 20;
 
-/// Handle protocol service over a registry: shared state and settings.
+/// Native protocol server over a registry: shared state and settings.
 #[derive(Debug)]
 pub struct NativeServer {
     pub(super) registry: Arc<Registry>,
@@ -71,8 +72,8 @@ impl NativeServer {
 
     /// Sets rate limits. Default: none.
     #[must_use]
-    pub fn rate_limits(mut self, rates: NativeRateLimits) -> Self {
-        self.rate_limiter = Some(NativeRateLimiter::new(rates));
+    pub fn rate_limits(mut self, limits: NativeRateLimits) -> Self {
+        self.rate_limiter = Some(NativeRateLimiter::new(limits));
         self
     }
 
@@ -92,8 +93,8 @@ impl NativeServer {
 
     /// Allows sessions with the 1024-bit Diffie-Hellman group, which Handle.Net's clients use. Default: true.
     #[must_use]
-    pub const fn allow_dh_1024(mut self, is_taken: bool) -> Self {
-        self.policy.allow_dh_1024 = is_taken;
+    pub const fn allow_dh_1024(mut self, allow: bool) -> Self {
+        self.policy.allow_dh_1024 = allow;
         self
     }
 
@@ -114,9 +115,7 @@ impl NativeServer {
     }
 
     pub(super) fn now(&self) -> Now {
-        let unix =
-            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        Now { elapsed: self.start.elapsed(), unix }
+        Now { elapsed: self.start.elapsed(), unix: to_unix_seconds(SystemTime::now()) }
     }
 
     /// Lock order: sessions before challenges.

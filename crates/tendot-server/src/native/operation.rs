@@ -29,7 +29,7 @@ pub(crate) fn to_operation<'a>(
             let overwrite = flags.contains(OpFlags::OVERWRITE);
             HandleOperation::Write(match opcode {
                 Opcode::CREATE_HANDLE => {
-                    let mint = flags.contains(OpFlags::MINT_NEW_SUFFIX).then(random);
+                    let mint = flags.contains(OpFlags::MINT_NEW_SUFFIX).then(random_bytes);
                     HandleWrite::Create { name, values, overwrite, uuid_bytes: mint, force: false }
                 }
                 Opcode::ADD_VALUE => HandleWrite::AddValues { name, values, overwrite, force: false },
@@ -64,7 +64,7 @@ pub(crate) fn to_operation<'a>(
     })
 }
 
-fn random() -> [u8; 16] {
+fn random_bytes() -> [u8; 16] {
     let mut bytes = [0; 16];
     SystemRandom.fill(&mut bytes);
     bytes

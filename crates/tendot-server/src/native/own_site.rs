@@ -17,13 +17,13 @@ use crate::native::server::tls;
 #[non_exhaustive]
 pub enum SiteKeyError {
     /// A key could not be generated.
-    #[error("a key can't be made")]
-    NotMade,
+    #[error("key generation failed")]
+    GenerationFailed,
     /// The key cannot sign.
-    #[error("the key can't sign: an RSA key with its primes, of at least 2048 bits, can")]
+    #[error("unusable key: need an RSA key of at least 2048 bits with its primes")]
     Unusable,
     /// The key does not belong to exactly one server of the site.
-    #[error("the site has {found} servers with our key, and we have to be one of them")]
+    #[error("{found} servers of the site have this server's key; exactly one must")]
     NotInSite {
         /// Number of servers with this key.
         found: usize,
@@ -33,29 +33,29 @@ pub enum SiteKeyError {
 /// Site record of this server, and its private key.
 pub struct OwnSite {
     site: Site<'static>,
-    place: usize,
+    server_index: usize,
     bytes: Vec<u8>,
     key: Box<dyn SigningKey>,
     tls: TlsAcceptor,
 }
 
 impl OwnSite {
-    /// Creates the site; of several servers, this one is that with the public part of `key`.
+    /// Creates the site. Among several servers, this one is identified by the public part of `key`.
     pub fn new(site: Site<'static>, key: &PrivateKey) -> Result<Self, SiteKeyError> {
-        let place = if site.servers.len() > 1 { place(&site, key)? } else { 0 };
+        let server_index = if site.servers.len() > 1 { find_server_index(&site, key)? } else { 0 };
         let tls = tls::acceptor(key)?;
         let bytes = site.to_bytes();
         let key = key.signing_key(&AwsLcProvider).map_err(|_| SiteKeyError::Unusable)?;
-        Ok(Self { site, place, bytes, key, tls })
+        Ok(Self { site, server_index, bytes, key, tls })
     }
 
     /// Generates a 2048-bit RSA key, which all deployed clients can verify.
     pub fn generate_key() -> Result<PrivateKey, SiteKeyError> {
-        let pair = KeyPair::generate(KeySize::Rsa2048).map_err(|_| SiteKeyError::NotMade)?;
-        let wrapped: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| SiteKeyError::NotMade)?;
+        let pair = KeyPair::generate(KeySize::Rsa2048).map_err(|_| SiteKeyError::GenerationFailed)?;
+        let wrapped: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| SiteKeyError::GenerationFailed)?;
         // PKCS #8 header before an RSAPrivateKey of this size.
-        let der = wrapped.as_ref().get(26..).ok_or(SiteKeyError::NotMade)?;
-        PrivateKey::from_der(der).map_err(|_| SiteKeyError::NotMade)
+        let der = wrapped.as_ref().get(26..).ok_or(SiteKeyError::GenerationFailed)?;
+        PrivateKey::from_der(der).map_err(|_| SiteKeyError::GenerationFailed)
     }
 
     /// Site record.
@@ -65,12 +65,12 @@ impl OwnSite {
 
     /// Index of this server in the site.
     pub const fn server_index(&self) -> usize {
-        self.place
+        self.server_index
     }
 
     /// Hash partition of this server; `None` if it stores all names.
     pub fn partition(&self) -> Option<HashPartition> {
-        HashPartition::new(&self.site, self.place)
+        HashPartition::new(&self.site, self.server_index)
     }
 
     /// Encoded site record.
@@ -92,11 +92,11 @@ impl OwnSite {
     }
 }
 
-fn place(site: &Site<'_>, key: &PrivateKey) -> Result<usize, SiteKeyError> {
+fn find_server_index(site: &Site<'_>, key: &PrivateKey) -> Result<usize, SiteKeyError> {
     let public = key.public_key().ok_or(SiteKeyError::Unusable)?.to_bytes();
-    let mut places = (0..).zip(&site.servers).filter(|(_, server)| *server.public_key == *public);
-    match (places.next(), places.count()) {
-        (Some((place, _)), 0) => Ok(place),
+    let mut matches = (0..).zip(&site.servers).filter(|(_, server)| *server.public_key == *public);
+    match (matches.next(), matches.count()) {
+        (Some((index, _)), 0) => Ok(index),
         (first, others) => Err(SiteKeyError::NotInSite { found: usize::from(first.is_some()) + others }),
     }
 }

@@ -9,21 +9,21 @@ use tendot_store::StoreError;
 use crate::native::{NativeReply, NativeServer};
 
 /// Message for internal errors.
-pub(super) const INTERNAL_ERROR: &str = "the server failed; its log says why";
+pub(super) const INTERNAL_ERROR: &str = "internal server error";
 
 impl NativeServer {
-    /// Error reply with a MAC, if the request came in a session and asked for one.
+    /// Error reply with a MAC, if the request came in a session and requested one.
     pub(crate) fn authenticate_error(
         &self,
         bytes: &[u8],
-        refusal: &Rejection,
+        rejection: &Rejection,
         is_opened: bool,
         now: Now,
         budget: &mut Budget,
     ) -> Option<Vec<u8>> {
         let parts =
             MessageParts::split(bytes).ok().filter(|parts| parts.header.flags.contains(OpFlags::CERTIFY))?;
-        let mut response = Message::from_bytes(refusal.response()?).ok()?;
+        let mut response = Message::from_bytes(rejection.response()?).ok()?;
         response.header.flags = response.header.flags.with(OpFlags::CERTIFY);
         let mut sealed = response.to_bytes().ok()?;
         let mut sessions = self.lock_sessions();
@@ -37,7 +37,7 @@ impl NativeServer {
     }
 
     pub(crate) fn unsupported(&self, incoming: &mut IncomingRequest<'_>) -> NativeReply {
-        let message = format!("{} is not done here", incoming.message.header.opcode);
+        let message = format!("{} is not supported", incoming.message.header.opcode);
         self.error_reply(incoming, ResponseCode::OPERATION_NOT_SUPPORTED, &message)
     }
 
@@ -48,12 +48,12 @@ impl NativeServer {
             ResponseCode::AUTHENTICATION_NEEDED => self.issue_challenge(incoming),
             // The caller must know that the write may have been committed.
             ResponseCode::ERROR if matches!(error, Error::Store(StoreError::InDoubt { .. })) => {
-                tracing::error!(%error, "a request failed");
+                tracing::error!(%error, "request failed");
                 self.error_reply(incoming, code, OUTCOME_UNKNOWN)
             }
             // Internal errors are for the operator's log.
             ResponseCode::ERROR => {
-                tracing::error!(%error, "a request failed");
+                tracing::error!(%error, "request failed");
                 self.error_reply(incoming, code, INTERNAL_ERROR)
             }
             _ => self.error_reply(incoming, code, &error.to_string()),
@@ -86,7 +86,7 @@ impl NativeServer {
         match incoming.seal(response, &mut sealing) {
             Ok(bytes) => NativeReply::new(incoming, code, bytes),
             Err(error) => {
-                let text = format!("the answer can't be sent: {error}");
+                let text = format!("the response could not be encoded: {error}");
                 let outcome = ResponseData::Error { message: Some(text.as_bytes()) };
                 let failed = incoming.respond(ResponseCode::ERROR, outcome).to_bytes();
                 NativeReply::new(incoming, ResponseCode::ERROR, failed.unwrap_or_default())

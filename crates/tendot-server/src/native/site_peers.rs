@@ -17,7 +17,7 @@ use tendot_registry::{Error, PeerFuture, SitePeers};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-/// TTL of cached responses: for so long, a revoked permission remains valid here.
+/// TTL of cached responses: a revoked permission may remain valid for this time.
 const PEER_CACHE_TTL: Duration = Duration::from_secs(10);
 
 /// Timeout of a query.
@@ -42,22 +42,22 @@ pub struct SitePeerClient {
 struct PeerUpstream {
     site: RootSites,
     /// Permits per server, so that an unresponsive one does not block the others.
-    places: Vec<Semaphore>,
+    permits: Vec<Semaphore>,
 }
 
 impl SitePeerClient {
     /// Creates a client for the servers of this site.
     pub fn new(site: Site<'static>) -> Self {
-        let places = site.servers.iter().map(|_| Semaphore::new(MAX_QUERIES_PER_PEER)).collect();
-        let asked = PeerUpstream { site: RootSites::from_site(site), places };
-        let kept = CacheSettings {
-            max_bytes: PEER_CACHE_BYTES,
-            max_ttl: PEER_CACHE_TTL,
-            negative_ttl: PEER_CACHE_TTL,
-            stale_if_error: Duration::ZERO,
-            error_ttl: Duration::from_secs(1),
+        let permits = site.servers.iter().map(|_| Semaphore::new(MAX_QUERIES_PER_PEER)).collect();
+        let upstream = PeerUpstream { site: RootSites::from_site(site), permits };
+        let cache = CacheSettings {
+            bytes: PEER_CACHE_BYTES,
+            longest: PEER_CACHE_TTL,
+            nothing: PEER_CACHE_TTL,
+            stale: Duration::ZERO,
+            retry: Duration::from_secs(1),
         };
-        Self { records: Resolver::new(asked, kept) }
+        Self { records: Resolver::new(upstream, cache) }
     }
 }
 
@@ -78,19 +78,19 @@ impl PeerUpstream {
     async fn acquire_permit(&self, name: Handle<'_>) -> Result<SemaphorePermit<'_>, ResolveError> {
         let busy = || ResolveError::Busy { waited: PEER_TIMEOUT };
         let site = self.site.sites().first().ok_or_else(busy)?;
-        let keeper = Handle::new(&name.qualified()).server_index(site.hash_option, self.places.len());
-        let places = keeper.and_then(|keeper| self.places.get(keeper)).ok_or_else(busy)?;
-        timeout(PEER_TIMEOUT, places.acquire()).await.ok().and_then(Result::ok).ok_or_else(busy)
+        let server_index = Handle::new(&name.qualified()).server_index(site.hash_option, self.permits.len());
+        let permits = server_index.and_then(|index| self.permits.get(index)).ok_or_else(busy)?;
+        timeout(PEER_TIMEOUT, permits.acquire()).await.ok().and_then(Result::ok).ok_or_else(busy)
     }
 }
 
 impl Upstream for PeerUpstream {
     type Error = ResolveError;
 
-    async fn resolve(&self, request: &ResolveRequest<'_>) -> Result<UpstreamReply, ResolveError> {
-        let handle = Handle::from(&*request.name);
-        let _place = self.acquire_permit(handle).await?;
-        Upstream::resolve(&self.client_for(handle), request).await
+    async fn ask(&self, name: &str) -> Result<LookupOutcome, ResolveError> {
+        let handle = Handle::from(name);
+        let _permit = self.acquire_permit(handle).await?;
+        self.client_for(handle).ask(name).await
     }
 }
 
@@ -112,9 +112,9 @@ impl SitePeers for SitePeerClient {
             match &*answer.outcome {
                 LookupOutcome::Values(values) => Ok(Some(values.clone())),
                 LookupOutcome::NoValues => Ok(Some(Vec::new())),
-                LookupOutcome::NotFound => Ok(None),
-                LookupOutcome::NotResponsible => {
-                    Err(Error::SitePeer { reason: "it knows another record of our site".into() })
+                LookupOutcome::Nothing => Ok(None),
+                LookupOutcome::NotKept => {
+                    Err(Error::Neighbour { why: "peer has a different site record".into() })
                 }
             }
         })
@@ -130,10 +130,10 @@ impl SitePeers for SitePeerClient {
         Box::pin(async move {
             // The client chooses the cost of its proof, so it is charged before the proof is forwarded.
             let proof = SecretKeyResponse::from_bytes(answer, ProtocolVersion::LATEST).ok();
-            let taken = proof.filter(|proof| proof.validate(AuthPolicy::default().secret_key_macs).is_ok());
-            let Some(proof) = taken else { return Ok(false) };
+            let proof = proof.filter(|proof| proof.validate(AuthPolicy::default().secret_keys).is_ok());
+            let Some(proof) = proof else { return Ok(false) };
             budget.charge(PEER_QUERY_COST.saturating_add(proof.cost()))?;
-            let unsaid = |reason: String| Error::SitePeer { reason };
+            let peer_error = |why: String| Error::Neighbour { why };
             let request = Request::VerifyChallenge {
                 key_handle: key.handle(),
                 key_index: key.index,
@@ -142,17 +142,17 @@ impl SitePeers for SitePeerClient {
                 response: answer,
             };
             let question = LookupRequest::new(key.handle(), Opcode::VERIFY_CHALLENGE, &request);
-            let asked = self.records.upstream();
-            let _place =
-                asked.acquire_permit(key.handle()).await.map_err(|error| unsaid(error.to_string()))?;
-            let said = asked.client_for(key.handle()).lookup(question).await;
-            let said = said.map_err(|error| unsaid(error.to_string()))?;
-            let message = said.message().map_err(|error| unsaid(error.to_string()))?;
+            let upstream = self.records.upstream();
+            let _permit =
+                upstream.acquire_permit(key.handle()).await.map_err(|error| peer_error(error.to_string()))?;
+            let response = upstream.client_for(key.handle()).lookup(question).await;
+            let response = response.map_err(|error| peer_error(error.to_string()))?;
+            let message = response.message().map_err(|error| peer_error(error.to_string()))?;
             match message.body {
-                MessageBody::Response(Response { data: ResponseData::ChallengeVerified(fits), .. }) => {
-                    Ok(fits == 1)
+                MessageBody::Response(Response { outcome: ResponseData::Verified(result), .. }) => {
+                    Ok(result == 1)
                 }
-                _ => Err(unsaid(format!("it says {}", message.header.response_code))),
+                _ => Err(peer_error(format!("unexpected response code {}", message.header.response_code))),
             }
         })
     }
@@ -160,7 +160,7 @@ impl SitePeers for SitePeerClient {
 
 impl fmt::Debug for SitePeerClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SiteNeighbours").field(&self.records.upstream().site).finish()
+        f.debug_tuple("SitePeerClient").field(&self.records.upstream().site).finish()
     }
 }
 
@@ -171,64 +171,58 @@ mod tests {
     use super::*;
 
     /// No peer is reachable at this address.
-    fn neighbours() -> SitePeerClient {
+    fn unreachable_peers() -> SitePeerClient {
         let servers = vec![SiteServer::default(); 2];
         SitePeerClient::new(Site { hash_option: HashOption::WHOLE, servers, ..Site::default() })
     }
 
     #[tokio::test]
-    async fn a_proof_costs_what_it_takes() {
-        let (neighbours, key) = (neighbours(), ValueReference::parse("301:10.1/x"));
+    async fn charges_by_proof_cost() {
+        let (peers, key) = (unreachable_peers(), ValueReference::parse("301:10.1/x"));
         let challenge = Challenge { nonce: &[7; 16], digest: &[7; 32] };
         let check = async |iterations, key_bits, steps, expected: &str, spent: u32| {
             let proof = SecretKeyResponse::Pbkdf2 { salt: &[7; 16], iterations, key_bits, mac: &[7; 20] };
             let mut budget = Budget::new(steps);
-            let said = neighbours.verify_secret(&key, challenge, &proof.to_bytes(), &mut budget).await;
-            let said = match said {
-                Ok(fits) => fits.to_string(),
-                Err(Error::SitePeer { .. }) => "asked".into(),
-                Err(Error::BudgetExceeded(_)) => "too much".into(),
+            let result = peers.verify_secret(&key, challenge, &proof.to_bytes(), &mut budget).await;
+            let result = match result {
+                Ok(is_valid) => is_valid.to_string(),
+                Err(Error::Neighbour { .. }) => "queried".into(),
+                Err(Error::Exhausted(_)) => "budget exceeded".into(),
                 Err(error) => panic!("{error}"),
             };
-            assert_eq!((&*said, steps - budget.remaining()), (expected, spent), "{iterations} {key_bits}");
+            assert_eq!((&*result, steps - budget.remaining()), (expected, spent), "{iterations} {key_bits}");
         };
-        check(10_000, 160, 250_000, "asked", PEER_QUERY_COST + 2_501).await;
-        check(200_000, 512, 250_000, "asked", PEER_QUERY_COST + 200_001).await;
-        check(200_000, 512, 100_000, "too much", 0).await;
+        check(10_000, 160, 250_000, "queried", PEER_QUERY_COST + 2_501).await;
+        check(200_000, 512, 250_000, "queried", PEER_QUERY_COST + 200_001).await;
+        check(200_000, 512, 100_000, "budget exceeded", 0).await;
         check(200_001, 160, 250_000, "false", 0).await;
         check(u32::MAX, u32::MAX, 250_000, "false", 0).await;
     }
 
     #[tokio::test]
-    async fn a_question_is_paid_for_before_it_is_asked() {
-        let (neighbours, mut budget) = (neighbours(), Budget::new(2 * PEER_QUERY_COST - 1));
+    async fn charges_before_the_query() {
+        let (peers, mut budget) = (unreachable_peers(), Budget::new(2 * PEER_QUERY_COST - 1));
         // A failed query is cached for a second.
         for _ in 0..2 {
-            assert!(matches!(
-                neighbours.public_values("10.1/x", &mut budget).await,
-                Err(Error::SitePeer { .. })
-            ));
+            assert!(matches!(peers.public_values("10.1/x", &mut budget).await, Err(Error::Neighbour { .. })));
             assert_eq!(budget.remaining(), PEER_QUERY_COST - 1);
         }
-        assert!(matches!(
-            neighbours.public_values("10.1/y", &mut budget).await,
-            Err(Error::BudgetExceeded(_))
-        ));
+        assert!(matches!(peers.public_values("10.1/y", &mut budget).await, Err(Error::Exhausted(_))));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn so_many_at_once() {
-        let neighbours = neighbours();
-        let asked = neighbours.records.upstream();
+    async fn limits_queries_per_peer() {
+        let peers = unreachable_peers();
+        let upstream = peers.records.upstream();
         let names = (0..9).map(|number| format!("10.1/{number}")).collect::<Vec<_>>();
-        let mut places = Vec::new();
+        let mut permits = Vec::new();
         for name in &names {
-            while let Ok(place) =
-                timeout(Duration::from_millis(50), asked.acquire_permit(Handle::from(&**name))).await
+            while let Ok(permit) =
+                timeout(Duration::from_millis(50), upstream.acquire_permit(Handle::from(&**name))).await
             {
-                places.push(place.unwrap());
+                permits.push(permit.unwrap());
             }
         }
-        assert_eq!(places.len(), 2 * MAX_QUERIES_PER_PEER, "each of the two is asked so much");
+        assert_eq!(permits.len(), 2 * MAX_QUERIES_PER_PEER, "limit of both servers");
     }
 }

@@ -7,7 +7,7 @@ use tendot_proto::{
 };
 use tendot_registry::{Caller, Error, ResolveQuery};
 
-use crate::http::last_change;
+use crate::http::head_sequence;
 use crate::native::{NativeReply, NativeServer};
 
 const STATUS_HANDLE: &str = "0.SITE/status";
@@ -54,7 +54,7 @@ impl NativeServer {
         }
         // Authorized like the list of homed prefixes.
         self.registry.list_homed_prefixes(None, 1, caller, budget).await?;
-        let last = last_change(self.registry.store(), 0).await?;
+        let head = head_sequence(self.registry.store(), 0).await?;
         let numbers = format!(
             "runtime={}; numreqs={}; version={}",
             self.start.elapsed().as_millis(),
@@ -67,13 +67,13 @@ impl NativeServer {
         };
         let mut values = vec![
             value(1, "CNRI.SERVER_STATUS", numbers),
-            value(3, "CNRI.REPLICATION_STATUS", format!("{{\"latestTxnId\":{last}}}")),
+            value(3, "CNRI.REPLICATION_STATUS", format!("{{\"latestTxnId\":{head}}}")),
         ];
         let is_all = query.indexes.is_empty() && query.types.is_empty();
         values.retain(|value| {
             is_all
                 || query.indexes.contains(&value.index)
-                || query.types.iter().any(|asked| value.matches_type_filter(asked))
+                || query.types.iter().any(|filter| value.matches_type_filter(filter))
         });
         if values.is_empty() { Err(Error::ValuesNotFound) } else { Ok(values) }
     }

@@ -16,7 +16,7 @@ const MAX_BYTES_PER_SHARD: usize = 256 << 10;
 /// Bounded, sharded counts of names that were not found.
 #[derive(Debug)]
 pub(crate) struct FailedResolutions {
-    parts: [Mutex<FailedResolutionShard>; SHARDS],
+    shards: [Mutex<FailedResolutionShard>; SHARDS],
     dropped: AtomicU64,
 }
 
@@ -29,21 +29,21 @@ struct FailedResolutionShard {
 
 impl FailedResolutions {
     pub(crate) fn new() -> Self {
-        Self { parts: Default::default(), dropped: AtomicU64::new(0) }
+        Self { shards: Default::default(), dropped: AtomicU64::new(0) }
     }
 
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn add(&self, counted: CounterKey, name: &str, count: u64) {
-        let part = &self.parts[counted.fingerprint as usize % SHARDS];
-        let mut part = part.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, _, there)) = part.names.get_mut(&counted.fingerprint) {
-            *there = there.saturating_add(count);
-        } else if part.names.len() < MAX_NAMES_PER_SHARD && part.bytes + name.len() <= MAX_BYTES_PER_SHARD {
-            part.bytes += name.len();
-            part.names.insert(counted.fingerprint, (counted.prefix, name.into(), count));
+    pub(crate) fn add(&self, key: CounterKey, name: &str, count: u64) {
+        let shard = &self.shards[key.name_hash as usize % SHARDS];
+        let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, _, sum)) = shard.names.get_mut(&key.name_hash) {
+            *sum = sum.saturating_add(count);
+        } else if shard.names.len() < MAX_NAMES_PER_SHARD && shard.bytes + name.len() <= MAX_BYTES_PER_SHARD {
+            shard.bytes += name.len();
+            shard.names.insert(key.name_hash, (key.prefix_id, name.into(), count));
         } else {
             self.dropped.fetch_add(count, Ordering::Relaxed);
         }
@@ -51,10 +51,10 @@ impl FailedResolutions {
 
     /// Removes and returns all counts.
     pub(crate) fn drain(&self) -> Vec<(u32, Box<str>, u64)> {
-        let parts = self.parts.iter();
-        let taken =
-            parts.map(|part| std::mem::take(&mut *part.lock().unwrap_or_else(PoisonError::into_inner)));
-        taken.flat_map(|part| part.names.into_values()).collect()
+        let shards = self.shards.iter();
+        let drained =
+            shards.map(|shard| std::mem::take(&mut *shard.lock().unwrap_or_else(PoisonError::into_inner)));
+        drained.flat_map(|shard| shard.names.into_values()).collect()
     }
 }
 
@@ -63,21 +63,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn made_up_names() {
+    fn bounded_under_random_names() {
         let (failed, long) = (FailedResolutions::new(), "x".repeat(2_000));
-        for fingerprint in 0..1_000_000 {
-            let name = if fingerprint % 16 == 0 { &*long } else { "10.1/x" };
-            failed.add(CounterKey { fingerprint, prefix: 0 }, name, 1);
+        for name_hash in 0..1_000_000 {
+            let name = if name_hash % 16 == 0 { &*long } else { "10.1/x" };
+            failed.add(CounterKey { name_hash, prefix_id: 0 }, name, 1);
         }
-        failed.add(CounterKey { fingerprint: 1, prefix: 0 }, "10.1/x", 1);
-        let taken = failed.drain();
-        let bytes: usize = taken.iter().map(|(_, name, _)| name.len()).sum();
+        failed.add(CounterKey { name_hash: 1, prefix_id: 0 }, "10.1/x", 1);
+        let drained = failed.drain();
+        let bytes: usize = drained.iter().map(|(_, name, _)| name.len()).sum();
         assert_eq!(
-            (taken.len(), bytes / MAX_BYTES_PER_SHARD),
+            (drained.len(), bytes / MAX_BYTES_PER_SHARD),
             (15 * MAX_NAMES_PER_SHARD + MAX_BYTES_PER_SHARD / 2_000, 1)
         );
-        assert_eq!(failed.dropped(), 1_000_000 - taken.len() as u64);
-        assert_eq!(taken.iter().filter(|(_, _, count)| *count == 2).count(), 1);
+        assert_eq!(failed.dropped(), 1_000_000 - drained.len() as u64);
+        assert_eq!(drained.iter().filter(|(_, _, count)| *count == 2).count(), 1);
         assert!(failed.drain().is_empty());
     }
 }

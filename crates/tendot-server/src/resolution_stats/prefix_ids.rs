@@ -18,10 +18,10 @@ pub(crate) struct PrefixIds(RwLock<PrefixIdTable>);
 struct PrefixIdTable {
     /// Version of the store's prefixes for which the cached checks are valid.
     version: Option<u64>,
-    answers: HashMap<Box<[u8]>, Option<u32>>,
+    cached_ids: HashMap<Box<[u8]>, Option<u32>>,
     /// All prefixes with an id; ids are never reused.
     names: Vec<Arc<str>>,
-    numbers: HashMap<Arc<str>, u32>,
+    ids: HashMap<Arc<str>, u32>,
 }
 
 impl PrefixIds {
@@ -32,30 +32,30 @@ impl PrefixIds {
         }
         let version = registry.store().change_counters().and_then(|versions| versions.prefix_version());
         if version.is_some() {
-            let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-            if known.version == version
-                && let Some(answer) = known.answers.get(prefix)
+            let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            if table.version == version
+                && let Some(id) = table.cached_ids.get(prefix)
             {
-                return *answer;
+                return *id;
             }
         }
         let name = str::from_utf8(prefix).ok()?;
         let is_allocated = registry.is_allocated_prefix(name).await.ok()?;
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let number = if is_allocated { Some(known.assign_id(name)?) } else { None };
+        let mut table = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let id = if is_allocated { Some(table.assign_id(name)?) } else { None };
         if version.is_some() {
-            if known.version != version || known.answers.len() >= MAX_CACHED_PREFIXES {
-                known.version = version;
-                known.answers.clear();
+            if table.version != version || table.cached_ids.len() >= MAX_CACHED_PREFIXES {
+                table.version = version;
+                table.cached_ids.clear();
             }
-            known.answers.insert(prefix.into(), number);
+            table.cached_ids.insert(prefix.into(), id);
         }
-        number
+        id
     }
 
     /// Id of a prefix that already has one.
     pub(crate) fn id_if_assigned(&self, prefix: &str) -> Option<u32> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).numbers.get(prefix).copied()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).ids.get(prefix).copied()
     }
 
     /// All prefixes, indexed by id.
@@ -66,12 +66,12 @@ impl PrefixIds {
 
 impl PrefixIdTable {
     fn assign_id(&mut self, prefix: &str) -> Option<u32> {
-        if let Some(number) = self.numbers.get(prefix) {
-            return Some(*number);
+        if let Some(id) = self.ids.get(prefix) {
+            return Some(*id);
         }
-        let (number, name) = (u32::try_from(self.names.len()).ok()?, Arc::<str>::from(prefix));
+        let (id, name) = (u32::try_from(self.names.len()).ok()?, Arc::<str>::from(prefix));
         self.names.push(Arc::clone(&name));
-        self.numbers.insert(name, number);
-        Some(number)
+        self.ids.insert(name, id);
+        Some(id)
     }
 }

@@ -152,15 +152,15 @@ fn rejected_requests(store: StoreKind) {
     for query in
         ["after=x", "after=-1", "after=1:", "after=1:%FF", "after=", "limit=0", "limit=x", "limit=-1"]
     {
-        check("GET", &format!("/api/v1/changes?{query}"), "", 400, "bad-request");
-        check("GET", &format!("/api/v1/changes?{query}"), events, 400, "bad-request");
+        check("GET", &format!("/api/v1/changes?{query}"), "", 400, "malformed");
+        check("GET", &format!("/api/v1/changes?{query}"), events, 400, "malformed");
     }
-    check("GET", "/api/v1/changes", &format!("{events}\nLast-Event-ID: x"), 400, "bad-request");
+    check("GET", "/api/v1/changes", &format!("{events}\nLast-Event-ID: x"), 400, "malformed");
     check("GET", "/api/v1/changes", "Authorization: Bearer wrong", 401, "unauthenticated");
     let response = check("POST", "/api/v1/changes", "", 405, "method-not-allowed");
     assert_eq!(response.header("allow"), Some("GET, HEAD, OPTIONS"));
     for path in ["/api/v1/changes/", "/api/v1/", "/api/v1", "/api/v1/nothing/here"] {
-        check("GET", path, "", 404, "no-such-path");
+        check("GET", path, "", 404, "unknown-endpoint");
     }
 }
 
@@ -191,8 +191,8 @@ fn imports_are_resumed_at_any_cursor() {
     }
     assert!(lines(&server, &format!("after={after}"), "").is_empty());
     for expected in [150, 299] {
-        let place = format!("Last-Event-ID: {}\r\n", cursor(&all[expected]));
-        let (id, change) = Subscriber::new(&server, "after=0", &place).change().unwrap();
+        let last_event_id = format!("Last-Event-ID: {}\r\n", cursor(&all[expected]));
+        let (id, change) = Subscriber::new(&server, "after=0", &last_event_id).change().unwrap();
         assert_eq!((id, &change), (cursor(&all[expected + 1]), &all[expected + 1]));
     }
 }
@@ -285,7 +285,7 @@ fn changes_are_visible_at_once(store: StoreKind) {
 
 /// A subscriber without changes is neither idle nor slow.
 fn quiet_subscribers_stay_connected(store: StoreKind) {
-    let limits = HttpLimits { idle_time: SECOND / 5, write_time: SECOND / 5, ..HttpLimits::default() };
+    let limits = HttpLimits { idle_timeout: SECOND / 5, write_timeout: SECOND / 5, ..HttpLimits::default() };
     let server = start(store.open(), vec![put("10.1/first")], limits);
     let mut subscriber = Subscriber::new(&server, "after=1", "");
     let (mut body, _sender) = server.runtime.block_on(http2(server.address, "after=1"));
@@ -317,7 +317,7 @@ async fn http2(address: SocketAddr, query: &str) -> (Incoming, SendRequest<Empty
 
 /// Clients that do not read are disconnected, and see that the response is incomplete.
 fn attack_h10_subscribers_that_do_not_read(store: StoreKind) {
-    let limits = HttpLimits { write_time: SECOND / 2, ..HttpLimits::default() };
+    let limits = HttpLimits { write_timeout: SECOND / 2, ..HttpLimits::default() };
     let long = "x".repeat(2_000);
     let edits = (0..15_000).map(|number| put(&format!("10.1/{number}{long}"))).collect();
     let server = start(store.open(), edits, limits);
@@ -346,12 +346,12 @@ fn subscribers_end_with_the_server(store: StoreKind) {
         .unwrap();
     let mut begin = [0; 64];
     stream.read_exact(&mut begin).unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     drop(server.shutdown.take());
     let read = read_text(&stream);
     assert!(read.ends_with("0\r\n\r\n"), "{read}");
     // Takes about a second; the next heartbeat would come after 15 s.
-    assert!(begun.elapsed() < 12 * SECOND, "{:?}", begun.elapsed());
+    assert!(started.elapsed() < 12 * SECOND, "{:?}", started.elapsed());
 }
 
 /// The number of subscribers is limited, and HEAD requests do not count.
@@ -364,10 +364,10 @@ fn attack_too_many_subscribers(store: StoreKind) {
     let known = format!("Authorization: Bearer {}", TOKEN);
     assert_eq!(server.request("GET", "/api/v1/changes", &known).status, 200);
     subscribers.truncate(191);
-    wait_until("the place of the subscriber is free", || server.get("/api/v1/changes").status != 503);
+    wait_until("the permit of the subscriber is free", || server.get("/api/v1/changes").status != 503);
     let head = server.request("HEAD", "/api/v1/changes", "Accept: text/event-stream");
     assert_eq!((head.status, head.body.len()), (200, 0));
-    wait_until("the place of the HEAD request is free", || server.get("/api/v1/changes").status != 503);
+    wait_until("the permit of the HEAD request is free", || server.get("/api/v1/changes").status != 503);
     // The subscribers still receive changes.
     commit(&server, "operator", vec![put("10.1/second")]);
     for subscriber in &mut subscribers {

@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::support::http_server::{TestServer, bind, start_at};
+use crate::support::http_server::{TestServer, allow_plain_loopback, bind, start_at};
 
 /// An RSA key in PKCS #8.
 struct ClientKey(Vec<u8>);
@@ -52,7 +52,7 @@ impl ClientKey {
     }
 }
 
-/// The identity that the server takes the client for; `nobody`, or the status if it is not 200.
+/// The authenticated identity of the client; `anonymous`, or the status if it is not 200.
 fn authenticated_identity(
     server: &TestServer,
     root: &CertificateDer<'static>,
@@ -88,10 +88,10 @@ fn authenticated_identity(
     });
     let status = response.split(' ').nth(1).unwrap().to_owned();
     let body: serde_json::Value = serde_json::from_str(response.split("\r\n\r\n").nth(1).unwrap()).unwrap();
-    body["id"].as_str().map_or_else(|| if status == "200" { "nobody".into() } else { status }, Into::into)
+    body["id"].as_str().map_or_else(|| if status == "200" { "anonymous".into() } else { status }, Into::into)
 }
 
-/// The key counts, not the name in the certificate, and only with a header that asks for it.
+/// The key counts, not the name in the certificate, and only with a header that requests it.
 #[test]
 fn attack_a16_name_of_another_client() {
     let (server_key, client_key, other_key) = (ClientKey::new(), ClientKey::new(), ClientKey::new());
@@ -116,7 +116,9 @@ fn attack_a16_name_of_another_client() {
             precondition: Precondition::Absent,
         };
         let edits = vec![put, Edit::Home { prefix: "10.5555".into() }];
-        start_at(bind(), edits, HttpLimits::default(), Some(Arc::new(tls)), |http| http.trust_loopback(false))
+        start_at(bind(), edits, HttpLimits::default(), Some(Arc::new(tls)), |http| {
+            allow_plain_loopback(http, false)
+        })
     };
     let read = || ServerCertificate::load(path("certificate"), path("key")).unwrap();
     let server = start(read().request_client_certificates().unwrap());
@@ -141,9 +143,9 @@ fn attack_a16_name_of_another_client() {
     check(&client_key, &common("somebody"), HEADER, "401");
     check(&client_key, &[], HEADER, "401");
     // Browsers send certificates by themselves, also for pages of other sites.
-    check(&client_key, &common(identity), "X-Nothing: said", "nobody");
+    check(&client_key, &common(identity), "X-Other: value", "anonymous");
     assert_eq!(authenticated_identity(&server, &root, None, HEADER), "401");
-    assert_eq!(authenticated_identity(&server, &root, None, "X-Nothing: said"), "nobody");
+    assert_eq!(authenticated_identity(&server, &root, None, "X-Other: value"), "anonymous");
     // A server that does not request certificates gets none.
     let without_client_auth = start(read());
     assert_eq!(

@@ -67,7 +67,7 @@ fn http_responses() {
         client.create("/dois", &json!({"name": format!("10.70000/{name}"), "url": url}));
     }
     // The store polls its log five times a second and discards cached responses about what it finds there; ten times as long, because
-    // nothing tells that it has read the last entry.
+    // there is no event for the last entry read.
     thread::sleep(Duration::from_secs(2));
     for _ in 0..2 {
         assert_eq!(client.redirect_of("10.70000/kept").0, 302);
@@ -182,7 +182,12 @@ fn unreadable_prefix_record() {
     {
         let response = client.send("GET", path, "", &["Accept: application/json"], b"");
         let json = response.json();
-        assert_eq!((response.status, &json["code"]), (500, &json!("failed")), "{path}: {}", response.head);
+        assert_eq!(
+            (response.status, &json["code"]),
+            (500, &json!("store-failed")),
+            "{path}: {}",
+            response.head
+        );
         assert_eq!(response.header("expires"), None, "{path}");
         assert!(!response.head.contains("max-age"), "{}", response.head);
     }
@@ -297,13 +302,13 @@ fn unknown_commit_outcome_natively() {
 #[test]
 fn resolutions_are_not_counted_twice() {
     let (postgres, store) = database();
-    let tally = Arc::new(ResolutionCounter::new(true));
-    let client = ApiClient::start_with(store, |http| http.resolution_counter(Arc::clone(&tally)));
+    let counter = Arc::new(ResolutionCounter::new(true));
+    let client = ApiClient::start_with(store, |http| http.resolution_counter(Arc::clone(&counter)));
     client.create_fixtures();
     client.create("/dois", &json!({"name": "10.70000/x", "url": "https://example.org/"}));
     let flush = || {
         let registry = client.server.http.registry();
-        client.server.runtime.block_on(Maintenance::default().flush(registry, &tally));
+        client.server.runtime.block_on(Maintenance::default().flush(registry, &counter));
     };
     let response = || client.json("GET", "/reports/10.70000", TOKEN, &[], &Json::Null);
     for (name, counted) in [("10.70000/x", (1, 0)), ("10.70000/none", (1, 1))] {
@@ -326,24 +331,24 @@ fn metrics_while_the_database_hangs() {
     let (postgres, store) = database();
     let client = ApiClient::start(store);
     client.create_fixtures();
-    let last_change = || {
+    let head = || {
         let response = client.server.get("/metrics");
         let body = response.text();
         assert!(response.status == 200 && body.contains("tendot_http_requests_total"), "{body}");
-        body.lines().find(|line| line.starts_with("tendot_store_last_change")).map(str::to_owned)
+        body.lines().find(|line| line.starts_with("tendot_store_head_sequence")).map(str::to_owned)
     };
-    let known = last_change();
+    let known = head();
     postgres.signal("STOP");
     let started = Instant::now();
-    let while_hanging = last_change();
-    let took = started.elapsed();
+    let while_hanging = head();
+    let elapsed = started.elapsed();
     postgres.signal("CONT");
     assert_eq!(while_hanging, known);
     // The server waits half a second for the database.
-    assert!(took < Duration::from_secs(20), "{took:?}");
+    assert!(elapsed < Duration::from_secs(20), "{elapsed:?}");
 }
 
-/// When the database has lost its last changes, as after the promotion of a standby that was behind, subscribers are told, and
+/// When the database has lost its last changes, as after the promotion of a standby that was behind, subscribers are reset, and
 /// a cursor beyond the end of the log is rejected instead of waiting.
 #[test]
 fn truncated_change_log() {
@@ -380,8 +385,11 @@ fn truncated_change_log() {
             let lines = get(&format!("after={last}"), &[]);
             assert_eq!((lines.status, &*lines.body), (200, b"" as &[u8]));
             let response = get(&format!("after={last}"), &["Accept: text/event-stream"]);
-            assert_eq!((response.status, &*response.body), (200, b"id:\nevent: lost\ndata: {}\n\n" as &[u8]));
-            // Nothing tells that the server has looked at the shorter log. Too short a wait only makes both rounds the same.
+            assert_eq!(
+                (response.status, &*response.body),
+                (200, b"id:\nevent: reset\ndata: {}\n\n" as &[u8])
+            );
+            // There is no event for the poll of the shorter log. Too short a wait only makes both rounds the same.
             thread::sleep(Duration::from_secs(2));
         }
         // The loss is certain, and the stream ends, when the log grows again.
@@ -393,7 +401,7 @@ fn truncated_change_log() {
             reader.is_finished()
         });
         let end = reader.join().unwrap();
-        assert!(end.ends_with(&["id:", "event: lost", "data: {}", ""].map(str::to_owned)), "{end:?}");
+        assert!(end.ends_with(&["id:", "event: reset", "data: {}", ""].map(str::to_owned)), "{end:?}");
         let changes = get(&format!("after={}", last - 4), &[]).json_lines();
         assert_eq!(changes[0]["name"], format!("10.70000/{is_noticed_before_writes}-0"));
     }

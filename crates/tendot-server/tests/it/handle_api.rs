@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 use tendot_server::http::ProxyTrust;
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 
+use crate::support::http_server::allow_plain_loopback;
 use crate::support::http_session::{HttpSession, SECRET, basic};
 use crate::support::records_server::RecordsServer;
 use crate::support::stores::{StoreKind, over_stores};
@@ -36,12 +37,12 @@ const RECORDS: &str = include_str!("../../../../conformance/vectors/handle-net/r
 
 fn start_trusting(store: StoreKind) -> RecordsServer {
     RecordsServer::start_handle_net(store, RECORDS.lines(), |http| {
-        http.trust_loopback(true).operator_token("token")
+        allow_plain_loopback(http, true).operator_token("token")
     })
 }
 
 fn start_untrusting(store: StoreKind) -> RecordsServer {
-    RecordsServer::start_handle_net(store, RECORDS.lines(), |http| http.trust_loopback(false))
+    RecordsServer::start_handle_net(store, RECORDS.lines(), |http| allow_plain_loopback(http, false))
 }
 
 fn admin() -> String {
@@ -489,7 +490,8 @@ fn attack_a14_removed_key(store: StoreKind) {
 
 /// Failed attempts are limited per client, for all authentication methods.
 fn attack_a11_guessing_passwords(store: StoreKind) {
-    let trust = ProxyTrust { proxies: vec!["127.0.0.1/32".parse().unwrap()], ..ProxyTrust::default() };
+    let trust =
+        ProxyTrust { trusted_proxies: vec!["127.0.0.1/32".parse().unwrap()], ..ProxyTrust::default() };
     let server = RecordsServer::start_handle_net(store, RECORDS.lines(), |http| {
         http.proxy_trust(trust).operator_token("token")
     });

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value as Json;
 use tendot_testing::http::HttpResponse;
 
+use crate::support::http_server::allow_plain_loopback;
 use crate::support::http_session::{HttpSession, SECRET};
 use crate::support::records_server::RecordsServer;
 use crate::support::stores::{StoreKind, over_stores};
@@ -29,7 +30,8 @@ fn recorded_exchanges(store: StoreKind) {
     let others: Vec<String> = (0..8).map(|number| record_with_url(&format!("Z-{number}"))).collect();
     let all = || records.lines().chain([SECRET_RECORD]).chain(many.iter().chain(&others).map(String::as_str));
     // The recorded server accepted no credentials over plain HTTP.
-    let start = |trust| RecordsServer::start_handle_net(store, all(), |http| http.trust_loopback(trust));
+    let start =
+        |trust| RecordsServer::start_handle_net(store, all(), |http| allow_plain_loopback(http, trust));
     let (untrusting, trusting) = (start(false), start(true));
     let mut sessions = Sessions { server: &trusting, known: HashMap::new() };
     let vectors = include_str!("../../../../conformance/vectors/handle-net/http.jsonl");

@@ -15,9 +15,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_millis(300);
 
 fn short_timeouts() -> HttpLimits {
     HttpLimits {
-        header_time: HEADER_TIMEOUT,
-        idle_time: IDLE_TIMEOUT,
-        write_time: IDLE_TIMEOUT,
+        header_timeout: HEADER_TIMEOUT,
+        idle_timeout: IDLE_TIMEOUT,
+        write_timeout: IDLE_TIMEOUT,
         ..HttpLimits::default()
     }
 }
@@ -49,7 +49,7 @@ fn attack_h10_incomplete_heads_time_out() {
     });
     // Between two requests a client may wait for longer; an incomplete second request times out like the first.
     let server =
-        start(HttpLimits { header_time: HEADER_TIMEOUT, ..HttpLimits::default() }, None, |http| http);
+        start(HttpLimits { header_timeout: HEADER_TIMEOUT, ..HttpLimits::default() }, None, |http| http);
     let mut stream = server.connect();
     stream.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     read_until_server_closes(&server.connect());
@@ -164,9 +164,9 @@ fn attack_h12_request_smuggling() {
 
 /// Expects one response with this status, after which the connection is closed.
 #[track_caller]
-fn check(server: &TestServer, said: String, expected: u16) {
-    let response = server.send_raw(&said);
-    let shown: String = said.chars().take(200).collect();
+fn check(server: &TestServer, request: String, expected: u16) {
+    let response = server.send_raw(&request);
+    let shown: String = request.chars().take(200).collect();
     assert!(response.starts_with(&format!("HTTP/1.1 {expected} ")), "{shown:?}: {response}");
     assert_eq!(response.matches("HTTP/1.1 ").count(), 1, "{shown:?}: {response}");
     check_request_id_and_length(&response);
@@ -184,31 +184,28 @@ fn check_request_id_and_length(response: &str) {
 #[test]
 fn attack_h11_rejected_heads_get_a_reason() {
     let server = start_default();
-    let said = |said: String, expected: &str| {
-        let response = server.send_raw(&said);
+    let check = |request: String, expected: &str| {
+        let response = server.send_raw(&request);
         check_request_id_and_length(&response);
-        let shown: String = said.chars().take(200).collect();
+        let shown: String = request.chars().take(200).collect();
         let (head, body) = response.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap();
         assert_eq!(format!("{status} {}", body.trim_end()), expected, "{shown:?}");
     };
-    let shape = "400 the head of the request is not understood: it has a method, a space, a path, a space, `HTTP/1.1`, \
-                 and then lines of `name: value`";
-    let line = |number: u32, what: &str| {
-        format!("400 the head of the request is not understood: line {number}: {what}")
-    };
-    said("GET /10.5555/\0 HTTP/1.1\r\nHost: a\r\n\r\n".into(), &line(1, "it has control characters"));
-    said("GET /x HTTP/1.1\r\nHost: a\r\nX: \u{1b}\r\n\r\n".into(), &line(3, "it has control characters"));
-    said("GET /x HTTP/1.1\nHost: a\r\n\r\n".into(), &line(1, "it does not end with CR and LF"));
-    said("GET /x HTTP/1.1\r\nHost a\r\n\r\n".into(), shape);
-    said("GET /x HTTP/9.9\r\nHost: a\r\n\r\n".into(), shape);
-    said("hello\r\n\r\n".into(), shape);
-    said("\u{16}\u{3}\u{1}\u{2}\0\u{1}".into(), &line(1, "it has control characters"));
+    let shape = "400 malformed request head: expected `METHOD TARGET HTTP/1.1` and `name: value` lines";
+    let line = |number: u32, reason: &str| format!("400 malformed request head: line {number}: {reason}");
+    check("GET /10.5555/\0 HTTP/1.1\r\nHost: a\r\n\r\n".into(), &line(1, "line has control characters"));
+    check("GET /x HTTP/1.1\r\nHost: a\r\nX: \u{1b}\r\n\r\n".into(), &line(3, "line has control characters"));
+    check("GET /x HTTP/1.1\nHost: a\r\n\r\n".into(), &line(1, "line does not end with CRLF"));
+    check("GET /x HTTP/1.1\r\nHost a\r\n\r\n".into(), shape);
+    check("GET /x HTTP/9.9\r\nHost: a\r\n\r\n".into(), shape);
+    check("hello\r\n\r\n".into(), shape);
+    check("\u{16}\u{3}\u{1}\u{2}\0\u{1}".into(), &line(1, "line has control characters"));
     let long = "y".repeat(64 << 10);
-    said(format!("GET /{long} HTTP/1.1\r\nHost: a\r\n\r\n"), "414 the path has more than 65534 bytes");
-    let large = "431 the head has more than 100 headers, or 98304 bytes";
-    said(format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(128 << 10)), large);
-    said(format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(200)), large);
+    check(format!("GET /{long} HTTP/1.1\r\nHost: a\r\n\r\n"), "414 the request target exceeds 65534 bytes");
+    let large = "431 the request head exceeds 100 header fields or 98304 bytes";
+    check(format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(128 << 10)), large);
+    check(format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(200)), large);
     // Invalid percent-encoding is rejected by the handlers, with a page or JSON.
     for target in ["/10.5555/%zz", "/10.5555/%00", "/api/handles/10.5555/%4"] {
         let response =

@@ -1,8 +1,9 @@
-//! Tests of HTTP and the Handle protocol over real sockets.
+//! Tests of HTTP and the native protocol over real sockets.
 
 mod support;
 
 mod api_v1;
+mod api_v1_batches;
 mod browser;
 mod change_feed;
 mod client_certificates;

@@ -22,19 +22,19 @@ const CLIENTS: usize = 32;
 /// Two servers over one database.
 struct ServerPair {
     servers: [ApiClient; 2],
-    tallies: [Arc<ResolutionCounter>; 2],
+    counters: [Arc<ResolutionCounter>; 2],
     fixtures: Fixtures,
 }
 
 impl ServerPair {
     fn new() -> Self {
         let url = postgres_url();
-        let tallies = [(); 2].map(|()| Arc::new(ResolutionCounter::new(true)));
-        let servers = tallies.each_ref().map(|tally| {
-            ApiClient::start_with(open_postgres(&url), |http| http.resolution_counter(Arc::clone(tally)))
+        let counters = [(); 2].map(|()| Arc::new(ResolutionCounter::new(true)));
+        let servers = counters.each_ref().map(|counter| {
+            ApiClient::start_with(open_postgres(&url), |http| http.resolution_counter(Arc::clone(counter)))
         });
         let fixtures = servers[0].create_fixtures();
-        Self { servers, tallies, fixtures }
+        Self { servers, counters, fixtures }
     }
 
     fn server(&self, number: usize) -> &ApiClient {
@@ -88,16 +88,16 @@ fn concurrent_registrations_of_the_same_names() {
         };
         (0..NAMES).map(answer).collect::<Vec<_>>()
     });
-    let mut made = BTreeMap::new();
+    let mut created = BTreeMap::new();
     for (name, status, code, client) in answers.into_iter().flatten() {
         match (status, &*code) {
-            (201, _) => assert_eq!(made.insert(name.clone(), client), None, "{name} was made twice"),
+            (201, _) => assert_eq!(created.insert(name.clone(), client), None, "{name} was created twice"),
             (409, "already-registered") => {}
             other => panic!("{name}: {other:?}"),
         }
     }
-    assert_eq!((made.len(), pair.names()), (NAMES, NAMES));
-    for (name, client) in made {
+    assert_eq!((created.len(), pair.names()), (NAMES, NAMES));
+    for (name, client) in created {
         for server in &pair.servers {
             assert_eq!(server.redirect_of(&name), (302, Some(format!("https://example.org/{client}"))));
         }
@@ -208,8 +208,8 @@ fn resolution_counts_add_up() {
             }
         }
         pair.concurrently(2, |number, server| {
-            let (registry, tally) = (server.server.http.registry(), &pair.tallies[number]);
-            server.server.runtime.block_on(Maintenance::default().flush(registry, tally));
+            let (registry, counter) = (server.server.http.registry(), &pair.counters[number]);
+            server.server.runtime.block_on(Maintenance::default().flush(registry, counter));
         });
         let response = pair.servers[1].check("GET", "/reports/10.70000", TOKEN, &Json::Null, (200, ""));
         assert_eq!(
@@ -230,11 +230,11 @@ fn change_feed_of_the_other_server() {
     let mut events = BufReader::new(stream).lines().map_while(Result::ok);
     events.by_ref().find(|line| line.starts_with("retry: ")).unwrap();
     let name = json!({"name": "10.70000/new", "url": "https://example.org/"});
-    let asked = Instant::now();
+    let started = Instant::now();
     pair.servers[0].create("/dois", &name);
     assert!(events.any(|line| line.starts_with("data: ") && line.contains("10.70000/new")));
     // The log is polled every 10 ms; the heartbeat, which would show it in any case, comes after 15 s.
-    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
 }
 
 /// The other server shows a change soon, despite its cache, and at once for authoritative queries.
@@ -243,7 +243,7 @@ fn changes_are_visible_on_the_other_server() {
     let pair = ServerPair::new();
     let [first, second] = &pair.servers;
     first.create("/dois", &json!({"name": "10.70000/moving", "url": "https://example.org/0"}));
-    let mut took = Vec::new();
+    let mut delays = Vec::new();
     for number in 1..=5 {
         // Fill the cache.
         for _ in 0..3 {
@@ -260,16 +260,16 @@ fn changes_are_visible_on_the_other_server() {
             "authoritative queries bypass the cache"
         );
         wait_until("the other server shows the change", || second.redirect_of("10.70000/moving") == moved);
-        took.push(changed.elapsed());
+        delays.push(changed.elapsed());
     }
-    check_delays(took);
+    check_delays(delays);
 }
 
 /// Changes are visible within a second. Checked in full runs, which have the machine for themselves; here it shows that the
 /// cache is invalidated, since entries are valid for a day.
-fn check_delays(mut took: Vec<Duration>) {
-    took.sort();
-    assert!(!is_full_run() || took[took.len() / 2] < Duration::from_secs(1), "{took:?}");
+fn check_delays(mut delays: Vec<Duration>) {
+    delays.sort();
+    assert!(!is_full_run() || delays[delays.len() / 2] < Duration::from_secs(1), "{delays:?}");
 }
 
 /// Like [`changes_are_visible_on_the_other_server`], over the native protocol.
@@ -281,7 +281,7 @@ fn changes_are_visible_natively() {
     let plain = resolution("10.5555/moving");
     let mut authoritative = plain;
     authoritative.header.flags = authoritative.header.flags.with(OpFlags::AUTHORITATIVE);
-    let mut took = Vec::new();
+    let mut delays = Vec::new();
     for to in ["https://example.org/first", "https://example.org/second", "https://example.org/third"] {
         first.put("10.5555/moving", vec![url_value(1, to)]);
         let changed = Instant::now();
@@ -291,11 +291,11 @@ fn changes_are_visible_natively() {
         };
         assert!(redirect_of(&authoritative), "authoritative queries bypass the cache");
         wait_until("the other server shows the change", || redirect_of(&plain));
-        took.push(changed.elapsed());
+        delays.push(changed.elapsed());
         // Fill the cache with both.
         for query in [&plain, &authoritative, &plain, &authoritative] {
             assert!(redirect_of(query));
         }
     }
-    check_delays(took);
+    check_delays(delays);
 }

@@ -59,9 +59,10 @@ fn attack_n1_announced_lengths() {
 
 #[test]
 fn attack_n2_stalled_messages() {
-    let message_time = Duration::from_millis(300);
+    let message_timeout = Duration::from_millis(300);
     // Only this time-out can close the connections while the test waits.
-    let limits = NativeLimits { message_time, idle_time: HOUR, write_time: HOUR, ..NativeLimits::default() };
+    let limits =
+        NativeLimits { message_timeout, idle_timeout: HOUR, write_timeout: HOUR, ..NativeLimits::default() };
     let server = NativeTestServer::start(NativeServerOptions { limits, ..NativeServerOptions::default() });
     let message = resolution("10.5555/ONE").to_bytes().unwrap();
     let stalled = [0, 1, 19, 20, 44, message.len() - 1].map(|length| {
@@ -74,7 +75,7 @@ fn attack_n2_stalled_messages() {
         // Ten seconds is the default: the configured time-out is in effect.
         let elapsed = started.elapsed();
         assert!(
-            elapsed >= message_time && elapsed < NativeLimits::default().message_time,
+            elapsed >= message_timeout && elapsed < NativeLimits::default().message_timeout,
             "{length}: {elapsed:?}"
         );
     }
@@ -281,9 +282,9 @@ fn attack_n12_n13_dates_and_recursion() {
 fn attack_n14_unread_responses() {
     // Only the write time-out can close the connection while the test waits.
     let limits = NativeLimits {
-        message_time: HOUR,
-        idle_time: HOUR,
-        write_time: Duration::from_millis(300),
+        message_timeout: HOUR,
+        idle_timeout: HOUR,
+        write_timeout: Duration::from_millis(300),
         ..NativeLimits::default()
     };
     let server = NativeTestServer::start(NativeServerOptions { limits, ..NativeServerOptions::default() });
@@ -326,8 +327,12 @@ fn pipelined_requests() {
 #[test]
 fn attack_n15_idle_connections() {
     // No time-out closes the idle connections while the test waits: they are closed because others need the room.
-    let limits =
-        NativeLimits { connections: 20, message_time: HOUR, idle_time: HOUR, ..NativeLimits::default() };
+    let limits = NativeLimits {
+        max_connections: 20,
+        message_timeout: HOUR,
+        idle_timeout: HOUR,
+        ..NativeLimits::default()
+    };
     let server = NativeTestServer::start(NativeServerOptions { limits, ..NativeServerOptions::default() });
     let idle: Vec<_> = (0..50).map(|_| server.connect()).collect();
     wait_until("all connections are in use", || server.metric("tendot_native_connections") == 20);

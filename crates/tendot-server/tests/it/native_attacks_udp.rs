@@ -19,9 +19,9 @@ use crate::support::native_server::*;
 fn strict_limits() -> NativeServerOptions {
     let rates = NativeRateLimits {
         datagrams: Rate { per_second: 10, burst: 20 },
-        work: Duration::from_millis(20),
-        loopback: true,
-        spared: Vec::new(),
+        cpu_per_second: Duration::from_millis(20),
+        limit_loopback: true,
+        exempt: Vec::new(),
     };
     NativeServerOptions { rates: Some(rates), ..NativeServerOptions::default() }
 }
@@ -40,7 +40,7 @@ fn attack_u1_large_responses_to_many_requests() {
     for _ in 0..500 {
         socket.send(&large_request).unwrap();
     }
-    wait_until("500 responses were dropped", || server.dropped("rate") >= 500);
+    wait_until("500 responses were dropped", || server.dropped("rate_limit") >= 500);
     // Responses of at most three times the size of the request are never dropped. The first response is to the first of these
     // requests: there was none to the 500 before.
     let mut small_request = resolution("10.5555/NONE");
@@ -172,13 +172,13 @@ fn attack_u6_responses_are_not_answered() {
     let request = resolution("10.5555/ONE").to_bytes().unwrap();
     let response = server.exchange_udp(&request).unwrap();
     server.assert_no_udp_reply(&server.udp_socket(), &[&response]);
-    assert_eq!(server.dropped("not-answered"), 1);
+    assert_eq!(server.dropped("not_a_request"), 1);
     // From the port of another server, which would answer the response.
     let [_, _, high, low] = std::process::id().to_be_bytes();
     let other = UdpSocket::bind((Ipv4Addr::new(127, high, low, 77), 2641)).unwrap();
     other.connect(server.native).unwrap();
     other.send(&request).unwrap();
-    wait_until("the datagram was dropped", || server.dropped("port") == 1);
+    wait_until("the datagram was dropped", || server.dropped("source_port") == 1);
     other.set_nonblocking(true).unwrap();
     assert!(other.recv(&mut [0; 1024]).is_err());
 }
@@ -272,7 +272,7 @@ fn attack_u9_signatures() {
         for _ in 0..200 {
             let _ = socket.send(&request);
         }
-        server.dropped("work") > 0 && server.dropped("work") + server.dropped("busy") > 1_000
+        server.dropped("cpu_limit") > 0 && server.dropped("cpu_limit") + server.dropped("overloaded") > 1_000
     });
     // A signature costs 600 steps of an allowance of 20 milliseconds per second: two seconds' worth, and what was in progress
     // when the allowance was used up.

@@ -419,7 +419,7 @@ fn code_of(answer: &[u8]) -> u32 {
 /// Replays all conversations but those to skip; returns how many responses were compared.
 fn replay(store: StoreKind, transport: Option<Transport>, skips: impl Fn(&str) -> bool) -> usize {
     let mut replay = Replay::new(store, transport);
-    let (mut compared, mut wrong, mut last) = (0, Vec::new(), String::new());
+    let (mut compared, mut differences, mut last) = (0, Vec::new(), String::new());
     for recording in recordings() {
         let conversation = recording.name.split('#').next().unwrap();
         if skips(conversation) {
@@ -431,7 +431,7 @@ fn replay(store: StoreKind, transport: Option<Transport>, skips: impl Fn(&str) -
         }
         if recording.is_request {
             if !replay.responses.is_empty() {
-                wrong.push(format!("before {}: more responses than recorded", recording.name));
+                differences.push(format!("before {}: more responses than recorded", recording.name));
             }
             replay.send_request(&recording);
             continue;
@@ -439,11 +439,11 @@ fn replay(store: StoreKind, transport: Option<Transport>, skips: impl Fn(&str) -
         if replay.decrypted(&recording).is_some() {
             compared += 1;
         }
-        wrong.extend(
+        differences.extend(
             replay.compare_response(&recording).map(|problem| format!("{}: {problem}", recording.name)),
         );
     }
-    assert!(wrong.is_empty(), "{} of {compared}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(differences.is_empty(), "{} of {compared}:\n{}", differences.len(), differences.join("\n"));
     compared
 }
 

@@ -231,7 +231,7 @@ fn keep_alive_request() -> Message<'static> {
 
 /// 500 clients that have sent part of a request.
 fn slow_clients_do_not_block_others(store: StoreKind) {
-    let limits = NativeLimits { message_time: HOUR, ..NativeLimits::default() };
+    let limits = NativeLimits { message_timeout: HOUR, ..NativeLimits::default() };
     let options = NativeServerOptions { limits, ..NativeServerOptions::default() };
     let server = NativeTestServer::start_over(store.open(), options);
     let message = resolution("10.5555/ONE").to_bytes().unwrap();
@@ -245,17 +245,17 @@ fn slow_clients_do_not_block_others(store: StoreKind) {
         }
     }
     assert!(server.metric("tendot_native_connections") >= 500);
-    // They are answered when they go on.
+    // They are answered when they are completed.
     for (number, stream) in slow.iter_mut().enumerate() {
         stream.write_all(&message[number % message.len()..]).unwrap();
         assert_eq!(response_code(&read_message(stream).unwrap()), 1);
     }
 }
 
-/// A connection is closed when there was no request for `idle_time`, counted from the last one.
+/// A connection is closed when there was no request for `idle_timeout`, counted from the last one.
 fn idle_connections_close(store: StoreKind) {
-    let idle_time = Duration::from_millis(400);
-    let limits = NativeLimits { message_time: HOUR, idle_time, ..NativeLimits::default() };
+    let idle_timeout = Duration::from_millis(400);
+    let limits = NativeLimits { message_timeout: HOUR, idle_timeout, ..NativeLimits::default() };
     let options = NativeServerOptions { limits, ..NativeServerOptions::default() };
     let server = NativeTestServer::start_over(store.open(), options);
     let request = keep_alive_request().to_bytes().unwrap();
@@ -264,24 +264,24 @@ fn idle_connections_close(store: StoreKind) {
     for number in 0..3 {
         let is_open = stream.write_all(&request).is_ok() && read_message(&mut stream).is_some();
         // On a busy machine the pause may be longer than the idle time.
-        assert!(is_open || last_request.elapsed() >= idle_time, "{number}");
+        assert!(is_open || last_request.elapsed() >= idle_timeout, "{number}");
         if !is_open {
             return;
         }
         last_request = Instant::now();
         // Three pauses are longer than the idle time, one is shorter.
-        std::thread::sleep(idle_time / 2);
+        std::thread::sleep(idle_timeout / 2);
     }
     assert!(read_until_closed(&mut stream).is_empty());
     // One minute is the default: the configured time-out is in effect.
     let elapsed = last_request.elapsed();
-    assert!(elapsed >= idle_time / 2 && elapsed < NativeLimits::default().idle_time, "{elapsed:?}");
+    assert!(elapsed >= idle_timeout / 2 && elapsed < NativeLimits::default().idle_timeout, "{elapsed:?}");
 }
 
 /// Requests received before the shutdown are answered, and idle clients do not delay it.
 fn drain(store: StoreKind) {
     // The shutdown waits for all that is in progress, however long it takes.
-    let limits = NativeLimits { closing_time: HOUR, ..NativeLimits::default() };
+    let limits = NativeLimits { drain_timeout: HOUR, ..NativeLimits::default() };
     let options = NativeServerOptions { limits, ..NativeServerOptions::default() };
     let mut server = NativeTestServer::start_over(store.open(), options);
     let message = resolution("10.5555/ONE").to_bytes().unwrap();

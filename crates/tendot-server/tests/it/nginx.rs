@@ -110,7 +110,7 @@ impl Proxied {
     fn start() -> Self {
         let server = start(HttpLimits::default(), None, |http| {
             http.proxy_trust(ProxyTrust {
-                proxies: vec!["127.0.0.1/32".parse().unwrap()],
+                trusted_proxies: vec!["127.0.0.1/32".parse().unwrap()],
                 ..ProxyTrust::default()
             })
             .metrics_allow(vec![format!("{ALLOWED_CLIENT}/32").parse().unwrap()])

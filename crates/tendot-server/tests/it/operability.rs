@@ -1,4 +1,4 @@
-//! What an operator relies on: metrics, request ids, compression, rate limits, trusted proxies, graceful shutdown.
+//! Operability: metrics, request ids, compression, rate limits, trusted proxies, graceful shutdown.
 
 use std::io::{Read as _, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +14,8 @@ use crate::support::http_server::{TOKEN, TestServer, start, start_default};
 
 #[test]
 fn metrics() {
-    let server = start(HttpLimits::default(), None, |http| http.figure("tendot_x", "y", true, || Some(5.0)));
+    let server =
+        start(HttpLimits::default(), None, |http| http.external_counter("tendot_x", "y", || Some(5.0)));
     for _ in 0..3 {
         server.request("GET", "/10.5555/ONE", "");
     }
@@ -33,7 +34,7 @@ fn metrics() {
         "tendot_http_request_duration_seconds_count{kind=\"redirect\"} 4",
         "tendot_http_connections_accepted_total 6.0",
         "tendot_http_rate_limited_total 0.0",
-        "tendot_store_last_change 3.0",
+        "tendot_store_head_sequence 3.0",
         "tendot_x_total 5.0",
     ] {
         assert!(text.lines().any(|one| one == line), "{line}\n{text}");
@@ -47,8 +48,8 @@ fn metrics() {
 #[test]
 fn request_ids() {
     let server = start(HttpLimits::default(), None, |http| {
-        let proxies = vec!["127.0.0.2/32".parse().unwrap()];
-        http.proxy_trust(ProxyTrust { proxies, ..ProxyTrust::default() })
+        let trusted_proxies = vec!["127.0.0.2/32".parse().unwrap()];
+        http.proxy_trust(ProxyTrust { trusted_proxies, ..ProxyTrust::default() })
     });
     let request_id =
         |headers: &str| server.request("GET", "/livez", headers).header("x-request-id").unwrap().to_owned();
@@ -57,7 +58,7 @@ fn request_ids() {
 
     let server = start(HttpLimits::default(), None, |http| {
         http.proxy_trust(ProxyTrust {
-            proxies: vec!["127.0.0.0/8".parse().unwrap()],
+            trusted_proxies: vec!["127.0.0.0/8".parse().unwrap()],
             ..ProxyTrust::default()
         })
     });
@@ -82,7 +83,7 @@ fn attack_h8_credentials_through_proxies() {
     assert_eq!(list(&direct, "X-Forwarded-For: 192.0.2.1\nX-Forwarded-Proto: https"), 403);
     let proxied = start(HttpLimits::default(), None, |http| {
         http.proxy_trust(ProxyTrust {
-            proxies: vec!["127.0.0.1/32".parse().unwrap()],
+            trusted_proxies: vec!["127.0.0.1/32".parse().unwrap()],
             ..ProxyTrust::default()
         })
     });
@@ -94,9 +95,13 @@ fn attack_h8_credentials_through_proxies() {
 fn rate_limit() {
     let server = start(HttpLimits::default(), None, |http| {
         let rate = Rate { per_second: 1, burst: 3 };
-        let proxies = vec!["127.0.0.1/32".parse().unwrap()];
-        http.rate_limits(HttpRateLimits { client: rate, network: Rate { burst: 5, ..rate }, loopback: false })
-            .proxy_trust(ProxyTrust { proxies, ..ProxyTrust::default() })
+        let trusted_proxies = vec!["127.0.0.1/32".parse().unwrap()];
+        http.rate_limits(HttpRateLimits {
+            per_client: rate,
+            per_network: Rate { burst: 5, ..rate },
+            limit_loopback: false,
+        })
+        .proxy_trust(ProxyTrust { trusted_proxies, ..ProxyTrust::default() })
     });
     let request = |client: &str| server.request("GET", "/10.5555/ONE", &format!("X-Forwarded-For: {client}"));
     let statuses: Vec<u16> = (0..5).map(|_| request("192.0.2.1").status).collect();
@@ -117,9 +122,13 @@ fn rate_limit() {
 #[test]
 fn loopback_is_exempt_from_rate_limits() {
     let rate = Rate { per_second: 1, burst: 1 };
-    for (loopback, expected) in [(false, 302), (true, 429)] {
+    for (limit_loopback, expected) in [(false, 302), (true, 429)] {
         let server = start(HttpLimits::default(), None, |http| {
-            http.rate_limits(HttpRateLimits { client: rate, network: Rate { burst: 100, ..rate }, loopback })
+            http.rate_limits(HttpRateLimits {
+                per_client: rate,
+                per_network: Rate { burst: 100, ..rate },
+                limit_loopback,
+            })
         });
         server.request("GET", "/10.5555/ONE", "");
         assert_eq!(server.request("GET", "/10.5555/ONE", "").status, expected);
@@ -172,7 +181,7 @@ fn responses_are_compressed() {
 #[test]
 fn attack_s12_drain_under_load() {
     for round in 0..3 {
-        let limits = HttpLimits { closing_time: Duration::from_secs(60), ..HttpLimits::default() };
+        let limits = HttpLimits { drain_timeout: Duration::from_secs(60), ..HttpLimits::default() };
         let mut server = start(limits, None, |http| http);
         let (failed, list, is_ending) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
         let address = server.address;
@@ -188,9 +197,9 @@ fn attack_s12_drain_under_load() {
                             // Some of those are idle in between, which no event could show.
                             std::thread::sleep(Duration::from_millis(if number % 4 == 0 { 2 } else { 0 }));
                             let request_text = b"GET /10.5555/ONE HTTP/1.1\r\nHost: a\r\n\r\n";
-                            let mut piece = [0; 4 << 10];
+                            let mut buffer = [0; 4 << 10];
                             let response =
-                                stream.write_all(request_text).and_then(|()| stream.read(&mut piece));
+                                stream.write_all(request_text).and_then(|()| stream.read(&mut buffer));
                             let Some(read) = response.ok().filter(|read| *read > 0) else {
                                 // A connection that is opened just before the socket closes is not accepted.
                                 let is_taken = request > 0 || !is_ending.load(Ordering::Relaxed);
@@ -198,7 +207,7 @@ fn attack_s12_drain_under_load() {
                                 return;
                             };
                             list.fetch_add(1, Ordering::Relaxed);
-                            let response = HttpResponse::parse(&piece[..read]);
+                            let response = HttpResponse::parse(&buffer[..read]);
                             assert_eq!(response.status, 302);
                             if response.header("connection") == Some("close") {
                                 break;
@@ -208,12 +217,12 @@ fn attack_s12_drain_under_load() {
                 });
             }
             wait_until("the clients are at work", || list.load(Ordering::Relaxed) > 200 * (round + 1));
-            let begun = Instant::now();
+            let started = Instant::now();
             is_ending.store(true, Ordering::Relaxed);
             let _ = server.shutdown.take().unwrap().send(());
             server.runtime.block_on(server.serving.take().unwrap()).unwrap();
             // Takes about a second; the time-outs for clients that do not finish are a minute.
-            assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+            assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
         });
         assert!(list.load(Ordering::Relaxed) > 100);
         assert_eq!(failed.load(Ordering::Relaxed), 0, "of {}", list.load(Ordering::Relaxed));
@@ -227,9 +236,9 @@ fn attack_s12_idle_clients_during_drain() {
     let mut stream = server.connect();
     let mut request = || {
         stream.write_all(b"GET /10.5555/ONE HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
-        let mut piece = [0; 4 << 10];
-        let read = stream.read(&mut piece).unwrap();
-        HttpResponse::parse(&piece[..read])
+        let mut buffer = [0; 4 << 10];
+        let read = stream.read(&mut buffer).unwrap();
+        HttpResponse::parse(&buffer[..read])
     };
     assert_eq!(request().header("connection"), None);
     let _ = server.shutdown.take().unwrap().send(());

@@ -1,11 +1,11 @@
-//! Reports of a prefix: what is counted, who may read it, and the reports of a store with known content.
+//! Reports of a prefix: counts, permissions, and the reports of a store with known content.
 
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use tendot_proto::HandleValue;
 use tendot_proto::endpoint::Transport;
-use tendot_server::http::sweep_receipts;
+use tendot_server::http::purge_idempotency_keys;
 use tendot_server::{Maintenance, ResolutionCounter};
 use tendot_store::{Edit, Precondition, Store as _};
 use tendot_testing::block_on;
@@ -36,8 +36,8 @@ const DAY: u64 = 86_400_000;
 /// A registrant with a prefix, and tokens with and without access to its reports.
 struct ReportFixtures {
     server: NativeTestServer,
-    tally: Arc<ResolutionCounter>,
-    upkeep: Maintenance,
+    counter: Arc<ResolutionCounter>,
+    maintenance: Maintenance,
     registrant: String,
     /// Tokens of the registrant, its agency, another registrant of that agency, and another agency.
     tokens: [String; 4],
@@ -47,22 +47,22 @@ const PREFIX: &str = "10.70000";
 
 impl ReportFixtures {
     fn new(store: StoreKind) -> Self {
-        let tally = Arc::new(ResolutionCounter::new(true));
+        let counter = Arc::new(ResolutionCounter::new(true));
         let server = NativeTestServer::start_over(
             store.open(),
             NativeServerOptions {
-                resolution_counter: Some(Arc::clone(&tally)),
+                resolution_counter: Some(Arc::clone(&counter)),
                 ..NativeServerOptions::default()
             },
         );
         let mut fixtures = Self {
             server,
-            tally,
-            upkeep: Maintenance::default(),
+            counter,
+            maintenance: Maintenance::default(),
             registrant: String::new(),
             tokens: Default::default(),
         };
-        let id = |made: Json| made["id"].as_str().unwrap().to_owned();
+        let id = |created: Json| created["id"].as_str().unwrap().to_owned();
         for code in ["ONE", "TWO"] {
             fixtures.create("agencies", json!({"code": code, "name": code}));
         }
@@ -76,8 +76,8 @@ impl ReportFixtures {
             ("agency", "TWO".to_owned()),
         ];
         fixtures.tokens = tokens.map(|(role, subject)| {
-            let made = fixtures.create("tokens", json!({"role": role, "subject": subject}));
-            made["token"].as_str().unwrap().to_owned()
+            let created = fixtures.create("tokens", json!({"role": role, "subject": subject}));
+            created["token"].as_str().unwrap().to_owned()
         });
         fixtures
     }
@@ -105,7 +105,7 @@ impl ReportFixtures {
     }
 
     fn flush(&self) {
-        block_on(self.upkeep.flush(&self.server.registry, &self.tally));
+        block_on(self.maintenance.flush(&self.server.registry, &self.counter));
     }
 
     fn summary(&self) -> Json {
@@ -176,17 +176,17 @@ fn resolutions_are_counted_over_every_protocol(store: StoreKind) {
     assert_eq!(fixtures.columns("resolved", &["name", "count"]), first);
     assert_eq!(fixtures.columns("never-resolved", &["name"]), ["nobody"]);
     let failed = [" 1 null", "ended 5 tombstone", "none 25 null", "reserved 5 reserved"];
-    assert_eq!(fixtures.columns("failed", &["name", "count", "state"]), failed);
+    assert_eq!(fixtures.columns("failed-resolutions", &["name", "count", "state"]), failed);
     // Later resolutions are added.
     assert_eq!(fixtures.get("/10.70000/http"), 302);
     assert_eq!(fixtures.get("/10.70000/none"), 404);
     assert_eq!(
         fixtures.summary(),
-        json!({"prefix": PREFIX, "names": 7, "registered": 5, "reserved": 1, "ended": 1, "resolved": 4,
+        json!({"prefix": PREFIX, "names": 7, "registered": 5, "reserved": 1, "retired": 1, "resolved": 4,
             "resolutions": 32, "never-resolved": 1, "failed": 4, "failures": 37, "links": 0, "confusable": 0,
             "complete": true})
     );
-    assert_eq!(fixtures.tally.dropped_resolutions() + fixtures.tally.dropped_failures(), 0);
+    assert_eq!(fixtures.counter.dropped_resolutions() + fixtures.counter.dropped_failures(), 0);
 }
 
 /// Concurrent resolutions, cached and not, while counts are flushed all the time.
@@ -223,7 +223,10 @@ fn counts_are_exact_under_load(store: StoreKind) {
     };
     let all = (0..THREADS).flat_map(|thread| (0..EACH).map(move |number| (number + thread) % 3));
     let failed = all.filter(|kind| *kind == 2).count();
-    assert_eq!((sum("failed"), sum("resolved")), (failed as u64, (THREADS * EACH - failed) as u64));
+    assert_eq!(
+        (sum("failed-resolutions"), sum("resolved")),
+        (failed as u64, (THREADS * EACH - failed) as u64)
+    );
 }
 
 /// The allocation of a prefix invalidates its cached responses, which are counted from then on.
@@ -255,9 +258,9 @@ fn agency_locations_apply_at_once(store: StoreKind) {
         response.header("location").unwrap_or_default().to_owned()
     };
     assert_eq!([location(), location()], ["https://example.org/", "https://example.org/"]);
-    let places =
+    let locations =
         r#"<locations><location id="0" href="https://example.net/all" weight="1000000000"/></locations>"#;
-    let value = HandleValue::new(1, "10320/loc", places);
+    let value = HandleValue::new(1, "10320/loc", locations);
     fixtures.server.commit(Edit::Home { prefix: "10.SERV".into() });
     fixtures.server.put("10.SERV/PLACES", vec![value]);
     let (status, body) = fixtures.request(
@@ -280,7 +283,9 @@ fn report_authorization(store: StoreKind) {
     let elsewhere =
         token_for(json!({"role": "registrant", "subject": fixtures.registrant, "prefixes": ["10.70009"]}));
     let reads = token_for(json!({"role": "registrant", "subject": fixtures.registrant, "scopes": ["read"]}));
-    for report in ["", "/resolved", "/never-resolved", "/failed", "/links", "/confusable"] {
+    for report in
+        ["", "/resolved", "/never-resolved", "/failed-resolutions", "/invalid-links", "/confusable-names"]
+    {
         let path = format!("/api/v1/reports/{PREFIX}{report}");
         for (token, expected) in [
             (own, 200),
@@ -318,14 +323,14 @@ fn names_of_other_registrants(store: StoreKind) {
         fixtures.server.put(name, values);
         assert_eq!(fixtures.get(&format!("/{name}")), if state == "reserved" { 404 } else { 302 });
     }
-    assert_eq!(fixtures.columns("links", &["name", "index"]), ["secret 2", "theirs 2"]);
+    assert_eq!(fixtures.columns("invalid-links", &["name", "index"]), ["secret 2", "theirs 2"]);
     let others = fixtures.request("GET", "/api/v1/registrants?agency=ONE", OPERATOR_TOKEN, &[], "").1;
     let others: Json = serde_json::from_str(&others).unwrap();
     let other = others["items"].as_array().unwrap().iter().find(|one| one["name"] == "Another").unwrap();
     let names = ["10.70000/theirs", "10.70000/secret"];
     fixtures.create("transfers", json!({"names": names, "to": other["id"], "force": true}));
-    assert_eq!(fixtures.columns("links", &["name"]), Vec::<String>::new());
-    assert_eq!(fixtures.columns("failed", &["name", "state"]), ["secret null"]);
+    assert_eq!(fixtures.columns("invalid-links", &["name"]), Vec::<String>::new());
+    assert_eq!(fixtures.columns("failed-resolutions", &["name", "state"]), ["secret null"]);
     let summary = fixtures.summary();
     assert_eq!((&summary["reserved"], &summary["registered"]), (&json!(0), &json!(1)));
 }
@@ -360,7 +365,7 @@ fn invalid_links_and_confusable_names(store: StoreKind) {
         "odd 3 relative /relative",
         "old 1 credentials https://user:word@example.org/",
     ];
-    assert_eq!(fixtures.columns("links", &parts), links);
+    assert_eq!(fixtures.columns("invalid-links", &parts), links);
     let confusable = [
         "cafe\u{301} same-text caf\u{e9}",
         "caf\u{e9} same-text cafe\u{301}",
@@ -368,13 +373,13 @@ fn invalid_links_and_confusable_names(store: StoreKind) {
     ];
     let mut expected = confusable.map(str::to_owned);
     expected.sort();
-    assert_eq!(fixtures.columns("confusable", &["name", "code", "with"]), expected);
+    assert_eq!(fixtures.columns("confusable-names", &["name", "code", "with"]), expected);
     let summary = fixtures.summary();
     assert_eq!((&summary["links"], &summary["confusable"]), (&json!(3), &json!(3)));
     // A later policy makes other links invalid.
     let policy = r#"{"policy":{"hosts":["example.net"]}}"#;
     assert_eq!(fixtures.request("PUT", "/api/v1/prefixes/10.70000", OPERATOR_TOKEN, &[], policy).0, 200);
-    let columns = fixtures.columns("links", &["name", "index", "code"]);
+    let columns = fixtures.columns("invalid-links", &["name", "index", "code"]);
     assert!(
         columns.contains(&"good 1 host-not-allowed".to_owned())
             && columns.contains(&"odd 2 host-not-allowed".to_owned()),
@@ -391,12 +396,15 @@ fn report_paging(store: StoreKind) {
         precondition: Precondition::NotTombstone,
     };
     fixtures.server.commit_all(names.iter().map(put).collect());
-    assert_eq!(fixtures.report("links").len(), 2 * names.len());
+    assert_eq!(fixtures.report("invalid-links").len(), 2 * names.len());
     assert_eq!(fixtures.columns("never-resolved", &["name"]).len(), names.len());
-    for (report, limit, lines) in
-        [("never-resolved", 100, 1), ("links", 7, 2), ("links", 500, 2), ("failed", 3, 1)]
-    {
-        if report == "failed" {
+    for (report, limit, lines) in [
+        ("never-resolved", 100, 1),
+        ("invalid-links", 7, 2),
+        ("invalid-links", 500, 2),
+        ("failed-resolutions", 3, 1),
+    ] {
+        if report == "failed-resolutions" {
             for number in 0..50 {
                 assert_eq!(fixtures.get(&format!("/10.70000/none{number}")), 404);
             }
@@ -407,16 +415,16 @@ fn report_paging(store: StoreKind) {
             let path = format!("/api/v1/reports/{PREFIX}/{report}?limit={limit}&after={after}");
             let (status, body) = fixtures.request("GET", &path, &fixtures.tokens[0], &[], "");
             assert_eq!(status, 200, "{body}");
-            let piece: Vec<Json> = body.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-            assert!(piece.len() < limit + lines, "{} lines of {report}", piece.len());
-            let Some(last) = piece.last() else { break };
+            let page: Vec<Json> = body.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            assert!(page.len() < limit + lines, "{} lines of {report}", page.len());
+            let Some(last) = page.last() else { break };
             after = last["name"].as_str().unwrap().to_owned();
-            response.extend(piece);
+            response.extend(page);
         }
         assert_eq!(response, all, "{report}");
     }
     for query in ["limit=0", "limit=x"] {
-        let path = format!("/api/v1/reports/{PREFIX}/links?{query}");
+        let path = format!("/api/v1/reports/{PREFIX}/invalid-links?{query}");
         assert_eq!(fixtures.request("GET", &path, &fixtures.tokens[0], &[], "").0, 400, "{query}");
     }
 }
@@ -436,20 +444,20 @@ fn csv_has_no_formulas(store: StoreKind) {
         assert_eq!(status, 200, "{body}");
         body
     };
-    let why = "invalid URL: relative URL; add a scheme such as `https:`";
+    let detail = "invalid URL: relative URL; add a scheme such as `https:`";
     assert_eq!(
-        table("links"),
+        table("invalid-links"),
         format!(
-            "name,index,data,code,detail\r\n10.70000/x,1,\"'=cmd|'/C calc'!A0\",relative,{why}\r\n\
-             10.70000/x,2,\"'@SUM(1,\"\"2\"\")\",relative,{why}\r\n"
+            "name,index,data,code,detail\r\n10.70000/x,1,\"'=cmd|'/C calc'!A0\",relative,{detail}\r\n\
+             10.70000/x,2,\"'@SUM(1,\"\"2\"\")\",relative,{detail}\r\n"
         )
     );
-    let failed = table("failed");
+    let failed = table("failed-resolutions");
     assert!(failed.starts_with("name,count,first,last,state\r\n"), "{failed}");
     for name in ["10.70000/=1+1,1,", "\"10.70000/a,b\",1,", "\"10.70000/\"\"q\"\"\",1,"] {
         assert!(failed.contains(&format!("\n{name}")), "{failed}");
     }
-    for report in ["resolved", "never-resolved", "confusable"] {
+    for report in ["resolved", "never-resolved", "confusable-names"] {
         assert!(table(report).starts_with("name,"), "{report}");
     }
 }
@@ -457,7 +465,7 @@ fn csv_has_no_formulas(store: StoreKind) {
 /// Random names take bounded space in memory and in the store; the rarest are dropped first.
 fn failed_names_are_bounded(store: StoreKind) {
     let mut fixtures = ReportFixtures::new(store);
-    fixtures.upkeep.failed = 100;
+    fixtures.maintenance.max_failed_per_prefix = 100;
     let flood = |from: usize, to: usize| {
         let mut requests = String::new();
         for number in from..to {
@@ -471,18 +479,18 @@ fn failed_names_are_bounded(store: StoreKind) {
         send_raw(fixtures.server.http, requests);
     };
     flood(0, 500);
-    let names = fixtures.columns("failed", &["name", "count"]);
+    let names = fixtures.columns("failed-resolutions", &["name", "count"]);
     assert_eq!(names.len(), 100);
     for number in (0..500).step_by(50) {
         assert!(names.contains(&format!("{number} 3")), "{number}: {names:?}");
     }
     flood(501, 1_000);
-    let names = fixtures.columns("failed", &["name", "count"]);
+    let names = fixtures.columns("failed-resolutions", &["name", "count"]);
     assert_eq!(names.len(), 100);
     for number in (0..1_000).step_by(50).filter(|number| *number != 500) {
         assert!(names.contains(&format!("{number} 3")), "{number}: {names:?}");
     }
-    assert_eq!(fixtures.server.metric("tendot_failures_not_counted_total"), 0);
+    assert_eq!(fixtures.server.metric("tendot_stats_failures_dropped_total"), 0);
 }
 
 fn failures_expire(store: StoreKind) {
@@ -490,14 +498,14 @@ fn failures_expire(store: StoreKind) {
     assert_eq!(fixtures.get("/10.70000/none"), 404);
     fixtures.flush();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
-    let sweep = |retention: u32, at: u64| {
-        let upkeep = Maintenance { retention, ..fixtures.upkeep };
-        block_on(upkeep.purge_failed_resolutions(&fixtures.server.registry, at)).unwrap();
-        fixtures.report("failed").len()
+    let purge = |retention: u32, at: u64| {
+        let maintenance = Maintenance { retention_days: retention, ..fixtures.maintenance };
+        block_on(maintenance.purge_failed_resolutions(&fixtures.server.registry, at)).unwrap();
+        fixtures.report("failed-resolutions").len()
     };
-    assert_eq!(sweep(1, now), 1);
-    assert_eq!(sweep(90, now + 89 * DAY), 1);
-    assert_eq!(sweep(90, now + 90 * DAY), 0);
+    assert_eq!(purge(1, now), 1);
+    assert_eq!(purge(90, now + 89 * DAY), 1);
+    assert_eq!(purge(90, now + 90 * DAY), 0);
 
     let silent = ResolutionCounter::new(false);
     let server = NativeTestServer::start_over(
@@ -525,18 +533,18 @@ fn idempotency_records_expire(store: StoreKind) {
     deposit("one", "/api/v1/dois", &line(100_000));
     deposit("many", "/api/v1/dois/batch", &many);
     let store = fixtures.server.registry.store();
-    let notes = |beginning: &str| block_on(store.list_aux(beginning.as_bytes(), None, 10_000)).unwrap().len();
-    let (receipts, all) = (notes("receipt/"), notes(""));
-    assert!(receipts > 20, "{receipts}");
+    let aux_entries = |prefix: &str| block_on(store.list_aux(prefix.as_bytes(), None, 10_000)).unwrap().len();
+    let (keys, all) = (aux_entries("idempotency/"), aux_entries(""));
+    assert!(keys > 20, "{keys}");
     // A journal entry without its header.
-    fixtures.server.commit(Edit::PutAux { key: b"receipt/ff/0000".as_slice().into(), value: [1].into() });
-    let sweep = |at| block_on(sweep_receipts(&fixtures.server.registry, at)).unwrap();
-    sweep(unix_ms());
-    assert_eq!((notes("receipt/"), notes("")), (receipts, all));
+    fixtures.server.commit(Edit::PutAux { key: b"idempotency/ff/0000".as_slice().into(), value: [1].into() });
+    let purge = |at| block_on(purge_idempotency_keys(&fixtures.server.registry, at)).unwrap();
+    purge(unix_ms());
+    assert_eq!((aux_entries("idempotency/"), aux_entries("")), (keys, all));
     deposit("one", "/api/v1/dois", &line(100_000));
     deposit("many", "/api/v1/dois/batch", &many);
-    sweep(start + DAY - 60_000);
-    assert_eq!(notes("receipt/"), receipts);
-    sweep(unix_ms() + DAY + 60_000);
-    assert_eq!((notes("receipt/"), notes("")), (0, all - receipts));
+    purge(start + DAY - 60_000);
+    assert_eq!(aux_entries("idempotency/"), keys);
+    purge(unix_ms() + DAY + 60_000);
+    assert_eq!((aux_entries("idempotency/"), aux_entries("")), (0, all - keys));
 }

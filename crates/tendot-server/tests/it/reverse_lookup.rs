@@ -103,20 +103,25 @@ fn rejected_requests(store: StoreKind) {
         assert_eq!(response.header("www-authenticate").is_some(), status == 401);
     };
     let operator = format!("Authorization: Bearer {TOKEN}");
-    check("/hrls/handles?URL=*", "", 401, "not-known");
-    check("/hrls/handles", "", 401, "not-known");
-    check("/hrls/handles?URL=*", "Authorization: Bearer other", 401, "not-known");
+    check("/hrls/handles?URL=*", "", 401, "unauthenticated");
+    check("/hrls/handles", "", 401, "unauthenticated");
+    check("/hrls/handles?URL=*", "Authorization: Bearer other", 401, "unauthenticated");
     // A user of the servlet: `eudat`.
-    check("/hrls/handles?URL=*", "Authorization: Basic ZXVkYXQ6c2VjcmV0", 401, "not-known");
+    check("/hrls/handles?URL=*", "Authorization: Basic ZXVkYXQ6c2VjcmV0", 401, "unauthenticated");
     // `300:10.5555/ONE`: authenticated, without permission.
-    check("/hrls/handles?URL=*", "Authorization: Basic MzAwJTNBMTAuNTU1NS9PTkU6c2VjcmV0", 403, "not-allowed");
+    check("/hrls/handles?URL=*", "Authorization: Basic MzAwJTNBMTAuNTU1NS9PTkU6c2VjcmV0", 403, "forbidden");
     // Through an untrusted proxy.
-    check("/hrls/handles?URL=*", &format!("{operator}\nX-Forwarded-For: 192.0.2.1"), 403, "not-known");
+    check(
+        "/hrls/handles?URL=*",
+        &format!("{operator}\nX-Forwarded-For: 192.0.2.1"),
+        403,
+        "insecure-transport",
+    );
     for wrong in ["limit=x", "limit=-1", "limit=", "page=1.5", "limit=4294967296", "URL=%zz"] {
-        check(&format!("/hrls/handles?URL=*&{wrong}"), &operator, 400, "bad-request");
+        check(&format!("/hrls/handles?URL=*&{wrong}"), &operator, 400, "malformed");
     }
     let many = "&URL=*".repeat(33);
-    check(&format!("/hrls/handles?limit=1{many}"), &operator, 400, "bad-request");
+    check(&format!("/hrls/handles?limit=1{many}"), &operator, 400, "malformed");
     assert_eq!(look_up(&server, &format!("/hrls/handles?limit=1{}", &many[6..])).status, 200);
     check("/hrls/handles?LARGE=*&retrieverecords=true", &operator, 400, "too-large");
     check("/hrls/handles?LARGE=*&retrieverecords=true&limit=17", &operator, 400, "too-large");
@@ -235,14 +240,14 @@ fn attack_long_lookups(store: StoreKind) {
     let code = || {
         let response = look_up(&server, "/hrls/handles?URL=*");
         let problem = response.json();
-        assert_eq!(response.header("retry-after").is_some(), problem["code"] == "busy");
+        assert_eq!(response.header("retry-after").is_some(), problem["code"] == "overloaded");
         (response.status, problem["code"].as_str().unwrap().to_owned())
     };
     let mut codes = std::thread::scope(|scope| {
         let first = scope.spawn(code);
         wait(1);
         if cfg!(target_os = "linux") {
-            assert!(niceness("search").contains(&10));
+            assert!(niceness("reverse-lookup").contains(&10));
         }
         // The second runs when the first has timed out; the third has waited in vain by then.
         let others = [scope.spawn(code), scope.spawn(code)];
@@ -253,7 +258,10 @@ fn attack_long_lookups(store: StoreKind) {
         [vec![first.join().unwrap()], others.into()].concat()
     });
     codes.sort();
-    assert_eq!(codes, ["busy", "too-long", "too-long"].map(|code| (503, code.to_owned())));
+    assert_eq!(
+        codes,
+        ["budget-exceeded", "budget-exceeded", "overloaded"].map(|code| (503, code.to_owned()))
+    );
     assert_eq!(visits.load(Ordering::SeqCst), 2);
     let start_lookup = || {
         let mut stream = server.connect();

@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::support::http_server::{TOKEN, TestServer, read_text, start};
+use crate::support::http_server::{TOKEN, TestServer, allow_plain_loopback, read_text, start};
 
 struct CertificateFiles {
     directory: tempfile::TempDir,
@@ -136,8 +136,8 @@ fn invalid_certificates_are_not_used() {
         request(server, &files.path(trusted), b"http/1.1", LIVEZ).is_ok()
     };
     assert!(is_trusted(0, "old") && is_trusted(1, "old") && !is_trusted(1, "certificate"));
-    assert!(matches!(servers[0].1.reload(), Err(TlsError::Pem { .. })));
-    assert!(matches!(servers[1].1.reload(), Err(TlsError::Pair { .. })));
+    assert!(matches!(servers[0].1.reload(), Err(TlsError::InvalidPem { .. })));
+    assert!(matches!(servers[1].1.reload(), Err(TlsError::KeyMismatch { .. })));
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn http2_is_negotiated() {
 fn credentials_are_accepted_over_tls() {
     let files = CertificateFiles::new();
     let tls = Some(Arc::new(files.read().unwrap()));
-    let server = start(HttpLimits::default(), tls, |http| http.trust_loopback(false));
+    let server = start(HttpLimits::default(), tls, |http| allow_plain_loopback(http, false));
     let put = |token: &str| {
         let body = r#"[{"index":1,"type":"URL","data":"https://example.org/"}]"#;
         let text = format!(
@@ -173,11 +173,14 @@ fn credentials_are_accepted_over_tls() {
 #[test]
 fn clients_without_tls_are_disconnected() {
     let files = CertificateFiles::new();
-    let limits = HttpLimits { header_time: Duration::from_millis(200), ..HttpLimits::default() };
+    let limits = HttpLimits { header_timeout: Duration::from_millis(200), ..HttpLimits::default() };
     let server = start(limits, Some(Arc::new(files.read().unwrap())), |http| http);
-    let begun = Instant::now();
+    let started = Instant::now();
     assert_eq!(read_text(&server.connect()), "");
-    assert!(begun.elapsed() < WAIT_TIMEOUT / 2, "the read timed out before the server closed the connection");
+    assert!(
+        started.elapsed() < WAIT_TIMEOUT / 2,
+        "the read timed out before the server closed the connection"
+    );
     assert!(!server.send_raw(LIVEZ).contains("HTTP"));
     assert!(request(&server, &files.path("certificate"), b"http/1.1", LIVEZ).is_ok());
 }
@@ -191,5 +194,5 @@ fn attack_s14_readable_key() {
     fs::set_permissions(files.path("key"), fs::Permissions::from_mode(0o640)).unwrap();
     assert!(files.read().is_ok());
     fs::remove_file(files.path("key")).unwrap();
-    assert!(matches!(files.read(), Err(TlsError::File { .. })));
+    assert!(matches!(files.read(), Err(TlsError::Read { .. })));
 }

@@ -162,7 +162,7 @@ fn names_of_another_server() {
     check("/api/handles/10.7777/a%2F..%2Fb", 400, None);
 
     let page = resolver.get("/10.7777/SEVERAL?noredirect").text().into_owned();
-    assert!(page.contains(&format!("Not kept here: http://{} said this", upstream.address)), "{page}");
+    assert!(page.contains(&format!("Not kept here: cached from http://{}", upstream.address)), "{page}");
     assert!(!page.contains("hidden"), "{page}");
     let page = resolver.get("/10.7777/NONE").text().into_owned();
     assert!(
@@ -288,10 +288,10 @@ fn trace_of_an_upstream_query() {
     };
     let base = format!("http://{}", upstream.address);
     let trace_json = trace("10.7777/SEVERAL");
-    assert_eq!(upstream_steps(&trace_json), [format!("true {base} was asked just now")]);
-    assert_eq!(trace_json["upstream"]["source"], "asked");
+    assert_eq!(upstream_steps(&trace_json), [format!("true fetched from {base}")]);
+    assert_eq!(trace_json["upstream"]["cache_status"], "miss");
     let trace_json = trace("10.7777/SEVERAL");
-    assert_eq!(trace_json["upstream"]["source"], "kept");
+    assert_eq!(trace_json["upstream"]["cache_status"], "hit");
     assert!(upstream_steps(&trace_json)[0].contains("it may be kept for"), "{trace_json}");
     let trace_json = trace("10.7777/NONE");
     assert_eq!(
@@ -330,7 +330,7 @@ fn concurrent_queries_are_coalesced() {
     assert_eq!(upstream.take_requests().len(), 1);
     assert_eq!(resolver.metric("tendot_upstream_requests_total{outcome=\"found\"}"), 1.0);
     assert_eq!(resolver.metric("tendot_upstream_cache_misses_total"), 1.0);
-    let others = resolver.metric("tendot_upstream_cache_shared_total")
+    let others = resolver.metric("tendot_upstream_cache_coalesced_total")
         + resolver.metric("tendot_upstream_cache_hits_total");
     assert_eq!(others, 99.0);
     assert_eq!(resolver.metric("tendot_upstream_cache_entries"), 1.0);
@@ -346,14 +346,14 @@ fn not_found_is_cached() {
         assert_eq!(resolver.get("/api/handles/10.7777/none").status, 404);
     }
     assert_eq!(upstream.take_requests().len(), 1);
-    assert_eq!(resolver.metric("tendot_upstream_requests_total{outcome=\"nothing\"}"), 1.0);
+    assert_eq!(resolver.metric("tendot_upstream_requests_total{outcome=\"not_found\"}"), 1.0);
 }
 
 #[test]
 fn stale_responses_while_the_upstream_is_down() {
-    let place = bind();
-    let address = place.local_addr().unwrap();
-    let upstream = start_upstream(place);
+    let socket = bind();
+    let address = socket.local_addr().unwrap();
+    let upstream = start_upstream(socket);
     let resolver = start_resolver_at(
         bind(),
         address,
@@ -414,9 +414,7 @@ fn attack_c6_invalid_responses() {
         let response = resolver.get("/api/handles/10.7777/x");
         assert_eq!(response.status, 502, "{shown}: {}", response.text());
         assert!(
-            response
-                .text()
-                .starts_with(r#"{"responseCode":2,"message":"this handle is not kept here, and could"#)
+            response.text().starts_with(r#"{"responseCode":2,"message":"this server is not responsible for"#)
         );
         let page = resolver.request("GET", "/10.7777/x", "Accept: text/html");
         assert_eq!((page.status, page.header("cache-control")), (502, Some("no-cache")));
@@ -463,7 +461,7 @@ fn attack_c6_upstream_timeout() {
     // All of them wait for the same query, which times out after 5 s.
     assert!(started.elapsed() >= 5 * SECOND && started.elapsed() < 50 * SECOND, "{:?}", started.elapsed());
     assert_eq!(upstream.take_requests().len(), 1);
-    assert_eq!(resolver.metric("tendot_upstream_requests_total{outcome=\"silence\"}"), 1.0);
+    assert_eq!(resolver.metric("tendot_upstream_requests_total{outcome=\"timeout\"}"), 1.0);
     let response = resolver.get("/api/handles/10.7777/x");
     assert_eq!(response.status, 504);
     assert!(response.text().contains("timed out after 5 s"), "{}", response.text());
@@ -488,7 +486,7 @@ fn attack_c6_queries_in_flight_are_limited() {
     // On a slow machine the first queries time out before the last ones come.
     let (take_requests, rejected) = (upstream.take_requests().len(), rejected.into_inner() as usize);
     assert!(take_requests + rejected == 200 && (1..=72).contains(&rejected), "{take_requests} {rejected}");
-    assert_eq!(resolver.metric("tendot_upstream_requests_total{outcome=\"no-room\"}"), rejected as f64);
+    assert_eq!(resolver.metric("tendot_upstream_requests_total{outcome=\"overloaded\"}"), rejected as f64);
 }
 
 #[test]

@@ -305,50 +305,50 @@ impl ServerSettings {
 
     pub(crate) fn limits(&self) -> HttpLimits {
         HttpLimits {
-            connections: self.connections as usize,
-            connections_per_client: self.connections_per_client as usize,
-            header_time: self.header_timeout,
-            idle_time: self.idle_timeout,
-            write_time: self.write_timeout,
-            closing_time: self.drain_timeout,
-            headers: self.headers as usize,
-            header_bytes: self.header_bytes.0,
+            max_connections: self.connections as usize,
+            max_connections_per_client: self.connections_per_client as usize,
+            header_timeout: self.header_timeout,
+            idle_timeout: self.idle_timeout,
+            write_timeout: self.write_timeout,
+            drain_timeout: self.drain_timeout,
+            max_headers: self.headers as usize,
+            max_header_bytes: self.header_bytes.0,
         }
     }
 
     pub(crate) fn proxy_trust(&self) -> ProxyTrust {
         ProxyTrust {
-            proxies: self.trusted_proxies.clone(),
+            trusted_proxies: self.trusted_proxies.clone(),
             forwarded_by: self.forwarded_by,
-            loopback: self.trust_loopback,
+            allow_plain_loopback: self.trust_loopback,
         }
     }
 
     pub(crate) fn rate_limits(&self) -> Option<HttpRateLimits> {
         self.rate_limit_enabled.then_some(HttpRateLimits {
-            client: Rate { per_second: self.client_rate, burst: self.client_burst },
-            network: Rate { per_second: self.network_rate, burst: self.network_burst },
-            loopback: self.rate_limit_loopback,
+            per_client: Rate { per_second: self.client_rate, burst: self.client_burst },
+            per_network: Rate { per_second: self.network_rate, burst: self.network_burst },
+            limit_loopback: self.rate_limit_loopback,
         })
     }
 
     pub(crate) fn native_limits(&self) -> native::NativeLimits {
         native::NativeLimits {
-            connections: self.native_connections as usize,
-            connections_per_client: self.native_connections_per_client as usize,
-            message_time: self.message_timeout,
-            idle_time: self.native_idle_timeout,
-            write_time: self.native_write_timeout,
-            closing_time: self.drain_timeout,
+            max_connections: self.native_connections as usize,
+            max_connections_per_client: self.native_connections_per_client as usize,
+            message_timeout: self.message_timeout,
+            idle_timeout: self.native_idle_timeout,
+            write_timeout: self.native_write_timeout,
+            drain_timeout: self.drain_timeout,
         }
     }
 
     pub(crate) fn native_rate_limits(&self) -> Option<native::NativeRateLimits> {
         self.native_rate_limit_enabled.then(|| native::NativeRateLimits {
             datagrams: Rate { per_second: self.datagram_rate, burst: self.datagram_burst },
-            work: self.native_cpu_per_second,
-            loopback: self.native_rate_limit_loopback,
-            spared: self.native_rate_limit_exempt.clone(),
+            cpu_per_second: self.native_cpu_per_second,
+            limit_loopback: self.native_rate_limit_loopback,
+            exempt: self.native_rate_limit_exempt.clone(),
         })
     }
 
@@ -357,7 +357,11 @@ impl ServerSettings {
         let retention = self.reports_retention.0;
         (
             ResolutionCounter::new(retention > 0),
-            Maintenance { interval: self.reports_interval, retention, ..Maintenance::default() },
+            Maintenance {
+                flush_interval: self.reports_interval,
+                retention_days: retention,
+                ..Maintenance::default()
+            },
         )
     }
 

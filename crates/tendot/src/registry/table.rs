@@ -25,13 +25,13 @@ impl ResourceKind {
     const fn detail_fields(self) -> &'static [&'static str] {
         match self {
             Self::Agency => {
-                &["code", "name", "state", "metadata", "range", "locations", "created", "ended", "successor"]
+                &["code", "name", "state", "metadata", "range", "locations", "created", "closed", "successor"]
             }
             Self::Registrant => &["id", "agency", "name", "contact", "admins", "created"],
             Self::Prefix => &["prefix", "registrant", "agency", "test", "policy", "allocated"],
             Self::Token => &["id", "role", "subject", "scopes", "prefixes", "expires", "label", "created"],
             Self::Doi => {
-                &["name", "state", "registrant", "agency", "url", "title", "created", "updated", "ended"]
+                &["name", "state", "registrant", "agency", "url", "title", "created", "updated", "retired"]
             }
             Self::Transfer => {
                 &["id", "state", "names", "prefix", "agency", "from", "to", "by", "proposed", "decided"]

@@ -184,7 +184,7 @@ async fn serve(
         .response_cache_size(settings.http_response_cache.bytes(&settings.store))
         .metrics_allow(settings.metrics_allow.clone())
         .log_requests(settings.log_requests)
-        .figure("tendot_log_dropped", "Lines of the log that were lost.", true, move || {
+        .external_counter("tendot_log_dropped", "Lines of the log that were lost.", move || {
             Some(log_writer.dropped() as f64)
         });
     if let Some(upstream) = settings.upstream.0.clone() {
@@ -195,8 +195,9 @@ async fn serve(
     }
     if let Some(tls) = tls.clone() {
         let name = "tendot_tls_certificate_expiry_timestamp_seconds";
-        http = http
-            .figure(name, "When the certificate ends.", false, move || tls.not_after().map(|end| end as f64));
+        http = http.external_gauge(name, "When the certificate ends.", move || {
+            tls.not_after().map(|end| end as f64)
+        });
     }
     if let Some(token) = token {
         http = http.operator_token(token);

@@ -36,7 +36,7 @@ fn names() {
     check(
         "10.5555/SCRIPT",
         1,
-        "the address is not followed: it has no scheme that is redirected to; addresses begin with",
+        "the address is not followed: the URL scheme is not allowed; addresses begin with",
     );
     check("10.5555/HIDDEN", 1, "everybody may read none of the values");
     check("10.5555/ONEE", 1, "these exist: 10.5555/ONE (one sign differs)");

@@ -20,6 +20,7 @@ use crate::http::api_v1::{
 use crate::http::pages::problem;
 use crate::http::request::conditional::WritePrecondition;
 use crate::http::resolve::redirect;
+use crate::http::response::codes;
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
 
 /// Registered DOI in responses.
@@ -37,14 +38,14 @@ pub(crate) struct DoiJson<'a> {
     created: String,
     updated: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    ended: Option<String>,
+    retired: Option<String>,
     /// Warnings about the registration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }
 
-impl<'a> DoiJson<'a> {
-    pub(crate) fn of(name: &'a DoiRecord) -> Self {
+impl<'a> From<&'a DoiRecord> for DoiJson<'a> {
+    fn from(name: &'a DoiRecord) -> Self {
         Self {
             name: &name.name,
             state: name.state.as_str(),
@@ -53,10 +54,10 @@ impl<'a> DoiJson<'a> {
             url: name.url(),
             values: &name.values,
             metadata: name.metadata.as_deref(),
-            created: format_millis(name.created_ms),
-            updated: format_millis(name.updated_ms),
-            ended: name.retired_ms.map(format_millis),
-            warnings: name.warnings.iter().map(ToString::to_string).collect(),
+            created: format_millis(name.created),
+            updated: format_millis(name.updated),
+            retired: name.ended.map(format_millis),
+            warnings: name.notes.iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -72,8 +73,8 @@ struct DoiItemJson<'a> {
     updated: String,
 }
 
-impl<'a> DoiItemJson<'a> {
-    fn of(item: &'a DoiListItem) -> Self {
+impl<'a> From<&'a DoiListItem> for DoiItemJson<'a> {
+    fn from(item: &'a DoiListItem) -> Self {
         Self {
             name: &item.name,
             state: item.state.as_str(),
@@ -95,36 +96,36 @@ impl HttpServer {
             after,
             limit,
             &request.caller,
-            request.at,
+            request.now_ms,
             &mut budget,
         );
         let names = names.await?;
-        Ok(list_reply(names.items.iter().map(DoiItemJson::of).collect(), names.next))
+        Ok(list_reply(names.items.iter().map(DoiItemJson::from).collect(), names.next))
     }
 
     pub(crate) async fn register_doi(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let bytes = self.read_json_bytes(body).await?;
         let idempotency_key = IdempotencyKey::load(&self.registry, request, &bytes).await?;
-        if let Some(answer) = idempotency_key
+        if let Some(reply) = idempotency_key
             .as_ref()
-            .map(|idempotency_key| idempotency_key.replay(request.at))
+            .map(|idempotency_key| idempotency_key.replay(request.now_ms))
             .transpose()?
             .flatten()
         {
-            return Ok(answer);
+            return Ok(reply);
         }
-        let answered = self
+        let result = self
             .execute_registration(request, RegistrationRequest::from_json(&bytes)?, idempotency_key.as_ref())
             .await;
         // A concurrent request with the same key may have been executed. The error stands if that cannot be read.
-        if answered.is_err()
+        if result.is_err()
             && idempotency_key.is_some()
             && let Ok(Some(idempotency_key)) = IdempotencyKey::load(&self.registry, request, &bytes).await
-            && let Some(answer) = idempotency_key.replay(request.at)?
+            && let Some(reply) = idempotency_key.replay(request.now_ms)?
         {
-            return Ok(answer);
+            return Ok(reply);
         }
-        answered
+        result
     }
 
     async fn execute_registration(
@@ -136,68 +137,72 @@ impl HttpServer {
         let task = RegisterDoi { request: draft, random_bytes: random()? };
         let mut budget = request_budget();
         if request.parameters.is_set("dry-run") {
-            let done = self.registry.dry_run(&task, &request.caller, request.at, &mut budget).await?;
-            return Ok(json_reply(&DoiJson::of(&done), 0, request));
+            let done = self.registry.dry_run(&task, &request.caller, request.now_ms, &mut budget).await?;
+            return Ok(json_reply(&DoiJson::from(&done), 0, request));
         }
-        let beside = |done: &DoiRecord| {
+        let extra_edits = |done: &DoiRecord| {
             idempotency_key
-                .map(|idempotency_key| idempotency_key.store_edits(&DoiJson::of(done), request.at))
+                .map(|idempotency_key| idempotency_key.store_edits(&DoiJson::from(done), request.now_ms))
                 .unwrap_or_default()
         };
-        let carried =
-            self.registry.execute_with(&task, &request.caller, request.at, &mut budget, beside).await?;
-        let path = doi_path(&carried.output.name);
+        let carried = self
+            .registry
+            .execute_with(&task, &request.caller, request.now_ms, &mut budget, extra_edits)
+            .await?;
+        let path = doi_path(&carried.done.name);
         let headers = request.head.headers;
-        Ok(created_reply(&DoiJson::of(&carried.output), carried.revision, &path, headers))
+        Ok(created_reply(&DoiJson::from(&carried.done), carried.revision, &path, headers))
     }
 
     pub(crate) async fn get_doi(&self, request: &ApiRequest<'_>) -> ApiResult {
-        let found =
-            self.registry.get_doi(&request.rest, &request.caller, request.at, &mut request_budget()).await?;
-        Ok(json_reply(&DoiJson::of(&found), found.revision, request))
+        let found = self
+            .registry
+            .get_doi(&request.path_param, &request.caller, request.now_ms, &mut request_budget())
+            .await?;
+        Ok(json_reply(&DoiJson::from(&found), found.revision, request))
     }
 
     pub(crate) async fn update_doi(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let bytes = self.read_json_bytes(body).await?;
         let mut draft = RegistrationRequest::from_json(&bytes)?;
         if request.precondition()? == WritePrecondition::Absent {
-            let is_other = |name: &str| !Handle::from(name).eq_ignore_case(Handle::from(&*request.rest));
+            let is_other =
+                |name: &str| !Handle::from(name).eq_ignore_case(Handle::from(&*request.path_param));
             if draft.name.as_deref().is_some_and(is_other) {
-                let detail = "the body is about another name than the path";
-                return Err(problem(StatusCode::UNPROCESSABLE_ENTITY, "name-mismatch", detail)
+                let detail = "`name` in the body differs from the path";
+                return Err(problem(StatusCode::UNPROCESSABLE_ENTITY, codes::NAME_MISMATCH, detail)
                     .pointer("/name")
                     .into());
             }
-            draft.name = Some(request.rest.as_str().into());
+            draft.name = Some(request.path_param.as_str().into());
             return self
                 .execute_registration(request, draft, None)
                 .await
-                .map_err(|wrong| as_precondition_failed(*wrong));
+                .map_err(|error| as_precondition_failed(*error));
         }
         let expect = request.expected_revision()?;
-        let task =
-            UpdateDoi { name: request.rest.as_str().into(), request: draft, expected_revision: expect };
+        let task = UpdateDoi { name: request.path_param.as_str().into(), draft, expect };
         let mut budget = request_budget();
         if request.parameters.is_set("dry-run") {
-            let done = self.registry.dry_run(&task, &request.caller, request.at, &mut budget).await?;
-            return Ok(json_reply(&DoiJson::of(&done), 0, request));
+            let done = self.registry.dry_run(&task, &request.caller, request.now_ms, &mut budget).await?;
+            return Ok(json_reply(&DoiJson::from(&done), 0, request));
         }
-        let carried = self.registry.execute(&task, &request.caller, request.at, &mut budget).await?;
-        let revision = carried.revision.unwrap_or(carried.output.revision);
-        Ok(json_reply(&DoiJson::of(&carried.output), revision, request))
+        let carried = self.registry.execute(&task, &request.caller, request.now_ms, &mut budget).await?;
+        let revision = carried.revision.unwrap_or(carried.done.revision);
+        Ok(json_reply(&DoiJson::from(&carried.done), revision, request))
     }
 
     pub(crate) async fn retire_doi(&self, request: &ApiRequest<'_>) -> ApiResult {
         let task =
-            RetireDoi { name: request.rest.as_str().into(), expected_revision: request.expected_revision()? };
+            RetireDoi { name: request.path_param.as_str().into(), expect: request.expected_revision()? };
         if request.parameters.is_set("dry-run") {
             let done =
-                self.registry.dry_run(&task, &request.caller, request.at, &mut request_budget()).await?;
-            return Ok(json_reply(&DoiJson::of(&done), 0, request));
+                self.registry.dry_run(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
+            return Ok(json_reply(&DoiJson::from(&done), 0, request));
         }
         let carried =
-            self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
-        Ok(json_reply(&DoiJson::of(&carried.output), carried.revision.unwrap_or_default(), request))
+            self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
+        Ok(json_reply(&DoiJson::from(&carried.done), carried.revision.unwrap_or_default(), request))
     }
 }
 
@@ -207,12 +212,12 @@ pub(crate) fn doi_path(name: &str) -> String {
 }
 
 /// Turns a conflict into a failed precondition, for `If-None-Match: *`.
-fn as_precondition_failed(wrong: ApiError) -> Box<ApiError> {
-    match wrong {
+fn as_precondition_failed(error: ApiError) -> Box<ApiError> {
+    match error {
         ApiError::Problem(problem) if problem.code() == "already-registered" => {
             problem.with_status(StatusCode::PRECONDITION_FAILED).into()
         }
-        wrong => Box::new(wrong),
+        error => Box::new(error),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue};
-use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tendot_proto::{Budget, Handle, HandleValue};
@@ -10,21 +9,21 @@ use tendot_registry::{Caller, Error, HistoryEvent, HistoryEventKind, PrefixHolde
 use tendot_store::{EditKind, HistoryOrder};
 use utoipa::ToSchema;
 
+use crate::clock::{format_millis, unix_millis};
 use crate::http::api_v1::JSON;
 use crate::http::handle_api::ValueForm;
 use crate::http::pages::{self, ProblemJson};
 use crate::http::request::percent;
-use crate::http::request::query::QueryParams;
+use crate::http::request::query::{QueryParams, number};
 use crate::http::request::request_head::RequestHead;
 use crate::http::response::caching;
 use crate::http::response::reply::{self, Reply, reply};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, count_schema, text_schema};
 use crate::http::{HttpServer, REQUEST_BUDGET};
-use crate::maintenance::unix_millis;
 
 /// Default and maximum number of changes per response.
-const ITEMS: usize = 100;
-const MOST: usize = 500;
+const DEFAULT_PAGE_SIZE: usize = 100;
+const MAX_PAGE_SIZE: usize = 500;
 
 /// History of a name, oldest change first.
 #[derive(Serialize, ToSchema)]
@@ -93,8 +92,8 @@ struct PrefixHolderJson<'a> {
     agency: &'a str,
 }
 
-impl<'a> HistoryItemJson<'a> {
-    fn of(event: &'a HistoryEvent) -> Self {
+impl<'a> From<&'a HistoryEvent> for HistoryItemJson<'a> {
+    fn from(event: &'a HistoryEvent) -> Self {
         let item = Self {
             seq: event.sequence,
             kind: "transfer",
@@ -149,37 +148,27 @@ pub(crate) const fn edit_kind_name(kind: EditKind) -> &'static str {
     }
 }
 
-/// Unix milliseconds as `2024-01-02T03:04:05Z`.
-pub(crate) fn format_millis(milliseconds: u64) -> String {
-    let date = i64::try_from(milliseconds).ok().and_then(|at| Timestamp::from_millisecond(at).ok());
-    date.unwrap_or_default().to_string()
-}
-
-/// Number in a query parameter, or what is wrong with it.
-pub(crate) fn number(parameters: &QueryParams<'_>, name: &str) -> Result<Option<u64>, String> {
-    let read = |text: &str| text.parse().map_err(|_| format!("`{name}` in the query is no number"));
-    parameters.get(name).map(read).transpose()
-}
-
 impl HttpServer {
     /// Handles `GET /api/v1/history/{name}`; `path` is the name, not decoded yet.
     pub(crate) async fn get_history(&self, path: &str, request: &RequestHead<'_>) -> Reply {
-        let read = percent::decode_text(path, "path")
+        let parsed = percent::decode_text(path, "path")
             .and_then(|name| Ok((name, QueryParams::parse(request.query)?)))
             .map_err(|error| error.to_string())
             .and_then(|(name, parameters)| {
                 let (after, limit) = (number(&parameters, "after")?, number(&parameters, "limit")?);
                 Ok((name, after.unwrap_or_default(), limit, parameters.is_set("pretty")))
             });
-        let (name, after, limit, is_pretty) = match read {
-            Ok(read) => read,
-            Err(why) => return pages::problem_of_request(&why),
+        let (name, after, limit, is_pretty) = match parsed {
+            Ok(parsed) => parsed,
+            Err(reason) => return pages::problem_of_request(&reason),
         };
         let caller = match self.authenticate(request).await {
             Ok(caller) => caller,
             Err(error) => return pages::problem_of_caller(error, request.accepts_credentials),
         };
-        let limit = limit.map_or(ITEMS, |limit| usize::try_from(limit).unwrap_or(MOST)).clamp(1, MOST);
+        let limit = limit
+            .map_or(DEFAULT_PAGE_SIZE, |limit| usize::try_from(limit).unwrap_or(MAX_PAGE_SIZE))
+            .clamp(1, MAX_PAGE_SIZE);
         let order = HistoryOrder::OldestFirst { after };
         let found = self
             .registry
@@ -196,15 +185,15 @@ impl HttpServer {
             Ok(history) => history,
             Err(error) => {
                 if let Error::Store(error) = &error {
-                    tracing::error!(%error, "the store failed");
+                    tracing::error!(%error, "store error");
                 }
                 return pages::problem_of_name(&name, &error);
             }
         };
-        let items = history.items.iter().map(HistoryItemJson::of).collect();
+        let items = history.items.iter().map(HistoryItemJson::from).collect();
         let body = HistoryJson { name: &name, items, next: history.next };
-        let printed = if is_pretty { serde_json::to_vec_pretty(&body) } else { serde_json::to_vec(&body) };
-        let Ok(json) = printed else { return reply(StatusCode::INTERNAL_SERVER_ERROR, reply::JSON, "") };
+        let rendered = if is_pretty { serde_json::to_vec_pretty(&body) } else { serde_json::to_vec(&body) };
+        let Ok(json) = rendered else { return reply(StatusCode::INTERNAL_SERVER_ERROR, reply::JSON, "") };
         let mut response = reply(StatusCode::OK, reply::JSON, json);
         if caller != Caller::Anonymous {
             caching::set_private_no_store(response.headers_mut());
@@ -246,17 +235,4 @@ pub(crate) fn describe() -> PathSpec {
     let spec = problem(spec, StatusCode::NOT_FOUND, "There never was a record of this name");
     let spec = problem(spec, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
     PathSpec::readable(problem(spec, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dates() {
-        assert_eq!(format_millis(0), "1970-01-01T00:00:00Z");
-        assert_eq!(format_millis(1_700_000_000_000), "2023-11-14T22:13:20Z");
-        assert_eq!(format_millis(1_700_000_000_120), "2023-11-14T22:13:20.12Z");
-        assert_eq!(format_millis(u64::MAX), "1970-01-01T00:00:00Z");
-    }
 }

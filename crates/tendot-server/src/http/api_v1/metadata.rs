@@ -10,13 +10,15 @@ use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::pages::{self, ProblemJson};
-use crate::http::request::accept::{self, MetadataPreference, metadata_media_types};
+use crate::http::request::accept::metadata_media_types;
 use crate::http::request::percent;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
-use crate::http::resolve::metadata::{METADATA_FORMATS, metadata_reply, not_acceptable};
-use crate::http::response::caching;
+use crate::http::resolve::metadata::{
+    METADATA_FORMATS, MetadataPreference, metadata_only, metadata_reply, not_acceptable,
+};
 use crate::http::response::reply::Reply;
+use crate::http::response::{caching, codes};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, enum_schema, text_schema};
 use crate::http::{HttpServer, REQUEST_BUDGET};
 
@@ -48,19 +50,19 @@ pub(crate) fn describe_types(spec: OperationSpec, is_described: impl Fn(&str) ->
 impl HttpServer {
     /// Handles `GET /api/v1/metadata/{name}`; `path` is the name, not decoded yet.
     pub(crate) async fn get_metadata(&self, path: &str, request: &RequestHead<'_>, now: SystemTime) -> Reply {
-        let read = percent::decode_text(path, "path")
+        let parsed = percent::decode_text(path, "path")
             .and_then(|name| Ok((name, QueryParams::parse(request.query)?)))
             .map_err(|error| error.to_string());
-        let (name, parameters) = match read {
-            Ok(read) => read,
-            Err(why) => return pages::problem_of_request(&why),
+        let (name, parameters) = match parsed {
+            Ok(parsed) => parsed,
+            Err(reason) => return pages::problem_of_request(&reason),
         };
-        let wanted = match parameters.get("format").map(format_by_name) {
+        let preference = match parameters.get("format").map(format_by_name) {
             Some(Some(format)) => {
                 MetadataPreference::Format(format, format.media_types().first().copied().unwrap_or_default())
             }
-            Some(None) => return pages::problem_of_request("there is no such `format`"),
-            None => accept::metadata_only(request.headers),
+            Some(None) => return pages::problem_of_request("unknown `format`"),
+            None => metadata_only(request.headers),
         };
         let caller = match self.authenticate(request).await {
             Ok(caller) => caller,
@@ -72,16 +74,16 @@ impl HttpServer {
             Ok(None) => return pages::problem_of_name(&name, &Error::NotFound),
             Err(error) => {
                 if let Error::Store(error) = &error {
-                    tracing::error!(%error, "the store failed");
+                    tracing::error!(%error, "store error");
                 }
                 return pages::problem_of_name(&name, &error);
             }
         };
         if registered.metadata.is_none() {
-            let detail = format!("There is no metadata of `{}`.", registered.name);
-            return pages::problem(StatusCode::NOT_FOUND, "no-metadata", detail).into();
+            let detail = format!("`{}` has no metadata.", registered.name);
+            return pages::problem(StatusCode::NOT_FOUND, codes::NO_METADATA, detail).into();
         }
-        let MetadataPreference::Format(format, media_type) = wanted else { return not_acceptable(&name) };
+        let MetadataPreference::Format(format, media_type) = preference else { return not_acceptable(&name) };
         match registered.metadata_in(format) {
             Some(text) => {
                 let mut response = metadata_reply(text, media_type, request.headers);
@@ -91,16 +93,16 @@ impl HttpServer {
                 response
             }
             None => {
-                tracing::error!(name = %registered.name, "metadata that is kept can't be read");
-                pages::problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", "The metadata can't be read.")
-                    .into()
+                tracing::error!(name = %registered.name, "stored metadata is unreadable");
+                let detail = "The stored metadata is unreadable.";
+                pages::problem(StatusCode::INTERNAL_SERVER_ERROR, codes::STORE_FAILED, detail).into()
             }
         }
     }
 }
 
 fn format_by_name(name: &str) -> Option<MetadataFormat> {
-    METADATA_FORMATS.iter().find(|(known, ..)| *known == name).map(|(.., format)| *format)
+    METADATA_FORMATS.iter().find(|(format_name, ..)| *format_name == name).map(|(.., format)| *format)
 }
 
 /// OpenAPI spec of `/api/v1/metadata/{name}`.

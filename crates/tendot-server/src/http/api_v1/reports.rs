@@ -10,6 +10,7 @@ use tendot_registry::report::{PrefixSummary, ReportFinding, ReportFindings, Repo
 use tendot_registry::{Caller, Registry, RegistryError};
 use tokio::sync::Semaphore;
 
+use crate::clock::unix_millis;
 use crate::http::HttpServer;
 use crate::http::api_v1::schemas::{
     ConfusableNameForm, FailedNameForm, NeverResolvedForm, OddLinkForm, ReportForm, ResolvedNameForm,
@@ -20,11 +21,10 @@ use crate::http::api_v1::{
 };
 use crate::http::pages::problem;
 use crate::http::request::accept;
-use crate::http::response::caching;
 use crate::http::response::reply::{self, Reply, reply};
 use crate::http::response::stream::{BodySink, StreamAborted, stream};
+use crate::http::response::{caching, codes};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, count_schema, text_schema};
-use crate::maintenance::unix_millis;
 
 /// Names that a summary scans at most.
 const MAX_SUMMARY_NAMES: u64 = 1_000_000;
@@ -42,7 +42,7 @@ struct ReportSummaryJson<'a> {
     names: u64,
     registered: u64,
     reserved: u64,
-    ended: u64,
+    retired: u64,
     resolved: u64,
     resolutions: u64,
     #[serde(rename = "never-resolved")]
@@ -92,8 +92,8 @@ enum ReportLineJson<'a> {
     },
 }
 
-impl<'a> ReportLineJson<'a> {
-    fn of(finding: &'a ReportFinding) -> Self {
+impl<'a> From<&'a ReportFinding> for ReportLineJson<'a> {
+    fn from(finding: &'a ReportFinding) -> Self {
         match finding {
             ReportFinding::Resolved { name, count, first, last } => {
                 Self::Resolved { name, count: *count, first: format_day(*first), last: format_day(*last) }
@@ -117,8 +117,10 @@ impl<'a> ReportLineJson<'a> {
             }
         }
     }
+}
 
-    /// Fields of a CSV row, in the order of [`columns`].
+impl ReportLineJson<'_> {
+    /// Fields of a CSV row, in the order of [`csv_header`].
     fn fields(&self) -> Vec<String> {
         match self {
             Self::Resolved { name, count, first, last } => {
@@ -178,15 +180,15 @@ struct ReportStream {
     report: ReportKind,
     backlog_permits: Arc<Semaphore>,
     /// Remaining lines.
-    left: u64,
-    is_table: bool,
+    remaining: u64,
+    is_csv: bool,
 }
 
 impl ReportStream {
     /// Scans one page of names; few scans run concurrently.
     async fn next_page(&self, after: Option<&str>) -> Result<ReportFindings, RegistryError> {
-        let _turn = self.backlog_permits.acquire().await.ok();
-        let limit = usize::try_from(self.left.min(REPORT_PAGE_SIZE)).unwrap_or(usize::MAX);
+        let _permit = self.backlog_permits.acquire().await.ok();
+        let limit = usize::try_from(self.remaining.min(REPORT_PAGE_SIZE)).unwrap_or(usize::MAX);
         let (prefix, caller) = (&self.prefix, &self.caller);
         self.registry
             .report((self.report, prefix), after, limit, caller, unix_millis(), &mut request_budget())
@@ -194,19 +196,19 @@ impl ReportStream {
     }
 
     async fn send_all(mut self, mut findings: ReportFindings, sink: BodySink) -> Result<(), StreamAborted> {
-        if self.is_table {
+        if self.is_csv {
             sink.send(csv_header(self.report)).await?;
         }
         loop {
             sink.send(self.render(&findings.items)).await?;
-            self.left = self.left.saturating_sub(findings.items.len() as u64);
-            let Some(next) = findings.next.filter(|_| self.left > 0) else { return Ok(()) };
+            self.remaining = self.remaining.saturating_sub(findings.items.len() as u64);
+            let Some(next) = findings.next.filter(|_| self.remaining > 0) else { return Ok(()) };
             // A local store never yields: let other tasks run.
             tokio::task::yield_now().await;
             findings = tokio::select! {
                 read = self.next_page(Some(&next)) => read.map_err(|refusal| {
                     if let Some(error) = &refusal.source {
-                        tracing::error!(%error, "a report was cut off");
+                        tracing::error!(%error, "report aborted");
                     }
                     StreamAborted
                 })?,
@@ -216,21 +218,21 @@ impl ReportStream {
     }
 
     fn render(&self, findings: &[ReportFinding]) -> Bytes {
-        let mut piece = BytesMut::new();
+        let mut chunk = BytesMut::new();
         for finding in findings {
-            let line = ReportLineJson::of(finding);
-            if self.is_table {
+            let line = ReportLineJson::from(finding);
+            if self.is_csv {
                 for (number, text) in line.fields().iter().enumerate() {
-                    piece.extend_from_slice(if number > 0 { b"," } else { b"" });
-                    write_csv_field(text, &mut piece);
+                    chunk.extend_from_slice(if number > 0 { b"," } else { b"" });
+                    write_csv_field(text, &mut chunk);
                 }
-                piece.extend_from_slice(b"\r\n");
+                chunk.extend_from_slice(b"\r\n");
             } else {
-                piece.extend_from_slice(&serde_json::to_vec(&line).unwrap_or_default());
-                piece.extend_from_slice(b"\n");
+                chunk.extend_from_slice(&serde_json::to_vec(&line).unwrap_or_default());
+                chunk.extend_from_slice(b"\n");
             }
         }
-        piece.freeze()
+        chunk.freeze()
     }
 }
 
@@ -239,8 +241,8 @@ impl HttpServer {
     pub(crate) async fn get_report_summary(&self, request: &ApiRequest<'_>) -> ApiResult {
         let (mut summary, mut after) = (PrefixSummary::default(), None::<Box<str>>);
         let complete = loop {
-            let _turn = self.subscribers.backlog_permits.acquire().await.ok();
-            let (prefix, caller) = (&request.rest, &request.caller);
+            let _permit = self.subscribers.backlog_permits.acquire().await.ok();
+            let (prefix, caller) = (&request.path_param, &request.caller);
             let part = self
                 .registry
                 .prefix_summary(prefix, after.as_deref(), caller, unix_millis(), &mut request_budget())
@@ -255,12 +257,12 @@ impl HttpServer {
             }
             tokio::task::yield_now().await;
         };
-        let told = ReportSummaryJson {
-            prefix: &request.rest,
+        let body = ReportSummaryJson {
+            prefix: &request.path_param,
             names: summary.registered + summary.reserved + summary.retired,
             registered: summary.registered,
             reserved: summary.reserved,
-            ended: summary.retired,
+            retired: summary.retired,
             resolved: summary.resolved,
             resolutions: summary.resolutions,
             never_resolved: summary.never_resolved,
@@ -270,36 +272,36 @@ impl HttpServer {
             confusable: summary.confusable,
             complete,
         };
-        let json = serde_json::to_vec(&told).unwrap_or_default();
+        let json = serde_json::to_vec(&body).unwrap_or_default();
         let mut response = reply(StatusCode::OK, reply::JSON, json);
         caching::set_private_no_store(response.headers_mut());
         Ok(response)
     }
 
-    /// Handles `GET /api/v1/reports/{prefix}/failed` and the other reports.
+    /// Handles `GET /api/v1/reports/{prefix}/failed-resolutions` and the other reports.
     pub(crate) async fn get_report(&self, report: ReportKind, request: ApiRequest<'_>) -> ApiResult {
-        let limit = number(&request.parameters, "limit").map_err(|why| malformed(&why))?;
+        let limit = number(&request.parameters, "limit").map_err(|reason| malformed(&reason))?;
         if limit == Some(0) {
-            return Err(malformed("`limit` in the query is 0"));
+            return Err(malformed("`limit` must be positive"));
         }
         let after = request.parameters.get("after").filter(|after| !after.is_empty());
-        let is_table = accept::prefers_csv(request.head.headers);
-        let Some(place) = self.subscribers.acquire(true) else { return Ok(too_many()) };
-        let making = ReportStream {
+        let is_csv = accept::prefers_csv(request.head.headers);
+        let Some(permit) = self.subscribers.acquire(true) else { return Ok(too_many_streams()) };
+        let report_stream = ReportStream {
             registry: Arc::clone(&self.registry),
             caller: request.caller,
-            prefix: request.rest,
+            prefix: request.path_param,
             report,
             backlog_permits: Arc::clone(&self.subscribers.backlog_permits),
-            left: limit.unwrap_or(u64::MAX),
-            is_table,
+            remaining: limit.unwrap_or(u64::MAX),
+            is_csv,
         };
         // An error of the first page can still be reported with a status.
-        let findings = making.next_page(after).await?;
-        let kind = HeaderValue::from_static(if is_table { "text/csv;charset=utf-8" } else { LINES });
-        let mut response = stream(StatusCode::OK, kind, async move |sink| {
-            let _place = place;
-            making.send_all(findings, sink).await
+        let findings = report_stream.next_page(after).await?;
+        let media_type = HeaderValue::from_static(if is_csv { "text/csv;charset=utf-8" } else { LINES });
+        let mut response = stream(StatusCode::OK, media_type, async move |sink| {
+            let _permit = permit;
+            report_stream.send_all(findings, sink).await
         });
         caching::set_private_no_store(response.headers_mut());
         response.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
@@ -307,9 +309,9 @@ impl HttpServer {
     }
 }
 
-fn too_many() -> Reply {
-    let detail = "Too many others read reports or changes at present. Try again later.";
-    problem(StatusCode::SERVICE_UNAVAILABLE, "too-busy", detail).into()
+fn too_many_streams() -> Reply {
+    let detail = "Too many reports and change feeds are being read. Retry later.";
+    problem(StatusCode::SERVICE_UNAVAILABLE, codes::OVERLOADED, detail).into()
 }
 
 fn report_spec(summary: &str) -> OperationSpec {
@@ -384,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields() {
+    fn csv_fields() {
         for (text, expected) in [
             ("10.1/a", "10.1/a"),
             ("", ""),

@@ -53,7 +53,7 @@ pub(crate) struct AuthParamsJson {
 fn deserialize_u31<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     let Some(number) = Option::<f64>::deserialize(deserializer)? else { return Ok(None) };
     if number.fract() != 0.0 || !(0.0..=f64::from(i32::MAX)).contains(&number) {
-        return Err(D::Error::custom("a whole number of 31 bits is expected"));
+        return Err(D::Error::custom("expected an integer below 2^31"));
     }
     Ok(Some(number as u32))
 }
@@ -72,7 +72,7 @@ impl AuthParams {
 
     /// Parses `name="value", name=value` (RFC 9110, section 11.2); the identity is percent-encoded in addition.
     pub(crate) fn from_header(text: &str) -> Option<Self> {
-        let mut fields = Self::default();
+        let mut params = Self::default();
         let mut rest = text.trim();
         while !rest.is_empty() {
             let (name, after) = rest.split_once('=')?;
@@ -85,10 +85,10 @@ impl AuthParams {
             let name = name.trim();
             let value =
                 if name == "id" { percent::decode_text(&value, "id").ok()?.into_owned() } else { value };
-            fields.push(name, value)?;
+            params.push(name, value)?;
             rest = after.trim_start().trim_start_matches(',').trim_start();
         }
-        (!fields.0.is_empty()).then_some(fields)
+        (!params.0.is_empty()).then_some(params)
     }
 
     /// Parses a JSON object; an empty body has no parameters.
@@ -96,19 +96,19 @@ impl AuthParams {
         if body.trim_ascii().is_empty() {
             return Ok(Self::default());
         }
-        let form: AuthParamsJson = serde_json::from_slice(body)?;
+        let json: AuthParamsJson = serde_json::from_slice(body)?;
         let number = |number: Option<u32>| number.map(|number| number.to_string());
         let all = [
-            ("sessionId", form.session_id),
-            ("id", form.id),
-            ("type", form.key_type),
-            ("cnonce", form.cnonce),
-            ("alg", form.alg),
-            ("signature", form.signature),
-            ("salt", form.salt),
-            ("iterations", number(form.iterations)),
-            ("length", number(form.length)),
-            ("clientCert", form.client_cert.map(|is| is.to_string())),
+            ("sessionId", json.session_id),
+            ("id", json.id),
+            ("type", json.key_type),
+            ("cnonce", json.cnonce),
+            ("alg", json.alg),
+            ("signature", json.signature),
+            ("salt", json.salt),
+            ("iterations", number(json.iterations)),
+            ("length", number(json.length)),
+            ("clientCert", json.client_cert.map(|flag| flag.to_string())),
         ];
         let credentials = all.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?)));
         Ok(Self(credentials.collect()))
@@ -116,22 +116,22 @@ impl AuthParams {
 
     /// Reads the parameters of a query.
     pub(crate) fn from_query(parameters: &QueryParams<'_>) -> Self {
-        let known = ["cnonce", "alg", "signature", "salt", "iterations", "length"];
+        let names = ["cnonce", "alg", "signature", "salt", "iterations", "length"];
         let credentials =
-            known.iter().filter_map(|name| Some(((*name).into(), parameters.get(name)?.into())));
+            names.iter().filter_map(|name| Some(((*name).into(), parameters.get(name)?.into())));
         Self(credentials.collect())
     }
 
-    /// Adds parameters of `others` that are missing here.
-    pub(crate) fn merge_missing(mut self, others: Self) -> Self {
-        let missing: Vec<_> = others.0.into_iter().filter(|(name, _)| self.get(name).is_none()).collect();
+    /// Adds parameters of `other` that are missing here.
+    pub(crate) fn merge_missing(mut self, other: Self) -> Self {
+        let missing: Vec<_> = other.0.into_iter().filter(|(name, _)| self.get(name).is_none()).collect();
         self.0.extend(missing);
         self
     }
 
     fn push(&mut self, name: &str, value: String) -> Option<()> {
-        let has_room = self.0.len() < Self::MAX_AUTH_PARAMS;
-        has_room.then(|| self.0.push((name.to_owned(), value)))
+        let is_below_limit = self.0.len() < Self::MAX_AUTH_PARAMS;
+        is_below_limit.then(|| self.0.push((name.to_owned(), value)))
     }
 
     fn get(&self, wanted: &str) -> Option<&str> {
@@ -153,7 +153,7 @@ impl AuthParams {
 
     /// Whether to authenticate by the client certificate.
     pub(crate) fn uses_client_certificate(&self) -> bool {
-        self.get("clientCert").is_some_and(|is| is.eq_ignore_ascii_case("true"))
+        self.get("clientCert").is_some_and(|flag| flag.eq_ignore_ascii_case("true"))
     }
 
     /// Whether an identity is claimed.
@@ -173,7 +173,7 @@ impl AuthParams {
             .any(|name| self.get(name).is_some_and(|text| text.parse::<NonZeroU32>().is_err()))
     }
 
-    /// Nonces that the server is asked to sign, to prove its own identity.
+    /// Client nonce that the server signs to prove its own identity.
     pub(crate) fn server_challenge(&self) -> Option<Vec<u8>> {
         self.cnonce().filter(|cnonce| !self.has_identity_claim() && cnonce.len() <= 64)
     }
@@ -216,9 +216,9 @@ impl AuthParams {
 fn parse_quoted_string(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut characters = text.char_indices();
-    while let Some((at, character)) = characters.next() {
+    while let Some((offset, character)) = characters.next() {
         match character {
-            '"' => return Some((value, &text[at + 1..])),
+            '"' => return Some((value, &text[offset + 1..])),
             '\\' => value.push(characters.next()?.1),
             _ => value.push(character),
         }
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers() {
+    fn authorization_headers() {
         check("a=\"b\", C=d", Some("a=b C=d"));
         check("a=b,c=d", Some("a=b c=d"));
         check("a=\"b,\\\"c\" ,, d = e", Some("a=b,\"c d=e"));
@@ -253,20 +253,20 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: Option<&str>) {
-        let fields = AuthParams::from_header(text);
-        let shown = fields.map(|AuthParams(all)| {
+        let params = AuthParams::from_header(text);
+        let shown = params.map(|AuthParams(all)| {
             all.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
         });
         assert_eq!(shown.as_deref(), expected, "{text}");
     }
 
     #[test]
-    fn body_reader() {
+    fn json_bodies() {
         let read = |text: &str| AuthParams::from_json(text.as_bytes());
-        let fields = read(r#"{"type":"HS_SECKEY","iterations":1e3,"clientCert":true,"x":null}"#).unwrap();
-        assert_eq!(fields.get("iterations"), Some("1000"));
-        assert!(fields.uses_client_certificate() && fields.has_identity_claim() && fields.get("x").is_none());
-        assert!(read(" ").is_ok_and(|fields| fields.0.is_empty()));
+        let params = read(r#"{"type":"HS_SECKEY","iterations":1e3,"clientCert":true,"x":null}"#).unwrap();
+        assert_eq!(params.get("iterations"), Some("1000"));
+        assert!(params.uses_client_certificate() && params.has_identity_claim() && params.get("x").is_none());
+        assert!(read(" ").is_ok_and(|params| params.0.is_empty()));
         assert!(read(r#"{"x":[]}"#).is_ok());
         assert!(
             ["[1]", "{", "1", r#"{"id":1}"#, r#"{"length":-1}"#, r#"{"length":0.5}"#]
@@ -276,15 +276,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing() {
-        let whole = "id=300:0.NA/10, type=HS_PUBKEY, cnonce=AAEC, alg=SHA256, signature=AAEC";
-        assert!(AuthParams::from_header(whole).unwrap().challenge_answer().is_ok());
+    fn incomplete_params() {
+        let complete = "id=300:0.NA/10, type=HS_PUBKEY, cnonce=AAEC, alg=SHA256, signature=AAEC";
+        assert!(AuthParams::from_header(complete).unwrap().challenge_answer().is_ok());
         for name in ["id", "type", "cnonce", "alg", "signature"] {
-            let rest: Vec<_> = whole.split(", ").filter(|field| !field.starts_with(name)).collect();
-            let fields = AuthParams::from_header(&rest.join(",")).unwrap();
-            assert_eq!(fields.challenge_answer().unwrap_err(), AuthenticationError::Incomplete, "{name}");
+            let rest: Vec<_> = complete.split(", ").filter(|field| !field.starts_with(name)).collect();
+            let params = AuthParams::from_header(&rest.join(",")).unwrap();
+            assert_eq!(params.challenge_answer().unwrap_err(), AuthenticationError::Incomplete, "{name}");
         }
-        let asks = |text| AuthParams::from_header(text).unwrap().server_challenge().is_some();
-        assert!(asks("cnonce=AAEC") && !asks(whole) && !asks("sessionId=x"));
+        let challenges_server = |text| AuthParams::from_header(text).unwrap().server_challenge().is_some();
+        assert!(
+            challenges_server("cnonce=AAEC")
+                && !challenges_server(complete)
+                && !challenges_server("sessionId=x")
+        );
     }
 }

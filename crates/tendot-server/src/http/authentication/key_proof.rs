@@ -78,7 +78,7 @@ impl HttpServer {
         match self.registry.key_values(claim.handle(), &mut Budget::new(REQUEST_BUDGET)).await {
             Ok(keys) => Ok((keys, attempt)),
             Err(error) => {
-                tracing::error!(%error, "the keys of somebody can't be read");
+                tracing::error!(%error, "reading keys failed");
                 if !matches!(error, Error::Store(_)) {
                     return Err(AuthenticationError::Failed);
                 }
@@ -108,9 +108,9 @@ impl HttpServer {
         SystemRandom.fill(&mut random);
         let (nonce, digest) = random.split_at(16);
         let challenge = Challenge { nonce, digest };
-        let form = SecretKeyMac::HmacSha256;
+        let algorithm = SecretKeyMac::HmacSha256;
         let proof = SecretKeyResponse::create(
-            form,
+            algorithm,
             secret,
             challenge,
             &AwsLcProvider,
@@ -123,7 +123,7 @@ impl HttpServer {
                 .registry
                 .verify_secret_at_peer(key, challenge, &proof, &mut budget)
                 .await
-                .is_ok_and(|fits| fits)
+                .is_ok_and(|is_valid| is_valid)
     }
 
     /// Verifies the signature or MAC over the server's and the client's nonce.
@@ -149,14 +149,14 @@ impl HttpServer {
         keys: Vec<HandleValue<'static>>,
         attempt: AuthAttempt<'_>,
     ) -> Result<(u32, Vec<HandleValue<'static>>), AuthenticationError> {
-        let core =
+        let cpu_permit =
             Arc::clone(&self.cpu_permits).acquire_owned().await.map_err(|_| AuthenticationError::Failed)?;
-        let worked = tokio::task::spawn_blocking(move || {
+        let task = tokio::task::spawn_blocking(move || {
             let found = answer.proof.verify([&nonce, &answer.cnonce], answer.claim.index, &keys);
-            drop(core);
+            drop(cpu_permit);
             found.map(|index| (index, keys))
         });
-        let found = worked.await.unwrap_or(Err(AuthError::Failed)).map_err(|error| match error {
+        let found = task.await.unwrap_or(Err(AuthError::Failed)).map_err(|error| match error {
             AuthError::Failed => AuthenticationError::Failed,
             error => AuthenticationError::Rejected(error),
         })?;
@@ -166,22 +166,22 @@ impl HttpServer {
 }
 
 impl HttpServer {
-    /// Server signature of both nonces, if the client asks for it and the site has a key.
+    /// Server signature of both nonces, if the client requests it and the site has a key.
     pub(crate) async fn sign_nonces(
         &self,
         session: &HttpSession,
-        fields: &AuthParams,
+        params: &AuthParams,
         request: &RequestHead<'_>,
     ) -> Option<String> {
-        let (native, cnonce) = (self.native.as_ref()?, fields.server_challenge()?);
+        let (native_server, cnonce) = (self.native_server.as_ref()?, params.server_challenge()?);
         if !self.guess_throttle.charge_signature(request) {
             return None;
         }
-        let core = Arc::clone(&self.cpu_permits).acquire_owned().await.ok()?;
-        let (native, nonces) = (Arc::clone(native), [&session.nonce[..], &cnonce].concat());
+        let cpu_permit = Arc::clone(&self.cpu_permits).acquire_owned().await.ok()?;
+        let (native_server, nonces) = (Arc::clone(native_server), [&session.nonce[..], &cnonce].concat());
         let signed = tokio::task::spawn_blocking(move || {
-            let signature = native.site().sign(&nonces);
-            drop(core);
+            let signature = native_server.site().sign(&nonces);
+            drop(cpu_permit);
             signature
         });
         Some(encode_base64(&signed.await.ok()??))

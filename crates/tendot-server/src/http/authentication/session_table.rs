@@ -50,7 +50,7 @@ impl fmt::Display for HttpSessionId {
 /// Redacted: a session id is a credential.
 impl fmt::Debug for HttpSessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SessionId")
+        f.write_str("HttpSessionId")
     }
 }
 
@@ -96,7 +96,7 @@ impl SessionEntry {
 /// attacker little. No identity can have so many sessions that others have none.
 #[derive(Debug, Default)]
 pub(crate) struct HttpSessionTable {
-    tables: Mutex<SessionIndexes>,
+    indexes: Mutex<SessionIndexes>,
     hash: RandomState,
 }
 
@@ -114,15 +114,17 @@ struct SessionIndexes {
 impl HttpSessionTable {
     /// Creates a session; `None` if the random number generator fails.
     pub(crate) fn create(&self, now: Instant) -> Option<HttpSession> {
-        let session = HttpSession { id: HttpSessionId(random()?), nonce: random()?, authenticated: None };
-        let mut tables = self.lock();
-        tables.purge_expired(now);
-        while tables.sessions.len() >= MAX_SESSIONS {
-            let Some((_, oldest)) = tables.unauthenticated.first().or(tables.authenticated.first()).copied()
+        let session =
+            HttpSession { id: HttpSessionId(random_bytes()?), nonce: random_bytes()?, authenticated: None };
+        let mut indexes = self.lock();
+        indexes.purge_expired(now);
+        while indexes.sessions.len() >= MAX_SESSIONS {
+            let Some((_, oldest)) =
+                indexes.unauthenticated.first().or(indexes.authenticated.first()).copied()
             else {
                 break;
             };
-            tables.remove(oldest);
+            indexes.remove(oldest);
         }
         let entry = SessionEntry {
             session: session.clone(),
@@ -130,18 +132,18 @@ impl HttpSessionTable {
             created_at: now,
             last_used: now,
         };
-        tables.insert(entry);
+        indexes.insert(entry);
         Some(session)
     }
 
     /// Looks up a session, and marks it as used.
     pub(crate) fn get(&self, id: HttpSessionId, now: Instant) -> Option<HttpSession> {
-        let mut tables = self.lock();
-        if tables.sessions.get(&id)?.is_expired(now) {
-            tables.remove(id);
+        let mut indexes = self.lock();
+        if indexes.sessions.get(&id)?.is_expired(now) {
+            indexes.remove(id);
             return None;
         }
-        tables.update(id, |entry| {
+        indexes.update(id, |entry| {
             entry.last_used = now;
             entry.session.clone()
         })
@@ -156,22 +158,22 @@ impl HttpSessionTable {
         now: Instant,
     ) -> Result<(), AuthenticationError> {
         let answer = self.hash.hash_one(cnonce);
-        let next = random().ok_or(AuthenticationError::Failed)?;
-        let mut tables = self.lock();
-        let done = tables.mark_authenticated(session.id, |entry| {
+        let next_nonce = random_bytes().ok_or(AuthenticationError::Failed)?;
+        let mut indexes = self.lock();
+        let result = indexes.mark_authenticated(session.id, |entry| {
             if entry.session.nonce != session.nonce || entry.used_cnonces.contains(&answer) {
                 return Err(AuthenticationError::Replayed);
             }
             entry.used_cnonces.push(answer);
             if entry.used_cnonces.len() >= MAX_ANSWERS_PER_NONCE {
                 entry.used_cnonces.clear();
-                entry.session.nonce = next;
+                entry.session.nonce = next_nonce;
             }
             entry.session.authenticated = Some(authenticated);
             entry.last_used = now;
             Ok(())
         });
-        done.unwrap_or(Err(AuthenticationError::NoSession))
+        result.unwrap_or(Err(AuthenticationError::NoSession))
     }
 
     /// Authenticates a new session for an identity that was verified otherwise.
@@ -185,7 +187,7 @@ impl HttpSessionTable {
     }
 
     fn lock(&self) -> MutexGuard<'_, SessionIndexes> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+        self.indexes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -218,18 +220,18 @@ impl SessionIndexes {
 
     fn update<T>(&mut self, id: HttpSessionId, change: impl FnOnce(&mut SessionEntry) -> T) -> Option<T> {
         let mut entry = self.remove(id)?;
-        let done = change(&mut entry);
+        let result = change(&mut entry);
         self.insert(entry);
-        Some(done)
+        Some(result)
     }
 
     /// Removes expired sessions.
     fn purge_expired(&mut self, now: Instant) {
-        let is_over =
+        let is_idle =
             |(used, _): &(Instant, HttpSessionId)| now.saturating_duration_since(*used) > IDLE_TIMEOUT;
         loop {
-            let over = self.unauthenticated.first().copied().filter(is_over);
-            let Some((_, id)) = over.or_else(|| self.authenticated.first().copied().filter(is_over)) else {
+            let idle = self.unauthenticated.first().copied().filter(is_idle);
+            let Some((_, id)) = idle.or_else(|| self.authenticated.first().copied().filter(is_idle)) else {
                 return;
             };
             self.remove(id);
@@ -242,26 +244,28 @@ impl SessionIndexes {
         id: HttpSessionId,
         change: impl FnOnce(&mut SessionEntry) -> T,
     ) -> Option<T> {
-        let done = self.update(id, change)?;
-        let of = |id: &HttpSessionId| Some(&self.sessions.get(id)?.session.authenticated.as_ref()?.identity);
-        let identity = of(&id)?;
+        let result = self.update(id, change)?;
+        let identity_of =
+            |id: &HttpSessionId| Some(&self.sessions.get(id)?.session.authenticated.as_ref()?.identity);
+        let identity = identity_of(&id)?;
         let has_too_many = self
             .per_identity
             .get(&identity.to_string())
             .is_some_and(|number| *number > MAX_SESSIONS_PER_IDENTITY);
         let mut oldest = self.authenticated.iter().map(|(_, id)| *id);
-        if has_too_many && let Some(theirs) = oldest.find(|id| of(id) == Some(identity)) {
-            self.remove(theirs);
+        if has_too_many && let Some(oldest_of_identity) = oldest.find(|id| identity_of(id) == Some(identity))
+        {
+            self.remove(oldest_of_identity);
         } else if self.authenticated.len() > MAX_AUTHENTICATED_SESSIONS
             && let Some(oldest) = oldest.next()
         {
             self.remove(oldest);
         }
-        Some(done)
+        Some(result)
     }
 }
 
-fn random() -> Option<[u8; 16]> {
+fn random_bytes() -> Option<[u8; 16]> {
     let mut bytes = [0; 16];
     rand::fill(&mut bytes).is_ok().then_some(bytes)
 }
@@ -272,7 +276,7 @@ mod tests {
 
     use super::*;
 
-    fn somebody() -> AuthenticatedKey {
+    fn authenticated_key() -> AuthenticatedKey {
         AuthenticatedKey::new(
             &ValueReference::parse("300:0.NA/10.1"),
             &HandleValue::new(300, "HS_SECKEY", "secret"),
@@ -281,13 +285,13 @@ mod tests {
     }
 
     #[test]
-    fn names() {
+    fn session_ids() {
         let sessions = HttpSessionTable::default();
         let session = sessions.create(Instant::now()).unwrap();
         assert_eq!(session.id.to_string().parse(), Ok(session.id));
-        assert_eq!(format!("{:?}", session.id), "SessionId");
-        for wrong in ["", "unknown", "ff", &"F".repeat(32), &"0".repeat(34)] {
-            assert_eq!(wrong.parse::<HttpSessionId>(), Err(()), "{wrong}");
+        assert_eq!(format!("{:?}", session.id), "HttpSessionId");
+        for invalid in ["", "unknown", "ff", &"F".repeat(32), &"0".repeat(34)] {
+            assert_eq!(invalid.parse::<HttpSessionId>(), Err(()), "{invalid}");
         }
         assert!(sessions.get(HttpSessionId([0; 16]), Instant::now()).is_none());
         assert!(sessions.remove(session.id) && !sessions.remove(session.id));
@@ -295,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn times() {
+    fn expiry() {
         let (sessions, start) = (HttpSessionTable::default(), Instant::now());
         let after = |minutes: u64| start + Duration::from_secs(60 * minutes);
         let id = sessions.create(start).unwrap().id;
@@ -304,21 +308,21 @@ mod tests {
         assert!(sessions.get(id, after(24 * 60 + 1)).is_none());
         let id = sessions.create(start).unwrap().id;
         assert!(sessions.get(id, after(31)).is_none());
-        let mut tables = sessions.lock();
+        let mut indexes = sessions.lock();
         assert!(
-            tables.sessions.is_empty()
-                && tables.unauthenticated.is_empty()
-                && tables.authenticated.is_empty()
+            indexes.sessions.is_empty()
+                && indexes.unauthenticated.is_empty()
+                && indexes.authenticated.is_empty()
         );
-        drop(tables);
+        drop(indexes);
         // Idle sessions are removed, too.
         let known = sessions.create(start).unwrap();
-        sessions.authenticate_new(&known, somebody());
+        sessions.authenticate_new(&known, authenticated_key());
         sessions.create(start).unwrap();
         sessions.create(after(31)).unwrap();
-        tables = sessions.lock();
+        indexes = sessions.lock();
         assert_eq!(
-            (tables.sessions.len(), tables.unauthenticated.len(), tables.authenticated.len()),
+            (indexes.sessions.len(), indexes.unauthenticated.len(), indexes.authenticated.len()),
             (1, 1, 0)
         );
     }
@@ -328,24 +332,24 @@ mod tests {
     fn attack_a12_many_sessions() {
         let (sessions, start) = (HttpSessionTable::default(), Instant::now());
         let known = sessions.create(start).unwrap();
-        sessions.authenticate(&known, b"cnonce", somebody(), start).unwrap();
+        sessions.authenticate(&known, b"cnonce", authenticated_key(), start).unwrap();
         let first = sessions.create(start).unwrap();
         for number in 0..100_000 {
             sessions.create(start + Duration::from_millis(number)).unwrap();
         }
-        let tables = sessions.lock();
+        let indexes = sessions.lock();
         assert_eq!(
-            (tables.sessions.len(), tables.unauthenticated.len(), tables.authenticated.len()),
+            (indexes.sessions.len(), indexes.unauthenticated.len(), indexes.authenticated.len()),
             (MAX_SESSIONS, MAX_SESSIONS - 1, 1)
         );
-        drop(tables);
+        drop(indexes);
         assert!(sessions.get(known.id, start).is_some_and(|session| session.authenticated.is_some()));
         assert!(sessions.get(first.id, start).is_none());
     }
 
     /// One identity creates as many sessions as it can, and so do many others: another identity still gets one.
     #[test]
-    fn attack_a12_many_sessions_of_somebody() {
+    fn attack_a12_many_sessions_of_one_identity() {
         let (sessions, now) = (HttpSessionTable::default(), Instant::now());
         let open = |handle: &str| {
             let key = HandleValue::new(300, "HS_SECKEY", "secret");
@@ -371,10 +375,10 @@ mod tests {
     }
 
     #[test]
-    fn attack_a1_an_answer_works_once() {
+    fn attack_a1_answers_are_single_use() {
         let (sessions, now) = (HttpSessionTable::default(), Instant::now());
         let session = sessions.create(now).unwrap();
-        let answer = |cnonce: &[u8]| sessions.authenticate(&session, cnonce, somebody(), now);
+        let answer = |cnonce: &[u8]| sessions.authenticate(&session, cnonce, authenticated_key(), now);
         for number in 0..u8::try_from(MAX_ANSWERS_PER_NONCE).unwrap() {
             assert_eq!(answer(&[number]), Ok(()));
             assert_eq!(answer(&[number]), Err(AuthenticationError::Replayed));

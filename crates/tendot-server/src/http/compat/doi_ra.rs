@@ -24,7 +24,7 @@ const MAX_NAMES_PER_REQUEST: usize = 100;
 /// Which agency looks after a name, or why that is not known.
 #[derive(Serialize, ToSchema)]
 #[schema(as = AgencyOfName)]
-struct Found {
+struct DoiAgencyJson {
     #[serde(rename = "DOI")]
     doi: String,
     #[serde(rename = "RA", skip_serializing_if = "Option::is_none")]
@@ -53,7 +53,7 @@ impl HttpServer {
     /// Handles `/doiRA/`; `path` is the rest of the path, not decoded: a comma in a name is `%2C`.
     pub(crate) async fn get_doi_agencies(&self, path: &str, request: &RequestHead<'_>) -> Reply {
         let mut context = LookupContext::new(request, &QueryParams::default());
-        let mut found = Vec::new();
+        let mut agencies = Vec::new();
         for part in path.split(',').filter(|part| !part.is_empty()).take(MAX_NAMES_PER_REQUEST) {
             let (doi, result) = match percent::decode_text(part, "path") {
                 Ok(name) => {
@@ -69,9 +69,9 @@ impl HttpServer {
                 Ok(agency) => (Some(agency), None),
                 Err(status) => (None, Some(status)),
             };
-            found.push(Found { doi, agency, status });
+            agencies.push(DoiAgencyJson { doi, agency, status });
         }
-        reply(StatusCode::OK, JSON, serde_json::to_vec(&found).unwrap_or_default())
+        reply(StatusCode::OK, JSON, serde_json::to_vec(&agencies).unwrap_or_default())
     }
 
     /// Agency of a name or prefix, or the reason it is unknown; an error if the store fails.
@@ -109,8 +109,8 @@ fn agency_in_namespace(value: &HandleValue<'_>) -> Option<String> {
     let namespace = Namespace::from_bytes(&value.data).ok()?;
     let agency = namespace.element_text("DOI.RA")?;
     let code = agency.rsplit('/').next().unwrap_or(agency);
-    let known = AGENCY_NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(code));
-    Some(known.map_or(code, |(_, name)| name).to_owned())
+    let display = AGENCY_NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(code));
+    Some(display.map_or(code, |(_, name)| name).to_owned())
 }
 
 /// OpenAPI spec of `/doiRA/{names}`.
@@ -128,7 +128,7 @@ pub(crate) fn describe() -> PathSpec {
                 StatusCode::OK,
                 "The agency of each, in the order of the request; `status` if there is none to tell",
             )
-            .json_list_content::<Found>("application/json")
+            .json_list_content::<DoiAgencyJson>("application/json")
             .response(StatusCode::INTERNAL_SERVER_ERROR, "The store failed")
             .json_content::<ProblemJson<'_>>("application/problem+json")
             .response(StatusCode::SERVICE_UNAVAILABLE, "The database is not reached at present")

@@ -28,20 +28,20 @@ use crate::http::request::percent;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::response::reply::{JSON, Reply, reply};
-use crate::http::response::{caching, status};
+use crate::http::response::{caching, codes, status};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
 use crate::http::{HttpServer, REQUEST_BUDGET};
 
 /// Concurrency limit and timeout of reverse lookups.
 #[derive(Debug)]
 pub(crate) struct ReverseLookupGate {
-    place: Semaphore,
-    time: Duration,
+    permit: Semaphore,
+    timeout: Duration,
 }
 
 impl ReverseLookupGate {
-    pub(crate) const fn new(time: Duration) -> Self {
-        Self { place: Semaphore::const_new(1), time }
+    pub(crate) const fn new(timeout: Duration) -> Self {
+        Self { permit: Semaphore::const_new(1), timeout }
     }
 }
 
@@ -68,7 +68,7 @@ const CONTROL_PARAMS: [&str; 4] = ["limit", "page", "retrieverecords", "enforces
 /// Parsed reverse lookup: patterns and page.
 #[derive(Debug)]
 struct ReverseLookupRequest {
-    search: ReverseLookup,
+    lookup: ReverseLookup,
     /// Results on earlier pages.
     skip: usize,
     limit: usize,
@@ -78,7 +78,7 @@ struct ReverseLookupRequest {
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = Found)]
-enum Found {
+enum ReverseLookupBody {
     Names(Vec<Box<str>>),
     Records(BTreeMap<Box<str>, Vec<MatchedValueJson>>),
 }
@@ -96,8 +96,8 @@ struct MatchedValueJson {
     format: Option<&'static str>,
 }
 
-impl MatchedValueJson {
-    fn of(value: &HandleValue<'_>) -> Self {
+impl From<&HandleValue<'_>> for MatchedValueJson {
+    fn from(value: &HandleValue<'_>) -> Self {
         let (text, format) = match str::from_utf8(&value.data) {
             Ok(text) => (text.to_owned(), None),
             Err(_) => (BASE64.encode(&value.data), Some("base64")),
@@ -109,13 +109,13 @@ impl MatchedValueJson {
 /// Reason a reverse lookup returned nothing.
 enum ReverseLookupError {
     /// Invalid request.
-    Request(String),
-    Unknown(AuthenticationError),
-    Refused(Error),
+    InvalidRequest(String),
+    NotAuthenticated(AuthenticationError),
+    Rejected(Error),
     /// Another lookup is running.
     Busy,
-    /// Timeout.
-    TooLong(Duration),
+    /// The scan took longer than this.
+    Timeout(Duration),
     TooLarge,
 }
 
@@ -123,7 +123,7 @@ impl HttpServer {
     /// Handles `GET /hrls/handles`; `prefix` is from the path, not decoded yet, or empty.
     pub(crate) async fn get_reverse_lookup(&self, prefix: &str, request: &RequestHead<'_>) -> Reply {
         let mut response = match self.run_reverse_lookup(prefix, request).await {
-            Ok(found) => reply(StatusCode::OK, JSON, serde_json::to_vec(&found).unwrap_or_default()),
+            Ok(body) => reply(StatusCode::OK, JSON, serde_json::to_vec(&body).unwrap_or_default()),
             Err(error) => error.reply(request),
         };
         caching::set_private_no_store(response.headers_mut());
@@ -134,71 +134,78 @@ impl HttpServer {
         &self,
         prefix: &str,
         request: &RequestHead<'_>,
-    ) -> Result<Found, ReverseLookupError> {
-        let caller = self.authenticate(request).await.map_err(ReverseLookupError::Unknown)?;
+    ) -> Result<ReverseLookupBody, ReverseLookupError> {
+        let caller = self.authenticate(request).await.map_err(ReverseLookupError::NotAuthenticated)?;
         let budget = &mut Budget::new(REQUEST_BUDGET);
-        self.registry.authorize_reverse_lookup(&caller, budget).await.map_err(ReverseLookupError::Refused)?;
-        let asked = parse_request(prefix, request).map_err(ReverseLookupError::Request)?;
-        let records = asked.search.with_values;
-        let found = self.collect_page(asked, caller).await?;
-        Ok(if records {
-            let values = |found: &ReverseLookupMatch| found.values.iter().map(MatchedValueJson::of).collect();
-            Found::Records(found.iter().map(|found| (found.name.clone(), values(found))).collect())
+        self.registry
+            .authorize_reverse_lookup(&caller, budget)
+            .await
+            .map_err(ReverseLookupError::Rejected)?;
+        let lookup_request = parse_request(prefix, request).map_err(ReverseLookupError::InvalidRequest)?;
+        let with_values = lookup_request.lookup.with_values;
+        let matches = self.collect_page(lookup_request, caller).await?;
+        Ok(if with_values {
+            let values =
+                |found: &ReverseLookupMatch| found.values.iter().map(MatchedValueJson::from).collect();
+            ReverseLookupBody::Records(
+                matches.iter().map(|found| (found.name.clone(), values(found))).collect(),
+            )
         } else {
-            Found::Names(found.into_iter().map(|found| found.name).collect())
+            ReverseLookupBody::Names(matches.into_iter().map(|found| found.name).collect())
         })
     }
 
     /// Collects one page.
     async fn collect_page(
         &self,
-        asked: ReverseLookupRequest,
+        request: ReverseLookupRequest,
         caller: Caller,
     ) -> Result<Vec<ReverseLookupMatch>, ReverseLookupError> {
-        let ReverseLookupRequest { search, mut skip, limit } = asked;
-        let time = self.reverse_lookups.time;
-        let waited = timeout(time, self.reverse_lookups.place.acquire()).await;
-        let Ok(Ok(_place)) = waited else { return Err(ReverseLookupError::Busy) };
-        let until = Instant::now() + time;
+        let ReverseLookupRequest { lookup, mut skip, limit } = request;
+        let time_limit = self.reverse_lookups.timeout;
+        let permit = timeout(time_limit, self.reverse_lookups.permit.acquire()).await;
+        let Ok(Ok(_permit)) = permit else { return Err(ReverseLookupError::Busy) };
+        let deadline = Instant::now() + time_limit;
         let mut slices =
-            spawn_scan(Arc::clone(&self.registry), search, caller).ok_or(ReverseLookupError::Busy)?;
-        let (mut found, mut bytes) = (Vec::new(), 0);
-        while found.len() < limit {
-            let slice =
-                timeout_at(until, slices.recv()).await.map_err(|_| ReverseLookupError::TooLong(time))?;
+            spawn_scan(Arc::clone(&self.registry), lookup, caller).ok_or(ReverseLookupError::Busy)?;
+        let (mut matches, mut bytes) = (Vec::new(), 0);
+        while matches.len() < limit {
+            let slice = timeout_at(deadline, slices.recv())
+                .await
+                .map_err(|_| ReverseLookupError::Timeout(time_limit))?;
             let Some(slice) = slice else { break };
-            let records = slice.map_err(ReverseLookupError::Refused)?;
-            let before = skip.min(records.len());
-            skip -= before;
-            for record in records.into_iter().skip(before).take(limit - found.len()) {
+            let records = slice.map_err(ReverseLookupError::Rejected)?;
+            let skipped = skip.min(records.len());
+            skip -= skipped;
+            for record in records.into_iter().skip(skipped).take(limit - matches.len()) {
                 let values = record.values.iter().map(|value| value.data.len() + value.value_type.len());
                 bytes += record.name.len() + values.sum::<usize>();
-                found.push(record);
+                matches.push(record);
             }
             if bytes > MAX_RESULT_BYTES {
                 return Err(ReverseLookupError::TooLarge);
             }
         }
-        Ok(found)
+        Ok(matches)
     }
 }
 
 /// Scans all records slice by slice, until the end or until the receiver is dropped; `None` if no thread can be created.
 fn spawn_scan(
     registry: Arc<Registry>,
-    search: ReverseLookup,
+    lookup: ReverseLookup,
     caller: Caller,
 ) -> Option<Receiver<Result<Vec<ReverseLookupMatch>, Error>>> {
     let (sender, receiver) = channel(1);
     let runtime = Handle::current();
-    let look = move || {
+    let scan = move || {
         let mut after = None;
         // Name resolution has priority. On other systems, this would affect the whole process.
         #[cfg(target_os = "linux")]
         let _ = rustix::process::nice(SCAN_NICENESS);
         loop {
             let budget = &mut Budget::new(SLICE_BUDGET);
-            let slice = runtime.block_on(registry.reverse_lookup(&search, after.as_deref(), &caller, budget));
+            let slice = runtime.block_on(registry.reverse_lookup(&lookup, after.as_deref(), &caller, budget));
             let (slice, next) = match slice {
                 Ok(matches) => (Ok(matches.records), matches.next),
                 Err(error) => (Err(error), None),
@@ -209,77 +216,77 @@ fn spawn_scan(
             after = next;
         }
     };
-    Builder::new().name("search".into()).spawn(look).is_ok().then_some(receiver)
+    Builder::new().name("reverse-lookup".into()).spawn(scan).is_ok().then_some(receiver)
 }
 
 fn parse_request(prefix: &str, request: &RequestHead<'_>) -> Result<ReverseLookupRequest, String> {
     let prefix = percent::decode_text(prefix, "path").map_err(|error| error.to_string())?;
     let parameters = QueryParams::parse_with_urls(request.query).map_err(|error| error.to_string())?;
-    let number = |name: &str, otherwise: usize| match parameters.get(name) {
-        None => Ok(otherwise),
+    let number = |name: &str, default: usize| match parameters.get(name) {
+        None => Ok(default),
         Some(text) => text.parse::<u32>().map(|number| number as usize).map_err(|_| {
-            format!("`{name}` is `{}`, and should be a number", text.chars().take(20).collect::<String>())
+            format!("`{name}` must be a number, not `{}`", text.chars().take(20).collect::<String>())
         }),
     };
     let limit = number("limit", DEFAULT_PAGE_SIZE)?.min(MAX_PAGE_SIZE);
-    let mut search = ReverseLookup::default();
-    search.prefix = (!prefix.is_empty()).then(|| prefix.trim_end_matches('/').into());
-    search.with_values = parameters.is_set("retrieverecords");
+    let mut lookup = ReverseLookup::default();
+    lookup.prefix = (!prefix.is_empty()).then(|| prefix.trim_end_matches('/').into());
+    lookup.with_values = parameters.is_set("retrieverecords");
     for (value_type, pattern) in parameters.iter().filter(|(name, _)| !CONTROL_PARAMS.contains(name)) {
-        if search.pattern_count() == MAX_PATTERNS {
-            return Err(format!("at most {MAX_PATTERNS} values are looked for"));
+        if lookup.pattern_count() == MAX_PATTERNS {
+            return Err(format!("more than {MAX_PATTERNS} patterns"));
         }
-        search.add_pattern(value_type, pattern);
+        lookup.add_pattern(value_type, pattern);
     }
-    Ok(ReverseLookupRequest { search, skip: number("page", 0)?.saturating_mul(limit), limit })
+    Ok(ReverseLookupRequest { lookup, skip: number("page", 0)?.saturating_mul(limit), limit })
 }
 
 impl ReverseLookupError {
     fn reply(&self, request: &RequestHead<'_>) -> Reply {
         let accepts_credentials = request.accepts_credentials;
+        let unauthenticated = |detail: String| {
+            let code = status::unauthenticated_code(accepts_credentials);
+            problem(status::unauthenticated_status(accepts_credentials), code, detail)
+        };
         Reply::from(match self {
-            Self::Request(why) => {
-                let detail = format!("{why}.");
-                problem(StatusCode::BAD_REQUEST, "bad-request", detail)
-                    .title("This request is not understood")
+            Self::InvalidRequest(reason) => {
+                let detail = format!("{reason}.");
+                problem(StatusCode::BAD_REQUEST, codes::MALFORMED, detail).title("Malformed request")
             }
-            Self::Unknown(error) => {
-                if let Some(answer) = error.retry_reply() {
-                    return answer;
+            Self::NotAuthenticated(error) => {
+                if let Some(reply) = error.retry_reply() {
+                    return reply;
                 }
-                let status =
-                    if accepts_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
-                let detail = format!("{error}. Who asks is a key, such as `300:0.NA/10.1000`.");
-                problem(status, "not-known", detail).title("Who asks is not known")
+                let detail = format!("{error}. Authenticate as a key such as `300:0.NA/10.1000`.");
+                unauthenticated(detail).title("Not authenticated")
             }
-            Self::Refused(Error::AuthenticationRequired) => {
-                let status =
-                    if accepts_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN };
-                let detail = "Names are looked up for those whom the operator lets do it.";
-                problem(status, "not-known", detail).title("Who asks has to be known")
+            Self::Rejected(Error::AuthenticationRequired) => {
+                let detail = "Reverse lookup needs permission from the operator (`reverse_lookup.allow`).";
+                unauthenticated(detail.into()).title("Authentication required")
             }
-            Self::Refused(Error::Store(error)) => {
-                tracing::error!(%error, "the store failed");
+            Self::Rejected(Error::Store(error)) => {
+                tracing::error!(%error, "store error");
                 problem_for_store(error)
             }
-            Self::Refused(error) => {
+            Self::Rejected(error) => {
                 let status = status::status_for(error.response_code(), accepts_credentials);
-                problem(status, "not-allowed", format!("{error}; see `search.allowed`.")).title("Not allowed")
+                let detail = format!("{error}; see `reverse_lookup.allow`.");
+                problem(status, codes::FORBIDDEN, detail).title("Forbidden")
             }
             Self::Busy => {
-                let detail = "Others look something up. Try again later.";
-                problem(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).title("Too much to do")
+                let detail = "Another reverse lookup is running. Retry later.";
+                problem(StatusCode::SERVICE_UNAVAILABLE, codes::OVERLOADED, detail).title("Server busy")
             }
-            Self::TooLong(time) => {
+            Self::Timeout(time_limit) => {
                 let detail = format!(
-                    "There are more records than can be looked at in {time:?}. Ask for those of one prefix, or for an \
+                    "Not all records could be scanned in {time_limit:?}. Limit the lookup to one prefix, or request an \
                      earlier page."
                 );
-                problem(StatusCode::SERVICE_UNAVAILABLE, "too-long", detail).title("This takes too long")
+                problem(StatusCode::SERVICE_UNAVAILABLE, codes::BUDGET_EXCEEDED, detail).title("Timeout")
             }
             Self::TooLarge => {
-                let detail = "What was found is too large for one answer: ask for less by `limit`.";
-                problem(StatusCode::BAD_REQUEST, "too-large", detail).title("Too much was found")
+                let detail = "The result is too large; use a smaller `limit`.";
+                problem(StatusCode::BAD_REQUEST, codes::TOO_LARGE, detail).title("Result too large")
             }
         })
     }
@@ -315,7 +322,7 @@ fn base_spec() -> OperationSpec {
         .query_param("retrieverecords", "Whether values are shown, too", text_schema())
         .security(true)
         .response(StatusCode::OK, "The names, in order; or with `retrieverecords`, the values of each name")
-        .json_content::<Found>("application/json");
+        .json_content::<ReverseLookupBody>("application/json");
     let spec = problems(spec, StatusCode::BAD_REQUEST, "Not understood, or too much was found");
     let spec = problems(spec, StatusCode::UNAUTHORIZED, "Credentials are needed, or not right")
         .response_header("WWW-Authenticate", "Which are taken");

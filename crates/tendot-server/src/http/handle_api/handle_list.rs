@@ -10,7 +10,7 @@ use utoipa::openapi::HttpMethod;
 
 use crate::http::handle_api::handles::{JSON, with_error};
 use crate::http::handle_api::reply_body::{
-    JsonOptions, authentication_error, body_error, empty_name, json_reply, protocol_error, registry_error,
+    JsonOptions, authentication_error, body_error, empty_handle, json_reply, protocol_error, registry_error,
 };
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
@@ -22,7 +22,7 @@ use crate::http::{HttpServer, MAX_FORM_BYTES};
 /// Work budget of a list: about one second of CPU time, which lists a million names or counts thirty million.
 const LIST_BUDGET: u32 = 1_000_000;
 
-/// Names read before other tasks get a turn.
+/// Names read between two yields to other tasks.
 const LIST_PAGE_SIZE: u64 = 10_000;
 
 /// Maximum bytes of the names in a response.
@@ -60,7 +60,7 @@ impl PageRange {
         let number = |name| match parameters.get(name).map(|text| (text, text.parse::<i32>())) {
             None => Ok(None),
             Some((_, Ok(number))) => Ok(u32::try_from(number).ok()),
-            Some((text, Err(_))) => Err(format!("`{text}` in the query is no number")),
+            Some((text, Err(_))) => Err(format!("invalid number in the query: `{text}`")),
         };
         Ok(Self(number("page")?.zip(number("pageSize")?)))
     }
@@ -112,7 +112,7 @@ impl HttpServer {
             Ok(parameters) => parameters,
             Err(error) => return protocol_error(&error.to_string()),
         };
-        let Some(prefix) = parameters.get("prefix") else { return empty_name() };
+        let Some(prefix) = parameters.get("prefix") else { return empty_handle() };
         self.list(Some(prefix), &parameters, request).await
     }
 
@@ -135,35 +135,37 @@ impl HttpServer {
             Ok(caller) => caller,
             Err(error) => return authentication_error(error, name, request),
         };
-        let part = match PageRange::from_query(parameters) {
-            Ok(part) => part,
-            Err(why) => return protocol_error(&why),
+        let range = match PageRange::from_query(parameters) {
+            Ok(range) => range,
+            Err(reason) => return protocol_error(&reason),
         };
-        let form = JsonOptions::from_query(parameters);
-        let gathered = match prefix {
-            Some(prefix) => self.collect_names(prefix, part, &caller).await,
-            None => self.collect_prefixes(part, &caller).await,
+        let options = JsonOptions::from_query(parameters);
+        let collected = match prefix {
+            Some(prefix) => self.collect_names(prefix, range, &caller).await,
+            None => self.collect_prefixes(range, &caller).await,
         };
-        let gathered = match gathered {
-            Ok(gathered) => gathered,
-            Err(ListError::TooLong) => return protocol_error("the list is too long; ask for pages of it"),
+        let collected = match collected {
+            Ok(collected) => collected,
+            Err(ListError::TooLong) => {
+                return protocol_error("the list is too long; use `page` and `pageSize`");
+            }
             Err(ListError::Registry(error)) => {
                 let status = status::status_for(error.response_code(), request.accepts_credentials);
-                return registry_error(&error, status, name, &form);
+                return registry_error(&error, status, name, &options);
             }
         };
-        let (names, is_homed) = (gathered.names, prefix.is_none());
+        let (names, is_homed) = (collected.names, prefix.is_none());
         let (handles, prefixes) = if is_homed { (None, Some(names)) } else { (Some(names), None) };
         let body = HandleListBody {
             response_code: ResponseCode::SUCCESS.0,
             prefix,
-            total_count: gathered.total.to_string(),
-            page: part.0.map(|(page, _)| page),
-            page_size: part.0.map(|(_, size)| size),
+            total_count: collected.total.to_string(),
+            page: range.0.map(|(page, _)| page),
+            page_size: range.0.map(|(_, size)| size),
             handles,
             prefixes,
         };
-        let mut response = json_reply(StatusCode::OK, &body, &form);
+        let mut response = json_reply(StatusCode::OK, &body, &options);
         caching::set_private_no_store(response.headers_mut());
         response
     }
@@ -172,46 +174,45 @@ impl HttpServer {
     async fn collect_names(
         &self,
         prefix: &str,
-        part: PageRange,
+        range: PageRange,
         caller: &Caller,
     ) -> Result<NameCollector, ListError> {
-        let _turn = self.list_permits.acquire().await;
+        let _permit = self.list_permits.acquire().await;
         let (prefix, mut budget) = (Handle::from(prefix), Budget::new(LIST_BUDGET));
-        let (mut gathered, mut after) = (NameCollector::default(), None);
+        let (mut collector, mut after) = (NameCollector::default(), None);
         loop {
-            let wanted = part.len() - gathered.names.len() as u64;
-            let before = part.start().saturating_sub(gathered.total);
-            let is_in_part = before == 0 && wanted > 0;
-            let piece = if is_in_part {
+            let wanted = range.len() - collector.names.len() as u64;
+            let skipped = range.start().saturating_sub(collector.total);
+            let is_on_page = skipped == 0 && wanted > 0;
+            let count = if is_on_page {
                 wanted
-            } else if before > 0 {
-                before
+            } else if skipped > 0 {
+                skipped
             } else {
                 LIST_PAGE_SIZE
             };
-            let limit = usize::try_from(piece.min(LIST_PAGE_SIZE)).unwrap_or(usize::MAX);
-            let after_now: Option<&str> = after.as_deref();
-            after = if is_in_part {
-                let page = self.registry.list_handles(prefix, after_now, limit, caller, &mut budget).await?;
-                gathered.push(page.names)?;
+            let limit = usize::try_from(count.min(LIST_PAGE_SIZE)).unwrap_or(usize::MAX);
+            let previous: Option<&str> = after.as_deref();
+            after = if is_on_page {
+                let page = self.registry.list_handles(prefix, previous, limit, caller, &mut budget).await?;
+                collector.push(page.names)?;
                 page.next
             } else {
-                let count =
-                    self.registry.count_handles(prefix, after_now, limit, caller, &mut budget).await?;
-                gathered.total += count.names;
+                let count = self.registry.count_handles(prefix, previous, limit, caller, &mut budget).await?;
+                collector.total += count.names;
                 count.next
             };
             if after.is_none() {
-                return Ok(gathered);
+                return Ok(collector);
             }
             tokio::task::yield_now().await;
         }
     }
 
     /// Page of the homed prefixes, and their total number.
-    async fn collect_prefixes(&self, part: PageRange, caller: &Caller) -> Result<NameCollector, ListError> {
-        let _turn = self.list_permits.acquire().await;
-        let (mut gathered, mut after, mut budget) =
+    async fn collect_prefixes(&self, range: PageRange, caller: &Caller) -> Result<NameCollector, ListError> {
+        let _permit = self.list_permits.acquire().await;
+        let (mut collector, mut after, mut budget) =
             (NameCollector::default(), None::<Box<str>>, Budget::new(LIST_BUDGET));
         let limit = usize::try_from(LIST_PAGE_SIZE).unwrap_or(usize::MAX);
         let mut seen = 0;
@@ -219,14 +220,15 @@ impl HttpServer {
             let page =
                 self.registry.list_homed_prefixes(after.as_deref(), limit, caller, &mut budget).await?;
             let found = page.names.len() as u64;
-            let is_wanted = |place: u64| place >= part.start() && place - part.start() < part.len();
-            let names = page.names.into_iter().zip(seen..).filter(|(_, place)| is_wanted(*place));
-            gathered.push(names.map(|(name, _)| name).collect())?;
+            let is_on_page =
+                |position: u64| position >= range.start() && position - range.start() < range.len();
+            let names = page.names.into_iter().zip(seen..).filter(|(_, position)| is_on_page(*position));
+            collector.push(names.map(|(name, _)| name).collect())?;
             seen += found;
-            gathered.total = seen;
+            collector.total = seen;
             after = page.next;
             if after.is_none() {
-                return Ok(gathered);
+                return Ok(collector);
             }
             tokio::task::yield_now().await;
         }
@@ -240,20 +242,21 @@ impl HttpServer {
     ) -> Result<String, Reply> {
         let body = self.body_reader.read(body, MAX_FORM_BYTES).await.map_err(body_error)?;
         let mut query = request.query.unwrap_or_default().to_owned();
-        let kind = request.headers.get(http::header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        let is = |wanted: &str| kind.is_some_and(|kind| kind.starts_with(wanted));
-        if is(JSON) && !body.trim_ascii().is_empty() {
-            let no_object = |_| protocol_error("the body is no JSON object");
+        let media_type =
+            request.headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let is_type = |wanted: &str| media_type.is_some_and(|media_type| media_type.starts_with(wanted));
+        if is_type(JSON) && !body.trim_ascii().is_empty() {
+            let not_an_object = |_| protocol_error("the body must be a JSON object");
             let members: serde_json::Map<String, serde_json::Value> =
-                serde_json::from_slice(&body).map_err(no_object)?;
+                serde_json::from_slice(&body).map_err(not_an_object)?;
             for (name, value) in &members {
-                let all = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-                for value in all {
+                let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+                for value in values {
                     let text = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
                     query += &format!("&{}={}", percent_encode(name), percent_encode(&text));
                 }
             }
-        } else if is("application/x-www-form-urlencoded") {
+        } else if is_type("application/x-www-form-urlencoded") {
             query += "&";
             // In a form, a plus sign is a space.
             query += &String::from_utf8_lossy(&body).replace('+', "%20");

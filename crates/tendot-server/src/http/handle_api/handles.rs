@@ -11,9 +11,10 @@ use tendot_proto::{Budget, Handle, HandleValue, Now, ResponseCode};
 use tendot_registry::{Caller, Error, HandleWrite, Resolution, ResolveQuery};
 use utoipa::openapi::{HttpMethod, Required};
 
+use crate::clock::to_unix_seconds;
 use crate::http::handle_api::reply_body::{
-    HandleBody, JsonOptions, authentication_error, body_error, empty_name, json_reply, no_randomness,
-    protocol_error, registry_error, upstream_error, write_status,
+    HandleBody, JsonOptions, authentication_error, body_error, empty_handle, json_reply, protocol_error,
+    random_unavailable, registry_error, upstream_error, write_status,
 };
 use crate::http::handle_api::schemas::NewRecordForm;
 use crate::http::middleware::response_cache::CachePolicy;
@@ -41,10 +42,10 @@ pub(crate) fn parse_name_and_query<'a>(
     Ok((percent::decode_text(path, "path")?, QueryParams::parse(request.query)?))
 }
 
-/// Requested indexes, or what is wrong with one.
+/// Requested indexes; the error is the reason one is invalid.
 fn indexes(parameters: &QueryParams<'_>) -> Result<Vec<u32>, String> {
-    let read = |index: &str| index.parse().map_err(|_| format!("`{index}` in the query is no index"));
-    parameters.get_all("index").map(read).collect()
+    let parse = |index: &str| index.parse().map_err(|_| format!("invalid `index` in the query: `{index}`"));
+    parameters.get_all("index").map(parse).collect()
 }
 
 impl HttpServer {
@@ -61,26 +62,26 @@ impl HttpServer {
             Ok(caller) => caller,
             Err(error) => return authentication_error(error, &name, request),
         };
-        let is_known = caller != Caller::Anonymous;
-        let form = JsonOptions::from_query(&parameters);
+        let is_authenticated = caller != Caller::Anonymous;
+        let options = JsonOptions::from_query(&parameters);
         let indexes = match indexes(&parameters) {
             Ok(indexes) => indexes,
-            Err(why) => return protocol_error(&why),
+            Err(reason) => return protocol_error(&reason),
         };
         let query = ResolveQuery {
             indexes,
             types: parameters.get_all("type").map(str::as_bytes).collect(),
             // A caller with credentials also sees the values that only it may read.
-            public_only: parameters.flag("publicOnly").unwrap_or(!is_known),
+            public_only: parameters.flag("publicOnly").unwrap_or(!is_authenticated),
             ..ResolveQuery::new(Handle::from(&*name))
         };
-        if let Some(native) = self.native.as_ref().filter(|_| is_status(query.handle)) {
+        if let Some(native) = self.native_server.as_ref().filter(|_| is_status(query.handle)) {
             let found = native.status_values(&query, &caller, &mut Budget::new(REQUEST_BUDGET)).await;
-            return self.status_reply(found, &name, &form, request);
+            return self.status_reply(found, &name, &options, request);
         }
         let version = self.record_version(&name, request);
         let found = self.lookup(&query, &caller, &mut LookupContext::new(request, &parameters)).await;
-        if let Some(resolution_counter) = self.resolution_counter.as_ref().filter(|_| !is_known) {
+        if let Some(resolution_counter) = self.resolution_counter.as_ref().filter(|_| !is_authenticated) {
             match &found {
                 Ok((Resolution::Values(_), None)) => {
                     resolution_counter.count_resolution(&self.registry, &name).await;
@@ -104,29 +105,33 @@ impl HttpServer {
             ) => (ResponseCode::VALUES_NOT_FOUND, Vec::new()),
             Err(RecordLookupError::Local(error) | RecordLookupError::Upstream(error, _)) => {
                 let status = status::status_for(error.response_code(), request.accepts_credentials);
-                let mut response = registry_error(&error, status, &name, &form);
+                let mut response = registry_error(&error, status, &name, &options);
                 if let Some(provenance) = provenance {
                     caching::add_cache_status(response.headers_mut(), provenance);
                 }
                 return response;
             }
             Err(RecordLookupError::UpstreamUnavailable(error)) => {
-                return upstream_error(&error, &name, &form);
+                return upstream_error(&error, &name, &options);
             }
         };
         let status = status::status_for(code, request.accepts_credentials);
         let mut response =
-            json_reply(status, &HandleBody::for_handle(code, &name).with_values(&values), &form);
-        if status != StatusCode::OK || is_known {
+            json_reply(status, &HandleBody::for_handle(code, &name).with_values(&values), &options);
+        if status != StatusCode::OK || is_authenticated {
             caching::set_private_no_store(response.headers_mut());
             return response;
         }
-        let seconds = caching::min_ttl_seconds(&values, now);
-        caching::set_max_age_with_provenance(response.headers_mut(), seconds, provenance, now);
+        let max_age = caching::min_ttl_seconds(&values, now);
+        caching::set_max_age_with_provenance(response.headers_mut(), max_age, provenance, now);
         if let Some(version) =
             version.filter(|_| provenance.is_none() && caching::has_only_relative_ttls(&values))
         {
-            response.extensions_mut().insert(CachePolicy { record: version, seconds, has_metadata: false });
+            response.extensions_mut().insert(CachePolicy {
+                record_version: version,
+                max_age,
+                has_metadata: false,
+            });
         }
         let body = response.body().clone();
         caching::add_etag(response, &body, request.headers)
@@ -137,7 +142,7 @@ impl HttpServer {
         &self,
         found: Result<Vec<HandleValue<'static>>, Error>,
         name: &str,
-        form: &JsonOptions<'_>,
+        options: &JsonOptions<'_>,
         request: &RequestHead<'_>,
     ) -> Reply {
         let (code, values) = match found {
@@ -145,11 +150,11 @@ impl HttpServer {
             Err(Error::ValuesNotFound) => (ResponseCode::VALUES_NOT_FOUND, Vec::new()),
             Err(error) => {
                 let status = status::status_for(error.response_code(), request.accepts_credentials);
-                return registry_error(&error, status, name, form);
+                return registry_error(&error, status, name, options);
             }
         };
         let mut response =
-            json_reply(StatusCode::OK, &HandleBody::for_handle(code, name).with_values(&values), form);
+            json_reply(StatusCode::OK, &HandleBody::for_handle(code, name).with_values(&values), options);
         caching::set_private_no_store(response.headers_mut());
         response
     }
@@ -167,7 +172,7 @@ impl HttpServer {
             Err(error) => return protocol_error(&error.to_string()),
         };
         if name.is_empty() {
-            return empty_name();
+            return empty_handle();
         }
         let body = match self.body_reader.read(body, MAX_RECORD_BYTES).await {
             Ok(body) => body,
@@ -175,13 +180,13 @@ impl HttpServer {
         };
         let json: serde_json::Value = match serde_json::from_slice(&body) {
             Ok(json) => json,
-            Err(error) => return protocol_error(&format!("the body is no JSON: {error}")),
+            Err(error) => return protocol_error(&format!("invalid JSON: {error}")),
         };
         match json.get("handle") {
             None | Some(serde_json::Value::Null) => {}
             Some(_) if parameters.is_set("mintNewSuffix") => {}
             Some(serde_json::Value::String(other)) if other.eq_ignore_ascii_case(&name) => {}
-            Some(_) => return protocol_error("the body has another handle than the path"),
+            Some(_) => return protocol_error("handle in the body differs from the path"),
         }
         let values = match values_from_json(&json) {
             Ok(values) => values,
@@ -191,17 +196,18 @@ impl HttpServer {
         let overwrite = parameters.flag("overwrite").unwrap_or(true);
         let mut indexes = parameters.get_all("index").peekable();
         let write = if indexes.peek().is_some() {
-            let is_asked = |index: u32| {
-                parameters.get_all("index").any(|asked| asked == "various" || asked.parse() == Ok(index))
+            let is_requested = |index: u32| {
+                let mut requested = parameters.get_all("index");
+                requested.any(|requested| requested == "various" || requested.parse() == Ok(index))
             };
-            if !values.iter().all(|value| is_asked(value.index)) {
-                return protocol_error("the body has other indexes than the query");
+            if !values.iter().all(|value| is_requested(value.index)) {
+                return protocol_error("indexes in the body differ from the query");
             }
             HandleWrite::AddValues { name: handle, values, overwrite, force: parameters.is_set("force") }
         } else {
             let mut mint = parameters.is_set("mintNewSuffix").then_some([0; 16]);
             if mint.as_mut().is_some_and(|random| rand::fill(random).is_err()) {
-                return no_randomness();
+                return random_unavailable();
             }
             HandleWrite::Create {
                 name: handle,
@@ -226,12 +232,12 @@ impl HttpServer {
             Err(error) => return protocol_error(&error.to_string()),
         };
         if name.is_empty() {
-            return empty_name();
+            return empty_handle();
         }
         let handle = Handle::from(&*name);
         let indexes = match indexes(&parameters) {
             Ok(indexes) => indexes,
-            Err(why) => return protocol_error(&why),
+            Err(reason) => return protocol_error(&reason),
         };
         let write = if indexes.is_empty() {
             HandleWrite::Delete { name: handle, permanent: false }
@@ -253,19 +259,18 @@ impl HttpServer {
             Ok(caller) => caller,
             Err(error) => return authentication_error(error, name, request),
         };
-        let form = JsonOptions::from_query(parameters);
-        let unix = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let now = Now { elapsed: Duration::ZERO, unix };
+        let options = JsonOptions::from_query(parameters);
+        let now = Now { elapsed: Duration::ZERO, unix: to_unix_seconds(now) };
         match self.registry.write(write, &caller, now, &mut Budget::new(REQUEST_BUDGET)).await {
             Ok(done) => {
                 let is_new = !done.replaced
                     && matches!(write, HandleWrite::Create { .. } | HandleWrite::AddValues { .. });
                 let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-                let shown = if matches!(write, HandleWrite::Create { .. }) { &done.name } else { name };
-                json_reply(status, &HandleBody::for_handle(ResponseCode::SUCCESS, shown), &form)
+                let name = if matches!(write, HandleWrite::Create { .. }) { &done.name } else { name };
+                json_reply(status, &HandleBody::for_handle(ResponseCode::SUCCESS, name), &options)
             }
             Err(error) => {
-                registry_error(&error, write_status(&error, request.accepts_credentials), name, &form)
+                registry_error(&error, write_status(&error, request.accepts_credentials), name, &options)
             }
         }
     }

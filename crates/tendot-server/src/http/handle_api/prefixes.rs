@@ -16,13 +16,27 @@ use crate::http::response::reply::Reply;
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
 
 impl HttpServer {
-    /// Handles `POST` and `DELETE /api/prefixes/{prefix}`: homes or unhomes a prefix. It may also be in the query.
-    pub(crate) async fn home_prefix(
+    /// Handles `POST /api/prefixes/{prefix}`: homes a prefix, which may also be in the query.
+    pub(crate) async fn home_prefix(&self, path: &str, request: &RequestHead<'_>, now: SystemTime) -> Reply {
+        self.write_prefix(path, request, now, |prefix| HandleWrite::Home { prefix }).await
+    }
+
+    /// Handles `DELETE /api/prefixes/{prefix}`: unhomes a prefix.
+    pub(crate) async fn unhome_prefix(
         &self,
         path: &str,
         request: &RequestHead<'_>,
-        is_to_be: bool,
         now: SystemTime,
+    ) -> Reply {
+        self.write_prefix(path, request, now, |prefix| HandleWrite::Unhome { prefix }).await
+    }
+
+    async fn write_prefix(
+        &self,
+        path: &str,
+        request: &RequestHead<'_>,
+        now: SystemTime,
+        to_write: fn(Handle<'_>) -> HandleWrite<'_>,
     ) -> Reply {
         let (name, parameters) = match parse_name_and_query(path, request) {
             Ok(read) => read,
@@ -30,11 +44,9 @@ impl HttpServer {
         };
         let name = if name.is_empty() { parameters.get("prefix").unwrap_or_default() } else { &*name };
         if name.is_empty() {
-            return protocol_error("no prefix is named");
+            return protocol_error("missing prefix");
         }
-        let prefix = Handle::from(name);
-        let write = if is_to_be { HandleWrite::Home { prefix } } else { HandleWrite::Unhome { prefix } };
-        self.execute_write(name, &write, &parameters, request, now).await
+        self.execute_write(name, &to_write(Handle::from(name)), &parameters, request, now).await
     }
 }
 

@@ -19,7 +19,7 @@ use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::upstream::UpstreamError;
 use crate::http::response::reply::{JSON, Reply, add_retry_after, reply};
-use crate::http::response::status;
+use crate::http::response::{codes, status};
 
 /// Response body of the handle API.
 #[derive(Serialize, ToSchema)]
@@ -70,29 +70,33 @@ impl<'a> JsonOptions<'a> {
 }
 
 /// Invalid request.
-pub(crate) fn protocol_error(why: &str) -> Reply {
-    error_reply(ResponseCode::PROTOCOL_ERROR, StatusCode::BAD_REQUEST, why)
+pub(crate) fn protocol_error(message: &str) -> Reply {
+    error_reply(ResponseCode::PROTOCOL_ERROR, StatusCode::BAD_REQUEST, message)
 }
 
 /// Unknown path or method; also for `/api/v1`.
 pub(crate) fn unknown_endpoint(method: &http::Method, path: &str) -> Reply {
     if path == "/api/v1" || path.starts_with("/api/v1/") {
-        let detail = format!("There is nothing that is done by {method} at {path}.");
-        let hint = "All that is done, and where: /docs, and for programs /openapi.json.";
-        return pages::problem(StatusCode::NOT_FOUND, "no-such-path", detail).hint(hint).into();
+        let detail = format!("No endpoint {method} {path}.");
+        let hint = "See /docs or /openapi.json.";
+        return pages::problem(StatusCode::NOT_FOUND, codes::UNKNOWN_ENDPOINT, detail).hint(hint).into();
     }
-    let why = format!("Unknown HTTP API endpoint {method} {path}");
-    error_reply(ResponseCode::PROTOCOL_ERROR, StatusCode::NOT_FOUND, &why)
+    let message = format!("Unknown HTTP API endpoint {method} {path}");
+    error_reply(ResponseCode::PROTOCOL_ERROR, StatusCode::NOT_FOUND, &message)
 }
 
-/// Empty name.
-pub(crate) fn empty_name() -> Reply {
+/// Empty handle.
+pub(crate) fn empty_handle() -> Reply {
     error_reply(ResponseCode::INVALID_HANDLE, StatusCode::BAD_REQUEST, "Empty handle invalid")
 }
 
 /// The random number generator failed.
-pub(crate) fn no_randomness() -> Reply {
-    error_reply(ResponseCode::ERROR, StatusCode::INTERNAL_SERVER_ERROR, "the system has no randomness")
+pub(crate) fn random_unavailable() -> Reply {
+    error_reply(
+        ResponseCode::ERROR,
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "the system random number generator failed",
+    )
 }
 
 /// Request body rejected: too large, too slow or malformed.
@@ -100,10 +104,10 @@ pub(crate) fn body_error(error: BodyError) -> Reply {
     error_reply(ResponseCode::PROTOCOL_ERROR, error.status(), &error.to_string())
 }
 
-fn error_reply(code: ResponseCode, status: StatusCode, why: &str) -> Reply {
+fn error_reply(code: ResponseCode, status: StatusCode, message: &str) -> Reply {
     let body = HandleBody {
         response_code: code.0,
-        message: Some(why.into()),
+        message: Some(message.into()),
         handle: None,
         values: None,
         site: None,
@@ -112,17 +116,22 @@ fn error_reply(code: ResponseCode, status: StatusCode, why: &str) -> Reply {
 }
 
 /// Reply for a registry error.
-pub(crate) fn registry_error(error: &Error, status: StatusCode, name: &str, form: &JsonOptions<'_>) -> Reply {
+pub(crate) fn registry_error(
+    error: &Error,
+    status: StatusCode,
+    name: &str,
+    options: &JsonOptions<'_>,
+) -> Reply {
     let message = match error {
         // The response code is sufficient.
         Error::NotFound | Error::AuthenticationRequired | Error::NotAuthorized { .. } => None,
         Error::AlreadyExists { name: existing } if **existing == *name => None,
         Error::Store(error) => {
-            tracing::error!(%error, "the store failed");
+            tracing::error!(%error, "store error");
             Some(match error {
-                StoreError::DiskFull { .. } => "there is no room on the disk of the server".into(),
-                StoreError::ReadOnly { .. } => "nothing can be written at present".into(),
-                StoreError::Unavailable { .. } => "the database is not reached at present".into(),
+                StoreError::DiskFull { .. } => "the server's disk is full".into(),
+                StoreError::ReadOnly { .. } => "the store is read-only".into(),
+                StoreError::Unavailable { .. } => "the database is unreachable".into(),
                 StoreError::InDoubt { .. } => OUTCOME_UNKNOWN.into(),
                 _ => "the store failed".into(),
             })
@@ -131,7 +140,7 @@ pub(crate) fn registry_error(error: &Error, status: StatusCode, name: &str, form
     };
     let handle = (!name.is_empty()).then_some(name);
     let body = HandleBody { message, handle, ..HandleBody::for_handle(error.response_code(), name) };
-    let mut response = json_reply(status, &body, form);
+    let mut response = json_reply(status, &body, options);
     if status == StatusCode::SERVICE_UNAVAILABLE && !matches!(error, Error::BudgetExceeded(_)) {
         add_retry_after(response.headers_mut());
     }
@@ -139,12 +148,14 @@ pub(crate) fn registry_error(error: &Error, status: StatusCode, name: &str, form
 }
 
 /// Reply for a name whose responsible service could not be queried.
-pub(crate) fn upstream_error(error: &UpstreamError, name: &str, form: &JsonOptions<'_>) -> Reply {
-    let message =
-        format!("this handle is not kept here, and could not be asked for: {}", error.public_message());
+pub(crate) fn upstream_error(error: &UpstreamError, name: &str, options: &JsonOptions<'_>) -> Reply {
+    let message = format!(
+        "this server is not responsible for the handle, and the upstream failed: {}",
+        error.public_message()
+    );
     let body =
         HandleBody { message: Some(message.into()), ..HandleBody::for_handle(ResponseCode::ERROR, name) };
-    json_reply(error.status(), &body, form)
+    json_reply(error.status(), &body, options)
 }
 
 /// Reply for failed authentication.
@@ -153,8 +164,8 @@ pub(crate) fn authentication_error(
     name: &str,
     request: &RequestHead<'_>,
 ) -> Reply {
-    if let Some(answer) = error.retry_reply() {
-        return answer;
+    if let Some(reply) = error.retry_reply() {
+        return reply;
     }
     let status = status::status_for(ResponseCode::AUTHENTICATION_NEEDED, request.accepts_credentials);
     let handle = (!name.is_empty()).then_some(name);
@@ -176,10 +187,10 @@ pub(crate) const fn write_status(error: &Error, accepts_credentials: bool) -> St
     }
 }
 
-pub(crate) fn json_reply(status: StatusCode, body: &impl Serialize, form: &JsonOptions<'_>) -> Reply {
-    let printed = if form.pretty { serde_json::to_vec_pretty(body) } else { serde_json::to_vec(body) };
-    let Ok(json) = printed else { return reply(StatusCode::INTERNAL_SERVER_ERROR, JSON, "") };
-    let Some(callback) = form.callback else {
+pub(crate) fn json_reply(status: StatusCode, body: &impl Serialize, options: &JsonOptions<'_>) -> Reply {
+    let rendered = if options.pretty { serde_json::to_vec_pretty(body) } else { serde_json::to_vec(body) };
+    let Ok(json) = rendered else { return reply(StatusCode::INTERNAL_SERVER_ERROR, JSON, "") };
+    let Some(callback) = options.callback else {
         let mut response = reply(status, JSON, json);
         if status != StatusCode::OK {
             response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -193,8 +204,8 @@ pub(crate) fn json_reply(status: StatusCode, body: &impl Serialize, form: &JsonO
 
 /// JSONP callback name; invalid characters become `_`.
 fn callback_name(callback: &str) -> String {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.');
-    callback.chars().take(128).map(|c| if is_part(c) { c } else { '_' }).collect()
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.');
+    callback.chars().take(128).map(|c| if is_allowed(c) { c } else { '_' }).collect()
 }
 
 /// JSON for a script: escapes U+2028 and U+2029, which old scripts do not allow.
@@ -207,14 +218,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn functions() {
+    fn callback_names() {
         assert_eq!(callback_name("my.call_back$1"), "my.call_back$1");
         assert_eq!(callback_name("alert(1)//"), "alert_1___");
         assert_eq!(callback_name(&"a".repeat(1_000)).len(), 128);
     }
 
     #[test]
-    fn scripts() {
+    fn jsonp_bodies() {
         let body = HandleBody::for_handle(ResponseCode::SUCCESS, "a\u{2028}b");
         let response =
             json_reply(StatusCode::BAD_REQUEST, &body, &JsonOptions { pretty: false, callback: Some("f") });

@@ -15,7 +15,7 @@ use crate::http::authentication::{
 };
 use crate::http::handle_api::handles::JSON;
 use crate::http::handle_api::reply_body::{
-    HandleBody, JsonOptions, authentication_error, body_error, json_reply, no_randomness, protocol_error,
+    HandleBody, JsonOptions, authentication_error, body_error, json_reply, protocol_error, random_unavailable,
 };
 use crate::http::request::request_head::RequestHead;
 use crate::http::response::caching;
@@ -50,23 +50,23 @@ struct SessionBody {
 impl HttpServer {
     /// Handles `POST /api/sessions`.
     pub(crate) async fn create_session(&self, body: Incoming, request: &RequestHead<'_>) -> Reply {
-        let (credentials, fields) = match self.read_session_params(body, request).await {
+        let (credentials, params) = match self.read_session_params(body, request).await {
             Ok(read) => read,
-            Err(refused) => return refused,
+            Err(rejected) => return rejected,
         };
-        if fields.session_id().is_some() {
-            return protocol_error("a new session has no name yet");
+        if params.session_id().is_some() {
+            return protocol_error("`sessionId` must be absent when creating a session");
         }
-        let authenticated = self.authenticate_without_session(credentials.as_ref(), &fields, request).await;
+        let authenticated = self.authenticate_without_session(credentials.as_ref(), &params, request).await;
         if let Some(Err(error)) = authenticated
-            && let Some(answer) = error.retry_reply()
+            && let Some(reply) = error.retry_reply()
         {
-            return answer;
+            return reply;
         }
-        let Some(mut session) = self.sessions.create(Instant::now()) else { return no_randomness() };
+        let Some(mut session) = self.sessions.create(Instant::now()) else { return random_unavailable() };
         let mut error = None;
         match authenticated {
-            // Not kept in a session: whether the key is still in its record could not be checked later.
+            // Not stored in a session: whether the key is still in its record could not be checked later.
             Some(Ok(authenticated))
                 if matches!(credentials, Some(HttpCredentials::Basic(_)))
                     && !self.registry.owns(authenticated.identity.handle()) =>
@@ -77,10 +77,10 @@ impl HttpServer {
                 self.sessions.authenticate_new(&session, authenticated.clone());
                 session.authenticated = Some(authenticated);
             }
-            Some(Err(why)) => error = Some(why),
+            Some(Err(failure)) => error = Some(failure),
             None => {}
         }
-        let mut response = self.session_reply(StatusCode::CREATED, &session, &fields, error, request).await;
+        let mut response = self.session_reply(StatusCode::CREATED, &session, &params, error, request).await;
         response.headers_mut().insert(LOCATION, HeaderValue::from_static("/api/sessions/this"));
         response
     }
@@ -93,15 +93,15 @@ impl HttpServer {
         body: Incoming,
         request: &RequestHead<'_>,
     ) -> Reply {
-        let (credentials, fields) = match self.read_session_params(body, request).await {
+        let (credentials, params) = match self.read_session_params(body, request).await {
             Ok(read) => read,
-            Err(refused) => return refused,
+            Err(rejected) => return rejected,
         };
         if !other.is_empty() {
-            return forbidden("nobody sees the sessions of others; yours is `/api/sessions/this`");
+            return forbidden("only your own session is accessible: `/api/sessions/this`");
         }
         let now = Instant::now();
-        let mut session = fields.session_id().map(|id| id.and_then(|id| self.sessions.get(id, now)));
+        let mut session = params.session_id().map(|id| id.and_then(|id| self.sessions.get(id, now)));
         // A key that was removed from its record ends its sessions.
         if let Some(Some(found)) = &session
             && let Some(authenticated) = &found.authenticated
@@ -118,13 +118,13 @@ impl HttpServer {
         }
         match session {
             Some(None) => forbidden(NO_SUCH_SESSION),
-            Some(Some(session)) if fields.has_identity_claim() => {
-                let answered = self.verify_challenge_answer(&session, &fields, request).await;
-                self.challenge_answer_reply(session, answered, &fields, request).await
+            Some(Some(session)) if params.has_identity_claim() => {
+                let result = self.verify_challenge_answer(&session, &params, request).await;
+                self.challenge_answer_reply(session, result, &params, request).await
             }
-            Some(Some(session)) => self.session_reply(StatusCode::OK, &session, &fields, None, request).await,
-            None => match self.authenticate_without_session(credentials.as_ref(), &fields, request).await {
-                Some(Err(error)) => refused(Some(Err(error)), request),
+            Some(Some(session)) => self.session_reply(StatusCode::OK, &session, &params, None, request).await,
+            None => match self.authenticate_without_session(credentials.as_ref(), &params, request).await {
+                Some(Err(error)) => authentication_error(error, "", request),
                 authenticated => {
                     let id = authenticated
                         .and_then(Result::ok)
@@ -144,35 +144,33 @@ impl HttpServer {
         request: &RequestHead<'h>,
     ) -> Result<(Option<HttpCredentials<'h>>, AuthParams), Reply> {
         if !request.accepts_credentials {
-            return Err(forbidden(
-                "sessions are made only over TLS, from this machine, or by trusted proxies",
-            ));
+            return Err(forbidden("sessions need TLS, a loopback connection or a trusted proxy"));
         }
         let body = self.body_reader.read(body, MAX_FORM_BYTES).await.map_err(body_error)?;
-        let no_fields = |error| protocol_error(&format!("the body is no JSON of a session: {error}"));
-        let in_body = AuthParams::from_json(&body).map_err(no_fields)?;
+        let invalid_json = |error| protocol_error(&format!("invalid session JSON: {error}"));
+        let body_params = AuthParams::from_json(&body).map_err(invalid_json)?;
         let credentials = HttpCredentials::from_request(request)
             .map_err(|error| authentication_error(error, "", request))?;
-        let fields = match &credentials {
-            Some(HttpCredentials::Handle(fields)) => in_body.merge_missing(fields.clone()),
-            _ => in_body,
+        let params = match &credentials {
+            Some(HttpCredentials::Handle(params)) => body_params.merge_missing(params.clone()),
+            _ => body_params,
         };
-        Ok((credentials, fields))
+        Ok((credentials, params))
     }
 
     /// Authenticates by password or certificate, without a session.
     async fn authenticate_without_session(
         &self,
         credentials: Option<&HttpCredentials<'_>>,
-        fields: &AuthParams,
+        params: &AuthParams,
         request: &RequestHead<'_>,
     ) -> Option<Result<AuthenticatedKey, AuthenticationError>> {
         match credentials {
             Some(HttpCredentials::Basic(encoded)) => Some(self.authenticate_basic(encoded, request).await),
-            _ if fields.uses_client_certificate() => Some(self.authenticate_certificate(request).await),
+            _ if params.uses_client_certificate() => Some(self.authenticate_certificate(request).await),
             // API tokens are sent with every request.
             Some(HttpCredentials::Bearer(_)) => Some(Err(AuthenticationError::Failed)),
-            _ if fields.has_identity_claim() => Some(Err(AuthenticationError::NoSession)),
+            _ if params.has_identity_claim() => Some(Err(AuthenticationError::NoSession)),
             _ => None,
         }
     }
@@ -180,23 +178,23 @@ impl HttpServer {
     async fn challenge_answer_reply(
         &self,
         mut session: HttpSession,
-        answered: Result<AuthenticatedKey, AuthenticationError>,
-        fields: &AuthParams,
+        result: Result<AuthenticatedKey, AuthenticationError>,
+        params: &AuthParams,
         request: &RequestHead<'_>,
     ) -> Reply {
-        let error = match answered {
+        let error = match result {
             Err(error) => match error.retry_reply() {
-                Some(answer) => return answer,
+                Some(reply) => return reply,
                 None => error,
             },
             Ok(authenticated) => {
                 session.authenticated = Some(authenticated);
-                return self.session_reply(StatusCode::OK, &session, fields, None, request).await;
+                return self.session_reply(StatusCode::OK, &session, params, None, request).await;
             }
         };
         // An authenticated session stays authenticated.
         let status = if session.authenticated.is_some() { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
-        let mut response = self.session_reply(status, &session, fields, Some(error), request).await;
+        let mut response = self.session_reply(status, &session, params, Some(error), request).await;
         response.extensions_mut().insert(error);
         response.extensions_mut().insert(session.id);
         response
@@ -206,11 +204,11 @@ impl HttpServer {
         &self,
         status: StatusCode,
         session: &HttpSession,
-        fields: &AuthParams,
+        params: &AuthParams,
         error: Option<AuthenticationError>,
         request: &RequestHead<'_>,
     ) -> Reply {
-        let server_signature = self.sign_nonces(session, fields, request).await;
+        let server_signature = self.sign_nonces(session, params, request).await;
         let body = SessionBody {
             session_id: Some(session.id.to_string()),
             nonce: Some(session.nonce_base64()),
@@ -224,7 +222,7 @@ impl HttpServer {
     }
 }
 
-const NO_SUCH_SESSION: &str = "there is no such session, or no longer";
+const NO_SUCH_SESSION: &str = "unknown or expired session";
 
 fn uncached_json(status: StatusCode, body: &SessionBody) -> Reply {
     let mut response = json_reply(status, body, &JsonOptions::default());
@@ -232,16 +230,8 @@ fn uncached_json(status: StatusCode, body: &SessionBody) -> Reply {
     response
 }
 
-fn refused(
-    authenticated: Option<Result<AuthenticatedKey, AuthenticationError>>,
-    request: &RequestHead<'_>,
-) -> Reply {
-    let error = authenticated.and_then(Result::err).unwrap_or(AuthenticationError::Failed);
-    authentication_error(error, "", request)
-}
-
-fn forbidden(why: &str) -> Reply {
-    reply(StatusCode::FORBIDDEN, TEXT, format!("{why}\n"))
+fn forbidden(message: &str) -> Reply {
+    reply(StatusCode::FORBIDDEN, TEXT, format!("{message}\n"))
 }
 
 fn with_session_responses(spec: OperationSpec, status: StatusCode, about: &str) -> OperationSpec {

@@ -14,7 +14,7 @@ use crate::http::{HttpServer, handle_api};
 impl HttpServer {
     /// Handles `GET /api/site`; not found if the native protocol is disabled.
     pub(crate) fn get_site(&self, request: &RequestHead<'_>) -> Reply {
-        let Some(native) = &self.native else {
+        let Some(native) = &self.native_server else {
             return handle_api::unknown_endpoint(&Method::GET, "/api/site");
         };
         match QueryParams::parse(request.query) {

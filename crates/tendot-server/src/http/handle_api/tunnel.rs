@@ -17,8 +17,8 @@ const HANDLE_MESSAGE: HeaderValue = HeaderValue::from_static(tunnel::CONTENT_TYP
 
 /// Whether a request carries a native message.
 pub(crate) fn is_handle_message(method: &Method, headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    *method == Method::POST && kind.is_some_and(tunnel::is_message_type)
+    let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    *method == Method::POST && media_type.is_some_and(tunnel::is_message_type)
 }
 
 impl HttpServer {
@@ -26,9 +26,9 @@ impl HttpServer {
     ///
     /// Clients read the body whatever the status is; so it has a length and is never compressed.
     pub(crate) async fn post_handle_message(&self, body: Incoming, client: &RemoteClient) -> Reply {
-        let Some(native) = &self.native else {
-            let why = "messages of the Handle System are not taken here\n";
-            return reply(StatusCode::UNSUPPORTED_MEDIA_TYPE, TEXT, why);
+        let Some(native) = &self.native_server else {
+            let message = "Handle messages over HTTP are disabled\n";
+            return reply(StatusCode::UNSUPPORTED_MEDIA_TYPE, TEXT, message);
         };
         let body = match self.body_reader.read(body, MAX_MESSAGE_BYTES).await {
             Ok(body) => body,
@@ -37,7 +37,7 @@ impl HttpServer {
         let message = tunnel::strip_leading_newline(&body);
         match native.handle_message_complete(message, Transport::Http, client.address).await {
             Some(message) => reply(StatusCode::OK, HANDLE_MESSAGE, message),
-            None => reply(StatusCode::BAD_REQUEST, TEXT, "this is no message that is answered\n"),
+            None => reply(StatusCode::BAD_REQUEST, TEXT, "invalid Handle message\n"),
         }
     }
 }

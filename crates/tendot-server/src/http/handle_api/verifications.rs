@@ -38,33 +38,34 @@ impl HttpServer {
             Err(error) => return protocol_error(&error.to_string()),
         };
         if identity.is_empty() {
-            return protocol_error("no identity is named; one is written as `300:0.NA/10.1000`");
+            return protocol_error("missing identity, such as `300:0.NA/10.1000`");
         }
         let Some((index, handle)) =
             identity.split_once(':').filter(|(index, _)| index.parse::<u32>().is_ok())
         else {
-            return protocol_error(&format!("`{identity}` has no index"));
+            return protocol_error(&format!("identity `{identity}` has no index"));
         };
         let claim = ValueReference::new(index.parse().unwrap_or_default(), handle.as_bytes()).into_owned();
-        if ["nonce", "cnonce", "alg", "signature"].iter().any(|name| !parameters.has(name)) {
-            return protocol_error("`nonce`, `cnonce`, `alg` and `signature` are needed");
+        let required = ["nonce", "cnonce", "alg", "signature"];
+        if let Some(missing) = required.iter().find(|name| !parameters.has(name)) {
+            return protocol_error(&format!("missing parameter: `{missing}`"));
         }
-        let form = JsonOptions::from_query(&parameters);
+        let options = JsonOptions::from_query(&parameters);
         // Keys of other services cannot be verified here.
         if let Err(error) = self.check_responsible(Handle::from(handle)).await {
             let status = status::status_for(error.response_code(), request.accepts_credentials);
-            return registry_error(&error, status, handle, &form);
+            return registry_error(&error, status, handle, &options);
         }
-        let fields = AuthParams::from_query(&parameters);
-        if fields.has_invalid_number() {
-            return protocol_error("`iterations` and `length` are numbers from 1 on");
+        let params = AuthParams::from_query(&parameters);
+        if params.has_invalid_number() {
+            return protocol_error("`iterations` and `length` must be positive");
         }
         let nonce = parameters.get("nonce").and_then(|nonce| BASE64.decode(nonce.as_bytes()).ok());
-        let proof = match fields.proof("HS_SECKEY") {
-            Err(AuthenticationError::Malformed) => return protocol_error("the algorithm is not known"),
+        let proof = match params.proof("HS_SECKEY") {
+            Err(AuthenticationError::Malformed) => return protocol_error("unknown algorithm"),
             proof => proof,
         };
-        let is_valid = match (nonce, fields.cnonce(), proof) {
+        let is_valid = match (nonce, params.cnonce(), proof) {
             (Some(nonce), Some(cnonce), Ok(proof)) => {
                 let attempt = match self.guess_throttle.start_attempt(request, &claim.to_string()) {
                     Ok(attempt) => attempt,
@@ -80,7 +81,7 @@ impl HttpServer {
             _ => false,
         };
         let body = VerificationBody { response_code: ResponseCode::SUCCESS.0, is_valid, handle };
-        let mut response = json_reply(StatusCode::OK, &body, &form);
+        let mut response = json_reply(StatusCode::OK, &body, &options);
         caching::set_private_no_store(response.headers_mut());
         response
     }

@@ -11,12 +11,13 @@ use crate::http::response::reply::Reply;
 /// Text from a client, truncated and escaped for logs.
 pub(crate) struct LogSafe<'a>(pub(crate) &'a str);
 
+/// Longer text is truncated.
 const MAX_LOGGED_BYTES: usize = 1 << 10;
 
 impl fmt::Display for LogSafe<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, c) in self.0.char_indices() {
-            if at >= MAX_LOGGED_BYTES {
+        for (offset, c) in self.0.char_indices() {
+            if offset >= MAX_LOGGED_BYTES {
                 return formatter.write_char('…');
             }
             match c {
@@ -49,7 +50,7 @@ pub(crate) fn log_request(
                 duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
                 client = %context.client.address,
                 id = context.id.to_str().unwrap_or_default(),
-                "answered"
+                "request"
             )
         };
     }

@@ -7,8 +7,6 @@ use http::HeaderMap;
 use http::header::{FORWARDED, HeaderName, VIA};
 use ipnet::IpNet;
 
-use crate::client_network::plain;
-
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
@@ -40,16 +38,16 @@ pub enum ForwardedBy {
 #[derive(Clone, Debug)]
 pub struct ProxyTrust {
     /// Networks of trusted proxies.
-    pub proxies: Vec<IpNet>,
+    pub trusted_proxies: Vec<IpNet>,
     /// Header in which they report the client.
     pub forwarded_by: ForwardedBy,
     /// Whether credentials over plain HTTP are accepted from loopback addresses.
-    pub loopback: bool,
+    pub allow_plain_loopback: bool,
 }
 
 impl Default for ProxyTrust {
     fn default() -> Self {
-        Self { proxies: Vec::new(), forwarded_by: ForwardedBy::default(), loopback: true }
+        Self { trusted_proxies: Vec::new(), forwarded_by: ForwardedBy::default(), allow_plain_loopback: true }
     }
 }
 
@@ -70,12 +68,12 @@ pub(crate) struct RemoteClient {
 impl ProxyTrust {
     /// Whether an address is that of a trusted proxy.
     pub(crate) fn is_trusted_proxy(&self, address: IpAddr) -> bool {
-        self.proxies.iter().any(|network| network.contains(&address))
+        self.trusted_proxies.iter().any(|network| network.contains(&address))
     }
 
     /// Derives the client of a request from the connection and its headers.
     pub(crate) fn resolve_client(&self, peer: &ConnectionPeer, headers: &HeaderMap) -> RemoteClient {
-        let peer_address = plain(peer.address);
+        let peer_address = peer.address.to_canonical();
         // A proxy on loopback relays requests from anywhere, whether it is configured as trusted or not.
         let is_loopback = peer_address.is_loopback()
             && !headers
@@ -98,7 +96,7 @@ impl ProxyTrust {
             address: peer_address,
             is_loopback,
             is_proxied: false,
-            accepts_credentials: peer.is_encrypted || (self.loopback && is_loopback),
+            accepts_credentials: peer.is_encrypted || (self.allow_plain_loopback && is_loopback),
             certificate: peer.certificate.clone(),
         }
     }
@@ -107,8 +105,8 @@ impl ProxyTrust {
         let address =
             self.last_untrusted_hop(list_header_values(headers, X_FORWARDED_FOR).map(parse_address));
         let mut schemes = list_header_values(headers, X_FORWARDED_PROTO).peekable();
-        let is_said = schemes.peek().is_some();
-        (address, is_said && schemes.all(|scheme| scheme.eq_ignore_ascii_case("https")))
+        let is_present = schemes.peek().is_some();
+        (address, is_present && schemes.all(|scheme| scheme.eq_ignore_ascii_case("https")))
     }
 
     fn parse_forwarded(&self, headers: &HeaderMap) -> (Option<IpAddr>, bool) {
@@ -121,8 +119,12 @@ impl ProxyTrust {
         let hops = || list_header_values(headers, FORWARDED);
         let client = self.last_untrusted_hop(hops().map(|hop| parse_address(&parameter(hop, "for")?)));
         let mut schemes = hops().map(|hop| parameter(hop, "proto")).peekable();
-        let is_said = schemes.peek().is_some();
-        (client, is_said && schemes.all(|scheme| scheme.is_some_and(|one| one.eq_ignore_ascii_case("https"))))
+        let is_present = schemes.peek().is_some();
+        (
+            client,
+            is_present
+                && schemes.all(|scheme| scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https"))),
+        )
     }
 
     /// Last hop that is not a trusted proxy; earlier hops may be forged. A value that is not an address ends the search, and
@@ -150,37 +152,46 @@ fn parse_address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.split_once(']')).map(|(inside, _)| inside);
     let parsed: Result<IpAddr, _> = bare.unwrap_or(text).parse();
     let with_port = || text.parse::<std::net::SocketAddrV4>().map(|address| IpAddr::V4(*address.ip()));
-    parsed.or_else(|_| with_port()).ok().map(plain)
+    parsed.or_else(|_| with_port()).ok().map(|address| address.to_canonical())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const PLAIN: ProxyTrust =
-        ProxyTrust { proxies: Vec::new(), forwarded_by: ForwardedBy::XForwarded, loopback: true };
+    const NO_PROXIES: ProxyTrust = ProxyTrust {
+        trusted_proxies: Vec::new(),
+        forwarded_by: ForwardedBy::XForwarded,
+        allow_plain_loopback: true,
+    };
 
-    fn behind(forwarded_by: ForwardedBy) -> ProxyTrust {
-        let proxies = ["10.0.0.0/8", "127.0.0.1/32", "fd00::/8"].map(|text| text.parse().unwrap()).to_vec();
-        ProxyTrust { proxies, forwarded_by, loopback: true }
+    fn behind_proxies(forwarded_by: ForwardedBy) -> ProxyTrust {
+        let trusted_proxies =
+            ["10.0.0.0/8", "127.0.0.1/32", "fd00::/8"].map(|text| text.parse().unwrap()).to_vec();
+        ProxyTrust { trusted_proxies, forwarded_by, allow_plain_loopback: true }
     }
 
     #[test]
-    fn attack_h8_strangers_are_not_believed() {
-        check(&PLAIN, "192.0.2.1", "", "192.0.2.1 plain");
-        check(&PLAIN, "192.0.2.1", "X-Forwarded-For: 127.0.0.1\nX-Forwarded-Proto: https", "192.0.2.1 plain");
-        check(&PLAIN, "127.0.0.1", "", "127.0.0.1 here safe");
-        check(&PLAIN, "::ffff:127.0.0.1", "", "127.0.0.1 here safe");
+    fn attack_h8_untrusted_forwarded_headers() {
+        check(&NO_PROXIES, "192.0.2.1", "", "192.0.2.1 plain");
+        check(
+            &NO_PROXIES,
+            "192.0.2.1",
+            "X-Forwarded-For: 127.0.0.1\nX-Forwarded-Proto: https",
+            "192.0.2.1 plain",
+        );
+        check(&NO_PROXIES, "127.0.0.1", "", "127.0.0.1 loopback safe");
+        check(&NO_PROXIES, "::ffff:127.0.0.1", "", "127.0.0.1 loopback safe");
         // Loopback proxy that is not trusted.
-        check(&PLAIN, "127.0.0.1", "X-Forwarded-For: 192.0.2.1", "127.0.0.1 plain");
-        check(&PLAIN, "127.0.0.1", "Via: 1.1 nginx", "127.0.0.1 plain");
-        let closed = ProxyTrust { loopback: false, ..PLAIN };
-        check(&closed, "127.0.0.1", "", "127.0.0.1 here plain");
+        check(&NO_PROXIES, "127.0.0.1", "X-Forwarded-For: 192.0.2.1", "127.0.0.1 plain");
+        check(&NO_PROXIES, "127.0.0.1", "Via: 1.1 nginx", "127.0.0.1 plain");
+        let without_loopback = ProxyTrust { allow_plain_loopback: false, ..NO_PROXIES };
+        check(&without_loopback, "127.0.0.1", "", "127.0.0.1 loopback plain");
     }
 
     #[test]
-    fn attack_h8_proxies_are_believed() {
-        let trust = behind(ForwardedBy::XForwarded);
+    fn attack_h8_trusted_proxies() {
+        let trust = behind_proxies(ForwardedBy::XForwarded);
         let https = "X-Forwarded-Proto: https\n";
         check(&trust, "10.0.0.1", "X-Forwarded-For: 192.0.2.1", "192.0.2.1 proxied plain");
         check(&trust, "10.0.0.1", &format!("{https}X-Forwarded-For: 192.0.2.1"), "192.0.2.1 proxied safe");
@@ -207,14 +218,14 @@ mod tests {
         check(&trust, "127.0.0.1", "X-Forwarded-For: 127.0.0.1", "127.0.0.1 proxied plain");
         check(&trust, "127.0.0.1", "X-Forwarded-Proto: https", "127.0.0.1 proxied safe");
         // A direct loopback connection does.
-        check(&trust, "127.0.0.1", "", "127.0.0.1 here safe");
+        check(&trust, "127.0.0.1", "", "127.0.0.1 loopback safe");
         let many = format!("X-Forwarded-For: 192.0.2.1{}", ", 10.0.0.1".repeat(10_000));
         check(&trust, "10.0.0.1", &many, "10.0.0.1 proxied plain");
     }
 
     #[test]
     fn forwarded() {
-        let trust = behind(ForwardedBy::Forwarded);
+        let trust = behind_proxies(ForwardedBy::Forwarded);
         let check = |headers, expected| check(&trust, "10.0.0.1", headers, expected);
         check("Forwarded: for=192.0.2.1;proto=https", "192.0.2.1 proxied safe");
         check("Forwarded: For=\"[2001:db8::1]:99\" ; Proto=http", "2001:db8::1 proxied plain");
@@ -234,7 +245,7 @@ mod tests {
         }
         let client = trust.resolve_client(&peer, &map);
         let mut found = client.address.to_string();
-        for (is, word) in [(client.is_loopback, " here"), (client.is_proxied, " proxied")] {
+        for (is, word) in [(client.is_loopback, " loopback"), (client.is_proxied, " proxied")] {
             found.push_str(if is { word } else { "" });
         }
         found.push_str(if client.accepts_credentials { " safe" } else { " plain" });
@@ -244,6 +255,6 @@ mod tests {
     #[test]
     fn encrypted() {
         let peer = ConnectionPeer { address: [192, 0, 2, 1].into(), is_encrypted: true, certificate: None };
-        assert!(PLAIN.resolve_client(&peer, &HeaderMap::new()).accepts_credentials);
+        assert!(NO_PROXIES.resolve_client(&peer, &HeaderMap::new()).accepts_credentials);
     }
 }

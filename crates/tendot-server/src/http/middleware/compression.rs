@@ -21,14 +21,14 @@ const GZIP_LEVEL: Compression = Compression::new(5);
 /// Whether to compress a response: it is worth it, and the client accepts gzip. Adds `Vary` if the encoding is negotiable.
 pub(crate) fn should_compress(request: &HeaderMap, response: &mut Response<Bytes>) -> bool {
     // A 304 stands for a response that may have been compressed; its own headers do not show that.
-    let is_left = response.status() == StatusCode::NOT_MODIFIED;
-    let could_be = response.body().len() >= MIN_COMPRESS_BYTES
+    let is_not_modified = response.status() == StatusCode::NOT_MODIFIED;
+    let is_compressible = response.body().len() >= MIN_COMPRESS_BYTES
         && is_text(response.headers())
         && !is_private(response.headers());
-    if is_left || could_be {
+    if is_not_modified || is_compressible {
         response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
     }
-    could_be && accepts_gzip(request)
+    is_compressible && accepts_gzip(request)
 }
 
 /// Compresses a response, large ones on a blocking thread.
@@ -68,11 +68,11 @@ fn gzip(body: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn is_text(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    kind.starts_with("text/")
+    let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    media_type.starts_with("text/")
         || ["application/json", "application/problem+json", "application/javascript", "image/svg+xml"]
             .iter()
-            .any(|one| kind.starts_with(one))
+            .any(|text_type| media_type.starts_with(text_type))
 }
 
 /// Private responses are never compressed (BREACH).
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn asked_for() {
+    fn accept_encoding() {
         check("gzip", true);
         check("br, GZIP;q=0.5", true);
         check("gzip;q=0", false);

@@ -33,13 +33,15 @@ impl HttpServer {
     ) -> (RequestContext, Option<Reply>) {
         let started = Instant::now();
         let headers = request.headers();
-        let client = self.trust.resolve_client(peer, headers);
+        let client = self.proxy_trust.resolve_client(peer, headers);
         let id = self.request_ids.id_for(headers, client.is_proxied);
         let kind = RequestKind::classify(request.method(), request.uri().path());
         let mut response = self
             .check_rate_limit(&client, kind, started)
             // For HTTP/2; hyper enforces the limit for HTTP/1.
-            .or_else(|| (headers.len() > limits.headers).then(|| header_fields_too_large(limits.headers)))
+            .or_else(|| {
+                (headers.len() > limits.max_headers).then(|| header_fields_too_large(limits.max_headers))
+            })
             .or_else(|| self.cached_response(request));
         let context = RequestContext { started, client, id, kind };
         if let Some(response) = &mut response {
@@ -83,6 +85,6 @@ fn header_fields_too_large(limit: usize) -> Reply {
     reply::reply(
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         TEXT,
-        format!("at most {limit} headers are read\n"),
+        format!("more than {limit} header fields\n"),
     )
 }

@@ -14,18 +14,18 @@ use crate::http::middleware::client_address::RemoteClient;
 use crate::http::middleware::metrics::RequestKind;
 use crate::http::response::reply::{Reply, TEXT, reply};
 
-/// Slots per row.
-const PLACES: usize = 1 << 16;
+/// Slots per row of each table.
+const HTTP_SLOTS_PER_ROW: usize = 1 << 16;
 
 /// Rate limits per client and per network.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpRateLimits {
     /// Rate per IPv4 address or IPv6 /64 network.
-    pub client: Rate,
+    pub per_client: Rate,
     /// Rate per IPv4 /24 or IPv6 /48 network.
-    pub network: Rate,
+    pub per_network: Rate,
     /// Whether loopback addresses are limited, too.
-    pub loopback: bool,
+    pub limit_loopback: bool,
 }
 
 /// Rate limiter for HTTP requests.
@@ -41,14 +41,14 @@ impl HttpRateLimiter {
     pub(crate) fn new(rates: HttpRateLimits) -> Self {
         Self {
             rates,
-            clients: GcraTable::new(PLACES, rates.client.burst_nanos()),
-            networks: GcraTable::new(PLACES, rates.network.burst_nanos()),
+            clients: GcraTable::new(HTTP_SLOTS_PER_ROW, rates.per_client.burst_nanos()),
+            networks: GcraTable::new(HTTP_SLOTS_PER_ROW, rates.per_network.burst_nanos()),
             start: Instant::now(),
         }
     }
 
     pub(crate) const fn is_loopback_exempt(&self) -> bool {
-        !self.rates.loopback
+        !self.rates.limit_loopback
     }
 
     /// Whether the next request would be accepted; otherwise the time to wait.
@@ -57,12 +57,12 @@ impl HttpRateLimiter {
         self.clients.check(
             self.clients.slots(client_network(address)),
             now,
-            self.rates.client.interval_nanos(),
+            self.rates.per_client.interval_nanos(),
         )?;
         self.networks.check(
             self.networks.slots(provider_network(address)),
             now,
-            self.rates.network.interval_nanos(),
+            self.rates.per_network.interval_nanos(),
         )
     }
 
@@ -73,22 +73,25 @@ impl HttpRateLimiter {
         self.clients.charge(
             self.clients.slots(client_network(address)),
             now,
-            self.rates.client.interval_nanos(),
+            self.rates.per_client.interval_nanos(),
         );
         self.networks.charge(
             self.networks.slots(provider_network(address)),
             now,
-            self.rates.network.interval_nanos(),
+            self.rates.per_network.interval_nanos(),
         );
         Ok(())
     }
 
     /// Refunds a charged request.
     pub(crate) fn refund(&self, address: IpAddr) {
-        GcraTable::refund(self.clients.slots(client_network(address)), self.rates.client.interval_nanos());
+        GcraTable::refund(
+            self.clients.slots(client_network(address)),
+            self.rates.per_client.interval_nanos(),
+        );
         GcraTable::refund(
             self.networks.slots(provider_network(address)),
-            self.rates.network.interval_nanos(),
+            self.rates.per_network.interval_nanos(),
         );
     }
 
@@ -110,7 +113,7 @@ impl HttpServer {
             .as_ref()
             .filter(|rate_limiter| !(client.is_loopback && rate_limiter.is_loopback_exempt()))?;
         // A proxy that hides its clients would be limited for all of them together.
-        if kind == RequestKind::Operation || self.is_client_hidden(client) {
+        if kind == RequestKind::Operations || self.is_client_hidden(client) {
             return None;
         }
         let wait = rate_limiter.charge(client.address, now).err()?;
@@ -120,13 +123,17 @@ impl HttpServer {
 
     /// Whether the request came through a trusted proxy that does not report its client.
     pub(crate) fn is_client_hidden(&self, client: &RemoteClient) -> bool {
-        client.is_proxied && self.trust.is_trusted_proxy(client.address)
+        client.is_proxied && self.proxy_trust.is_trusted_proxy(client.address)
     }
 }
 
 /// Reply 429 with `Retry-After`.
 pub(crate) fn too_many_requests(wait: Duration) -> Reply {
-    let mut response = reply(StatusCode::TOO_MANY_REQUESTS, TEXT, "you ask too often; wait a little\n");
+    let mut response = reply(
+        StatusCode::TOO_MANY_REQUESTS,
+        TEXT,
+        "too many requests; retry after the time in Retry-After\n",
+    );
     let seconds = wait.as_secs() + 1;
     response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -140,22 +147,22 @@ mod tests {
     use super::*;
 
     const RATES: HttpRateLimits = HttpRateLimits {
-        client: Rate { per_second: 10, burst: 20 },
-        network: Rate { per_second: 50, burst: 100 },
-        loopback: false,
+        per_client: Rate { per_second: 10, burst: 20 },
+        per_network: Rate { per_second: 50, burst: 100 },
+        limit_loopback: false,
     };
 
     #[test]
-    fn one_client() {
+    fn limits_one_client() {
         let rate_limiter = HttpRateLimiter::new(RATES);
         let (address, start) = (IpAddr::from([192, 0, 2, 1]), rate_limiter.start);
-        let taken = |after: f64, times: usize| {
+        let accepted = |after: f64, times: usize| {
             let now = start + Duration::from_secs_f64(after);
             (0..times).filter(|_| rate_limiter.charge(address, now).is_ok()).count()
         };
-        assert_eq!(taken(0.0, 100), 20);
-        assert_eq!(taken(0.5, 100), 5);
-        assert_eq!(taken(60.0, 100), 20);
+        assert_eq!(accepted(0.0, 100), 20);
+        assert_eq!(accepted(0.5, 100), 5);
+        assert_eq!(accepted(60.0, 100), 20);
         let wait = rate_limiter.charge(address, start + Duration::from_secs(60)).unwrap_err();
         assert_eq!(wait, Duration::from_millis(100));
         // Another client, and the whole network.
@@ -169,7 +176,7 @@ mod tests {
 
     /// One million requests of 100,000 sources within 100 seconds; 20 sources send half of them.
     #[test]
-    fn attack_a_few_among_many() {
+    fn attack_heavy_clients_among_many() {
         let rate_limiter = HttpRateLimiter::new(RATES);
         let mut state = 7_u64;
         let mut random = |below: u64| {
@@ -177,7 +184,7 @@ mod tests {
             (state >> 33) % below
         };
         let source = |number: u64| IpAddr::from((number as u32).wrapping_mul(0x9E37_79B1).to_be_bytes());
-        let (mut greedy, mut held_back) = (HashMap::<u64, u64>::new(), 0);
+        let (mut greedy, mut rejected) = (HashMap::<u64, u64>::new(), 0);
         let size = rate_limiter.clients.slots.len();
         for request in 0..1_000_000_u64 {
             let now = rate_limiter.start + Duration::from_micros(request * 100);
@@ -186,15 +193,15 @@ mod tests {
                 *greedy.entry(number).or_default() +=
                     u64::from(rate_limiter.charge(source(number), now).is_ok());
             } else {
-                held_back += u64::from(rate_limiter.charge(source(20 + random(99_980)), now).is_err());
+                rejected += u64::from(rate_limiter.charge(source(20 + random(99_980)), now).is_err());
             }
         }
         // 250 requests per second each: ten are accepted, and the initial burst.
-        for (number, taken) in &greedy {
-            assert!((900..=1_030).contains(taken), "{number}: {taken}");
+        for (number, accepted) in &greedy {
+            assert!((900..=1_030).contains(accepted), "{number}: {accepted}");
         }
         // Five requests each within 100 seconds: only the few that share both slots with heavy clients are limited.
-        assert!(held_back <= 50, "{held_back} of 500,000");
+        assert!(rejected <= 50, "{rejected} of 500,000");
         assert_eq!(rate_limiter.clients.slots.len(), size);
     }
 }

@@ -13,30 +13,30 @@ const MAX_REQUEST_ID_LEN: usize = 128;
 #[derive(Debug)]
 pub(crate) struct RequestIdGenerator {
     start: u64,
-    made: AtomicU64,
+    generated: AtomicU64,
 }
 
 impl RequestIdGenerator {
     pub(crate) fn new() -> Self {
-        Self { start: RandomState::new().hash_one(0_u8), made: AtomicU64::new(0) }
+        Self { start: RandomState::new().hash_one(0_u8), generated: AtomicU64::new(0) }
     }
 
     /// Id of a request: the one a trusted proxy sent, or a new one.
     pub(crate) fn id_for(&self, headers: &HeaderMap, is_proxied: bool) -> HeaderValue {
-        let given = headers.get(&X_REQUEST_ID).filter(|id| is_proxied && is_valid_id(id.as_bytes()));
-        given.cloned().unwrap_or_else(|| self.generate())
+        let from_proxy = headers.get(&X_REQUEST_ID).filter(|id| is_proxied && is_valid_id(id.as_bytes()));
+        from_proxy.cloned().unwrap_or_else(|| self.generate())
     }
 
     /// Generates an id.
     pub(crate) fn generate(&self) -> HeaderValue {
         const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
         // Bijective mixing: distinct numbers stay distinct.
-        let mut mixed = self.start.wrapping_add(self.made.fetch_add(1, Ordering::Relaxed));
+        let mut mixed = self.start.wrapping_add(self.generated.fetch_add(1, Ordering::Relaxed));
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^= mixed >> 31;
         let digits: [u8; 16] =
-            std::array::from_fn(|at| HEX_DIGITS[usize::from((mixed >> (60 - 4 * at)) as u8 & 15)]);
+            std::array::from_fn(|index| HEX_DIGITS[usize::from((mixed >> (60 - 4 * index)) as u8 & 15)]);
         HeaderValue::from_bytes(&digits).unwrap_or(HeaderValue::from_static("0"))
     }
 }
@@ -53,16 +53,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn made_or_taken() {
+    fn generated_or_from_proxy() {
         let ids = RequestIdGenerator::new();
-        let made: HashSet<_> = (0..1_000).map(|_| ids.generate()).collect();
-        assert!(made.len() == 1_000 && made.iter().all(|id| id.len() == 16));
-        let of = |given: &str, is_proxied| {
-            let headers = HeaderMap::from_iter([(X_REQUEST_ID, HeaderValue::from_str(given).unwrap())]);
-            ids.id_for(&headers, is_proxied) == given
+        let generated: HashSet<_> = (0..1_000).map(|_| ids.generate()).collect();
+        assert!(generated.len() == 1_000 && generated.iter().all(|id| id.len() == 16));
+        let is_accepted = |sent: &str, is_proxied| {
+            let headers = HeaderMap::from_iter([(X_REQUEST_ID, HeaderValue::from_str(sent).unwrap())]);
+            ids.id_for(&headers, is_proxied) == sent
         };
-        assert!(of("abc-1", true));
-        assert!(!of("abc-1", false));
-        assert!(!of("a b", true) && !of("", true) && !of("a\"b", true) && !of(&"a".repeat(129), true));
+        assert!(is_accepted("abc-1", true));
+        assert!(!is_accepted("abc-1", false));
+        assert!(
+            !is_accepted("a b", true)
+                && !is_accepted("", true)
+                && !is_accepted("a\"b", true)
+                && !is_accepted(&"a".repeat(129), true)
+        );
     }
 }

@@ -59,7 +59,9 @@ pub(crate) fn locations_xml(candidates: &[RedirectCandidate<'_>]) -> Reply {
 
 fn attributes<'c>(candidate: &'c RedirectCandidate<'_>, weight: &'c str) -> Vec<(&'c str, &'c str)> {
     match candidate.origin {
-        CandidateSource::Url(_) => vec![("mode", "legacy"), ("weight", weight), ("href", &candidate.href)],
+        CandidateSource::UrlValue(_) => {
+            vec![("mode", "legacy"), ("weight", weight), ("href", &candidate.href)]
+        }
         CandidateSource::Location(location) => {
             let given = location.attributes().filter(|(name, _)| *name != "href");
             given.chain([("href", &*candidate.href)]).collect()

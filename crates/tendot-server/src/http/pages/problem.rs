@@ -27,7 +27,7 @@ use crate::http::resolve::redirect::format;
 use crate::http::resolve::suggestions::Suggestion;
 use crate::http::resolve::upstream::UpstreamError;
 use crate::http::response::reply::{PROBLEM, Reply, add_retry_after, reply};
-use crate::http::response::{caching, status};
+use crate::http::response::{caching, codes, status};
 
 /// Problem details (RFC 9457) before rendering as JSON or HTML.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub(crate) struct Problem<'a> {
 }
 
 /// Codes of problems for which a retry would fail, too.
-const NOT_RETRYABLE_CODES: [&str; 3] = ["too-costly", "too-long", "budget-exceeded"];
+const NOT_RETRYABLE_CODES: [&str; 2] = [codes::BUDGET_EXCEEDED, "too-much-work"];
 
 impl Problem<'_> {
     fn new(status: StatusCode, code: &'static str, title: &'static str, detail: String) -> Self {
@@ -169,6 +169,12 @@ impl Problem<'_> {
     /// Replaces the status.
     pub(crate) fn with_status(mut self: Box<Self>, status: StatusCode) -> Box<Self> {
         self.status = status;
+        self
+    }
+
+    /// Replaces the error code.
+    pub(crate) fn with_code(mut self: Box<Self>, code: &'static str) -> Box<Self> {
+        self.code = code;
         self
     }
 
@@ -308,11 +314,11 @@ impl HttpServer {
             RecordLookupError::UpstreamUnavailable(error) => problem_for_upstream(name, error),
         };
         match (error, problem.code) {
-            (RecordLookupError::Upstream(..), "not-found") => {
+            (RecordLookupError::Upstream(..), codes::NOT_FOUND) => {
                 problem.detail =
                     format!("It is not kept here, and {} has no record of it.", self.upstream_name());
             }
-            (RecordLookupError::Upstream(..), "not-responsible") => {
+            (RecordLookupError::Upstream(..), codes::NOT_RESPONSIBLE) => {
                 problem.detail =
                     format!("It is not kept here, and {} does not know where.", self.upstream_name());
                 problem.reasons.remove(0);
@@ -320,7 +326,7 @@ impl HttpServer {
             _ => {}
         }
         problem.name = name;
-        if let (NameKind::Prefix(prefix), "prefix-alone") = (NameKind::classify(name), problem.code) {
+        if let (NameKind::Prefix(prefix), codes::MISSING_SUFFIX) = (NameKind::classify(name), problem.code) {
             problem.detail = self.describe_prefix(prefix).await;
         }
         if matches!(error, RecordLookupError::Local(Error::Retired)) {
@@ -354,14 +360,19 @@ fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> {
     match (error, &read) {
         (_, NameKind::Empty) => {
             let detail = "A name is a prefix, a slash and a suffix, such as 10.1000/182.".into();
-            Problem::new(StatusCode::BAD_REQUEST, "no-name", "There is no name here", detail)
+            Problem::new(StatusCode::BAD_REQUEST, codes::MISSING_NAME, "There is no name here", detail)
         }
         (Error::NotFound | Error::NotResponsible { .. } | Error::OtherServer, NameKind::Prefix(_)) => {
             Problem {
                 reasons: vec![
                     "A name has a slash and a suffix after its prefix; the rest may have been cut off.",
                 ],
-                ..Problem::new(StatusCode::NOT_FOUND, "prefix-alone", "A prefix, and no name", String::new())
+                ..Problem::new(
+                    StatusCode::NOT_FOUND,
+                    codes::MISSING_SUFFIX,
+                    "A prefix, and no name",
+                    String::new(),
+                )
             }
         }
         (Error::NotResponsible { .. }, NameKind::Doi(DoiOrShortDoi::ShortDoi(_))) => {
@@ -369,7 +380,7 @@ fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> {
                 "This is a shortDOI: it stands for a longer name, and only the DOI Foundation knows which.";
             Problem {
                 elsewhere: public_url(name),
-                ..Problem::new(status, "short-doi", "A shortDOI, which is not kept here", detail.into())
+                ..Problem::new(status, codes::SHORT_DOI, "A shortDOI, which is not kept here", detail.into())
             }
         }
         (Error::NotResponsible { .. }, _) => Problem {
@@ -380,7 +391,7 @@ fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> {
             elsewhere: public_url(name),
             ..Problem::new(
                 status,
-                "not-responsible",
+                codes::NOT_RESPONSIBLE,
                 "Not kept here",
                 format!("{}.", capitalize(&error.to_string())),
             )
@@ -389,13 +400,13 @@ fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> {
             let detail = "Another server of this service keeps it; this one asks no others.".into();
             Problem {
                 elsewhere: public_url(name),
-                ..Problem::new(status, "not-responsible", "Not kept at this server", detail)
+                ..Problem::new(status, codes::NOT_RESPONSIBLE, "Not kept at this server", detail)
             }
         }
         (Error::NotFound, _) if name.ends_with('/') && name.matches('/').count() == 1 => {
             let detail =
                 "There is nothing after the slash: the rest of the name may have been cut off.".into();
-            Problem::new(status, "empty-suffix", "The name has no end", detail)
+            Problem::new(status, codes::EMPTY_SUFFIX, "The name has no end", detail)
         }
         (Error::NotFound, _) => Problem {
             reasons: vec![
@@ -405,40 +416,40 @@ fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> {
             ],
             ..Problem::new(
                 status,
-                "not-found",
+                codes::NOT_FOUND,
                 "This name is not registered",
                 "Names under its prefix are kept here, but there is no record of this one.".into(),
             )
         },
         (Error::Retired, _) => Problem::new(
             StatusCode::GONE,
-            "gone",
+            codes::RETIRED,
             "This name was ended",
             "It was registered once and no longer leads anywhere. It will not be given to anything else."
                 .into(),
         ),
         (Error::ValuesNotFound, _) => Problem::new(
             StatusCode::NOT_FOUND,
-            "no-values",
+            codes::NO_VALUES,
             "Nothing to show",
             "There is a record, but it has no such values that everybody may read.".into(),
         ),
         (Error::Name(_), _) => Problem::new(
             status,
-            "invalid-name",
+            codes::INVALID_NAME,
             "This cannot be a name",
             format!("{}.", capitalize(&error.to_string())),
         ),
         (Error::BudgetExceeded(_), _) => Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            "too-costly",
+            codes::BUDGET_EXCEEDED,
             "Too much to do",
             "To answer this would take more than a request may cost.".into(),
         ),
         (Error::Store(error), _) => *problem_for_store(error),
         _ => Problem::new(
             status,
-            "not-possible",
+            codes::UNSUPPORTED,
             "Not possible",
             format!("{}.", capitalize(&error.to_string())),
         ),
@@ -448,10 +459,12 @@ fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> {
 /// Problem for a store failure; details are only logged.
 pub(crate) fn problem_for_store(error: &StoreError) -> Box<Problem<'static>> {
     let (status, code, what) = match error {
-        StoreError::Unavailable { .. } => {
-            (StatusCode::SERVICE_UNAVAILABLE, "store-unavailable", "The database is not reached at present")
-        }
-        _ => (StatusCode::INTERNAL_SERVER_ERROR, "failed", "The store failed"),
+        StoreError::Unreachable { .. } => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            codes::STORE_UNAVAILABLE,
+            "The database is not reached at present",
+        ),
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, codes::STORE_FAILED, "The store failed"),
     };
     let detail = format!("{what}. It is not your fault; try again later.");
     Box::new(Problem::new(status, code, "This did not work", detail))
@@ -476,7 +489,7 @@ fn problem_for_upstream(name: &str, error: &UpstreamError) -> Problem<'static> {
 
 /// Page for a syntax error, with the text around it.
 pub(crate) fn syntax_error_page(error: &RequestSyntaxError, text: &str, request: &RequestHead<'_>) -> Reply {
-    let cut = text.split_at_checked(error.at).map(|(before, rest)| {
+    let cut = text.split_at_checked(error.offset).map(|(before, rest)| {
         let end = rest.char_indices().nth(3).map_or(rest.len(), |(end, _)| end);
         let (at, after) = rest.split_at(end);
         (before, at, after)
@@ -485,7 +498,7 @@ pub(crate) fn syntax_error_page(error: &RequestSyntaxError, text: &str, request:
         place: cut.filter(|(_, at, _)| !at.is_empty()),
         ..Problem::new(
             StatusCode::BAD_REQUEST,
-            "bad-request",
+            codes::MALFORMED,
             "This request is not understood",
             format!("{}.", capitalize(&error.to_string())),
         )
@@ -505,7 +518,7 @@ pub(crate) fn problem_of_name(name: &str, error: &Error) -> Reply {
 /// Problem for an invalid request, for programs.
 pub(crate) fn problem_of_request(why: &str) -> Reply {
     let title = "This request is not understood";
-    Problem::new(StatusCode::BAD_REQUEST, "bad-request", title, format!("{}.", capitalize(why)))
+    Problem::new(StatusCode::BAD_REQUEST, codes::MALFORMED, title, format!("{}.", capitalize(why)))
         .uncached_json_reply()
 }
 
@@ -514,11 +527,8 @@ pub(crate) fn problem_of_caller(error: AuthenticationError, accepts_credentials:
     if let Some(answer) = error.retry_reply() {
         return answer;
     }
-    let (status, code) = if accepts_credentials {
-        (StatusCode::UNAUTHORIZED, "unauthenticated")
-    } else {
-        (StatusCode::FORBIDDEN, "insecure-transport")
-    };
+    let status = status::unauthenticated_status(accepts_credentials);
+    let code = status::unauthenticated_code(accepts_credentials);
     let detail = format!("{}.", capitalize(&error.to_string()));
     Problem::new(status, code, "Nobody knows who asks", detail).uncached_json_reply()
 }
@@ -531,7 +541,7 @@ pub(crate) fn alias_loop(name: &str, chain: &[String], request: &RequestHead<'_>
     );
     Problem {
         name,
-        ..Problem::new(StatusCode::LOOP_DETECTED, "alias-loop", "This name leads in a circle", detail)
+        ..Problem::new(StatusCode::LOOP_DETECTED, codes::ALIAS_LOOP, "This name leads in a circle", detail)
     }
     .negotiated_reply(request)
 }
@@ -539,7 +549,7 @@ pub(crate) fn alias_loop(name: &str, chain: &[String], request: &RequestHead<'_>
 /// Page for a name whose prefix is inactive, with the message of the prefix record.
 pub(crate) fn prefix_inactive(name: &str, says: String, request: &RequestHead<'_>) -> Reply {
     let title = "Names of this prefix are not served at present";
-    Problem { name, ..Problem::new(StatusCode::NOT_FOUND, "prefix-inactive", title, says) }
+    Problem { name, ..Problem::new(StatusCode::NOT_FOUND, codes::PREFIX_INACTIVE, title, says) }
         .negotiated_reply(request)
 }
 

@@ -92,11 +92,11 @@ pub(crate) fn trace_page(explained: &ResolutionTrace) -> Reply {
 
 /// Selection result of a candidate, and whether it was selected.
 fn selection_result(number: usize, explained: &ResolutionTrace) -> (String, bool) {
-    if let Some(step) = explained.choice.iter().find(|step| !step.left.contains(&number)) {
-        return (format!("out by {}", step.by), false);
+    if let Some(step) = explained.choice.iter().find(|step| !step.remaining.contains(&number)) {
+        return (format!("out by {}", step.method), false);
     }
-    match explained.choice.iter().find(|step| step.left == [number]) {
-        Some(step) => (format!("chosen by {}", step.by), true),
+    match explained.choice.iter().find(|step| step.remaining == [number]) {
+        Some(step) => (format!("chosen by {}", step.method), true),
         // Without locations, the first `URL` value wins, unless it is of a subtype.
         None if explained.choice.is_empty() => {
             let first = explained.places.iter().position(|place| place.weight > 0.0).unwrap_or_default();

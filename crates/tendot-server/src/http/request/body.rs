@@ -9,7 +9,8 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use tokio::time::{Instant, timeout_at};
 
-use crate::http::server::timeouts::SLOWEST;
+use crate::http::response::codes;
+use crate::http::server::timeouts::MIN_BYTES_PER_SECOND;
 
 /// Bytes of all bodies being read.
 const MAX_TOTAL_BODY_BYTES: usize = 256 << 20;
@@ -17,17 +18,17 @@ const MAX_TOTAL_BODY_BYTES: usize = 256 << 20;
 /// Reason a request body was rejected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum BodyError {
-    #[error("at most {limit} bytes are read")]
+    #[error("the body exceeds {limit} bytes")]
     TooLarge { limit: usize },
-    #[error("the body did not come in time")]
+    #[error("timeout while reading the bodyout")]
     Timeout,
-    #[error("the body is malformed, or ended too early")]
+    #[error("the body is malformed or incomplete")]
     Malformed,
-    #[error("too many others are being read")]
+    #[error("the server is reading too many request bodies; retry later")]
     Overloaded,
-    #[error("the body has a coding that is not understood; gzip is, or none")]
+    #[error("unsupported Content-Encoding; use gzip or none")]
     UnsupportedEncoding,
-    #[error("the body grows to more than {ratio} times its size")]
+    #[error("the decompressed body exceeds {ratio} times its compressed size")]
     DecompressionRatio { ratio: usize },
 }
 
@@ -35,12 +36,12 @@ impl BodyError {
     /// Error code of the problem.
     pub(crate) const fn code(self) -> &'static str {
         match self {
-            Self::TooLarge { .. } => "too-large",
-            Self::Timeout => "too-slow",
-            Self::Overloaded => "too-busy",
-            Self::UnsupportedEncoding => "media-type",
-            Self::DecompressionRatio { .. } => "too-dense",
-            Self::Malformed => "malformed",
+            Self::TooLarge { .. } => codes::TOO_LARGE,
+            Self::Timeout => codes::REQUEST_TIMEOUT,
+            Self::Overloaded => codes::OVERLOADED,
+            Self::UnsupportedEncoding => codes::UNSUPPORTED_MEDIA_TYPE,
+            Self::DecompressionRatio { .. } => codes::DECOMPRESSION_RATIO,
+            Self::Malformed => codes::MALFORMED,
         }
     }
 
@@ -58,14 +59,14 @@ impl BodyError {
 /// Reads request bodies within a byte budget shared by all requests.
 #[derive(Debug)]
 pub(crate) struct BodyReader {
-    taken: AtomicUsize,
+    reserved: AtomicUsize,
     /// Timeout for the first byte, in addition to the minimum transfer rate.
-    pub(crate) time: Duration,
+    pub(crate) timeout: Duration,
 }
 
 impl BodyReader {
-    pub(crate) const fn new(time: Duration) -> Self {
-        Self { taken: AtomicUsize::new(0), time }
+    pub(crate) const fn new(timeout: Duration) -> Self {
+        Self { reserved: AtomicUsize::new(0), timeout }
     }
 
     /// Reads a whole body.
@@ -73,11 +74,12 @@ impl BodyReader {
         if body.size_hint().lower() > limit as u64 {
             return Err(BodyError::TooLarge { limit });
         }
-        let mut room = BodyReservation { all: &self.taken, taken: 0 };
-        let (begun, mut read) = (Instant::now(), BytesMut::new());
+        let mut reservation = BodyReservation { total: &self.reserved, reserved: 0 };
+        let (started, mut read) = (Instant::now(), BytesMut::new());
         loop {
-            let end = begun + self.time + Duration::from_secs(read.len() as u64 / SLOWEST);
-            let frame = match timeout_at(end, body.frame()).await {
+            let deadline =
+                started + self.timeout + Duration::from_secs(read.len() as u64 / MIN_BYTES_PER_SECOND);
+            let frame = match timeout_at(deadline, body.frame()).await {
                 Err(_) => return Err(BodyError::Timeout),
                 Ok(None) => return Ok(read.freeze()),
                 Ok(Some(Err(_))) => return Err(BodyError::Malformed),
@@ -87,7 +89,7 @@ impl BodyReader {
             if data.len() > limit - read.len() {
                 return Err(BodyError::TooLarge { limit });
             }
-            room.reserve(data.len())?;
+            reservation.reserve(data.len())?;
             read.extend_from_slice(&data);
         }
     }
@@ -95,20 +97,20 @@ impl BodyReader {
 
 /// Bytes of the shared budget held by one body; released when dropped.
 struct BodyReservation<'a> {
-    all: &'a AtomicUsize,
-    taken: usize,
+    total: &'a AtomicUsize,
+    reserved: usize,
 }
 
 impl BodyReservation<'_> {
     fn reserve(&mut self, bytes: usize) -> Result<(), BodyError> {
-        self.taken += bytes;
-        let before = self.all.fetch_add(bytes, Ordering::Relaxed);
+        self.reserved += bytes;
+        let before = self.total.fetch_add(bytes, Ordering::Relaxed);
         if before + bytes > MAX_TOTAL_BODY_BYTES { Err(BodyError::Overloaded) } else { Ok(()) }
     }
 }
 
 impl Drop for BodyReservation<'_> {
     fn drop(&mut self) {
-        self.all.fetch_sub(self.taken, Ordering::Relaxed);
+        self.total.fetch_sub(self.reserved, Ordering::Relaxed);
     }
 }

@@ -14,7 +14,7 @@ use memchr::{memchr, memchr_iter};
 use tokio::time::{Instant, timeout};
 
 use crate::http::request::body::{BodyError, BodyReader};
-use crate::http::server::timeouts::SLOWEST;
+use crate::http::server::timeouts::MIN_BYTES_PER_SECOND;
 
 /// Maximum decompression ratio, beyond the first bytes.
 const MAX_DECOMPRESSION_RATIO: usize = 100;
@@ -52,7 +52,7 @@ pub(crate) struct BodyLine {
 
 /// Line that exceeds the limit and was discarded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("the line has more than {limit} bytes: {length}")]
+#[error("line of {length} bytes exceeds the limit of {limit}")]
 pub(crate) struct LineTooLong {
     pub(crate) limit: usize,
     pub(crate) length: u64,
@@ -62,9 +62,9 @@ pub(crate) struct LineTooLong {
 
 impl LineTooLong {
     fn new(limit: usize, text: &[u8]) -> Self {
-        let mut it = Self { limit, length: 0, quotes: 0 };
-        it.add(text);
-        it
+        let mut line = Self { limit, length: 0, quotes: 0 };
+        line.add(text);
+        line
     }
 
     fn add(&mut self, text: &[u8]) {
@@ -79,13 +79,13 @@ pub(crate) struct BodyLines {
     body: Incoming,
     limits: LineLimits,
     /// Timeout for the next byte, in addition to the minimum transfer rate.
-    time: Duration,
+    timeout: Duration,
     /// Time spent waiting for input, and bytes received.
-    waited: Duration,
+    wait_time: Duration,
     received: u64,
-    unpacking: Option<GzipDecoder>,
+    decoder: Option<GzipDecoder>,
     decoded: usize,
-    is_over: bool,
+    is_finished: bool,
     splitter: LineSplitter,
 }
 
@@ -97,19 +97,19 @@ impl BodyReader {
         body: Incoming,
         limits: LineLimits,
     ) -> Result<BodyLines, BodyError> {
-        let unpacking = is_gzip(headers)?.then(GzipDecoder::default);
-        if unpacking.is_none() && body.size_hint().lower() > limits.body as u64 {
+        let decoder = is_gzip(headers)?.then(GzipDecoder::default);
+        if decoder.is_none() && body.size_hint().lower() > limits.body as u64 {
             return Err(BodyError::TooLarge { limit: limits.body });
         }
         let mut lines = BodyLines {
             body,
             limits,
-            time: self.time,
-            waited: Duration::ZERO,
+            timeout: self.timeout,
+            wait_time: Duration::ZERO,
             received: 0,
-            unpacking,
+            decoder,
             decoded: 0,
-            is_over: false,
+            is_finished: false,
             splitter: LineSplitter::new(limits.line),
         };
         // hyper sends `100 Continue` when the body is first polled, but not after the response has begun: poll it now.
@@ -132,13 +132,15 @@ impl BodyLines {
             if let Some(line) = self.next_buffered()? {
                 return Ok(Some(line));
             }
-            if self.is_over {
+            if self.is_finished {
                 return Ok(self.splitter.finish());
             }
-            let all = self.time + Duration::from_secs(self.received / SLOWEST + self.splitter.number);
-            let (begun, left) = (Instant::now(), all.saturating_sub(self.waited).min(self.time));
-            let frame = timeout(left, self.body.frame()).await.map_err(|_| BodyError::Timeout)?;
-            self.waited += begun.elapsed();
+            let allowed = self.timeout
+                + Duration::from_secs(self.received / MIN_BYTES_PER_SECOND + self.splitter.number);
+            let (started, remaining) =
+                (Instant::now(), allowed.saturating_sub(self.wait_time).min(self.timeout));
+            let frame = timeout(remaining, self.body.frame()).await.map_err(|_| BodyError::Timeout)?;
+            self.wait_time += started.elapsed();
             self.receive(frame)?;
         }
     }
@@ -149,12 +151,11 @@ impl BodyLines {
             if let Some(line) = self.splitter.next() {
                 return Ok(Some(line));
             }
-            let Some(unpacking) = self.unpacking.as_mut().filter(|unpacking| !unpacking.packed.is_empty())
-            else {
+            let Some(decoder) = self.decoder.as_mut().filter(|decoder| !decoder.compressed.is_empty()) else {
                 return Ok(None);
             };
-            let piece = unpacking.decode_slice()?;
-            self.push_decoded(piece)?;
+            let chunk = decoder.decode_slice()?;
+            self.push_decoded(chunk)?;
             if self.decoded > RATIO_FREE_BYTES
                 && self.decoded as u64 / MAX_DECOMPRESSION_RATIO as u64 > self.received
             {
@@ -165,25 +166,25 @@ impl BodyLines {
 
     fn receive(&mut self, frame: Option<hyper::Result<Frame<Bytes>>>) -> Result<(), BodyError> {
         let Some(frame) = frame else {
-            self.is_over = true;
-            let rest = self.unpacking.as_mut().map_or(Ok(Bytes::new()), GzipDecoder::finish)?;
+            self.is_finished = true;
+            let rest = self.decoder.as_mut().map_or(Ok(Bytes::new()), GzipDecoder::finish)?;
             return self.push_decoded(rest);
         };
         let Ok(data) = frame.map_err(|_| BodyError::Malformed)?.into_data() else { return Ok(()) };
         self.received += data.len() as u64;
-        match &mut self.unpacking {
-            Some(unpacking) => unpacking.packed = data,
+        match &mut self.decoder {
+            Some(decoder) => decoder.compressed = data,
             None => self.push_decoded(data)?,
         }
         Ok(())
     }
 
-    fn push_decoded(&mut self, piece: Bytes) -> Result<(), BodyError> {
-        self.decoded = self.decoded.saturating_add(piece.len());
+    fn push_decoded(&mut self, chunk: Bytes) -> Result<(), BodyError> {
+        self.decoded = self.decoded.saturating_add(chunk.len());
         if self.decoded > self.limits.body {
             return Err(BodyError::TooLarge { limit: self.limits.body });
         }
-        self.splitter.piece = piece;
+        self.splitter.chunk = chunk;
         Ok(())
     }
 }
@@ -204,18 +205,18 @@ fn is_gzip(headers: &HeaderMap) -> Result<bool, BodyError> {
 struct GzipDecoder {
     decoder: MultiGzDecoder<Vec<u8>>,
     /// Received, not yet decoded.
-    packed: Bytes,
+    compressed: Bytes,
 }
 
 impl Default for GzipDecoder {
     fn default() -> Self {
-        Self { decoder: MultiGzDecoder::new(Vec::new()), packed: Bytes::new() }
+        Self { decoder: MultiGzDecoder::new(Vec::new()), compressed: Bytes::new() }
     }
 }
 
 impl GzipDecoder {
     fn decode_slice(&mut self) -> Result<Bytes, BodyError> {
-        let slice = self.packed.split_to(self.packed.len().min(GZIP_SLICE_BYTES));
+        let slice = self.compressed.split_to(self.compressed.len().min(GZIP_SLICE_BYTES));
         // A client that sends a line and waits has flushed its encoder: flush the decoder, too.
         self.decoder
             .write_all(&slice)
@@ -235,51 +236,51 @@ impl GzipDecoder {
 struct LineSplitter {
     limit: usize,
     /// Received, not yet split.
-    piece: Bytes,
+    chunk: Bytes,
     /// Beginning of an incomplete line.
-    begun: BytesMut,
+    partial: BytesMut,
     /// Set while an overlong line is being discarded.
-    dropped: Option<LineTooLong>,
+    discarded: Option<LineTooLong>,
     /// Number of complete lines.
     number: u64,
 }
 
 impl LineSplitter {
     fn new(limit: usize) -> Self {
-        Self { limit, piece: Bytes::new(), begun: BytesMut::new(), dropped: None, number: 0 }
+        Self { limit, chunk: Bytes::new(), partial: BytesMut::new(), discarded: None, number: 0 }
     }
 
     fn next(&mut self) -> Option<BodyLine> {
-        let Some(end) = memchr(b'\n', &self.piece) else {
-            let rest = mem::take(&mut self.piece);
+        let Some(end) = memchr(b'\n', &self.chunk) else {
+            let rest = mem::take(&mut self.chunk);
             self.buffer(&rest);
             return None;
         };
-        let mut text = self.piece.split_to(end + 1);
+        let mut text = self.chunk.split_to(end + 1);
         text.truncate(end);
-        if !self.begun.is_empty() || self.dropped.is_some() {
+        if !self.partial.is_empty() || self.discarded.is_some() {
             self.buffer(&text);
-            text = self.begun.split().freeze();
+            text = self.partial.split().freeze();
         }
         Some(self.complete_line(text))
     }
 
     /// Line after the last line end.
     fn finish(&mut self) -> Option<BodyLine> {
-        let is_there = !self.begun.is_empty() || self.dropped.is_some();
-        let text = self.begun.split().freeze();
-        is_there.then(|| self.complete_line(text))
+        let is_incomplete = !self.partial.is_empty() || self.discarded.is_some();
+        let text = self.partial.split().freeze();
+        is_incomplete.then(|| self.complete_line(text))
     }
 
     fn buffer(&mut self, text: &[u8]) {
         // The byte order mark and CR do not count.
-        let is_too_long = self.begun.len() + text.len() > self.limit.saturating_add(UTF8_BOM.len() + 1);
-        if is_too_long && self.dropped.is_none() {
-            self.dropped = Some(LineTooLong::new(self.limit, &self.begun.split()));
+        let is_too_long = self.partial.len() + text.len() > self.limit.saturating_add(UTF8_BOM.len() + 1);
+        if is_too_long && self.discarded.is_none() {
+            self.discarded = Some(LineTooLong::new(self.limit, &self.partial.split()));
         }
-        match &mut self.dropped {
-            Some(dropped) => dropped.add(text),
-            None => self.begun.extend_from_slice(text),
+        match &mut self.discarded {
+            Some(discarded) => discarded.add(text),
+            None => self.partial.extend_from_slice(text),
         }
     }
 
@@ -291,10 +292,10 @@ impl LineSplitter {
         if text.ends_with(b"\r") {
             text.truncate(text.len() - 1);
         }
-        let dropped = self.dropped.take();
-        let dropped =
-            dropped.or_else(|| (text.len() > self.limit).then(|| LineTooLong::new(self.limit, &text)));
-        BodyLine { number: self.number, text: dropped.map_or(Ok(text), Err) }
+        let discarded = self.discarded.take();
+        let discarded =
+            discarded.or_else(|| (text.len() > self.limit).then(|| LineTooLong::new(self.limit, &text)));
+        BodyLine { number: self.number, text: discarded.map_or(Ok(text), Err) }
     }
 }
 
@@ -343,10 +344,10 @@ mod tests {
         for size in 1..=written.len().max(1) {
             let mut splitter = LineSplitter::new(LIMIT);
             let mut found = Vec::new();
-            for piece in written.as_bytes().chunks(size) {
-                splitter.piece = Bytes::copy_from_slice(piece);
+            for chunk in written.as_bytes().chunks(size) {
+                splitter.chunk = Bytes::copy_from_slice(chunk);
                 found.extend(std::iter::from_fn(|| splitter.next()));
-                assert!(splitter.begun.len() <= LIMIT + UTF8_BOM.len() + 1);
+                assert!(splitter.partial.len() <= LIMIT + UTF8_BOM.len() + 1);
             }
             found.extend(splitter.finish());
             assert!(found.iter().map(|line| line.number).eq(1..=found.len() as u64));
@@ -366,8 +367,8 @@ mod tests {
     }
 
     fn serve_at(server: DuplexStream, limits: LineLimits, time: Duration) {
-        let times = HttpLimits { write_time: time, ..HttpLimits::default() };
-        let server = TimeoutStream::new(server, times, HeaderValue::from_static("id"));
+        let connection_limits = HttpLimits { write_timeout: time, ..HttpLimits::default() };
+        let server = TimeoutStream::new(server, connection_limits, HeaderValue::from_static("id"));
         tokio::spawn(async move {
             let count = move |request: Request<Incoming>| async move {
                 let (parts, body) = request.into_parts();
@@ -405,7 +406,7 @@ mod tests {
     }
 
     /// Whole response to a body with this encoding.
-    async fn ask(coding: &str, body: &[u8], limits: LineLimits) -> String {
+    async fn post(coding: &str, body: &[u8], limits: LineLimits) -> String {
         let mut client = serve(limits, Duration::from_secs(5));
         let length = body.len();
         let head = format!(
@@ -415,9 +416,9 @@ mod tests {
         client.write_all(head.as_bytes()).await.unwrap();
         // The response may be complete before the body is.
         let _ = client.write_all(body).await;
-        let mut answer = String::new();
-        let _ = client.read_to_string(&mut answer).await;
-        answer
+        let mut response = String::new();
+        let _ = client.read_to_string(&mut response).await;
+        response
     }
 
     #[tokio::test]
@@ -428,89 +429,94 @@ mod tests {
         for (coding, body) in
             [("identity", body.as_bytes()), ("gzip", &whole), ("X-GZIP", &[&*whole, &gzip(b"")].concat())]
         {
-            let answer = ask(coding, body, limits).await;
-            assert!(answer.contains("1000 6\n") && answer.ends_with("0\r\n\r\n"), "{coding}: {answer}");
+            let response = post(coding, body, limits).await;
+            assert!(response.contains("1000 6\n") && response.ends_with("0\r\n\r\n"), "{coding}: {response}");
         }
-        assert!(ask("br", b"", limits).await.starts_with("HTTP/1.1 415"));
-        assert!(ask("gzip, gzip", &whole, limits).await.starts_with("HTTP/1.1 415"));
+        assert!(post("br", b"", limits).await.starts_with("HTTP/1.1 415"));
+        assert!(post("gzip, gzip", &whole, limits).await.starts_with("HTTP/1.1 415"));
         for broken in [&whole[..whole.len() - 1], b"no gzip at all", b""] {
-            let answer = ask("gzip", broken, limits).await;
+            let response = post("gzip", broken, limits).await;
             assert!(
-                answer.contains("400 the body is malformed") && !answer.ends_with("0\r\n\r\n"),
-                "{answer}"
+                response.contains("400 the body is malformed") && !response.ends_with("0\r\n\r\n"),
+                "{response}"
             );
         }
     }
 
     #[tokio::test]
-    async fn attack_d3_a_body_that_grows() {
+    async fn attack_d3_decompression_bomb() {
         let bomb = gzip(&vec![b' '; 64 << 20]);
-        assert!(ask("gzip", &bomb, LineLimits::default()).await.contains("413 the body grows"));
+        assert!(
+            post("gzip", &bomb, LineLimits::default()).await.contains("413 the decompressed body exceeds")
+        );
         let limits = LineLimits { body: 1_000, ..LineLimits::default() };
-        assert!(ask("identity", &[b' '; 1_001], limits).await.starts_with("HTTP/1.1 413"));
-        assert!(ask("gzip", &gzip(&[b' '; 1_001]), limits).await.contains("413 at most 1000 bytes"));
-        assert!(ask("gzip", &gzip(&[b' '; 1_000]), limits).await.contains("1 1000\n"));
+        assert!(post("identity", &[b' '; 1_001], limits).await.starts_with("HTTP/1.1 413"));
+        assert!(
+            post("gzip", &gzip(&[b' '; 1_001]), limits).await.contains("413 the body exceeds 1000 bytes")
+        );
+        assert!(post("gzip", &gzip(&[b' '; 1_000]), limits).await.contains("1 1000\n"));
         // Overlong lines are not buffered.
         let long = vec![b'x'; 3 << 20];
-        assert!(
-            ask("identity", &long, LineLimits::default()).await.contains("1 the line has more than 65536")
-        );
+        assert!(post("identity", &long, LineLimits::default()).await.contains("exceeds the limit of 65536"));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn attack_h10_a_body_that_does_not_come() {
+    async fn attack_h10_missing_body() {
         for (begin, expected) in [("", ""), ("a\nb\n", "1 1\n")] {
             let mut client = serve(LineLimits::default(), Duration::from_millis(200));
             let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{begin}");
             client.write_all(head.as_bytes()).await.unwrap();
-            let mut answer = String::new();
-            let _ = client.read_to_string(&mut answer).await;
-            assert!(answer.contains(expected) && answer.contains("408 the body did not come"), "{answer}");
+            let mut response = String::new();
+            let _ = client.read_to_string(&mut response).await;
+            assert!(
+                response.contains(expected) && response.contains("408 timeout while reading the body"),
+                "{response}"
+            );
         }
     }
 
     /// A trickling body is cut off.
     #[tokio::test(start_paused = true)]
-    async fn attack_h10_a_body_that_trickles() {
+    async fn attack_h10_trickling_body() {
         let mut client = serve(LineLimits::default(), Duration::from_millis(500));
         client.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n").await.unwrap();
-        let begun = Instant::now();
-        while client.write_all(b"x").await.is_ok() && begun.elapsed() < Duration::from_secs(10) {
+        let started = Instant::now();
+        while client.write_all(b"x").await.is_ok() && started.elapsed() < Duration::from_secs(10) {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     }
 
     /// Each line is sent after the response to the one before, also with compression.
     #[tokio::test]
-    async fn answered_while_they_come() {
+    async fn responds_per_line() {
         for coding in ["identity", "gzip"] {
             let mut client = serve(LineLimits::default(), Duration::from_secs(5));
             let head = format!(
                 "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Encoding: {coding}\r\n\r\n"
             );
             client.write_all(head.as_bytes()).await.unwrap();
-            let mut answer = String::new();
+            let mut response = String::new();
             let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
             for number in 1..=100 {
                 encoder.write_all(b"abc\n").unwrap();
                 encoder.flush().unwrap();
-                let packed = mem::take(encoder.get_mut());
-                send(&mut client, if coding == "gzip" { &packed } else { b"abc\n" }).await;
+                let compressed = mem::take(encoder.get_mut());
+                send(&mut client, if coding == "gzip" { &compressed } else { b"abc\n" }).await;
                 let expected = format!("{number} 3\n");
-                let mut piece = [0; 256];
-                while !answer.contains(&expected) {
-                    let read = client.read(&mut piece).await.unwrap();
-                    assert!(read > 0, "{answer}");
-                    answer += std::str::from_utf8(&piece[..read]).unwrap();
+                let mut chunk = [0; 256];
+                while !response.contains(&expected) {
+                    let read = client.read(&mut chunk).await.unwrap();
+                    assert!(read > 0, "{response}");
+                    response += std::str::from_utf8(&chunk[..read]).unwrap();
                 }
             }
             if coding == "gzip" {
                 send(&mut client, &encoder.finish().unwrap()).await;
             }
             client.write_all(b"0\r\n\r\n").await.unwrap();
-            while !answer.ends_with("\r\n0\r\n\r\n") {
-                answer.push(char::from(client.read_u8().await.unwrap()));
+            while !response.ends_with("\r\n0\r\n\r\n") {
+                response.push(char::from(client.read_u8().await.unwrap()));
             }
         }
     }
@@ -523,7 +529,7 @@ mod tests {
     /// A client that reads nothing before it has sent everything is not cut off by the write timeout, and receives the whole
     /// response.
     #[tokio::test(start_paused = true)]
-    async fn answered_when_all_was_sent() {
+    async fn responds_to_late_reader() {
         const LINES: usize = 100_000;
         let (mut client, server) = duplex(4 << 10);
         serve_at(server, LineLimits::default(), Duration::from_millis(500));
@@ -536,27 +542,27 @@ mod tests {
             client.write_all("abc\n".repeat(LINES / 20).as_bytes()).await.unwrap();
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.contains(&format!("{LINES} 3\n")) && answer.ends_with("\r\n0\r\n\r\n"));
+        let mut response = String::new();
+        client.read_to_string(&mut response).await.unwrap();
+        assert!(response.contains(&format!("{LINES} 3\n")) && response.ends_with("\r\n0\r\n\r\n"));
     }
 
     /// `Expect: 100-continue` is answered.
     #[tokio::test]
-    async fn expected() {
+    async fn sends_100_continue() {
         let mut client = serve(LineLimits::default(), Duration::from_secs(5));
         let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n";
         client.write_all(head.as_bytes()).await.unwrap();
-        let mut answer = [0; 12];
-        client.read_exact(&mut answer).await.unwrap();
-        assert_eq!(&answer, b"HTTP/1.1 100");
+        let mut response = [0; 12];
+        client.read_exact(&mut response).await.unwrap();
+        assert_eq!(&response, b"HTTP/1.1 100");
     }
 
     #[tokio::test]
-    async fn answered_while_they_come_by_http2() {
+    async fn responds_per_line_over_http2() {
         let client = serve(LineLimits::default(), Duration::from_secs(5));
         let io = TokioIo::new(client);
-        let (mut asks, connection) =
+        let (mut http2, connection) =
             hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
         tokio::spawn(connection);
         let (sender, mut receiver) = mpsc::channel::<&str>(1);
@@ -568,11 +574,11 @@ mod tests {
         });
         let request =
             Request::post("http://a/").body(connection::response_for_test(sent).into_body()).unwrap();
-        let mut body = asks.send_request(request).await.unwrap().into_body();
+        let mut body = http2.send_request(request).await.unwrap().into_body();
         for number in 1..=100 {
             sender.send("abc\n").await.unwrap();
-            let piece = body.frame().await.unwrap().unwrap().into_data().unwrap();
-            assert_eq!(piece, format!("{number} 3\n"));
+            let chunk = body.frame().await.unwrap().unwrap().into_data().unwrap();
+            assert_eq!(chunk, format!("{number} 3\n"));
         }
         drop(sender);
         assert!(body.collect().await.unwrap().to_bytes().is_empty());

@@ -7,8 +7,8 @@ use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 
 use crate::http::pages::{Problem, problem};
-use crate::http::response::caching;
 use crate::http::response::reply::{self, Reply, reply};
+use crate::http::response::{caching, codes};
 
 /// Precondition of a write: `If-Match` or `If-None-Match: *` (RFC 9110, section 13.1).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -27,27 +27,25 @@ pub(crate) enum WritePrecondition {
 impl WritePrecondition {
     /// Parses the precondition of a request.
     pub(crate) fn from_headers(headers: &HeaderMap) -> Result<Self, Box<Problem<'static>>> {
-        let one = |name| {
+        let header = |name| {
             let mut values = headers.get_all(name).iter().map(HeaderValue::as_bytes);
             (values.next(), values.next())
         };
-        let is_absent = match one(IF_NONE_MATCH) {
+        let is_absent = match header(IF_NONE_MATCH) {
             (None, _) => false,
             (Some(b"*"), None) => true,
             _ => {
-                return Err(invalid_precondition(
-                    "`If-None-Match` can only be `*` here: nothing may exist yet",
-                ));
+                return Err(invalid_precondition("`If-None-Match` must be `*`"));
             }
         };
-        match one(IF_MATCH) {
+        match header(IF_MATCH) {
             (None, _) if is_absent => Ok(Self::Absent),
             (None, _) => Ok(Self::Any),
             (Some(b"*"), None) if !is_absent => Ok(Self::Present),
-            (Some(tag), None) if !is_absent => parse_revision_tag(tag).map(Self::Revision).ok_or_else(|| {
-                invalid_precondition("`If-Match` is `*`, or one tag as `ETag` has it, such as `\"12\"`")
-            }),
-            _ => Err(invalid_precondition("there are several conditions")),
+            (Some(tag), None) if !is_absent => parse_revision_tag(tag)
+                .map(Self::Revision)
+                .ok_or_else(|| invalid_precondition("`If-Match` must be `*` or one ETag, such as `\"12\"`")),
+            _ => Err(invalid_precondition("more than one precondition")),
         }
     }
 }
@@ -60,8 +58,8 @@ fn parse_revision_tag(tag: &[u8]) -> Option<u64> {
     tag.split_once('-').map_or(tag, |(revision, _)| revision).parse().ok()
 }
 
-fn invalid_precondition(why: &str) -> Box<Problem<'static>> {
-    problem(StatusCode::BAD_REQUEST, "bad-condition", format!("{why}."))
+fn invalid_precondition(reason: &str) -> Box<Problem<'static>> {
+    problem(StatusCode::BAD_REQUEST, codes::INVALID_PRECONDITION, format!("{reason}."))
 }
 
 /// JSON reply with the ETag of a revision; 304 if the client has it already.
@@ -90,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions() {
+    fn preconditions() {
         check(&[], Some(WritePrecondition::Any));
         check(&[("if-match", "*")], Some(WritePrecondition::Present));
         check(&[("if-match", "\"12\"")], Some(WritePrecondition::Revision(12)));
@@ -116,14 +114,14 @@ mod tests {
 
     #[test]
     fn tags() {
-        let mut asked = HeaderMap::new();
-        let response = json_with_revision(StatusCode::OK, &[1], 12, &asked);
+        let mut headers = HeaderMap::new();
+        let response = json_with_revision(StatusCode::OK, &[1], 12, &headers);
         let tag = response.headers()[ETAG].clone();
         assert!(tag.to_str().unwrap().starts_with("\"12-") && response.body() == "[1]", "{tag:?}");
-        asked.insert(IF_NONE_MATCH, tag);
-        assert_eq!(json_with_revision(StatusCode::OK, &[2], 12, &asked).status(), StatusCode::OK);
-        assert_eq!(json_with_revision(StatusCode::OK, &[1], 12, &asked).status(), StatusCode::NOT_MODIFIED);
-        assert_eq!(json_with_revision(StatusCode::OK, &[1], 13, &asked).status(), StatusCode::OK);
-        assert_eq!(json_with_revision(StatusCode::CREATED, &[1], 12, &asked).status(), StatusCode::CREATED);
+        headers.insert(IF_NONE_MATCH, tag);
+        assert_eq!(json_with_revision(StatusCode::OK, &[2], 12, &headers).status(), StatusCode::OK);
+        assert_eq!(json_with_revision(StatusCode::OK, &[1], 12, &headers).status(), StatusCode::NOT_MODIFIED);
+        assert_eq!(json_with_revision(StatusCode::OK, &[1], 13, &headers).status(), StatusCode::OK);
+        assert_eq!(json_with_revision(StatusCode::CREATED, &[1], 12, &headers).status(), StatusCode::CREATED);
     }
 }

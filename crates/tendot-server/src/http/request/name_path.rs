@@ -20,17 +20,17 @@ const NAME_PREFIXES: [(&str, bool); 11] = [
 /// Name in a decoded path, without leading slashes.
 pub(crate) fn parse(path: &str) -> Cow<'_, str> {
     let path = path.trim_start_matches('/');
-    let known = NAME_PREFIXES.iter().find_map(|(form, is_urn)| {
-        let (start, rest) = path.split_at_checked(form.len())?;
-        start.eq_ignore_ascii_case(form).then_some((rest, *is_urn))
+    let stripped = NAME_PREFIXES.iter().find_map(|(prefix, is_urn)| {
+        let (start, rest) = path.split_at_checked(prefix.len())?;
+        start.eq_ignore_ascii_case(prefix).then_some((rest, *is_urn))
     });
-    match known {
+    match stripped {
         None => Cow::Borrowed(path),
         Some((name, false)) => Cow::Borrowed(name.trim_start()),
         Some((name, true)) => match name.find([':', '/']) {
-            Some(at) if name.as_bytes().get(at) == Some(&b':') => {
+            Some(offset) if name.as_bytes().get(offset) == Some(&b':') => {
                 let mut slashed = name.to_owned();
-                slashed.replace_range(at..=at, "/");
+                slashed.replace_range(offset..=offset, "/");
                 Cow::Owned(slashed)
             }
             _ => Cow::Borrowed(name),
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms() {
+    fn written_forms() {
         check("/10.1000/182", "10.1000/182");
         check("//10.1000/182", "10.1000/182");
         check("/10.1000//182", "10.1000//182");
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn short() {
+    fn short_dois() {
         assert_eq!(parse_or_short_doi("/abcde"), "10/abcde");
         assert_eq!(parse_or_short_doi("/10/abcde"), "10/abcde");
         assert_eq!(parse_or_short_doi("/doi:abcde"), "10/abcde");

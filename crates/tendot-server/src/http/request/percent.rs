@@ -4,22 +4,22 @@ use std::borrow::Cow;
 
 /// Syntax error in a path or query, with its byte offset.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{why} (byte {at} of the {what})")]
+#[error("{reason} at byte {offset} of the {part}")]
 pub(crate) struct RequestSyntaxError {
-    pub(crate) what: &'static str,
-    pub(crate) at: usize,
-    pub(crate) why: &'static str,
+    pub(crate) part: &'static str,
+    pub(crate) offset: usize,
+    pub(crate) reason: &'static str,
 }
 
 impl RequestSyntaxError {
-    pub(crate) const fn new(what: &'static str, at: usize, why: &'static str) -> Self {
-        Self { what, at, why }
+    pub(crate) const fn new(part: &'static str, offset: usize, reason: &'static str) -> Self {
+        Self { part, offset, reason }
     }
 }
 
 /// Percent-decodes a part of the request target (RFC 3986, section 2.1). Malformed escapes are rejected, and so is NUL, which
 /// ends names in other programs.
-pub(crate) fn decode<'a>(text: &'a str, what: &'static str) -> Result<Cow<'a, [u8]>, RequestSyntaxError> {
+pub(crate) fn decode<'a>(text: &'a str, part: &'static str) -> Result<Cow<'a, [u8]>, RequestSyntaxError> {
     let bytes = text.as_bytes();
     let Some(first) = bytes.iter().position(|byte| *byte == b'%') else { return Ok(Cow::Borrowed(bytes)) };
     let mut decoded = Vec::with_capacity(bytes.len());
@@ -35,14 +35,14 @@ pub(crate) fn decode<'a>(text: &'a str, what: &'static str) -> Result<Cow<'a, [u
             (bytes.get(at + 1).copied().and_then(hex_digit), bytes.get(at + 2).copied().and_then(hex_digit));
         match digits {
             (Some(0), Some(0)) => {
-                return Err(RequestSyntaxError::new(what, at, "`%00` stands for no character"));
+                return Err(RequestSyntaxError::new(part, at, "`%00` is not allowed"));
             }
             (Some(high), Some(low)) => decoded.push(high << 4 | low),
             _ => {
                 return Err(RequestSyntaxError::new(
-                    what,
+                    part,
                     at,
-                    "`%` is not followed by two hexadecimal digits",
+                    "invalid percent-encoding: `%` needs two hexadecimal digits",
                 ));
             }
         }
@@ -52,8 +52,8 @@ pub(crate) fn decode<'a>(text: &'a str, what: &'static str) -> Result<Cow<'a, [u
 }
 
 /// Percent-decodes to text. Invalid UTF-8 becomes U+FFFD, as in the deployed software; no registered name contains it there.
-pub(crate) fn decode_text<'a>(text: &'a str, what: &'static str) -> Result<Cow<'a, str>, RequestSyntaxError> {
-    Ok(match decode(text, what)? {
+pub(crate) fn decode_text<'a>(text: &'a str, part: &'static str) -> Result<Cow<'a, str>, RequestSyntaxError> {
+    Ok(match decode(text, part)? {
         Cow::Borrowed(_) => Cow::Borrowed(text),
         Cow::Owned(bytes) => Cow::Owned(
             String::from_utf8(bytes)
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn once() {
+    fn decodes_once() {
         check("10.1/x", Ok("10.1/x"));
         check("10.1%2Fx", Ok("10.1/x"));
         check("10.1%252Fx", Ok("10.1%2Fx"));
@@ -97,6 +97,6 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expected: Result<&str, usize>) {
         let found = decode_text(text, "path");
-        assert_eq!(found.as_deref().map_err(|error| error.at), expected, "{text}");
+        assert_eq!(found.as_deref().map_err(|error| error.offset), expected, "{text}");
     }
 }

@@ -30,13 +30,13 @@ impl<'a> QueryParams<'a> {
                 return Err(RequestSyntaxError::new(
                     "query",
                     part.as_ptr().addr() - query.as_ptr().addr(),
-                    "too many parameters",
+                    "more than 256 query parameters",
                 ));
             }
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             let decoded = |text: &'a str| {
                 percent::decode_text(text, "query").map_err(|error| RequestSyntaxError {
-                    at: error.at + (text.as_ptr().addr() - query.as_ptr().addr()),
+                    offset: error.offset + (text.as_ptr().addr() - query.as_ptr().addr()),
                     ..error
                 })
             };
@@ -77,12 +77,18 @@ impl<'a> QueryParams<'a> {
     }
 }
 
+/// Number in a query parameter; the error is the reason it is invalid.
+pub(crate) fn number(parameters: &QueryParams<'_>, name: &str) -> Result<Option<u64>, String> {
+    let parse = |text: &str| text.parse().map_err(|_| format!("`{name}` must be a number"));
+    parameters.get(name).map(parse).transpose()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn reading() {
+    fn parses() {
         check("", &[]);
         check("a", &[("a", "")]);
         check("a=b&c=d;e", &[("a", "b"), ("c", "d"), ("e", "")]);
@@ -101,16 +107,16 @@ mod tests {
     }
 
     #[test]
-    fn refusing() {
-        assert_eq!(QueryParams::parse(Some("ab=%4&c")).unwrap_err().at, 3);
-        assert_eq!(QueryParams::parse(Some("a;b=x%00")).unwrap_err().at, 5);
+    fn rejects() {
+        assert_eq!(QueryParams::parse(Some("ab=%4&c")).unwrap_err().offset, 3);
+        assert_eq!(QueryParams::parse(Some("a;b=x%00")).unwrap_err().offset, 5);
         let many = "a&".repeat(257);
-        assert_eq!(QueryParams::parse(Some(&many)).unwrap_err().at, 512);
+        assert_eq!(QueryParams::parse(Some(&many)).unwrap_err().offset, 512);
         assert!(QueryParams::parse(Some(&many[..512])).is_ok());
     }
 
     #[test]
-    fn switches() {
+    fn flags() {
         let parameters = QueryParams::parse(Some("a&b=true&c=False&d=0")).unwrap();
         let found = ["a", "b", "c", "d", "e"].map(|name| parameters.flag(name));
         assert_eq!(found, [Some(true), Some(true), Some(false), Some(false), None]);

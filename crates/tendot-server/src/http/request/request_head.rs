@@ -21,8 +21,9 @@ pub(crate) struct RequestHead<'a> {
     pub(crate) certificate: Option<&'a [u8]>,
 }
 
-/// Whether a request may be answered with slightly stale data: it has no credentials and does not ask for authoritative data.
+/// Whether a request may be answered with slightly stale data: it has no credentials and does not request authoritative data.
 pub(crate) fn tolerates_stale(request: &RequestHead<'_>) -> bool {
-    let is_known = request.headers.contains_key(header::AUTHORIZATION) || request.certificate.is_some();
-    !is_known && !request.query.is_some_and(|query| query.contains("auth"))
+    let has_credentials =
+        request.headers.contains_key(header::AUTHORIZATION) || request.certificate.is_some();
+    !has_credentials && !request.query.is_some_and(|query| query.contains("auth"))
 }

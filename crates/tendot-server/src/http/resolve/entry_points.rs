@@ -29,6 +29,7 @@ impl HttpServer {
         }
     }
 
+    /// Handles `POST /`: resolves the name in the form field `hdl`, as older proxy pages send it.
     pub(crate) async fn post_resolve_form(
         &self,
         body: Incoming,
@@ -68,8 +69,8 @@ impl HttpServer {
 
 /// Extracts a name from pasted text: a name in any form, a name within the text, or the text as it is.
 pub(crate) fn extract_name(pasted: &str) -> String {
-    if let Ok(reading) = Parser::lenient().parse(pasted) {
-        return reading.into_identifier().as_str().to_owned();
+    if let Ok(parsed) = Parser::lenient().parse(pasted) {
+        return parsed.into_identifier().as_str().to_owned();
     }
     let found = tendot_names::find_iter(pasted.as_bytes()).next().map(|found| found.doi.to_string());
     found.unwrap_or_else(|| name_path::parse_or_short_doi(pasted).into_owned())

@@ -152,7 +152,7 @@ impl ResolutionTrace {
         };
         self.upstream = Some(provenance);
         self.add_ok("prefix", format!("names under `{prefix}` are not kept here"));
-        if provenance.stale.is_some() {
+        if provenance.stale_seconds.is_some() {
             self.add_failure("upstream", provenance.describe(base), "look whether the upstream runs");
         } else {
             self.add_ok("upstream", provenance.describe(base));
@@ -186,10 +186,13 @@ impl ResolutionTrace {
             },
         );
         // Selection ends when one candidate remains.
-        let chosen = self.choice.iter().position(|step| step.left.len() == 1);
+        let chosen = self.choice.iter().position(|step| step.remaining.len() == 1);
         let steps = chosen.map_or(self.choice.len(), |at| at + 1);
         for step in self.choice.iter().take(steps).cloned().collect::<Vec<_>>() {
-            self.add_ok("choice", format!("by {}: {} left", step.by, pluralize(step.left.len(), "place")));
+            self.add_ok(
+                "choice",
+                format!("by {}: {} left", step.method, pluralize(step.remaining.len(), "place")),
+            );
         }
         if self.choice.is_empty() && self.places.len() > 1 {
             self.add_ok("choice", "the first address of the record, since it has no locations");
@@ -200,7 +203,7 @@ impl ResolutionTrace {
 impl TraceLocation {
     fn from_candidate(candidate: &RedirectCandidate<'_>) -> Self {
         let (index, attributes) = match candidate.origin {
-            CandidateSource::Url(value) => (Some(value.index), Vec::new()),
+            CandidateSource::UrlValue(value) => (Some(value.index), Vec::new()),
             CandidateSource::Location(location) => {
                 let others = location.attributes().filter(|(name, _)| *name != "href");
                 (None, others.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())

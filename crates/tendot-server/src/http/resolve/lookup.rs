@@ -36,8 +36,8 @@ pub(crate) struct LookupContext<'r> {
     /// Whether there is local metadata of the name that was looked up last.
     pub(crate) has_metadata: bool,
     headers: &'r HeaderMap,
-    questions: u32,
-    until: Option<Instant>,
+    upstream_queries_left: u32,
+    deadline: Option<Instant>,
 }
 
 impl<'r> LookupContext<'r> {
@@ -48,8 +48,8 @@ impl<'r> LookupContext<'r> {
             provenance: None,
             has_metadata: false,
             headers: request.headers,
-            questions: MAX_UPSTREAM_QUERIES,
-            until: None,
+            upstream_queries_left: MAX_UPSTREAM_QUERIES,
+            deadline: None,
         }
     }
 }
@@ -60,32 +60,32 @@ pub(crate) struct Provenance {
     /// `kept`, `shared` with somebody else's question, or `asked` for now.
     #[serde(serialize_with = "serialize_cache_status")]
     #[schema(value_type = String)]
-    pub(crate) source: CacheStatus,
+    pub(crate) cache_status: CacheStatus,
     /// Seconds since who keeps it said it.
-    pub(crate) age: u64,
+    pub(crate) age_seconds: u64,
     /// Seconds for which it may still be kept.
-    pub(crate) fresh: u64,
+    pub(crate) fresh_seconds: u64,
     /// Seconds since its time was over, if it is given since nobody answers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) stale: Option<u64>,
+    pub(crate) stale_seconds: Option<u64>,
 }
 
-fn serialize_cache_status<S: Serializer>(source: &CacheStatus, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(match source {
-        CacheStatus::Hit => "kept",
-        CacheStatus::Coalesced => "shared",
-        CacheStatus::Miss => "asked",
+fn serialize_cache_status<S: Serializer>(status: &CacheStatus, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(match status {
+        CacheStatus::Kept => "hit",
+        CacheStatus::Shared => "coalesced",
+        CacheStatus::Asked => "miss",
     })
 }
 
 impl Provenance {
-    fn from_cached_reply(answer: &CachedReply) -> Self {
+    fn from_cached_reply(reply: &CachedReply) -> Self {
         Self {
-            source: answer.cache_status,
-            age: answer.age.as_secs(),
+            cache_status: reply.source,
+            age_seconds: reply.age.as_secs(),
             // Rounded up, so that a full day is reported as such.
-            fresh: (answer.remaining_ttl + Duration::from_millis(999)).as_secs(),
-            stale: answer.stale_for.map(|stale| stale.as_secs()),
+            fresh_seconds: (reply.fresh + Duration::from_millis(999)).as_secs(),
+            stale_seconds: reply.stale.map(|stale| stale.as_secs()),
         }
     }
 
@@ -93,23 +93,23 @@ impl Provenance {
     fn merge(self, other: Option<Self>) -> Self {
         let Some(other) = other else { return self };
         Self {
-            source: self.source.max(other.source),
-            age: self.age.max(other.age),
-            fresh: self.fresh.min(other.fresh),
-            stale: self.stale.max(other.stale),
+            cache_status: self.cache_status.max(other.cache_status),
+            age_seconds: self.age_seconds.max(other.age_seconds),
+            fresh_seconds: self.fresh_seconds.min(other.fresh_seconds),
+            stale_seconds: self.stale_seconds.max(other.stale_seconds),
         }
     }
 
     /// Describes the provenance in words.
-    pub(crate) fn describe(self, base: &str) -> String {
-        let age = self.age;
-        match (self.stale, self.source) {
-            (Some(_), _) => format!("{base} does not answer; this is what it said {age} s ago"),
-            (None, CacheStatus::Hit) => {
-                format!("{base} said this {age} s ago; it may be kept for {} s", self.fresh)
+    pub(crate) fn describe(self, upstream: &str) -> String {
+        let age = self.age_seconds;
+        match (self.stale_seconds, self.cache_status) {
+            (Some(_), _) => format!("stale: {upstream} is unavailable; cached {age} s ago"),
+            (None, CacheStatus::Kept) => {
+                format!("cached from {upstream} {age} s ago, fresh for {} s", self.fresh_seconds)
             }
-            (None, _) if age > 0 => format!("{base} was asked, and had kept this for {age} s"),
-            (None, _) => format!("{base} was asked just now"),
+            (None, _) if age > 0 => format!("fetched from {upstream}, which had cached it for {age} s"),
+            (None, _) => format!("fetched from {upstream}"),
         }
     }
 }
@@ -117,7 +117,7 @@ impl Provenance {
 /// Reason a record was not found: locally, upstream, or upstream unavailable.
 #[derive(Debug)]
 pub(crate) enum RecordLookupError {
-    /// Found locally.
+    /// This server is responsible.
     Local(Error),
     /// Another service is responsible: the name does not exist there, or has no such values.
     Upstream(Error, Provenance),
@@ -157,15 +157,15 @@ impl HttpServer {
         context.has_metadata = false;
         match (
             self.registry.resolve_with_metadata_flag(query, caller, &mut context.budget).await,
-            &self.upstream_resolver,
+            &self.upstream,
         ) {
             (Ok((resolution, has_metadata)), _) => {
                 context.has_metadata = has_metadata;
                 Ok((resolution, None))
             }
-            (Err(error @ (Error::NotResponsible { .. } | Error::OtherServer)), Some(upstream_resolver)) => {
+            (Err(error @ (Error::NotResponsible { .. } | Error::OtherServer)), Some(upstream)) => {
                 // Boxed, so that local lookups do not carry the state of upstream ones.
-                Box::pin(self.lookup_upstream(upstream_resolver, query, error, context)).await
+                Box::pin(self.lookup_upstream(upstream, query, error, context)).await
             }
             (Err(error), _) => Err(error.into()),
         }
@@ -173,48 +173,46 @@ impl HttpServer {
 
     async fn lookup_upstream(
         &self,
-        upstream_resolver: &UpstreamResolver,
+        upstream: &UpstreamResolver,
         query: &ResolveQuery<'_>,
         error: Error,
         context: &mut LookupContext<'_>,
     ) -> Result<(Resolution, Option<Provenance>), RecordLookupError> {
-        let unanswered = |error| RecordLookupError::UpstreamUnavailable(Arc::new(error));
-        let name = query.handle.qualified();
+        let unavailable = |error| RecordLookupError::UpstreamUnavailable(Arc::new(error));
+        let name = query.name.qualified();
         let Ok(name) = str::from_utf8(&name) else { return Err(error.into()) };
-        let cdn_loop_value = upstream_resolver.cdn_loop_value(context.headers).map_err(unanswered)?;
-        if context.questions == 0 {
-            return Err(unanswered(UpstreamError::TooManyQueries));
+        let cdn_loop_value = upstream.cdn_loop_value(context.headers).map_err(unavailable)?;
+        if context.upstream_queries_left == 0 {
+            return Err(unavailable(UpstreamError::TooManyQueries));
         }
-        let question = ResolveRequest {
+        let request = ResolveRequest {
             name: name.into(),
             is_authoritative: context.is_authoritative,
             cdn_loop: cdn_loop_value.into(),
         };
-        let until = *context.until.get_or_insert_with(|| Instant::now() + UPSTREAM_TIMEOUT);
-        let answer = timeout_at(until, upstream_resolver.resolver.resolve(question)).await;
-        if !matches!(&answer, Ok(Ok(CachedReply { cache_status: CacheStatus::Hit, .. }))) {
-            context.questions -= 1;
+        let deadline = *context.deadline.get_or_insert_with(|| Instant::now() + UPSTREAM_TIMEOUT);
+        let reply = timeout_at(deadline, upstream.resolver.resolve(request)).await;
+        if !matches!(&reply, Ok(Ok(CachedReply { source: CacheStatus::Kept, .. }))) {
+            context.upstream_queries_left -= 1;
         }
-        let answer = match answer.map_err(|_| unanswered(UpstreamError::Timeout))? {
-            Ok(answer) => answer,
+        let reply = match reply.map_err(|_| unavailable(UpstreamError::Timeout))? {
+            Ok(reply) => reply,
             // As if no upstream were configured.
-            Err(unasked)
-                if matches!(*unasked, UpstreamError::Http(HttpUpstreamError::UnsupportedName { .. })) =>
-            {
+            Err(failure) if matches!(*failure, UpstreamError::Http(HttpUpstreamError::Name { .. })) => {
                 return Err(error.into());
             }
             Err(error) => return Err(RecordLookupError::UpstreamUnavailable(error)),
         };
-        let counts = &self.metrics.upstream;
-        let counter = match (answer.stale_for, answer.cache_status) {
-            (Some(_), _) => &counts.stale,
-            (None, CacheStatus::Hit) => &counts.hits,
-            (None, CacheStatus::Coalesced) => &counts.shared,
-            (None, CacheStatus::Miss) => &counts.misses,
+        let metrics = &self.metrics.upstream;
+        let counter = match (reply.stale, reply.source) {
+            (Some(_), _) => &metrics.stale,
+            (None, CacheStatus::Kept) => &metrics.hits,
+            (None, CacheStatus::Shared) => &metrics.coalesced,
+            (None, CacheStatus::Asked) => &metrics.misses,
         };
         counter.fetch_add(1, Ordering::Relaxed);
-        let provenance = Provenance::from_cached_reply(&answer);
-        let values = match &*answer.outcome {
+        let provenance = Provenance::from_cached_reply(&reply);
+        let values = match &*reply.found {
             LookupOutcome::Values(values) => query.select(values, &mut context.budget),
             LookupOutcome::NoValues => Err(Error::ValuesNotFound),
             LookupOutcome::NotFound => Err(Error::NotFound),
@@ -237,12 +235,13 @@ impl UpstreamResolver {
         let mut cdn_loop_value = String::new();
         for line in headers.get_all(CDN_LOOP) {
             let line = line.to_str().map_err(|_| UpstreamError::Loop)?;
-            for service in line.split(',').map(str::trim).filter(|service| !service.is_empty()) {
-                let id = service.split(';').next().unwrap_or_default().trim_end();
-                if id == self.id || cdn_loop_value.len() + service.len() > MAX_CDN_LOOP_BYTES {
+            for server in line.split(',').map(str::trim).filter(|server| !server.is_empty()) {
+                // Parameters after the id do not matter (RFC 8586, section 2).
+                let id = server.split(';').next().unwrap_or_default().trim_end();
+                if id == self.id || cdn_loop_value.len() + server.len() > MAX_CDN_LOOP_BYTES {
                     return Err(UpstreamError::Loop);
                 }
-                cdn_loop_value += service;
+                cdn_loop_value += server;
                 cdn_loop_value += ", ";
             }
         }

@@ -1,17 +1,18 @@
-//! Metadata of locally registered names, in the negotiated format.
+//! Metadata of locally registered names, and the negotiation of its format.
 
 use std::time::SystemTime;
 
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, HeaderMap, HeaderValue, VARY};
+use http::header::{ACCEPT, CACHE_CONTROL, HeaderMap, HeaderValue, VARY};
 use tendot_proto::Budget;
 use tendot_registry::metadata::MetadataFormat;
 use tendot_registry::registration::DoiRecord;
 use tendot_registry::{Caller, Error, RegistryError, RegistryErrorKind};
 
-use crate::http::request::accept::metadata_media_types;
-use crate::http::response::caching;
+pub(crate) use crate::clock::to_unix_millis;
+use crate::http::request::accept::{best_match, is_browser_type, metadata_media_types, parse_entries};
 use crate::http::response::reply::{Reply, reply};
+use crate::http::response::{caching, codes};
 use crate::http::{HttpServer, pages};
 
 /// Metadata formats, by names for links.
@@ -25,6 +26,43 @@ pub(crate) const METADATA_FORMATS: [(&str, &str, MetadataFormat); 8] = [
     ("schema-org", "Schema.org", MetadataFormat::SchemaOrg),
     ("datacite-json", "DataCite JSON", MetadataFormat::DataCiteJson),
 ];
+
+/// Metadata format requested by `Accept`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum MetadataPreference {
+    /// No metadata requested: redirect, or show a page.
+    NotRequested,
+    /// This format, sent with this media type.
+    Format(MetadataFormat, &'static str),
+    /// Only unsupported types are acceptable.
+    NotAcceptable,
+}
+
+/// Metadata preference for a name that can also redirect: metadata must be preferred to browser types.
+pub(crate) fn metadata_over_page(headers: &HeaderMap) -> MetadataPreference {
+    let ranges = parse_entries(headers, &ACCEPT);
+    let browser_types = ranges.iter().filter(|(range, _)| is_browser_type(range));
+    let page = browser_types.map(|(_, quality)| *quality).max().unwrap_or_default();
+    match best_match(&ranges, metadata_media_types()) {
+        _ if ranges.is_empty() => MetadataPreference::NotRequested,
+        Some((quality, format, media_type)) if quality > page => {
+            MetadataPreference::Format(format, media_type)
+        }
+        _ if page > 0 => MetadataPreference::NotRequested,
+        _ => MetadataPreference::NotAcceptable,
+    }
+}
+
+/// Metadata preference where only metadata is available; JSON by default.
+pub(crate) fn metadata_only(headers: &HeaderMap) -> MetadataPreference {
+    const DEFAULT_FORMAT: (MetadataFormat, &str) = (MetadataFormat::KernelJson, "application/json");
+    let ranges = parse_entries(headers, &ACCEPT);
+    match best_match(&ranges, std::iter::once(DEFAULT_FORMAT).chain(metadata_media_types())) {
+        _ if ranges.is_empty() => MetadataPreference::Format(DEFAULT_FORMAT.0, DEFAULT_FORMAT.1),
+        Some((_, format, media_type)) => MetadataPreference::Format(format, media_type),
+        None => MetadataPreference::NotAcceptable,
+    }
+}
 
 impl HttpServer {
     /// Public registration data of a name; `None` if it was never registered.
@@ -54,22 +92,16 @@ impl HttpServer {
     }
 }
 
-/// Unix time in milliseconds.
-pub(crate) fn to_unix_millis(time: SystemTime) -> u64 {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// Reply with metadata of this media type.
 pub(crate) fn metadata_reply(text: String, media_type: &str, request: &HeaderMap) -> Reply {
-    let kind = HeaderValue::try_from(format!("{media_type};charset=utf-8"));
-    let kind = kind.unwrap_or(HeaderValue::from_static("application/octet-stream"));
-    let mut response = reply(StatusCode::OK, kind, text);
+    let content_type = HeaderValue::try_from(format!("{media_type};charset=utf-8"));
+    let content_type = content_type.unwrap_or(HeaderValue::from_static("application/octet-stream"));
+    let mut response = reply(StatusCode::OK, content_type, text);
     add_vary_accept(response.headers_mut());
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     // The ETag covers the media type, too.
-    let of = [media_type.as_bytes(), b" ", response.body()].concat();
-    caching::add_etag(response, &of, request)
+    let content = [media_type.as_bytes(), b" ", response.body()].concat();
+    caching::add_etag(response, &content, request)
 }
 
 /// Adds `Vary: Accept`.
@@ -80,11 +112,60 @@ pub(crate) fn add_vary_accept(headers: &mut HeaderMap) {
 /// Reply 406, with the available formats.
 pub(crate) fn not_acceptable(name: &str) -> Reply {
     let types: Vec<&str> = metadata_media_types().map(|(_, media_type)| media_type).collect();
-    let detail = format!("`Accept` names no type that the metadata of `{name}` can be given as.");
-    let problem = pages::problem(StatusCode::NOT_ACCEPTABLE, "not-acceptable", detail)
-        .hint("ask for one of `types`, or for `*/*`")
+    let detail = format!("No metadata format of `{name}` matches `Accept`.");
+    let problem = pages::problem(StatusCode::NOT_ACCEPTABLE, codes::NOT_ACCEPTABLE, detail)
+        .hint("use one of `types`, or `*/*`")
         .member("types", types);
     let mut response = Reply::from(problem);
     add_vary_accept(response.headers_mut());
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_preferences() {
+        let (bibtex, kernel) = ("application/x-bibtex", "application/vnd.doi.kernel+json");
+        for (accept, expected, alone) in [
+            ("", "page", "application/json"),
+            ("*/*", "page", "application/json"),
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "page", "application/xml"),
+            ("text/html", "page", "not acceptable"),
+            ("text/*", "page", "text/xml"),
+            ("image/png", "page", "not acceptable"),
+            ("application/json", "application/json", "application/json"),
+            ("application/json, text/plain, */*", "page", "application/json"),
+            ("application/json, */*;q=0.9", "application/json", "application/json"),
+            ("application/x-bibtex", bibtex, bibtex),
+            ("Application/X-BibTeX; charset=utf-8", bibtex, bibtex),
+            ("application/x-bibtex;q=0.5, text/html", "page", bibtex),
+            ("application/x-bibtex, text/html;q=0.5", bibtex, bibtex),
+            ("application/x-bibtex, text/html", "page", bibtex),
+            ("application/xml, application/x-bibtex", "application/xml", "application/xml"),
+            ("application/xml;q=0.3, application/x-bibtex;q=0.4", bibtex, bibtex),
+            ("application/*", kernel, "application/json"),
+            ("application/*, application/json;q=0", kernel, kernel),
+            ("application/*, application/vnd.doi.kernel+json;q=0", "application/json", "application/json"),
+            ("application/vnd.doi.kernel+json", kernel, kernel),
+            ("text/turtle", "not acceptable", "not acceptable"),
+            ("text/turtle, */*;q=0.1", "page", "application/json"),
+            ("application/json;q=0", "not acceptable", "not acceptable"),
+            ("application/json;q=0, */*;q=0.5", "page", kernel),
+            ("text/x-bibliography; style=apa, application/x-bibtex;q=0.5", bibtex, bibtex),
+        ] {
+            let headers = match accept {
+                "" => HeaderMap::new(),
+                accept => HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]),
+            };
+            let describe = |preference| match preference {
+                MetadataPreference::NotRequested => "page",
+                MetadataPreference::Format(_, media_type) => media_type,
+                MetadataPreference::NotAcceptable => "not acceptable",
+            };
+            assert_eq!(describe(metadata_over_page(&headers)), expected, "{accept}");
+            assert_eq!(describe(metadata_only(&headers)), alone, "{accept} alone");
+        }
+    }
 }

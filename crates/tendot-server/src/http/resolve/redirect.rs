@@ -13,19 +13,19 @@ use tendot_registry::{Caller, Error, Resolution, ResolveQuery};
 use utoipa::ToSchema;
 
 use crate::http::middleware::response_cache::CachePolicy;
-use crate::http::request::accept::{self, LocationPreference, MetadataPreference, location_preferences};
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::request::{name_path, percent};
 use crate::http::resolve::explain::{self, ResolutionTrace, TraceEvent, TraceSink};
 use crate::http::resolve::locations::link_headers;
 use crate::http::resolve::locations::location_set::redirect_candidates;
+use crate::http::resolve::locations::preferences::{LocationPreference, location_preferences};
 use crate::http::resolve::locations::redirect_target::{self, TargetError};
 use crate::http::resolve::locations::selection::{
     CandidateSource, RedirectCandidate, SelectionContext, select,
 };
 use crate::http::resolve::lookup::{LookupContext, Provenance, RecordLookupError};
-use crate::http::resolve::metadata;
+use crate::http::resolve::metadata::{self, MetadataPreference};
 use crate::http::response::caching;
 use crate::http::response::reply::{HTML, Reply, reply};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, array_schema, text_schema};
@@ -74,7 +74,7 @@ impl HttpServer {
         let read = QueryParams::parse(request.query)
             .and_then(|parameters| Ok((percent::decode_text(path, "path")?, parameters)));
         match read {
-            Err(error) if error.what == "path" => pages::syntax_error_page(&error, path, request),
+            Err(error) if error.part == "path" => pages::syntax_error_page(&error, path, request),
             Err(error) => pages::syntax_error_page(&error, request.query.unwrap_or_default(), request),
             Ok((path, parameters)) => {
                 self.resolve_name(&name_path::parse_or_short_doi(&path), &parameters, request, now).await
@@ -94,8 +94,9 @@ impl HttpServer {
         if parameters.has("history") {
             return self.history_page(name, parameters, request, &mut context).await;
         }
-        let shows = wants_record(parameters);
-        let query = request.query.filter(|_| shows || parameters.has("explain")).map(explain::redirect_query);
+        let show_record = wants_record(parameters);
+        let query =
+            request.query.filter(|_| show_record || parameters.has("explain")).map(explain::redirect_query);
         let request = &RequestHead {
             query: query.as_ref().map_or(request.query, |query| query.as_deref()),
             ..*request
@@ -116,13 +117,13 @@ impl HttpServer {
             }
         }
         match outcome {
-            Ok(RedirectOutcome::Redirect(answer)) if !shows => answer,
-            Ok(RedirectOutcome::PrefixInactive(says)) if !shows => {
-                pages::prefix_inactive(name, says, request)
+            Ok(RedirectOutcome::Redirect(reply)) if !show_record => reply,
+            Ok(RedirectOutcome::PrefixInactive(message)) if !show_record => {
+                pages::prefix_inactive(name, message, request)
             }
-            Ok(RedirectOutcome::AliasLoop(chain)) if !shows => pages::alias_loop(name, &chain, request),
-            Ok(RedirectOutcome::Metadata(_, answer)) if !shows => answer,
-            Ok(RedirectOutcome::NotAcceptable) if !shows => metadata::not_acceptable(name),
+            Ok(RedirectOutcome::AliasLoop(chain)) if !show_record => pages::alias_loop(name, &chain, request),
+            Ok(RedirectOutcome::Metadata(_, reply)) if !show_record => reply,
+            Ok(RedirectOutcome::NotAcceptable) if !show_record => metadata::not_acceptable(name),
             Ok(outcome) => self.record_page(name, parameters, &outcome, request, &mut context).await,
             Err(error) => self.lookup_failed(name, &error, request, &mut context).await,
         }
@@ -155,14 +156,14 @@ impl HttpServer {
         let namespace = namespace.as_ref().and_then(|value| Namespace::from_bytes(&value.data).ok());
         if let Some(namespace) = namespace.as_ref().filter(|namespace| !namespace.is_active()) {
             let message = namespace.status_message().unwrap_or_default();
-            let contact = namespace.contact().map(|contact| format!(" Whom to ask: {contact}."));
+            let contact = namespace.contact().map(|contact| format!(" Contact: {contact}."));
             return Ok(RedirectOutcome::PrefixInactive(format!("{message}{}", contact.unwrap_or_default())));
         }
-        let places =
+        let location_set =
             self.collect_locations(name, &values, namespace.as_ref(), context).await.map_err(Error::from)?;
-        let read = places.parse();
-        let own = places.own_locations(&read);
-        let candidates = redirect_candidates(name, &values, own, &read);
+        let locations = location_set.parse();
+        let own = location_set.own_locations(&locations);
+        let candidates = redirect_candidates(name, &values, own, &locations);
         trace(TraceEvent::Candidates(&candidates));
         if action == "showurls" {
             return Ok(RedirectOutcome::Redirect(pages::locations_xml(&candidates)));
@@ -172,50 +173,50 @@ impl HttpServer {
                 self.negotiate_metadata(name, parameters, request, now, &candidates, context).await?;
             if let Some(mut outcome) = outcome {
                 if let RedirectOutcome::Metadata(_, response) = &mut outcome {
-                    link_headers::add_record_headers(response.headers_mut(), &values, &read);
+                    link_headers::add_record_headers(response.headers_mut(), &values, &locations);
                 }
                 return Ok(outcome);
             }
         }
-        let chosen = if read.is_empty() {
+        let chosen = if locations.is_empty() {
             first_url_candidate(&candidates)
         } else {
-            let methods =
-                own.or(read.first()).map(|read| read.selection_methods().collect()).unwrap_or_default();
-            let asking = selection_context(parameters, request, action);
-            select_candidate(&candidates, methods, &asking, trace)
+            let methods = own.or(locations.first()).map(|locations| locations.selection_methods().collect());
+            let selection = selection_context(parameters, request, action);
+            select_candidate(&candidates, methods.unwrap_or_default(), &selection, trace)
         };
         let Some(chosen) = chosen else { return Ok(RedirectOutcome::ShowRecord(None)) };
         let address = match redirect_target::sanitize(&chosen.href) {
             Ok(address) => address,
             Err(error) => return Ok(RedirectOutcome::ShowRecord(Some(error))),
         };
-        let address = match parameters.get("urlappend").filter(|more| !more.is_empty()) {
-            Some(more) => redirect_target::append_suffix(&address, more).map_or(address, Cow::Owned),
+        let address = match parameters.get("urlappend").filter(|suffix| !suffix.is_empty()) {
+            Some(suffix) => redirect_target::append_suffix(&address, suffix).map_or(address, Cow::Owned),
             None => address,
         };
         let status = chosen.http_status().or_else(|| own.and_then(Locations::http_status));
         let mut response = redirect_reply(&address, status, request, parameters.has("redirectionHeaders"));
-        let took_part = places.values().iter().chain(match chosen.origin {
-            CandidateSource::Url(value) => Some(value),
+        let used_values = location_set.values().iter().chain(match chosen.origin {
+            CandidateSource::UrlValue(value) => Some(value),
             CandidateSource::Location(_) => None,
         });
-        let seconds = caching::min_ttl_seconds(took_part.clone(), now);
-        caching::set_max_age_with_provenance(response.headers_mut(), seconds, context.provenance, now);
+        let max_age = caching::min_ttl_seconds(used_values.clone(), now);
+        caching::set_max_age_with_provenance(response.headers_mut(), max_age, context.provenance, now);
         // Without a location choice, the reply is identical for all clients that do not prefer metadata, and cacheable. The
         // record version covers the namespace value of the prefix, but not the record of its locations.
-        let is_alone = namespace.as_ref().is_none_or(|namespace| namespace.locations_handle().is_none());
-        if let Some(version) = version.filter(|_| is_alone && read.is_empty())
+        let has_no_prefix_locations =
+            namespace.as_ref().is_none_or(|namespace| namespace.locations_handle().is_none());
+        if let Some(version) = version.filter(|_| has_no_prefix_locations && locations.is_empty())
             && context.provenance.is_none()
-            && caching::has_only_relative_ttls(took_part)
+            && caching::has_only_relative_ttls(used_values)
         {
-            response.extensions_mut().insert(CachePolicy { record: version, seconds, has_metadata });
+            response.extensions_mut().insert(CachePolicy { record_version: version, max_age, has_metadata });
         }
         add_vary(response.headers_mut(), &candidates);
         if has_metadata {
             metadata::add_vary_accept(response.headers_mut());
         }
-        link_headers::add_record_headers(response.headers_mut(), &values, &read);
+        link_headers::add_record_headers(response.headers_mut(), &values, &locations);
         Ok(RedirectOutcome::Redirect(caching::add_etag(response, address.as_bytes(), request.headers)))
     }
 
@@ -229,16 +230,16 @@ impl HttpServer {
         candidates: &[RedirectCandidate<'_>],
         context: &mut LookupContext<'_>,
     ) -> Result<Option<RedirectOutcome>, RecordLookupError> {
-        let (format, media_type) = match accept::metadata_over_page(request.headers) {
+        let (format, media_type) = match metadata::metadata_over_page(request.headers) {
             MetadataPreference::NotRequested => return Ok(None),
             // One of the locations may provide the requested type.
             MetadataPreference::NotAcceptable => {
-                let is_for_programs = |candidate: &RedirectCandidate<'_>| {
+                let is_negotiated = |candidate: &RedirectCandidate<'_>| {
                     candidate.attribute("http_role") == Some("conneg")
                         || candidate.attribute("media-type").is_some()
                 };
-                let leads_on = candidates.iter().any(is_for_programs);
-                return Ok((!leads_on).then_some(RedirectOutcome::NotAcceptable));
+                let has_negotiated = candidates.iter().any(is_negotiated);
+                return Ok((!has_negotiated).then_some(RedirectOutcome::NotAcceptable));
             }
             // With `?explain`, this requests the trace as JSON.
             MetadataPreference::Format(_, "application/json") if parameters.has("explain") => {
@@ -277,7 +278,7 @@ impl HttpServer {
         &self,
         alias: String,
         request: &RequestHead<'_>,
-        mut seconds: u64,
+        mut max_age: u64,
         now: SystemTime,
         context: &mut LookupContext<'_>,
         trace: TraceSink<'_>,
@@ -289,17 +290,17 @@ impl HttpServer {
                 break;
             };
             let Some(next) = find_alias(&values) else { break };
-            if seen.len() == MAX_ALIAS_HOPS || seen.iter().any(|one| one.eq_ignore_ascii_case(&next)) {
+            if seen.len() == MAX_ALIAS_HOPS || seen.iter().any(|name| name.eq_ignore_ascii_case(&next)) {
                 return RedirectOutcome::AliasLoop(seen);
             }
-            seconds = seconds.min(caching::min_ttl_seconds(&values, now));
+            max_age = max_age.min(caching::min_ttl_seconds(&values, now));
             seen.push(next);
         }
         trace(TraceEvent::AliasesFollowed(&seen));
         let target = seen.pop().unwrap_or_default();
         let query = request.query.map(|query| format!("?{query}")).unwrap_or_default();
         let mut response = redirect_reply(&format!("{}{query}", format(&target)), Some(301), request, false);
-        caching::set_max_age_with_provenance(response.headers_mut(), seconds, context.provenance, now);
+        caching::set_max_age_with_provenance(response.headers_mut(), max_age, context.provenance, now);
         RedirectOutcome::Redirect(response)
     }
 }
@@ -314,15 +315,16 @@ pub(crate) fn redirect_to_name(name: &str, request: &RequestHead<'_>) -> Reply {
     redirect_reply(&format(name), Some(303), request, false)
 }
 
+/// Path of a name on this server, percent-encoded.
 pub(crate) fn format(name: &str) -> String {
     // Two slashes would begin a host name.
     let mut path = String::from("/");
     let mut rest = name.trim_start_matches('/');
     // Browsers remove `.` and `..` segments, so the slash beside them is encoded.
-    let is_dots = |segment: &str| matches!(segment, "." | "..");
+    let is_dot_segment = |segment: &str| matches!(segment, "." | "..");
     while let Some((segment, after)) = rest.split_once('/') {
         path.extend(utf8_percent_encode(segment, PATH_ENCODE_SET));
-        path.push_str(if is_dots(segment) || is_dots(after) { "%2F" } else { "/" });
+        path.push_str(if is_dot_segment(segment) || is_dot_segment(after) { "%2F" } else { "/" });
         rest = after;
     }
     path.extend(utf8_percent_encode(rest, PATH_ENCODE_SET));
@@ -343,10 +345,10 @@ fn first_url_candidate<'c, 'a>(candidates: &'c [RedirectCandidate<'a>]) -> Optio
 fn select_candidate<'c, 'a>(
     candidates: &'c [RedirectCandidate<'a>],
     methods: Vec<&str>,
-    asking: &SelectionContext<'_>,
+    selection: &SelectionContext<'_>,
     trace: TraceSink<'_>,
 ) -> Option<&'c RedirectCandidate<'a>> {
-    select(candidates, &methods, asking, |step| trace(TraceEvent::Selection(step)))
+    select(candidates, &methods, selection, |step| trace(TraceEvent::Selection(step)))
         .and_then(|number| candidates.get(number))
 }
 
@@ -355,15 +357,15 @@ fn selection_context<'a>(
     request: &RequestHead<'a>,
     action: &str,
 ) -> SelectionContext<'a> {
-    let mut wished: Vec<LocationPreference<'_>> =
+    let mut preferences: Vec<LocationPreference<'_>> =
         parameters.get_all("locatt").map(LocationPreference::parse).collect();
     if action == "metadata" {
-        wished.push(LocationPreference::parse("role:metadata"));
+        preferences.push(LocationPreference::parse("role:metadata"));
     }
-    wished.extend(location_preferences(request.headers));
+    preferences.extend(location_preferences(request.headers));
     SelectionContext {
-        preferences: wished,
-        address: parameters.get("ip").and_then(|address| address.parse().ok()).or(request.client),
+        preferences,
+        client_address: parameters.get("ip").and_then(|address| address.parse().ok()).or(request.client),
         country: parameters.get("country").map(Cow::Borrowed),
         // Not secret, only evenly distributed.
         random: (RandomState::new().hash_one(0_u8) >> 11) as f64 / (1_u64 << 53) as f64,
@@ -517,7 +519,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_paths() {
+    fn paths_of_names() {
         assert_eq!(format("10.1/a b%?#é"), "/10.1/a%20b%25%3F%23%C3%A9");
         assert_eq!(format("//example.org/x"), "/example.org/x");
         assert_eq!(format("10.1/a/../b/./c/.."), "/10.1/a/..%2Fb/.%2Fc%2F..");

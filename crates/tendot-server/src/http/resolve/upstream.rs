@@ -16,12 +16,14 @@ use tokio::sync::Semaphore;
 
 use crate::http::HttpServer;
 use crate::http::middleware::access_log::LogSafe;
-use crate::http::middleware::metrics::{ExternalMetric, HttpMetrics, UpstreamOutcome};
+use crate::http::middleware::metrics::{HttpMetrics, UpstreamOutcome};
+use crate::http::response::codes;
+use crate::metrics::ExternalMetric;
 
 /// Concurrent upstream queries. More would let an unresponsive upstream exhaust memory and sockets.
 const MAX_UPSTREAM_IN_FLIGHT: usize = 128;
 
-/// Client of the upstream resolver: HTTP or Handle protocol.
+/// Client of the upstream resolver: HTTP or native protocol.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum UpstreamClient {
@@ -38,13 +40,13 @@ pub(crate) enum UpstreamError {
     Http(#[from] HttpUpstreamError),
     #[error(transparent)]
     Native(#[from] ResolveError),
-    #[error("{MAX_UPSTREAM_IN_FLIGHT} questions are under way already")]
+    #[error("{MAX_UPSTREAM_IN_FLIGHT} upstream queries already in flight")]
     Overloaded,
-    #[error("the question came back to who passed it on")]
+    #[error("resolver loop detected")]
     Loop,
-    #[error("the questions of one request took too long")]
+    #[error("upstream timeout for this request")]
     Timeout,
-    #[error("one request asks for too much")]
+    #[error("too many upstream queries for one request")]
     TooManyQueries,
 }
 
@@ -62,29 +64,27 @@ impl UpstreamError {
     /// Error code of the problem.
     pub(crate) fn code(&self) -> &'static str {
         match self.status() {
-            StatusCode::GATEWAY_TIMEOUT => "upstream-silent",
-            StatusCode::LOOP_DETECTED => "upstream-loop",
-            StatusCode::SERVICE_UNAVAILABLE => "upstream-busy",
-            _ => "upstream-failed",
+            StatusCode::GATEWAY_TIMEOUT => codes::UPSTREAM_TIMEOUT,
+            StatusCode::LOOP_DETECTED => codes::UPSTREAM_LOOP,
+            StatusCode::SERVICE_UNAVAILABLE => codes::UPSTREAM_OVERLOADED,
+            _ => codes::UPSTREAM_FAILED,
         }
     }
 
     /// Message for clients; addresses and network errors are only logged.
     pub(crate) fn public_message(&self) -> String {
         match self {
-            Self::Http(HttpUpstreamError::Connection { base_url, .. }) => {
-                format!("{base_url} is unreachable")
-            }
-            Self::Http(HttpUpstreamError::InvalidResponse { base_url, .. }) => {
-                format!("{base_url} sent an invalid response")
+            Self::Http(HttpUpstreamError::Connection { base, .. }) => format!("{base} is unreachable"),
+            Self::Http(HttpUpstreamError::Answer { base, .. }) => {
+                format!("{base} sent an invalid response")
             }
             Self::Native(error) if is_timeout(error) => {
-                format!("{HANDLE_SYSTEM_NAME} did not answer in time")
+                format!("{HANDLE_SYSTEM_NAME} timed out")
             }
             Self::Native(ResolveError::Busy { .. }) | Self::Overloaded => {
-                "too many names are being asked for elsewhere".into()
+                "too many upstream queries are in flight".into()
             }
-            Self::Native(_) => format!("{HANDLE_SYSTEM_NAME} gave no answer that can be used"),
+            Self::Native(_) => format!("{HANDLE_SYSTEM_NAME} sent no usable response"),
             error => error.to_string(),
         }
     }
@@ -115,9 +115,9 @@ impl UpstreamResolver {
 }
 
 impl HttpServer {
-    /// Name of the upstream, for people.
+    /// Name of the upstream; `none` without one.
     pub(crate) fn upstream_name(&self) -> &str {
-        self.upstream_resolver.as_ref().map_or("nobody", |upstream_resolver| upstream_resolver.name())
+        self.upstream.as_ref().map_or("none", |upstream| upstream.name())
     }
 
     /// Resolves names of other services through an upstream, with a cache. Default: none.
@@ -125,21 +125,25 @@ impl HttpServer {
     pub fn upstream(mut self, upstream: UpstreamClient, settings: CacheSettings) -> Self {
         let metrics = Arc::clone(&self.metrics);
         let resolver = Resolver::new(
-            MeteredUpstream { upstream, room: Semaphore::new(MAX_UPSTREAM_IN_FLIGHT), metrics },
+            MeteredUpstream { upstream, permits: Semaphore::new(MAX_UPSTREAM_IN_FLIGHT), metrics },
             settings,
         );
         if let Some(external_metrics) = Arc::get_mut(&mut self.external_metrics) {
             let (entries, bytes) = (resolver.clone(), resolver.clone());
-            let (name, about) = ("tendot_upstream_cache_entries", "Answers of others that are kept.");
-            external_metrics
-                .push(ExternalMetric::new(name, about, false, move || Some(entries.cache_entries() as f64)));
-            let (name, about) = ("tendot_upstream_cache_bytes", "Memory that they take, roughly.");
-            external_metrics
-                .push(ExternalMetric::new(name, about, false, move || Some(bytes.cache_bytes() as f64)));
+            external_metrics.push(ExternalMetric::gauge(
+                "tendot_upstream_cache_entries",
+                "Entries in the upstream cache.",
+                move || Some(entries.cache_entries() as f64),
+            ));
+            external_metrics.push(ExternalMetric::gauge(
+                "tendot_upstream_cache_bytes",
+                "Approximate size of the upstream cache.",
+                move || Some(bytes.cache_bytes() as f64),
+            ));
         }
-        self.metrics.upstream.is_there.store(true, Ordering::Relaxed);
-        let id = format!("{CDN_LOOP_ID_PREFIX}{:016x}", RandomState::new().hash_one(0_u8));
-        self.upstream_resolver = Some(Box::new(UpstreamResolver { resolver, id }));
+        self.metrics.upstream.is_enabled.store(true, Ordering::Relaxed);
+        let id = format!("{:016x}", RandomState::new().hash_one(0_u8));
+        self.upstream = Some(Box::new(UpstreamResolver { resolver, id }));
         self
     }
 }
@@ -148,7 +152,7 @@ impl HttpServer {
 #[derive(Debug)]
 pub(crate) struct MeteredUpstream {
     upstream: UpstreamClient,
-    room: Semaphore,
+    permits: Semaphore,
     metrics: Arc<HttpMetrics>,
 }
 
@@ -157,7 +161,7 @@ impl tendot_client::Upstream for MeteredUpstream {
 
     async fn resolve(&self, question: &ResolveRequest<'_>) -> Result<UpstreamReply, UpstreamError> {
         // Fails instead of waiting: waiting queries would wait for unresponsive upstreams.
-        let Ok(_permit) = self.room.try_acquire() else {
+        let Ok(_permit) = self.permits.try_acquire() else {
             self.metrics.upstream.record_query(UpstreamOutcome::Overloaded, None);
             return Err(UpstreamError::Overloaded);
         };
@@ -188,7 +192,7 @@ impl tendot_client::Upstream for MeteredUpstream {
         self.metrics.upstream.record_query(outcome, Some(started.elapsed()));
         reply.inspect_err(|error| {
             // The message may contain client-supplied text.
-            tracing::warn!(error = %LogSafe(&error.to_string()), "a name that is kept elsewhere could not be asked for");
+            tracing::warn!(error = %LogSafe(&error.to_string()), "upstream query failed");
         })
     }
 }

@@ -9,6 +9,7 @@ use tendot_client::CacheStatus;
 use tendot_proto::{HandleValue, Ttl};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::clock::to_unix_seconds;
 use crate::http::resolve::lookup::Provenance;
 
 /// ETags of a request that are compared.
@@ -20,12 +21,12 @@ pub(crate) fn min_ttl_seconds<'v, 'a: 'v>(
     now: SystemTime,
 ) -> u64 {
     let now = to_unix_seconds(now);
-    let kept = |ttl| match ttl {
+    let lifetime = |ttl| match ttl {
         Ttl::Relative(seconds) => u64::from(seconds),
         Ttl::Absolute(date) => u64::from(date).saturating_sub(now),
         Ttl::Unknown { .. } => 0,
     };
-    let shortest = values.into_iter().map(|value| kept(value.ttl)).min();
+    let shortest = values.into_iter().map(|value| lifetime(value.ttl)).min();
     shortest.unwrap_or_default().min(Ttl::MAX.as_secs())
 }
 
@@ -52,11 +53,13 @@ pub(crate) fn set_max_age_with_provenance(
     now: SystemTime,
 ) {
     let Some(provenance) = provenance else { return set_max_age(headers, seconds, now) };
-    let left = if provenance.stale.is_some() { 0 } else { seconds.min(provenance.fresh) };
-    set_max_age(headers, left, now);
+    let remaining =
+        if provenance.stale_seconds.is_some() { 0 } else { seconds.min(provenance.fresh_seconds) };
+    set_max_age(headers, remaining, now);
     // Caches subtract the age (RFC 9111, section 4.2).
-    if left > 0
-        && let Ok(control) = HeaderValue::try_from(format!("public, max-age={}", left + provenance.age))
+    if remaining > 0
+        && let Ok(control) =
+            HeaderValue::try_from(format!("public, max-age={}", remaining + provenance.age_seconds))
     {
         headers.insert(CACHE_CONTROL, control);
     }
@@ -67,15 +70,15 @@ pub(crate) fn set_max_age_with_provenance(
 /// because the upstream is unavailable.
 pub(crate) fn add_cache_status(headers: &mut HeaderMap, provenance: Provenance) {
     const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
-    let status = match (provenance.stale, provenance.source) {
-        (Some(over), _) => format!("tendot; hit; ttl=-{}", over.max(1)),
-        (None, CacheStatus::Hit) => format!("tendot; hit; ttl={}", provenance.fresh),
+    let status = match (provenance.stale_seconds, provenance.cache_status) {
+        (Some(stale), _) => format!("tendot; hit; ttl=-{}", stale.max(1)),
+        (None, CacheStatus::Hit) => format!("tendot; hit; ttl={}", provenance.fresh_seconds),
         (None, CacheStatus::Coalesced) => "tendot; fwd=miss; collapsed".into(),
         (None, CacheStatus::Miss) => "tendot; fwd=miss".into(),
     };
     headers.extend(HeaderValue::try_from(status).map(|value| (CACHE_STATUS, value)));
-    if provenance.age > 0 || provenance.source == CacheStatus::Hit {
-        headers.insert(AGE, provenance.age.into());
+    if provenance.age_seconds > 0 || provenance.cache_status == CacheStatus::Hit {
+        headers.insert(AGE, provenance.age_seconds.into());
     }
 }
 
@@ -85,8 +88,12 @@ pub(crate) fn set_private_no_store(headers: &mut HeaderMap) {
 }
 
 /// Adds an ETag; 304 without a body if the client has it.
-pub(crate) fn add_etag(mut response: Response<Bytes>, of: &[u8], request: &HeaderMap) -> Response<Bytes> {
-    let Ok(tag) = HeaderValue::try_from(format!("\"{:016x}\"", xxh3_64(of))) else { return response };
+pub(crate) fn add_etag(
+    mut response: Response<Bytes>,
+    content: &[u8],
+    request: &HeaderMap,
+) -> Response<Bytes> {
+    let Ok(tag) = HeaderValue::try_from(format!("\"{:016x}\"", xxh3_64(content))) else { return response };
     response.headers_mut().insert(ETAG, tag.clone());
     not_modified_if_match(response, &tag, request)
 }
@@ -108,11 +115,7 @@ pub(crate) fn not_modified_if_match(
 fn if_none_match_contains(request: &HeaderMap, tag: &str) -> bool {
     let lines = request.get_all(IF_NONE_MATCH).iter().filter_map(|line| line.to_str().ok());
     let mut tags = lines.flat_map(|line| line.split(',')).take(MAX_ETAGS).map(str::trim);
-    tags.any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
-}
-
-fn to_unix_seconds(now: SystemTime) -> u64 {
-    now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    tags.any(|listed| listed == "*" || listed.strip_prefix("W/").unwrap_or(listed) == tag)
 }
 
 #[cfg(test)]
@@ -120,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shortest() {
+    fn min_ttl() {
         check(&[], 0);
         check(&[Ttl::Relative(60)], 60);
         check(&[Ttl::Relative(60), Ttl::Relative(5)], 5);
@@ -146,12 +149,12 @@ mod tests {
             add_etag(Response::new("body".into()), b"body", &request).status()
         };
         let tagged = add_etag(Response::new("body".into()), b"body", &HeaderMap::new());
-        let given = tagged.headers()[ETAG].to_str().unwrap().to_owned();
+        let tag = tagged.headers()[ETAG].to_str().unwrap().to_owned();
         assert_eq!((tagged.status(), &**tagged.body()), (StatusCode::OK, &b"body"[..]));
-        assert_eq!(status(&given), StatusCode::NOT_MODIFIED);
-        assert_eq!(status(&format!("\"x\", W/{given}")), StatusCode::NOT_MODIFIED);
+        assert_eq!(status(&tag), StatusCode::NOT_MODIFIED);
+        assert_eq!(status(&format!("\"x\", W/{tag}")), StatusCode::NOT_MODIFIED);
         assert_eq!(status("*"), StatusCode::NOT_MODIFIED);
         assert_eq!(status("\"x\""), StatusCode::OK);
-        assert_eq!(status(&format!("{}{given}", "\"x\",".repeat(64))), StatusCode::OK);
+        assert_eq!(status(&format!("{}{tag}", "\"x\",".repeat(64))), StatusCode::OK);
     }
 }

@@ -3,12 +3,14 @@
 //! In reading order:
 //!
 //! - `reply.rs`: reply, media types, common headers
-//! - `status.rs`: response code to HTTP status
+//! - `codes.rs`: table of error codes
+//! - `status.rs`: HTTP status of response codes and registry errors
 //! - `caching.rs`: `Cache-Control`, `ETag`, 304
 //! - `stream.rs`: bodies made while they are sent
 //! - `spool.rs`: spooled bodies on disk
 
 pub(crate) mod caching;
+pub(crate) mod codes;
 pub(crate) mod reply;
 pub(crate) mod spool;
 pub(crate) mod status;

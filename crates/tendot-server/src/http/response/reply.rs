@@ -12,11 +12,16 @@ pub(crate) const PROBLEM: HeaderValue = HeaderValue::from_static("application/pr
 pub(crate) const HTML: HeaderValue = HeaderValue::from_static("text/html;charset=utf-8");
 pub(crate) const TEXT: HeaderValue = HeaderValue::from_static("text/plain;charset=utf-8");
 
+/// Media types of streamed responses and batches.
+pub(crate) const NDJSON: &str = "application/x-ndjson";
+pub(crate) const CSV: &str = "text/csv";
+pub(crate) const EVENT_STREAM: &str = "text/event-stream";
+
 /// Builds a reply.
-pub(crate) fn reply(status: StatusCode, kind: HeaderValue, body: impl Into<Bytes>) -> Reply {
+pub(crate) fn reply(status: StatusCode, media_type: HeaderValue, body: impl Into<Bytes>) -> Reply {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response.headers_mut().insert(header::CONTENT_TYPE, media_type);
     response
 }
 

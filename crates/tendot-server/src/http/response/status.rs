@@ -1,9 +1,12 @@
-//! HTTP status of a Handle response code, as in Handle.Net's API.
+//! HTTP statuses: of Handle response codes, as in Handle.Net's API, and of registry errors.
 
 use http::StatusCode;
 use tendot_proto::ResponseCode;
+use tendot_registry::RegistryErrorKind;
 
-/// Status of a response code. 401 is used only where credentials would be accepted.
+use crate::http::response::codes;
+
+/// HTTP status of a response code. 401 is used only where credentials would be accepted.
 pub(crate) const fn status_for(code: ResponseCode, accepts_credentials: bool) -> StatusCode {
     match code {
         ResponseCode::SUCCESS | ResponseCode::VALUES_NOT_FOUND => StatusCode::OK,
@@ -22,13 +25,45 @@ pub(crate) const fn status_for(code: ResponseCode, accepts_credentials: bool) ->
     }
 }
 
+/// HTTP status of missing or invalid credentials: 401 only where credentials would be accepted.
+pub(crate) const fn unauthenticated_status(accepts_credentials: bool) -> StatusCode {
+    if accepts_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN }
+}
+
+/// Error code of missing or invalid credentials, for [`unauthenticated_status`].
+pub(crate) const fn unauthenticated_code(accepts_credentials: bool) -> &'static str {
+    if accepts_credentials { codes::UNAUTHENTICATED } else { codes::INSECURE_TRANSPORT }
+}
+
+/// HTTP status of a registry error.
+pub(crate) const fn status_for_kind(kind: RegistryErrorKind) -> StatusCode {
+    match kind {
+        RegistryErrorKind::Malformed => StatusCode::BAD_REQUEST,
+        RegistryErrorKind::Unknown => StatusCode::UNAUTHORIZED,
+        RegistryErrorKind::Forbidden => StatusCode::FORBIDDEN,
+        RegistryErrorKind::NotFound => StatusCode::NOT_FOUND,
+        RegistryErrorKind::Conflict => StatusCode::CONFLICT,
+        RegistryErrorKind::Gone => StatusCode::GONE,
+        RegistryErrorKind::Precondition => StatusCode::PRECONDITION_FAILED,
+        RegistryErrorKind::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+        RegistryErrorKind::Full => StatusCode::INSUFFICIENT_STORAGE,
+        RegistryErrorKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        RegistryErrorKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// HTTP status of a registry error, as a number, for the documentation of error codes.
+pub const fn registry_error_status(kind: RegistryErrorKind) -> u16 {
+    status_for_kind(kind).as_u16()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn codes() {
-        let found = |code, takes| status_for(ResponseCode(code), takes).as_u16();
+        let found = |code, accepts_credentials| status_for(ResponseCode(code), accepts_credentials).as_u16();
         let expected =
             [(1, 200), (2, 500), (3, 503), (4, 400), (5, 501), (7, 503), (100, 404), (101, 409), (102, 400)];
         for (code, status) in expected {

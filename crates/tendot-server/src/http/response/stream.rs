@@ -15,43 +15,47 @@ const MAX_QUEUED_CHUNKS: usize = 4;
 
 /// A streamed body was aborted: the client left, or its source failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("the answer was cut off")]
+#[error("the response was aborted")]
 pub(crate) struct StreamAborted;
 
-/// Reply whose body `make` produces while it is sent. An error or panic aborts the body so that the client notices. It is not
+/// Reply whose body is produced by `produce` while it is sent. An error or panic aborts the body so that the client notices. It is not
 /// compressed, since that would delay chunks.
 ///
-/// `make` runs in its own task, and ends when a chunk cannot be sent any more.
-pub(crate) fn stream<F>(status: StatusCode, kind: HeaderValue, make: impl FnOnce(BodySink) -> F) -> Reply
+/// `produce` runs in its own task, and ends when a chunk cannot be sent any more.
+pub(crate) fn stream<F>(
+    status: StatusCode,
+    media_type: HeaderValue,
+    produce: impl FnOnce(BodySink) -> F,
+) -> Reply
 where
     F: Future<Output = Result<(), StreamAborted>> + Send + 'static,
 {
-    streamed_reply(status, kind, spawn_producer(make))
+    streamed_reply(status, media_type, spawn_producer(produce))
 }
 
-/// Like [`stream`], for a response to a body that is still being received: `make` does not wait for a client that reads only
+/// Like [`stream`], for a response to a body that is still being received: `produce` does not wait for a client that reads only
 /// after sending everything. Unread chunks are spooled to disk, within bounds.
 pub(crate) fn stream_spooled<F>(
     status: StatusCode,
-    kind: HeaderValue,
-    make: impl FnOnce(BodySink) -> F,
+    media_type: HeaderValue,
+    produce: impl FnOnce(BodySink) -> F,
 ) -> Reply
 where
     F: Future<Output = Result<(), StreamAborted>> + Send + 'static,
 {
     let (sender, receiver) = mpsc::channel(MAX_QUEUED_CHUNKS);
-    tokio::spawn(spool::run(spawn_producer(make), sender));
-    streamed_reply(status, kind, receiver)
+    tokio::spawn(spool::run(spawn_producer(produce), sender));
+    streamed_reply(status, media_type, receiver)
 }
 
-fn spawn_producer<F>(make: impl FnOnce(BodySink) -> F) -> mpsc::Receiver<Bytes>
+fn spawn_producer<F>(produce: impl FnOnce(BodySink) -> F) -> mpsc::Receiver<Bytes>
 where
     F: Future<Output = Result<(), StreamAborted>> + Send + 'static,
 {
     let (sender, receiver) = mpsc::channel(MAX_QUEUED_CHUNKS);
-    let made = make(BodySink(sender.clone()));
+    let produced = produce(BodySink(sender.clone()));
     tokio::spawn(async move {
-        if made.await.is_ok() {
+        if produced.await.is_ok() {
             // An empty chunk is the end mark; a closed channel is not.
             let _ = sender.send(Bytes::new()).await;
         }
@@ -59,8 +63,8 @@ where
     receiver
 }
 
-fn streamed_reply(status: StatusCode, kind: HeaderValue, receiver: mpsc::Receiver<Bytes>) -> Reply {
-    let mut response = reply(status, kind, Bytes::new());
+fn streamed_reply(status: StatusCode, media_type: HeaderValue, receiver: mpsc::Receiver<Bytes>) -> Reply {
+    let mut response = reply(status, media_type, Bytes::new());
     response.extensions_mut().insert(StreamedBody(Arc::new(Mutex::new(Some(receiver)))));
     response
 }
@@ -71,12 +75,12 @@ pub(crate) struct BodySink(mpsc::Sender<Bytes>);
 
 impl BodySink {
     /// Sends a chunk, waiting for room in the queue.
-    pub(crate) async fn send(&self, piece: impl Into<Bytes>) -> Result<(), StreamAborted> {
-        let piece = piece.into();
-        if piece.is_empty() {
+    pub(crate) async fn send(&self, chunk: impl Into<Bytes>) -> Result<(), StreamAborted> {
+        let chunk = chunk.into();
+        if chunk.is_empty() {
             return Ok(());
         }
-        self.0.send(piece).await.map_err(|_| StreamAborted)
+        self.0.send(chunk).await.map_err(|_| StreamAborted)
     }
 
     /// Waits until the client has disconnected.

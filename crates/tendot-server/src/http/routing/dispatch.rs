@@ -12,6 +12,7 @@ use crate::http::handle_api::{self, tunnel};
 use crate::http::middleware::client_address::RemoteClient;
 use crate::http::pages::static_files::{self, static_file};
 use crate::http::request::request_head::{RequestHead, tolerates_stale};
+use crate::http::response::codes;
 use crate::http::response::reply::{Reply, TEXT, reply};
 use crate::http::routing::openapi;
 use crate::http::routing::routes::Route;
@@ -33,7 +34,7 @@ impl HttpServer {
         if tunnel::is_handle_message(&parts.method, &parts.headers) {
             return self.post_handle_message(body, client).await;
         }
-        let Some((route, rest)) = Route::find(path) else {
+        let Some((route, path_param)) = Route::find(path) else {
             return handle_api::unknown_endpoint(&parts.method, path);
         };
         if !route.allows(&parts.method) {
@@ -43,10 +44,14 @@ impl HttpServer {
             return options_reply(route);
         }
         let mut response = match route {
-            Route::Session => self.session_request(&parts.method, rest, body, &head).await,
+            Route::Session => self.session_request(&parts.method, path_param, body, &head).await,
             Route::Sessions => self.create_session(body, &head).await,
-            Route::ApiV1(noun) => self.serve_api_v1(noun, &parts.method, rest, body, &head, now).await,
-            _ => self.dispatch_method(&parts.method, (route, path, rest), body, client, &head, now).await,
+            Route::ApiV1(resource) => {
+                self.serve_api_v1(resource, &parts.method, path_param, body, &head, now).await
+            }
+            _ => {
+                self.dispatch_method(&parts.method, (route, path, path_param), body, client, &head, now).await
+            }
         };
         if response.status() == StatusCode::UNAUTHORIZED {
             self.add_challenge_headers(&mut response, &head).await;
@@ -58,48 +63,48 @@ impl HttpServer {
     async fn dispatch_method(
         &self,
         method: &Method,
-        (route, path, rest): (Route, &str, &str),
+        (route, path, path_param): (Route, &str, &str),
         body: Incoming,
         client: &RemoteClient,
         head: &RequestHead<'_>,
         now: SystemTime,
     ) -> Reply {
         if *method == Method::GET || *method == Method::HEAD {
-            let answer = async {
-                let answer = self.dispatch_get(route, rest, client, head, now).await;
-                self.cache_response(path, answer).await
+            let handled = async {
+                let response = self.dispatch_get(route, path_param, client, head, now).await;
+                self.cache_response(path, response).await
             };
             return if tolerates_stale(head) {
-                tendot_store::with_stale_reads(answer).await
+                tendot_store::with_stale_reads(handled).await
             } else {
-                answer.await
+                handled.await
             };
         }
         match (method, route) {
-            (&Method::PUT, _) => return self.put_handle(rest, head, body, now).await,
+            (&Method::PUT, _) => return self.put_handle(path_param, head, body, now).await,
             (&Method::DELETE, Route::Prefix | Route::Prefixes) => {
-                return self.home_prefix(rest, head, false, now).await;
+                return self.unhome_prefix(path_param, head, now).await;
             }
-            (&Method::DELETE, _) => return self.delete_handle(rest, head, now).await,
+            (&Method::DELETE, _) => return self.delete_handle(path_param, head, now).await,
             (_, Route::Home) => return self.post_resolve_form(body, head, now).await,
             _ => {}
         }
         // With POST, parameters may be in the body.
         let query = match self.merge_body_into_query(body, head).await {
             Ok(query) => query,
-            Err(refused) => return refused,
+            Err(rejected) => return rejected,
         };
         let head = RequestHead { query: Some(&query), ..*head };
         match route {
-            Route::Prefixes | Route::Prefix => self.home_prefix(rest, &head, true, now).await,
-            _ => self.dispatch_get(route, rest, client, &head, now).await,
+            Route::Prefixes | Route::Prefix => self.home_prefix(path_param, &head, now).await,
+            _ => self.dispatch_get(route, path_param, client, &head, now).await,
         }
     }
 
     async fn dispatch_get(
         &self,
         route: Route,
-        rest: &str,
+        path_param: &str,
         client: &RemoteClient,
         request: &RequestHead<'_>,
         now: SystemTime,
@@ -115,23 +120,23 @@ impl HttpServer {
             Route::Favicon => static_file("image/svg+xml", static_files::FAVICON),
             Route::Stylesheet => static_file("text/css;charset=utf-8", static_files::STYLESHEET.as_bytes()),
             Route::OpenUrl => self.open_url(request, now).await,
-            Route::DoiAgencies => self.get_doi_agencies(rest, request).await,
-            Route::Handle => self.get_handle(rest, request, now).await,
+            Route::DoiAgencies => self.get_doi_agencies(path_param, request).await,
+            Route::Handle => self.get_handle(path_param, request, now).await,
             Route::Handles => self.list_handles(request).await,
             Route::Prefixes | Route::Prefix => self.list_prefixes(request).await,
-            Route::Verifications => self.get_verification(rest, request).await,
+            Route::Verifications => self.get_verification(path_param, request).await,
             // Dispatched earlier.
             Route::Sessions | Route::Session => handle_api::unknown_endpoint(&Method::GET, "/api/sessions"),
             Route::Site => self.get_site(request),
             Route::ReverseLookup | Route::ReverseLookupInPrefix => {
-                self.get_reverse_lookup(rest, request).await
+                self.get_reverse_lookup(path_param, request).await
             }
-            Route::History => self.get_history(rest, request).await,
-            Route::Metadata => self.get_metadata(rest, request, now).await,
+            Route::History => self.get_history(path_param, request).await,
+            Route::Metadata => self.get_metadata(path_param, request, now).await,
             Route::Changes => self.get_changes(request).await,
             // Dispatched separately.
-            Route::ApiV1(_) => handle_api::unknown_endpoint(&Method::GET, rest),
-            Route::Resolve => self.get_name(rest, request, now).await,
+            Route::ApiV1(_) => handle_api::unknown_endpoint(&Method::GET, path_param),
+            Route::Resolve => self.get_name(path_param, request, now).await,
         }
     }
 }
@@ -150,11 +155,12 @@ fn method_not_allowed(route: Route, method: &Method, path: &str) -> Reply {
     let mut response = match path.starts_with("/api/") {
         true if path.starts_with("/api/v1/") => {
             let allowed = route.methods();
-            let detail = format!("{method} is not done here, but {}.", allowed.to_str().unwrap_or_default());
-            pages::problem(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail).into()
+            let detail =
+                format!("Method {method} is not allowed; allowed: {}.", allowed.to_str().unwrap_or_default());
+            pages::problem(StatusCode::METHOD_NOT_ALLOWED, codes::METHOD_NOT_ALLOWED, detail).into()
         }
         true => handle_api::unknown_endpoint(method, path),
-        false => reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, "this is not done here\n"),
+        false => reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, "method not allowed\n"),
     };
     *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
     response.headers_mut().insert(header::ALLOW, route.methods());

@@ -61,9 +61,9 @@ pub(crate) const ROUTES: [(&str, Route); 49] = [
     ("/hrls/handles/{prefix}", Route::ReverseLookupInPrefix),
     ("/api/site", Route::Site),
     ("/api/v1/changes", Route::Changes),
-    ("/api/v1/reports/{prefix}/confusable", Route::ApiV1(Resource::Report(ReportKind::Confusable))),
-    ("/api/v1/reports/{prefix}/links", Route::ApiV1(Resource::Report(ReportKind::Links))),
-    ("/api/v1/reports/{prefix}/failed", Route::ApiV1(Resource::Report(ReportKind::FailedResolutions))),
+    ("/api/v1/reports/{prefix}/confusable-names", Route::ApiV1(Resource::Report(ReportKind::Confusable))),
+    ("/api/v1/reports/{prefix}/invalid-links", Route::ApiV1(Resource::Report(ReportKind::Links))),
+    ("/api/v1/reports/{prefix}/failed-resolutions", Route::ApiV1(Resource::Report(ReportKind::FailedResolutions))),
     ("/api/v1/reports/{prefix}/never-resolved", Route::ApiV1(Resource::Report(ReportKind::NeverResolved))),
     ("/api/v1/reports/{prefix}/resolved", Route::ApiV1(Resource::Report(ReportKind::Resolved))),
     ("/api/v1/reports/{prefix}", Route::ApiV1(Resource::ReportSummary)),
@@ -123,7 +123,7 @@ impl Route {
     pub(crate) const fn methods(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::Handle | Self::Session => "GET, HEAD, OPTIONS, POST, PUT, DELETE",
-            Self::ApiV1(noun) => noun.methods(),
+            Self::ApiV1(resource) => resource.methods(),
             Self::Prefixes => "GET, HEAD, OPTIONS, POST, DELETE",
             Self::Prefix => "OPTIONS, POST, DELETE",
             Self::Sessions => "OPTIONS, POST",
@@ -135,7 +135,7 @@ impl Route {
     /// Whether the method is allowed.
     pub(crate) fn allows(self, method: &Method) -> bool {
         let methods = self.methods();
-        methods.to_str().is_ok_and(|methods| methods.split(", ").any(|one| one == method.as_str()))
+        methods.to_str().is_ok_and(|methods| methods.split(", ").any(|allowed| allowed == method.as_str()))
     }
 
     /// OpenAPI spec of the endpoint.
@@ -190,7 +190,7 @@ impl Route {
             Self::History => api_v1::describe_history(),
             Self::Metadata => api_v1::describe_metadata(),
             Self::Changes => api_v1::describe_changes(),
-            Self::ApiV1(noun) => noun.describe(),
+            Self::ApiV1(resource) => resource.describe(),
             Self::Resolve => redirect::describe(),
         }
     }
@@ -257,7 +257,7 @@ mod tests {
         check("/api/v1/history", None);
         check("/api/v1/metadata/10.1/x/y", Some((Route::Metadata, "10.1/x/y")));
         let failed = Route::ApiV1(Resource::Report(ReportKind::FailedResolutions));
-        check("/api/v1/reports/10.1/failed", Some((failed, "10.1")));
+        check("/api/v1/reports/10.1/failed-resolutions", Some((failed, "10.1")));
         check("/api/v1/reports/10.1", Some((Route::ApiV1(Resource::ReportSummary), "10.1")));
         check("/api/v1/changes", Some((Route::Changes, "")));
         check("/api/v1/changes/", None);

@@ -13,7 +13,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::client_network::plain;
 use crate::connection_limit::ConnectionLimiter;
 use crate::http::middleware::client_address::ConnectionPeer;
 use crate::http::server::connection::{self, ConnectionBuilder};
@@ -23,35 +22,35 @@ use crate::http::{HttpServer, ServerCertificate};
 #[derive(Clone, Copy, Debug)]
 pub struct HttpLimits {
     /// Maximum concurrent connections; further ones wait in the backlog.
-    pub connections: usize,
+    pub max_connections: usize,
     /// Maximum connections per IPv4 address or IPv6 /64 network; further ones are closed. Loopback and trusted proxies are
     /// exempt.
-    pub connections_per_client: usize,
+    pub max_connections_per_client: usize,
     /// Timeout from the first byte of a request to the end of its head; also for the TLS handshake.
-    pub header_time: Duration,
+    pub header_timeout: Duration,
     /// Timeout between two requests.
-    pub idle_time: Duration,
+    pub idle_timeout: Duration,
     /// Timeout for reading a response, in addition to one second per kilobyte.
-    pub write_time: Duration,
+    pub write_timeout: Duration,
     /// Drain timeout: time for requests in flight at shutdown.
-    pub closing_time: Duration,
+    pub drain_timeout: Duration,
     /// Maximum number of header fields.
-    pub headers: usize,
+    pub max_headers: usize,
     /// Maximum bytes of a request head.
-    pub header_bytes: usize,
+    pub max_header_bytes: usize,
 }
 
 impl Default for HttpLimits {
     fn default() -> Self {
         Self {
-            connections: 10_000,
-            connections_per_client: 256,
-            header_time: Duration::from_secs(10),
-            idle_time: Duration::from_secs(60),
-            write_time: Duration::from_secs(30),
-            closing_time: Duration::from_secs(8),
-            headers: 100,
-            header_bytes: 96 << 10,
+            max_connections: 10_000,
+            max_connections_per_client: 256,
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
+            write_timeout: Duration::from_secs(30),
+            drain_timeout: Duration::from_secs(8),
+            max_headers: 100,
+            max_header_bytes: 96 << 10,
         }
     }
 }
@@ -105,23 +104,23 @@ pub(crate) struct HttpAcceptor {
     pub(crate) builder: ConnectionBuilder,
     /// Whether shutdown was requested.
     pub(crate) is_draining: AtomicBool,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     connection_limiter: Arc<ConnectionLimiter>,
 }
 
-/// Serves connections until `end` completes, then drains requests in flight.
+/// Serves connections until `shutdown` completes, then drains requests in flight.
 pub async fn serve(
     listeners: impl Into<HttpListeners>,
     http: Arc<HttpServer>,
     limits: HttpLimits,
-    end: impl Future<Output = ()>,
+    shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let acceptor = Arc::new(HttpAcceptor {
         http,
         builder: connection::connection_builder(&limits),
         is_draining: AtomicBool::new(false),
-        room: Arc::new(Semaphore::new(limits.connections)),
-        connection_limiter: ConnectionLimiter::new(limits.connections_per_client),
+        permits: Arc::new(Semaphore::new(limits.max_connections)),
+        connection_limiter: ConnectionLimiter::new(limits.max_connections_per_client),
         limits,
     });
     let (stop, stopped) = watch::channel(false);
@@ -133,18 +132,18 @@ pub async fn serve(
         }
         accepting.spawn(accept_loop(listener, Arc::clone(&acceptor), stopped.clone(), closed.clone()));
     }
-    end.await;
-    let last = Instant::now() + limits.closing_time;
+    shutdown.await;
+    let deadline = Instant::now() + limits.drain_timeout;
     acceptor.http.set_ready(false);
     // Change feeds do not end by themselves.
     acceptor.http.subscribers.shut_down();
     acceptor.is_draining.store(true, Ordering::Relaxed);
     let _ = stop.send(true);
     while accepting.join_next().await.is_some() {}
-    let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
-    let _ = timeout(IDLE_CLOSE_DELAY.min(limits.closing_time), acceptor.room.acquire_many(all)).await;
+    let all = u32::try_from(limits.max_connections).unwrap_or(u32::MAX);
+    let _ = timeout(IDLE_CLOSE_DELAY.min(limits.drain_timeout), acceptor.permits.acquire_many(all)).await;
     let _ = close.send(true);
-    let _ = timeout_at(last, acceptor.room.acquire_many(all)).await;
+    let _ = timeout_at(deadline, acceptor.permits.acquire_many(all)).await;
     Ok(())
 }
 
@@ -154,13 +153,13 @@ async fn accept_loop(
     mut stopped: watch::Receiver<bool>,
     closed: watch::Receiver<bool>,
 ) {
-    let mut is_told = false;
-    let take = |permit, (stream, peer)| {
+    let mut error_logged = false;
+    let spawn = |permit, (stream, peer)| {
         HttpAcceptor::spawn_connection(&acceptor, stream, peer, listener.tls.clone(), permit, closed.clone());
     };
     loop {
         let permit = tokio::select! {
-            permit = Arc::clone(&acceptor.room).acquire_owned() => permit,
+            permit = Arc::clone(&acceptor.permits).acquire_owned() => permit,
             _ = stopped.wait_for(|stopped| *stopped) => break,
         };
         let Ok(permit) = permit else { return };
@@ -170,32 +169,32 @@ async fn accept_loop(
         };
         match accepted {
             Ok(accepted) => {
-                is_told = false;
-                take(permit, accepted);
+                error_logged = false;
+                spawn(permit, accepted);
             }
             // The client closed the connection before it was accepted.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                if !is_told {
-                    tracing::error!(%error, "connections can't be taken; they wait");
+                if !error_logged {
+                    tracing::error!(%error, "accept failed; retrying");
                 }
-                is_told = true;
+                error_logged = true;
                 sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
     // Accept connections still in the backlog, which closing the socket would reset; let the runtime poll it once more.
     sleep(Duration::from_millis(1)).await;
-    let waiting = || {
+    let next_in_backlog = || {
         poll_fn(|context| match listener.socket.poll_accept(context) {
             Poll::Ready(accepted) => Poll::Ready(accepted.ok()),
             Poll::Pending => Poll::Ready(None),
         })
     };
-    while let Ok(permit) = Arc::clone(&acceptor.room).try_acquire_owned()
-        && let Some(accepted) = waiting().await
+    while let Ok(permit) = Arc::clone(&acceptor.permits).try_acquire_owned()
+        && let Some(accepted) = next_in_backlog().await
     {
-        take(permit, accepted);
+        spawn(permit, accepted);
     }
 }
 
@@ -209,16 +208,16 @@ impl HttpAcceptor {
         permit: OwnedSemaphorePermit,
         closed: watch::Receiver<bool>,
     ) {
-        let address = plain(peer.ip());
+        let address = peer.ip().to_canonical();
         let metrics = Arc::clone(&acceptor.http.metrics);
-        let place = if acceptor.is_exempt(address) {
+        let client_permit = if acceptor.is_exempt(address) {
             None
         } else {
             Some(acceptor.connection_limiter.acquire(address))
         };
-        if place.as_ref().is_some_and(Option::is_none) {
-            metrics.turned_away.fetch_add(1, Ordering::Relaxed);
-            tracing::debug!(%address, "a client has too many connections");
+        if client_permit.as_ref().is_some_and(Option::is_none) {
+            metrics.rejected.fetch_add(1, Ordering::Relaxed);
+            tracing::debug!(%address, "connection rejected: too many from this client");
             return;
         }
         metrics.accepted.fetch_add(1, Ordering::Relaxed);
@@ -230,13 +229,13 @@ impl HttpAcceptor {
         tokio::spawn(async move {
             connection::run_connection(&acceptor, stream, peer, tls.as_deref(), closed).await;
             metrics.connections.fetch_sub(1, Ordering::Relaxed);
-            drop(place);
+            drop(client_permit);
             drop(permit);
         });
     }
 
     fn is_exempt(&self, address: IpAddr) -> bool {
-        address.is_loopback() || self.http.trust.is_trusted_proxy(address)
+        address.is_loopback() || self.http.proxy_trust.is_trusted_proxy(address)
     }
 }
 
@@ -249,9 +248,10 @@ mod tests {
     use crate::http::ProxyTrust;
 
     #[test]
-    fn nobody_counts_this_machine_and_proxies() {
-        let trust = ProxyTrust { proxies: vec!["10.0.0.0/8".parse().unwrap()], ..ProxyTrust::default() };
-        let limits = HttpLimits { connections_per_client: 2, ..HttpLimits::default() };
+    fn loopback_and_proxies_are_exempt() {
+        let trust =
+            ProxyTrust { trusted_proxies: vec!["10.0.0.0/8".parse().unwrap()], ..ProxyTrust::default() };
+        let limits = HttpLimits { max_connections_per_client: 2, ..HttpLimits::default() };
         let acceptor = HttpAcceptor {
             http: Arc::new(
                 HttpServer::new(Arc::new(Registry::new(MemoryStore::new(), RegistrySettings::default())))
@@ -259,8 +259,8 @@ mod tests {
             ),
             builder: connection::connection_builder(&limits),
             is_draining: AtomicBool::new(false),
-            room: Arc::new(Semaphore::new(0)),
-            connection_limiter: ConnectionLimiter::new(limits.connections_per_client),
+            permits: Arc::new(Semaphore::new(0)),
+            connection_limiter: ConnectionLimiter::new(limits.max_connections_per_client),
             limits,
         };
         let check = |address: &str, expected| {

@@ -3,7 +3,8 @@
 //! In reading order:
 //!
 //! - `listener.rs`: accept loops, connection limits, drain
-//! - `connection.rs`: serves one connection, detects idle and stalled clients; response body
+//! - `connection.rs`: serves one connection, detects idle and stalled clients
+//! - `response_body.rs`: response future and body, in chunks
 //! - `timeouts.rs`: head, write and linger timeouts
 //! - `smuggling_guard.rs`: HTTP/1 head validation
 //! - `parse_error.rs`: body for hyper's own 4xx responses
@@ -15,6 +16,7 @@ pub(crate) mod client_verifier;
 pub(crate) mod connection;
 pub(crate) mod listener;
 pub(crate) mod parse_error;
+pub(crate) mod response_body;
 pub(crate) mod smuggling_guard;
 pub(crate) mod timeouts;
 pub(crate) mod tls;

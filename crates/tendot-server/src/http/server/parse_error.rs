@@ -22,8 +22,8 @@ pub(crate) fn find_hyper_error(written: &[u8]) -> Option<usize> {
     let at = tail + memchr::memmem::rfind(&written[tail..], b"HTTP/1.")?;
     let (status, mut lines) = split_head(&written[at..])?;
     // `100 Continue` is hyper's own, too, and has no headers.
-    let is_refusal = status.split(' ').nth(1).is_some_and(|status| status.starts_with('4'));
-    (is_refusal && lines.all(|line| HYPER_ERROR_HEADERS.iter().any(|own| line.starts_with(own))))
+    let is_client_error = status.split(' ').nth(1).is_some_and(|status| status.starts_with('4'));
+    (is_client_error && lines.all(|line| HYPER_ERROR_HEADERS.iter().any(|header| line.starts_with(header))))
         .then_some(at)
 }
 
@@ -36,51 +36,57 @@ fn split_head(head: &[u8]) -> Option<(&str, impl Iterator<Item = &str>)> {
     Some((lines.next()?, lines))
 }
 
-/// Response with a body that says what is wrong, as far as known, and with the request id.
-pub(crate) fn add_body(own: &[u8], fault: Option<HeadFault>, limits: &HttpLimits, id: &HeaderValue) -> Bytes {
-    let Some((status, lines)) = split_head(own) else { return Bytes::copy_from_slice(own) };
-    let why = match (status.split(' ').nth(1), fault) {
-        (Some("414"), _) => format!("the path has more than {MAX_PATH_LEN} bytes"),
+/// Adds a body with the reason, as far as known, and the request id.
+pub(crate) fn add_body(
+    response: &[u8],
+    fault: Option<HeadFault>,
+    limits: &HttpLimits,
+    id: &HeaderValue,
+) -> Bytes {
+    let Some((status, lines)) = split_head(response) else { return Bytes::copy_from_slice(response) };
+    let reason = match (status.split(' ').nth(1), fault) {
+        (Some("414"), _) => format!("the request target exceeds {MAX_PATH_LEN} bytes"),
         (Some("431"), _) => {
-            format!("the head has more than {} headers, or {} bytes", limits.headers, limits.header_bytes)
+            let (fields, bytes) = (limits.max_headers, limits.max_header_bytes);
+            format!("the request head exceeds {fields} header fields or {bytes} bytes")
         }
-        (_, Some(fault)) => format!("the head of the request is not understood: {fault}"),
-        (_, None) => "the head of the request is not understood: it has a method, a space, a path, a space, `HTTP/1.1`, \
-                      and then lines of `name: value`"
-            .into(),
+        (_, Some(fault)) => format!("malformed request head: {fault}"),
+        (_, None) => {
+            "malformed request head: expected `METHOD TARGET HTTP/1.1` and `name: value` lines".into()
+        }
     };
     let id = id.to_str().unwrap_or_default();
-    let mut answer = format!(
+    let mut with_body = format!(
         "{status}\r\ncontent-type: text/plain;charset=utf-8\r\nx-content-type-options: nosniff\r\n\
          access-control-allow-origin: *\r\ncache-control: no-store\r\nx-request-id: {id}\r\n"
     );
     for line in lines.filter(|line| !line.starts_with("content-length")) {
-        answer += line;
-        answer += "\r\n";
+        with_body += line;
+        with_body += "\r\n";
     }
-    answer += &format!("content-length: {}\r\n\r\n{why}\n", why.len() + 1);
-    answer.into()
+    with_body += &format!("content-length: {}\r\n\r\n{reason}\n", reason.len() + 1);
+    with_body.into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const OWN_ANSWER: &str = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\
+    const HYPER_ERROR: &str = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\
                               date: Mon, 16 Nov 2026 04:48:24 GMT\r\n\r\n";
 
     #[test]
-    fn found() {
+    fn finds_hyper_errors() {
         let before = "HTTP/1.1 304 Not Modified\r\netag: \"x\"\r\nx-request-id: 1\r\n\r\n";
-        assert_eq!(find_hyper_error(OWN_ANSWER.as_bytes()), Some(0));
-        assert_eq!(find_hyper_error(format!("{before}{OWN_ANSWER}").as_bytes()), Some(before.len()));
+        assert_eq!(find_hyper_error(HYPER_ERROR.as_bytes()), Some(0));
+        assert_eq!(find_hyper_error(format!("{before}{HYPER_ERROR}").as_bytes()), Some(before.len()));
         assert_eq!(
-            find_hyper_error(format!("{}{OWN_ANSWER}", before.repeat(9)).as_bytes()),
+            find_hyper_error(format!("{}{HYPER_ERROR}", before.repeat(9)).as_bytes()),
             Some(9 * before.len())
         );
         assert_eq!(find_hyper_error(before.as_bytes()), None);
-        assert_eq!(find_hyper_error(format!("{OWN_ANSWER}{before}").as_bytes()), None);
-        assert_eq!(find_hyper_error(format!("{OWN_ANSWER}x").as_bytes()), None);
+        assert_eq!(find_hyper_error(format!("{HYPER_ERROR}{before}").as_bytes()), None);
+        assert_eq!(find_hyper_error(format!("{HYPER_ERROR}x").as_bytes()), None);
         assert_eq!(
             find_hyper_error(b"HTTP/1.1 400 Bad Request\r\nx-request-id: 1\r\ncontent-length: 0\r\n\r\n"),
             None
@@ -91,20 +97,30 @@ mod tests {
     }
 
     #[test]
-    fn mended() {
-        let mend = |own: &str, fault| {
-            let mended =
-                add_body(own.as_bytes(), fault, &HttpLimits::default(), &HeaderValue::from_static("abc"));
-            String::from_utf8(mended.to_vec()).unwrap()
+    fn adds_body_to_hyper_errors() {
+        let add_body = |response: &str, fault| {
+            let response = add_body(
+                response.as_bytes(),
+                fault,
+                &HttpLimits::default(),
+                &HeaderValue::from_static("abc"),
+            );
+            String::from_utf8(response.to_vec()).unwrap()
         };
-        let answer = mend(OWN_ANSWER, Some(HeadFault { line: 2, what: "it ends without CR" }));
-        assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
-        assert!(answer.contains("\r\nx-request-id: abc\r\n") && answer.contains("\r\nconnection: close\r\n"));
-        let body = "the head of the request is not understood: line 2: it ends without CR\n";
-        assert!(answer.ends_with(&format!("\r\ncontent-length: {}\r\n\r\n{body}", body.len())), "{answer}");
-        assert_eq!(answer.matches("content-length").count(), 1);
+        let response = add_body(HYPER_ERROR, Some(HeadFault { line: 2, reason: "line ends without CR" }));
+        assert!(response.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{response}");
         assert!(
-            mend(&OWN_ANSWER.replace("400", "414"), None).ends_with("the path has more than 65534 bytes\n")
+            response.contains("\r\nx-request-id: abc\r\n") && response.contains("\r\nconnection: close\r\n")
+        );
+        let body = "malformed request head: line 2: line ends without CR\n";
+        assert!(
+            response.ends_with(&format!("\r\ncontent-length: {}\r\n\r\n{body}", body.len())),
+            "{response}"
+        );
+        assert_eq!(response.matches("content-length").count(), 1);
+        assert!(
+            add_body(&HYPER_ERROR.replace("400", "414"), None)
+                .ends_with("the request target exceeds 65534 bytes\n")
         );
     }
 }

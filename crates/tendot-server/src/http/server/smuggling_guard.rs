@@ -18,24 +18,24 @@ const HTTP2_PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r";
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct HeadFault {
     pub(crate) line: u32,
-    pub(crate) what: &'static str,
+    pub(crate) reason: &'static str,
 }
 
 impl fmt::Display for HeadFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.what)
+        write!(f, "line {}: {}", self.line, self.reason)
     }
 }
 
 /// Streaming validator of HTTP/1 request heads against request smuggling (RFC 9112, section 11.2).
 #[derive(Debug)]
 pub(crate) struct HeadValidator {
-    place: HeadState,
+    state: HeadState,
     line: [u8; LINE_PREFIX_LEN],
     /// Length of the current line; may exceed the bytes stored of it.
     length: usize,
     /// Whether the last byte was CR.
-    after_return: bool,
+    ends_with_cr: bool,
     /// Whether the line contains control characters.
     has_controls: bool,
     is_first_line: bool,
@@ -44,8 +44,8 @@ pub(crate) struct HeadValidator {
     /// First fault found, also if hyper is the one to reject it.
     fault: Option<HeadFault>,
     is_first_request: bool,
-    lengths: u8,
-    body: u64,
+    content_length_count: u8,
+    content_length: u64,
     is_chunked: bool,
 }
 
@@ -64,55 +64,55 @@ enum HeadState {
 impl HeadValidator {
     pub(crate) const fn new() -> Self {
         Self {
-            place: HeadState::BeforeHead,
+            state: HeadState::BeforeHead,
             line: [0; LINE_PREFIX_LEN],
             length: 0,
-            after_return: false,
+            ends_with_cr: false,
             has_controls: false,
             is_first_line: true,
             lines: 0,
             fault: None,
             is_first_request: true,
-            lengths: 0,
-            body: 0,
+            content_length_count: 0,
+            content_length: 0,
             is_chunked: false,
         }
     }
 
     /// Whether a head has been received in part.
     pub(crate) fn is_in_head(&self) -> bool {
-        self.place == HeadState::InHead
+        self.state == HeadState::InHead
     }
 
     /// Fault of the last head, as far as known.
     pub(crate) fn fault(&self) -> Option<HeadFault> {
-        let current = HeadFault { line: self.lines + 1, what: CONTROL_CHARACTERS };
+        let current = HeadFault { line: self.lines + 1, reason: CONTROL_CHARACTERS };
         self.fault.or(self.has_controls.then_some(current))
     }
 
     /// Whether nothing has been received.
     pub(crate) fn has_received_nothing(&self) -> bool {
-        self.is_first_request && self.place == HeadState::BeforeHead
+        self.is_first_request && self.state == HeadState::BeforeHead
     }
 
     /// Parses the next bytes, and invalidates ambiguous lines.
     pub(crate) fn inspect(&mut self, mut bytes: &mut [u8]) {
         while !bytes.is_empty() {
-            match self.place {
+            match self.state {
                 HeadState::Unparsed => return,
-                HeadState::InBody(left) => {
-                    let here = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
-                    self.place = if left == here as u64 {
+                HeadState::InBody(remaining) => {
+                    let received = usize::try_from(remaining).unwrap_or(usize::MAX).min(bytes.len());
+                    self.state = if remaining == received as u64 {
                         HeadState::BeforeHead
                     } else {
-                        HeadState::InBody(left - here as u64)
+                        HeadState::InBody(remaining - received as u64)
                     };
-                    bytes = &mut bytes[here..];
+                    bytes = &mut bytes[received..];
                 }
                 HeadState::BeforeHead => {
-                    self.place = HeadState::InHead;
+                    self.state = HeadState::InHead;
                     self.is_first_line = true;
-                    (self.lengths, self.body, self.is_chunked) = (0, 0, false);
+                    (self.content_length_count, self.content_length, self.is_chunked) = (0, 0, false);
                     (self.lines, self.fault) = (0, None);
                 }
                 HeadState::InHead => {
@@ -122,32 +122,32 @@ impl HeadValidator {
                     };
                     self.buffer_line(&bytes[..end]);
                     self.lines = self.lines.saturating_add(1);
-                    if let Err(what) = self.check_line() {
-                        self.record_fault(what);
+                    if let Err(reason) = self.check_line() {
+                        self.record_fault(reason);
                         bytes[end] = 0;
-                        self.place = HeadState::Unparsed;
+                        self.state = HeadState::Unparsed;
                     }
-                    (self.length, self.after_return, self.has_controls) = (0, false, false);
+                    (self.length, self.ends_with_cr, self.has_controls) = (0, false, false);
                     bytes = &mut bytes[end + 1..];
                 }
             }
         }
     }
 
-    fn record_fault(&mut self, what: &'static str) {
-        self.fault.get_or_insert(HeadFault { line: self.lines, what });
+    fn record_fault(&mut self, reason: &'static str) {
+        self.fault.get_or_insert(HeadFault { line: self.lines, reason });
     }
 
     fn buffer_line(&mut self, bytes: &[u8]) {
         let start = self.length.min(LINE_PREFIX_LEN);
-        let kept = bytes.len().min(LINE_PREFIX_LEN - start);
-        self.line[start..start + kept].copy_from_slice(&bytes[..kept]);
+        let copied = bytes.len().min(LINE_PREFIX_LEN - start);
+        self.line[start..start + copied].copy_from_slice(&bytes[..copied]);
         self.length = self.length.saturating_add(bytes.len());
         // Branch-free, so that the loop is vectorized.
         let is_control = |byte: u8| (byte < b' ') & (byte != b'\t') & (byte != b'\r');
         self.has_controls |= bytes.iter().fold(false, |found, byte| found | is_control(*byte));
         if let Some(last) = bytes.last() {
-            self.after_return = *last == b'\r';
+            self.ends_with_cr = *last == b'\r';
         }
     }
 
@@ -156,15 +156,15 @@ impl HeadValidator {
         if self.has_controls {
             self.record_fault(CONTROL_CHARACTERS);
         }
-        if !self.after_return {
-            return Err("it does not end with CR and LF");
+        if !self.ends_with_cr {
+            return Err("line does not end with CRLF");
         }
         let line = &self.line[..self.length.min(LINE_PREFIX_LEN)];
         if line == b"\r" {
             // Empty lines before a request are ignored.
             if !self.is_first_line {
                 self.is_first_request = false;
-                self.place = match (self.is_chunked, self.body) {
+                self.state = match (self.is_chunked, self.content_length) {
                     (true, _) => HeadState::Unparsed,
                     (false, 0) => HeadState::BeforeHead,
                     (false, length) => HeadState::InBody(length),
@@ -175,29 +175,30 @@ impl HeadValidator {
         if self.is_first_line {
             self.is_first_line = false;
             if self.is_first_request && line == HTTP2_PREFACE_LINE {
-                self.place = HeadState::Unparsed;
+                self.state = HeadState::Unparsed;
             }
             return Ok(());
         }
         if matches!(line.first(), Some(b' ' | b'\t')) {
-            self.record_fault("it begins with a space, as if it belonged to the one before");
+            self.record_fault("obsolete line folding");
             return Ok(());
         }
         if let Some(value) = header_value(line, b"content-length:") {
-            self.lengths = self.lengths.saturating_add(1);
+            self.content_length_count = self.content_length_count.saturating_add(1);
             // hyper rejects invalid numbers.
-            self.body = str::from_utf8(value).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+            self.content_length =
+                str::from_utf8(value).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
         } else if header_value(line, b"transfer-encoding:").is_some() {
             self.is_chunked = true;
         }
-        if self.lengths + u8::from(self.is_chunked) < 2 {
+        if self.content_length_count + u8::from(self.is_chunked) < 2 {
             return Ok(());
         }
-        Err("the length of the body is told twice")
+        Err("conflicting Content-Length or Transfer-Encoding")
     }
 }
 
-const CONTROL_CHARACTERS: &str = "it has control characters";
+const CONTROL_CHARACTERS: &str = "line has control characters";
 
 fn header_value<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let (start, rest) = line.split_at_checked(name.len())?;
@@ -209,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spoiled() {
+    fn invalidates_ambiguous_heads() {
         check("GET / HTTP/1.1\r\nHost: a\r\n\r\n", true);
         check("\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", true);
         check("GET / HTTP/1.1\nHost: a\n\n", false);
@@ -231,46 +232,43 @@ mod tests {
     /// Checks the input as a whole, and byte by byte.
     #[track_caller]
     fn check(sent: &str, expected: bool) {
-        for piece in [sent.len(), 1, 7] {
-            let mut heads = HeadValidator::new();
+        for size in [sent.len(), 1, 7] {
+            let mut validator = HeadValidator::new();
             let mut bytes = sent.as_bytes().to_vec();
-            bytes.chunks_mut(piece).for_each(|bytes| heads.inspect(bytes));
-            assert_eq!(bytes == sent.as_bytes(), expected, "{sent:?} by {piece}");
+            bytes.chunks_mut(size).for_each(|bytes| validator.inspect(bytes));
+            assert_eq!(bytes == sent.as_bytes(), expected, "{sent:?} by {size}");
         }
     }
 
     #[test]
     fn faults() {
         let check = |sent: &str, expected: Option<&str>| {
-            let mut heads = HeadValidator::new();
-            heads.inspect(&mut sent.as_bytes().to_vec());
-            assert_eq!(heads.fault().map(|fault| fault.to_string()).as_deref(), expected, "{sent:?}");
+            let mut validator = HeadValidator::new();
+            validator.inspect(&mut sent.as_bytes().to_vec());
+            assert_eq!(validator.fault().map(|fault| fault.to_string()).as_deref(), expected, "{sent:?}");
         };
         check("GET / HTTP/1.1\r\nHost: a\r\n\r\n", None);
-        check("GET / HTTP/1.1\r\nHost: a\n", Some("line 2: it does not end with CR and LF"));
-        check("GET /\0 HTTP/1.1\r\nHost: a\r\n", Some("line 1: it has control characters"));
-        check("GET /\0", Some("line 1: it has control characters"));
-        check("GET / HTTP/1.1\r\nA: \u{1b}\r\n\r\n", Some("line 2: it has control characters"));
+        check("GET / HTTP/1.1\r\nHost: a\n", Some("line 2: line does not end with CRLF"));
+        check("GET /\0 HTTP/1.1\r\nHost: a\r\n", Some("line 1: line has control characters"));
+        check("GET /\0", Some("line 1: line has control characters"));
+        check("GET / HTTP/1.1\r\nA: \u{1b}\r\n\r\n", Some("line 2: line has control characters"));
         check("GET /\0 HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n", None);
-        check(
-            "GET / HTTP/1.1\r\nA: b\r\n c\r\n\r\n",
-            Some("line 3: it begins with a space, as if it belonged to the one before"),
-        );
+        check("GET / HTTP/1.1\r\nA: b\r\n c\r\n\r\n", Some("line 3: obsolete line folding"));
         let twice = "GET / HTTP/1.1\r\nContent-Length: 4\r\nContent-Length: 4\r\n\r\n";
-        check(twice, Some("line 3: the length of the body is told twice"));
+        check(twice, Some("line 3: conflicting Content-Length or Transfer-Encoding"));
     }
 
     #[test]
-    fn within() {
-        let mut heads = HeadValidator::new();
-        assert!(heads.has_received_nothing() && !heads.is_in_head());
-        heads.inspect(&mut b"GET / HTTP/1.1\r\nHost".to_owned());
-        assert!(!heads.has_received_nothing() && heads.is_in_head());
-        heads.inspect(&mut b": a\r\nContent-Length: 2\r\n\r\n".to_owned());
-        assert!(!heads.has_received_nothing() && !heads.is_in_head());
-        heads.inspect(&mut b"ab".to_owned());
-        assert!(!heads.is_in_head());
-        heads.inspect(b"G".to_owned().as_mut_slice());
-        assert!(heads.is_in_head());
+    fn reports_head_state() {
+        let mut validator = HeadValidator::new();
+        assert!(validator.has_received_nothing() && !validator.is_in_head());
+        validator.inspect(&mut b"GET / HTTP/1.1\r\nHost".to_owned());
+        assert!(!validator.has_received_nothing() && validator.is_in_head());
+        validator.inspect(&mut b": a\r\nContent-Length: 2\r\n\r\n".to_owned());
+        assert!(!validator.has_received_nothing() && !validator.is_in_head());
+        validator.inspect(&mut b"ab".to_owned());
+        assert!(!validator.is_in_head());
+        validator.inspect(b"G".to_owned().as_mut_slice());
+        assert!(validator.is_in_head());
     }
 }

@@ -15,7 +15,7 @@ use crate::http::server::parse_error;
 use crate::http::server::smuggling_guard::HeadValidator;
 
 /// Minimum transfer rate of a peer in bytes per second, beyond its base timeout.
-pub(crate) const SLOWEST: u64 = 1 << 10;
+pub(crate) const MIN_BYTES_PER_SECOND: u64 = 1 << 10;
 
 /// Lingering close: time and bytes for which further input is discarded, so that the peer can read the last response.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -26,69 +26,84 @@ const MAX_LINGER_BYTES: usize = 4 << 20;
 pub(crate) struct TimeoutStream<T> {
     stream: T,
     limits: HttpLimits,
-    heads: HeadValidator,
+    head_validator: HeadValidator,
     /// Deadline of the request head being received.
-    head_end: Option<Pin<Box<Sleep>>>,
+    head_deadline: Option<Pin<Box<Sleep>>>,
     /// Current write stall.
-    stalled: Option<WriteStall>,
+    write_stall: Option<WriteStall>,
     /// Request id for a head that cannot be parsed, and the rest of the error response to send.
-    id: HeaderValue,
-    refusal: Bytes,
+    request_id: HeaderValue,
+    pending_error: Bytes,
     linger: Option<LingerState>,
 }
 
-/// Start of a blocked write, bytes accepted since, and its timer.
+/// Start of a blocked write, bytes written since, and its timer.
 #[derive(Debug)]
 struct WriteStall {
-    since: Instant,
-    taken: u64,
-    end: Pin<Box<Sleep>>,
+    started: Instant,
+    written: u64,
+    deadline: Pin<Box<Sleep>>,
 }
 
 /// State of a lingering close: timer and bytes discarded.
 #[derive(Debug)]
 struct LingerState {
-    end: Pin<Box<Sleep>>,
-    thrown_away: usize,
+    deadline: Pin<Box<Sleep>>,
+    discarded_bytes: usize,
 }
 
 impl<T> TimeoutStream<T> {
-    pub(crate) fn new(stream: T, limits: HttpLimits, id: HeaderValue) -> Self {
+    pub(crate) fn new(stream: T, limits: HttpLimits, request_id: HeaderValue) -> Self {
         // A silent client has no more time than a slow one.
-        let head_end = Some(Box::pin(sleep_until(Instant::now() + limits.header_time)));
-        let (heads, refusal) = (HeadValidator::new(), Bytes::new());
-        Self { stream, limits, heads, head_end, stalled: None, id, refusal, linger: None }
+        let head_deadline = Some(Box::pin(sleep_until(Instant::now() + limits.header_timeout)));
+        let (head_validator, pending_error) = (HeadValidator::new(), Bytes::new());
+        Self {
+            stream,
+            limits,
+            head_validator,
+            head_deadline,
+            write_stall: None,
+            request_id,
+            pending_error,
+            linger: None,
+        }
     }
 
     fn has_write_timed_out(&mut self, context: &mut Context<'_>) -> bool {
         let limits = self.limits;
-        let stalled = self.stalled.get_or_insert_with(|| {
-            let since = Instant::now();
-            WriteStall { since, taken: 0, end: Box::pin(sleep_until(since + limits.write_time)) }
+        let write_stall = self.write_stall.get_or_insert_with(|| {
+            let started = Instant::now();
+            WriteStall {
+                started,
+                written: 0,
+                deadline: Box::pin(sleep_until(started + limits.write_timeout)),
+            }
         });
         loop {
-            if stalled.end.as_mut().poll(context).is_pending() {
+            if write_stall.deadline.as_mut().poll(context).is_pending() {
                 return false;
             }
-            let end = stalled.since + limits.write_time + Duration::from_secs(stalled.taken / SLOWEST);
-            if end <= Instant::now() {
+            let deadline = write_stall.started
+                + limits.write_timeout
+                + Duration::from_secs(write_stall.written / MIN_BYTES_PER_SECOND);
+            if deadline <= Instant::now() {
                 return true;
             }
-            stalled.end.as_mut().reset(end);
+            write_stall.deadline.as_mut().reset(deadline);
         }
     }
 
-    fn record_written(&mut self, bytes: usize, of: usize) {
-        if bytes == of {
-            self.stalled = None;
-        } else if let Some(stalled) = &mut self.stalled {
-            stalled.taken += bytes as u64;
+    fn record_written(&mut self, written: usize, offered: usize) {
+        if written == offered {
+            self.write_stall = None;
+        } else if let Some(write_stall) = &mut self.write_stall {
+            write_stall.written += written as u64;
         }
     }
 }
 
-fn timed_out(what: &'static str) -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, what)
+fn timed_out(message: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, message)
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for TimeoutStream<T> {
@@ -101,19 +116,19 @@ impl<T: AsyncRead + Unpin> AsyncRead for TimeoutStream<T> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut this.stream).poll_read(context, buffer);
         if polled.is_ready() {
-            this.heads.inspect(&mut buffer.filled_mut()[before..]);
+            this.head_validator.inspect(&mut buffer.filled_mut()[before..]);
             // A client that is sending cannot be expected to read; the reader of its body limits how slowly it may send.
-            if let Some(stalled) = this.stalled.as_mut().filter(|_| buffer.filled().len() > before) {
-                stalled.since = Instant::now();
+            if let Some(write_stall) = this.write_stall.as_mut().filter(|_| buffer.filled().len() > before) {
+                write_stall.started = Instant::now();
             }
-            if !this.heads.is_in_head() && !this.heads.has_received_nothing() {
-                this.head_end = None;
-            } else if this.head_end.is_none() {
-                this.head_end = Some(Box::pin(sleep_until(Instant::now() + this.limits.header_time)));
+            if !this.head_validator.is_in_head() && !this.head_validator.has_received_nothing() {
+                this.head_deadline = None;
+            } else if this.head_deadline.is_none() {
+                this.head_deadline = Some(Box::pin(sleep_until(Instant::now() + this.limits.header_timeout)));
             }
-        } else if let Some(end) = &mut this.head_end {
-            ready!(end.as_mut().poll(context));
-            return Poll::Ready(Err(timed_out("the head of a request did not come in time")));
+        } else if let Some(deadline) = &mut this.head_deadline {
+            ready!(deadline.as_mut().poll(context));
+            return Poll::Ready(Err(timed_out("timeout while reading the request head")));
         }
         polled
     }
@@ -127,7 +142,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<T> {
     ) -> Poll<io::Result<usize>> {
         let bytes = match parse_error::find_hyper_error(bytes) {
             Some(0) => {
-                self.refusal = parse_error::add_body(bytes, self.heads.fault(), &self.limits, &self.id);
+                self.pending_error =
+                    parse_error::add_body(bytes, self.head_validator.fault(), &self.limits, &self.request_id);
                 return Poll::Ready(Ok(bytes.len()));
             }
             // Send what precedes it first.
@@ -135,12 +151,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<T> {
             None => bytes,
         };
         match Pin::new(&mut self.stream).poll_write(context, bytes) {
-            Poll::Ready(Ok(taken)) => {
-                self.record_written(taken, bytes.len());
-                Poll::Ready(Ok(taken))
+            Poll::Ready(Ok(written)) => {
+                self.record_written(written, bytes.len());
+                Poll::Ready(Ok(written))
             }
             Poll::Pending if self.has_write_timed_out(context) => {
-                Poll::Ready(Err(timed_out("the answer is not read")))
+                Poll::Ready(Err(timed_out("timeout while writing the response")))
             }
             other => other,
         }
@@ -152,16 +168,16 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<T> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         // A head without a body comes in one slice.
-        if let [one] = slices {
-            return self.poll_write(context, one);
+        if let [slice] = slices {
+            return self.poll_write(context, slice);
         }
         match Pin::new(&mut self.stream).poll_write_vectored(context, slices) {
-            Poll::Ready(Ok(taken)) => {
-                self.record_written(taken, slices.iter().map(|slice| slice.len()).sum());
-                Poll::Ready(Ok(taken))
+            Poll::Ready(Ok(written)) => {
+                self.record_written(written, slices.iter().map(|slice| slice.len()).sum());
+                Poll::Ready(Ok(written))
             }
             Poll::Pending if self.has_write_timed_out(context) => {
-                Poll::Ready(Err(timed_out("the answer is not read")))
+                Poll::Ready(Err(timed_out("timeout while writing the response")))
             }
             other => other,
         }
@@ -172,21 +188,21 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<T> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.refusal.has_remaining() {
+        while self.pending_error.has_remaining() {
             let this = &mut *self;
-            match Pin::new(&mut this.stream).poll_write(context, &this.refusal) {
+            match Pin::new(&mut this.stream).poll_write(context, &this.pending_error) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(taken)) => this.refusal.advance(taken),
+                Poll::Ready(Ok(written)) => this.pending_error.advance(written),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending if this.has_write_timed_out(context) => {
-                    return Poll::Ready(Err(timed_out("the answer is not read")));
+                    return Poll::Ready(Err(timed_out("timeout while writing the response")));
                 }
                 Poll::Pending => return Poll::Pending,
             }
         }
         match Pin::new(&mut self.stream).poll_flush(context) {
             Poll::Pending if self.has_write_timed_out(context) => {
-                Poll::Ready(Err(timed_out("the answer is not read")))
+                Poll::Ready(Err(timed_out("timeout while writing the response")))
             }
             other => other,
         }
@@ -195,7 +211,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<T> {
     /// Closes the sending side, and lingers: closing the socket with unread input would reset the connection and lose the last
     /// response.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.linger.is_none() && self.refusal.has_remaining() {
+        if self.linger.is_none() && self.pending_error.has_remaining() {
             ready!(self.as_mut().poll_flush(context))?;
         }
         let this = &mut *self;
@@ -203,26 +219,26 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<T> {
             match Pin::new(&mut this.stream).poll_shutdown(context) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Pending if this.has_write_timed_out(context) => {
-                    return Poll::Ready(Err(timed_out("the answer is not read")));
+                    return Poll::Ready(Err(timed_out("timeout while writing the response")));
                 }
                 other => return other,
             }
-            let end = Box::pin(sleep_until(Instant::now() + LINGER_TIMEOUT));
-            this.linger = Some(LingerState { end, thrown_away: 0 });
+            let deadline = Box::pin(sleep_until(Instant::now() + LINGER_TIMEOUT));
+            this.linger = Some(LingerState { deadline, discarded_bytes: 0 });
         }
         let Some(linger) = &mut this.linger else { return Poll::Ready(Ok(())) };
-        let mut room = [0; 4 << 10];
+        let mut bytes = [0; 4 << 10];
         loop {
-            let mut buffer = ReadBuf::new(&mut room);
+            let mut buffer = ReadBuf::new(&mut bytes);
             match Pin::new(&mut this.stream).poll_read(context, &mut buffer) {
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
-                    linger.thrown_away += buffer.filled().len();
-                    if linger.thrown_away > MAX_LINGER_BYTES {
+                    linger.discarded_bytes += buffer.filled().len();
+                    if linger.discarded_bytes > MAX_LINGER_BYTES {
                         return Poll::Ready(Ok(()));
                     }
                 }
                 Poll::Ready(_) => return Poll::Ready(Ok(())),
-                Poll::Pending => return linger.end.as_mut().poll(context).map(Ok),
+                Poll::Pending => return linger.deadline.as_mut().poll(context).map(Ok),
             }
         }
     }

@@ -15,6 +15,7 @@ use rustls::server::{ClientHello, NoClientAuth, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
 
+use crate::clock::to_unix_seconds;
 use crate::http::server::client_verifier::UnanchoredClientVerifier;
 use crate::http::server::x509::not_after;
 
@@ -26,16 +27,16 @@ const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 #[non_exhaustive]
 pub enum TlsError {
     /// A file cannot be read.
-    #[error("`{}` can't be read: {error}", path.display())]
-    File {
+    #[error("cannot read `{}`: {error}", path.display())]
+    Read {
         /// File.
         path: PathBuf,
         /// Cause.
         error: std::io::Error,
     },
     /// A file does not contain the expected PEM item.
-    #[error("`{}` has no {what} in PEM form: {error}", path.display())]
-    Pem {
+    #[error("no PEM {what} in `{}`: {error}", path.display())]
+    InvalidPem {
         /// File.
         path: PathBuf,
         /// Expected item.
@@ -44,16 +45,16 @@ pub enum TlsError {
         error: rustls::pki_types::pem::Error,
     },
     /// The key file is readable by others.
-    #[error("`{}` can be read by everybody on this machine (mode {mode:o}); `chmod 600` it", path.display())]
-    Open {
+    #[error("private key `{}` is world-accessible (mode {mode:o}); run `chmod 600`", path.display())]
+    InsecureKeyMode {
         /// File.
         path: PathBuf,
         /// Permission bits.
         mode: u32,
     },
     /// The key does not match the certificate, or its type is not supported.
-    #[error("`{}` and `{}` don't go together: {error}", certificate.display(), key.display())]
-    Pair {
+    #[error("key `{}` does not match certificate `{}`: {error}", key.display(), certificate.display())]
+    KeyMismatch {
         /// Certificate file.
         certificate: PathBuf,
         /// Key file.
@@ -110,26 +111,27 @@ impl ServerCertificate {
         let files = [certificate.into(), key.into()];
         // Taken before reading, so that a concurrent change triggers a reload.
         let seen = Mutex::new([FileStamp::read(&files[0]), FileStamp::read(&files[1])]);
-        let read = load_key_pair(&files[0], &files[1])?;
-        let current = Arc::new(CurrentCertificate(RwLock::new(Arc::new(read))));
-        let pair = |error| TlsError::Pair { certificate: files[0].clone(), key: files[1].clone(), error };
-        let config = server_config(&current, Arc::new(NoClientAuth)).map_err(pair)?;
+        let loaded = load_key_pair(&files[0], &files[1])?;
+        let current = Arc::new(CurrentCertificate(RwLock::new(Arc::new(loaded))));
+        let mismatch =
+            |error| TlsError::KeyMismatch { certificate: files[0].clone(), key: files[1].clone(), error };
+        let config = server_config(&current, Arc::new(NoClientAuth)).map_err(mismatch)?;
         Ok(Self { seen, current, config: Arc::new(config), files })
     }
 
     /// Requests client certificates, for authentication. Default: off, because browsers with client certificates then prompt
     /// their users.
     pub fn request_client_certificates(mut self) -> Result<Self, TlsError> {
-        let asked = server_config(&self.current, Arc::new(UnanchoredClientVerifier::new()));
+        let config = server_config(&self.current, Arc::new(UnanchoredClientVerifier::new()));
         let [certificate, key] = self.files.clone();
-        self.config = Arc::new(asked.map_err(|error| TlsError::Pair { certificate, key, error })?);
+        self.config = Arc::new(config.map_err(|error| TlsError::KeyMismatch { certificate, key, error })?);
         Ok(self)
     }
 
     /// Reloads the files. On error, the current certificate stays in use.
     pub fn reload(&self) -> Result<(), TlsError> {
-        let read = load_key_pair(&self.files[0], &self.files[1])?;
-        *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
+        let loaded = load_key_pair(&self.files[0], &self.files[1])?;
+        *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
         Ok(())
     }
 
@@ -140,9 +142,9 @@ impl ServerCertificate {
 
     /// Reloads the files when they change, and warns before expiry. Never returns.
     pub(crate) async fn watch_files(&self) {
-        let mut told = None;
+        let mut last_warning = None;
         loop {
-            self.warn_before_expiry(&mut told);
+            self.warn_before_expiry(&mut last_warning);
             tokio::time::sleep(FILE_CHECK_INTERVAL).await;
             let now = [FileStamp::read(&self.files[0]), FileStamp::read(&self.files[1])];
             let before =
@@ -150,23 +152,23 @@ impl ServerCertificate {
             if before == now {
                 continue;
             }
-            told = None;
+            last_warning = None;
             match self.reload() {
-                Ok(()) => tracing::info!("the certificate was read again"),
-                Err(error) => tracing::error!(%error, "the certificate stays what it was"),
+                Ok(()) => tracing::info!("certificate reloaded"),
+                Err(error) => tracing::error!(%error, "certificate reload failed; keeping the old one"),
             }
         }
     }
 
     /// Warns once each when 30 days, 7 days and one day are left.
-    fn warn_before_expiry(&self, told: &mut Option<u64>) {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let Some(end) = self.not_after() else { return };
-        let days = end.saturating_sub(now) / 86_400;
-        let Some(near) = [1, 7, 30].into_iter().find(|near| days < *near) else { return };
-        if told.is_none_or(|last| near < last) {
-            *told = Some(near);
-            tracing::warn!(days, "the certificate ends soon");
+    fn warn_before_expiry(&self, last_warning: &mut Option<u64>) {
+        let now = to_unix_seconds(SystemTime::now());
+        let Some(expiry) = self.not_after() else { return };
+        let days = expiry.saturating_sub(now) / 86_400;
+        let Some(threshold) = [1, 7, 30].into_iter().find(|threshold| days < *threshold) else { return };
+        if last_warning.is_none_or(|last| threshold < last) {
+            *last_warning = Some(threshold);
+            tracing::warn!(days, "certificate expires soon");
         }
     }
 
@@ -190,7 +192,7 @@ fn server_config(
 
 fn load_key_pair(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
     let file = |path: &Path| {
-        let failed = |error| TlsError::File { path: path.into(), error };
+        let failed = |error| TlsError::Read { path: path.into(), error };
         // Certificate and key files are small: reject large files.
         let size = fs::metadata(path).map_err(failed)?.len();
         if size > 1 << 20 {
@@ -200,21 +202,18 @@ fn load_key_pair(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsErro
     };
     let mode = fs::metadata(key).map_or(0, |found| found.permissions().mode() & 0o777);
     if mode & 0o007 != 0 {
-        return Err(TlsError::Open { path: key.into(), mode });
+        return Err(TlsError::InsecureKeyMode { path: key.into(), mode });
     }
-    let none = |path: &Path, what, error| TlsError::Pem { path: path.into(), what, error };
+    let invalid_pem = |path: &Path, what, error| TlsError::InvalidPem { path: path.into(), what, error };
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&file(certificate)?).collect();
     let chain =
         chain
             .and_then(|chain| {
                 if chain.is_empty() { Err(rustls::pki_types::pem::Error::NoItemsFound) } else { Ok(chain) }
             })
-            .map_err(|error| none(certificate, "certificate", error))?;
+            .map_err(|error| invalid_pem(certificate, "certificate", error))?;
     let secret =
-        PrivateKeyDer::from_pem_slice(&file(key)?).map_err(|error| none(key, "private key", error))?;
-    CertifiedKey::from_der(chain, secret, &aws_lc_rs::default_provider()).map_err(|error| TlsError::Pair {
-        certificate: certificate.into(),
-        key: key.into(),
-        error,
-    })
+        PrivateKeyDer::from_pem_slice(&file(key)?).map_err(|error| invalid_pem(key, "private key", error))?;
+    CertifiedKey::from_der(chain, secret, &aws_lc_rs::default_provider())
+        .map_err(|error| TlsError::KeyMismatch { certificate: certificate.into(), key: key.into(), error })
 }

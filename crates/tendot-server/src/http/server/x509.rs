@@ -2,12 +2,12 @@
 
 use tendot_proto::record::{KeyComponents, PublicKey};
 
-const SEQUENCE: u8 = 0x30;
+const TAG_SEQUENCE: u8 = 0x30;
 
 /// Expiry of a certificate, in Unix seconds.
 pub(crate) fn not_after(certificate: &[u8]) -> Option<u64> {
-    let (_, _, end) = read_tlv(sequence_content(skip_to_validity(certificate)?)?)?;
-    let (tag, text, _) = read_tlv(end)?;
+    let (_, _, rest) = read_tlv(sequence_content(skip_to_validity(certificate)?)?)?;
+    let (tag, text, _) = read_tlv(rest)?;
     parse_time(tag, str::from_utf8(text).ok()?)
 }
 
@@ -36,14 +36,15 @@ pub(crate) struct CertificateSubject<'c> {
 
 impl<'c> CertificateSubject<'c> {
     pub(crate) fn parse(certificate: &'c [u8]) -> Option<Self> {
-        const RSA: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x01];
-        const USER_ID: &[u8] = &[0x09, 0x92, 0x26, 0x89, 0x93, 0xF2, 0x2C, 0x64, 0x01, 0x01];
-        const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+        const OID_RSA: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x01];
+        const OID_USER_ID: &[u8] = &[0x09, 0x92, 0x26, 0x89, 0x93, 0xF2, 0x2C, 0x64, 0x01, 0x01];
+        const OID_COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
         let (_, _, rest) = read_tlv(skip_to_validity(certificate)?)?;
         let (_, subject, rest) = read_tlv(rest)?;
-        let name = name_attribute(subject, USER_ID).or_else(|| name_attribute(subject, COMMON_NAME))?;
+        let name =
+            name_attribute(subject, OID_USER_ID).or_else(|| name_attribute(subject, OID_COMMON_NAME))?;
         let (_, algorithm, key) = read_tlv(sequence_content(rest)?)?;
-        if read_tlv(algorithm)?.1 != RSA {
+        if read_tlv(algorithm)?.1 != OID_RSA {
             return None;
         }
         // BIT STRING without unused bits.
@@ -69,8 +70,8 @@ fn name_attribute(name: &[u8], wanted: &[u8]) -> Option<String> {
     let mut rest = name;
     while !rest.is_empty() {
         let (_, set, after) = read_tlv(rest)?;
-        let (_, kind, value) = read_tlv(sequence_content(set)?)?;
-        if kind == wanted {
+        let (_, oid, value) = read_tlv(sequence_content(set)?)?;
+        if oid == wanted {
             return String::from_utf8(read_tlv(value)?.1.to_vec()).ok();
         }
         rest = after;
@@ -85,7 +86,7 @@ fn strip_leading_zeros(bytes: &[u8]) -> &[u8] {
 }
 
 fn sequence_content(bytes: &[u8]) -> Option<&[u8]> {
-    read_tlv(bytes).filter(|(tag, ..)| *tag == SEQUENCE).map(|(_, inside, _)| inside)
+    read_tlv(bytes).filter(|(tag, ..)| *tag == TAG_SEQUENCE).map(|(_, content, _)| content)
 }
 
 /// Reads one TLV: tag, content, and the rest.
@@ -145,11 +146,11 @@ mod tests {
         let mut parameters = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
         parameters.not_after = rcgen::date_time_ymd(2031, 5, 6);
         let key = rcgen::KeyPair::generate().unwrap();
-        let made = parameters.self_signed(&key).unwrap();
-        assert_eq!(not_after(made.der()), Some(1_935_792_000));
+        let certificate = parameters.self_signed(&key).unwrap();
+        assert_eq!(not_after(certificate.der()), Some(1_935_792_000));
         // A truncated certificate is rejected, without a panic.
-        for end in 0..made.der().len() {
-            assert_eq!(not_after(&made.der()[..end]), None);
+        for end in 0..certificate.der().len() {
+            assert_eq!(not_after(&certificate.der()[..end]), None);
         }
         assert_eq!(not_after(&[0x30, 0x84, 0xFF, 0xFF, 0xFF, 0xFF]), None);
     }

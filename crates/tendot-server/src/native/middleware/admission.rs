@@ -13,7 +13,6 @@ use tendot_proto::{
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-use crate::client_network::plain;
 use crate::native::middleware::metrics::DropReason;
 use crate::native::{NativeReply, NativeServer};
 
@@ -37,7 +36,7 @@ impl NativeServer {
             return self.busy_reply(message, transport);
         }
         if is_expensive(message) {
-            let Ok(place) =
+            let Ok(permit) =
                 Arc::clone(self.admission_queue(message, transport, client)).acquire_owned().await
             else {
                 return self.busy_reply(message, transport);
@@ -48,16 +47,16 @@ impl NativeServer {
             }
             let (native, copy) = (Arc::clone(self), message.to_vec());
             // The task continues, and is charged, even if the client disconnects.
-            let worked = tokio::task::spawn_blocking(move || {
+            let task = tokio::task::spawn_blocking(move || {
                 let reply = Handle::current().block_on(async {
-                    let mut core = native.cpu_permits.acquire().await.ok();
-                    native.process(&copy, transport, client, &mut core).await
+                    let mut cpu_permit = native.cpu_permits.acquire().await.ok();
+                    native.process(&copy, transport, client, &mut cpu_permit).await
                 });
                 native.charge_reply(client, &reply);
-                drop(place);
+                drop(permit);
                 reply
             });
-            worked.await.unwrap_or_else(|_| self.busy_reply(message, transport))
+            task.await.unwrap_or_else(|_| self.busy_reply(message, transport))
         } else {
             let reply = self.process(message, transport, client, &mut None).await;
             self.charge_reply(client, &reply);
@@ -70,13 +69,13 @@ impl NativeServer {
     fn admission_queue(&self, message: &[u8], transport: Transport, client: IpAddr) -> &Arc<Semaphore> {
         let servers = &self.site.site().servers;
         // Peers use TCP; the source address of a datagram can be forged.
-        let is_neighbour = transport != Transport::Udp
+        let is_peer = transport != Transport::Udp
             && servers.len() > 1
-            && servers.iter().any(|server| server.ip() == plain(client));
+            && servers.iter().any(|server| server.ip() == client.to_canonical());
         // Only servers send this request, and answering it queries no other server.
         let is_proof =
             peek_headers(message).is_some_and(|(_, header)| header.opcode == Opcode::VERIFY_CHALLENGE);
-        if is_proof || is_neighbour { &self.peer_permits } else { &self.expensive_permits }
+        if is_proof || is_peer { &self.peer_permits } else { &self.expensive_permits }
     }
 
     /// Handles a message for which [`is_public_read`] holds, if that does not block.
@@ -92,9 +91,9 @@ impl NativeServer {
         if self.is_store_shared() {
             return self.cached_reply(message, transport, client);
         }
-        let mut core = None;
-        let answer = pin!(self.process(message, transport, client, &mut core));
-        match answer.poll(&mut Context::from_waker(Waker::noop())) {
+        let mut cpu_permit = None;
+        let reply = pin!(self.process(message, transport, client, &mut cpu_permit));
+        match reply.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(reply) => {
                 self.charge_reply(client, &reply);
                 Some(reply)
@@ -132,15 +131,15 @@ impl NativeServer {
         client: IpAddr,
     ) -> Option<Vec<u8>> {
         let mut reply = self.handle_message(message, transport, client).await;
-        let mut whole = reply.message?;
+        let mut messages = reply.message?;
         // The client knows from the announcement that the rest is missing.
-        while whole.len() < MAX_TUNNEL_BODY_BYTES
-            && let Some(listing) = reply.more.take()
+        while messages.len() < MAX_TUNNEL_BODY_BYTES
+            && let Some(continuation) = reply.continuation.take()
         {
-            reply = self.next_list_message(listing).await?;
-            whole.append(&mut reply.message?);
+            reply = self.next_list_message(continuation).await?;
+            messages.append(&mut reply.message?);
         }
-        Some(whole)
+        Some(messages)
     }
 
     /// Over UDP, nothing is sent: a reply would end the client's retries, and its address may be forged.
@@ -151,7 +150,7 @@ impl NativeServer {
             && let Ok(incoming) = self.endpoint.decode_request(message, transport, self.now())
         {
             let outcome =
-                ResponseData::Error { message: Some(b"you have had your share of work; wait a little") };
+                ResponseData::Error { message: Some(b"CPU limit exceeded for this client; retry later") };
             let response: Message<'_> = incoming.respond(ResponseCode::SERVER_TOO_BUSY, outcome);
             reply.message = response.to_bytes().ok();
         }
@@ -162,9 +161,9 @@ impl NativeServer {
 /// Whether a message is an unsigned read of public values or of the site: it changes nothing and is cheap.
 pub(crate) fn is_public_read(message: &[u8]) -> bool {
     let Some((envelope, header)) = peek_headers(message) else { return true };
-    let is_question = header.opcode == Opcode::RESOLUTION && header.flags.contains(OpFlags::PUBLIC_ONLY)
+    let is_read = header.opcode == Opcode::RESOLUTION && header.flags.contains(OpFlags::PUBLIC_ONLY)
         || header.opcode == Opcode::GET_SITE_INFO;
-    envelope.session_id == 0 && is_question && !is_expensive(message)
+    envelope.session_id == 0 && is_read && !is_expensive(message)
 }
 
 /// Whether a message may be answered with slightly stale data.
@@ -182,14 +181,14 @@ fn is_expensive(message: &[u8]) -> bool {
     let Some((envelope, header)) = peek_headers(message) else { return false };
     let is_encrypted = envelope.flags.contains(EnvelopeFlags::ENCRYPTED);
     let is_signed = header.flags.contains(OpFlags::CERTIFY) && envelope.session_id == 0;
-    let asks = matches!(
+    let uses_key = matches!(
         header.opcode,
         Opcode::CHALLENGE_RESPONSE
             | Opcode::VERIFY_CHALLENGE
             | Opcode::SESSION_SETUP
             | Opcode::SESSION_TERMINATE
     );
-    is_encrypted || is_signed || asks
+    is_encrypted || is_signed || uses_key
 }
 
 fn peek_headers(message: &[u8]) -> Option<(Envelope, MessageHeader)> {
@@ -215,15 +214,15 @@ mod tests {
 
     /// All permits are held by requests that wait for the other server, which waits for this one.
     #[tokio::test(start_paused = true)]
-    async fn neighbours_have_places_of_their_own() {
+    async fn peer_requests_have_their_own_queue() {
         let key = OwnSite::generate_key().unwrap();
         let server = |address: [u8; 4], public_key: Vec<u8>| SiteServer {
             address: SiteServer::encode_address(address.into()),
             public_key: public_key.into(),
             ..SiteServer::default()
         };
-        let ours = key.public_key().unwrap().to_bytes();
-        let servers = vec![server([192, 0, 2, 1], ours), server([192, 0, 2, 2], Vec::new())];
+        let public_key = key.public_key().unwrap().to_bytes();
+        let servers = vec![server([192, 0, 2, 1], public_key), server([192, 0, 2, 2], Vec::new())];
         let site = OwnSite::new(Site { servers, ..Site::default() }, &key).unwrap();
         let registry = Arc::new(Registry::new(MemoryStore::new(), RegistrySettings::default()));
         let native = Arc::new(NativeServer::new(registry, site));
@@ -248,9 +247,9 @@ mod tests {
         });
         let (signed, proof) = (signed.to_bytes().unwrap(), proof.to_bytes().unwrap());
         let check = async |message: &[u8], transport, client: [u8; 4], expected| {
-            let answer = native.handle_message(message, transport, client.into());
-            let answered = timeout(Duration::from_millis(if expected { 10_000 } else { 50 }), answer).await;
-            assert_eq!(answered.is_ok(), expected, "{transport:?} {client:?}");
+            let reply = native.handle_message(message, transport, client.into());
+            let handled = timeout(Duration::from_millis(if expected { 10_000 } else { 50 }), reply).await;
+            assert_eq!(handled.is_ok(), expected, "{transport:?} {client:?}");
         };
         check(&signed, Transport::Tcp, [192, 0, 2, 2], true).await;
         check(&signed, Transport::Udp, [192, 0, 2, 2], false).await;

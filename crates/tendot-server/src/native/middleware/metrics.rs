@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use tendot_proto::endpoint::Transport;
 use tendot_proto::{Opcode, ResponseCode};
 
-use crate::http::LatencyHistogram;
+use crate::metrics::LatencyHistogram;
 
 const TRANSPORT_LABELS: [(Transport, &str); 3] =
     [(Transport::Udp, "udp"), (Transport::Tcp, "tcp"), (Transport::Http, "http")];
@@ -32,13 +32,13 @@ const OPERATION_LABELS: [(Opcode, &str); 16] = [
     (Opcode::REMOVE_VALUE, "remove"),
     (Opcode::MODIFY_VALUE, "modify"),
     (Opcode::LIST_HANDLES, "list"),
-    (Opcode::CHALLENGE_RESPONSE, "answer"),
-    (Opcode::VERIFY_CHALLENGE, "verify"),
-    (Opcode::HOME_PREFIX, "home"),
-    (Opcode::UNHOME_PREFIX, "unhome"),
-    (Opcode::LIST_HOMED_PREFIXES, "list-homed"),
-    (Opcode::SESSION_SETUP, "session"),
-    (Opcode::SESSION_TERMINATE, "end-session"),
+    (Opcode::CHALLENGE_RESPONSE, "challenge_response"),
+    (Opcode::VERIFY_CHALLENGE, "verify_challenge"),
+    (Opcode::HOME_PREFIX, "home_prefix"),
+    (Opcode::UNHOME_PREFIX, "unhome_prefix"),
+    (Opcode::LIST_HOMED_PREFIXES, "list_homed_prefixes"),
+    (Opcode::SESSION_SETUP, "session_setup"),
+    (Opcode::SESSION_TERMINATE, "session_terminate"),
     (Opcode::RESERVED, "other"),
 ];
 
@@ -70,12 +70,12 @@ pub(crate) enum DropReason {
 impl DropReason {
     const LABELS: [(Self, &'static str); 7] = [
         (Self::Malformed, "malformed"),
-        (Self::NotARequest, "not-answered"),
-        (Self::SourcePort, "port"),
-        (Self::RateLimit, "rate"),
-        (Self::CpuLimit, "work"),
-        (Self::Overloaded, "busy"),
-        (Self::SendFailed, "unsent"),
+        (Self::NotARequest, "not_a_request"),
+        (Self::SourcePort, "source_port"),
+        (Self::RateLimit, "rate_limit"),
+        (Self::CpuLimit, "cpu_limit"),
+        (Self::Overloaded, "overloaded"),
+        (Self::SendFailed, "send_failed"),
     ];
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct NativeMetrics {
     pub(crate) connections: AtomicI64,
     pub(crate) accepted: AtomicU64,
     /// Connections closed because their client had too many.
-    pub(crate) turned_away: AtomicU64,
+    pub(crate) rejected: AtomicU64,
 }
 
 impl NativeMetrics {
@@ -99,18 +99,20 @@ impl NativeMetrics {
         code: ResponseCode,
         duration: Duration,
     ) {
-        let opcode =
-            OPERATION_LABELS.iter().position(|(one, _)| *one == opcode).unwrap_or(OPERATION_LABELS.len() - 1);
+        let opcode = OPERATION_LABELS
+            .iter()
+            .position(|(label, _)| *label == opcode)
+            .unwrap_or(OPERATION_LABELS.len() - 1);
         let code = RESPONSE_CODE_LABELS
             .iter()
-            .position(|one| *one == code.0)
+            .position(|label| *label == code.0)
             .unwrap_or(RESPONSE_CODE_LABELS.len() - 1);
         self.requests[transport as usize][opcode][code].fetch_add(1, Ordering::Relaxed);
         self.durations[transport as usize].observe(duration);
     }
 
-    pub(crate) fn record_drop(&self, why: DropReason) {
-        self.dropped[why as usize].fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn record_drop(&self, reason: DropReason) {
+        self.dropped[reason as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Total number of completed requests.
@@ -128,8 +130,8 @@ impl Collector for NativeCollector {
         let Self(metrics) = self;
         let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
 
-        let (name, about) = ("tendot_native_requests", "Messages that were answered.");
-        let mut family = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
+        let (name, help) = ("tendot_native_requests", "Messages processed.");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for ((_, transport), opcodes) in TRANSPORT_LABELS.iter().zip(&metrics.requests) {
             for ((_, opcode), codes) in OPERATION_LABELS.iter().zip(opcodes) {
                 for (code, number) in
@@ -146,29 +148,29 @@ impl Collector for NativeCollector {
             }
         }
 
-        let (name, about) = ("tendot_native_dropped", "Datagrams, and answers, that were dropped.");
-        let mut family = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
+        let (name, help) = ("tendot_native_dropped", "Dropped datagrams and responses.");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for ((_, reason), number) in DropReason::LABELS.iter().zip(&metrics.dropped) {
             ConstCounter::new(read(number)).encode(family.encode_family(&[("reason", *reason)])?)?;
         }
 
-        for (name, about, number) in [
-            ("tendot_native_connections_accepted", "Connections that were taken.", &metrics.accepted),
+        for (name, help, number) in [
+            ("tendot_native_connections_accepted", "Accepted connections.", &metrics.accepted),
             (
-                "tendot_native_connections_turned_away",
-                "Connections that were one too many of a client.",
-                &metrics.turned_away,
+                "tendot_native_connections_rejected",
+                "Connections rejected by the per-client limit.",
+                &metrics.rejected,
             ),
         ] {
-            let descriptor = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
+            let descriptor = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             ConstCounter::new(read(number)).encode(descriptor)?;
         }
-        let (name, about) = ("tendot_native_connections", "Connections that are open.");
+        let (name, help) = ("tendot_native_connections", "Open native connections.");
         let open = metrics.connections.load(Ordering::Relaxed);
-        ConstGauge::new(open).encode(encoder.encode_descriptor(name, about, None, MetricType::Gauge)?)?;
+        ConstGauge::new(open).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
 
-        let (name, about) = ("tendot_native_request_duration_seconds", "From a whole message to its answer.");
-        let mut family = encoder.encode_descriptor(name, about, None, MetricType::Histogram)?;
+        let (name, help) = ("tendot_native_request_duration_seconds", "Message processing duration.");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
         for ((_, transport), durations) in TRANSPORT_LABELS.iter().zip(&metrics.durations) {
             durations.encode(family.encode_family(&[("transport", *transport)])?)?;
         }
@@ -181,12 +183,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places() {
+    fn label_order() {
         for (number, (transport, _)) in TRANSPORT_LABELS.iter().enumerate() {
             assert_eq!(*transport as usize, number);
         }
-        for (number, (why, _)) in DropReason::LABELS.iter().enumerate() {
-            assert_eq!(*why as usize, number);
+        for (number, (reason, _)) in DropReason::LABELS.iter().enumerate() {
+            assert_eq!(*reason as usize, number);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Rate limits per source and per network around it, in constant memory.
 //!
 //! The source address of a datagram is unverified, so responses to it are limited, and with them amplification attacks on third
-//! parties: so many datagrams per second, and beyond that only responses of at most three times the size of the request. CPU
+//! parties: a number of datagrams per second, and beyond it only responses of at most three times the size of the request. CPU
 //! time is limited for all transports. As in Knot DNS, each network around an address has its own limit, lower than the sum of
 //! those within it.
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 
-use crate::client_network::{plain, truncate};
+use crate::client_network::truncate;
 use crate::gcra::{GcraTable, Rate};
 
 /// Limits on response datagrams and CPU time per source.
@@ -19,11 +19,11 @@ pub struct NativeRateLimits {
     /// Response datagrams per address.
     pub datagrams: Rate,
     /// CPU time per second and address.
-    pub work: Duration,
+    pub cpu_per_second: Duration,
     /// Whether loopback addresses are limited, too.
-    pub loopback: bool,
+    pub limit_loopback: bool,
     /// Exempt networks.
-    pub spared: Vec<IpNet>,
+    pub exempt: Vec<IpNet>,
 }
 
 /// Maximum amplification factor of single-datagram responses that are sent beyond the rate.
@@ -34,7 +34,7 @@ const IPV4_NETWORKS: [(u32, u64, u64); 4] = [(32, 1, 1), (24, 32, 4), (20, 256, 
 const IPV6_NETWORKS: [(u32, u64, u64); 5] = [(128, 1, 1), (64, 2, 1), (56, 3, 2), (48, 4, 4), (32, 64, 16)];
 
 /// Slots per row: 4 MiB for each of two tables.
-const PLACES: usize = 1 << 18;
+const NATIVE_SLOTS_PER_ROW: usize = 1 << 18;
 
 /// Seconds of unused CPU time that accumulate.
 const CPU_BURST_SECONDS: u64 = 2;
@@ -43,40 +43,41 @@ const CPU_BURST_SECONDS: u64 = 2;
 #[derive(Debug)]
 pub(crate) struct NativeRateLimiter {
     rates: NativeRateLimits,
-    answers: GcraTable,
-    work: GcraTable,
+    responses: GcraTable,
+    cpu: GcraTable,
     start: Instant,
 }
 
 impl NativeRateLimiter {
     pub(crate) fn new(rates: NativeRateLimits) -> Self {
         Self {
-            answers: GcraTable::new(PLACES, rates.datagrams.burst_nanos()),
-            work: GcraTable::new(PLACES, CPU_BURST_SECONDS * 1_000_000_000),
+            responses: GcraTable::new(NATIVE_SLOTS_PER_ROW, rates.datagrams.burst_nanos()),
+            cpu: GcraTable::new(NATIVE_SLOTS_PER_ROW, CPU_BURST_SECONDS * 1_000_000_000),
             start: Instant::now(),
             rates,
         }
     }
 
     pub(crate) fn is_exempt(&self, address: IpAddr) -> bool {
-        let address = plain(address);
-        address.is_loopback() && !self.rates.loopback
-            || self.rates.spared.iter().any(|network| network.contains(&address))
+        let address = address.to_canonical();
+        address.is_loopback() && !self.rates.limit_loopback
+            || self.rates.exempt.iter().any(|network| network.contains(&address))
     }
 
     /// Charges response datagrams to an address; returns whether they may be sent.
     pub(crate) fn charge_response(&self, address: IpAddr, datagrams: usize, now: Instant) -> bool {
         let cost = self.rates.datagrams.interval_nanos().saturating_mul(datagrams as u64);
         // After an idle period, a response of any length is sent; it then takes longer to recover.
-        let least = |cost: u64| cost.min(self.rates.datagrams.burst_nanos());
+        let capped = |cost: u64| cost.min(self.rates.datagrams.burst_nanos());
         let now = self.elapsed(now);
-        let places = || {
-            enclosing_networks(address).map(|(network, times, _)| (self.answers.slots(network), cost / times))
+        let slots = || {
+            enclosing_networks(address)
+                .map(|(network, times, _)| (self.responses.slots(network), cost / times))
         };
-        if places().any(|(places, cost)| self.answers.check(places, now, least(cost)).is_err()) {
+        if slots().any(|(slots, cost)| self.responses.check(slots, now, capped(cost)).is_err()) {
             return false;
         }
-        places().for_each(|(places, cost)| self.answers.charge(places, now, cost));
+        slots().for_each(|(slots, cost)| self.responses.charge(slots, now, cost));
         true
     }
 
@@ -84,15 +85,15 @@ impl NativeRateLimiter {
     pub(crate) fn has_cpu_budget(&self, address: IpAddr, now: Instant) -> bool {
         let now = self.elapsed(now);
         enclosing_networks(address)
-            .all(|(network, ..)| self.work.check(self.work.slots(network), now, 0).is_ok())
+            .all(|(network, ..)| self.cpu.check(self.cpu.slots(network), now, 0).is_ok())
     }
 
     /// Charges CPU time in microseconds.
     pub(crate) fn charge_cpu(&self, address: IpAddr, microseconds: u32, now: Instant) {
-        let share = u64::try_from(self.rates.work.as_micros()).unwrap_or(u64::MAX).max(1);
-        let (now, cost) = (self.elapsed(now), u64::from(microseconds) * 1_000_000_000 / share);
+        let per_second = u64::try_from(self.rates.cpu_per_second.as_micros()).unwrap_or(u64::MAX).max(1);
+        let (now, cost) = (self.elapsed(now), u64::from(microseconds) * 1_000_000_000 / per_second);
         for (network, _, times) in enclosing_networks(address) {
-            self.work.charge(self.work.slots(network), now, cost / times);
+            self.cpu.charge(self.cpu.slots(network), now, cost / times);
         }
     }
 
@@ -103,11 +104,11 @@ impl NativeRateLimiter {
 
 /// Networks around an address, with their prefix length, since their first addresses may coincide.
 fn enclosing_networks(address: IpAddr) -> impl Iterator<Item = ((IpAddr, u32), u64, u64)> {
-    let address = plain(address);
+    let address = address.to_canonical();
     let around: &'static [_] = if address.is_ipv4() { &IPV4_NETWORKS } else { &IPV6_NETWORKS };
     around
         .iter()
-        .map(move |(bits, answers, work)| ((truncate(address, *bits, *bits), *bits), *answers, *work))
+        .map(move |(bits, responses, cpu)| ((truncate(address, *bits, *bits), *bits), *responses, *cpu))
 }
 
 #[cfg(test)]
@@ -117,14 +118,14 @@ mod tests {
     fn rate_limiter() -> NativeRateLimiter {
         NativeRateLimiter::new(NativeRateLimits {
             datagrams: Rate { per_second: 10, burst: 20 },
-            work: Duration::from_millis(100),
-            loopback: false,
-            spared: vec!["192.0.2.128/25".parse().unwrap()],
+            cpu_per_second: Duration::from_millis(100),
+            limit_loopback: false,
+            exempt: vec!["192.0.2.128/25".parse().unwrap()],
         })
     }
 
     #[test]
-    fn spared() {
+    fn exemptions() {
         let rate_limiter = rate_limiter();
         let check =
             |address: &str, expected| assert_eq!(rate_limiter.is_exempt(address.parse().unwrap()), expected);
@@ -136,29 +137,29 @@ mod tests {
     }
 
     #[test]
-    fn answers() {
+    fn limits_responses() {
         let rate_limiter = rate_limiter();
         let at = |seconds: f64| rate_limiter.start + Duration::from_secs_f64(seconds);
-        let taken = |address: &str, seconds, times: usize, datagrams| {
+        let sent = |address: &str, seconds, times: usize, datagrams| {
             let address = address.parse().unwrap();
             (0..times).filter(|_| rate_limiter.charge_response(address, datagrams, at(seconds))).count()
         };
-        assert_eq!(taken("192.0.2.1", 0.0, 100, 1), 20);
-        assert_eq!(taken("192.0.2.1", 0.5, 100, 1), 5);
-        assert_eq!(taken("::ffff:192.0.2.1", 0.5, 100, 1), 0);
+        assert_eq!(sent("192.0.2.1", 0.0, 100, 1), 20);
+        assert_eq!(sent("192.0.2.1", 0.5, 100, 1), 5);
+        assert_eq!(sent("::ffff:192.0.2.1", 0.5, 100, 1), 0);
         // A response of 500 datagrams, then nothing for 50 seconds.
-        assert_eq!(taken("192.0.2.1", 60.0, 100, 500), 1);
-        assert_eq!(taken("192.0.2.1", 100.0, 100, 1), 0);
-        assert_eq!(taken("192.0.2.1", 110.0, 100, 1), 20);
+        assert_eq!(sent("192.0.2.1", 60.0, 100, 500), 1);
+        assert_eq!(sent("192.0.2.1", 100.0, 100, 1), 0);
+        assert_eq!(sent("192.0.2.1", 110.0, 100, 1), 20);
         // A /24 gets as much as 32 addresses.
-        let all: usize = (0..=255).map(|host| taken(&format!("198.51.100.{host}"), 0.0, 20, 1)).sum();
+        let all: usize = (0..=255).map(|host| sent(&format!("198.51.100.{host}"), 0.0, 20, 1)).sum();
         assert_eq!(all, 640);
-        let all: usize = (0..1_000).map(|host| taken(&format!("2001:db8::{host:x}"), 0.0, 20, 1)).sum();
+        let all: usize = (0..1_000).map(|host| sent(&format!("2001:db8::{host:x}"), 0.0, 20, 1)).sum();
         assert_eq!(all, 40);
     }
 
     #[test]
-    fn work() {
+    fn limits_cpu() {
         let rate_limiter = rate_limiter();
         let (address, at) =
             ([192, 0, 2, 1].into(), |seconds| rate_limiter.start + Duration::from_secs(seconds));
@@ -180,18 +181,18 @@ mod tests {
             (state >> 33) % below
         };
         let source = |number: u64| IpAddr::from((number as u32).wrapping_mul(0x9E37_79B1).to_be_bytes());
-        let (mut greedy, mut held_back) = ([0_u32; 10], 0);
+        let (mut greedy, mut rejected) = ([0_u32; 10], 0);
         for request in 0..1_000_000_u64 {
             let now = rate_limiter.start + Duration::from_micros(request * 10);
             if request % 20 == 0 {
                 let number = random(10);
                 greedy[number as usize] += u32::from(rate_limiter.charge_response(source(number), 1, now));
             } else {
-                held_back += u32::from(!rate_limiter.charge_response(source(10 + random(99_990)), 1, now));
+                rejected += u32::from(!rate_limiter.charge_response(source(10 + random(99_990)), 1, now));
             }
         }
         // 500 datagrams per second each: ten are answered, and the initial burst.
-        assert!(greedy.iter().all(|taken| (100..=130).contains(taken)), "{greedy:?}");
-        assert!(held_back < 10_000, "{held_back} of 950,000");
+        assert!(greedy.iter().all(|sent| (100..=130).contains(sent)), "{greedy:?}");
+        assert!(rejected < 10_000, "{rejected} of 950,000");
     }
 }

@@ -13,7 +13,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::client_network::plain;
 use crate::connection_limit::ConnectionLimiter;
 use crate::native::NativeServer;
 use crate::native::server::tcp::NativeConnection;
@@ -23,28 +22,28 @@ use crate::native::server::udp::UdpWorker;
 #[derive(Clone, Copy, Debug)]
 pub struct NativeLimits {
     /// Maximum concurrent connections; idle ones are closed when the limit is reached.
-    pub connections: usize,
+    pub max_connections: usize,
     /// Maximum connections per IPv4 address or IPv6 /64 network; further ones are closed. Loopback is exempt.
-    pub connections_per_client: usize,
+    pub max_connections_per_client: usize,
     /// Timeout for the first message to begin, and from the first to the last byte of a message.
-    pub message_time: Duration,
+    pub message_timeout: Duration,
     /// Timeout between two messages.
-    pub idle_time: Duration,
+    pub idle_timeout: Duration,
     /// Timeout for reading a response, in addition to one second per kilobyte.
-    pub write_time: Duration,
+    pub write_timeout: Duration,
     /// Drain timeout: time for requests in flight at shutdown.
-    pub closing_time: Duration,
+    pub drain_timeout: Duration,
 }
 
 impl Default for NativeLimits {
     fn default() -> Self {
         Self {
-            connections: 10_000,
-            connections_per_client: 100,
-            message_time: Duration::from_secs(10),
-            idle_time: Duration::from_secs(60),
-            write_time: Duration::from_secs(30),
-            closing_time: Duration::from_secs(8),
+            max_connections: 10_000,
+            max_connections_per_client: 100,
+            message_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
+            write_timeout: Duration::from_secs(30),
+            drain_timeout: Duration::from_secs(8),
         }
     }
 }
@@ -68,14 +67,14 @@ pub struct NativeSockets {
 impl NativeSockets {
     /// Binds one TCP socket, and one UDP socket per core. Port 0 selects a free port.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
-        let mut tried = 0;
+        let mut attempts = 0;
         loop {
-            tried += 1;
+            attempts += 1;
             match Self::bind_once(address) {
                 Err(error)
                     if address.port() == 0
                         && error.kind() == io::ErrorKind::AddrInUse
-                        && tried < MAX_BIND_ATTEMPTS => {}
+                        && attempts < MAX_BIND_ATTEMPTS => {}
                 bound => return bound,
             }
         }
@@ -87,8 +86,8 @@ impl NativeSockets {
         let address = tcp.local_addr()?;
         // Bound exclusively first: with `SO_REUSEPORT`, another program could share the port.
         drop(bind_udp(address, false)?);
-        let cpu_permits = std::thread::available_parallelism().map_or(1, usize::from);
-        let udp = (0..cpu_permits).map(|_| Ok(bind_udp(address, true)?.into()));
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        let udp = (0..workers).map(|_| Ok(bind_udp(address, true)?.into()));
         Ok(Self { udp: udp.collect::<io::Result<_>>()?, tcp: TcpListener::from_std(tcp)? })
     }
 
@@ -107,9 +106,9 @@ impl NativeSockets {
     }
 }
 
-fn bind_udp(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
+fn bind_udp(address: SocketAddr, reuse_port: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-    socket.set_reuse_port(is_shared)?;
+    socket.set_reuse_port(reuse_port)?;
     // The system may limit the size.
     let _ = socket.set_recv_buffer_size(UDP_RECV_BUFFER_BYTES);
     socket.bind(&address.into())?;
@@ -120,22 +119,22 @@ fn bind_udp(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
 struct NativeAcceptor {
     native: Arc<NativeServer>,
     limits: NativeLimits,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     connection_limiter: Arc<ConnectionLimiter>,
-    crowded: watch::Sender<bool>,
+    at_capacity: watch::Sender<bool>,
 }
 
-/// Serves messages until `end` completes, then drains requests in flight.
+/// Serves messages until `shutdown` completes, then drains requests in flight.
 pub async fn serve(
     sockets: NativeSockets,
     native: Arc<NativeServer>,
     limits: NativeLimits,
-    end: impl Future<Output = ()>,
+    shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let acceptor = Arc::new(NativeAcceptor {
-        room: Arc::new(Semaphore::new(limits.connections)),
-        connection_limiter: ConnectionLimiter::new(limits.connections_per_client),
-        crowded: watch::channel(false).0,
+        permits: Arc::new(Semaphore::new(limits.max_connections)),
+        connection_limiter: ConnectionLimiter::new(limits.max_connections_per_client),
+        at_capacity: watch::channel(false).0,
         native: Arc::clone(&native),
         limits,
     });
@@ -144,13 +143,13 @@ pub async fn serve(
     let mut running = JoinSet::new();
     let count = sockets.udp.len();
     for socket in sockets.udp {
-        let (datagrams, is_draining) =
+        let (worker, is_draining) =
             (UdpWorker::new(Arc::clone(&native), socket, count)?, Arc::clone(&is_draining));
         let (done, is_done) = oneshot::channel();
-        let finished = datagrams.wait_in_flight();
-        let thread = std::thread::Builder::new().name("datagrams".into()).spawn(move || {
-            if let Err(error) = datagrams.run(&is_draining) {
-                tracing::error!(%error, "datagrams can't be taken");
+        let in_flight = worker.wait_in_flight();
+        let thread = std::thread::Builder::new().name("udp-worker".into()).spawn(move || {
+            if let Err(error) = worker.run(&is_draining) {
+                tracing::error!(%error, "UDP receive failed");
             }
             let _ = done.send(());
         })?;
@@ -158,47 +157,51 @@ pub async fn serve(
             let _ = is_done.await;
             // The thread's last action is to release the store, which may be closed right after this.
             let _ = thread.join();
-            finished.await;
+            in_flight.await;
         });
     }
-    running.spawn(accept(sockets.tcp, Arc::clone(&acceptor), closed));
-    end.await;
-    let last = Instant::now() + limits.closing_time;
+    running.spawn(accept_loop(sockets.tcp, Arc::clone(&acceptor), closed));
+    shutdown.await;
+    let deadline = Instant::now() + limits.drain_timeout;
     is_draining.store(true, Ordering::Relaxed);
     let _ = close.send(true);
     let finished = async {
         while running.join_next().await.is_some() {}
-        let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
-        drop(acceptor.room.acquire_many(all).await);
+        let all = u32::try_from(limits.max_connections).unwrap_or(u32::MAX);
+        drop(acceptor.permits.acquire_many(all).await);
     };
-    let _ = timeout_at(last, finished).await;
+    let _ = timeout_at(deadline, finished).await;
     Ok(())
 }
 
-async fn accept(socket: TcpListener, acceptor: Arc<NativeAcceptor>, mut closed: watch::Receiver<bool>) {
-    let mut is_told = false;
+async fn accept_loop(
+    socket: TcpListener,
+    acceptor: Arc<NativeAcceptor>,
+    mut shutdown: watch::Receiver<bool>,
+) {
+    let mut error_logged = false;
     loop {
         let permit = tokio::select! {
             permit = NativeAcceptor::acquire_permit(&acceptor) => permit,
-            _ = closed.wait_for(|closed| *closed) => return,
+            _ = shutdown.wait_for(|shutdown| *shutdown) => return,
         };
         let Some(permit) = permit else { return };
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
-            _ = closed.wait_for(|closed| *closed) => return,
+            _ = shutdown.wait_for(|shutdown| *shutdown) => return,
         };
         match accepted {
             Ok((stream, peer)) => {
-                is_told = false;
-                NativeAcceptor::spawn_connection(&acceptor, stream, peer, permit, closed.clone());
+                error_logged = false;
+                NativeAcceptor::spawn_connection(&acceptor, stream, peer, permit, shutdown.clone());
             }
             // The client closed the connection before it was accepted.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                if !is_told {
-                    tracing::error!(%error, "connections can't be taken; they wait");
+                if !error_logged {
+                    tracing::error!(%error, "accept failed; retrying");
                 }
-                is_told = true;
+                error_logged = true;
                 sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
@@ -208,12 +211,12 @@ async fn accept(socket: TcpListener, acceptor: Arc<NativeAcceptor>, mut closed: 
 impl NativeAcceptor {
     /// Permit for a connection. At capacity, idle connections are notified.
     async fn acquire_permit(acceptor: &Arc<Self>) -> Option<OwnedSemaphorePermit> {
-        if let Ok(permit) = Arc::clone(&acceptor.room).try_acquire_owned() {
+        if let Ok(permit) = Arc::clone(&acceptor.permits).try_acquire_owned() {
             return Some(permit);
         }
-        acceptor.crowded.send_replace(true);
-        let permit = Arc::clone(&acceptor.room).acquire_owned().await.ok();
-        acceptor.crowded.send_replace(false);
+        acceptor.at_capacity.send_replace(true);
+        let permit = Arc::clone(&acceptor.permits).acquire_owned().await.ok();
+        acceptor.at_capacity.send_replace(false);
         permit
     }
 
@@ -223,15 +226,15 @@ impl NativeAcceptor {
         stream: TcpStream,
         peer: SocketAddr,
         permit: OwnedSemaphorePermit,
-        closed: watch::Receiver<bool>,
+        shutdown: watch::Receiver<bool>,
     ) {
-        let client = plain(peer.ip());
+        let client = peer.ip().to_canonical();
         let metrics = acceptor.native.metrics();
-        let place =
+        let client_permit =
             if client.is_loopback() { None } else { Some(acceptor.connection_limiter.acquire(client)) };
-        if place.as_ref().is_some_and(Option::is_none) {
-            metrics.turned_away.fetch_add(1, Ordering::Relaxed);
-            tracing::debug!(%client, "a client has too many connections");
+        if client_permit.as_ref().is_some_and(Option::is_none) {
+            metrics.rejected.fetch_add(1, Ordering::Relaxed);
+            tracing::debug!(%client, "connection rejected: too many from this client");
             return;
         }
         metrics.accepted.fetch_add(1, Ordering::Relaxed);
@@ -242,13 +245,13 @@ impl NativeAcceptor {
             native: Arc::clone(&acceptor.native),
             limits: acceptor.limits,
             client,
-            closed,
-            crowded: acceptor.crowded.subscribe(),
+            shutdown,
+            at_capacity: acceptor.at_capacity.subscribe(),
         };
         tokio::spawn(async move {
             connection.run(stream).await;
             metrics.connections.fetch_sub(1, Ordering::Relaxed);
-            drop(place);
+            drop(client_permit);
             drop(permit);
         });
     }

@@ -1,4 +1,4 @@
-//! One TCP connection: messages are answered one by one.
+//! One native TCP connection: messages are answered one by one.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,11 +21,11 @@ use crate::native::server::listener::NativeLimits;
 use crate::native::server::tls;
 
 /// Minimum transfer rate of a peer in bytes per second, beyond its base timeout.
-const SLOWEST: u64 = 1 << 10;
+const MIN_BYTES_PER_SECOND: u64 = 1 << 10;
 
 /// Lingering close: time and bytes for which further input is discarded, so that the peer can read the last response.
-const LINGER: Duration = Duration::from_secs(1);
-const LINGER_BYTES: usize = 1 << 20;
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
+const MAX_LINGER_BYTES: usize = 1 << 20;
 
 /// Timeout for the header of a message that is too long to be read.
 const OVERSIZED_HEADER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -48,19 +48,19 @@ pub(crate) struct NativeConnection {
     pub(crate) limits: NativeLimits,
     pub(crate) client: IpAddr,
     /// Whether shutdown was requested.
-    pub(crate) closed: watch::Receiver<bool>,
+    pub(crate) shutdown: watch::Receiver<bool>,
     /// Whether the server is at capacity.
-    pub(crate) crowded: watch::Receiver<bool>,
+    pub(crate) at_capacity: watch::Receiver<bool>,
 }
 
 impl NativeConnection {
     /// Serves the connection, after a TLS handshake if it begins with one.
     pub(crate) async fn run(mut self, mut stream: TcpStream) {
         let mut framer = Framer::new();
-        let time = self.limits.message_time;
-        let came =
+        let time = self.limits.message_timeout;
+        let received =
             self.wait_first_byte(timeout(time, read_into_framer(&mut stream, &mut framer)), Ok(0)).await;
-        if !has_data(came) {
+        if !has_data(received) {
             return;
         }
         if framer.remaining().first() != Some(&tls::TLS_HANDSHAKE_BYTE) {
@@ -79,8 +79,8 @@ impl NativeConnection {
         let acceptor = self.native.site.tls().clone();
         let (read, write) = stream.into_split();
         let stream = tokio::io::join(io::Cursor::new(framer.into_remaining()).chain(read), write);
-        let Ok(Ok(mut stream)) = timeout(self.limits.message_time, acceptor.accept(stream)).await else {
-            return tracing::debug!(client = %self.client, "TLS was not agreed on");
+        let Ok(Ok(mut stream)) = timeout(self.limits.message_timeout, acceptor.accept(stream)).await else {
+            return tracing::debug!(client = %self.client, "TLS handshake failed");
         };
         match self.serve_messages(&mut stream, Framer::new()).await {
             Ok(_) => lingering_close(&mut stream).await,
@@ -89,7 +89,7 @@ impl NativeConnection {
     }
 
     fn log_broken(&self, error: &io::Error) {
-        tracing::debug!(client = %self.client, %error, "a connection broke");
+        tracing::debug!(client = %self.client, %error, "connection error");
     }
 
     /// Serves messages, after bytes already received, until one side closes.
@@ -98,12 +98,12 @@ impl NativeConnection {
         stream: &mut T,
         mut framer: Framer,
     ) -> io::Result<ConnectionEnd> {
-        let mut waits = self.limits.message_time;
+        let mut wait_timeout = self.limits.message_timeout;
         loop {
             let message = match framer.next_message() {
                 Ok(Some(message)) => message,
                 Ok(None) => {
-                    if !self.read(stream, &mut framer, waits).await? {
+                    if !self.read(stream, &mut framer, wait_timeout).await? {
                         self.reject_truncated(stream, framer).await?;
                         return Ok(ConnectionEnd::InputUnread);
                     }
@@ -117,32 +117,32 @@ impl NativeConnection {
                     {
                         continue;
                     }
-                    let refusal = self.native.endpoint.reject_frame(&error, self.native.now());
-                    self.write(stream, refusal.response().unwrap_or_default()).await?;
+                    let rejection = self.native.endpoint.reject_frame(&error, self.native.now());
+                    self.write(stream, rejection.response().unwrap_or_default()).await?;
                     return Ok(ConnectionEnd::InputUnread);
                 }
             };
-            let stays = wants_keep_alive(message);
+            let keep_alive = wants_keep_alive(message);
             let mut reply = self.native.handle_message(message, Transport::Tcp, self.client).await;
             loop {
                 match &reply.message {
-                    Some(answer) => self.write(stream, answer).await?,
+                    Some(message) => self.write(stream, message).await?,
                     None => return Ok(ConnectionEnd::InputUnread),
                 }
-                let Some(listing) = reply.more.take() else { break };
-                match self.native.next_list_message(listing).await {
+                let Some(continuation) = reply.continuation.take() else { break };
+                match self.native.next_list_message(continuation).await {
                     Some(next) => reply = next,
                     None => return Ok(ConnectionEnd::InputUnread),
                 }
             }
-            if !stays || *self.closed.borrow() {
+            if !keep_alive || *self.shutdown.borrow() {
                 return Ok(if framer.has_partial_message() {
                     ConnectionEnd::InputUnread
                 } else {
                     ConnectionEnd::Clean
                 });
             }
-            waits = self.limits.idle_time;
+            wait_timeout = self.limits.idle_timeout;
         }
     }
 
@@ -151,21 +151,23 @@ impl NativeConnection {
         &mut self,
         stream: &mut T,
         framer: &mut Framer,
-        waits: Duration,
+        wait_timeout: Duration,
     ) -> io::Result<bool> {
         if !framer.has_partial_message() {
-            return Ok(
-                self.wait_first_byte(timeout(waits, read_into_framer(stream, framer)), Ok(0)).await? > 0
-            );
+            return Ok(self
+                .wait_first_byte(timeout(wait_timeout, read_into_framer(stream, framer)), Ok(0))
+                .await?
+                > 0);
         }
         let started = Instant::now();
-        let mut came = 0;
+        let mut received = 0;
         // Fragments may arrive separately, but not without end.
         while framer.bytes_needed() > 0 {
-            let end = started + self.limits.message_time + Duration::from_secs(came / SLOWEST);
-            match timeout_at(end, read_into_framer(stream, framer)).await {
+            let deadline =
+                started + self.limits.message_timeout + Duration::from_secs(received / MIN_BYTES_PER_SECOND);
+            match timeout_at(deadline, read_into_framer(stream, framer)).await {
                 Ok(Ok(0)) => return Ok(false),
-                Ok(read) => came += read? as u64,
+                Ok(read) => received += read? as u64,
                 Err(_) => return Err(io::ErrorKind::TimedOut.into()),
             }
         }
@@ -175,13 +177,13 @@ impl NativeConnection {
     /// First bytes of a message; `None` on timeout, at capacity or at shutdown.
     async fn wait_first_byte<T>(
         &mut self,
-        coming: impl Future<Output = Result<io::Result<T>, Elapsed>>,
+        first_bytes: impl Future<Output = Result<io::Result<T>, Elapsed>>,
         none: io::Result<T>,
     ) -> io::Result<T> {
         tokio::select! {
-            came = coming => came.unwrap_or(none),
-            _ = self.closed.wait_for(|closed| *closed) => none,
-            () = wait_until_crowded(&mut self.crowded) => none,
+            received = first_bytes => received.unwrap_or(none),
+            _ = self.shutdown.wait_for(|shutdown| *shutdown) => none,
+            () = wait_until_crowded(&mut self.at_capacity) => none,
         }
     }
 
@@ -193,15 +195,16 @@ impl NativeConnection {
     ) -> io::Result<()> {
         let rest = framer.into_remaining();
         match self.native.endpoint.decode_request(&rest, Transport::Tcp, self.native.now()) {
-            Err(refusal) => self.write(stream, refusal.response().unwrap_or_default()).await,
+            Err(rejection) => self.write(stream, rejection.response().unwrap_or_default()).await,
             Ok(_) => Ok(()),
         }
     }
 
-    async fn write<T: AsyncWrite + Unpin>(&self, stream: &mut T, answer: &[u8]) -> io::Result<()> {
-        let time = self.limits.write_time + Duration::from_secs(answer.len() as u64 / SLOWEST);
+    async fn write<T: AsyncWrite + Unpin>(&self, stream: &mut T, message: &[u8]) -> io::Result<()> {
+        let time =
+            self.limits.write_timeout + Duration::from_secs(message.len() as u64 / MIN_BYTES_PER_SECOND);
         let written = timeout(time, async {
-            stream.write_all(answer).await?;
+            stream.write_all(message).await?;
             stream.flush().await
         });
         written.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
@@ -211,8 +214,8 @@ impl NativeConnection {
 /// Reads into the framer. The buffer exists only during the read: most connections are idle.
 async fn read_into_framer<T: AsyncRead + Unpin>(stream: &mut T, framer: &mut Framer) -> io::Result<usize> {
     poll_fn(|context| {
-        let mut room = [0; 8 << 10];
-        let mut buffer = ReadBuf::new(&mut room);
+        let mut bytes = [0; 8 << 10];
+        let mut buffer = ReadBuf::new(&mut bytes);
         ready!(Pin::new(&mut *stream).poll_read(context, &mut buffer))?;
         framer.push(buffer.filled());
         Ok(buffer.filled().len()).into()
@@ -231,25 +234,25 @@ fn wants_keep_alive(message: &[u8]) -> bool {
 }
 
 /// Completes when the server has been at capacity for a while.
-async fn wait_until_crowded(crowded: &mut watch::Receiver<bool>) {
+async fn wait_until_crowded(at_capacity: &mut watch::Receiver<bool>) {
     sleep(CROWDED_IDLE_TIMEOUT).await;
-    let _ = crowded.wait_for(|crowded| *crowded).await;
+    let _ = at_capacity.wait_for(|at_capacity| *at_capacity).await;
 }
 
 /// Closes the sending side, and lingers: closing the socket with unread input would reset the connection and lose the last
 /// response.
 async fn lingering_close<T: AsyncRead + AsyncWrite + Unpin>(stream: &mut T) {
-    let waited = timeout(LINGER, async {
+    let lingering = timeout(LINGER_TIMEOUT, async {
         stream.shutdown().await?;
-        let (mut framer, mut thrown_away) = (Framer::new(), 0);
-        while thrown_away < LINGER_BYTES {
+        let (mut framer, mut discarded_bytes) = (Framer::new(), 0);
+        while discarded_bytes < MAX_LINGER_BYTES {
             match read_into_framer(stream, &mut framer).await? {
                 0 => break,
-                read => thrown_away += read,
+                read => discarded_bytes += read,
             }
             framer = Framer::new();
         }
         Ok::<_, io::Error>(())
     });
-    let _ = waited.await;
+    let _ = lingering.await;
 }

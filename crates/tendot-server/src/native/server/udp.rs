@@ -38,9 +38,9 @@ const REJECTED_SOURCE_PORTS: [u16; 8] = [0, 7, 13, 17, 19, 53, 123, 2641];
 pub(crate) struct UdpWorker {
     sender: UdpSender,
     reassembly: Reassembly,
-    room: Arc<Semaphore>,
+    in_flight: Arc<Semaphore>,
     /// Responses to the current batch, not yet sent.
-    made: Vec<(Vec<u8>, UdpPeer)>,
+    ready_responses: Vec<(Vec<u8>, UdpPeer)>,
 }
 
 impl UdpWorker {
@@ -49,24 +49,24 @@ impl UdpWorker {
         let sender = UdpSender {
             native,
             socket: Arc::new(UdpBatchSocket::new(socket)?),
-            room: Arc::new(Semaphore::new(MAX_OFFLOADED_SENDS)),
+            send_permits: Arc::new(Semaphore::new(MAX_OFFLOADED_SENDS)),
             runtime: Handle::current(),
         };
         Ok(Self {
             sender,
             reassembly: Reassembly::with_budget(Reassembly::DEFAULT_BUDGET_BYTES / sockets.max(1)),
-            room: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
-            made: Vec::with_capacity(MAX_RECV_BATCH),
+            in_flight: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
+            ready_responses: Vec::with_capacity(MAX_RECV_BATCH),
         })
     }
 
     /// Completes when no request of this socket is in flight.
     pub(crate) fn wait_in_flight(&self) -> impl Future<Output = ()> + use<> {
-        let (making, sending) = (Arc::clone(&self.room), Arc::clone(&self.sender.room));
+        let (in_flight, sending) = (Arc::clone(&self.in_flight), Arc::clone(&self.sender.send_permits));
         async move {
-            for (room, all) in [(making, MAX_IN_FLIGHT), (sending, MAX_OFFLOADED_SENDS)] {
+            for (permits, all) in [(in_flight, MAX_IN_FLIGHT), (sending, MAX_OFFLOADED_SENDS)] {
                 let all = u32::try_from(all).unwrap_or(u32::MAX);
-                drop(room.acquire_many(all).await);
+                drop(permits.acquire_many(all).await);
             }
         }
     }
@@ -79,22 +79,22 @@ impl UdpWorker {
         let socket = Arc::clone(&self.sender.socket);
         socket.socket().set_read_timeout(Some(SHUTDOWN_POLL_INTERVAL))?;
         socket.socket().set_write_timeout(Some(SHUTDOWN_POLL_INTERVAL))?;
-        let mut room = ReceiveBuffer::new();
+        let mut buffer = ReceiveBuffer::new();
         while !is_draining.load(Ordering::Relaxed) {
             // Errors concern no datagram: a timeout, or an ICMP error for an earlier response.
-            let _ = self.receive_batch(&socket, &mut room);
+            let _ = self.receive_batch(&socket, &mut buffer);
         }
         // Answer what arrived before the shutdown, within a bound in case of a flood.
         socket.socket().set_nonblocking(true)?;
-        let last = Instant::now() + SHUTDOWN_POLL_INTERVAL;
-        while Instant::now() < last && self.receive_batch(&socket, &mut room).is_ok() {}
+        let deadline = Instant::now() + SHUTDOWN_POLL_INTERVAL;
+        while Instant::now() < deadline && self.receive_batch(&socket, &mut buffer).is_ok() {}
         Ok(())
     }
 
-    fn receive_batch(&mut self, socket: &UdpBatchSocket, room: &mut ReceiveBuffer) -> io::Result<()> {
-        socket.receive(room, |datagram, from| self.handle_datagram(datagram, from))?;
-        for (answer, to) in self.made.drain(..) {
-            self.sender.send_fragments(&answer, to);
+    fn receive_batch(&mut self, socket: &UdpBatchSocket, buffer: &mut ReceiveBuffer) -> io::Result<()> {
+        socket.receive(buffer, |datagram, from| self.handle_datagram(datagram, from))?;
+        for (response, to) in self.ready_responses.drain(..) {
+            self.sender.send_fragments(&response, to);
         }
         Ok(())
     }
@@ -113,13 +113,13 @@ impl UdpWorker {
         if is_public_read(&message)
             && let Some(reply) = native.try_inline(&message, Transport::Udp, client)
         {
-            let Some(answer) = check_amplification(native, reply, message.len(), client) else { return };
-            if answer.len() <= MAX_INLINE_SEND_BYTES {
-                return self.made.push((answer, from));
+            let Some(response) = check_amplification(native, reply, message.len(), client) else { return };
+            if response.len() <= MAX_INLINE_SEND_BYTES {
+                return self.ready_responses.push((response, from));
             }
-            return self.sender.send_offloaded(answer, from);
+            return self.sender.send_offloaded(response, from);
         }
-        let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&self.in_flight).try_acquire_owned() else {
             return native.metrics.record_drop(DropReason::Overloaded);
         };
         let (sender, message) = (self.sender.clone(), message.into_owned());
@@ -136,36 +136,38 @@ impl UdpWorker {
 struct UdpSender {
     native: Arc<NativeServer>,
     socket: Arc<UdpBatchSocket>,
-    room: Arc<Semaphore>,
+    send_permits: Arc<Semaphore>,
     runtime: Handle,
 }
 
 impl UdpSender {
-    /// Sends the response to a request of `asked` bytes, within the rate limits.
-    fn send(&self, reply: NativeReply, asked: usize, to: UdpPeer) {
-        let Some(answer) = check_amplification(&self.native, reply, asked, to.address.ip()) else { return };
-        if answer.len() <= MAX_INLINE_SEND_BYTES {
-            return self.send_fragments(&answer, to);
+    /// Sends the response to a request of `request_len` bytes, within the rate limits.
+    fn send(&self, reply: NativeReply, request_len: usize, to: UdpPeer) {
+        let Some(response) = check_amplification(&self.native, reply, request_len, to.address.ip()) else {
+            return;
+        };
+        if response.len() <= MAX_INLINE_SEND_BYTES {
+            return self.send_fragments(&response, to);
         }
-        self.send_offloaded(answer, to);
+        self.send_offloaded(response, to);
     }
 
-    fn send_offloaded(&self, answer: Vec<u8>, to: UdpPeer) {
-        let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
+    fn send_offloaded(&self, response: Vec<u8>, to: UdpPeer) {
+        let Ok(permit) = Arc::clone(&self.send_permits).try_acquire_owned() else {
             return self.native.metrics.record_drop(DropReason::Overloaded);
         };
         let sender = self.clone();
         self.runtime.spawn_blocking(move || {
-            sender.send_fragments(&answer, to);
+            sender.send_fragments(&response, to);
             drop(permit);
         });
     }
 
-    fn send_fragments(&self, answer: &[u8], to: UdpPeer) {
-        let sent = if answer.len() <= limits::MAX_DATAGRAM_LEN {
-            self.socket.send(answer, to).is_ok()
+    fn send_fragments(&self, response: &[u8], to: UdpPeer) {
+        let sent = if response.len() <= limits::MAX_DATAGRAM_LEN {
+            self.socket.send(response, to).is_ok()
         } else {
-            let mut datagrams = Fragments::new(answer).into_iter().flatten();
+            let mut datagrams = Fragments::new(response).into_iter().flatten();
             datagrams.all(|datagram| self.socket.send(&datagram, to).is_ok())
         };
         if !sent {
@@ -174,14 +176,14 @@ impl UdpSender {
     }
 }
 
-/// Response that the receiver may be sent: see `middleware/rate_limit.rs`.
+/// Response if the rate limits allow to send it: see `middleware/rate_limit.rs`.
 fn check_amplification(
     native: &NativeServer,
     reply: NativeReply,
-    asked: usize,
+    request_len: usize,
     to: IpAddr,
 ) -> Option<Vec<u8>> {
-    let Some(answer) = reply.message else {
+    let Some(response) = reply.message else {
         // Other replies have been counted already.
         if reply.code != ResponseCode::SERVER_TOO_BUSY {
             native.metrics.record_drop(DropReason::NotARequest);
@@ -192,13 +194,13 @@ fn check_amplification(
         native.rate_limiter.as_ref().filter(|rate_limiter| !rate_limiter.is_exempt(to))
     {
         let datagrams =
-            answer.len().saturating_sub(limits::ENVELOPE_LEN).div_ceil(limits::MAX_DATAGRAM_PAYLOAD_LEN);
+            response.len().saturating_sub(limits::ENVELOPE_LEN).div_ceil(limits::MAX_DATAGRAM_PAYLOAD_LEN);
         if !rate_limiter.charge_response(to, datagrams.max(1), Instant::now())
-            && answer.len() > MAX_AMPLIFICATION * asked
+            && response.len() > MAX_AMPLIFICATION * request_len
         {
             native.metrics.record_drop(DropReason::RateLimit);
             return None;
         }
     }
-    Some(answer)
+    Some(response)
 }

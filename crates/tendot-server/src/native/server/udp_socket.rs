@@ -23,14 +23,14 @@ const RECV_SLOT_BYTES: usize = 2 << 10;
 /// UDP socket with batched receive that replies from the address it received on.
 pub(crate) struct UdpBatchSocket {
     socket: UdpSocket,
-    is_everywhere: bool,
+    is_wildcard: bool,
 }
 
 /// Remote address, and the local address the datagram came to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UdpPeer {
     pub(crate) address: SocketAddr,
-    at: Option<IpAddr>,
+    local: Option<IpAddr>,
 }
 
 /// Buffer for `MAX_RECV_BATCH` datagrams.
@@ -45,14 +45,14 @@ impl ReceiveBuffer {
 impl UdpBatchSocket {
     pub(crate) fn new(socket: UdpSocket) -> io::Result<Self> {
         let ip = socket.local_addr()?.ip();
-        let is_everywhere = ip.is_unspecified();
-        if is_everywhere && ip.is_ipv4() {
+        let is_wildcard = ip.is_unspecified();
+        if is_wildcard && ip.is_ipv4() {
             setsockopt(&socket, sockopt::Ipv4PacketInfo, &true)?;
-        } else if is_everywhere {
+        } else if is_wildcard {
             // Covers IPv4, too, as mapped addresses.
             setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?;
         }
-        Ok(Self { socket, is_everywhere })
+        Ok(Self { socket, is_wildcard })
     }
 
     pub(crate) const fn socket(&self) -> &UdpSocket {
@@ -62,37 +62,37 @@ impl UdpBatchSocket {
     /// Waits for a datagram, and passes it and all others that have arrived to `each`.
     pub(crate) fn receive(
         &self,
-        room: &mut ReceiveBuffer,
+        buffer: &mut ReceiveBuffer,
         mut each: impl FnMut(&[u8], UdpPeer),
     ) -> io::Result<()> {
         let mut slices: Vec<_> =
-            room.0.chunks_exact_mut(RECV_SLOT_BYTES).map(|room| [IoSliceMut::new(room)]).collect();
+            buffer.0.chunks_exact_mut(RECV_SLOT_BYTES).map(|buffer| [IoSliceMut::new(buffer)]).collect();
         // Created anew each time: the call writes its used length into it.
-        let beside = self.is_everywhere.then(|| cmsg_space!(in6_pktinfo));
-        let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(MAX_RECV_BATCH, beside);
+        let control = self.is_wildcard.then(|| cmsg_space!(in6_pktinfo));
+        let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(MAX_RECV_BATCH, control);
         let (number, flags) = (self.socket.as_raw_fd(), MsgFlags::MSG_WAITFORONE);
         for received in recvmmsg(number, &mut headers, &mut slices, flags, None)? {
             let Some(address) = received.address.as_ref().and_then(to_socket_addr) else { continue };
-            let at = if self.is_everywhere { local_address(&received) } else { None };
-            each(received.iovs().next().unwrap_or_default(), UdpPeer { address, at });
+            let local = if self.is_wildcard { local_address(&received) } else { None };
+            each(received.iovs().next().unwrap_or_default(), UdpPeer { address, local });
         }
         Ok(())
     }
 
     pub(crate) fn send(&self, datagram: &[u8], to: UdpPeer) -> io::Result<()> {
-        let with = |beside: ControlMessage<'_>| {
+        let with = |control: ControlMessage<'_>| {
             let (parts, address) = ([IoSlice::new(datagram)], SockaddrStorage::from(to.address));
-            sendmsg(self.socket.as_raw_fd(), &parts, &[beside], MsgFlags::empty(), Some(&address))
+            sendmsg(self.socket.as_raw_fd(), &parts, &[control], MsgFlags::empty(), Some(&address))
         };
-        match to.at {
+        match to.local {
             None => self.socket.send_to(datagram, to.address)?,
-            Some(IpAddr::V4(at)) => with(ControlMessage::Ipv4PacketInfo(&in_pktinfo {
+            Some(IpAddr::V4(local)) => with(ControlMessage::Ipv4PacketInfo(&in_pktinfo {
                 ipi_ifindex: 0,
-                ipi_spec_dst: in_addr { s_addr: u32::from_ne_bytes(at.octets()) },
+                ipi_spec_dst: in_addr { s_addr: u32::from_ne_bytes(local.octets()) },
                 ipi_addr: in_addr { s_addr: 0 },
             }))?,
-            Some(IpAddr::V6(at)) => with(ControlMessage::Ipv6PacketInfo(&in6_pktinfo {
-                ipi6_addr: in6_addr { s6_addr: at.octets() },
+            Some(IpAddr::V6(local)) => with(ControlMessage::Ipv6PacketInfo(&in6_pktinfo {
+                ipi6_addr: in6_addr { s6_addr: local.octets() },
                 ipi6_ifindex: 0,
             }))?,
         };

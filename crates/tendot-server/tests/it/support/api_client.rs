@@ -193,3 +193,42 @@ pub(crate) struct Fixtures {
     pub(crate) tokens: Vec<String>,
     pub(crate) agency_tokens: Vec<String>,
 }
+
+/// Kernel metadata with a title, as JSON.
+pub(crate) fn kernel_json(title: &str) -> Json {
+    json!({"primaryReferentType": "Creation", "referentCreation": {
+        "name": [{"value": title, "type": "Title", "primaryLanguage": "en"}],
+        "structuralType": "Digital", "mode": ["Visual"], "character": ["Language"], "type": ["Article"],
+        "principalAgent": [{"name": {"value": "Bak, Per", "type": "Name"}, "role": "Author"}]}})
+}
+
+/// Runs each function, which takes an [`ApiClient`], as a test over each store.
+macro_rules! over_all_stores {
+    ($($test:ident),+ $(,)?) => {
+        mod memory {
+            $(#[test]
+            fn $test() {
+                super::$test(&super::ApiClient::start(tendot_store::MemoryStore::new()));
+            })+
+        }
+
+        mod embedded {
+            $(#[test]
+            fn $test() {
+                let directory = tendot_testing::ram_dir();
+                let store = tendot_store::EmbeddedStore::open(directory.path()).unwrap();
+                super::$test(&super::ApiClient::start(store));
+            })+
+        }
+
+        mod postgres {
+            $(#[test]
+            fn $test() {
+                let store = $crate::support::stores::StoreKind::Postgres.open();
+                super::$test(&super::ApiClient::start(store));
+            })+
+        }
+    };
+}
+
+pub(crate) use over_all_stores;

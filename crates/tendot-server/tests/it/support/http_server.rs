@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use tendot_proto::HandleValue;
 use tendot_registry::{Registry, RegistrySettings};
-use tendot_server::http::{HttpLimits, HttpListener, HttpListeners, HttpServer, ServerCertificate, serve};
+use tendot_server::http::{
+    HttpLimits, HttpListener, HttpListeners, HttpServer, ProxyTrust, ServerCertificate, serve,
+};
 use tendot_store::{AnyStore, ChangeSet, Edit, MemoryStore, Precondition, Store as _};
 use tendot_testing::WAIT_TIMEOUT;
 use tendot_testing::http::{HttpRequest, HttpResponse, read_to_close};
@@ -31,6 +33,11 @@ pub(crate) struct TestServer {
 /// A socket on a free port of 127.0.0.1.
 pub(crate) fn bind() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").unwrap()
+}
+
+/// Sets whether credentials over plain HTTP are accepted from loopback.
+pub(crate) fn allow_plain_loopback(http: HttpServer, allow_plain_loopback: bool) -> HttpServer {
+    http.proxy_trust(ProxyTrust { allow_plain_loopback, ..ProxyTrust::default() })
 }
 
 /// A server in memory: `10.5555/ONE` redirects to a page, and `10.5555/LARGE` is a record of 2 MB.

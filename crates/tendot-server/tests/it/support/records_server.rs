@@ -15,6 +15,7 @@ use tendot_testing::handle_keys::{handle_net_file, private_key};
 use tendot_testing::http::{HttpRequest, HttpResponse};
 use tokio::sync::oneshot;
 
+use super::http_server::allow_plain_loopback;
 use super::stores::StoreKind;
 
 /// A running server, which ends when it is dropped.
@@ -28,10 +29,10 @@ impl RecordsServer {
     pub(crate) fn start<'r>(
         store: StoreKind,
         records: impl IntoIterator<Item = &'r str>,
-        trust_loopback: bool,
+        is_loopback_trusted: bool,
     ) -> Self {
         let registry = Arc::new(Registry::new(store.open(), RegistrySettings::default()));
-        Self::serve(records, HttpServer::new(registry).trust_loopback(trust_loopback))
+        Self::serve(records, allow_plain_loopback(HttpServer::new(registry), is_loopback_trusted))
     }
 
     /// A server that is the site of the recorded Handle.Net server, whose administrator was `300:0.NA/10.5555`.

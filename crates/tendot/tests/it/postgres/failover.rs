@@ -113,7 +113,7 @@ fn failover_loses_no_acknowledged_write() {
         wait_until("the servers know that there is no primary", || {
             let response = servers[2].get("/readyz");
             assert_eq!(response.status, 200, "{}", response.text());
-            response.text().contains("changes are not taken now")
+            response.text().contains("read-only")
         });
         // Requests arrive while there is no primary.
         wait_until("the primary was down long enough", || start.elapsed() > killed + primary_down_time);

@@ -92,6 +92,6 @@ fn agencies_registrants_prefixes(store: StoreKind) {
     let end = registry.run(&["agency", "end", "LIB", "--to", "MUS"]);
     assert!(String::from_utf8_lossy(&end.stderr).starts_with("the agency LIB has ended; MUS has"), "{end:?}");
     let agency = registry.json(&["agency", "show", "LIB"]).remove(0);
-    assert_eq!((&agency["state"], &agency["successor"]), (&json!("ended"), &json!("MUS")));
+    assert_eq!((&agency["state"], &agency["successor"]), (&json!("closed"), &json!("MUS")));
     assert_eq!(registry.json(&["registrant", "show", press])[0]["agency"], "MUS");
 }

@@ -21,7 +21,7 @@ fn upstream_resolver() {
         (code, stdout)
     };
     let (code, stdout) = doctor();
-    let expected = format!("ok      upstream  {base} was asked just now");
+    let expected = format!("ok      upstream  fetched from {base}");
     assert!(code == Some(0) && stdout.contains(&expected), "{stdout}");
     drop(upstream);
     // The server has the record in its cache; `doctor` has no cache.

@@ -303,7 +303,7 @@ fn combine_refuses_invalid_records() {
     // A server whose key is not in the record, or that has no permanent key, does not start.
     let server = TestServer::builder(&dir).http("off").with_native().set("native.site=site.json");
     let (code, _, stderr) = text_output(&mut server.clone().data("all").command());
-    assert!(code == Some(2) && stderr.contains("the site has 0 servers with our key"), "{stderr}");
+    assert!(code == Some(2) && stderr.contains("0 servers of the site have this server's key"), "{stderr}");
     let (code, _, stderr) = text_output(&mut server.in_memory().command());
     assert!(code == Some(2) && stderr.contains("has no key that stays"), "{stderr}");
 }

@@ -22,5 +22,5 @@ fn http_and_https_together() {
         metrics.text()
     );
     server.signal("HUP");
-    server.wait_for_log("the certificate was read again");
+    server.wait_for_log("certificate reloaded");
 }

@@ -2,8 +2,10 @@
 
 use memchr::memchr_iter;
 use serde_json::value::RawValue;
-use tendot_registry::RegistryError;
 use tendot_registry::registration::RegistrationRequest;
+use tendot_registry::{RegistryError, RegistryErrorKind};
+
+use crate::http::response::codes;
 
 /// Columns named in the header row of a CSV batch.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -20,9 +22,9 @@ enum CsvColumn {
 }
 
 impl CsvColumns {
-    /// Parses the header row; the error says what is wrong with it.
+    /// Parses the header row; the error is the reason it is invalid.
     pub(crate) fn parse(line: &str) -> Result<Self, String> {
-        let fields = split_fields(line).ok_or("the first line has quotes that do not fit")?;
+        let fields = split_fields(line).ok_or("unbalanced quotes in the header row")?;
         let mut columns = Vec::with_capacity(fields.len());
         for field in fields {
             let column = match field.trim().to_ascii_lowercase().as_str() {
@@ -33,12 +35,12 @@ impl CsvColumns {
                 "metadata" => CsvColumn::Metadata,
                 other => {
                     return Err(format!(
-                        "the first line names the columns: name, prefix, url, state and metadata, not `{other}`"
+                        "unknown column `{other}`; columns are name, prefix, url, state, metadata"
                     ));
                 }
             };
             if columns.contains(&column) {
-                return Err(format!("the column `{field}` is there twice"));
+                return Err(format!("duplicate column `{field}`"));
             }
             columns.push(column);
         }
@@ -47,15 +49,15 @@ impl CsvColumns {
 
     /// Name in a row that may otherwise be invalid.
     pub(crate) fn name_in_row(&self, row: &str) -> Option<Box<str>> {
-        let place = self.0.iter().position(|column| *column == CsvColumn::Name)?;
-        split_fields(row)?.into_iter().nth(place).filter(|name| !name.is_empty()).map(Into::into)
+        let index = self.0.iter().position(|column| *column == CsvColumn::Name)?;
+        split_fields(row)?.into_iter().nth(index).filter(|name| !name.is_empty()).map(Into::into)
     }
 
     /// Parses a row. Empty fields are absent.
     pub(crate) fn parse_row(&self, row: &str) -> Result<RegistrationRequest, RegistryError> {
-        let fields = split_fields(row).ok_or_else(|| malformed("the quotes do not fit".into()))?;
+        let fields = split_fields(row).ok_or_else(|| malformed("unbalanced quotes".into()))?;
         if fields.len() != self.0.len() {
-            return Err(malformed(format!("{} fields, there are {} columns", fields.len(), self.0.len())));
+            return Err(malformed(format!("{} fields, expected {}", fields.len(), self.0.len())));
         }
         let mut object = serde_json::Map::new();
         let mut metadata = None;
@@ -85,8 +87,8 @@ impl CsvColumns {
     }
 }
 
-fn malformed(why: String) -> RegistryError {
-    RegistryError::new(tendot_registry::codes::MALFORMED, why)
+fn malformed(reason: String) -> RegistryError {
+    RegistryError::new(RegistryErrorKind::Malformed, codes::MALFORMED, reason)
 }
 
 /// Number of quotes in a line: while that of a row is odd, a quoted field continues on the next line.
@@ -107,9 +109,9 @@ fn split_fields(row: &str) -> Option<Vec<String>> {
                     let (before, after) = quoted.split_once('"')?;
                     field += before;
                     match after.strip_prefix('"') {
-                        Some(more) => {
+                        Some(rest_of_field) => {
                             field.push('"');
-                            quoted = more;
+                            quoted = rest_of_field;
                         }
                         None => break (field, after),
                     }
@@ -126,7 +128,7 @@ fn split_fields(row: &str) -> Option<Vec<String>> {
         };
         fields.push(field);
         match after.strip_prefix(',') {
-            Some(more) => rest = more,
+            Some(next) => rest = next,
             None => return after.is_empty().then_some(fields),
         }
     }
@@ -137,11 +139,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows() {
+    fn splits_fields() {
         let check = |row: &str, expected: Option<&[&str]>| {
             let found = split_fields(row);
             let found: Option<Vec<&str>> =
-                found.as_ref().map(|found| found.iter().map(|one| &**one).collect());
+                found.as_ref().map(|found| found.iter().map(|field| &**field).collect());
             assert_eq!(found.as_deref(), expected, "{row}");
         };
         check("a,b", Some(&["a", "b"]));
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn columns() {
+    fn parses_rows() {
         let columns = CsvColumns::parse("DOI,url").unwrap();
         let draft = columns.parse_row("10.1/a,https://example.org/").unwrap();
         assert_eq!(

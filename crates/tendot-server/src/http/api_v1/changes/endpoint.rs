@@ -4,30 +4,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use data_encoding::BASE64URL_NOPAD;
 use http::StatusCode;
 use http::header::{HeaderName, HeaderValue};
 use serde::Serialize;
 use tendot_proto::Budget;
 use tendot_registry::{Caller, ChangeCursor, ChangeEvent, ChangeEvents, ChangeSubject, Error, Registry};
-use tendot_store::NameKey;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::sleep;
 use utoipa::ToSchema;
 
-use crate::http::api_v1::changes::log_head::last_change;
+use crate::clock::{format_millis, unix_millis};
+use crate::http::api_v1::changes::cursor::{format_cursor, parse_cursor};
+use crate::http::api_v1::changes::log_head::head_sequence;
 use crate::http::api_v1::changes::subscribers::LogPosition;
-use crate::http::api_v1::history::{edit_kind_name, format_millis, number};
+use crate::http::api_v1::history::edit_kind_name;
 use crate::http::pages::{self, ProblemJson, problem, vary_by_accept};
 use crate::http::request::accept;
-use crate::http::request::query::QueryParams;
+use crate::http::request::query::{QueryParams, number};
 use crate::http::request::request_head::RequestHead;
-use crate::http::response::caching;
-use crate::http::response::reply::Reply;
+use crate::http::response::reply::{EVENT_STREAM, NDJSON, Reply};
 use crate::http::response::stream::{BodySink, StreamAborted, stream};
+use crate::http::response::{caching, codes};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, pattern_schema, positive_schema};
 use crate::http::{HttpServer, REQUEST_BUDGET};
-use crate::maintenance::unix_millis;
 
 /// Changes per read.
 const READ_BATCH_SIZE: usize = 128;
@@ -38,11 +37,8 @@ const SEND_CHUNK_BYTES: usize = 32 << 10;
 /// Heartbeat interval of an event stream.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Last event of a stream whose log was truncated: some of its changes may be lost. Without an id, a browser starts anew.
-const RESET_EVENT: &str = "id:\nevent: lost\ndata: {}\n\n";
-
-const NDJSON: &str = "application/x-ndjson";
-const EVENT_STREAM: &str = "text/event-stream";
+/// Last event of a stream whose log was truncated: some of its changes may be lost. Without an id, a browser starts over.
+const RESET_EVENT: &str = "id:\nevent: reset\ndata: {}\n\n";
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -68,8 +64,8 @@ struct ChangeJson<'a> {
     cursor: Option<String>,
 }
 
-impl<'a> ChangeJson<'a> {
-    fn of(changed: &'a ChangeEvent) -> Self {
+impl<'a> From<&'a ChangeEvent> for ChangeJson<'a> {
+    fn from(changed: &'a ChangeEvent) -> Self {
         Self {
             seq: changed.sequence,
             name: &changed.name,
@@ -91,51 +87,27 @@ const fn event_name(changed: &ChangeEvent) -> &'static str {
     }
 }
 
-/// Formats a cursor: `12`, or `12:` and a name within that log entry, in characters that need no escaping anywhere.
-fn format_cursor(cursor: &ChangeCursor) -> String {
-    match &cursor.import_key {
-        None => cursor.sequence.to_string(),
-        Some(key) => format!("{}:{}", cursor.sequence, BASE64URL_NOPAD.encode(key.as_bytes())),
-    }
-}
-
-fn parse_cursor(text: &str) -> Option<ChangeCursor> {
-    let (sequence, within) = text.split_once(':').map_or((text, None), |(start, rest)| (start, Some(rest)));
-    let key = |encoded: &str| {
-        let bytes = BASE64URL_NOPAD.decode(encoded.as_bytes()).ok()?;
-        NameKey::new(std::str::from_utf8(&bytes).ok()?).ok()
-    };
-    Some(ChangeCursor {
-        // A sign is not accepted.
-        sequence: sequence.bytes().all(|byte| byte.is_ascii_digit()).then(|| sequence.parse().ok())??,
-        import_key: match within {
-            Some(encoded) => Some(key(encoded)?),
-            None => None,
-        },
-    })
-}
-
 /// Streams changes to one client.
 struct ChangeStream {
     registry: Arc<Registry>,
     caller: Caller,
     backlog_permits: Arc<Semaphore>,
     /// Remaining changes.
-    left: u64,
-    is_event: bool,
+    remaining: u64,
+    is_event_stream: bool,
 }
 
 impl ChangeStream {
     /// Reads a page of the backlog. Scanning all records for those of an import may take long, so few clients do it
     /// concurrently.
     async fn read_backlog(&self, after: &ChangeCursor) -> Result<ChangeEvents, Error> {
-        let _turn = self.backlog_permits.acquire().await.ok();
+        let _permit = self.backlog_permits.acquire().await.ok();
         self.read_recent(after).await
     }
 
     /// Reads a page of recent changes.
     async fn read_recent(&self, after: &ChangeCursor) -> Result<ChangeEvents, Error> {
-        let limit = usize::try_from(self.left).unwrap_or(READ_BATCH_SIZE).min(READ_BATCH_SIZE);
+        let limit = usize::try_from(self.remaining).unwrap_or(READ_BATCH_SIZE).min(READ_BATCH_SIZE);
         self.registry
             .list_changes(after, limit, &self.caller, unix_millis(), &mut Budget::new(REQUEST_BUDGET))
             .await
@@ -148,16 +120,16 @@ impl ChangeStream {
         sink: &BodySink,
     ) -> Result<ChangeCursor, StreamAborted> {
         loop {
-            let mut piece = BytesMut::new();
+            let mut chunk = BytesMut::new();
             for changed in &changes.items {
-                self.write_change(changed, &mut piece);
-                if piece.len() >= SEND_CHUNK_BYTES {
-                    sink.send(piece.split().freeze()).await?;
+                self.write_change(changed, &mut chunk);
+                if chunk.len() >= SEND_CHUNK_BYTES {
+                    sink.send(chunk.split().freeze()).await?;
                 }
             }
-            sink.send(piece.freeze()).await?;
-            self.left = self.left.saturating_sub(changes.items.len() as u64);
-            if changes.is_end || self.left == 0 {
+            sink.send(chunk.freeze()).await?;
+            self.remaining = self.remaining.saturating_sub(changes.items.len() as u64);
+            if changes.is_end || self.remaining == 0 {
                 return Ok(changes.next);
             }
             // A local store never yields: let other tasks run.
@@ -167,11 +139,11 @@ impl ChangeStream {
     }
 
     fn write_change(&self, changed: &ChangeEvent, out: &mut BytesMut) {
-        let json = serde_json::to_vec(&ChangeJson::of(changed)).unwrap_or_default();
-        if self.is_event {
-            let begin =
+        let json = serde_json::to_vec(&ChangeJson::from(changed)).unwrap_or_default();
+        if self.is_event_stream {
+            let start =
                 format!("id: {}\nevent: {}\ndata: ", format_cursor(&changed.cursor), event_name(changed));
-            out.extend_from_slice(begin.as_bytes());
+            out.extend_from_slice(start.as_bytes());
             out.extend_from_slice(&json);
             out.extend_from_slice(b"\n\n");
         } else {
@@ -186,21 +158,21 @@ impl ChangeStream {
     async fn follow(
         mut self,
         mut changes: ChangeEvents,
-        mut seen: watch::Receiver<LogPosition>,
-        losses: u64,
+        mut position: watch::Receiver<LogPosition>,
+        truncations: u64,
         sink: &BodySink,
     ) -> Result<(), StreamAborted> {
         sink.send("retry: 1000\n\n").await?;
         loop {
             let next = self.send_all(changes, sink).await?;
-            if self.left == 0 {
+            if self.remaining == 0 {
                 return Ok(());
             }
             loop {
                 tokio::select! {
-                    changed = seen.changed() => {
+                    changed = position.changed() => {
                         changed.map_err(|_| StreamAborted)?;
-                        if seen.borrow_and_update().losses != losses {
+                        if position.borrow_and_update().truncations != truncations {
                             return sink.send(RESET_EVENT).await;
                         }
                         break;
@@ -219,7 +191,7 @@ fn abort_stream(error: Error) -> StreamAborted {
     if matches!(error, Error::Registry(_)) {
         return StreamAborted;
     }
-    tracing::error!(%error, "changes can't be read, and an answer was cut off");
+    tracing::error!(%error, "reading changes failed; response aborted");
     StreamAborted
 }
 
@@ -228,20 +200,20 @@ fn parse_request(request: &RequestHead<'_>) -> Result<(ChangeCursor, u64), Strin
     let parameters = QueryParams::parse(request.query).map_err(|error| error.to_string())?;
     let limit = number(&parameters, "limit")?;
     if limit == Some(0) {
-        return Err("`limit` in the query is 0".into());
+        return Err("`limit` must be positive".into());
     }
-    let written = match request.headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty()) {
+    let requested = match request.headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty()) {
         // A browser that reconnects requests the same path again, with `Last-Event-ID`.
         Some(id) if accept::prefers_event_stream(request.headers) => {
             Some((id.to_str().ok(), "`Last-Event-ID`"))
         }
-        _ => parameters.get("after").map(|after| (Some(after), "`after` in the query")),
+        _ => parameters.get("after").map(|after| (Some(after), "`after`")),
     };
-    let after = match written {
+    let after = match requested {
         None => ChangeCursor::default(),
-        Some((text, place)) => text.and_then(parse_cursor).ok_or_else(|| {
-            format!("{place} is no place: a number, or a `cursor` or `id` as it was given with a change")
-        })?,
+        Some((text, source)) => text
+            .and_then(parse_cursor)
+            .ok_or_else(|| format!("invalid {source}: use a `seq`, `cursor` or event `id`"))?,
     };
     Ok((after, limit.unwrap_or(u64::MAX)))
 }
@@ -254,60 +226,63 @@ impl HttpServer {
         after: &ChangeCursor,
     ) -> Result<(ChangeEvents, bool), Error> {
         let changes = reader.read_backlog(after).await?;
-        let is_lost = reader.is_event
+        let is_truncated = reader.is_event_stream
             && changes.items.is_empty()
             && changes.is_end
-            && last_change(self.registry.store(), after.sequence).await? < after.sequence;
-        Ok((changes, is_lost))
+            && head_sequence(self.registry.store(), after.sequence).await? < after.sequence;
+        Ok((changes, is_truncated))
     }
 
     /// Handles `GET /api/v1/changes`.
     pub(crate) async fn get_changes(&self, request: &RequestHead<'_>) -> Reply {
-        let (after, left) = match parse_request(request) {
-            Ok(asked) => asked,
-            Err(why) => return pages::problem_of_request(&why),
+        let (after, remaining) = match parse_request(request) {
+            Ok(parsed) => parsed,
+            Err(reason) => return pages::problem_of_request(&reason),
         };
         let caller = match self.authenticate(request).await {
             Ok(caller) => caller,
             Err(error) => return pages::problem_of_caller(error, request.accepts_credentials),
         };
         let is_private = caller != Caller::Anonymous;
-        let Some(place) = self.subscribers.acquire(is_private) else { return too_many() };
-        let is_event = accept::prefers_event_stream(request.headers);
+        let Some(permit) = self.subscribers.acquire(is_private) else { return too_many_streams() };
+        let is_event_stream = accept::prefers_event_stream(request.headers);
         // Subscribed before the first read, so that no change is missed.
-        let seen = is_event.then(|| self.subscribers.subscribe(&self.registry));
-        let losses = seen.as_ref().map_or(0, |seen| seen.borrow().losses);
+        let position = is_event_stream.then(|| self.subscribers.subscribe(&self.registry));
+        let truncations = position.as_ref().map_or(0, |position| position.borrow().truncations);
         let (registry, backlog_permits) =
             (Arc::clone(&self.registry), Arc::clone(&self.subscribers.backlog_permits));
-        let mut reader = ChangeStream { registry, caller, backlog_permits, left, is_event };
+        let mut reader = ChangeStream { registry, caller, backlog_permits, remaining, is_event_stream };
         // An error of the first page can still be reported with a status.
-        let (changes, is_lost) = match self.read_first_page(&reader, &after).await {
-            Ok(read) => read,
-            Err(Error::Registry(refusal)) => {
+        let (changes, is_truncated) = match self.read_first_page(&reader, &after).await {
+            Ok(first_page) => first_page,
+            Err(Error::Policy(refusal)) => {
                 return problem(StatusCode::UNAUTHORIZED, refusal.code, &refusal.detail).into();
             }
             Err(error) => {
-                tracing::error!(%error, "changes can't be read");
+                tracing::error!(%error, "reading changes failed");
                 return match &error {
                     Error::Store(error) => pages::problem_for_store(error).into(),
-                    error => problem(StatusCode::INTERNAL_SERVER_ERROR, "failed", error.to_string()).into(),
+                    error => {
+                        let detail = error.to_string();
+                        problem(StatusCode::INTERNAL_SERVER_ERROR, codes::STORE_FAILED, detail).into()
+                    }
                 };
             }
         };
         let subscribers = self.subscribers.clone();
-        let kind = HeaderValue::from_static(if is_event { EVENT_STREAM } else { NDJSON });
-        let mut response = vary_by_accept(stream(StatusCode::OK, kind, async move |sink| {
-            let _place = place;
-            let Some(seen) = seen else { return reader.send_all(changes, &sink).await.map(|_| ()) };
-            if is_lost {
+        let media_type = HeaderValue::from_static(if is_event_stream { EVENT_STREAM } else { NDJSON });
+        let mut response = vary_by_accept(stream(StatusCode::OK, media_type, async move |sink| {
+            let _permit = permit;
+            let Some(position) = position else { return reader.send_all(changes, &sink).await.map(|_| ()) };
+            if is_truncated {
                 return sink.send(RESET_EVENT).await;
             }
             tokio::select! {
-                followed = reader.follow(changes, seen, losses, &sink) => followed,
+                result = reader.follow(changes, position, truncations, &sink) => result,
                 () = subscribers.wait_shutdown() => Ok(()),
             }
         }));
-        if is_event {
+        if is_event_stream {
             response.headers_mut().insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
         }
         if is_private {
@@ -317,9 +292,9 @@ impl HttpServer {
     }
 }
 
-fn too_many() -> Reply {
-    let detail = "Too many others read changes at present. Try again later.";
-    problem(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).into()
+fn too_many_streams() -> Reply {
+    let detail = "Too many change-feed subscribers. Retry later.";
+    problem(StatusCode::SERVICE_UNAVAILABLE, codes::OVERLOADED, detail).into()
 }
 
 /// OpenAPI spec of `/api/v1/changes`.
@@ -350,32 +325,4 @@ pub(crate) fn describe() -> PathSpec {
     let spec = problem(spec, StatusCode::FORBIDDEN, "Credentials are not taken here");
     let spec = problem(spec, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
     PathSpec::readable(problem(spec, StatusCode::SERVICE_UNAVAILABLE, "Too many others read changes"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cursors() {
-        for text in ["0", "12", "18446744073709551615", "12:MTAuMS9Y", "12:MTAuMS_DqQ"] {
-            assert_eq!(parse_cursor(text).as_ref().map(format_cursor).as_deref(), Some(text), "{text}");
-        }
-        assert_eq!(parse_cursor("12:MTAuMS9Y").unwrap().import_key, NameKey::new("10.1/x").ok());
-        for text in [
-            "",
-            "x",
-            "-1",
-            "+1",
-            " 1",
-            "1 ",
-            "18446744073709551616",
-            "12:",
-            "12:MTAuMS9Y=",
-            "12:_w",
-            ":MTAuMS9Y",
-        ] {
-            assert_eq!(parse_cursor(text), None, "{text}");
-        }
-    }
 }

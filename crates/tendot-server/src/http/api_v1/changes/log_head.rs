@@ -2,82 +2,82 @@
 
 use tendot_store::{AnyStore, LogEntry, Store, StoreError};
 
-/// Sequence number of the last log entry, found in few steps from one that is believed to exist.
-pub(crate) async fn last_change(store: &AnyStore, known: u64) -> Result<u64, StoreError> {
-    Ok(last_line(store, known).await?.map_or(0, |line| line.sequence))
+/// Sequence number of the last log entry, found in few steps from `hint`, an entry that probably exists.
+pub(crate) async fn head_sequence(store: &AnyStore, hint: u64) -> Result<u64, StoreError> {
+    Ok(head_entry(store, hint).await?.map_or(0, |entry| entry.sequence))
 }
 
-async fn last_line(store: &AnyStore, known: u64) -> Result<Option<LogEntry>, StoreError> {
-    let mut lines = store.read_log(known.saturating_sub(1), 2).await?;
+async fn head_entry(store: &AnyStore, hint: u64) -> Result<Option<LogEntry>, StoreError> {
+    let mut entries = store.read_log(hint.saturating_sub(1), 2).await?;
     // After a failover, the new primary may lack the entry.
-    if lines.is_empty() && known > 1 {
-        lines = store.read_log(0, 2).await?;
+    if entries.is_empty() && hint > 1 {
+        entries = store.read_log(0, 2).await?;
     }
-    let is_end = lines.len() < 2;
-    let Some(mut line) = lines.pop() else { return Ok(None) };
+    let is_end = entries.len() < 2;
+    let Some(mut entry) = entries.pop() else { return Ok(None) };
     // There is no entry after `end`.
-    let (mut step, mut end) = (0_u64, is_end.then_some(line.sequence));
-    while end != Some(line.sequence) {
+    let (mut step, mut end) = (0_u64, is_end.then_some(entry.sequence));
+    while end != Some(entry.sequence) {
         let at = match end {
-            None => line.sequence.saturating_add(step),
-            Some(end) => line.sequence + (end - line.sequence) / 2,
+            None => entry.sequence.saturating_add(step),
+            Some(end) => entry.sequence + (end - entry.sequence) / 2,
         };
         match store.read_log(at, 1).await?.pop() {
-            Some(later) => (line, step) = (later, step.saturating_mul(2).saturating_add(1)),
+            Some(later) => (entry, step) = (later, step.saturating_mul(2).saturating_add(1)),
             None => end = Some(at),
         }
     }
-    Ok(Some(line))
+    Ok(Some(entry))
 }
 
 /// Tracks the last log entry across polls and detects truncation after a failover.
 #[derive(Debug)]
 pub(crate) struct LogHeadTracker {
     /// Sequence number to start from.
-    known: u64,
-    line: Option<LogEntry>,
-    /// Last entry of a log that ends before that.
-    before: Option<u64>,
+    hint: u64,
+    head: Option<LogEntry>,
+    /// Last entry of a log that ends before the head.
+    shorter_head: Option<u64>,
 }
 
 impl LogHeadTracker {
-    /// Creates a tracker that starts from an entry believed to exist.
-    pub(crate) const fn new(known: u64) -> Self {
-        Self { known, line: None, before: None }
+    /// Creates a tracker that starts from an entry that probably exists.
+    pub(crate) const fn new(hint: u64) -> Self {
+        Self { hint, head: None, shorter_head: None }
     }
 
     /// Polls the log. Returns the last sequence number, and whether entries seen before are lost.
     pub(crate) async fn poll(&mut self, store: &AnyStore) -> Result<(u64, bool), StoreError> {
-        let Some(line) = &self.line else {
-            self.line = last_line(store, self.known).await?;
+        let Some(head) = &self.head else {
+            self.head = head_entry(store, self.hint).await?;
             return Ok((self.sequence(), false));
         };
-        let lines = store.read_log(line.sequence.saturating_sub(1), 2).await?;
-        let is_lost = match lines.as_slice() {
+        let entries = store.read_log(head.sequence.saturating_sub(1), 2).await?;
+        let is_truncated = match entries.as_slice() {
             [] => {
-                let last = last_change(store, self.before.unwrap_or(0)).await?;
-                // Without a primary, a standby is read that may lag behind. Only a primary continues from there.
-                if self.before.replace(last).is_none_or(|before| before == last) {
+                let last = head_sequence(store, self.shorter_head.unwrap_or(0)).await?;
+                // Without a primary, reads go to a standby that may lag behind. Only a primary continues the log from there.
+                if self.shorter_head.replace(last).is_none_or(|previous| previous == last) {
                     return Ok((self.sequence(), false));
                 }
                 true
             }
-            [now, ..] => now != line,
+            [current, ..] => current != head,
         };
-        self.before = None;
-        if is_lost || lines.len() > 1 {
-            self.line = last_line(store, line.sequence).await?;
+        self.shorter_head = None;
+        if is_truncated || entries.len() > 1 {
+            self.head = head_entry(store, head.sequence).await?;
         }
-        Ok((self.sequence(), is_lost))
+        Ok((self.sequence(), is_truncated))
     }
 
     /// Whether the log ends before an entry that was seen; the cause is not known yet.
     pub(crate) const fn may_be_truncated(&self) -> bool {
-        self.before.is_some()
+        self.shorter_head.is_some()
     }
 
     fn sequence(&self) -> u64 {
-        self.line.as_ref().map_or(0, |line| line.sequence)
+        self.head.as_ref().map_or(0, |head| head.sequence)
     }
 }
 
@@ -87,53 +87,53 @@ mod tests {
 
     use super::*;
 
-    async fn log(store: &AnyStore, name: &str) {
+    async fn append(store: &AnyStore, name: &str) {
         let edits = vec![Edit::Home { prefix: name.into() }];
         store.commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits }).await.unwrap();
     }
 
     #[tokio::test]
-    async fn found() {
+    async fn finds_the_head() {
         let store = AnyStore::from(MemoryStore::new());
         for number in 0..40 {
             // Also from lost entries.
-            for known in [0, number / 2, number, number + 1, number + 60] {
-                assert_eq!(last_change(&store, known).await.unwrap(), number, "{known}");
+            for hint in [0, number / 2, number, number + 1, number + 60] {
+                assert_eq!(head_sequence(&store, hint).await.unwrap(), number, "{hint}");
             }
-            log(&store, &format!("10.{number}")).await;
+            append(&store, &format!("10.{number}")).await;
         }
     }
 
-    /// A log that was truncated and continued: new entries are not taken for the lost ones.
+    /// A log that was truncated and continued: new entries are not mistaken for the lost ones.
     #[tokio::test]
-    async fn lost() {
+    async fn detects_truncated_log() {
         let (old, new) = (AnyStore::from(MemoryStore::new()), AnyStore::from(MemoryStore::new()));
         for number in 1..=20 {
-            log(&old, &format!("10.{number}")).await;
+            append(&old, &format!("10.{number}")).await;
             if number <= 10 {
-                log(&new, &format!("10.{number}")).await;
+                append(&new, &format!("10.{number}")).await;
             }
         }
-        let mut end = LogHeadTracker::new(0);
-        assert_eq!(end.poll(&old).await.unwrap(), (20, false));
+        let mut tracker = LogHeadTracker::new(0);
+        assert_eq!(tracker.poll(&old).await.unwrap(), (20, false));
         // A standby that lags behind and catches up.
         for _ in 0..3 {
-            assert_eq!(end.poll(&new).await.unwrap(), (20, false));
-            assert!(end.may_be_truncated());
+            assert_eq!(tracker.poll(&new).await.unwrap(), (20, false));
+            assert!(tracker.may_be_truncated());
         }
-        assert_eq!(end.poll(&old).await.unwrap(), (20, false));
-        assert!(!end.may_be_truncated());
+        assert_eq!(tracker.poll(&old).await.unwrap(), (20, false));
+        assert!(!tracker.may_be_truncated());
         // A primary that lags behind and continues, whether it was polled before or not.
-        assert_eq!(end.poll(&new).await.unwrap(), (20, false));
-        log(&new, "10.new").await;
-        assert_eq!(end.poll(&new).await.unwrap(), (11, true));
-        assert_eq!(end.poll(&new).await.unwrap(), (11, false));
+        assert_eq!(tracker.poll(&new).await.unwrap(), (20, false));
+        append(&new, "10.new").await;
+        assert_eq!(tracker.poll(&new).await.unwrap(), (11, true));
+        assert_eq!(tracker.poll(&new).await.unwrap(), (11, false));
         for number in 0..20 {
-            log(&new, &format!("10.new.{number}")).await;
+            append(&new, &format!("10.new.{number}")).await;
         }
-        assert_eq!(end.poll(&new).await.unwrap(), (31, false));
-        let mut end = LogHeadTracker::new(0);
-        assert_eq!(end.poll(&old).await.unwrap(), (20, false));
-        assert_eq!(end.poll(&new).await.unwrap(), (31, true));
+        assert_eq!(tracker.poll(&new).await.unwrap(), (31, false));
+        let mut tracker = LogHeadTracker::new(0);
+        assert_eq!(tracker.poll(&old).await.unwrap(), (20, false));
+        assert_eq!(tracker.poll(&new).await.unwrap(), (31, true));
     }
 }

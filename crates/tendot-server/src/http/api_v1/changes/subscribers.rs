@@ -12,7 +12,7 @@ use crate::http::api_v1::changes::log_head::LogHeadTracker;
 /// Concurrent streamed responses.
 const MAX_SUBSCRIBERS: usize = 256;
 
-/// Concurrent streamed responses of anonymous callers, so that others find room.
+/// Concurrent streamed responses of anonymous callers, so that authenticated callers are not blocked.
 const MAX_ANONYMOUS_SUBSCRIBERS: usize = 192;
 
 /// Concurrent readers of the backlog.
@@ -27,89 +27,89 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Limits and shared poller for clients of the change feed.
 #[derive(Clone, Debug)]
 pub(crate) struct Subscribers {
-    room: Arc<Semaphore>,
-    anonymous: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
+    anonymous_permits: Arc<Semaphore>,
     /// Permits for reading the backlog.
     pub(crate) backlog_permits: Arc<Semaphore>,
     /// Last position of the log.
-    seen: watch::Sender<LogPosition>,
+    position: watch::Sender<LogPosition>,
     /// Whether the polling task runs.
-    is_watched: Arc<Mutex<bool>>,
-    is_ending: watch::Sender<bool>,
+    is_polling: Arc<Mutex<bool>>,
+    shutdown: watch::Sender<bool>,
 }
 
 /// Last log entry seen, and how often the log was truncated.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct LogPosition {
-    last: u64,
-    /// How often the log was truncated.
-    pub(crate) losses: u64,
+    sequence: u64,
+    pub(crate) truncations: u64,
 }
 
 /// Permit for one streamed response.
 #[derive(Debug)]
 pub(crate) struct SubscriberPermit {
-    _room: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
     _anonymous: Option<OwnedSemaphorePermit>,
 }
 
 impl Subscribers {
     pub(crate) fn new() -> Self {
         Self {
-            room: Arc::new(Semaphore::new(MAX_SUBSCRIBERS)),
-            anonymous: Arc::new(Semaphore::new(MAX_ANONYMOUS_SUBSCRIBERS)),
+            permits: Arc::new(Semaphore::new(MAX_SUBSCRIBERS)),
+            anonymous_permits: Arc::new(Semaphore::new(MAX_ANONYMOUS_SUBSCRIBERS)),
             backlog_permits: Arc::new(Semaphore::new(MAX_BACKLOG_READERS)),
-            seen: watch::Sender::default(),
-            is_watched: Arc::default(),
-            is_ending: watch::Sender::new(false),
+            position: watch::Sender::default(),
+            is_polling: Arc::default(),
+            shutdown: watch::Sender::new(false),
         }
     }
 
     /// Permit for a subscriber; `None` if there are too many.
-    pub(crate) fn acquire(&self, is_known: bool) -> Option<SubscriberPermit> {
-        let take = |room: &Arc<Semaphore>| Arc::clone(room).try_acquire_owned().ok();
-        let anonymous = if is_known { None } else { Some(take(&self.anonymous)?) };
-        Some(SubscriberPermit { _room: take(&self.room)?, _anonymous: anonymous })
+    pub(crate) fn acquire(&self, is_authenticated: bool) -> Option<SubscriberPermit> {
+        let acquire = |permits: &Arc<Semaphore>| Arc::clone(permits).try_acquire_owned().ok();
+        let anonymous = if is_authenticated { None } else { Some(acquire(&self.anonymous_permits)?) };
+        Some(SubscriberPermit { _permit: acquire(&self.permits)?, _anonymous: anonymous })
     }
 
     /// Receiver that is notified of changes in the store.
     pub(crate) fn subscribe(&self, registry: &Arc<Registry>) -> watch::Receiver<LogPosition> {
-        let seen = self.seen.subscribe();
-        let mut is_watched = self.is_watched.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*is_watched {
-            *is_watched = true;
+        let position = self.position.subscribe();
+        let mut is_polling = self.is_polling.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*is_polling {
+            *is_polling = true;
             tokio::spawn(self.clone().poll_log(Arc::clone(registry)));
         }
-        seen
+        position
     }
 
     /// Polls the log as long as there are subscribers.
     async fn poll_log(self, registry: Arc<Registry>) {
-        let mut is_told = false;
-        let mut end = LogHeadTracker::new(self.seen.borrow().last);
+        let mut error_logged = false;
+        let mut tracker = LogHeadTracker::new(self.position.borrow().sequence);
         loop {
             {
-                let mut is_watched = self.is_watched.lock().unwrap_or_else(PoisonError::into_inner);
-                if self.seen.receiver_count() == 0 {
-                    *is_watched = false;
+                let mut is_polling = self.is_polling.lock().unwrap_or_else(PoisonError::into_inner);
+                if self.position.receiver_count() == 0 {
+                    *is_polling = false;
                     return;
                 }
             }
-            match end.poll(registry.store()).await {
-                Ok((last, is_lost)) => {
-                    is_told = false;
-                    if is_lost {
-                        tracing::error!(last, "the store has lost changes, and those who follow begin anew");
+            match tracker.poll(registry.store()).await {
+                Ok((sequence, is_truncated)) => {
+                    error_logged = false;
+                    if is_truncated {
+                        tracing::error!(sequence, "change log was truncated; subscribers reset");
                     }
-                    self.seen.send_if_modified(|seen| {
-                        let now = LogPosition { last, losses: seen.losses + u64::from(is_lost) };
-                        std::mem::replace(seen, now) != now
+                    self.position.send_if_modified(|position| {
+                        let truncations = position.truncations + u64::from(is_truncated);
+                        let current = LogPosition { sequence, truncations };
+                        std::mem::replace(position, current) != current
                     });
-                    sleep(if end.may_be_truncated() { RETRY_DELAY } else { POLL_INTERVAL }).await;
+                    sleep(if tracker.may_be_truncated() { RETRY_DELAY } else { POLL_INTERVAL }).await;
                 }
                 Err(error) => {
-                    if !std::mem::replace(&mut is_told, true) {
-                        tracing::error!(%error, "the store failed, and its changes can't be followed");
+                    if !std::mem::replace(&mut error_logged, true) {
+                        tracing::error!(%error, "polling the change log failed");
                     }
                     sleep(RETRY_DELAY).await;
                 }
@@ -119,12 +119,12 @@ impl Subscribers {
 
     /// Completes at shutdown.
     pub(crate) async fn wait_shutdown(&self) {
-        let _ = self.is_ending.subscribe().wait_for(|is_ending| *is_ending).await;
+        let _ = self.shutdown.subscribe().wait_for(|shutdown| *shutdown).await;
     }
 
     /// Ends all subscriptions.
     pub(crate) fn shut_down(&self) {
-        self.is_ending.send_replace(true);
+        self.shutdown.send_replace(true);
     }
 }
 
@@ -138,34 +138,35 @@ mod tests {
 
     /// The log is polled while there are subscribers, and again when new ones come.
     #[tokio::test(start_paused = true)]
-    async fn looked_at_when_wanted() {
+    async fn polls_only_with_subscribers() {
         let subscribers = Subscribers::new();
         let registry = Arc::new(Registry::new(MemoryStore::new(), RegistrySettings::default()));
-        let is_watched = || *subscribers.is_watched.lock().unwrap();
+        let is_polling = || *subscribers.is_polling.lock().unwrap();
         for number in 1..=3_u64 {
-            assert!(!is_watched());
-            let mut seen = [subscribers.subscribe(&registry), subscribers.subscribe(&registry)];
+            assert!(!is_polling());
+            let mut positions = [subscribers.subscribe(&registry), subscribers.subscribe(&registry)];
             let edits = vec![Edit::Home { prefix: format!("10.{number}").into() }];
             registry
                 .store()
                 .commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits })
                 .await
                 .unwrap();
-            for seen in &mut seen {
-                let found = timeout(Duration::from_secs(5), seen.wait_for(|seen| seen.last == number)).await;
-                assert_eq!(found.unwrap().unwrap().last, number);
+            for position in &mut positions {
+                let reached = position.wait_for(|position| position.sequence == number);
+                let reached = timeout(Duration::from_secs(5), reached).await;
+                assert_eq!(reached.unwrap().unwrap().sequence, number);
             }
-            assert!(is_watched());
-            assert_eq!(Arc::strong_count(&registry), 2, "one looks for both");
-            drop(seen);
-            while is_watched() {
+            assert!(is_polling());
+            assert_eq!(Arc::strong_count(&registry), 2, "one poller for both");
+            drop(positions);
+            while is_polling() {
                 sleep(POLL_INTERVAL).await;
             }
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn ended() {
+    async fn shutdown() {
         let subscribers = Subscribers::new();
         assert!(timeout(POLL_INTERVAL, subscribers.wait_shutdown()).await.is_err());
         subscribers.shut_down();

@@ -25,8 +25,8 @@ struct PrefixJson<'a> {
     policy: &'a PrefixPolicy,
 }
 
-impl<'a> PrefixJson<'a> {
-    fn of(prefix: &'a Prefix) -> Self {
+impl<'a> From<&'a Prefix> for PrefixJson<'a> {
+    fn from(prefix: &'a Prefix) -> Self {
         Self {
             prefix: &prefix.prefix,
             registrant: &prefix.registrant,
@@ -44,31 +44,31 @@ impl HttpServer {
         let (registrant, agency) = (request.parameters.get("registrant"), request.parameters.get("agency"));
         let (items, next) =
             self.registry.list_prefixes(registrant, agency, after, limit, &mut request_budget()).await?;
-        Ok(list_reply(items.iter().map(|held| PrefixJson::of(&held.value)).collect(), next))
+        Ok(list_reply(items.iter().map(|held| PrefixJson::from(&held.value)).collect(), next))
     }
 
     pub(crate) async fn allocate_prefix(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let task: AllocatePrefix = self.read_json(body).await?;
         let carried =
-            self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+            self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
         let path = format!("/api/v1/prefixes/{}", carried.output.prefix);
-        Ok(created_reply(&PrefixJson::of(&carried.output), carried.revision, &path, request.head.headers))
+        Ok(created_reply(&PrefixJson::from(&carried.output), carried.revision, &path, request.head.headers))
     }
 
     pub(crate) async fn get_prefix(&self, request: &ApiRequest<'_>) -> ApiResult {
         let Versioned { value: it, revision } =
-            self.registry.get_prefix(&request.rest, &mut request_budget()).await?;
-        Ok(json_reply(&PrefixJson::of(&it), revision, request))
+            self.registry.get_prefix(&request.path_param, &mut request_budget()).await?;
+        Ok(json_reply(&PrefixJson::from(&it), revision, request))
     }
 
     pub(crate) async fn update_prefix(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let form: UpdatePrefix = self.read_json(body).await?;
         let task = UpdatePrefix {
-            prefix: request.rest.as_str().into(),
+            prefix: request.path_param.as_str().into(),
             expected_revision: request.expected_revision()?,
             ..form
         };
-        self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+        self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
         self.get_prefix(request).await
     }
 }

@@ -29,8 +29,8 @@ struct RegistrantJson<'a> {
     created: String,
 }
 
-impl<'a> RegistrantJson<'a> {
-    fn of(registrant: &'a Registrant) -> Self {
+impl<'a> From<&'a Registrant> for RegistrantJson<'a> {
+    fn from(registrant: &'a Registrant) -> Self {
         Self {
             id: &registrant.id,
             agency: &registrant.agency,
@@ -48,37 +48,37 @@ impl HttpServer {
         let agency = request.parameters.get("agency");
         let mut budget = request_budget();
         let list =
-            self.registry.list_registrants(agency, after, limit, &request.caller, request.at, &mut budget);
+            self.registry.list_registrants(agency, after, limit, &request.caller, request.now_ms, &mut budget);
         let (items, next) = list.await?;
-        Ok(list_reply(items.iter().map(|held| RegistrantJson::of(&held.value)).collect(), next))
+        Ok(list_reply(items.iter().map(|held| RegistrantJson::from(&held.value)).collect(), next))
     }
 
     pub(crate) async fn create_registrant(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let form: CreateRegistrant = self.read_json(body).await?;
         let task = CreateRegistrant { random_bytes: random()?, ..form };
         let carried =
-            self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+            self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
         let path = format!("/api/v1/registrants/{}", carried.output.id);
-        Ok(created_reply(&RegistrantJson::of(&carried.output), carried.revision, &path, request.head.headers))
+        Ok(created_reply(&RegistrantJson::from(&carried.output), carried.revision, &path, request.head.headers))
     }
 
     pub(crate) async fn get_registrant(&self, request: &ApiRequest<'_>) -> ApiResult {
         let found = self
             .registry
-            .get_registrant(&request.rest, &request.caller, request.at, &mut request_budget())
+            .get_registrant(&request.path_param, &request.caller, request.now_ms, &mut request_budget())
             .await?;
         let Versioned { value: it, revision } = found;
-        Ok(json_reply(&RegistrantJson::of(&it), revision, request))
+        Ok(json_reply(&RegistrantJson::from(&it), revision, request))
     }
 
     pub(crate) async fn update_registrant(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let form: UpdateRegistrant = self.read_json(body).await?;
         let task = UpdateRegistrant {
-            id: request.rest.as_str().into(),
+            id: request.path_param.as_str().into(),
             expected_revision: request.expected_revision()?,
             ..form
         };
-        self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+        self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
         self.get_registrant(request).await
     }
 }

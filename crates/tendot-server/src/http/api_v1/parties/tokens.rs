@@ -15,6 +15,7 @@ use crate::http::api_v1::{
     with_common_responses, with_paging, with_write_responses,
 };
 use crate::http::pages::problem;
+use crate::http::response::codes;
 use crate::http::response::reply::{self, reply};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
 
@@ -56,17 +57,17 @@ struct TokenJson<'a> {
 }
 
 impl<'a> TokenJson<'a> {
-    fn of(it: &'a ApiToken, token: Option<String>) -> Self {
+    fn new(stored: &'a ApiToken, token: Option<String>) -> Self {
         Self {
-            id: &it.id,
+            id: &stored.id,
             token,
-            role: it.role,
-            subject: it.subject.as_deref(),
-            scopes: it.scopes.as_deref(),
-            prefixes: &it.prefixes,
-            expires: it.expires_ms.map(format_millis),
-            label: it.label.as_deref(),
-            created: format_millis(it.created_ms),
+            role: stored.role,
+            subject: stored.subject.as_deref(),
+            scopes: stored.scopes.as_deref(),
+            prefixes: &stored.prefixes,
+            expires: stored.expires_ms.map(format_millis),
+            label: stored.label.as_deref(),
+            created: format_millis(stored.created_ms),
         }
     }
 }
@@ -76,9 +77,9 @@ impl HttpServer {
         let (after, limit) = request.page_params()?;
         let (items, next) = self
             .registry
-            .list_tokens(after, limit, &request.caller, request.at, &mut request_budget())
+            .list_tokens(after, limit, &request.caller, request.now_ms, &mut request_budget())
             .await?;
-        Ok(list_reply(items.iter().map(|held| TokenJson::of(&held.value, None)).collect(), next))
+        Ok(list_reply(items.iter().map(|held| TokenJson::new(&held.value, None)).collect(), next))
     }
 
     pub(crate) async fn create_token(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
@@ -94,15 +95,15 @@ impl HttpServer {
             random_bytes: random()?,
         };
         let carried =
-            self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
-        let shown = TokenJson::of(&carried.output, Some(task.plaintext()));
+            self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
+        let created = TokenJson::new(&carried.output, Some(task.plaintext()));
         let path = format!("/api/v1/tokens/{}", carried.output.id);
-        Ok(created_reply(&shown, carried.revision, &path, request.head.headers))
+        Ok(created_reply(&created, carried.revision, &path, request.head.headers))
     }
 
     pub(crate) async fn revoke_token(&self, request: &ApiRequest<'_>) -> ApiResult {
-        let task = RevokeToken { id: request.rest.as_str().into() };
-        self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+        let task = RevokeToken { id: request.path_param.as_str().into() };
+        self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
         let mut response = reply(StatusCode::NO_CONTENT, reply::JSON, "");
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         Ok(response)
@@ -110,11 +111,11 @@ impl HttpServer {
 }
 
 /// Parses an expiry time to Unix milliseconds.
-fn parse_timestamp(written: &str) -> Result<u64, Box<ApiError>> {
-    let moment = written.parse::<Timestamp>().ok().and_then(|at| u64::try_from(at.as_millisecond()).ok());
-    moment.ok_or_else(|| {
-        let detail = format!("`{written}` is no time, such as 2027-01-31T12:00:00Z");
-        problem(StatusCode::UNPROCESSABLE_ENTITY, "bad-time", detail).pointer("/expires").into()
+fn parse_timestamp(text: &str) -> Result<u64, Box<ApiError>> {
+    let time = text.parse::<Timestamp>().ok().and_then(|time| u64::try_from(time.as_millisecond()).ok());
+    time.ok_or_else(|| {
+        let detail = format!("invalid timestamp `{text}`; use RFC 3339, such as 2027-01-31T12:00:00Z");
+        problem(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_TIMESTAMP, detail).pointer("/expires").into()
     })
 }
 

@@ -50,8 +50,8 @@ struct TransferJson<'a> {
     decided: Option<String>,
 }
 
-impl<'a> TransferJson<'a> {
-    fn of(transfer: &'a Transfer) -> Self {
+impl<'a> From<&'a Transfer> for TransferJson<'a> {
+    fn from(transfer: &'a Transfer) -> Self {
         Self {
             id: &transfer.id,
             what: &transfer.subject,
@@ -71,13 +71,13 @@ impl HttpServer {
         let (after, limit) = request.page_params()?;
         let (items, next) = self
             .registry
-            .list_transfers(after, limit, &request.caller, request.at, &mut request_budget())
+            .list_transfers(after, limit, &request.caller, request.now_ms, &mut request_budget())
             .await?;
-        let told = items.iter().map(|TransferListItem { transfer, count }| TransferJson {
+        let transfers = items.iter().map(|TransferListItem { transfer, count }| TransferJson {
             count: *count,
-            ..TransferJson::of(transfer)
+            ..TransferJson::from(transfer)
         });
-        Ok(list_reply(told.collect(), next))
+        Ok(list_reply(transfers.collect(), next))
     }
 
     pub(crate) async fn propose_transfer(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
@@ -86,27 +86,27 @@ impl HttpServer {
             (Some(names), None, None) => TransferSubject::Names(names),
             (None, Some(prefix), None) => TransferSubject::Prefix(prefix),
             (None, None, Some(code)) => TransferSubject::Agency(code),
-            _ => return Err(malformed("a transfer is of `names`, a `prefix` or an `agency`, one of them")),
+            _ => return Err(malformed("give exactly one of `names`, `prefix`, `agency`")),
         };
         let task = ProposeTransfer { subject: what, to: form.to, force: form.force, random_bytes: random()? };
         let carried =
-            self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+            self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
         let path = format!("/api/v1/transfers/{}", carried.output.id);
-        Ok(created_reply(&TransferJson::of(&carried.output), carried.revision, &path, request.head.headers))
+        Ok(created_reply(&TransferJson::from(&carried.output), carried.revision, &path, request.head.headers))
     }
 
     pub(crate) async fn get_transfer(&self, request: &ApiRequest<'_>) -> ApiResult {
         let found = self
             .registry
-            .get_transfer(&request.rest, &request.caller, request.at, &mut request_budget())
+            .get_transfer(&request.path_param, &request.caller, request.now_ms, &mut request_budget())
             .await?;
         let Versioned { value: it, revision } = found;
-        Ok(json_reply(&TransferJson::of(&it), revision, request))
+        Ok(json_reply(&TransferJson::from(&it), revision, request))
     }
 
     pub(crate) async fn decide_transfer(&self, request: &ApiRequest<'_>, accept: bool) -> ApiResult {
-        let task = DecideTransfer { id: request.rest.as_str().into(), accept };
-        self.registry.execute(&task, &request.caller, request.at, &mut request_budget()).await?;
+        let task = DecideTransfer { id: request.path_param.as_str().into(), accept };
+        self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
         self.get_transfer(request).await
     }
 }

@@ -26,25 +26,25 @@ pub(crate) fn add_record_headers(
     values: &[HandleValue<'_>],
     locations: &[Locations<'_>],
 ) {
-    let places: Vec<&Location<'_>> = locations.iter().flat_map(|locations| &locations.locations).collect();
-    let mut left = MAX_HEADER_BYTES;
+    let all: Vec<&Location<'_>> = locations.iter().flat_map(|locations| &locations.locations).collect();
+    let mut remaining = MAX_HEADER_BYTES;
     let mut append = |name: HeaderName, value: String| {
-        if let Some(rest) = left.checked_sub(name.as_str().len() + value.len())
+        if let Some(rest) = remaining.checked_sub(name.as_str().len() + value.len())
             && let Ok(value) = HeaderValue::try_from(value)
         {
-            left = rest;
+            remaining = rest;
             headers.append(name, value);
         }
     };
-    for link in places.iter().filter_map(|place| place.link()).take(MAX_LINKS) {
-        if let Some(written) = format_link(link, &places) {
-            append(LINK, written);
+    for link in all.iter().filter_map(|location| location.link()).take(MAX_LINKS) {
+        if let Some(value) = format_link(link, &all) {
+            append(LINK, value);
         }
     }
     for value in values.iter().filter(|value| value.has_type("10320/links")) {
         let Ok(links) = Links::from_bytes(&value.data) else { continue };
-        for written in links.iter().take(MAX_LINKS).filter_map(|link| format_link(link, &places)) {
-            append(LINK, written);
+        for value in links.iter().take(MAX_LINKS).filter_map(|link| format_link(link, &all)) {
+            append(LINK, value);
         }
     }
     for value in values.iter().filter(|value| value.has_type("10320/headers")) {
@@ -63,25 +63,25 @@ pub(crate) fn add_record_headers(
 fn is_allowed(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     // Some of these have an effect on proxies and browsers.
-    let is_obeyed = ["x-accel", "x-frame", "x-content", "x-xss", "x-sendfile", "x-forwarded", "x-real"]
+    let has_effect = ["x-accel", "x-frame", "x-content", "x-xss", "x-sendfile", "x-forwarded", "x-real"]
         .iter()
         .any(|start| name.starts_with(start));
-    name == "link" || ALLOWED_HEADERS.contains(&&*name) || (name.starts_with("x-") && !is_obeyed)
+    name == "link" || ALLOWED_HEADERS.contains(&&*name) || (name.starts_with("x-") && !has_effect)
 }
 
 /// Formats a link (RFC 8288).
-fn format_link(link: Link<'_, '_>, places: &[&Location<'_>]) -> Option<String> {
+fn format_link(link: Link<'_, '_>, locations: &[&Location<'_>]) -> Option<String> {
     let href = redirect_target::sanitize(link.href()?).ok()?;
     let mut out = format!("<{}>; rel={}", href, quoted_string(link.rel())?);
     let anchor = link.anchor().or_else(|| {
         let id = link.anchor_id()?;
-        places.iter().find(|place| place.id() == Some(id))?.href()
+        locations.iter().find(|location| location.id() == Some(id))?.href()
     });
     if let Some(anchor) = anchor.and_then(|anchor| redirect_target::sanitize(anchor).ok()) {
         let _ = write!(out, "; anchor={}", quoted_string(&anchor)?);
     }
-    if let Some(kind) = link.media_type().and_then(quoted_string) {
-        let _ = write!(out, "; type={kind}");
+    if let Some(media_type) = link.media_type().and_then(quoted_string) {
+        let _ = write!(out, "; type={media_type}");
     }
     for name in LINK_PARAMETERS {
         if let Some(value) = link.attribute(name).and_then(quoted_string) {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn other_values() {
+    fn links_and_headers_values() {
         let links = "<links><location rel='describedby' href='https://x/'/></links>";
         let lines =
             "X-Shelf: 7\nSet-Cookie: a=b\nX-Accel-Redirect: /etc\nLocation: https://evil.net/\n<meta>";
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn not_too_much() {
+    fn bounded() {
         let many = format!("<locations>{}</locations>", "<location href='https://x/' rel='a'/>".repeat(200));
         assert_eq!(added(&[], &many).len(), 64);
         let long = format!("<location href='https://x/{}' rel='a'/>", "y".repeat(5_000));

@@ -33,8 +33,8 @@ impl LocationSet {
     }
 
     /// The record's own locations among the parsed ones.
-    pub(crate) fn own_locations<'l, 'a>(&self, read: &'l [Locations<'a>]) -> Option<&'l Locations<'a>> {
-        if self.has_own { read.first() } else { None }
+    pub(crate) fn own_locations<'l, 'a>(&self, parsed: &'l [Locations<'a>]) -> Option<&'l Locations<'a>> {
+        if self.has_own { parsed.first() } else { None }
     }
 
     /// All values that take part in the selection.
@@ -53,23 +53,24 @@ impl HttpServer {
         namespace: Option<&Namespace<'_>>,
         context: &mut LookupContext<'_>,
     ) -> Result<LocationSet, StoreError> {
-        let mut places = LocationSet::default();
-        let mut waiting = Vec::new();
+        let mut set = LocationSet::default();
+        let mut pending = Vec::new();
         let mut without_namespace = false;
         let own = values.iter().find(|value| value.has_type(LOCATION_TYPE));
-        if let Some((own, read)) = own.and_then(|own| Some((own, Locations::from_bytes(&own.data).ok()?))) {
-            without_namespace = read.excludes_prefix_locations() || read.attribute("nshdl").is_some();
-            waiting = included_handles(&read);
-            waiting.extend(read.attribute("nshdl").into_iter().flat_map(split_handles));
-            places.values.push(own.clone());
-            places.has_own = true;
+        if let Some((own, parsed)) = own.and_then(|own| Some((own, Locations::from_bytes(&own.data).ok()?))) {
+            without_namespace = parsed.excludes_prefix_locations() || parsed.attribute("nshdl").is_some();
+            pending = included_handles(&parsed);
+            pending.extend(parsed.attribute("nshdl").into_iter().flat_map(split_handles));
+            set.values.push(own.clone());
+            set.has_own = true;
         }
-        if !without_namespace && let Some(named) = namespace.and_then(Namespace::locations_handle) {
-            waiting.extend(split_handles(named));
+        if !without_namespace && let Some(handles) = namespace.and_then(Namespace::locations_handle) {
+            pending.extend(split_handles(handles));
         }
         let mut seen = vec![name.to_owned()];
-        while let Some(handle) = waiting.pop() {
-            if seen.len() > MAX_INCLUDED_RECORDS || seen.iter().any(|one| one.eq_ignore_ascii_case(&handle)) {
+        while let Some(handle) = pending.pop() {
+            if seen.len() > MAX_INCLUDED_RECORDS || seen.iter().any(|name| name.eq_ignore_ascii_case(&handle))
+            {
                 continue;
             }
             let query = ResolveQuery {
@@ -79,14 +80,14 @@ impl HttpServer {
             let found = store_error_or_none(self.lookup(&query, &Caller::Anonymous, context).await)?;
             if let Some((Resolution::Values(found), _)) = found {
                 for value in found {
-                    let Ok(read) = Locations::from_bytes(&value.data) else { continue };
-                    waiting.extend(included_handles(&read));
-                    places.values.push(value);
+                    let Ok(parsed) = Locations::from_bytes(&value.data) else { continue };
+                    pending.extend(included_handles(&parsed));
+                    set.values.push(value);
                 }
             }
             seen.push(handle);
         }
-        Ok(places)
+        Ok(set)
     }
 
     /// Namespace settings of a prefix. The upstream is queried only on request: local names must not depend on it. A store
@@ -94,7 +95,7 @@ impl HttpServer {
     pub(crate) async fn lookup_namespace(
         &self,
         name: &str,
-        asks_elsewhere: bool,
+        query_upstream: bool,
         context: &mut LookupContext<'_>,
     ) -> Result<Option<HandleValue<'static>>, StoreError> {
         let prefix = if name.contains('/') {
@@ -103,7 +104,7 @@ impl HttpServer {
             [b"0.NA/", name.as_bytes()].concat()
         };
         let query = ResolveQuery { types: vec![b"HS_NAMESPACE"], ..ResolveQuery::new(Handle::new(&prefix)) };
-        let found = if asks_elsewhere {
+        let found = if query_upstream {
             self.lookup(&query, &Caller::Anonymous, context).await.map(|(found, _)| found)
         } else {
             self.registry.resolve(&query, &Caller::Anonymous, &mut context.budget).await.map_err(Into::into)
@@ -141,9 +142,9 @@ pub(crate) fn redirect_candidates<'a>(
     name: &str,
     values: &'a [HandleValue<'a>],
     own: Option<&Locations<'_>>,
-    read: &'a [Locations<'a>],
+    parsed: &'a [Locations<'a>],
 ) -> Vec<RedirectCandidate<'a>> {
-    let locations = read.iter().flat_map(|locations| &locations.locations);
+    let locations = parsed.iter().flat_map(|locations| &locations.locations);
     let mut candidates: Vec<RedirectCandidate<'_>> = locations
         .filter_map(|location| RedirectCandidate::from_location(location, name))
         .take(MAX_CANDIDATES)
@@ -154,11 +155,11 @@ pub(crate) fn redirect_candidates<'a>(
     // Beside own locations, `URL` values are for clients that do not support locations.
     let default = if own.is_some() { 0.0 } else { 1.0 };
     let weight = own.and_then(Locations::url_weight).unwrap_or(default);
-    let weight_below = own.and_then(Locations::url_subtype_weight).unwrap_or_default();
+    let subtype_weight = own.and_then(Locations::url_subtype_weight).unwrap_or_default();
     for value in values.iter().filter(|value| value.has_type("URL")).take(MAX_CANDIDATES) {
         let is_exact = value.value_type.len() == "URL".len();
         candidates
-            .push(RedirectCandidate::from_url_value(value, if is_exact { weight } else { weight_below }));
+            .push(RedirectCandidate::from_url_value(value, if is_exact { weight } else { subtype_weight }));
     }
     candidates
 }

@@ -24,11 +24,11 @@ const URL_ENCODE_SET: &AsciiSet = &CONTROLS
 /// Reason a URL cannot be a redirect target.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum TargetError {
-    #[error("it has control characters")]
+    #[error("the URL has control characters")]
     ControlCharacter,
-    #[error("it has no scheme that is redirected to")]
+    #[error("the URL scheme is not allowed")]
     UnsupportedScheme,
-    #[error("its host is not a name")]
+    #[error("the URL host is invalid")]
     InvalidHost,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn sanitize(stored: &str) -> Result<Cow<'_, str>, TargetError> {
         return Err(TargetError::ControlCharacter);
     }
     let scheme = address.split_once(':').map_or("", |(scheme, _)| scheme);
-    if !REDIRECT_SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+    if !REDIRECT_SCHEMES.iter().any(|allowed| scheme.eq_ignore_ascii_case(allowed)) {
         return Err(TargetError::UnsupportedScheme);
     }
     // Fast path: nearly all need no change.
@@ -69,17 +69,18 @@ fn split_host(address: &str) -> (&str, &str, &str) {
 }
 
 /// URL with a suffix; `None` if that would change the host or is not plain text.
-pub(crate) fn append_suffix(address: &str, more: &str) -> Option<String> {
-    if more.contains(char::is_control) {
+pub(crate) fn append_suffix(address: &str, suffix: &str) -> Option<String> {
+    if suffix.contains(char::is_control) {
         return None;
     }
-    let long = sanitize(&format!("{address}{more}")).ok()?.into_owned();
-    let (one, two) = (Url::parse(address).ok()?, Url::parse(&long).ok()?);
+    let extended = sanitize(&format!("{address}{suffix}")).ok()?.into_owned();
+    let (original, appended) = (Url::parse(address).ok()?, Url::parse(&extended).ok()?);
     let authority = |url: &Url| {
-        let whole = (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port_or_known_default());
-        (whole, url.username().to_owned(), url.password().map(str::to_owned))
+        let origin =
+            (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port_or_known_default());
+        (origin, url.username().to_owned(), url.password().map(str::to_owned))
     };
-    (one.has_host() && authority(&one) == authority(&two)).then_some(long)
+    (original.has_host() && authority(&original) == authority(&appended)).then_some(extended)
 }
 
 #[cfg(test)]
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn safe() {
+    fn sanitizes() {
         check("https://example.org/one", Ok("https://example.org/one"));
         check("  https://example.org/ \t", Ok("https://example.org/"));
         check("https://example.org/a b?x=1&y=%20", Ok("https://example.org/a%20b?x=1&y=%20"));
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn appended() {
+    fn appends_suffixes() {
         appends("https://example.org/one", "/x/y", Some("https://example.org/one/x/y"));
         appends("https://example.org/one", "?a=b c", Some("https://example.org/one?a=b%20c"));
         appends("https://example.org/one?a", "&b", Some("https://example.org/one?a&b"));
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn appends(address: &str, more: &str, expected: Option<&str>) {
-        assert_eq!(append_suffix(address, more).as_deref(), expected, "{address} {more:?}");
+    fn appends(address: &str, suffix: &str, expected: Option<&str>) {
+        assert_eq!(append_suffix(address, suffix).as_deref(), expected, "{address} {suffix:?}");
     }
 }

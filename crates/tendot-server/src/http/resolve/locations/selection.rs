@@ -8,7 +8,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tendot_proto::HandleValue;
 use tendot_proto::record::Location;
 
-use crate::http::request::accept::LocationPreference;
+use crate::http::resolve::locations::preferences::LocationPreference;
 
 /// URL that a name can redirect to.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct RedirectCandidate<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CandidateSource<'a> {
     /// Value of type `URL`.
-    Url(&'a HandleValue<'a>),
+    UrlValue(&'a HandleValue<'a>),
     /// Location of a record, or of its prefix.
     Location(&'a Location<'a>),
 }
@@ -31,7 +31,7 @@ pub(crate) enum CandidateSource<'a> {
 impl<'a> RedirectCandidate<'a> {
     /// Candidate of a `URL` value or of a subtype.
     pub(crate) fn from_url_value(value: &'a HandleValue<'a>, weight: f64) -> Self {
-        Self { href: String::from_utf8_lossy(&value.data), weight, origin: CandidateSource::Url(value) }
+        Self { href: String::from_utf8_lossy(&value.data), weight, origin: CandidateSource::UrlValue(value) }
     }
 
     /// Candidate of a location for this name; `None` if it has no target.
@@ -47,7 +47,7 @@ impl<'a> RedirectCandidate<'a> {
     /// Attribute that preferences are compared with.
     pub(crate) fn attribute(&self, name: &str) -> Option<&'a str> {
         match self.origin {
-            CandidateSource::Url(_) => (name == "mode").then_some("legacy"),
+            CandidateSource::UrlValue(_) => (name == "mode").then_some("legacy"),
             CandidateSource::Location(location) if name == "media-type" => location.media_type(),
             CandidateSource::Location(location) => location.attribute(name),
         }
@@ -55,24 +55,24 @@ impl<'a> RedirectCandidate<'a> {
 
     pub(crate) fn http_status(&self) -> Option<u16> {
         match self.origin {
-            CandidateSource::Url(_) => None,
+            CandidateSource::UrlValue(_) => None,
             CandidateSource::Location(location) => location.http_status(),
         }
     }
 
-    fn satisfies(&self, wish: &LocationPreference<'_>) -> bool {
-        let Some(found) = self.attribute(wish.attribute) else { return false };
-        wish.value.as_deref().is_none_or(|value| {
+    fn satisfies(&self, preference: &LocationPreference<'_>) -> bool {
+        let Some(found) = self.attribute(preference.attribute) else { return false };
+        preference.value.as_deref().is_none_or(|value| {
             // A location may have several roles.
             found.eq_ignore_ascii_case(value)
-                || (wish.attribute == "http_role"
+                || (preference.attribute == "http_role"
                     && found.split([',', ' ']).any(|role| role.eq_ignore_ascii_case(value)))
         })
     }
 
     fn is_for_address(&self, client: IpAddr) -> bool {
         match self.origin {
-            CandidateSource::Url(_) => false,
+            CandidateSource::UrlValue(_) => false,
             CandidateSource::Location(location) => location
                 .client_networks()
                 .any(|network| network.parse::<IpNet>().is_ok_and(|network| network.contains(&client))),
@@ -81,7 +81,7 @@ impl<'a> RedirectCandidate<'a> {
 
     fn score(&self) -> f64 {
         match self.origin {
-            CandidateSource::Url(_) => 0.0,
+            CandidateSource::UrlValue(_) => 0.0,
             CandidateSource::Location(location) => location.score().unwrap_or_default(),
         }
     }
@@ -92,7 +92,7 @@ impl<'a> RedirectCandidate<'a> {
 pub(crate) struct SelectionContext<'a> {
     /// Preferences in order; those that no candidate matches are ignored.
     pub(crate) preferences: Vec<LocationPreference<'a>>,
-    pub(crate) address: Option<IpAddr>,
+    pub(crate) client_address: Option<IpAddr>,
     /// ISO 3166-1 alpha-2 code.
     pub(crate) country: Option<Cow<'a, str>>,
     /// Random number in [0, 1).
@@ -102,8 +102,8 @@ pub(crate) struct SelectionContext<'a> {
 /// One selection method and the candidates that remain.
 #[derive(Clone, Debug, Eq, PartialEq, serde::Serialize, utoipa::ToSchema)]
 pub(crate) struct SelectionStep {
-    pub(crate) by: String,
-    pub(crate) left: Vec<usize>,
+    pub(crate) method: String,
+    pub(crate) remaining: Vec<usize>,
 }
 
 /// Applies the selection methods until one candidate remains, finally by weight; `None` only without candidates. Each step is
@@ -111,56 +111,58 @@ pub(crate) struct SelectionStep {
 pub(crate) fn select(
     candidates: &[RedirectCandidate<'_>],
     methods: &[&str],
-    asking: &SelectionContext<'_>,
+    context: &SelectionContext<'_>,
     mut trace: impl FnMut(SelectionStep),
 ) -> Option<usize> {
-    let mut left: Vec<usize> = (0..candidates.len()).collect();
+    let mut remaining: Vec<usize> = (0..candidates.len()).collect();
     for method in methods {
-        if left.len() < 2 {
+        if remaining.len() < 2 {
             break;
         }
         match *method {
             "locatt" => {
-                for wish in &asking.preferences {
-                    let by = || match &wish.value {
-                        Some(value) => format!("locatt {}:{value}", wish.attribute),
-                        None => format!("locatt {}", wish.attribute),
+                for preference in &context.preferences {
+                    let label = || match &preference.value {
+                        Some(value) => format!("locatt {}:{value}", preference.attribute),
+                        None => format!("locatt {}", preference.attribute),
                     };
-                    filter_unless_empty(&mut left, candidates, by, &mut trace, |candidate| {
-                        candidate.satisfies(wish)
+                    filter_unless_empty(&mut remaining, candidates, label, &mut trace, |candidate| {
+                        candidate.satisfies(preference)
                     });
                 }
             }
             "address" => {
-                if let Some(client) = asking.address {
-                    let by = || format!("address {client}");
-                    filter_unless_empty(&mut left, candidates, by, &mut trace, |candidate| {
+                if let Some(client) = context.client_address {
+                    let label = || format!("address {client}");
+                    filter_unless_empty(&mut remaining, candidates, label, &mut trace, |candidate| {
                         candidate.is_for_address(client)
                     });
                 }
             }
             "country" => {
-                if let Some(country) = &asking.country {
-                    let here = |candidate: &RedirectCandidate<'_>| {
+                if let Some(country) = &context.country {
+                    let is_in_country = |candidate: &RedirectCandidate<'_>| {
                         candidate
                             .attribute("country")
                             .is_some_and(|found| found.eq_ignore_ascii_case(country))
                     };
                     filter_unless_empty(
-                        &mut left,
+                        &mut remaining,
                         candidates,
                         || format!("country {country}"),
                         &mut trace,
-                        here,
+                        is_in_country,
                     );
                 }
             }
             "score" => {
-                let scores =
-                    left.iter().filter_map(|number| candidates.get(*number)).map(RedirectCandidate::score);
+                let scores = remaining
+                    .iter()
+                    .filter_map(|number| candidates.get(*number))
+                    .map(RedirectCandidate::score);
                 let best = scores.fold(f64::NEG_INFINITY, f64::max);
                 filter_unless_empty(
-                    &mut left,
+                    &mut remaining,
                     candidates,
                     || "score".into(),
                     &mut trace,
@@ -172,40 +174,40 @@ pub(crate) fn select(
             _ => {}
         }
     }
-    if left.len() > 1 {
-        let chosen = select_weighted(&left, candidates, asking.random)?;
-        trace(SelectionStep { by: "weighted".into(), left: vec![chosen] });
+    if remaining.len() > 1 {
+        let chosen = select_weighted(&remaining, candidates, context.random)?;
+        trace(SelectionStep { method: "weighted".into(), remaining: vec![chosen] });
         return Some(chosen);
     }
-    left.first().copied()
+    remaining.first().copied()
 }
 
 /// Retains matching candidates, unless none match.
 fn filter_unless_empty(
-    left: &mut Vec<usize>,
+    remaining: &mut Vec<usize>,
     candidates: &[RedirectCandidate<'_>],
-    by: impl Fn() -> String,
+    method: impl Fn() -> String,
     trace: &mut impl FnMut(SelectionStep),
-    fits: impl Fn(&RedirectCandidate<'_>) -> bool,
+    is_match: impl Fn(&RedirectCandidate<'_>) -> bool,
 ) {
-    let fitting: Vec<usize> =
-        left.iter().copied().filter(|number| candidates.get(*number).is_some_and(&fits)).collect();
-    if !fitting.is_empty() {
-        *left = fitting;
+    let matching: Vec<usize> =
+        remaining.iter().copied().filter(|number| candidates.get(*number).is_some_and(&is_match)).collect();
+    if !matching.is_empty() {
+        *remaining = matching;
     }
-    trace(SelectionStep { by: by(), left: left.clone() });
+    trace(SelectionStep { method: method(), remaining: remaining.clone() });
 }
 
 /// Random choice by weight; uniform if all weights are zero.
-fn select_weighted(left: &[usize], candidates: &[RedirectCandidate<'_>], random: f64) -> Option<usize> {
+fn select_weighted(remaining: &[usize], candidates: &[RedirectCandidate<'_>], random: f64) -> Option<usize> {
     let weight = |number: usize| candidates.get(number).map_or(0.0, |candidate| candidate.weight.max(0.0));
-    let all: f64 = left.iter().map(|number| weight(*number)).sum();
+    let all: f64 = remaining.iter().map(|number| weight(*number)).sum();
     if all <= 0.0 {
-        let number = (random * left.len() as f64) as usize;
-        return left.get(number.min(left.len() - 1)).copied();
+        let number = (random * remaining.len() as f64) as usize;
+        return remaining.get(number.min(remaining.len() - 1)).copied();
     }
     let mut point = random * all;
-    for number in left {
+    for number in remaining {
         let weight = weight(*number);
         if weight > 0.0 && point < weight {
             return Some(*number);
@@ -213,7 +215,7 @@ fn select_weighted(left: &[usize], candidates: &[RedirectCandidate<'_>], random:
         point -= weight;
     }
     // Reached only by rounding errors.
-    left.iter().copied().rfind(|number| weight(*number) > 0.0)
+    remaining.iter().copied().rfind(|number| weight(*number) > 0.0)
 }
 
 /// Characters encoded in a component: all but RFC 3986's unreserved ones; a path keeps its slashes.
@@ -243,7 +245,7 @@ mod tests {
         </locations>";
 
     #[test]
-    fn choices() {
+    fn selections() {
         let all = "locatt,address,country,score,weighted";
         check("locatt,country,weighted", "", "", "", 0.0, "a");
         check("locatt,country,weighted", "", "", "", 0.24, "a");
@@ -267,7 +269,7 @@ mod tests {
         check(all, "", "", "", 0.0, "c");
         check(all, "", "192.0.2.7", "gb", 0.0, "e");
         check("", "", "", "", 0.3, "f");
-        check("fate", "", "", "", 0.0, "a");
+        check("unknown", "", "", "", 0.0, "a");
     }
 
     #[track_caller]
@@ -278,18 +280,18 @@ mod tests {
             .iter()
             .filter_map(|location| RedirectCandidate::from_location(location, "10.1/x"))
             .collect();
-        let asking = SelectionContext {
+        let context = SelectionContext {
             preferences: preferences
                 .split(' ')
-                .filter(|wish| !wish.is_empty())
+                .filter(|preference| !preference.is_empty())
                 .map(LocationPreference::parse)
                 .collect(),
-            address: address.parse().ok(),
+            client_address: address.parse().ok(),
             country: (!country.is_empty()).then(|| country.into()),
             random,
         };
         let methods: Vec<&str> = methods.split(',').collect();
-        let chosen = select(&candidates, &methods, &asking, |_| {}).unwrap();
+        let chosen = select(&candidates, &methods, &context, |_| {}).unwrap();
         assert_eq!(
             candidates[chosen].href, expected,
             "{methods:?} {preferences} {address} {country} {random}"
@@ -297,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_that_are_none() {
+    fn invalid_weights() {
         let xml = "<locations><location href='a' weight='NaN'/><location href='b' weight='-1'/>\
                    <location href='c' weight='1e308'/></locations>";
         let locations = Locations::from_bytes(xml.as_bytes()).unwrap();
@@ -306,12 +308,16 @@ mod tests {
             .iter()
             .filter_map(|location| RedirectCandidate::from_location(location, ""))
             .collect();
-        let asking =
-            |random| SelectionContext { preferences: Vec::new(), address: None, country: None, random };
+        let context = |random| SelectionContext {
+            preferences: Vec::new(),
+            client_address: None,
+            country: None,
+            random,
+        };
         for (random, expected) in [(0.0, 0), (0.34, 1), (0.99, 2), (1.0, 2), (f64::NAN, 0)] {
-            assert_eq!(select(&candidates, &[], &asking(random), |_| {}), Some(expected), "{random}");
+            assert_eq!(select(&candidates, &[], &context(random), |_| {}), Some(expected), "{random}");
         }
-        assert_eq!(select(&[], &[], &asking(0.0), |_| {}), None);
+        assert_eq!(select(&[], &[], &context(0.0), |_| {}), None);
     }
 
     #[test]

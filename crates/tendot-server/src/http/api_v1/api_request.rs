@@ -1,0 +1,176 @@
+//! Parsed request to the registry API, its errors, and the reading of its body.
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::HeaderName;
+use hyper::body::Incoming;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tendot_proto::Budget;
+use tendot_registry::{Caller, RegistryError};
+
+use crate::clock::format_millis;
+use crate::http::pages::{Problem, problem};
+use crate::http::request::conditional::WritePrecondition;
+use crate::http::request::query::{QueryParams, number};
+use crate::http::request::request_head::RequestHead;
+use crate::http::response::reply::Reply;
+use crate::http::response::{codes, status};
+use crate::http::{HttpServer, REQUEST_BUDGET};
+
+/// Maximum size of a request body.
+const MAX_BODY_BYTES: usize = 2 << 20;
+
+/// Default and maximum page size of lists.
+const DEFAULT_PAGE_SIZE: usize = 100;
+const MAX_PAGE_SIZE: usize = 1_000;
+
+/// Work budget of a request.
+pub(super) const fn request_budget() -> Budget {
+    Budget::new(REQUEST_BUDGET)
+}
+
+/// Idempotency key header.
+pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Parsed and authenticated request to the registry API.
+pub(crate) struct ApiRequest<'a> {
+    pub(super) head: &'a RequestHead<'a>,
+    pub(super) caller: Caller,
+    /// Current Unix time in milliseconds.
+    pub(super) now_ms: u64,
+    /// Path parameter, decoded.
+    pub(super) path_param: String,
+    pub(super) parameters: QueryParams<'a>,
+}
+
+impl ApiRequest<'_> {
+    /// Start and length of the requested page.
+    pub(super) fn page_params(&self) -> Result<(Option<&str>, usize), Box<ApiError>> {
+        let limit = number(&self.parameters, "limit").map_err(|reason| malformed(&reason))?;
+        let limit = limit
+            .map_or(DEFAULT_PAGE_SIZE, |limit| usize::try_from(limit).unwrap_or(MAX_PAGE_SIZE))
+            .clamp(1, MAX_PAGE_SIZE);
+        Ok((self.parameters.get("after").filter(|after| !after.is_empty()), limit))
+    }
+
+    /// Precondition of a write.
+    pub(super) fn precondition(&self) -> Result<WritePrecondition, Box<ApiError>> {
+        Ok(WritePrecondition::from_headers(self.head.headers)?)
+    }
+
+    /// Revision required by `If-Match`.
+    pub(super) fn expected_revision(&self) -> Result<Option<u64>, Box<ApiError>> {
+        match self.precondition()? {
+            WritePrecondition::Revision(revision) => Ok(Some(revision)),
+            WritePrecondition::Any | WritePrecondition::Present => Ok(None),
+            WritePrecondition::Absent => {
+                let detail = "The resource exists, but `If-None-Match: *` was given.";
+                Err(problem(StatusCode::PRECONDITION_FAILED, codes::PRECONDITION_FAILED, detail).into())
+            }
+        }
+    }
+}
+
+/// Result of a handler of the registry API.
+pub(crate) type ApiResult = Result<Reply, Box<ApiError>>;
+
+/// Error of a registry request: a problem, or a finished reply.
+pub(crate) enum ApiError {
+    Problem(Box<Problem<'static>>),
+    Reply(Reply),
+}
+
+impl From<Box<Problem<'static>>> for Box<ApiError> {
+    fn from(problem: Box<Problem<'static>>) -> Self {
+        Self::new(ApiError::Problem(problem))
+    }
+}
+
+impl From<RegistryError> for Box<ApiError> {
+    fn from(error: RegistryError) -> Self {
+        problem_for_registry_error(&error).into()
+    }
+}
+
+impl HttpServer {
+    /// Reads a JSON body.
+    pub(super) async fn read_json<T: DeserializeOwned>(&self, body: Incoming) -> Result<T, Box<ApiError>> {
+        let bytes = self.read_json_bytes(body).await?;
+        // serde would accept an array as the members in order.
+        if bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte == b'[') {
+            return Err(malformed("expected a JSON object, found an array"));
+        }
+        let mut reader = serde_json::Deserializer::from_slice(&bytes);
+        let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+            let pointer = json_pointer(error.path());
+            let problem = problem(StatusCode::BAD_REQUEST, codes::MALFORMED, error.inner().to_string());
+            Box::<ApiError>::from(if pointer.is_empty() { problem } else { problem.pointer(pointer) })
+        })?;
+        reader
+            .end()
+            .map_err(|error| problem(StatusCode::BAD_REQUEST, codes::MALFORMED, error.to_string()))?;
+        Ok(value)
+    }
+
+    /// Reads a body of at most `MAX_BODY_BYTES`.
+    pub(super) async fn read_json_bytes(&self, body: Incoming) -> Result<Bytes, Box<ApiError>> {
+        let body = self.body_reader.read(body, MAX_BODY_BYTES).await;
+        Ok(body.map_err(|error| problem(error.status(), error.code(), error.to_string()))?)
+    }
+}
+
+/// Path in a document as a JSON pointer.
+fn json_pointer(path: &serde_path_to_error::Path) -> String {
+    use serde_path_to_error::Segment;
+    let mut pointer = String::new();
+    for segment in path {
+        match segment {
+            Segment::Seq { index } => pointer += &format!("/{index}"),
+            Segment::Map { key } => pointer += &format!("/{}", key.replace('~', "~0").replace('/', "~1")),
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    pointer
+}
+
+/// Error for a malformed request.
+pub(super) fn malformed(reason: &str) -> Box<ApiError> {
+    problem(StatusCode::BAD_REQUEST, codes::MALFORMED, reason).into()
+}
+
+/// Random bytes for new ids and secrets.
+pub(super) fn random<const N: usize>() -> Result<[u8; N], Box<ApiError>> {
+    let mut bytes = [0; N];
+    match aws_lc_rs::rand::fill(&mut bytes) {
+        Ok(()) => Ok(bytes),
+        Err(_) => {
+            let detail = "the system random number generator failed";
+            Err(problem(StatusCode::INTERNAL_SERVER_ERROR, codes::RANDOM_UNAVAILABLE, detail).into())
+        }
+    }
+}
+
+/// Problem for a registry error.
+pub(super) fn problem_for_registry_error(error: &RegistryError) -> Box<Problem<'static>> {
+    if let Some(cause) = &error.failure {
+        tracing::error!(error = %cause, "store error");
+    }
+    let mut problem = problem(status::status_for_kind(error.reason), error.code, error.detail.clone());
+    if let Some(pointer) = &error.pointer {
+        problem = problem.pointer(&**pointer);
+    }
+    if let Some(hint) = &error.hint {
+        problem = problem.hint(&**hint);
+    }
+    if let Some((name, since)) = &error.existing {
+        problem = problem.member("existing", &**name);
+        if let Some(since) = since {
+            problem = problem.member("since", format_millis(*since));
+        }
+    }
+    if !error.faults.is_empty() {
+        problem = problem.member("faults", json!(error.faults));
+    }
+    problem
+}

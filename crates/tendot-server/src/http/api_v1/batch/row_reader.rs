@@ -1,0 +1,182 @@
+//! Lines of a batch: JSON lines, or CSV rows that span lines.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tendot_registry::RegistryError;
+use tendot_registry::party::sha256_hex;
+use tokio::time::timeout;
+
+use crate::http::api_v1::batch::csv::{CsvColumns, count_quotes};
+use crate::http::api_v1::{ApiError, malformed};
+use crate::http::pages::problem;
+use crate::http::request::body::BodyError;
+use crate::http::request::body_lines::{BodyLines, LineLimits, LineTooLong};
+
+/// Lines committed together.
+pub(super) const MAX_GROUP_LINES: usize = 1_000;
+
+/// Bytes of lines committed together.
+pub(super) const MAX_GROUP_BYTES: usize = 1 << 20;
+
+/// How long to wait for further lines of a group.
+const GROUP_DELAY: Duration = Duration::from_millis(3);
+
+/// Line number and text, or why the line is unusable.
+#[derive(Clone, Debug)]
+pub(super) struct RawLine {
+    pub(super) number: u64,
+    pub(super) text: Result<Bytes, String>,
+}
+
+impl RawLine {
+    /// Bytes of the text; 0 if the line is unusable.
+    pub(super) fn len(&self) -> usize {
+        self.text.as_ref().map_or(0, Bytes::len)
+    }
+}
+
+/// Lines that are parsed and committed together.
+pub(super) struct LineGroup {
+    pub(super) lines: Vec<RawLine>,
+    /// Error that ended the body early.
+    pub(super) error: Option<BodyError>,
+}
+
+/// Reads lines, or CSV rows that span lines.
+pub(super) struct RowReader {
+    lines: BodyLines,
+    is_csv: bool,
+    /// Incomplete row; stored here so that `next` is cancel-safe.
+    partial_row: Option<PartialRow>,
+}
+
+/// CSV row whose quoted field continues on the next line.
+struct PartialRow {
+    number: u64,
+    text: BytesMut,
+    length: u64,
+    quotes: u64,
+}
+
+impl PartialRow {
+    fn push_line(&mut self, line: Result<Bytes, LineTooLong>) {
+        let limit = LineLimits::default().line as u64;
+        let (length, quotes) = match &line {
+            Ok(text) => (text.len() as u64, count_quotes(text)),
+            Err(error) => (error.length, error.quotes),
+        };
+        self.length += length + 1;
+        self.quotes += quotes;
+        match line {
+            Ok(text) if self.length <= limit => {
+                self.text.extend_from_slice(&text);
+                self.text.extend_from_slice(b"\n");
+            }
+            // Discarded, but followed to its end.
+            _ => self.text.clear(),
+        }
+    }
+
+    fn finish(mut self) -> RawLine {
+        let (number, length, limit) = (self.number, self.length, LineLimits::default().line);
+        if self.quotes % 2 == 1 {
+            return RawLine { number, text: Err(format!("unclosed quote ({length} bytes follow)")) };
+        }
+        if length > limit as u64 {
+            let text = Err(format!("row of {length} bytes exceeds the limit of {limit}"));
+            return RawLine { number, text };
+        }
+        self.text.truncate(self.text.len().saturating_sub(1));
+        RawLine { number, text: Ok(self.text.freeze()) }
+    }
+}
+
+impl RowReader {
+    pub(super) const fn new(lines: BodyLines, is_csv: bool) -> Self {
+        Self { lines, is_csv, partial_row: None }
+    }
+
+    /// Reads the header row of a CSV body; returns its columns and text.
+    pub(super) async fn read_header_row(&mut self) -> Result<(CsvColumns, String), Box<ApiError>> {
+        let line = self.lines.next().await;
+        let line = line.map_err(|error| problem(error.status(), error.code(), error.to_string()))?;
+        let text = line.and_then(|line| line.text.ok()).unwrap_or_default();
+        let text = std::str::from_utf8(&text).map_err(|_| malformed("header row is not UTF-8"))?;
+        let columns = CsvColumns::parse(text).map_err(|reason| malformed(&reason))?;
+        Ok((columns, text.to_owned()))
+    }
+
+    /// Next non-empty line or CSV row. Cancel-safe.
+    pub(super) async fn next(&mut self) -> Result<Option<RawLine>, BodyError> {
+        loop {
+            let Some(line) = self.lines.next().await? else {
+                return Ok(self.partial_row.take().map(PartialRow::finish));
+            };
+            if let Some(mut row) = self.partial_row.take() {
+                row.push_line(line.text);
+                if row.quotes % 2 == 0 {
+                    return Ok(Some(row.finish()));
+                }
+                self.partial_row = Some(row);
+                continue;
+            }
+            let quotes = match &line.text {
+                Ok(text) if text.iter().all(u8::is_ascii_whitespace) => continue,
+                Ok(text) => count_quotes(text),
+                Err(error) => error.quotes,
+            };
+            if !self.is_csv || quotes % 2 == 0 {
+                let text = line.text.map_err(|error| error.to_string());
+                return Ok(Some(RawLine { number: line.number, text }));
+            }
+            let mut row = PartialRow { number: line.number, text: BytesMut::new(), length: 0, quotes: 0 };
+            row.push_line(line.text);
+            self.partial_row = Some(row);
+        }
+    }
+
+    /// Next group: lines that have arrived or arrive soon; empty at the end.
+    pub(super) async fn next_group(&mut self, max_lines: usize) -> LineGroup {
+        let mut group = LineGroup { lines: Vec::new(), error: None };
+        let mut bytes = 0;
+        while group.lines.len() < max_lines && bytes < MAX_GROUP_BYTES {
+            let next = if group.lines.is_empty() {
+                self.next().await
+            } else {
+                match timeout(GROUP_DELAY, self.next()).await {
+                    Ok(next) => next,
+                    Err(_) => break,
+                }
+            };
+            match next {
+                Ok(Some(line)) => {
+                    bytes += line.len();
+                    group.lines.push(line);
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    group.error = Some(error);
+                    break;
+                }
+            }
+        }
+        group
+    }
+}
+
+/// Fingerprint of lines.
+pub(super) fn fingerprint_lines<'a>(
+    lines: impl Iterator<Item = &'a RawLine>,
+) -> Result<String, RegistryError> {
+    let mut all = Vec::new();
+    for RawLine { number, text } in lines {
+        let (mark, text) = match text {
+            Ok(text) => (' ', &**text),
+            Err(reason) => ('!', reason.as_bytes()),
+        };
+        all.extend(format!("\n{number}{mark}{}\n", text.len()).into_bytes());
+        all.extend_from_slice(text);
+    }
+    Ok(sha256_hex(&all)?)
+}

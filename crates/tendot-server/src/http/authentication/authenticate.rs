@@ -1,0 +1,160 @@
+//! Authentication of a request: credentials to caller.
+
+use std::time::Instant;
+
+use data_encoding::BASE64;
+use subtle::ConstantTimeEq as _;
+use tendot_proto::{Budget, HandleValue, ValueReference};
+use tendot_registry::Caller;
+
+use crate::clock::unix_millis;
+use crate::http::authentication::{
+    AuthParams, AuthenticatedKey, AuthenticationError, HttpCredentials, HttpSession,
+};
+use crate::http::request::percent;
+use crate::http::request::request_head::RequestHead;
+use crate::http::server::x509::CertificateSubject;
+use crate::http::{HttpServer, REQUEST_BUDGET};
+
+impl HttpServer {
+    /// Authenticates a request; `Anonymous` without credentials.
+    pub(crate) async fn authenticate(
+        &self,
+        request: &RequestHead<'_>,
+    ) -> Result<Caller, AuthenticationError> {
+        match HttpCredentials::from_request(request)? {
+            None => Ok(Caller::Anonymous),
+            Some(HttpCredentials::Bearer(token)) => self.authenticate_bearer(token, request).await,
+            Some(HttpCredentials::Basic(encoded)) => {
+                Ok(self.authenticate_basic(encoded, request).await?.into())
+            }
+            Some(HttpCredentials::Handle(params)) if params.uses_client_certificate() => {
+                Ok(self.authenticate_certificate(request).await?.into())
+            }
+            Some(HttpCredentials::Handle(params)) => self.authenticate_session(&params, request).await,
+        }
+    }
+
+    async fn authenticate_session(
+        &self,
+        params: &AuthParams,
+        request: &RequestHead<'_>,
+    ) -> Result<Caller, AuthenticationError> {
+        let Some(id) = params.session_id() else {
+            return if params.has_identity_claim() {
+                Err(AuthenticationError::NoSession)
+            } else {
+                Ok(Caller::Anonymous)
+            };
+        };
+        let session = id.and_then(|id| self.sessions.get(id, Instant::now()));
+        let session = session.ok_or(AuthenticationError::NoSession)?;
+        if params.has_identity_claim() {
+            return self.verify_challenge_answer(&session, params, request).await.map(Into::into);
+        }
+        let Some(authenticated) = session.authenticated else { return Ok(Caller::Anonymous) };
+        // A key that was removed from its record ends its sessions.
+        if self.is_key_current(&authenticated).await {
+            Ok(authenticated.into())
+        } else {
+            self.sessions.remove(session.id);
+            Err(AuthenticationError::NoSession)
+        }
+    }
+
+    /// Verifies the answer to a session's nonce, which authenticates the session. Each answer is accepted once.
+    pub(crate) async fn verify_challenge_answer(
+        &self,
+        session: &HttpSession,
+        params: &AuthParams,
+        request: &RequestHead<'_>,
+    ) -> Result<AuthenticatedKey, AuthenticationError> {
+        let answer = params.challenge_answer()?;
+        let cnonce = answer.cnonce.clone();
+        let authenticated = self.verify_nonce_signature(session.nonce, answer, request).await?;
+        self.sessions.authenticate(session, &cnonce, authenticated.clone(), Instant::now())?;
+        Ok(authenticated)
+    }
+
+    /// Basic: `INDEX%3AHANDLE:SECRET` with the secret of an `HS_SECKEY` value; without an index, of any.
+    pub(crate) async fn authenticate_basic(
+        &self,
+        encoded: &str,
+        request: &RequestHead<'_>,
+    ) -> Result<AuthenticatedKey, AuthenticationError> {
+        let malformed = AuthenticationError::Malformed;
+        let decoded = BASE64.decode(encoded.as_bytes()).map_err(|_| malformed)?;
+        let colon = decoded.iter().position(|byte| *byte == b':').ok_or(malformed)?;
+        let (user, password) = (&decoded[..colon], &decoded[colon + 1..]);
+        let user = str::from_utf8(user).map_err(|_| malformed)?;
+        let user = percent::decode_text(user, "user").map_err(|_| malformed)?;
+        let is_match = |key: &HandleValue<'_>| {
+            *key.value_type == *b"HS_SECKEY" && !key.data.is_empty() && bool::from(key.data.ct_eq(password))
+        };
+        let claim = ValueReference::parse(&user);
+        if self.registry.owns(claim.handle()) {
+            return self.match_key(&claim, is_match, request).await;
+        }
+        // Another server of the site stores the key.
+        let attempt = self.guess_throttle.start_attempt(request, &claim.to_string())?;
+        if !self.verify_secret_at_peer(&claim, password).await {
+            return Err(AuthenticationError::Failed);
+        }
+        attempt.mark_succeeded();
+        let key = HandleValue::with_data(claim.index, "HS_SECKEY", password);
+        AuthenticatedKey::new(&claim, &key).ok_or(AuthenticationError::Failed)
+    }
+
+    /// Authenticates by the client certificate: its subject and key must be those of an `HS_PUBKEY` value. The issuer does not
+    /// matter.
+    pub(crate) async fn authenticate_certificate(
+        &self,
+        request: &RequestHead<'_>,
+    ) -> Result<AuthenticatedKey, AuthenticationError> {
+        let subject =
+            request.certificate.and_then(CertificateSubject::parse).ok_or(AuthenticationError::Failed)?;
+        let is_match =
+            |key: &HandleValue<'_>| *key.value_type == *b"HS_PUBKEY" && subject.matches_public_key(&key.data);
+        self.match_key(&ValueReference::parse(&subject.name), is_match, request).await
+    }
+
+    /// Finds the claimed identity's key that satisfies `is_match`.
+    async fn match_key(
+        &self,
+        claim: &ValueReference<'_>,
+        is_match: impl Fn(&HandleValue<'_>) -> bool,
+        request: &RequestHead<'_>,
+    ) -> Result<AuthenticatedKey, AuthenticationError> {
+        let attempt = self.guess_throttle.start_attempt(request, &claim.to_string())?;
+        let (keys, attempt) = self.read_keys(claim, attempt).await?;
+        let mut keys = keys.iter().filter(|key| claim.index == 0 || key.index == claim.index);
+        let authenticated = keys.find(|key| is_match(key)).and_then(|key| AuthenticatedKey::new(claim, key));
+        let authenticated = authenticated.ok_or(AuthenticationError::Failed)?;
+        attempt.mark_succeeded();
+        Ok(authenticated)
+    }
+
+    async fn authenticate_bearer(
+        &self,
+        token: &str,
+        request: &RequestHead<'_>,
+    ) -> Result<Caller, AuthenticationError> {
+        if let Some(operator_token) = &self.operator_token
+            && bool::from(operator_token.as_bytes().ct_eq(token.as_bytes()))
+        {
+            return Ok(Caller::Operator);
+        }
+        // Tokens cannot be guessed, so a valid one is never throttled: failed guesses cannot lock its owner out.
+        match self.registry.by_token(token, unix_millis(), &mut Budget::new(REQUEST_BUDGET)).await {
+            Ok(Some(identity)) => Ok(Caller::Token(identity)),
+            Ok(None) => {
+                self.guess_throttle.start_attempt(request, "operator")?;
+                Err(AuthenticationError::InvalidToken)
+            }
+            Err(error) => {
+                tracing::error!(%error, "token lookup failed");
+                Err(AuthenticationError::Unavailable)
+            }
+        }
+    }
+}
