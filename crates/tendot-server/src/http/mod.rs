@@ -28,7 +28,7 @@ pub use middleware::client_address::{ForwardedBy, ProxyTrust};
 pub(crate) use middleware::metrics::LatencyHistogram;
 pub use middleware::rate_limit::HttpRateLimits;
 pub(crate) use middleware::rate_limit::too_many_requests;
-pub use resolve::explain::{ResolutionTrace, TraceOutcome, TraceStep};
+pub use resolve::trace::{ResolutionTrace, TraceOutcome, TraceStep};
 pub use resolve::upstream::UpstreamClient;
 pub use server::listener::{HttpLimits, HttpListener, HttpListeners, serve};
 pub use server::tls::{ServerCertificate, TlsError};

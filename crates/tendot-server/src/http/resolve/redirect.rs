@@ -17,7 +17,6 @@ use crate::http::request::accept::{self, LocationPreference, MetadataPreference,
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::request::{name_path, percent};
-use crate::http::resolve::explain::{self, ResolutionTrace, TraceEvent, TraceSink};
 use crate::http::resolve::locations::link_headers;
 use crate::http::resolve::locations::location_set::redirect_candidates;
 use crate::http::resolve::locations::redirect_target::{self, TargetError};
@@ -26,6 +25,7 @@ use crate::http::resolve::locations::selection::{
 };
 use crate::http::resolve::lookup::{LookupContext, Provenance, RecordLookupError};
 use crate::http::resolve::metadata;
+use crate::http::resolve::trace::{self, ResolutionTrace, TraceEvent, TraceSink};
 use crate::http::response::caching;
 use crate::http::response::reply::{HTML, Reply, reply};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, array_schema, text_schema};
@@ -95,7 +95,7 @@ impl HttpServer {
             return self.history_page(name, parameters, request, &mut context).await;
         }
         let shows = wants_record(parameters);
-        let query = request.query.filter(|_| shows || parameters.has("explain")).map(explain::redirect_query);
+        let query = request.query.filter(|_| shows || parameters.has("explain")).map(trace::redirect_query);
         let request = &RequestHead {
             query: query.as_ref().map_or(request.query, |query| query.as_deref()),
             ..*request
@@ -141,7 +141,7 @@ impl HttpServer {
         let version = self.record_version(name, request);
         let (values, provenance) = self.lookup_values(name, parameters, context).await?;
         let has_metadata = context.has_metadata;
-        trace(TraceEvent::RecordFound(&values, provenance, has_metadata));
+        trace(TraceEvent::RecordFound { values: &values, provenance, has_metadata });
         let action = parameters.get("action").unwrap_or("redirect");
         if !parameters.has("ignore_aliases")
             && let Some(alias) = find_alias(&values)
