@@ -77,7 +77,7 @@ fn parties(client: &ApiClient) {
         "/agencies",
         "tendot_x_y",
         &json!({"code": "A", "name": "A"}),
-        (401, "not-authenticated"),
+        (401, "unauthenticated"),
     );
     let fixtures = client.create_fixtures();
     assert_eq!(fixtures.prefixes, ["10.70000", "10.70001"]);
@@ -168,7 +168,7 @@ fn parties(client: &ApiClient) {
     let path = format!("/tokens/{}", items[0]["id"].as_str().unwrap());
     client.check("DELETE", &path, &fixtures.tokens[1], none, (404, "not-found"));
     client.check("DELETE", &path, &fixtures.tokens[0], none, (204, ""));
-    client.check("GET", "/tokens", &fixtures.tokens[0], none, (401, "not-authenticated"));
+    client.check("GET", "/tokens", &fixtures.tokens[0], none, (401, "unauthenticated"));
     let body = json!({"role": "agency", "subject": "B"});
     client.check("POST", "/tokens", &fixtures.tokens[1], &body, (403, "not-yours"));
     let body = json!({"role": "operator", "expires": "2001-01-01T00:00:00Z"});

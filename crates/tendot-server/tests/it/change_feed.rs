@@ -148,11 +148,11 @@ fn rejected_requests(store: StoreKind) {
     for query in
         ["after=x", "after=-1", "after=1:", "after=1:%FF", "after=", "limit=0", "limit=x", "limit=-1"]
     {
-        check("GET", &format!("/api/v1/changes?{query}"), "", 400, "bad-request");
-        check("GET", &format!("/api/v1/changes?{query}"), events, 400, "bad-request");
+        check("GET", &format!("/api/v1/changes?{query}"), "", 400, "malformed");
+        check("GET", &format!("/api/v1/changes?{query}"), events, 400, "malformed");
     }
-    check("GET", "/api/v1/changes", &format!("{events}\nLast-Event-ID: x"), 400, "bad-request");
-    check("GET", "/api/v1/changes", "Authorization: Bearer wrong", 401, "not-authenticated");
+    check("GET", "/api/v1/changes", &format!("{events}\nLast-Event-ID: x"), 400, "malformed");
+    check("GET", "/api/v1/changes", "Authorization: Bearer wrong", 401, "unauthenticated");
     let response = check("POST", "/api/v1/changes", "", 405, "method-not-allowed");
     assert_eq!(response.header("allow"), Some("GET, HEAD, OPTIONS"));
     for path in ["/api/v1/changes/", "/api/v1/", "/api/v1", "/api/v1/nothing/here"] {

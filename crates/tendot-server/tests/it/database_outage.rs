@@ -78,8 +78,8 @@ fn http_responses() {
     check_unavailable(&get("/10.70000/other", &[]), None);
     let page = get("/10.70000/other", &["Accept: text/html"]);
     let page = page.text();
-    assert!(page.contains("<html") && page.contains("The database is not reached at present"), "{page}");
-    let unreachable = Some("store-unreachable");
+    assert!(page.contains("<html") && page.contains("The database is unreachable"), "{page}");
+    let unreachable = Some("store-unavailable");
     check_unavailable(&get("/10.70000/other", &["Accept: application/json"]), unreachable);
     check_unavailable(&get("/api/handles/10.70000/other", &[]), None);
     for path in [
@@ -181,14 +181,19 @@ fn unreadable_prefix_record() {
     {
         let response = client.send("GET", path, "", &["Accept: application/json"], b"");
         let json = response.json();
-        assert_eq!((response.status, &json["code"]), (500, &json!("failed")), "{path}: {}", response.head);
+        assert_eq!(
+            (response.status, &json["code"]),
+            (500, &json!("store-failed")),
+            "{path}: {}",
+            response.head
+        );
         assert_eq!(response.header("expires"), None, "{path}");
         assert!(!response.head.contains("max-age"), "{}", response.head);
     }
     let agency = client.send("GET", "/doiRA/10.7777/x", "", &[], b"");
     assert_eq!(agency.status, 200, "{}", agency.head);
     postgres.kill();
-    check_unavailable(&client.send("GET", "/doiRA/10.6666/x", "", &[], b""), Some("store-unreachable"));
+    check_unavailable(&client.send("GET", "/doiRA/10.6666/x", "", &[], b""), Some("store-unavailable"));
 }
 
 /// A batch that an outage interrupts continues with its idempotency key, and no line is executed twice.

@@ -137,7 +137,7 @@ fn permissions_apply_at_once() {
     second.check("POST", "/dois", &tokens[1], &body("now"), (201, ""));
     let id = tokens[1].split('_').nth(1).unwrap();
     first.check("DELETE", &format!("/tokens/{id}"), TOKEN, &Json::Null, (204, ""));
-    second.check("POST", "/dois", &tokens[1], &body("never"), (401, "not-authenticated"));
+    second.check("POST", "/dois", &tokens[1], &body("never"), (401, "unauthenticated"));
 }
 
 /// A request that both servers receive at the same time is executed once, and both return the same response.

@@ -57,9 +57,9 @@ impl ToSchema for ResolveFormSchema {}
 
 /// OpenAPI spec of `/`.
 pub(crate) fn describe() -> PathSpec {
-    let get = OperationSpec::new("Home page, or redirect to the name in `text`")
+    let get = OperationSpec::new("Get the home page, or resolve the name in a text")
         .tag("Pages")
-        .query_param("text", "DOI, handle, URL or citation", text_schema())
+        .query_param("text", "DOI, handle, URL or citation to resolve", text_schema())
         .example_command("curl -si \"$SERVER/?text=doi:10.5555/DEMO\"")
         .response(StatusCode::OK, "Home page")
         .text_content("text/html")
@@ -69,7 +69,7 @@ pub(crate) fn describe() -> PathSpec {
         .response(StatusCode::BAD_REQUEST, "Malformed request")
         .text_content("text/html")
         .json_content::<ProblemJson<'_>>("application/problem+json");
-    let post = OperationSpec::new("Resolve a name sent by form")
+    let post = OperationSpec::new("Resolve a name from a form")
         .description(
             "Same as `GET /{name}` for the name in `hdl`; the other form fields are its query parameters.",
         )

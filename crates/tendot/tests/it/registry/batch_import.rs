@@ -156,7 +156,7 @@ fn batch_import_sources(store: StoreKind) {
         2,
         "`none/report` can't be written",
     );
-    registry.run_error(&["doi", "import", "one.csv", "--token", "wrong"], 2, "(not-authenticated)");
+    registry.run_error(&["doi", "import", "one.csv", "--token", "wrong"], 2, "(unauthenticated)");
     registry.run_error(
         &["doi", "import", "one.csv", "--server", "http://127.0.0.1:1"],
         2,
