@@ -21,7 +21,7 @@ use crate::http::resolve::redirect::{RedirectOutcome, format};
 use crate::http::response::problem::capitalize;
 use crate::http::response::reply::Reply;
 
-/// Names under a prefix that are counted; beyond that, a lower bound is shown.
+/// Maximum number of names of a prefix that are counted; beyond it, a lower bound is shown.
 const MAX_COUNTED_NAMES: usize = 10_000;
 
 #[derive(Template)]
