@@ -189,7 +189,8 @@ fn written_forms(name: &str, kind: &NameKind<'_>, page_budget: &mut PageBudget) 
             .collect(),
         _ => {
             let url = public_url(name).map(|url| ("URL", url));
-            url.into_iter().chain([("Handle", name.to_owned())]).collect()
+            let label = if matches!(kind, NameKind::Prefix(_)) { "Prefix" } else { "Handle" };
+            url.into_iter().chain([(label, name.to_owned())]).collect()
         }
     };
     let mut forms: Vec<(String, String)> = Vec::new();
@@ -214,7 +215,7 @@ const WRITTEN_FORMS: [(OutputForm, &str); 13] = [
     (OutputForm::Uri202411, "URI (2024-11)"),
     (OutputForm::Uri2003, "URI (2003)"),
     (OutputForm::Urn, "URN"),
-    (OutputForm::Info, "info URI"),
+    (OutputForm::Info, "URI (info)"),
     (OutputForm::Eidr, "EIDR"),
     (OutputForm::Html, "HTML"),
 ];

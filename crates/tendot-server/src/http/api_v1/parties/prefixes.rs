@@ -99,7 +99,7 @@ pub(crate) fn describe_one() -> PathSpec {
         .response(StatusCode::NOT_MODIFIED, "Not modified (`If-None-Match`)");
     let get = with_problem(get, StatusCode::NOT_FOUND, "Prefix not allocated");
     let put = path(with_write_responses(OperationSpec::new("Update the policy of a prefix")))
-        .description("Agency or operator.")
+        .description("Agency of the prefix and operator only.")
         .request_body::<PrefixUpdateForm>(JSON, "Fields to update", Required::True)
         .response(StatusCode::OK, "The updated prefix")
         .json_content::<PrefixForm>(JSON)

@@ -91,7 +91,7 @@ pub(crate) fn describe() -> PathSpec {
         .response(StatusCode::OK, "The registrants, ordered by id")
         .json_content::<RegistrantListForm>(JSON);
     let post = with_write_responses(OperationSpec::new("Create a registrant"))
-        .description("Agency or operator; an agency may omit `agency`.")
+        .description("Agencies and operator only; an agency may omit `agency`.")
         .request_body::<NewRegistrantForm>(JSON, "The registrant", Required::True)
         .response(StatusCode::CREATED, "The registrant, with its `id`")
         .json_content::<RegistrantForm>(JSON)
