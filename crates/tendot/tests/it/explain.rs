@@ -30,7 +30,7 @@ fn names() {
     check("See Bak (1987), doi:10.5555/ONE.", 0, "302 to https://example.org/one");
     check("10.5555/ALIAS", 0, "302 to https://example.org/one");
     check("10.5555/LOC", 0, "302 to https://a.example.org/");
-    check("10.5555/LOST", 1, "no record");
+    check("10.5555/LOST", 1, "record not found");
     check("10.5555/CIRCLE", 1, "alias loop");
     check("10.5555/NOURL", 1, "no URL value; add a `URL` value");
     check(

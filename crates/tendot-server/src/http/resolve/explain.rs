@@ -149,7 +149,7 @@ impl HttpServer {
                 } else {
                     format!("check the spelling; similar names: {}", similar.join(", "))
                 };
-                trace.add_failure("record", "no record", hint);
+                trace.add_failure("record", "record not found", hint);
                 return;
             }
             Err(RecordLookupError::Local(Error::Tombstone)) => {
