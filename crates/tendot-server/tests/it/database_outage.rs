@@ -79,7 +79,7 @@ fn http_responses() {
     check_unavailable(&get("/10.70000/other", &[]), None);
     let page = get("/10.70000/other", &["Accept: text/html"]);
     let page = page.text();
-    assert!(page.contains("<html") && page.contains("The database is not reached at present"), "{page}");
+    assert!(page.contains("<html") && page.contains("The database is unreachable"), "{page}");
     let unreachable = Some("store-unavailable");
     check_unavailable(&get("/10.70000/other", &["Accept: application/json"]), unreachable);
     check_unavailable(&get("/api/handles/10.70000/other", &[]), None);

@@ -1,4 +1,4 @@
-//! All pages and problem details are sent as in `tests/snapshots/pages/`, and no value of a record or request becomes markup.
+//! Pages and problem details equal the files in `tests/snapshots/pages/`, and no value of a record or request becomes markup.
 //!
 //! `TENDOT_TEST_WRITE_PAGES=1 cargo test -p tendot-server --test it -- page_snapshots` rewrites the files; review the
 //! differences before you commit them.
@@ -57,9 +57,9 @@ fn problems() {
         ("prefix-not-responsible", "/10.9999"),
         ("short-doi", "/abcde"),
         ("empty-suffix", "/10.5555/"),
-        ("no-name", "//"),
-        ("gone", "/10.5555/ENDED"),
-        ("gone-registered", "/10.70000/GONE"),
+        ("missing-name", "//"),
+        ("retired", "/10.5555/ENDED"),
+        ("retired-registered", "/10.70000/GONE"),
         ("no-values", "/10.5555/HIDDEN"),
         ("alias-loop", "/10.5555/CIRCLE"),
         ("bad-path", "/10.5555/a%zzb"),
@@ -77,19 +77,20 @@ fn problems() {
 #[track_caller]
 fn check(name: &str, target: &str, accept: &str) {
     let response = get(target, accept);
-    let kind = if response.head.contains("json") { "json" } else { "html" };
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/snapshots/pages/{name}.{kind}"));
+    let extension = if response.head.contains("json") { "json" } else { "html" };
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/snapshots/pages/{name}.{extension}"));
     let actual = format!("{}\n\n{}\n", stable_head(&response), stable_body(&response).trim_end());
     if std::env::var_os("TENDOT_TEST_WRITE_PAGES").is_some() {
         fs::write(&path, &actual).unwrap();
     }
     let expected = fs::read_to_string(&path).unwrap_or_default();
-    let difference = expected.lines().zip(actual.lines()).position(|(one, two)| one != two);
+    let difference = expected.lines().zip(actual.lines()).position(|(expected, actual)| expected != actual);
     let at = difference.unwrap_or_else(|| expected.lines().count().min(actual.lines().count()));
-    let line = |text: &str| text.lines().nth(at).unwrap_or("(its end)").to_owned();
+    let line = |text: &str| text.lines().nth(at).unwrap_or("(end of file)").to_owned();
     assert!(
         expected == actual,
-        "{target} is not as in {}, from line {} on:\n- {}\n+ {}",
+        "{target} differs from {} at line {}:\n- {}\n+ {}",
         path.display(),
         at + 1,
         line(&expected),
@@ -110,8 +111,8 @@ fn page_sizes_are_bounded() {
         "/10.5555/LARGE?history",
     ] {
         let page = get(target, PAGE);
-        let most = if target == "/docs" { 180_000 } else { 60_000 };
-        assert!(page.body.len() + style < most, "{target}: {} + {style}", page.body.len());
+        let max_bytes = if target == "/docs" { 180_000 } else { 60_000 };
+        assert!(page.body.len() + style < max_bytes, "{target}: {} + {style}", page.body.len());
     }
     let long = "%E2%80%AE".repeat(680);
     for target in
@@ -120,7 +121,7 @@ fn page_sizes_are_bounded() {
         let page = get(&target, PAGE);
         assert!(page.body.len() + style < 60_000, "{} + {style}", page.body.len());
     }
-    assert!(get("/10.5555/LARGE?noredirect", PAGE).text().contains("The JSON has everything."));
+    assert!(get("/10.5555/LARGE?noredirect", PAGE).text().contains("The JSON is complete."));
     assert!(get("/10.5555/MANY?noredirect", PAGE).text().contains("more values"));
 }
 
@@ -190,10 +191,8 @@ fn history_hides_private_values() {
         after = next;
     }
     assert_eq!(seen, ["create", "update", "update", "remove", "create", "tombstone"]);
-    let (one, two) = ("/api/v1/history/10.5555/LARGE", "/10.5555/LARGE?history");
-    assert!(
-        get(one, JSON).body.len() > 900_000 && get(two, PAGE).text().contains("The JSON has everything.")
-    );
+    let (json, page) = ("/api/v1/history/10.5555/LARGE", "/10.5555/LARGE?history");
+    assert!(get(json, JSON).body.len() > 900_000 && get(page, PAGE).text().contains("The JSON is complete."));
     for (target, status) in [
         ("/api/v1/history/10.9999/X", 400),
         ("/api/v1/history/10.5555/NONE", 404),
@@ -247,7 +246,7 @@ fn attack_h2_links_have_safe_schemes() {
     }
     let page = get("/10.5555/SCRIPT", PAGE);
     assert_eq!((page.status, page.header("location")), (200, None));
-    assert!(page.text().contains("javascript:alert(1)") && page.text().contains("not followed"));
+    assert!(page.text().contains("javascript:alert(1)") && page.text().contains("invalid redirect target"));
 }
 
 /// A URL with a line break does not split a header.
@@ -310,7 +309,7 @@ fn assert_harmless(page: &HttpResponse) {
     for forbidden in ["<script", "<img src=x", "javascript:alert(1)\"", "href=\"javascript", "\u{2028}"] {
         assert!(!body.contains(forbidden), "{forbidden}");
     }
-    assert_eq!(body.matches("<img").count(), 1, "the picture at the top");
+    assert_eq!(body.matches("<img").count(), 1, "only the icon in the header");
     // Only elements that the templates use.
     let elements =
         body.split('<').skip(1).filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric()).next());
@@ -347,7 +346,7 @@ fn stable_head(response: &HttpResponse) -> String {
 /// The body without the time that a trace took.
 fn stable_body(response: &HttpResponse) -> String {
     let mut body = response.text().into_owned();
-    for (before, after) in [("\"microseconds\": ", "\n"), ("Found out in ", " µs")] {
+    for (before, after) in [("\"duration_us\": ", "\n"), ("Took ", " µs")] {
         if let Some(at) = body.find(before).map(|at| at + before.len())
             && let Some(end) = body[at..].find(after)
         {

@@ -162,16 +162,21 @@ fn names_of_another_server() {
     check("/api/handles/10.7777/a%2F..%2Fb", 400, None);
 
     let page = resolver.get("/10.7777/SEVERAL?noredirect").text().into_owned();
-    assert!(page.contains(&format!("Not kept here: cached from http://{}", upstream.address)), "{page}");
+    assert!(
+        page.contains(&format!("From the upstream resolver: cached from http://{}", upstream.address)),
+        "{page}"
+    );
     assert!(!page.contains("hidden"), "{page}");
     let page = resolver.get("/10.7777/NONE").text().into_owned();
-    assert!(
-        page.contains(&format!("It is not kept here, and http://{} has no record of it.", upstream.address))
-    );
+    assert!(page.contains(&format!(
+        "This server is not responsible for it, and http://{} has no record of it.",
+        upstream.address
+    )));
     let page = resolver.get("/10.8888/NONE").text().into_owned();
-    assert!(
-        page.contains(&format!("It is not kept here, and http://{} does not know where.", upstream.address))
-    );
+    assert!(page.contains(&format!(
+        "This server is not responsible for it, and http://{} cannot locate it.",
+        upstream.address
+    )));
     let agencies = resolver.get("/doiRA/10.7777/SEVERAL,10.7777/NONE,10.7777").text().into_owned();
     assert_eq!(
         agencies,
@@ -284,7 +289,7 @@ fn trace_of_an_upstream_query() {
     let upstream_steps = |trace_json: &serde_json::Value| -> Vec<String> {
         let steps = trace_json["steps"].as_array().unwrap();
         let upstream = steps.iter().filter(|step| step["step"] == "upstream");
-        upstream.map(|step| format!("{} {}", step["ok"], step["says"].as_str().unwrap())).collect()
+        upstream.map(|step| format!("{} {}", step["ok"], step["message"].as_str().unwrap())).collect()
     };
     let base = format!("http://{}", upstream.address);
     let trace_json = trace("10.7777/SEVERAL");
@@ -418,7 +423,7 @@ fn attack_c6_invalid_responses() {
         );
         let page = resolver.request("GET", "/10.7777/x", "Accept: text/html");
         assert_eq!((page.status, page.header("cache-control")), (502, Some("no-cache")));
-        assert!(page.text().contains("It is not your fault"), "{shown}");
+        assert!(page.text().contains("Retry later."), "{shown}");
         let problem = resolver.request("GET", "/10.7777/x", "Accept: application/json");
         assert!(problem.text().contains(r#""code":"upstream-failed""#), "{}", problem.text());
         assert_eq!(resolver.get("/10.5555/ONE").status, 302);

@@ -82,8 +82,8 @@ async fn print_trace(
     } else {
         for finding in explained.steps() {
             let mark = if finding.ok { "ok" } else { "not ok" };
-            let advice = finding.advice.as_ref().map(|advice| format!("; {advice}")).unwrap_or_default();
-            let line = format!("{mark:<7} {:<9} {}{advice}", finding.step, finding.says);
+            let advice = finding.hint.as_ref().map(|advice| format!("; {advice}")).unwrap_or_default();
+            let line = format!("{mark:<7} {:<9} {}{advice}", finding.step, finding.message);
             output.write_line(escape_control(&line))?;
         }
     }

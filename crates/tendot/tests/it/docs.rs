@@ -309,9 +309,9 @@ fn every_error_code_is_documented() {
     codes.extend(codes_of(body.split("fn code(").nth(1).unwrap(), "=> "));
     let faults = read("tendot-registry/src/metadata/fault.rs");
     codes.extend(codes_of(&faults, "=> "));
-    let pages = codes_of(&read("tendot-server/src/http/pages/problem.rs"), "Problem::new(");
-    codes.insert("not-authenticated".into());
-    assert!(codes.len() > 70 && pages.contains("not-authenticated"), "{codes:?} {pages:?}");
+    let pages = codes_of(&read("tendot-server/src/http/response/errors.rs"), "Problem::new(");
+    codes.insert("unauthenticated".into());
+    assert!(codes.len() > 70 && pages.contains("unauthenticated"), "{codes:?} {pages:?}");
 
     let page = std::fs::read_to_string(workspace_root().join("docs/api-errors.md")).unwrap();
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());

@@ -30,18 +30,18 @@ fn names() {
     check("See Bak (1987), doi:10.5555/ONE.", 0, "302 to https://example.org/one");
     check("10.5555/ALIAS", 0, "302 to https://example.org/one");
     check("10.5555/LOC", 0, "302 to https://a.example.org/");
-    check("10.5555/LOST", 1, "there is no record of this name");
-    check("10.5555/CIRCLE", 1, "without an end");
-    check("10.5555/NOURL", 1, "none of the values is an address; add a value of the type `URL`");
+    check("10.5555/LOST", 1, "record not found");
+    check("10.5555/CIRCLE", 1, "alias loop");
+    check("10.5555/NOURL", 1, "no URL value; add a `URL` value");
     check(
         "10.5555/SCRIPT",
         1,
-        "the address is not followed: the URL scheme is not allowed; addresses begin with",
+        "redirect target rejected: the URL scheme is not allowed; allowed schemes: http",
     );
-    check("10.5555/HIDDEN", 1, "everybody may read none of the values");
-    check("10.5555/ONEE", 1, "these exist: 10.5555/ONE (one sign differs)");
+    check("10.5555/HIDDEN", 1, "none of the requested values is public");
+    check("10.5555/ONEE", 1, "similar names: 10.5555/ONE (one character differs)");
     check("10.9999/x", 1, "not responsible for prefix `10.9999`");
-    check("", 1, "there is no name in it");
+    check("", 1, "no name found");
 }
 
 #[test]

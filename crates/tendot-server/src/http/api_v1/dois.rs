@@ -12,7 +12,7 @@ use utoipa::openapi::{HttpMethod, Required};
 
 use crate::http::HttpServer;
 use crate::http::api_v1::idempotency::IdempotencyKey;
-use crate::http::api_v1::schemas::{NameChangeForm, NameListForm, NewNameForm, ResolveFormSchema};
+use crate::http::api_v1::schemas::{DoiForm, DoiListForm, DoiUpdateForm, NewDoiForm};
 use crate::http::api_v1::{
     ApiError, ApiRequest, ApiResult, JSON, created_reply, format_millis, json_reply, list_reply, random,
     request_budget, with_common_responses, with_paging, with_problem, with_write_responses,
@@ -221,71 +221,68 @@ fn as_precondition_failed(error: ApiError) -> Box<ApiError> {
     }
 }
 
-const DRY: &str = "Tells what would be done, and does nothing";
+const DRY: &str = "Dry run: validate without writing";
 
 pub(crate) fn describe() -> PathSpec {
-    let get = with_paging(with_common_responses(OperationSpec::new("Names of a prefix or a registrant"), false))
+    let get = with_paging(with_common_responses(OperationSpec::new("List the DOIs of a prefix or registrant"), false))
         .description(
-            "In the order of their names. There may be fewer than were asked for, and yet more to come, as long as there is \
-             `next`. Names that are only reserved are told to those concerned.",
+            "In name order. A page may have fewer items than `limit`; continue while `next` is present. Reserved DOIs are \
+             listed only for their registrant, its agency and the operator.",
         )
-        .query_param("prefix", "Only those under this prefix", text_schema())
-        .query_param("registrant", "Only those of the registrant with this id", text_schema())
-        .response(StatusCode::OK, "The names")
-        .json_content::<NameListForm>(JSON);
-    let get = with_problem(get, StatusCode::NOT_FOUND, "There is no such prefix or registrant");
-    let post = with_write_responses(OperationSpec::new("Registers a new name"))
+        .query_param("prefix", "Filter by prefix", text_schema())
+        .query_param("registrant", "Filter by registrant id", text_schema())
+        .response(StatusCode::OK, "The DOIs")
+        .json_content::<DoiListForm>(JSON);
+    let get = with_problem(get, StatusCode::NOT_FOUND, "Prefix or registrant not found");
+    let post = with_write_responses(OperationSpec::new("Register a DOI"))
         .description(
-            "The name that is given, or a new one under a prefix. It resolves as soon as it is answered. A name that exists in \
-             other letter case exists. With `Idempotency-Key`, the same request gets the same answer for 24 hours.",
+            "`name`, or a generated suffix under `prefix`. The DOI resolves when the response arrives. DOIs are \
+             case-insensitive. With `Idempotency-Key`, a repeated request gets the stored response for 24 hours.",
         )
         .query_param("dry-run", DRY, text_schema())
-        .request_body::<NewNameForm>(JSON, "The name, where it leads, and what it is about", Required::True)
-        .response(StatusCode::CREATED, "The name")
-        .json_content::<ResolveFormSchema>(JSON)
-        .response_header("Location", "Where it is told of")
-        .response_header("ETag", "Its revision; none if this is what was answered before")
-        .response_header("Idempotency-Replayed", "`true` if it was done before, and this is what was answered then")
-        .response(StatusCode::OK, "What would be registered (`dry-run`)")
-        .json_content::<ResolveFormSchema>(JSON);
+        .request_body::<NewDoiForm>(JSON, "Name, URL, metadata", Required::True)
+        .response(StatusCode::CREATED, "The DOI")
+        .json_content::<DoiForm>(JSON)
+        .response_header("Location", "URL of the DOI in this API")
+        .response_header("ETag", "Revision; absent in a replayed response")
+        .response_header("Idempotency-Replayed", "`true` for a replayed response")
+        .response(StatusCode::OK, "The DOI that would be registered (`dry-run`)")
+        .json_content::<DoiForm>(JSON);
     PathSpec::readable(get).with_method(HttpMethod::Post, post)
 }
 
 pub(crate) fn describe_one() -> PathSpec {
     let path = |spec: OperationSpec| {
-        spec.path_param("name", "A name, with the slashes that it has, percent-encoded or not", text_schema())
+        spec.path_param("name", "Name; slashes may be literal or percent-encoded", text_schema())
     };
-    let get = path(with_common_responses(
-        OperationSpec::new("A name: its record, metadata, state, registrant and times"),
-        false,
-    ))
-    .response(StatusCode::OK, "The name")
-    .json_content::<ResolveFormSchema>(JSON)
-    .response_header("ETag", "Its revision")
-    .response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
-    let get = with_problem(get, StatusCode::NOT_FOUND, "There is no such name");
-    let put = path(with_write_responses(OperationSpec::new("Changes a name")))
+    let get = path(with_common_responses(OperationSpec::new("Get a DOI"), false))
+        .response(StatusCode::OK, "The DOI with its record, metadata, state, registrant and timestamps")
+        .json_content::<DoiForm>(JSON)
+        .response_header("ETag", "Revision")
+        .response(StatusCode::NOT_MODIFIED, "Not modified (`If-None-Match`)");
+    let get = with_problem(get, StatusCode::NOT_FOUND, "DOI not found");
+    let put = path(with_write_responses(OperationSpec::new("Update a DOI")))
         .description(
-            "What is given replaces what was there, what is not given stays. With `If-Match`, only if nobody else has changed \
-             it; with `If-None-Match: *` it is registered if it is not there.",
+            "Replaces the given fields; omitted fields are unchanged. With `If-Match`, only if the revision matches; with \
+             `If-None-Match: *`, registers the DOI if it does not exist.",
         )
         .query_param("dry-run", DRY, text_schema())
-        .request_body::<NameChangeForm>(JSON, "What is to be otherwise", Required::True)
-        .response(StatusCode::OK, "The name as it is now")
-        .json_content::<ResolveFormSchema>(JSON)
-        .response_header("ETag", "Its revision")
-        .response(StatusCode::CREATED, "The name, which is new")
-        .json_content::<ResolveFormSchema>(JSON)
-        .response_header("Location", "Where it is told of")
-        .response_header("ETag", "Its revision");
-    let delete = path(with_write_responses(OperationSpec::new("Ends a name")))
+        .request_body::<DoiUpdateForm>(JSON, "Fields to update", Required::True)
+        .response(StatusCode::OK, "The updated DOI")
+        .json_content::<DoiForm>(JSON)
+        .response_header("ETag", "Revision")
+        .response(StatusCode::CREATED, "The new DOI")
+        .json_content::<DoiForm>(JSON)
+        .response_header("Location", "URL of the DOI in this API")
+        .response_header("ETag", "Revision");
+    let delete = path(with_write_responses(OperationSpec::new("Retire a DOI")))
         .description(
-            "It does not resolve any more, is never given again, and its history stays. One that was only reserved, or is under \
-             a prefix to test, is `removed` and may be given again.",
+            "It no longer resolves and is never reused; its history is kept. Reserved DOIs, and those under a test prefix, \
+             are `deleted` and can be registered again.",
         )
         .query_param("dry-run", DRY, text_schema())
-        .response(StatusCode::OK, "The name as it was, and that it has ended")
-        .json_content::<ResolveFormSchema>(JSON)
-        .response_header("ETag", "Its revision");
+        .response(StatusCode::OK, "The retired DOI")
+        .json_content::<DoiForm>(JSON)
+        .response_header("ETag", "Revision");
     PathSpec::readable(get).with_method(HttpMethod::Put, put).with_method(HttpMethod::Delete, delete)
 }

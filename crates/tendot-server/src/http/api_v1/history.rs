@@ -29,10 +29,10 @@ const MAX_PAGE_SIZE: usize = 500;
 #[derive(Serialize, ToSchema)]
 #[schema(as = History)]
 struct HistoryJson<'a> {
-    /// The name as it was asked for.
+    /// Name as requested.
     name: &'a str,
     items: Vec<HistoryItemJson<'a>>,
-    /// What to ask for as `after`, if there is more.
+    /// Cursor of the next page, for `after`; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<u64>,
 }
@@ -41,28 +41,27 @@ struct HistoryJson<'a> {
 #[derive(Serialize, ToSchema)]
 #[schema(as = HistoryItem)]
 struct HistoryItemJson<'a> {
-    /// Its number in the log of the service; later ones have larger numbers.
+    /// Sequence number in the change log, ascending.
     seq: u64,
-    /// `create`, `update`, `tombstone`, `remove`, `import`: one of many that came to be or were changed together; or
-    /// `transfer`: the prefix changed hands, and the name with it.
+    /// `create`, `update`, `tombstone`, `remove`, `import` (created or updated by an import), or `transfer` (with its prefix).
     kind: &'static str,
     #[schema(format = DateTime)]
     at: String,
-    /// `agency:CODE`, `registrant:ID`, a handle's identity, such as `300:0.NA/10.5555`, `operator`, or a part of the service;
-    /// null if that is not told.
+    /// Author: `agency:CODE`, `registrant:ID`, a handle identity, such as `300:0.NA/10.5555`, `operator`, or a component of
+    /// the server; null if it is not public.
     by: Option<&'a str>,
-    /// What was there before: null if nothing was; left out if that is not known any more, and of a transfer.
+    /// Record before the change: null if there was none; absent if it is unknown, and for a transfer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<SnapshotJson>)]
     before: Option<Option<SnapshotJson<'a>>>,
-    /// What was there after it, likewise.
+    /// Record after the change: null if there is none; absent if it is unknown, and for a transfer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<SnapshotJson>)]
     after: Option<Option<SnapshotJson<'a>>>,
-    /// Who had the prefix before a transfer.
+    /// Registrant and agency before a transfer.
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<PrefixHolderJson<'a>>,
-    /// Who got it.
+    /// Registrant and agency after a transfer.
     #[serde(skip_serializing_if = "Option::is_none")]
     to: Option<PrefixHolderJson<'a>>,
 }
@@ -73,12 +72,12 @@ struct HistoryItemJson<'a> {
 struct SnapshotJson<'a> {
     /// `reserved`, `registered` or `tombstone`.
     state: &'static str,
-    /// The id of the registrant who had it, if anybody did.
+    /// Registrant id, if the name was registered.
     #[serde(skip_serializing_if = "Option::is_none")]
     registrant: Option<&'a str>,
     #[schema(value_type = Vec<ValueForm>)]
     values: &'a [HandleValue<'static>],
-    /// Its metadata, as kernel JSON.
+    /// Kernel metadata.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     metadata: Option<&'a RawValue>,
@@ -210,29 +209,29 @@ pub(crate) fn describe() -> PathSpec {
     let problem = |spec: OperationSpec, status, about: &str| {
         spec.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
     };
-    let spec = OperationSpec::new("All that ever changed under a name")
+    let spec = OperationSpec::new("Get the history of a name")
         .description(
-            "The oldest change first, each with what was there before and after: state, registrant, metadata, and the values \
-             that everybody could read then, for the operator also those that administrators could. A prefix that changed \
-             hands is a `transfer`. A name that has ended or was removed keeps its history; of one that is only reserved, \
-             those concerned are told.",
+            "Oldest change first, with the state before and after: status, registrant, metadata and public values; for the \
+             operator also values that only administrators can read. A transfer of the prefix is a change of kind \
+             `transfer`. Retired and removed names keep their history; that of a reserved name is visible only to its \
+             registrant, the agency and the operator.",
         )
-        .tag("Names")
-        .path_param("name", "A name, with the slashes that it has, percent-encoded or not", text_schema())
-        .query_param("after", "Only changes after the one of this number", count_schema())
-        .query_param("limit", "At most so many changes: from 1 to 500, and 100 unless told otherwise", count_schema())
-        .query_param("pretty", "On several lines", text_schema())
+        .tag("Resolution")
+        .path_param("name", "Name; slashes may be literal or percent-encoded", text_schema())
+        .query_param("after", "Changes after this sequence number", count_schema())
+        .query_param("limit", "Maximum number of changes, 1 to 500; default 100", count_schema())
+        .query_param("pretty", "Pretty-print the JSON", text_schema())
         .security(false)
         .example_command("curl -s \"$SERVER/api/v1/history/10.5555/DEMO?pretty\"")
-        .response(StatusCode::OK, "The changes; fewer than were asked for where records are large")
+        .response(StatusCode::OK, "The changes; fewer than `limit` if records are large")
         .json_content::<HistoryJson<'_>>(JSON)
-        .response_header("ETag", "Changes when the answer does")
-        .response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
-    let spec = problem(spec, StatusCode::BAD_REQUEST, "Not understood, no name, or not kept here");
-    let spec = problem(spec, StatusCode::UNAUTHORIZED, "The credentials are not right")
-        .response_header("WWW-Authenticate", "Which are taken");
-    let spec = problem(spec, StatusCode::FORBIDDEN, "Credentials are not taken here");
-    let spec = problem(spec, StatusCode::NOT_FOUND, "There never was a record of this name");
-    let spec = problem(spec, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
-    PathSpec::readable(problem(spec, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do"))
+        .response_header("ETag", "Entity tag")
+        .response(StatusCode::NOT_MODIFIED, "Not modified (`If-None-Match`)");
+    let spec = problem(spec, StatusCode::BAD_REQUEST, "Malformed request, invalid name, or not responsible");
+    let spec = problem(spec, StatusCode::UNAUTHORIZED, "Authentication failed")
+        .response_header("WWW-Authenticate", "Supported authentication schemes");
+    let spec = problem(spec, StatusCode::FORBIDDEN, "Credentials not accepted on this connection");
+    let spec = problem(spec, StatusCode::NOT_FOUND, "The name never existed");
+    let spec = problem(spec, StatusCode::INTERNAL_SERVER_ERROR, "Store error");
+    PathSpec::readable(problem(spec, StatusCode::SERVICE_UNAVAILABLE, "Server busy"))
 }

@@ -27,7 +27,7 @@ pub(crate) struct MetadataSchema;
 
 impl PartialSchema for MetadataSchema {
     fn schema() -> RefOr<Schema> {
-        let about = "Metadata; of the kernel, its elements by their names in XML, in a list where an element may repeat";
+        let about = "Metadata. Kernel elements have their XML names; repeatable elements are arrays.";
         ObjectBuilder::new().description(Some(about)).into()
     }
 }
@@ -111,25 +111,25 @@ pub(crate) fn describe() -> PathSpec {
         spec.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
     };
     let names: Vec<String> = METADATA_FORMATS.iter().map(|(name, ..)| format!("`{name}`")).collect();
-    let spec = OperationSpec::new("Metadata of a name")
+    let spec = OperationSpec::new("Get the metadata of a name")
         .description(
-            "In the form that `Accept` asks for: the kernel as JSON or XML, or what is made of it. A name that has ended \
-             keeps its metadata. `GET /{name}` answers the same if `Accept` prefers it to a page.",
+            "In the format selected by `Accept`: kernel metadata as JSON or XML, or a format derived from it. Retired names \
+             keep their metadata. `GET /{name}` returns the same if `Accept` prefers it to HTML.",
         )
-        .tag("Names")
-        .path_param("name", "A name, with the slashes that it has, percent-encoded or not", text_schema())
-        .query_param("format", &format!("The form, whatever `Accept` says: {}", names.join(", ")), enum_schema(METADATA_FORMATS.iter().map(|(name, ..)| *name)))
+        .tag("Resolution")
+        .path_param("name", "Name; slashes may be literal or percent-encoded", text_schema())
+        .query_param("format", &format!("Format, overriding `Accept`: {}", names.join(", ")), enum_schema(METADATA_FORMATS.iter().map(|(name, ..)| *name)))
         .security(false)
         .response(StatusCode::OK, "The metadata")
-        .response_header("ETag", "Changes when the answer does");
+        .response_header("ETag", "Entity tag");
     let spec = describe_types(spec, |_| true);
-    let spec = spec.response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
-    let spec = problem(spec, StatusCode::BAD_REQUEST, "Not understood, or no name");
-    let spec = problem(spec, StatusCode::UNAUTHORIZED, "The credentials are not right")
-        .response_header("WWW-Authenticate", "Which are taken");
-    let spec = problem(spec, StatusCode::FORBIDDEN, "Credentials are not taken here");
-    let spec = problem(spec, StatusCode::NOT_FOUND, "There is no such name, or no metadata of it");
-    let spec = problem(spec, StatusCode::NOT_ACCEPTABLE, "It can't be given as any type that `Accept` names");
-    let spec = problem(spec, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
-    PathSpec::readable(problem(spec, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do"))
+    let spec = spec.response(StatusCode::NOT_MODIFIED, "Not modified (`If-None-Match`)");
+    let spec = problem(spec, StatusCode::BAD_REQUEST, "Malformed request, or invalid name");
+    let spec = problem(spec, StatusCode::UNAUTHORIZED, "Authentication failed")
+        .response_header("WWW-Authenticate", "Supported authentication schemes");
+    let spec = problem(spec, StatusCode::FORBIDDEN, "Credentials not accepted on this connection");
+    let spec = problem(spec, StatusCode::NOT_FOUND, "Name not found, or no metadata");
+    let spec = problem(spec, StatusCode::NOT_ACCEPTABLE, "No format matches `Accept`");
+    let spec = problem(spec, StatusCode::INTERNAL_SERVER_ERROR, "Store error");
+    PathSpec::readable(problem(spec, StatusCode::SERVICE_UNAVAILABLE, "Server busy"))
 }

@@ -61,7 +61,7 @@ fn json_reply(body: &impl Serialize, revision: u64, api_request: &ApiRequest<'_>
 #[derive(Serialize)]
 struct ListJson<T> {
     items: Vec<T>,
-    /// What to ask for as `after`, if there is more.
+    /// Cursor of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
@@ -76,42 +76,33 @@ fn list_reply<T: Serialize>(items: Vec<T>, next: Option<String>) -> Reply {
 /// Responses of all operations.
 fn with_common_responses(spec: OperationSpec, needs_token: bool) -> OperationSpec {
     let spec = spec.tag("Registry").security(needs_token);
-    let spec = with_problem(spec, StatusCode::BAD_REQUEST, "Not understood");
-    let spec = with_problem(spec, StatusCode::UNAUTHORIZED, "A token is needed, or not right")
-        .response_header("WWW-Authenticate", "Which are taken");
+    let spec = with_problem(spec, StatusCode::BAD_REQUEST, "Malformed request");
+    let spec = with_problem(spec, StatusCode::UNAUTHORIZED, "Authentication required or failed")
+        .response_header("WWW-Authenticate", "Supported authentication schemes");
     let spec = with_problem(
         spec,
         StatusCode::FORBIDDEN,
-        "Who asks may not do this, or credentials are not taken here",
+        "Forbidden, or credentials not accepted on this connection",
     );
-    let spec = with_problem(spec, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
-    with_problem(
-        spec,
-        StatusCode::SERVICE_UNAVAILABLE,
-        "There is too much to do, or the database is not reached",
-    )
-    .response_header("Retry-After", "Seconds, if it may go well then")
+    let spec = with_problem(spec, StatusCode::INTERNAL_SERVER_ERROR, "Store error");
+    with_problem(spec, StatusCode::SERVICE_UNAVAILABLE, "Server busy, or database unreachable")
+        .response_header("Retry-After", "Seconds until a retry may succeed")
 }
 
 /// Responses of all writes.
 fn with_write_responses(spec: OperationSpec) -> OperationSpec {
-    let spec =
-        with_problem(with_common_responses(spec, true), StatusCode::NOT_FOUND, "There is no such thing");
-    let spec = with_problem(spec, StatusCode::CONFLICT, "Something else is there already");
-    let spec = with_problem(spec, StatusCode::GONE, "It has been ended");
-    let spec = with_problem(spec, StatusCode::PRECONDITION_FAILED, "It is not what `If-Match` says");
+    let spec = with_problem(with_common_responses(spec, true), StatusCode::NOT_FOUND, "Not found");
+    let spec = with_problem(spec, StatusCode::CONFLICT, "Conflict");
+    let spec = with_problem(spec, StatusCode::GONE, "Retired");
     let spec = with_problem(
         spec,
-        StatusCode::UNPROCESSABLE_ENTITY,
-        "Understood, and not right: the problem says where",
+        StatusCode::PRECONDITION_FAILED,
+        "Precondition failed (`If-Match`, `If-None-Match`)",
     );
-    let spec = with_problem(spec, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
-    let spec = with_problem(spec, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
-    with_problem(
-        spec,
-        StatusCode::INSUFFICIENT_STORAGE,
-        "There is no room: on the disk, or by the quota of the prefix",
-    )
+    let spec = with_problem(spec, StatusCode::UNPROCESSABLE_ENTITY, "Validation failed; see `pointer`");
+    let spec = with_problem(spec, StatusCode::REQUEST_TIMEOUT, "Timeout while reading the body");
+    let spec = with_problem(spec, StatusCode::PAYLOAD_TOO_LARGE, "Body too large");
+    with_problem(spec, StatusCode::INSUFFICIENT_STORAGE, "Disk full, or quota of the prefix exceeded")
 }
 
 fn with_problem(spec: OperationSpec, status: StatusCode, about: &str) -> OperationSpec {
@@ -120,9 +111,9 @@ fn with_problem(spec: OperationSpec, status: StatusCode, about: &str) -> Operati
 
 /// Query parameters of lists.
 fn with_paging(spec: OperationSpec) -> OperationSpec {
-    spec.query_param("after", "Only what comes after this: what `next` said", text_schema()).query_param(
+    spec.query_param("after", "Cursor from `next`", text_schema()).query_param(
         "limit",
-        "At most so many: from 1 to 1,000, and 100 unless told otherwise",
+        "Maximum number of items, 1 to 1,000; default 100",
         count_schema(),
     )
 }

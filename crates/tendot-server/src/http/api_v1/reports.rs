@@ -13,7 +13,8 @@ use tokio::sync::Semaphore;
 use crate::clock::unix_millis;
 use crate::http::HttpServer;
 use crate::http::api_v1::schemas::{
-    ConfusableNameForm, FailedNameForm, NeverResolvedForm, OddLinkForm, ReportForm, ResolvedNameForm,
+    ConfusableNameForm, FailedResolutionForm, InvalidLinkForm, NeverResolvedForm, ReportForm,
+    ResolvedNameForm,
 };
 use crate::http::api_v1::{
     ApiRequest, ApiResult, JSON, format_millis, malformed, number, request_budget, with_common_responses,
@@ -317,23 +318,18 @@ fn too_many_streams() -> Reply {
 fn report_spec(summary: &str) -> OperationSpec {
     let spec = with_common_responses(OperationSpec::new(summary), true).path_param(
         "prefix",
-        "A prefix that was given to somebody, such as `10.70000`",
+        "Allocated prefix, such as `10.70000`",
         text_schema(),
     );
-    with_problem(
-        spec,
-        StatusCode::NOT_FOUND,
-        "There is no such prefix, or who asks does not act for its registrant",
-    )
+    with_problem(spec, StatusCode::NOT_FOUND, "Prefix not found, or you do not act for its registrant")
 }
 
 pub(crate) fn describe_summary() -> PathSpec {
-    let get = report_spec("How the names of a prefix do")
+    let get = report_spec("Get the summary of a prefix")
         .description(
-            "How many names there are, how many of them were ever resolved, how many were asked for and not found, and how \
-             many links and names are odd. For those who act for the registrant of the prefix. What is counted is written \
-             down every minute, unless the operator says otherwise. At most 1,000,000 names are looked at: `complete` tells \
-             whether that was all.",
+            "Numbers of names, resolved names, failed resolutions, invalid links and confusable names. For those who act for \
+             the registrant of the prefix. Resolution counts are written every minute by default. At most 1,000,000 names \
+             are scanned; `complete` says whether these were all.",
         )
         .response(StatusCode::OK, "The summary")
         .json_content::<ReportForm>(JSON);
@@ -343,39 +339,39 @@ pub(crate) fn describe_summary() -> PathSpec {
 pub(crate) fn describe(report: ReportKind) -> PathSpec {
     let (summary, about) = match report {
         ReportKind::Resolved => (
-            "Names that were resolved",
-            "How often, by HTTP or the native protocol, and on which days first and last.",
+            "List resolved names",
+            "Number of resolutions over HTTP and the native protocol, with the first and last day.",
         ),
         ReportKind::NeverResolved => (
-            "Names that were never resolved",
-            "Those that are registered and that nobody has asked for, by HTTP or the native protocol, since the service counts.",
+            "List names that were never resolved",
+            "Registered names without a resolution over HTTP or the native protocol since counting began.",
         ),
         ReportKind::FailedResolutions => (
-            "Names that were asked for and not found",
-            "How often, and on which days first and last; nothing is kept of who asked. The operator says for how long, and \
-             under each prefix those are kept that were asked for most. In no particular order.",
+            "List failed resolutions",
+            "Names that were requested but not found: number of requests, first and last day, unordered. Clients are not \
+             recorded. The operator configures the retention; for each prefix, the most requested names are kept.",
         ),
         ReportKind::Links => (
-            "Links that would not be taken today",
-            "Addresses that are not well-formed, that are taken no more, or that lead to other hosts than the policy of the \
-             prefix says. Where a name has several, they stand together.",
+            "List invalid links",
+            "URLs that are malformed, no longer allowed, or on hosts that the policy of the prefix does not allow. Links of \
+             one name are adjacent.",
         ),
         ReportKind::Confusable => (
-            "Names that can't be told from others",
-            "Those that are the same text as another registered name, composed otherwise (`same-text`), and those with letters \
-             of several scripts (`mixed-scripts`).",
+            "List confusable names",
+            "Names that are normalization variants of another registered name (`same-text`), and names that mix scripts \
+             (`mixed-scripts`).",
         ),
     };
     let get = report_spec(summary)
-        .description(&format!("{about} One JSON object a line; with `Accept: text/csv` a table, where what looks like a formula has a quote in front."))
-        .query_param("after", "Only what comes after this name: that of the last line", text_schema())
-        .query_param("limit", "At most so many lines, and all of those of the last name; all unless told otherwise", count_schema())
-        .response(StatusCode::OK, "The lines, made while they are sent");
+        .description(&format!("{about} NDJSON; with `Accept: text/csv`, CSV in which formula-like fields are prefixed with a quote."))
+        .query_param("after", "Names after this one: the name of the last line", text_schema())
+        .query_param("limit", "Maximum number of lines, plus the rest of the last name; default unlimited", count_schema())
+        .response(StatusCode::OK, "Streamed lines");
     let get = match report {
         ReportKind::Resolved => get.json_content::<ResolvedNameForm>(LINES),
         ReportKind::NeverResolved => get.json_content::<NeverResolvedForm>(LINES),
-        ReportKind::FailedResolutions => get.json_content::<FailedNameForm>(LINES),
-        ReportKind::Links => get.json_content::<OddLinkForm>(LINES),
+        ReportKind::FailedResolutions => get.json_content::<FailedResolutionForm>(LINES),
+        ReportKind::Links => get.json_content::<InvalidLinkForm>(LINES),
         ReportKind::Confusable => get.json_content::<ConfusableNameForm>(LINES),
     };
     PathSpec::readable(get.text_content(CSV))

@@ -1,4 +1,4 @@
-//! OpenAPI schemas of the registry API, from a JSON file: `tendot_registry` has no schemas.
+//! OpenAPI schemas of the registry API, from `schemas.json`: the types of `tendot_registry` have no schemas.
 
 use crate::http::handle_api::in_file;
 
@@ -6,11 +6,11 @@ use crate::http::handle_api::in_file;
 const SCHEMAS: &str = include_str!("schemas.json");
 
 in_file!(SCHEMAS: AgencyForm "Agency", AgencyListForm "AgencyList", NewAgencyForm "NewAgency",
-    AgencyChangeForm "AgencyChange", RegistrantForm "Registrant", RegistrantListForm "RegistrantList",
-    NewRegistrantForm "NewRegistrant", RegistrantChangeForm "RegistrantChange", PrefixForm "Prefix",
-    PrefixListForm "PrefixList", NewPrefixForm "NewPrefix", PrefixChangeForm "PrefixChange",
-    MadeTokenForm "MadeToken", TokenListForm "TokenList", NewTokenForm "NewToken", ResolveFormSchema "Name",
-    NameListForm "NameList", NewNameForm "NewName", NameChangeForm "NameChange", BatchLineForm "BatchLine",
+    AgencyUpdateForm "AgencyUpdate", RegistrantForm "Registrant", RegistrantListForm "RegistrantList",
+    NewRegistrantForm "NewRegistrant", RegistrantUpdateForm "RegistrantUpdate", PrefixForm "Prefix",
+    PrefixListForm "PrefixList", NewPrefixForm "NewPrefix", PrefixUpdateForm "PrefixUpdate",
+    CreatedTokenForm "CreatedToken", TokenListForm "TokenList", NewTokenForm "NewToken", DoiForm "Doi",
+    DoiListForm "DoiList", NewDoiForm "NewDoi", DoiUpdateForm "DoiUpdate", BatchLineForm "BatchLine",
     TransferForm "Transfer", TransferListForm "TransferList", NewTransferForm "NewTransfer",
-    ReportForm "Report", ResolvedNameForm "ResolvedName", NeverResolvedForm "NeverResolved", FailedNameForm "FailedName", OddLinkForm "OddLink",
+    ReportForm "Report", ResolvedNameForm "ResolvedName", NeverResolvedForm "NeverResolved", FailedResolutionForm "FailedResolution", InvalidLinkForm "InvalidLink",
     ConfusableNameForm "ConfusableName");

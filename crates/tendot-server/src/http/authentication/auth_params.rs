@@ -20,32 +20,32 @@ pub(crate) struct AuthParams(Vec<(String, String)>);
 /// The same parameters as a JSON body.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = SessionFields)]
+#[schema(as = AuthParams)]
 pub(crate) struct AuthParamsJson {
-    /// The session, if there is one already.
+    /// Session id; absent when creating a session.
     session_id: Option<String>,
-    /// Who it is, `INDEX:HANDLE`.
+    /// Identity, `INDEX:HANDLE`.
     id: Option<String>,
-    /// The kind of key: `HS_PUBKEY` or `HS_SECKEY`.
+    /// Key type: `HS_PUBKEY` or `HS_SECKEY`.
     #[serde(rename = "type")]
     key_type: Option<String>,
-    /// The client's nonce, as Base64.
+    /// Client nonce, Base64.
     cnonce: Option<String>,
     /// `SHA256` for a public key, `HMAC-SHA256` or `PBKDF2-HMAC-SHA1` for a secret one.
     alg: Option<String>,
-    /// What the key makes of both nonces, as Base64.
+    /// Signature or MAC over both nonces, Base64.
     signature: Option<String>,
-    /// For PBKDF2, as Base64.
+    /// Salt of PBKDF2, Base64.
     salt: Option<String>,
-    /// For PBKDF2.
+    /// Iterations of PBKDF2.
     #[serde(default, deserialize_with = "deserialize_u31")]
     #[schema(value_type = Option<u32>)]
     iterations: Option<u32>,
-    /// For PBKDF2: bits of the key.
+    /// Key length of PBKDF2, in bits.
     #[serde(default, deserialize_with = "deserialize_u31")]
     #[schema(value_type = Option<u32>)]
     length: Option<u32>,
-    /// Whether the certificate of the connection is to count.
+    /// `true`: authenticate with the client certificate of the connection.
     client_cert: Option<bool>,
 }
 

@@ -23,7 +23,7 @@ const MAX_NAMES_PER_REQUEST: usize = 100;
 
 /// Which agency looks after a name, or why that is not known.
 #[derive(Serialize, ToSchema)]
-#[schema(as = AgencyOfName)]
+#[schema(as = DoiAgency)]
 struct DoiAgencyJson {
     #[serde(rename = "DOI")]
     doi: String,
@@ -116,22 +116,22 @@ fn agency_in_namespace(value: &HandleValue<'_>) -> Option<String> {
 /// OpenAPI spec of `/doiRA/{names}`.
 pub(crate) fn describe() -> PathSpec {
     PathSpec::readable(
-        OperationSpec::new("Which agency looks after names, or prefixes")
-            .tag("Names")
+        OperationSpec::new("Get the registration agency of names or prefixes")
+            .tag("Resolution")
             .path_param(
                 "names",
-                "Names or prefixes, with commas between them, 100 at most; a comma in a name is `%2C`",
+                "Comma-separated names or prefixes, at most 100; encode commas in names as `%2C`",
                 text_schema(),
             )
             .example_command("curl -s $SERVER/doiRA/10.5555/DEMO,10.5555/none")
             .response(
                 StatusCode::OK,
-                "The agency of each, in the order of the request; `status` if there is none to tell",
+                "Agency of each name, in the order of the request; `status` if it is unknown",
             )
             .json_list_content::<DoiAgencyJson>("application/json")
-            .response(StatusCode::INTERNAL_SERVER_ERROR, "The store failed")
+            .response(StatusCode::INTERNAL_SERVER_ERROR, "Store error")
             .json_content::<ProblemJson<'_>>("application/problem+json")
-            .response(StatusCode::SERVICE_UNAVAILABLE, "The database is not reached at present")
+            .response(StatusCode::SERVICE_UNAVAILABLE, "Database unreachable")
             .json_content::<ProblemJson<'_>>("application/problem+json"),
     )
 }

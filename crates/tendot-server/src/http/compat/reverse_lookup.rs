@@ -77,7 +77,7 @@ struct ReverseLookupRequest {
 /// The names, or with `retrieverecords` their values, too.
 #[derive(Serialize, ToSchema)]
 #[serde(untagged)]
-#[schema(as = Found)]
+#[schema(as = ReverseLookup)]
 enum ReverseLookupBody {
     Names(Vec<Box<str>>),
     Records(BTreeMap<Box<str>, Vec<MatchedValueJson>>),
@@ -88,9 +88,9 @@ enum ReverseLookupBody {
 struct MatchedValueJson {
     #[serde(rename = "type")]
     value_type: String,
-    /// The data as text, or as `format` says.
+    /// Data as text, or encoded as in `format`.
     value: String,
-    /// `base64` if the data is no text.
+    /// `base64` if the data is not UTF-8 text.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     format: Option<&'static str>,
@@ -301,7 +301,7 @@ pub(crate) fn describe() -> PathSpec {
 
 /// OpenAPI spec of `/hrls/handles/{prefix}`.
 pub(crate) fn describe_under() -> PathSpec {
-    PathSpec::readable(base_spec().path_param("prefix", "Only names under this prefix", text_schema()))
+    PathSpec::readable(base_spec().path_param("prefix", "Filter by prefix", text_schema()))
 }
 
 fn base_spec() -> OperationSpec {
@@ -309,26 +309,29 @@ fn base_spec() -> OperationSpec {
     let problems = |spec: OperationSpec, status, about: &str| {
         spec.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
     };
-    let spec = OperationSpec::new("Names by what their records say")
-        .tag("Records")
+    let spec = OperationSpec::new("Find names by value (reverse lookup)")
+        .tag("Handle API")
         .description(
-            "Any parameter that is not told of here is a type of values, as `URL` is, and its value what their data is: with \
-             `*` for anything, byte for byte else. A record is found if it has a value for each type, that fits all that is \
-             said of that type, and that everybody may read. For those whom the operator lets search.",
+            "Every other parameter is a value type, such as `EMAIL`, with a pattern: `*` matches anything, other characters \
+             match exactly. A record matches if, for each type, one public value matches all its patterns. Requires \
+             permission from the operator.",
         )
-        .query_param("URL", "An address, with `*` for any part of it", text_schema())
-        .query_param("limit", "Names of a page: 1,000 unless told otherwise, at most 100,000", number().into())
-        .query_param("page", "Which page, from 0 on", number().into())
-        .query_param("retrieverecords", "Whether values are shown, too", text_schema())
+        .query_param("URL", "URL pattern with `*`", text_schema())
+        .query_param("limit", "Page size; default 1,000, maximum 100,000", number().into())
+        .query_param("page", "Page number, from 0", number().into())
+        .query_param("retrieverecords", "`true`: include the values", text_schema())
         .security(true)
-        .response(StatusCode::OK, "The names, in order; or with `retrieverecords`, the values of each name")
+        .response(StatusCode::OK, "Names in order; with `retrieverecords`, the values of each name")
         .json_content::<ReverseLookupBody>("application/json");
-    let spec = problems(spec, StatusCode::BAD_REQUEST, "Not understood, or too much was found");
-    let spec = problems(spec, StatusCode::UNAUTHORIZED, "Credentials are needed, or not right")
-        .response_header("WWW-Authenticate", "Which are taken");
-    let spec =
-        problems(spec, StatusCode::FORBIDDEN, "Who asks may not search, or credentials are not taken here");
-    let spec = problems(spec, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
-    problems(spec, StatusCode::SERVICE_UNAVAILABLE, "Others search, or it takes longer than it may")
-        .response_header("Retry-After", "Seconds, if others search")
+    let spec = problems(spec, StatusCode::BAD_REQUEST, "Malformed, or result too large");
+    let spec = problems(spec, StatusCode::UNAUTHORIZED, "Authentication required or failed")
+        .response_header("WWW-Authenticate", "Supported authentication schemes");
+    let spec = problems(
+        spec,
+        StatusCode::FORBIDDEN,
+        "No permission for reverse lookup, or credentials not accepted on this connection",
+    );
+    let spec = problems(spec, StatusCode::INTERNAL_SERVER_ERROR, "Store error");
+    problems(spec, StatusCode::SERVICE_UNAVAILABLE, "Busy, or timeout")
+        .response_header("Retry-After", "Seconds until a retry may succeed")
 }

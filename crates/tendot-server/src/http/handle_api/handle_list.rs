@@ -34,10 +34,10 @@ const MAX_LIST_BYTES: usize = 16 << 20;
 #[schema(as = List)]
 pub(crate) struct HandleListBody<'a> {
     response_code: u32,
-    /// The prefix as it was asked for.
+    /// Prefix as requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     prefix: Option<&'a str>,
-    /// How many there are on all pages, as text.
+    /// Number of items on all pages, as a string.
     total_count: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     page: Option<u32>,
@@ -272,11 +272,11 @@ fn percent_encode(text: &str) -> impl std::fmt::Display {
 /// Parameters and responses of a list.
 pub(crate) fn describe_part(spec: OperationSpec) -> OperationSpec {
     let spec = spec
-        .tag("Records")
-        .query_param("page", "Which page, counted from 0; without it, or below 0, everything", int32_schema())
-        .query_param("pageSize", "Names on a page; with 0, they are only counted", int32_schema())
-        .query_param("pretty", "On several lines", text_schema())
-        .query_param("callback", "A function that a script calls with it", text_schema())
+        .tag("Handle API")
+        .query_param("page", "Page number, from 0; everything if absent or negative", int32_schema())
+        .query_param("pageSize", "Page size; 0 counts only", int32_schema())
+        .query_param("pretty", "Pretty-print the JSON", text_schema())
+        .query_param("callback", "JSONP callback function", text_schema())
         .security(true)
         .response(StatusCode::OK, "The list")
         .json_content::<HandleListBody<'_>>(JSON)
@@ -286,31 +286,31 @@ pub(crate) fn describe_part(spec: OperationSpec) -> OperationSpec {
 
 /// Error responses.
 pub(crate) fn describe_refusals(spec: OperationSpec) -> OperationSpec {
-    let spec =
-        with_error(spec, StatusCode::BAD_REQUEST, "Not understood, no name, or not kept here (code 301)");
-    let spec = with_error(spec, StatusCode::UNAUTHORIZED, "Credentials are needed, or not right")
-        .response_header("WWW-Authenticate", "Which are taken");
     let spec = with_error(
         spec,
-        StatusCode::FORBIDDEN,
-        "Who asks may not do this, or credentials are not taken here",
+        StatusCode::BAD_REQUEST,
+        "Malformed request, invalid name, or not responsible (code 301)",
     );
-    let spec = with_error(spec, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
-    let spec = with_error(spec, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
-    let spec = with_error(spec, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
-    let spec = with_error(spec, StatusCode::NOT_IMPLEMENTED, "Names are not listed here");
-    with_error(spec, StatusCode::SERVICE_UNAVAILABLE, "There is too much to do")
+    let spec = with_error(spec, StatusCode::UNAUTHORIZED, "Authentication required or failed")
+        .response_header("WWW-Authenticate", "Supported authentication schemes");
+    let spec =
+        with_error(spec, StatusCode::FORBIDDEN, "Forbidden, or credentials not accepted on this connection");
+    let spec = with_error(spec, StatusCode::REQUEST_TIMEOUT, "Timeout while reading the body");
+    let spec = with_error(spec, StatusCode::PAYLOAD_TOO_LARGE, "Body too large");
+    let spec = with_error(spec, StatusCode::INTERNAL_SERVER_ERROR, "Store error");
+    let spec = with_error(spec, StatusCode::NOT_IMPLEMENTED, "Listing is disabled");
+    with_error(spec, StatusCode::SERVICE_UNAVAILABLE, "Server busy")
 }
 
 /// OpenAPI spec of `/api/handles`.
 pub(crate) fn describe() -> PathSpec {
     let list = || {
-        let spec = OperationSpec::new("The names under a prefix");
-        describe_part(spec.query_param("prefix", "The prefix, such as `10.5555`", text_schema()))
+        let spec = OperationSpec::new("List the handles of a prefix");
+        describe_part(spec.query_param("prefix", "Prefix, such as `10.5555`", text_schema()))
     };
     let sample = "curl -s \"$SERVER/api/handles?prefix=10.5555&page=0&pageSize=2\" -H \"Authorization: Bearer $TOKEN\"";
     PathSpec::readable(list().example_command(sample)).with_method(
         HttpMethod::Post,
-        list().description("As GET; the parameters may be in the body, as a form or as JSON."),
+        list().description("Same as GET, with parameters in a form or JSON body."),
     )
 }

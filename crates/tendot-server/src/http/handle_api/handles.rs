@@ -279,36 +279,40 @@ impl HttpServer {
 /// OpenAPI spec of `/api/handles/{name}`.
 pub(crate) fn describe() -> PathSpec {
     let get = || {
-        let spec = OperationSpec::new("A record")
-            .query_param("type", "Only values of this type", array_schema(text_schema()))
-            .query_param("index", "Only the value of this index", array_schema(index_schema()))
-            .query_param(
-                "publicOnly",
-                "Only what everybody may read, also to who may read more",
-                text_schema(),
-            )
-            .query_param("callback", "A function that a script calls with the record", text_schema())
+        let spec = OperationSpec::new("Get a record")
+            .query_param("type", "Filter by value type", array_schema(text_schema()))
+            .query_param("index", "Filter by value index", array_schema(index_schema()))
+            .query_param("publicOnly", "Only public values, even if authenticated", text_schema())
+            .query_param("callback", "JSONP callback function", text_schema())
             .security(false);
         let spec = with_common_responses(spec)
-            .response(StatusCode::OK, "The record; code 200 if it has no such values")
+            .response(StatusCode::OK, "Record; code 200 if no values match")
             .json_content::<HandleBody<'_>>(JSON)
             .text_content("application/javascript")
-            .response_header("Cache-Control", "How long it holds, from the values' TTL")
-            .response_header("ETag", "Changes when the answer does")
-            .response(StatusCode::MULTIPLE_CHOICES, "It is kept elsewhere, and the values say where")
+            .response_header("Cache-Control", "Freshness lifetime from the values' TTL")
+            .response_header("ETag", "Entity tag")
+            .response(StatusCode::MULTIPLE_CHOICES, "Prefix referral: the values have the responsible sites")
             .json_content::<HandleBody<'_>>(JSON)
-            .response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
-        let spec = with_error(spec, StatusCode::NOT_FOUND, "There is no such record (code 100)");
-        let spec = with_error(spec, StatusCode::BAD_GATEWAY, "Who keeps it gave no answer that can be used");
-        let spec = with_error(spec, StatusCode::GATEWAY_TIMEOUT, "Who keeps it did not answer in time");
-        with_error(spec, StatusCode::LOOP_DETECTED, "The question came back to who passed it on")
+            .response(StatusCode::NOT_MODIFIED, "Not modified (`If-None-Match`)");
+        let spec = with_error(spec, StatusCode::NOT_FOUND, "Record not found (code 100)");
+        let spec = with_error(spec, StatusCode::BAD_GATEWAY, "Upstream sent no usable response");
+        let spec = with_error(spec, StatusCode::GATEWAY_TIMEOUT, "Upstream timeout");
+        with_error(spec, StatusCode::LOOP_DETECTED, "Resolver loop")
     };
-    let put = OperationSpec::new("Stores a record, or some of its values")
-        .description("With `index`, only values of these indexes are added or replaced; else the record is as it is sent.")
-        .query_param("index", "These values only; `various` for those that are sent", array_schema(text_schema()))
-        .query_param("overwrite", "`false` if what is there stays as it is", text_schema())
-        .query_param("mintNewSuffix", "The name is made up, and begins with that in the path", text_schema())
-        .query_param("force", "Also without an administrator that is left", text_schema())
+    let put = OperationSpec::new("Create or replace a record, or some values")
+        .description("With `index`, adds or replaces only these values; otherwise replaces the record.")
+        .query_param(
+            "index",
+            "Indexes to write; `various` for those in the body",
+            array_schema(text_schema()),
+        )
+        .query_param("overwrite", "`false`: do not overwrite", text_schema())
+        .query_param(
+            "mintNewSuffix",
+            "Generate the rest of the suffix; the name starts with the path",
+            text_schema(),
+        )
+        .query_param("force", "Allow removing the last administrator", text_schema())
         .request_body::<NewRecordForm>(JSON, "Values, at most 4 MiB", Required::True)
         .security(true)
         .example_command(
@@ -316,27 +320,23 @@ pub(crate) fn describe() -> PathSpec {
              -d '[{\"index\": 1, \"type\": \"URL\", \"data\": \"https://example.org/mine\"}]'",
         );
     let put = with_write_responses(put)
-        .response(StatusCode::CREATED, "It is new")
+        .response(StatusCode::CREATED, "Created")
         .json_content::<HandleBody<'_>>(JSON)
         .text_content("application/javascript");
-    let put = with_error(
-        put,
-        StatusCode::NOT_FOUND,
-        "There is no record that the values could be added to (code 100)",
-    );
-    let put = with_error(put, StatusCode::CONFLICT, "There is one already (code 101, or 201 for a value)");
-    let put = with_error(put, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
-    let put = with_error(put, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
-    let delete = OperationSpec::new("Removes a record, or some of its values")
-        .query_param("index", "Only the value of this index", array_schema(index_schema()))
-        .query_param("force", "Also the last administrator", text_schema())
+    let put = with_error(put, StatusCode::NOT_FOUND, "Record not found (code 100)");
+    let put = with_error(put, StatusCode::CONFLICT, "Already exists (code 101, or 201 for a value)");
+    let put = with_error(put, StatusCode::REQUEST_TIMEOUT, "Timeout while reading the body");
+    let put = with_error(put, StatusCode::PAYLOAD_TOO_LARGE, "Body too large");
+    let delete = OperationSpec::new("Delete a record, or some values")
+        .query_param("index", "Index of a value to delete", array_schema(index_schema()))
+        .query_param("force", "Allow removing the last administrator", text_schema())
         .security(true)
         .example_command(
             "curl -s -X DELETE $SERVER/api/handles/10.5555/MINE -H \"Authorization: Bearer $TOKEN\"",
         );
     let delete =
-        with_error(with_write_responses(delete), StatusCode::NOT_FOUND, "There is no such record (code 100)");
-    let post = get().description("As GET, for clients that can do no other.");
+        with_error(with_write_responses(delete), StatusCode::NOT_FOUND, "Record not found (code 100)");
+    let post = get().description("Same as GET, for clients that only send POST.");
     let get = get()
         .example_command("curl -s \"$SERVER/api/handles/10.5555/DEMO?pretty\"")
         .example_command("curl -s \"$SERVER/api/handles/10.5555/DEMO?type=URL\"");
@@ -351,33 +351,29 @@ pub(crate) const JSON: &str = "application/json";
 /// Responses of all operations.
 fn with_common_responses(spec: OperationSpec) -> OperationSpec {
     let spec = spec
-        .tag("Records")
-        .path_param("name", "A name, with the slashes that it has, percent-encoded or not", text_schema())
-        .query_param("pretty", "On several lines", text_schema());
-    let spec =
-        with_error(spec, StatusCode::BAD_REQUEST, "Not understood, no name, or not kept here (code 301)");
-    let spec = with_error(spec, StatusCode::UNAUTHORIZED, "Credentials are needed, or not right")
-        .response_header("WWW-Authenticate", "Which are taken");
+        .tag("Handle API")
+        .path_param("name", "Name; slashes may be literal or percent-encoded", text_schema())
+        .query_param("pretty", "Pretty-print the JSON", text_schema());
     let spec = with_error(
         spec,
-        StatusCode::FORBIDDEN,
-        "Who asks may not do this, or credentials are not taken here",
+        StatusCode::BAD_REQUEST,
+        "Malformed request, invalid name, or not responsible (code 301)",
     );
-    let spec = with_error(spec, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
-    with_error(
-        spec,
-        StatusCode::SERVICE_UNAVAILABLE,
-        "There is too much to do, or the database is not reached",
-    )
-    .response_header("Retry-After", "Seconds, if it may go well then")
+    let spec = with_error(spec, StatusCode::UNAUTHORIZED, "Authentication required or failed")
+        .response_header("WWW-Authenticate", "Supported authentication schemes");
+    let spec =
+        with_error(spec, StatusCode::FORBIDDEN, "Forbidden, or credentials not accepted on this connection");
+    let spec = with_error(spec, StatusCode::INTERNAL_SERVER_ERROR, "Store error");
+    with_error(spec, StatusCode::SERVICE_UNAVAILABLE, "Server busy, or database unreachable")
+        .response_header("Retry-After", "Seconds until a retry may succeed")
 }
 
 fn with_write_responses(spec: OperationSpec) -> OperationSpec {
     let spec = with_common_responses(spec)
-        .response(StatusCode::OK, "It is done")
+        .response(StatusCode::OK, "Done")
         .json_content::<HandleBody<'_>>(JSON)
         .text_content("application/javascript");
-    with_error(spec, StatusCode::INSUFFICIENT_STORAGE, "There is no room on the disk of the server")
+    with_error(spec, StatusCode::INSUFFICIENT_STORAGE, "Disk full")
 }
 
 pub(crate) fn with_error(spec: OperationSpec, status: StatusCode, about: &str) -> OperationSpec {

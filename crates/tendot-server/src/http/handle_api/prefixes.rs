@@ -52,25 +52,25 @@ impl HttpServer {
 
 fn with_write_responses(spec: OperationSpec) -> OperationSpec {
     let spec = spec
-        .tag("Records")
-        .query_param("pretty", "On several lines", text_schema())
-        .query_param("callback", "A function that a script calls with it", text_schema())
+        .tag("Handle API")
+        .query_param("pretty", "Pretty-print the JSON", text_schema())
+        .query_param("callback", "JSONP callback function", text_schema())
         .security(true)
-        .response(StatusCode::OK, "It is so, now or already")
+        .response(StatusCode::OK, "Done")
         .json_content::<HandleBody<'_>>(JSON)
         .text_content("application/javascript");
     describe_refusals(spec)
 }
 
-const HOME_SUMMARY: &str = "Names under a prefix are to be kept here";
-const UNHOME_SUMMARY: &str = "Names under a prefix are no longer to be kept here; records stay";
+const HOME_SUMMARY: &str = "Home a prefix";
+const UNHOME_SUMMARY: &str = "Unhome a prefix; records are kept";
 
 /// OpenAPI spec of `/api/prefixes`.
 pub(crate) fn describe() -> PathSpec {
     let named = |summary| {
-        with_write_responses(OperationSpec::new(summary).query_param("prefix", "Which", text_schema()))
+        with_write_responses(OperationSpec::new(summary).query_param("prefix", "Prefix", text_schema()))
     };
-    let list = describe_part(OperationSpec::new("The prefixes that are kept here"))
+    let list = describe_part(OperationSpec::new("List homed prefixes"))
         .example_command("curl -s \"$SERVER/api/prefixes?pretty\" -H \"Authorization: Bearer $TOKEN\"");
     PathSpec::readable(list)
         .with_method(HttpMethod::Post, named(HOME_SUMMARY))
@@ -82,7 +82,7 @@ pub(crate) fn describe_one() -> PathSpec {
     let named = |summary| {
         with_write_responses(OperationSpec::new(summary).path_param(
             "prefix",
-            "`0.NA/10.5555`, or `10.5555`",
+            "Prefix, `0.NA/10.5555` or `10.5555`",
             text_schema(),
         ))
     };

@@ -26,11 +26,11 @@ use crate::http::response::{codes, status};
 #[serde(rename_all = "camelCase")]
 #[schema(as = Record)]
 pub(crate) struct HandleBody<'a> {
-    /// 1 if all is well, 100 if there is no such record, 200 if it has no such values, and others of the protocol.
+    /// Response code of the Handle protocol: 1 success, 100 record not found, 200 no values match.
     response_code: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<Cow<'a, str>>,
-    /// The name as it was asked for.
+    /// Name as requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     handle: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! OpenAPI schemas of handle values, from a JSON file: `tendot_proto` reads and writes the values, and has no schemas.
+//! OpenAPI schemas of handle values, from `values.json`: the types of `tendot_proto` have no schemas.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ mod tests {
 
     /// A keyword that utoipa's types do not support would be dropped silently.
     #[test]
-    fn the_file_is_understood() {
+    fn schema_file_round_trips() {
         let written: BTreeMap<String, serde_json::Value> = serde_json::from_str(SCHEMAS).unwrap();
         for (name, schema) in written {
             assert_eq!(serde_json::to_value(&parse_schemas(SCHEMAS)[&name]).unwrap(), schema, "{name}");

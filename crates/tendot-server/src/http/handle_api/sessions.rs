@@ -30,17 +30,17 @@ use crate::http::{HttpServer, MAX_FORM_BYTES};
 struct SessionBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     session_id: Option<String>,
-    /// What is to be signed, before what the client adds; as Base64.
+    /// Server nonce to sign, followed by the client nonce; Base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     nonce: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     server_alg: Option<&'static str>,
-    /// Our signature of both nonces, if the client sent one and said nothing of itself.
+    /// Signature of the server over both nonces, if the client sent only a nonce; Base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     server_signature: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     authenticated: Option<bool>,
-    /// Who is known, `INDEX:HANDLE`.
+    /// Authenticated identity, `INDEX:HANDLE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -238,30 +238,30 @@ fn with_session_responses(spec: OperationSpec, status: StatusCode, about: &str) 
     spec.tag("Sessions")
         .response(status, about)
         .json_content::<SessionBody>(JSON)
-        .response(StatusCode::BAD_REQUEST, "Not understood")
+        .response(StatusCode::BAD_REQUEST, "Malformed request")
         .json_content::<HandleBody<'_>>(JSON)
-        .response(StatusCode::UNAUTHORIZED, "The answer is not right, or the header not understood")
+        .response(StatusCode::UNAUTHORIZED, "Invalid signature or `Authorization` header")
         .json_content::<SessionBody>(JSON)
-        .response_header("WWW-Authenticate", "The session and its nonce")
+        .response_header("WWW-Authenticate", "Session id and nonce")
         .response(
             StatusCode::FORBIDDEN,
-            "There is no such session, or no longer; or credentials are not taken here",
+            "Unknown or expired session, or credentials not accepted on this connection",
         )
         .text_content("text/plain")
-        .response(StatusCode::REQUEST_TIMEOUT, "The body did not come in time")
+        .response(StatusCode::REQUEST_TIMEOUT, "Timeout while reading the body")
         .json_content::<HandleBody<'_>>(JSON)
-        .response(StatusCode::PAYLOAD_TOO_LARGE, "The body is too large")
+        .response(StatusCode::PAYLOAD_TOO_LARGE, "Body too large")
         .json_content::<HandleBody<'_>>(JSON)
 }
 
-const PARAMS_DESCRIPTION: &str = "What could stand in the header";
+const PARAMS_DESCRIPTION: &str = "Parameters of the Handle scheme, instead of the header";
 
 /// OpenAPI spec of `/api/sessions`.
 pub(crate) fn describe() -> PathSpec {
-    let spec = OperationSpec::new("A new session")
+    let spec = OperationSpec::new("Create a session")
         .description(
-            "Its name and nonce. Whoever signs that, together with a nonce of their own, is known in it from then on; who \
-             sends a password or a certificate is at once. It ends after half an hour without a request, or a day.",
+            "Returns an id and a nonce. A signature over this nonce and a client nonce authenticates the session; Basic \
+             and certificate authentication do so at once. A session expires after 30 minutes of inactivity or 24 hours.",
         )
         .request_body::<AuthParamsJson>(JSON, PARAMS_DESCRIPTION, Required::False)
         .example_command("curl -s -X POST $SERVER/api/sessions");
@@ -273,20 +273,20 @@ pub(crate) fn describe() -> PathSpec {
 /// OpenAPI spec of `/api/sessions/this`.
 pub(crate) fn describe_one() -> PathSpec {
     let get =
-        OperationSpec::new("The session of who asks").example_command("curl -s $SERVER/api/sessions/this");
+        OperationSpec::new("Get the current session").example_command("curl -s $SERVER/api/sessions/this");
     let get =
-        with_session_responses(get, StatusCode::OK, "The session, and who is known in it").security(false);
+        with_session_responses(get, StatusCode::OK, "Session and authenticated identity").security(false);
     let put = || {
-        let spec = OperationSpec::new("Who somebody is").request_body::<AuthParamsJson>(
+        let spec = OperationSpec::new("Authenticate the session").request_body::<AuthParamsJson>(
             JSON,
             PARAMS_DESCRIPTION,
             Required::False,
         );
-        with_session_responses(spec, StatusCode::OK, "The session, and who is known in it").security(false)
+        with_session_responses(spec, StatusCode::OK, "Session and authenticated identity").security(false)
     };
-    let delete = OperationSpec::new("Ends the session");
+    let delete = OperationSpec::new("Delete the session");
     let delete = with_session_responses(delete, StatusCode::OK, "")
-        .response(StatusCode::NO_CONTENT, "It is over")
+        .response(StatusCode::NO_CONTENT, "Deleted")
         .security(true);
     PathSpec::readable(get)
         .with_method(HttpMethod::Put, put())

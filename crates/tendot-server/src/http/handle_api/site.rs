@@ -30,20 +30,20 @@ impl HttpServer {
 
 pub(crate) fn describe() -> PathSpec {
     let get = get_spec().example_command("curl -s \"$SERVER/api/site?pretty\"");
-    let post = get_spec().description("As GET, for clients that can do no other.");
-    let post = with_error(post, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
-    let post = with_error(post, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large");
+    let post = get_spec().description("Same as GET, for clients that only send POST.");
+    let post = with_error(post, StatusCode::REQUEST_TIMEOUT, "Timeout while reading the body");
+    let post = with_error(post, StatusCode::PAYLOAD_TOO_LARGE, "Body too large");
     PathSpec::readable(get).with_method(HttpMethod::Post, post)
 }
 
 fn get_spec() -> OperationSpec {
-    let spec = OperationSpec::new("Who this service is in the Handle System")
-        .tag("Operation")
-        .query_param("pretty", "On several lines", text_schema())
-        .query_param("callback", "A function that a script calls with it", text_schema())
-        .response(StatusCode::OK, "Its addresses and keys, as HS_SITE has them")
+    let spec = OperationSpec::new("Get the site record")
+        .tag("Operations")
+        .query_param("pretty", "Pretty-print the JSON", text_schema())
+        .query_param("callback", "JSONP callback function", text_schema())
+        .response(StatusCode::OK, "Addresses and keys (HS_SITE)")
         .json_content::<HandleBody<'_>>(JSON)
         .text_content("application/javascript");
-    let spec = with_error(spec, StatusCode::BAD_REQUEST, "Not understood");
-    with_error(spec, StatusCode::NOT_FOUND, "It does not speak the native protocol")
+    let spec = with_error(spec, StatusCode::BAD_REQUEST, "Malformed request");
+    with_error(spec, StatusCode::NOT_FOUND, "Native protocol disabled")
 }

@@ -25,7 +25,7 @@ use crate::http::{HttpServer, REQUEST_BUDGET};
 #[schema(as = Verification)]
 struct VerificationBody<'a> {
     response_code: u32,
-    /// Whether it fits.
+    /// Whether the MAC is valid.
     is_valid: bool,
     handle: &'a str,
 }
@@ -99,27 +99,28 @@ impl HttpServer {
 /// OpenAPI spec of `/api/verifications/{identity}`.
 pub(crate) fn describe() -> PathSpec {
     let verify = || {
-        let spec = OperationSpec::new("Whether a secret key has signed two nonces")
+        let spec = OperationSpec::new("Verify a MAC over two nonces")
             .tag("Sessions")
-            .path_param("identity", "The key, `INDEX:HANDLE`", text_schema())
-            .query_param("nonce", "The server's nonce, as Base64", text_schema())
-            .query_param("cnonce", "The client's nonce, as Base64", text_schema())
+            .path_param("identity", "Secret key, `INDEX:HANDLE`", text_schema())
+            .query_param("nonce", "Server nonce, Base64", text_schema())
+            .query_param("cnonce", "Client nonce, Base64", text_schema())
             .query_param("alg", "`HMAC-SHA256` or `PBKDF2-HMAC-SHA1`", text_schema())
-            .query_param("signature", "What the key makes of both, as Base64", text_schema())
-            .query_param("salt", "For PBKDF2, as Base64", text_schema())
-            .query_param("iterations", "For PBKDF2", index_schema())
-            .query_param("length", "For PBKDF2: bits of the key", index_schema())
-            .query_param("pretty", "On several lines", text_schema())
-            .query_param("callback", "A function that a script calls with it", text_schema())
-            .response(StatusCode::OK, "Whether it has")
+            .query_param("signature", "MAC over both nonces, Base64", text_schema())
+            .query_param("salt", "Salt of PBKDF2, Base64", text_schema())
+            .query_param("iterations", "Iterations of PBKDF2", index_schema())
+            .query_param("length", "Key length of PBKDF2, in bits", index_schema())
+            .query_param("pretty", "Pretty-print the JSON", text_schema())
+            .query_param("callback", "JSONP callback function", text_schema())
+            .response(StatusCode::OK, "Verification result")
             .json_content::<VerificationBody<'_>>(JSON)
             .text_content("application/javascript");
-        let spec = with_error(spec, StatusCode::BAD_REQUEST, "Not understood, or not kept here (code 301)");
-        let spec = with_error(spec, StatusCode::REQUEST_TIMEOUT, "The body did not come in time");
-        with_error(spec, StatusCode::PAYLOAD_TOO_LARGE, "The body is too large")
+        let spec =
+            with_error(spec, StatusCode::BAD_REQUEST, "Malformed request, or not responsible (code 301)");
+        let spec = with_error(spec, StatusCode::REQUEST_TIMEOUT, "Timeout while reading the body");
+        with_error(spec, StatusCode::PAYLOAD_TOO_LARGE, "Body too large")
     };
     PathSpec::readable(verify()).with_method(
         HttpMethod::Post,
-        verify().description("As GET; the parameters may be in the body, as a form or as JSON."),
+        verify().description("Same as GET, with parameters in a form or JSON body."),
     )
 }

@@ -18,15 +18,15 @@ use crate::http::routing::routes::ROUTES;
 #[derive(Template)]
 #[template(path = "docs.html")]
 struct DocsPage {
-    about: CodeSpans,
+    description: CodeSpans,
     groups: Vec<OperationGroup>,
-    for_all: Vec<(String, CodeSpans)>,
+    common_responses: Vec<(String, CodeSpans)>,
 }
 
 /// One section of the API reference.
 struct OperationGroup {
     name: String,
-    about: CodeSpans,
+    description: CodeSpans,
     operations: Vec<OperationEntry>,
 }
 
@@ -37,11 +37,12 @@ struct OperationEntry {
     /// Paths with the same operation.
     paths: Vec<&'static str>,
     summary: String,
-    about: CodeSpans,
+    description: CodeSpans,
     parameters: Vec<(String, &'static str, CodeSpans)>,
     body: Option<(String, CodeSpans)>,
-    credentials: Option<&'static str>,
-    answers: Vec<(String, CodeSpans, Vec<String>)>,
+    /// `optional` or `required`; none if credentials are ignored.
+    authentication: Option<&'static str>,
+    responses: Vec<(String, CodeSpans, Vec<String>)>,
     samples: Vec<String>,
 }
 
@@ -69,25 +70,25 @@ pub(crate) fn get_docs(request: &HeaderMap) -> Reply {
 fn build_page() -> DocsPage {
     let groups = DOCUMENT.tags.iter().flatten().map(|tag| OperationGroup {
         name: tag.name.clone(),
-        about: CodeSpans::of(tag.description.as_deref()),
+        description: CodeSpans::of(tag.description.as_deref()),
         operations: operations_in(&tag.name),
     });
-    let answers = DOCUMENT.components.iter().flat_map(|components| &components.responses);
-    let for_all = COMMON_RESPONSES.iter().filter_map(|(status, name)| {
-        let found = answers.clone().find(|(found, _)| found == name);
-        let RefOr::T(response) = found?.1 else { return None };
+    let responses = DOCUMENT.components.iter().flat_map(|components| &components.responses);
+    let common_responses = COMMON_RESPONSES.iter().filter_map(|(status, name)| {
+        let component = responses.clone().find(|(component, _)| component == name);
+        let RefOr::T(response) = component?.1 else { return None };
         Some(((*status).to_owned(), CodeSpans::of(Some(&response.description))))
     });
     DocsPage {
-        about: CodeSpans::of(DOCUMENT.info.description.as_deref()),
+        description: CodeSpans::of(DOCUMENT.info.description.as_deref()),
         groups: groups.collect(),
-        for_all: for_all.collect(),
+        common_responses: common_responses.collect(),
     }
 }
 
 /// Operations of a section.
 fn operations_in(group: &str) -> Vec<OperationEntry> {
-    let mut all: Vec<OperationEntry> = Vec::new();
+    let mut entries: Vec<OperationEntry> = Vec::new();
     let mut routes = Vec::new();
     for (path, route) in ROUTES.into_iter().rev() {
         let Some(item) = DOCUMENT.paths.get_path_item(path) else { continue };
@@ -96,42 +97,44 @@ fn operations_in(group: &str) -> Vec<OperationEntry> {
                 continue;
             }
             let same = routes.iter().position(|known| *known == (route, method));
-            match same.and_then(|at| all.get_mut(at)) {
-                Some(shown) => shown.paths.push(path),
+            match same.and_then(|position| entries.get_mut(position)) {
+                Some(entry) => entry.paths.push(path),
                 None => {
                     routes.push((route, method));
-                    all.push(OperationEntry::of(method, path, operation));
+                    entries.push(OperationEntry::of(method, path, operation));
                 }
             }
         }
     }
-    all
+    entries
 }
 
 impl OperationEntry {
     fn of(method: &'static str, path: &'static str, operation: &Operation) -> Self {
         let parameters = operation.parameters.iter().flatten().filter_map(|parameter| match parameter {
-            RefOr::T(one) => {
-                let place = if one.parameter_in == ParameterIn::Path { "path" } else { "query" };
-                Some((one.name.clone(), place, CodeSpans::of(one.description.as_deref())))
+            RefOr::T(parameter) => {
+                let location = if parameter.parameter_in == ParameterIn::Path { "path" } else { "query" };
+                let description = CodeSpans::of(parameter.description.as_deref());
+                Some((parameter.name.clone(), location, description))
             }
             RefOr::Ref(_) => None,
         });
         let body = operation.request_body.iter().find_map(|body| match body {
             RefOr::T(body) => {
-                let kind = body.content.keys().next()?.clone();
-                Some((kind, CodeSpans::of(body.description.as_deref())))
+                let media_type = body.content.keys().next()?.clone();
+                Some((media_type, CodeSpans::of(body.description.as_deref())))
             }
             RefOr::Ref(_) => None,
         });
-        let answers = operation.responses.responses.iter().filter_map(|(status, response)| match response {
-            RefOr::T(response) => {
-                let kinds = response.content.keys().cloned().collect();
-                Some((status.clone(), CodeSpans::of(Some(&response.description)), kinds))
-            }
-            // Common responses are described once.
-            RefOr::Ref(_) => None,
-        });
+        let responses =
+            operation.responses.responses.iter().filter_map(|(status, response)| match response {
+                RefOr::T(response) => {
+                    let media_types = response.content.keys().cloned().collect();
+                    Some((status.clone(), CodeSpans::of(Some(&response.description)), media_types))
+                }
+                // Common responses are described once.
+                RefOr::Ref(_) => None,
+            });
         let samples =
             operation.extensions.iter().filter_map(|extensions| extensions.get(CODE_SAMPLES)?.as_array());
         let samples = samples.flatten().filter_map(|sample| Some(sample["source"].as_str()?.to_owned()));
@@ -140,14 +143,13 @@ impl OperationEntry {
             method,
             paths: vec![path],
             summary: operation.summary.clone().unwrap_or_default(),
-            about: CodeSpans::of(operation.description.as_deref()),
+            description: CodeSpans::of(operation.description.as_deref()),
             parameters: parameters.collect(),
             body,
-            credentials: operation
-                .security
-                .as_ref()
-                .map(|ways| if ways.contains(&Default::default()) { "taken" } else { "needed" }),
-            answers: answers.collect(),
+            authentication: operation.security.as_ref().map(|alternatives| {
+                if alternatives.contains(&Default::default()) { "optional" } else { "required" }
+            }),
+            responses: responses.collect(),
             samples: samples.collect(),
         }
     }

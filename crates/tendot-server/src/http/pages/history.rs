@@ -21,7 +21,7 @@ use crate::http::response::reply::Reply;
 use crate::maintenance::unix_millis;
 
 /// Changes per page.
-const ITEMS: usize = 50;
+const PAGE_SIZE: usize = 50;
 
 /// Maximum characters of a title or name.
 const MAX_FIELD_CHARS: usize = 200;
@@ -32,31 +32,31 @@ struct HistoryPage {
     title: String,
     name: String,
     items: Vec<HistoryRow>,
-    /// Change before which the next page begins.
-    older: Option<u64>,
+    /// Sequence number before which the next page begins.
+    next_before: Option<u64>,
     is_first: bool,
-    is_short: bool,
+    is_truncated: bool,
     path: String,
 }
 
 /// One change as shown.
 struct HistoryRow {
     sequence: u64,
-    what: &'static str,
-    /// Changes other than of values: field, old value, new value.
-    turns: Vec<(&'static str, String, String)>,
-    /// Time for people, and in machine-readable form.
+    label: &'static str,
+    /// Changed fields other than values: name, old value, new value.
+    changed_fields: Vec<(&'static str, String, String)>,
+    /// Time of the change: formatted, and as RFC 3339.
     at: (String, String),
     by: Option<String>,
-    was: PreviousRecord,
+    previous: PreviousRecord,
 }
 
 /// Record before a change.
 enum PreviousRecord {
-    Nothing,
+    None,
     Unknown,
-    /// Unchanged: only the holder of the name changed.
-    Same,
+    /// Only the registrant and the agency changed.
+    Unchanged,
     /// Values, and the number of further ones.
     Record(Vec<ValueRow>, usize),
 }
@@ -76,7 +76,7 @@ impl HttpServer {
                 let query = request.query.unwrap_or_default();
                 let at = query.find("before=").unwrap_or_default();
                 return syntax_error_page(
-                    &RequestSyntaxError::new("query", at, "`before` is no number"),
+                    &RequestSyntaxError::new("query", at, "invalid number in `before`"),
                     query,
                     request,
                 );
@@ -86,7 +86,7 @@ impl HttpServer {
         let handle = Handle::from(name);
         match self
             .registry
-            .record_history(handle, order, ITEMS, &Caller::Anonymous, unix_millis(), &mut context.budget)
+            .record_history(handle, order, PAGE_SIZE, &Caller::Anonymous, unix_millis(), &mut context.budget)
             .await
         {
             Ok(history) => {
@@ -105,15 +105,15 @@ impl HistoryPage {
             .iter()
             .map_while(|event| page_budget.has_room().then(|| HistoryRow::of(event, &mut page_budget)))
             .collect();
-        let is_cut = items.len() < changes.len();
-        let older = if is_cut { items.last().map(|last| last.sequence) } else { next };
+        let is_incomplete = items.len() < changes.len();
+        let next_before = if is_incomplete { items.last().map(|last| last.sequence) } else { next };
         Self {
             title: escape_invisible(&truncate_chars(name, 80)),
             name: escape_invisible(name),
             items,
-            older,
+            next_before,
             is_first,
-            is_short: page_budget.is_exhausted(),
+            is_truncated: page_budget.is_exhausted(),
             path: format(name),
         }
     }
@@ -122,32 +122,32 @@ impl HistoryPage {
 impl HistoryRow {
     fn of(event: &HistoryEvent, page_budget: &mut PageBudget) -> Self {
         let at = format_millis(event.time_ms);
-        let (what, turns, was) = match &event.kind {
+        let (label, changed_fields, previous) = match &event.kind {
             HistoryEventKind::Changed { kind, before, after } => (
                 change_label(*kind, before, after),
                 changed_fields(before, after, page_budget),
                 PreviousRecord::of(before, page_budget),
             ),
             HistoryEventKind::PrefixTransferred { from, to } => {
-                let mut turns = Vec::new();
+                let mut fields = Vec::new();
                 push_changed_field(
-                    &mut turns,
+                    &mut fields,
                     "Registrant",
                     Some(&from.registrant),
                     Some(&to.registrant),
                     page_budget,
                 );
-                push_changed_field(&mut turns, "Agency", Some(&from.agency), Some(&to.agency), page_budget);
-                ("Given to others, with its prefix", turns, PreviousRecord::Same)
+                push_changed_field(&mut fields, "Agency", Some(&from.agency), Some(&to.agency), page_budget);
+                ("Transferred with its prefix", fields, PreviousRecord::Unchanged)
             }
         };
         Self {
             sequence: event.sequence,
-            what,
-            turns,
+            label,
+            changed_fields,
             at: (format_timestamp(&at), at),
             by: Some(page_budget.line(&event.author)).filter(|by| !by.is_empty()),
-            was,
+            previous,
         }
     }
 }
@@ -155,59 +155,61 @@ impl HistoryRow {
 /// Label of a change.
 fn change_label(kind: EditKind, before: &SnapshotState, after: &SnapshotState) -> &'static str {
     let is_reserved =
-        |then: &SnapshotState| matches!(then, SnapshotState::Record(was) if was.state == DoiStatus::Reserved);
+        |then: &SnapshotState| matches!(then, SnapshotState::Record(snapshot) if snapshot.state == DoiStatus::Reserved);
     match kind {
         EditKind::Create if is_reserved(after) => "Reserved",
-        EditKind::Create => "Registered",
-        EditKind::Update if is_reserved(before) && !is_reserved(after) => "Registered, after it was reserved",
-        EditKind::Update => "Changed",
-        EditKind::Tombstone => "Ended, and not given again",
+        EditKind::Create => "Created",
+        EditKind::Update if is_reserved(before) && !is_reserved(after) => "Reserved name registered",
+        EditKind::Update => "Updated",
+        EditKind::Tombstone => "Retired",
         EditKind::Remove => "Removed",
-        EditKind::Import => "Imported, with others",
-        _ => "Something else",
+        EditKind::Import => "Imported",
+        _ => "Other",
     }
 }
 
-/// Changes other than of values.
+/// Changed fields other than values.
 fn changed_fields(
     before: &SnapshotState,
     after: &SnapshotState,
     page_budget: &mut PageBudget,
 ) -> Vec<(&'static str, String, String)> {
     let snapshot = |then: &SnapshotState| match then {
-        SnapshotState::Record(was) => Some((**was).clone()),
+        SnapshotState::Record(snapshot) => Some((**snapshot).clone()),
         SnapshotState::Absent | SnapshotState::Unknown => None,
     };
     let (before, after) = (snapshot(before), snapshot(after));
-    let mut turns = Vec::new();
-    let who = |was: &Option<RecordSnapshot>| was.as_ref().and_then(|was| was.registrant.clone());
+    let mut fields = Vec::new();
+    let registrant = |snapshot: &Option<RecordSnapshot>| {
+        snapshot.as_ref().and_then(|snapshot| snapshot.registrant.clone())
+    };
     // A removal removes all fields.
     if after.is_some() {
         push_changed_field(
-            &mut turns,
+            &mut fields,
             "Registrant",
-            who(&before).as_deref(),
-            who(&after).as_deref(),
+            registrant(&before).as_deref(),
+            registrant(&after).as_deref(),
             page_budget,
         );
-        let text = |was: &Option<RecordSnapshot>| {
-            was.as_ref().and_then(|was| Some(was.metadata.as_ref()?.get().to_owned()))
+        let metadata = |snapshot: &Option<RecordSnapshot>| {
+            snapshot.as_ref().and_then(|snapshot| Some(snapshot.metadata.as_ref()?.get().to_owned()))
         };
-        if text(&before) != text(&after) {
-            let title = |was: &Option<RecordSnapshot>| was.as_ref().and_then(RecordSnapshot::title);
+        if metadata(&before) != metadata(&after) {
+            let title = |snapshot: &Option<RecordSnapshot>| snapshot.as_ref().and_then(RecordSnapshot::title);
             let (old, new) = (title(&before), title(&after));
             if old == new {
-                turns.push(("Metadata", String::new(), "changed".into()));
+                fields.push(("Metadata", String::new(), "changed".into()));
             } else {
-                push_changed_field(&mut turns, "Title", old.as_deref(), new.as_deref(), page_budget);
+                push_changed_field(&mut fields, "Title", old.as_deref(), new.as_deref(), page_budget);
             }
         }
     }
-    turns
+    fields
 }
 
 fn push_changed_field(
-    turns: &mut Vec<(&'static str, String, String)>,
+    fields: &mut Vec<(&'static str, String, String)>,
     label: &'static str,
     before: Option<&str>,
     after: Option<&str>,
@@ -216,21 +218,21 @@ fn push_changed_field(
     if before != after {
         let mut line =
             |text: Option<&str>| page_budget.line(&truncate_chars(text.unwrap_or_default(), MAX_FIELD_CHARS));
-        turns.push((label, line(before), line(after)));
+        fields.push((label, line(before), line(after)));
     }
 }
 
 impl PreviousRecord {
     fn of(before: &SnapshotState, page_budget: &mut PageBudget) -> Self {
         match before {
-            SnapshotState::Absent => Self::Nothing,
+            SnapshotState::Absent => Self::None,
             SnapshotState::Unknown => Self::Unknown,
-            SnapshotState::Record(was) => {
-                let values = was.values.iter();
+            SnapshotState::Record(snapshot) => {
+                let values = snapshot.values.iter();
                 let rows: Vec<ValueRow> = values
                     .map_while(|value| page_budget.has_room().then(|| ValueRow::of(value, page_budget)))
                     .collect();
-                let more = was.values.len() - rows.len();
+                let more = snapshot.values.len() - rows.len();
                 Self::Record(rows, more)
             }
         }

@@ -1,5 +1,5 @@
-//! HTML pages for people. Record contents are untrusted: the templates escape them, `page_budget.rs` bounds them and makes
-//! control characters visible, and only addresses that `redirect_target.rs` accepts become links.
+//! HTML pages. Record contents are untrusted: the templates escape them, `page_budget.rs` bounds them and escapes control
+//! characters, and only URLs that `redirect_target.rs` accepts become links.
 
 mod docs;
 mod history;
@@ -22,53 +22,57 @@ use crate::http::response::reply::{HTML, PAGE_SECURITY_HEADERS, Reply, reply};
 
 pub(crate) use docs::get_docs;
 pub(crate) use home::describe as describe_home;
-pub(crate) use problem::{
-    Problem, ProblemJson, alias_loop, prefix_inactive, problem, problem_for_store, problem_of_caller,
-    problem_of_name, problem_of_request, syntax_error_page,
-};
+pub(crate) use problem::{alias_loop, prefix_inactive, syntax_error_page};
+pub(crate) use registration::RegistrationDetails;
 pub(crate) use trace::trace_page;
+
+pub(crate) use crate::http::response::errors::{
+    problem_for_store, problem_of_caller, problem_of_name, problem_of_request,
+};
+pub(crate) use crate::http::response::problem::{Problem, ProblemJson, problem};
 
 /// HTML body of a redirect.
 #[derive(Template)]
 #[template(path = "redirect.html")]
 struct RedirectBody<'a> {
-    address: &'a str,
+    url: &'a str,
 }
 
 /// Renders the body of a redirect.
-pub(crate) fn redirect_body(address: &str) -> Bytes {
-    RedirectBody { address }.render().unwrap_or_default().into()
+pub(crate) fn redirect_body(url: &str) -> Bytes {
+    RedirectBody { url }.render().unwrap_or_default().into()
 }
 
 /// Locations as XML (`action=showurls`).
 #[derive(Template)]
 #[template(path = "locations.xml")]
 struct LocationsXml<'a> {
-    places: Vec<Vec<(&'a str, &'a str)>>,
+    locations: Vec<Vec<(&'a str, &'a str)>>,
 }
 
 /// Renders the locations of a record as XML.
 pub(crate) fn locations_xml(candidates: &[RedirectCandidate<'_>]) -> Reply {
     let weights: Vec<String> = candidates.iter().map(|candidate| candidate.weight.to_string()).collect();
-    let weighed = candidates.iter().zip(&weights);
-    let page =
-        LocationsXml { places: weighed.map(|(candidate, weight)| attributes(candidate, weight)).collect() };
-    let kind = HeaderValue::from_static("text/xml;charset=utf-8");
-    reply(StatusCode::OK, kind, page.render().unwrap_or_default())
+    let weighted = candidates.iter().zip(&weights);
+    let locations = weighted.map(|(candidate, weight)| attributes(candidate, weight)).collect();
+    let media_type = HeaderValue::from_static("text/xml;charset=utf-8");
+    reply(StatusCode::OK, media_type, LocationsXml { locations }.render().unwrap_or_default())
 }
 
+/// XML attributes of a location.
 fn attributes<'c>(candidate: &'c RedirectCandidate<'_>, weight: &'c str) -> Vec<(&'c str, &'c str)> {
     match candidate.origin {
         CandidateSource::UrlValue(_) => {
             vec![("mode", "legacy"), ("weight", weight), ("href", &candidate.href)]
         }
         CandidateSource::Location(location) => {
-            let given = location.attributes().filter(|(name, _)| *name != "href");
-            given.chain([("href", &*candidate.href)]).collect()
+            let others = location.attributes().filter(|(name, _)| *name != "href");
+            others.chain([("href", &*candidate.href)]).collect()
         }
     }
 }
 
+/// Reply with a rendered page and its security headers.
 fn render(status: StatusCode, page: &impl Template) -> Reply {
     let Ok(body) = page.render() else { return reply(StatusCode::INTERNAL_SERVER_ERROR, HTML, "") };
     let mut response = reply(status, HTML, body);

@@ -18,21 +18,21 @@ fn escape_invisible_lines(text: &str) -> String {
     escape_matching(text, |c| is_invisible(c) && !matches!(c, '\n' | '\t'))
 }
 
-fn escape_matching(text: &str, is_hidden: impl Fn(char) -> bool) -> String {
-    let mut shown = String::with_capacity(text.len());
+fn escape_matching(text: &str, matches: impl Fn(char) -> bool) -> String {
+    let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
-        if is_hidden(c) {
-            shown.push_str(&format!("⟨U+{:04X}⟩", u32::from(c)));
+        if matches(c) {
+            escaped.push_str(&format!("⟨U+{:04X}⟩", u32::from(c)));
         } else {
-            shown.push(c);
+            escaped.push(c);
         }
     }
-    shown
+    escaped
 }
 
-/// Truncates a text to so many characters.
-pub(super) fn truncate_chars(text: &str, characters: usize) -> String {
-    match text.char_indices().nth(characters) {
+/// Truncates a text to a number of characters.
+pub(super) fn truncate_chars(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
     }
@@ -41,24 +41,24 @@ pub(super) fn truncate_chars(text: &str, characters: usize) -> String {
 /// Byte budget for client-supplied text on one page.
 #[derive(Debug)]
 pub(super) struct PageBudget {
-    left: usize,
-    is_short: bool,
+    remaining: usize,
+    is_truncated: bool,
 }
 
 impl PageBudget {
     pub(super) const fn new() -> Self {
-        Self { left: MAX_RECORD_BYTES, is_short: false }
+        Self { remaining: MAX_RECORD_BYTES, is_truncated: false }
     }
 
     /// Whether something was left out.
     pub(super) const fn is_exhausted(&self) -> bool {
-        self.is_short
+        self.is_truncated
     }
 
     /// Whether there is budget for another item; if not, it counts as left out.
     pub(super) const fn has_room(&mut self) -> bool {
-        self.is_short |= self.left < ELEMENT_OVERHEAD_BYTES;
-        self.left >= ELEMENT_OVERHEAD_BYTES
+        self.is_truncated |= self.remaining < ELEMENT_OVERHEAD_BYTES;
+        self.remaining >= ELEMENT_OVERHEAD_BYTES
     }
 
     /// One line of text, truncated to the budget.
@@ -72,27 +72,27 @@ impl PageBudget {
     }
 
     /// A URL, whole or not at all.
-    pub(super) fn url(&mut self, address: &str) -> Option<String> {
-        let cost = escaped_length(address);
-        let fits = cost <= self.left;
-        self.is_short |= !fits;
-        self.left -= if fits { cost } else { 0 };
-        fits.then(|| address.to_owned())
+    pub(super) fn url(&mut self, url: &str) -> Option<String> {
+        let cost = escaped_length(url);
+        let fits = cost <= self.remaining;
+        self.is_truncated |= !fits;
+        self.remaining -= if fits { cost } else { 0 };
+        fits.then(|| url.to_owned())
     }
 
     fn truncate(&mut self, text: String) -> String {
-        self.left = self.left.saturating_sub(ELEMENT_OVERHEAD_BYTES);
+        self.remaining = self.remaining.saturating_sub(ELEMENT_OVERHEAD_BYTES);
         let mut cost = 0;
         for (at, c) in text.char_indices() {
             let more = escaped_length(c.encode_utf8(&mut [0; 4]));
-            if cost + more > self.left {
-                self.is_short = true;
-                self.left = 0;
+            if cost + more > self.remaining {
+                self.is_truncated = true;
+                self.remaining = 0;
                 return format!("{}…", text.get(..at).unwrap_or_default());
             }
             cost += more;
         }
-        self.left -= cost;
+        self.remaining -= cost;
         text
     }
 }
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn written_out() {
+    fn escapes_and_truncates() {
         assert_eq!(escape_invisible("10.1/é 例"), "10.1/é 例");
         assert_eq!(escape_invisible("a\u{202e}b\u{200b}\n"), "a⟨U+202E⟩b⟨U+200B⟩⟨U+000A⟩");
         assert_eq!(escape_invisible_lines("a\n\tb\u{2028}\u{e0041}"), "a\n\tb⟨U+2028⟩⟨U+E0041⟩");
@@ -115,12 +115,12 @@ mod tests {
     }
 
     #[test]
-    fn page_budget() {
+    fn bounded() {
         let mut page_budget = PageBudget::new();
         assert_eq!((page_budget.line("abc"), page_budget.is_exhausted()), ("abc".into(), false));
-        let shown = page_budget.line(&"<".repeat(MAX_RECORD_BYTES));
+        let line = page_budget.line(&"<".repeat(MAX_RECORD_BYTES));
         assert_eq!(
-            (shown.chars().count(), page_budget.is_exhausted()),
+            (line.chars().count(), page_budget.is_exhausted()),
             ((MAX_RECORD_BYTES - 2 * ELEMENT_OVERHEAD_BYTES - 3) / 5 + 1, true)
         );
         assert_eq!((page_budget.line("abc"), page_budget.url("https://example.org/")), ("…".into(), None));

@@ -15,12 +15,13 @@ use crate::http::pages::render;
 use crate::http::pages::values::ValueRow;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
-use crate::http::resolve::explain::{NameKind, public_url};
 use crate::http::resolve::lookup::LookupContext;
+use crate::http::resolve::name_kind::{NameKind, public_url};
 use crate::http::resolve::redirect::{RedirectOutcome, format};
+use crate::http::response::problem::capitalize;
 use crate::http::response::reply::Reply;
 
-/// Names under a prefix that are counted; beyond that, a lower bound is shown.
+/// Maximum number of names of a prefix that are counted; beyond it, a lower bound is shown.
 const MAX_COUNTED_NAMES: usize = 10_000;
 
 #[derive(Template)]
@@ -31,7 +32,7 @@ struct RecordPage {
     kind: &'static str,
     /// Source of the record, if it came from upstream.
     origin: Option<String>,
-    leads: RecordTarget,
+    target: RecordTarget,
     registration: Option<RegistrationCard>,
     /// Description of a prefix.
     prefix: Option<String>,
@@ -39,16 +40,22 @@ struct RecordPage {
     rows: Vec<ValueRow>,
     /// Number of values not shown.
     more: usize,
-    is_short: bool,
+    is_truncated: bool,
     path: String,
 }
 
 /// Redirect target of a record, or why there is none.
 enum RecordTarget {
-    To { status: u16, text: String, address: Option<String> },
-    NotFollowed(String),
-    Endless(String),
-    Nowhere,
+    Redirect {
+        status: u16,
+        text: String,
+        link: Option<String>,
+    },
+    /// The redirect target is not allowed, or the prefix is inactive: the reason.
+    Rejected(String),
+    /// Alias loop: the name that this one is an alias of.
+    AliasLoop(String),
+    None,
 }
 
 impl HttpServer {
@@ -70,10 +77,10 @@ impl HttpServer {
                     NameKind::Prefix(prefix) => Some(self.describe_prefix(prefix).await),
                     _ => None,
                 };
-                let known = if provenance.is_none() { self.registration_details(name).await } else { None };
+                let details = if provenance.is_none() { self.registration_details(name).await } else { None };
                 render(
                     StatusCode::OK,
-                    &RecordPage::new(name, &values, outcome, prefix, origin, known.as_ref()),
+                    &RecordPage::new(name, &values, outcome, prefix, origin, details.as_ref()),
                 )
             }
             Err(error) => self.lookup_failed(name, &error, request, context).await,
@@ -85,23 +92,22 @@ impl HttpServer {
         let store = self.registry.store();
         match store.is_homed(prefix.as_bytes()).await {
             Ok(true) => {}
-            Ok(false) => return "Names under this prefix are not kept here.".into(),
-            Err(_) => {
-                return "Whether names under this prefix are kept here can't be told at present.".into();
-            }
+            Ok(false) => return "This server is not responsible for the prefix.".into(),
+            Err(_) => return "The store is unavailable.".into(),
         }
         match store.count_names(prefix.as_bytes(), None, MAX_COUNTED_NAMES).await {
             Ok(counted) if counted.next.is_some() => {
-                format!(
-                    "Names under this prefix are kept here, more than {}.",
-                    format_thousands(counted.live)
-                )
+                let names = format_thousands(counted.live);
+                format!("This server is responsible for the prefix, which has more than {names} names.")
             }
-            Ok(counted) if counted.live == 1 => "Names under this prefix are kept here, one so far.".into(),
+            Ok(counted) if counted.live == 1 => {
+                "This server is responsible for the prefix, which has one name.".into()
+            }
             Ok(counted) => {
-                format!("Names under this prefix are kept here, {} so far.", format_thousands(counted.live))
+                let names = format_thousands(counted.live);
+                format!("This server is responsible for the prefix, which has {names} names.")
             }
-            Err(_) => "Names under this prefix are kept here.".into(),
+            Err(_) => "This server is responsible for the prefix.".into(),
         }
     }
 }
@@ -113,19 +119,19 @@ impl RecordPage {
         outcome: &RedirectOutcome,
         prefix: Option<String>,
         origin: Option<String>,
-        known: Option<&RegistrationDetails>,
+        details: Option<&RegistrationDetails>,
     ) -> Self {
         let mut page_budget = PageBudget::new();
-        let read = NameKind::classify(name);
-        let kind = match &read {
-            NameKind::Doi(DoiOrShortDoi::Doi(_)) => "DOI name",
+        let name_kind = NameKind::classify(name);
+        let kind = match &name_kind {
+            NameKind::Doi(DoiOrShortDoi::Doi(_)) => "DOI",
             NameKind::Doi(DoiOrShortDoi::ShortDoi(_)) => "shortDOI",
             NameKind::Prefix(_) => "Prefix",
             NameKind::Handle | NameKind::Empty => "Handle",
         };
-        let leads = RecordTarget::of(outcome, &mut page_budget);
-        let registration = known.map(|known| RegistrationCard::new(known, &mut page_budget));
-        let forms = written_forms(name, &read, &mut page_budget);
+        let target = RecordTarget::from_outcome(outcome, &mut page_budget);
+        let registration = details.map(|details| RegistrationCard::new(details, &mut page_budget));
+        let forms = written_forms(name, &name_kind, &mut page_budget);
         let rows: Vec<ValueRow> = values
             .iter()
             .map_while(|value| page_budget.has_room().then(|| ValueRow::of(value, &mut page_budget)))
@@ -135,12 +141,12 @@ impl RecordPage {
             name: escape_invisible(name),
             kind,
             origin,
-            leads,
+            target,
             registration,
             prefix,
             forms,
             more: values.len() - rows.len(),
-            is_short: page_budget.is_exhausted(),
+            is_truncated: page_budget.is_exhausted(),
             rows,
             path: format(name),
         }
@@ -148,48 +154,50 @@ impl RecordPage {
 }
 
 impl RecordTarget {
-    fn of(outcome: &RedirectOutcome, page_budget: &mut PageBudget) -> Self {
+    fn from_outcome(outcome: &RedirectOutcome, page_budget: &mut PageBudget) -> Self {
         match outcome {
-            RedirectOutcome::Redirect(answer) => {
-                let location = answer.headers().get(LOCATION).and_then(|location| location.to_str().ok());
-                location.map_or(Self::Nowhere, |location| Self::To {
-                    status: answer.status().as_u16(),
+            RedirectOutcome::Redirect(response) => {
+                let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+                location.map_or(Self::None, |location| Self::Redirect {
+                    status: response.status().as_u16(),
                     text: page_budget.line(location),
-                    address: page_budget.url(location),
+                    link: page_budget.url(location),
                 })
             }
             // A client that requests the record page does not want metadata.
             RedirectOutcome::ShowRecord(None)
             | RedirectOutcome::Metadata(..)
-            | RedirectOutcome::NotAcceptable => Self::Nowhere,
-            RedirectOutcome::ShowRecord(Some(error)) => Self::NotFollowed(error.to_string()),
-            RedirectOutcome::PrefixInactive(says) => {
-                Self::NotFollowed(format!("its prefix is not served at present {}", page_budget.line(says)))
-            }
+            | RedirectOutcome::NotAcceptable => Self::None,
+            RedirectOutcome::ShowRecord(Some(error)) => Self::Rejected(error.to_string()),
+            RedirectOutcome::PrefixInactive(message) => Self::Rejected(match message.trim_end_matches('.') {
+                "" => "the prefix is inactive".into(),
+                message => format!("the prefix is inactive: {}", page_budget.line(message)),
+            }),
             RedirectOutcome::AliasLoop(chain) => {
-                Self::Endless(page_budget.line(chain.first().map_or("", |name| name)))
+                Self::AliasLoop(page_budget.line(chain.first().map_or("", |name| name)))
             }
         }
     }
 }
 
-/// Written forms of a name, to copy; duplicates are left out.
-fn written_forms(name: &str, read: &NameKind<'_>, page_budget: &mut PageBudget) -> Vec<(String, String)> {
-    let written: Vec<(&str, String)> = match read {
-        NameKind::Doi(target) => WRITTEN_FORMS
+/// Written forms of a name, with their labels; equal forms share a row.
+fn written_forms(name: &str, kind: &NameKind<'_>, page_budget: &mut PageBudget) -> Vec<(String, String)> {
+    let written: Vec<(&str, String)> = match kind {
+        NameKind::Doi(identifier) => WRITTEN_FORMS
             .iter()
-            .filter_map(|(form, label)| Some((*label, target.format(*form)?.to_string())))
+            .filter_map(|(form, label)| Some((*label, identifier.format(*form)?.to_string())))
             .collect(),
         _ => {
-            let address = public_url(name).map(|address| ("Address", address));
-            address.into_iter().chain([("Name", name.to_owned())]).collect()
+            let url = public_url(name).map(|url| ("URL", url));
+            let label = if matches!(kind, NameKind::Prefix(_)) { "Prefix" } else { "Handle" };
+            url.into_iter().chain([(label, name.to_owned())]).collect()
         }
     };
     let mut forms: Vec<(String, String)> = Vec::new();
     for (label, text) in written {
-        match forms.iter_mut().find(|(_, known)| *known == text) {
+        match forms.iter_mut().find(|(_, form)| *form == text) {
             Some((labels, _)) => *labels = format!("{labels}, {label}"),
-            None if page_budget.has_room() => forms.push((label.into(), page_budget.line(&text))),
+            None if page_budget.has_room() => forms.push((capitalize(label), page_budget.line(&text))),
             None => break,
         }
     }
@@ -197,17 +205,17 @@ fn written_forms(name: &str, read: &NameKind<'_>, page_budget: &mut PageBudget) 
 }
 
 const WRITTEN_FORMS: [(OutputForm, &str); 13] = [
-    (OutputForm::Url, "Address"),
-    (OutputForm::UrlMinimal, "the shortest"),
-    (OutputForm::UrlFull, "all encoded"),
-    (OutputForm::Bare, "Name"),
-    (OutputForm::Canonical, "for comparing"),
-    (OutputForm::Display, "In print"),
+    (OutputForm::Url, "URL"),
+    (OutputForm::UrlMinimal, "minimal URL"),
+    (OutputForm::UrlFull, "fully encoded URL"),
+    (OutputForm::Bare, "DOI"),
+    (OutputForm::Canonical, "canonical form"),
+    (OutputForm::Display, "display form"),
     (OutputForm::Uri, "URI"),
-    (OutputForm::Uri202411, "URI of 2024-11"),
-    (OutputForm::Uri2003, "URI of 2003"),
+    (OutputForm::Uri202411, "URI (2024-11)"),
+    (OutputForm::Uri2003, "URI (2003)"),
     (OutputForm::Urn, "URN"),
-    (OutputForm::Info, "info URI"),
+    (OutputForm::Info, "URI (info)"),
     (OutputForm::Eidr, "EIDR"),
     (OutputForm::Html, "HTML"),
 ];

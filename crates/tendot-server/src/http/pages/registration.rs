@@ -24,22 +24,24 @@ const MAX_TEXT_CHARS: usize = 400;
 /// Registry data of a name: registration, registrant, agency.
 #[derive(Debug, Default)]
 pub(crate) struct RegistrationDetails {
-    registered: Option<DoiRecord>,
-    /// Names of the registrant and the agency.
+    registration: Option<DoiRecord>,
+    /// Name of the registrant.
     registrant: Option<String>,
+    /// Name of the agency.
     agency: Option<String>,
-    /// Retirement time, if the name is retired.
-    pub(super) ended: Option<u64>,
+    /// Retirement time in milliseconds, if the name is retired.
+    pub(crate) retired_at: Option<u64>,
 }
 
 impl RegistrationDetails {
-    pub(super) fn title(&self) -> Option<String> {
-        Some(self.registered.as_ref()?.citation_summary()?.title)
+    /// Title from the metadata.
+    pub(crate) fn title(&self) -> Option<String> {
+        Some(self.registration.as_ref()?.citation_summary()?.title)
     }
 
     /// Id and name of the registrant.
-    pub(super) fn registrant(&self) -> Option<(&str, Option<&str>)> {
-        Some((&self.registered.as_ref()?.registrant, self.registrant.as_deref()))
+    pub(crate) fn registrant(&self) -> Option<(&str, Option<&str>)> {
+        Some((&self.registration.as_ref()?.registrant, self.registrant.as_deref()))
     }
 }
 
@@ -66,25 +68,25 @@ impl HttpServer {
     /// Public registry data of a name that is or was registered.
     pub(crate) async fn registration_details(&self, name: &str) -> Option<RegistrationDetails> {
         let (now, budget) = (SystemTime::now(), &mut Budget::new(REQUEST_BUDGET));
-        let registered = self.public_registration(name, now, budget).await.ok()??;
+        let registration = self.public_registration(name, now, budget).await.ok()??;
         let anonymous = &Caller::Anonymous;
         let registrant = self
             .registry
-            .get_registrant(&registered.registrant, anonymous, to_unix_millis(now), budget)
+            .get_registrant(&registration.registrant, anonymous, to_unix_millis(now), budget)
             .await;
-        let agency = self.registry.get_agency(&registered.agency, budget).await;
+        let agency = self.registry.get_agency(&registration.agency, budget).await;
         Some(RegistrationDetails {
             registrant: registrant.ok().map(|held| held.value.name.into()),
             agency: agency.ok().map(|held| held.value.name.into()),
-            ended: registered.retired_ms,
-            registered: Some(registered),
+            retired_at: registration.retired_ms,
+            registration: Some(registration),
         })
     }
 
     /// Public registry data of a retired name; if it was not registered here, the retirement time from its history.
     pub(crate) async fn retired_details(&self, name: &str) -> RegistrationDetails {
-        if let Some(known) = self.registration_details(name).await {
-            return known;
+        if let Some(details) = self.registration_details(name).await {
+            return details;
         }
         let (handle, order) = (Handle::from(name), HistoryOrder::NewestFirst { before: u64::MAX });
         let last = self
@@ -98,17 +100,17 @@ impl HttpServer {
                 &mut Budget::new(REQUEST_BUDGET),
             )
             .await;
-        let ended =
+        let retired_at =
             last.ok().and_then(|last| last.items.first().map(|event| event.time_ms)).filter(|at| *at > 0);
-        RegistrationDetails { ended, ..RegistrationDetails::default() }
+        RegistrationDetails { retired_at, ..RegistrationDetails::default() }
     }
 }
 
 impl RegistrationCard {
-    pub(super) fn new(known: &RegistrationDetails, page_budget: &mut PageBudget) -> Self {
+    pub(super) fn new(details: &RegistrationDetails, page_budget: &mut PageBudget) -> Self {
         let mut rows = Vec::new();
-        let registered = known.registered.as_ref();
-        let summary = registered.and_then(DoiRecord::citation_summary);
+        let registration = details.registration.as_ref();
+        let summary = registration.and_then(DoiRecord::citation_summary);
         let mut line = |text: &str| page_budget.line(&truncate_chars(text, MAX_TEXT_CHARS));
         let mut add = |label, text: Option<String>| {
             rows.extend(text.map(|text| RegistrationRow { label, text, date: None }));
@@ -117,30 +119,30 @@ impl RegistrationCard {
             Some(name) => format!("{name} ({id})"),
             None => id.to_owned(),
         };
-        let shown = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let non_empty = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         let (mut title, mut creators) = (None, None);
         if let Some(summary) = &summary {
-            title = shown(&summary.title).map(|title| line(&title));
-            let some = summary.creators.iter().take(MAX_CREATORS).cloned().collect::<Vec<_>>().join("; ");
+            title = non_empty(&summary.title).map(|title| line(&title));
+            let first = summary.creators.iter().take(MAX_CREATORS).cloned().collect::<Vec<_>>().join("; ");
             let more = summary.creators.len().saturating_sub(MAX_CREATORS);
-            let all = if more > 0 { format!("{some} and {more} more") } else { some };
-            creators = shown(&all).map(|creators| line(&creators));
-            add("Type", shown(&summary.kind).map(|kind| line(&kind)));
-            add("Made", summary.date.as_deref().map(&mut line));
-            add("Published by", summary.publisher.as_deref().map(&mut line));
+            let listed = if more > 0 { format!("{first} and {more} more") } else { first };
+            creators = non_empty(&listed).map(|creators| line(&creators));
+            add("Type", non_empty(&summary.kind).map(|kind| line(&kind)));
+            add("Created", summary.date.as_deref().map(&mut line));
+            add("Publisher", summary.publisher.as_deref().map(&mut line));
         }
-        add("Registrant", registered.map(|it| line(&party(&it.registrant, known.registrant.as_ref()))));
-        add("Agency", registered.map(|it| line(&party(&it.agency, known.agency.as_ref()))));
+        add("Registrant", registration.map(|doi| line(&party(&doi.registrant, details.registrant.as_ref()))));
+        add("Agency", registration.map(|doi| line(&party(&doi.agency, details.agency.as_ref()))));
         let mut add_date = |label, at: Option<u64>| {
             let at = at.filter(|at| *at > 0).map(format_millis);
             rows.extend(at.map(|at| RegistrationRow { label, text: format_timestamp(&at), date: Some(at) }));
         };
-        add_date("Since", registered.map(|it| it.created_ms));
-        add_date("Changed", registered.filter(|it| it.updated_ms != it.created_ms).map(|it| it.updated_ms));
-        add_date("Ended", known.ended);
-        let state = registered.map_or(DoiStatus::Retired, |it| it.state);
-        let forms = registered.filter(|_| summary.is_some()).map(|it| format(&it.name));
-        let formats = forms.map(|path| {
+        add_date("Registered", registration.map(|doi| doi.created_ms));
+        add_date("Modified", registration.filter(|doi| doi.updated_ms != doi.created_ms).map(|doi| doi.updated_ms));
+        add_date("Retired", details.retired_at);
+        let state = registration.map_or(DoiStatus::Retired, |doi| doi.state);
+        let path = registration.filter(|_| summary.is_some()).map(|doi| format(&doi.name));
+        let formats = path.map(|path| {
             let link = |(name, label, _): &(&str, &'static str, _)| {
                 (*label, format!("/api/v1/metadata{path}?format={name}"))
             };
@@ -150,7 +152,7 @@ impl RegistrationCard {
             state: match state {
                 DoiStatus::Reserved => "Reserved",
                 DoiStatus::Registered => "Registered",
-                DoiStatus::Retired | DoiStatus::Deleted => "Ended",
+                DoiStatus::Retired | DoiStatus::Deleted => "Retired",
             },
             title,
             creators,

@@ -5,8 +5,8 @@ use http::StatusCode;
 
 use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_chars};
 use crate::http::pages::{render, vary_by_accept};
-use crate::http::resolve::explain::{ResolutionTrace, TraceOutcome};
 use crate::http::resolve::redirect::format;
+use crate::http::resolve::trace::{ResolutionTrace, TraceOutcome};
 use crate::http::response::reply::Reply;
 
 /// Page of a resolution trace.
@@ -17,9 +17,9 @@ struct TracePage {
     name: String,
     resolves: bool,
     steps: Vec<TraceStepRow>,
-    places: Vec<LocationRow>,
-    microseconds: u64,
-    is_short: bool,
+    locations: Vec<LocationRow>,
+    duration_us: u64,
+    is_truncated: bool,
     path: String,
 }
 
@@ -27,85 +27,87 @@ struct TracePage {
 struct TraceStepRow {
     step: &'static str,
     ok: bool,
-    says: String,
-    advice: String,
+    message: String,
+    /// Suggested action, or an empty string.
+    hint: String,
 }
 
 /// Redirect candidate as shown, with its selection result.
 struct LocationRow {
     href: String,
-    from: String,
+    attributes: String,
     /// Selection result, with the step that decided it.
-    fate: String,
-    is_chosen: bool,
+    result: String,
+    is_selected: bool,
 }
 
 /// Renders the page of a trace.
-pub(crate) fn trace_page(explained: &ResolutionTrace) -> Reply {
+pub(crate) fn trace_page(trace: &ResolutionTrace) -> Reply {
     let mut page_budget = PageBudget::new();
     let mut steps = Vec::new();
-    for finding in &explained.steps {
+    for step in &trace.steps {
         if !page_budget.has_room() {
             break;
         }
-        let advice = finding.advice.as_deref().map(|advice| page_budget.line(advice)).unwrap_or_default();
+        let hint = step.hint.as_deref().map(|hint| page_budget.line(hint)).unwrap_or_default();
         steps.push(TraceStepRow {
-            step: finding.step,
-            ok: finding.ok,
-            says: page_budget.line(&finding.says),
-            advice,
+            step: step.step,
+            ok: step.ok,
+            message: page_budget.line(&step.message),
+            hint,
         });
     }
-    let mut places = Vec::new();
-    for (number, place) in explained.places.iter().enumerate() {
+    let mut locations = Vec::new();
+    for (number, location) in trace.locations.iter().enumerate() {
         if !page_budget.has_room() {
             break;
         }
-        let attributes: Vec<String> =
-            place.attributes.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        let from = match place.index {
-            Some(index) => format!("the URL at index {index}, weight {}", place.weight),
-            None => attributes.join(", "),
+        let attributes = match location.index {
+            Some(index) => format!("URL value {index}, weight {}", location.weight),
+            None => {
+                let attributes = location.attributes.iter().map(|(name, value)| format!("{name} {value}"));
+                attributes.collect::<Vec<_>>().join(", ")
+            }
         };
-        let (fate, is_chosen) = selection_result(number, explained);
-        places.push(LocationRow {
-            href: page_budget.line(&place.href),
-            from: page_budget.line(&from),
-            fate: page_budget.line(&fate),
-            is_chosen,
+        let (result, is_selected) = selection_result(number, trace);
+        locations.push(LocationRow {
+            href: page_budget.line(&location.href),
+            attributes: page_budget.line(&attributes),
+            result: page_budget.line(&result),
+            is_selected,
         });
     }
     vary_by_accept(render(
         StatusCode::OK,
         &TracePage {
-            title: escape_invisible(&truncate_chars(&explained.name, 80)),
-            name: escape_invisible(&explained.name),
-            resolves: explained.outcome == TraceOutcome::Resolves,
+            title: escape_invisible(&truncate_chars(&trace.name, 80)),
+            name: escape_invisible(&trace.name),
+            resolves: trace.outcome == TraceOutcome::Resolves,
             steps,
-            places,
-            microseconds: explained.microseconds,
-            is_short: page_budget.is_exhausted(),
-            path: format(&explained.name),
+            locations,
+            duration_us: trace.duration_us,
+            is_truncated: page_budget.is_exhausted(),
+            path: format(&trace.name),
         },
     ))
 }
 
 /// Selection result of a candidate, and whether it was selected.
-fn selection_result(number: usize, explained: &ResolutionTrace) -> (String, bool) {
-    if let Some(step) = explained.choice.iter().find(|step| !step.remaining.contains(&number)) {
-        return (format!("out by {}", step.method), false);
+fn selection_result(number: usize, trace: &ResolutionTrace) -> (String, bool) {
+    if let Some(step) = trace.selection.iter().find(|step| !step.remaining.contains(&number)) {
+        return (format!("not selected ({})", step.method), false);
     }
-    match explained.choice.iter().find(|step| step.remaining == [number]) {
-        Some(step) => (format!("chosen by {}", step.method), true),
+    match trace.selection.iter().find(|step| step.remaining == [number]) {
+        Some(step) => (format!("selected ({})", step.method), true),
         // Without locations, the first `URL` value wins, unless it is of a subtype.
-        None if explained.choice.is_empty() => {
-            let first = explained.places.iter().position(|place| place.weight > 0.0).unwrap_or_default();
+        None if trace.selection.is_empty() => {
+            let first = trace.locations.iter().position(|location| location.weight > 0.0).unwrap_or_default();
             if first == number {
-                ("chosen, as the first".into(), true)
+                ("selected (first URL)".into(), true)
             } else {
-                ("not the first".into(), false)
+                ("not selected".into(), false)
             }
         }
-        None => ("left".into(), false),
+        None => ("remaining".into(), false),
     }
 }

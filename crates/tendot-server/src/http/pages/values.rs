@@ -1,4 +1,4 @@
-//! Handle values as shown on pages, by type.
+//! Handle values as table rows, by type.
 
 use serde_json::Value as Json;
 use tendot_proto::record::{
@@ -17,10 +17,10 @@ pub(super) struct ValueRow {
     pub(super) index: u32,
     pub(super) value_type: String,
     pub(super) lines: Vec<ValueLine>,
-    pub(super) folded: Option<CollapsedText>,
+    pub(super) collapsed: Option<CollapsedText>,
     pub(super) ttl: String,
-    /// Time of the last change, for people and in machine-readable form.
-    pub(super) changed: Option<(String, String)>,
+    /// Time of the last change: formatted, and as RFC 3339.
+    pub(super) modified: Option<(String, String)>,
 }
 
 /// Line within a value cell.
@@ -48,25 +48,25 @@ pub(super) struct CollapsedText {
 impl ValueRow {
     pub(super) fn of(value: &HandleValue<'_>, page_budget: &mut PageBudget) -> Self {
         let json = serde_json::to_value(value).unwrap_or_default();
-        let changed = json.get("timestamp").and_then(Json::as_str);
+        let timestamp = json.get("timestamp").and_then(Json::as_str);
         let mut row = Self {
             index: value.index,
             value_type: page_budget.line(&value.type_name()),
             lines: Vec::new(),
-            folded: None,
+            collapsed: None,
             ttl: format_ttl(value.ttl, json.get("ttl")),
-            changed: changed.map(|date| (format_timestamp(date), date.to_owned())),
+            modified: timestamp.map(|timestamp| (format_timestamp(timestamp), timestamp.to_owned())),
         };
         match value.decode_data() {
             Ok(ValueData::Url(url)) => row.lines.push(url_line("", url.as_str(), page_budget)),
             Ok(ValueData::Admin(admin)) => row.lines.extend(admin_lines(&admin, page_budget)),
             Ok(ValueData::Site(site)) => {
                 row.lines.extend(site_lines(&site, page_budget));
-                row.add_collapsed("All of it as JSON", &pretty_json(&json), page_budget);
+                row.add_collapsed("Site as JSON", &pretty_json(&json), page_budget);
             }
             Ok(ValueData::PublicKey(key)) => {
                 row.lines.push(ValueLine::new("", describe_key(&key)));
-                row.add_collapsed("The key as JSON", &pretty_json(&json), page_budget);
+                row.add_collapsed("Key as JSON", &pretty_json(&json), page_budget);
             }
             Ok(ValueData::ValueList(list)) => {
                 row.lines.extend(list.members.iter().map_while(|member| {
@@ -75,7 +75,7 @@ impl ValueRow {
             }
             Ok(ValueData::Locations(locations)) => {
                 row.lines.extend(location_lines(&locations, page_budget));
-                row.add_collapsed("All of it as XML", locations.as_str(), page_budget);
+                row.add_collapsed("Locations as XML", locations.as_str(), page_budget);
             }
             _ => row.add_text(&json, value.data.len(), page_budget),
         }
@@ -86,13 +86,13 @@ impl ValueRow {
     fn add_text(&mut self, json: &Json, length: usize, page_budget: &mut PageBudget) {
         let data = json.pointer("/data/value").and_then(Json::as_str).unwrap_or_default();
         if json.pointer("/data/format").and_then(Json::as_str) == Some("base64") {
-            let title = format!("{length} bytes, as base64");
+            let title = format!("{length} bytes (Base64)");
             self.add_collapsed(&title, data, page_budget);
         } else if data.chars().nth(MAX_INLINE_CHARS).is_some() || data.contains('\n') {
             let first = page_budget
                 .line(&truncate_chars(data.lines().next().unwrap_or_default(), MAX_INLINE_CHARS / 2));
             self.lines.push(ValueLine::new("", first));
-            self.add_collapsed(&format!("All of it, {length} bytes"), data, page_budget);
+            self.add_collapsed(&format!("Full text, {length} bytes"), data, page_budget);
         } else {
             self.lines.push(ValueLine::new("", page_budget.line(data)));
         }
@@ -100,7 +100,7 @@ impl ValueRow {
 
     fn add_collapsed(&mut self, title: &str, text: &str, page_budget: &mut PageBudget) {
         if page_budget.has_room() {
-            self.folded = Some(CollapsedText { title: title.to_owned(), text: page_budget.lines(text) });
+            self.collapsed = Some(CollapsedText { title: title.to_owned(), text: page_budget.lines(text) });
         }
     }
 }
@@ -109,25 +109,27 @@ impl ValueRow {
 fn url_line(label: &'static str, stored: &str, page_budget: &mut PageBudget) -> ValueLine {
     let text = page_budget.line(stored);
     match redirect_target::sanitize(stored) {
-        Ok(address) => ValueLine { label, text, link: page_budget.url(&address), note: String::new() },
-        Err(error) => ValueLine { label, text, link: None, note: format!("not followed: {error}") },
+        Ok(url) => ValueLine { label, text, link: page_budget.url(&url), note: String::new() },
+        Err(error) => {
+            ValueLine { label, text, link: None, note: format!("invalid redirect target: {error}") }
+        }
     }
 }
 
 fn admin_lines(admin: &Admin<'_>, page_budget: &mut PageBudget) -> [ValueLine; 2] {
-    let rights: Vec<&str> = PERMISSION_NAMES
+    let granted: Vec<&str> = PERMISSION_NAMES
         .iter()
-        .filter(|(right, _)| admin.permissions.contains(*right))
+        .filter(|(permission, _)| admin.permissions.contains(*permission))
         .map(|(_, name)| *name)
         .collect();
-    let rights = match admin.permissions {
-        all if all.contains(AdminPermissions::ALL) => "everything".to_owned(),
-        _ if rights.is_empty() => "nothing".to_owned(),
-        _ => rights.join(", "),
+    let permissions = match admin.permissions {
+        all if all.contains(AdminPermissions::ALL) => "all".to_owned(),
+        _ if granted.is_empty() => "none".to_owned(),
+        _ => granted.join(", "),
     };
     [
         ValueLine::new("Administrator", page_budget.line(&admin.reference.to_string())),
-        ValueLine::new("May", page_budget.line(&rights)),
+        ValueLine::new("Permissions", page_budget.line(&permissions)),
     ]
 }
 
@@ -155,7 +157,7 @@ fn site_lines(site: &Site<'_>, page_budget: &mut PageBudget) -> Vec<ValueLine> {
     let kind = if site.is_primary() { "primary" } else { "mirror" };
     let Site { protocol_version, serial, .. } = site;
     lines.push(ValueLine::new(
-        "Kind",
+        "Type",
         page_budget.line(&format!("{kind}, protocol {protocol_version}, serial {serial}")),
     ));
     for server in &site.servers {
@@ -163,7 +165,7 @@ fn site_lines(site: &Site<'_>, page_budget: &mut PageBudget) -> Vec<ValueLine> {
             break;
         }
         let mut text = format!("{}: {}", server.id, server.ip());
-        for (number, interface) in server.interfaces.iter().enumerate().take(16) {
+        for interface in server.interfaces.iter().take(16) {
             let transport = match interface.protocol {
                 InterfaceProtocol::UDP => "UDP",
                 InterfaceProtocol::TCP => "TCP",
@@ -171,7 +173,7 @@ fn site_lines(site: &Site<'_>, page_budget: &mut PageBudget) -> Vec<ValueLine> {
                 InterfaceProtocol::HTTPS => "HTTPS",
                 _ => "other",
             };
-            text += &format!("{} {transport} {}", if number == 0 { " by" } else { "," }, interface.port);
+            text += &format!(", {transport} {}", interface.port);
         }
         lines.push(ValueLine::new("Server", page_budget.line(&text)));
     }
@@ -179,8 +181,8 @@ fn site_lines(site: &Site<'_>, page_budget: &mut PageBudget) -> Vec<ValueLine> {
 }
 
 fn describe_key(key: &PublicKey<'_>) -> String {
-    let bits = |number: &[u8]| {
-        let significant = number.iter().skip_while(|byte| **byte == 0);
+    let bits = |integer: &[u8]| {
+        let significant = integer.iter().skip_while(|byte| **byte == 0);
         let leading = significant.clone().next().map_or(0, |byte| byte.leading_zeros() as usize);
         significant.count() * 8 - leading
     };
@@ -193,7 +195,7 @@ fn describe_key(key: &PublicKey<'_>) -> String {
 
 fn location_lines(locations: &Locations<'_>, page_budget: &mut PageBudget) -> Vec<ValueLine> {
     let methods: Vec<&str> = locations.selection_methods().collect();
-    let mut lines = vec![ValueLine::new("Chosen by", page_budget.line(&methods.join(", ")))];
+    let mut lines = vec![ValueLine::new("Selection methods", page_budget.line(&methods.join(", ")))];
     for location in &locations.locations {
         if !page_budget.has_room() {
             break;
@@ -205,10 +207,10 @@ fn location_lines(locations: &Locations<'_>, page_budget: &mut PageBudget) -> Ve
             .collect();
         let mut line =
             location.href().map_or_else(ValueLine::default, |href| url_line("", href, page_budget));
-        line.label = "Place";
-        let more = page_budget.line(&attributes.join(", "));
-        let both = [line.note.as_str(), &more];
-        line.note = both.into_iter().filter(|note| !note.is_empty()).collect::<Vec<_>>().join("; ");
+        line.label = "Location";
+        let attributes = page_budget.line(&attributes.join(", "));
+        let notes = [line.note.as_str(), &attributes];
+        line.note = notes.into_iter().filter(|note| !note.is_empty()).collect::<Vec<_>>().join("; ");
         lines.push(line);
     }
     lines
@@ -219,21 +221,21 @@ fn pretty_json(json: &Json) -> String {
     serde_json::to_string_pretty(&value).unwrap_or_default()
 }
 
-/// TTL in words.
+/// TTL as a duration, or as an expiry time.
 fn format_ttl(ttl: Ttl, json: Option<&Json>) -> String {
     match ttl {
-        Ttl::Relative(seconds) => format_duration(seconds.into()),
+        Ttl::Relative(seconds) => format_ttl_seconds(seconds.into()),
         Ttl::Absolute(_) => {
             format!("until {}", format_timestamp(json.and_then(Json::as_str).unwrap_or_default()))
         }
-        Ttl::Unknown { .. } => "not known".into(),
+        Ttl::Unknown { .. } => "unknown".into(),
     }
 }
 
-/// Duration in the largest unit that fits.
-pub(super) fn format_duration(seconds: u64) -> String {
+/// TTL in the largest unit that divides it.
+fn format_ttl_seconds(seconds: u64) -> String {
     let (number, unit) = match seconds {
-        0 => return "not at all".into(),
+        0 => return "not cached".into(),
         _ if seconds.is_multiple_of(86_400) => (seconds / 86_400, "day"),
         _ if seconds.is_multiple_of(3_600) => (seconds / 3_600, "hour"),
         _ if seconds.is_multiple_of(60) => (seconds / 60, "minute"),
@@ -242,9 +244,9 @@ pub(super) fn format_duration(seconds: u64) -> String {
     format!("{number} {unit}{}", if number == 1 { "" } else { "s" })
 }
 
-/// `2004-01-21T14:14:17Z` in a form for people.
-pub(super) fn format_timestamp(date: &str) -> String {
-    date.replace('T', " ").replace('Z', " UTC")
+/// `2004-01-21T14:14:17Z` as `2004-01-21 14:14:17 UTC`.
+pub(super) fn format_timestamp(timestamp: &str) -> String {
+    timestamp.replace('T', " ").replace('Z', " UTC")
 }
 
 #[cfg(test)]
@@ -252,9 +254,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations() {
+    fn ttls() {
         let expected = [
-            (0, "not at all"),
+            (0, "not cached"),
             (1, "1 second"),
             (90, "90 seconds"),
             (120, "2 minutes"),
@@ -263,7 +265,7 @@ mod tests {
             (172_800, "2 days"),
         ];
         for (seconds, text) in expected {
-            assert_eq!(format_duration(seconds), text);
+            assert_eq!(format_ttl_seconds(seconds), text);
         }
     }
 }

@@ -16,7 +16,6 @@ use crate::http::middleware::response_cache::CachePolicy;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::request::{name_path, percent};
-use crate::http::resolve::explain::{self, ResolutionTrace, TraceEvent, TraceSink};
 use crate::http::resolve::locations::link_headers;
 use crate::http::resolve::locations::location_set::redirect_candidates;
 use crate::http::resolve::locations::preferences::{LocationPreference, location_preferences};
@@ -26,6 +25,7 @@ use crate::http::resolve::locations::selection::{
 };
 use crate::http::resolve::lookup::{LookupContext, Provenance, RecordLookupError};
 use crate::http::resolve::metadata::{self, MetadataPreference};
+use crate::http::resolve::trace::{self, ResolutionTrace, TraceEvent, TraceSink};
 use crate::http::response::caching;
 use crate::http::response::reply::{HTML, Reply, reply};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, array_schema, text_schema};
@@ -96,7 +96,7 @@ impl HttpServer {
         }
         let show_record = wants_record(parameters);
         let query =
-            request.query.filter(|_| show_record || parameters.has("explain")).map(explain::redirect_query);
+            request.query.filter(|_| show_record || parameters.has("explain")).map(trace::redirect_query);
         let request = &RequestHead {
             query: query.as_ref().map_or(request.query, |query| query.as_deref()),
             ..*request
@@ -142,7 +142,7 @@ impl HttpServer {
         let version = self.record_version(name, request);
         let (values, provenance) = self.lookup_values(name, parameters, context).await?;
         let has_metadata = context.has_metadata;
-        trace(TraceEvent::RecordFound(&values, provenance, has_metadata));
+        trace(TraceEvent::RecordFound { values: &values, provenance, has_metadata });
         let action = parameters.get("action").unwrap_or("redirect");
         if !parameters.has("ignore_aliases")
             && let Some(alias) = find_alias(&values)
@@ -401,17 +401,17 @@ fn add_vary(headers: &mut HeaderMap, candidates: &[RedirectCandidate<'_>]) {
 
 /// OpenAPI spec of `/{name}`.
 pub(crate) fn describe() -> PathSpec {
-    let get = OperationSpec::new("Where a name leads")
+    let get = OperationSpec::new("Resolve a name")
         .description(
-            "Redirects to the place that the record, the parameters and the client's wishes come to. `Accept`, \
-             `Accept-Language` and `User-Agent` count where the record has places for them. Where there is metadata, \
-             `Accept` is answered with it if it is preferred to a page.",
+            "Redirects to the location selected from the record, the parameters and the request headers. `Accept`, \
+             `Accept-Language` and `User-Agent` are used if the record has matching locations. Returns metadata if \
+             `Accept` prefers it to HTML.",
         )
-        .tag("Names")
+        .tag("Resolution")
         .path_param(
             "name",
-            "A name, in any written form: `10.5555/DEMO`, `doi:…`, `hdl:…`, `urn:doi:…`, `info:doi/…`, an address of a \
-             proxy; without slash and dot, a shortDOI",
+            "Name in any written form: `10.5555/DEMO`, `doi:…`, `hdl:…`, `urn:doi:…`, `info:doi/…`, or a proxy URL; \
+             without slash and dot, a shortDOI",
             text_schema(),
         )
         .example_command("curl -si $SERVER/10.5555/DEMO")
@@ -422,44 +422,40 @@ pub(crate) fn describe() -> PathSpec {
 
 /// OpenAPI spec of `/resolve` and `/openurl`.
 pub(crate) fn describe_open_url() -> PathSpec {
-    let get = OperationSpec::new("Where a name leads that comes as OpenURL")
-        .description("As `GET /{name}` for the name in `id` or `rft_id`; without either, the first page.")
-        .tag("Names")
-        .query_param("id", "A name, such as `doi:10.5555/DEMO`", text_schema())
-        .query_param("rft_id", "The same, if there is no `id`", text_schema())
+    let get = OperationSpec::new("Resolve an OpenURL request")
+        .description("Same as `GET /{name}` for the name in `id` or `rft_id`; without either, the home page.")
+        .tag("Resolution")
+        .query_param("id", "Name, such as `doi:10.5555/DEMO`", text_schema())
+        .query_param("rft_id", "Name, used if `id` is absent", text_schema())
         .example_command("curl -si \"$SERVER/resolve?id=doi:10.5555/DEMO\"");
     PathSpec::readable(with_resolution_responses(with_resolution_params(get)))
 }
 
 fn with_resolution_params(spec: OperationSpec) -> OperationSpec {
-    spec.query_param("noredirect", "Shows the record instead", text_schema())
+    spec.query_param("noredirect", "Show the record", text_schema())
         .query_param(
             "history",
-            "Shows what ever changed instead, `before` the change of a number",
+            "Show the history; with `before`, only changes before this sequence number",
             text_schema(),
         )
-        .query_param("explain", "Tells instead how the place was chosen; `json` for programs", text_schema())
-        .query_param("type", "Only values of this type count", array_schema(text_schema()))
+        .query_param("explain", "Trace the resolution; `json` for JSON", text_schema())
+        .query_param("type", "Use only values of this type", array_schema(text_schema()))
         .query_param(
             "index",
-            "Only values of this index count; what is no number is passed over",
+            "Use only values at this index; non-numbers are ignored",
             array_schema(text_schema()),
         )
         .query_param(
             "locatt",
-            "Which location is wanted: `country:gb`, or `country` for any",
+            "Preferred location attribute: `country:gb`, or `country` for any value",
             array_schema(text_schema()),
         )
-        .query_param("country", "The country to choose for", text_schema())
-        .query_param("ip", "The address to choose for, instead of the client's", text_schema())
-        .query_param(
-            "urlappend",
-            "Put at the end of the address, unless it then led to another host",
-            text_schema(),
-        )
-        .query_param("ignore_aliases", "Does not follow `HS_ALIAS`", text_schema())
-        .query_param("redirectionHeaders", "Answers 200 with the headers of the redirect", text_schema())
-        .query_param("action", "`showurls` for the places as XML, `showvalues` for the record", text_schema())
+        .query_param("country", "Country for location selection", text_schema())
+        .query_param("ip", "Client address for location selection", text_schema())
+        .query_param("urlappend", "Appended to the target URL, unless that changes the host", text_schema())
+        .query_param("ignore_aliases", "Do not follow `HS_ALIAS`", text_schema())
+        .query_param("redirectionHeaders", "Return 200 with the redirect headers", text_schema())
+        .query_param("action", "`showurls`: locations as XML; `showvalues`: the record", text_schema())
 }
 
 /// Schema only: JSON body of `GET /{name}`.
@@ -467,7 +463,7 @@ fn with_resolution_params(spec: OperationSpec) -> OperationSpec {
 #[serde(untagged)]
 #[expect(dead_code, reason = "schema only")]
 enum TraceOrMetadata {
-    Explanation(Box<ResolutionTrace>),
+    Trace(Box<ResolutionTrace>),
     Metadata(api_v1::MetadataSchema),
 }
 
@@ -481,37 +477,35 @@ pub(crate) fn with_resolution_responses(spec: OperationSpec) -> OperationSpec {
     let spec = spec
         .response(
             StatusCode::OK,
-            "The record or the explanation, if asked for, or if there is no place to lead to; metadata, if there is some \
-             and `Accept` prefers it",
+            "Record or trace, if requested; record, if it has no redirect target; metadata, if `Accept` prefers it",
         )
         .text_content("text/html")
         .text_content("text/xml");
     let is_new = |media_type: &str| !matches!(media_type, "application/json" | "text/xml");
     let spec = api_v1::describe_types(spec, is_new).json_content::<TraceOrMetadata>("application/json");
-    let leads = [
-        (StatusCode::MOVED_PERMANENTLY, "The name stands for another, or its record says so"),
-        (StatusCode::FOUND, "The place"),
-        (StatusCode::SEE_OTHER, "The place, if its record says so"),
-        (StatusCode::TEMPORARY_REDIRECT, "The place, if its record says so"),
-        (StatusCode::PERMANENT_REDIRECT, "The place, if its record says so"),
+    let redirects = [
+        (StatusCode::MOVED_PERMANENTLY, "Alias, or status set by the record"),
+        (StatusCode::FOUND, "Redirect"),
+        (StatusCode::SEE_OTHER, "Redirect with the status set by the record"),
+        (StatusCode::TEMPORARY_REDIRECT, "Redirect with the status set by the record"),
+        (StatusCode::PERMANENT_REDIRECT, "Redirect with the status set by the record"),
     ];
-    let spec = leads.into_iter().fold(spec, |spec, (status, about)| {
+    let spec = redirects.into_iter().fold(spec, |spec, (status, about)| {
         let spec =
-            spec.response(status, about).text_content("text/html").response_header("Location", "The address");
-        spec.response_header("Cache-Control", "How long it holds, from the values' TTL")
-            .response_header("ETag", "Changes when it does")
+            spec.response(status, about).text_content("text/html").response_header("Location", "Target URL");
+        spec.response_header("Cache-Control", "Freshness lifetime from the values' TTL")
+            .response_header("ETag", "Entity tag")
     });
-    let spec = spec.response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
-    let spec = problem(spec, StatusCode::BAD_REQUEST, "Not written as it should be, or not kept here");
-    let spec =
-        problem(spec, StatusCode::NOT_FOUND, "Not registered; `near` has names that may have been meant");
+    let spec = spec.response(StatusCode::NOT_MODIFIED, "Not modified (`If-None-Match`)");
+    let spec = problem(spec, StatusCode::BAD_REQUEST, "Malformed, or not responsible");
+    let spec = problem(spec, StatusCode::NOT_FOUND, "Not found; see `suggestions`");
     let spec = spec
-        .response(StatusCode::NOT_ACCEPTABLE, "There is metadata, but not as any type that `Accept` names")
+        .response(StatusCode::NOT_ACCEPTABLE, "No metadata format matches `Accept`")
         .json_content::<pages::ProblemJson<'_>>("application/problem+json");
-    let spec = problem(spec, StatusCode::GONE, "Ended, and not given again");
-    let spec = problem(spec, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
-    let spec = problem(spec, StatusCode::SERVICE_UNAVAILABLE, "It would cost more than a request may");
-    problem(spec, StatusCode::LOOP_DETECTED, "The name leads in a circle")
+    let spec = problem(spec, StatusCode::GONE, "Retired");
+    let spec = problem(spec, StatusCode::INTERNAL_SERVER_ERROR, "Store error");
+    let spec = problem(spec, StatusCode::SERVICE_UNAVAILABLE, "Work limit exceeded, or server busy");
+    problem(spec, StatusCode::LOOP_DETECTED, "Alias loop")
 }
 
 #[cfg(test)]

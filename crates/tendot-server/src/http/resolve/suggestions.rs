@@ -25,44 +25,44 @@ pub(crate) struct Suggestion {
     /// Name as registered.
     pub(crate) name: String,
     /// Relation to the requested name.
-    pub(crate) why: &'static str,
+    pub(crate) reason: &'static str,
 }
 
 impl HttpServer {
     /// Suggested names, the likeliest first. If names of the prefix are not listed publicly, only variants that differ by
     /// copying errors are returned.
     pub(crate) async fn suggest_names(&self, name: &str, budget: &mut Budget) -> Vec<Suggestion> {
-        let mut near: Vec<Suggestion> = Vec::new();
-        let lists = self.registry.settings().allow_listing;
-        let typed = if lists { typo_variants(name) } else { Vec::new() };
-        let tries = copy_error_variants(name)
+        let mut suggestions: Vec<Suggestion> = Vec::new();
+        let is_listing_public = self.registry.settings().allow_listing;
+        let typos = if is_listing_public { typo_variants(name) } else { Vec::new() };
+        let variants = copy_error_variants(name)
             .into_iter()
-            .chain(typed.into_iter().map(|other| (other, "one sign differs")));
-        for (other, why) in tries.take(MAX_VARIANTS) {
-            if near.len() == MAX_SUGGESTIONS {
-                return near;
+            .chain(typos.into_iter().map(|variant| (variant, "one character differs")));
+        for (variant, reason) in variants.take(MAX_VARIANTS) {
+            if suggestions.len() == MAX_SUGGESTIONS {
+                return suggestions;
             }
-            if let Some(spelled) = self.registered_spelling(&other, budget).await {
-                add(&mut near, name, &spelled, why);
+            if let Some(registered) = self.registered_spelling(&variant, budget).await {
+                add(&mut suggestions, name, &registered, reason);
             }
         }
-        if lists {
+        if is_listing_public {
             for start in common_prefixes(name) {
                 for other in self.next_names(start, budget).await {
-                    if near.len() == MAX_SUGGESTIONS {
-                        return near;
+                    if suggestions.len() == MAX_SUGGESTIONS {
+                        return suggestions;
                     }
-                    let is_near = other.len().abs_diff(name.len()) <= 6
+                    let is_similar = other.len().abs_diff(name.len()) <= 6
                         && other
                             .split_at_checked(start.len())
-                            .is_some_and(|(s, _)| s.eq_ignore_ascii_case(start));
-                    if is_near && self.registered_spelling(&other, budget).await.is_some() {
-                        add(&mut near, name, &other, "it begins alike");
+                            .is_some_and(|(beginning, _)| beginning.eq_ignore_ascii_case(start));
+                    if is_similar && self.registered_spelling(&other, budget).await.is_some() {
+                        add(&mut suggestions, name, &other, "same beginning");
                     }
                 }
             }
         }
-        near
+        suggestions
     }
 
     /// Name as registered, if its record is public.
@@ -83,51 +83,52 @@ impl HttpServer {
         }
         let listed =
             self.registry.store().list_names(key.prefix(), Some(&key), SCAN_LIMIT).await.unwrap_or_default();
-        let live = listed.into_iter().filter(|listed| listed.status == RecordStatus::Live);
-        live.map(|listed| listed.name.into()).collect()
+        let live = listed.into_iter().filter(|entry| entry.status == RecordStatus::Live);
+        live.map(|entry| entry.name.into()).collect()
     }
 }
 
-fn add(near: &mut Vec<Suggestion>, asked: &str, name: &str, why: &'static str) {
+/// Adds a suggestion, unless it is the requested name or there already.
+fn add(suggestions: &mut Vec<Suggestion>, requested: &str, name: &str, reason: &'static str) {
     let is_new = |other: &str| !other.eq_ignore_ascii_case(name);
-    if is_new(asked) && near.iter().all(|one| is_new(&one.name)) {
-        near.push(Suggestion { name: name.to_owned(), why });
+    if is_new(requested) && suggestions.iter().all(|suggestion| is_new(&suggestion.name)) {
+        suggestions.push(Suggestion { name: name.to_owned(), reason });
     }
 }
 
-/// Variants of the name before likely copying errors.
+/// Variants of the name without likely copying errors.
 fn copy_error_variants(name: &str) -> Vec<(String, &'static str)> {
-    let mut tries = Vec::new();
-    let mut add = |other: Cow<'_, str>, why| {
-        if *other != *name && !other.is_empty() {
-            tries.push((other.into_owned(), why));
+    let mut variants = Vec::new();
+    let mut add = |variant: Cow<'_, str>, reason| {
+        if *variant != *name && !variant.is_empty() {
+            variants.push((variant.into_owned(), reason));
         }
     };
-    add(extract_name(name).into(), "the DOI name in it");
-    let is_mark =
+    add(extract_name(name).into(), "DOI found in the text");
+    let is_punctuation =
         |c: char| c.is_ascii_punctuation() && !matches!(c, '/' | '-' | '_' | '#') || "”’»…".contains(c);
-    // One by one: the last but one may be part of the name.
-    for (at, _) in name.char_indices().rev().take_while(|(_, c)| is_mark(*c)).take(4) {
-        add(name.get(..at).unwrap_or_default().into(), "without the punctuation at its end");
+    // One by one: punctuation before the last character may be part of the name.
+    for (at, _) in name.char_indices().rev().take_while(|(_, c)| is_punctuation(*c)).take(4) {
+        add(name.get(..at).unwrap_or_default().into(), "without trailing punctuation");
     }
-    add(name.trim_end_matches('/').into(), "without the slash at its end");
-    add(format!("{name}/").into(), "with a slash at its end");
+    add(name.trim_end_matches('/').into(), "without trailing slash");
+    add(format!("{name}/").into(), "with trailing slash");
     if let Some((prefix, suffix)) = name.split_once('/') {
-        add(format!("{prefix}/{}", suffix.trim_start_matches('/')).into(), "with one slash after the prefix");
+        add(format!("{prefix}/{}", suffix.trim_start_matches('/')).into(), "single slash after the prefix");
     }
     if let Ok(decoded) = percent::decode_text(name, "name") {
-        add(decoded, "percent-decoded once more");
+        add(decoded, "percent-decoded again");
     }
     if let Some(repaired) = tendot_names::repair(name) {
-        add(repaired.identifier.as_str().into(), "without what was attached to it");
+        add(repaired.identifier.as_str().into(), "without attached text");
     }
-    let is_stray = |c: char| is_invisible(c) || c.is_whitespace();
+    let is_removed = |c: char| is_invisible(c) || c.is_whitespace();
     add(
-        name.chars().filter(|c| !is_stray(*c)).collect::<String>().into(),
-        "without spaces and invisible signs",
+        name.chars().filter(|c| !is_removed(*c)).collect::<String>().into(),
+        "without spaces and invisible characters",
     );
-    add(name.replace(['‐', '‑', '–', '—', '−'], "-").into(), "with plain hyphens");
-    tries
+    add(name.replace(['‐', '‑', '–', '—', '−'], "-").into(), "with ASCII hyphens");
+    variants
 }
 
 /// Variants for likely typing errors, from the end: look-alike characters, transpositions, one character too many.
@@ -140,18 +141,19 @@ fn typo_variants(name: &str) -> Vec<String> {
         format!("{prefix}/{}", edited.into_iter().collect::<String>())
     };
     // Longer names are not typed by hand.
-    let places = || (0..letters.len().min(MAX_VARIANTS)).map(|number| letters.len() - 1 - number);
-    let mut tries = Vec::new();
-    for at in places() {
+    let positions = || (0..letters.len().min(MAX_VARIANTS)).map(|number| letters.len() - 1 - number);
+    let mut variants = Vec::new();
+    for at in positions() {
         let Some(letter) = letters.get(at) else { continue };
         let alike = LOOKALIKES.iter().filter(|alike| alike.contains(*letter)).flat_map(|alike| alike.chars());
-        tries.extend(alike.filter(|other| other != letter).map(|other| with(&|edited| edited[at] = other)));
+        variants
+            .extend(alike.filter(|other| other != letter).map(|other| with(&|edited| edited[at] = other)));
     }
-    tries.extend(places().filter(|at| *at > 0).map(|at| with(&|edited| edited.swap(at, at - 1))));
+    variants.extend(positions().filter(|at| *at > 0).map(|at| with(&|edited| edited.swap(at, at - 1))));
     if letters.len() > 1 {
-        tries.extend(places().map(|at| with(&|edited| _ = edited.remove(at))));
+        variants.extend(positions().map(|at| with(&|edited| _ = edited.remove(at))));
     }
-    tries
+    variants
 }
 
 /// Characters that are mistaken for one another; one case is enough for letters.
@@ -160,11 +162,13 @@ const LOOKALIKES: [&str; 7] = ["0O", "0o", "1I", "1i", "1l", "1L", "-_"];
 /// Beginnings of the name that are long enough to be meaningful, the longest first.
 fn common_prefixes(name: &str) -> impl Iterator<Item = &str> {
     let suffix = name.split_once('/').map_or("", |(_, suffix)| suffix);
-    let (signs, before) = (suffix.chars().count(), name.len() - suffix.len());
-    [0, 1, 2, 4].into_iter().filter(move |cut| (signs - cut.min(&signs)) * 2 > signs).filter_map(move |cut| {
-        let end = suffix.char_indices().nth(signs - cut).map_or(suffix.len(), |(end, _)| end);
-        name.get(..before + end)
-    })
+    let (length, before) = (suffix.chars().count(), name.len() - suffix.len());
+    [0, 1, 2, 4].into_iter().filter(move |cut| (length - cut.min(&length)) * 2 > length).filter_map(
+        move |cut| {
+            let end = suffix.char_indices().nth(length - cut).map_or(suffix.len(), |(end, _)| end);
+            name.get(..before + end)
+        },
+    )
 }
 
 #[cfg(test)]
@@ -190,23 +194,23 @@ mod tests {
     ];
 
     #[test]
-    fn found() {
-        check("10.5555/demo.", "10.5555/DEMO: without the punctuation at its end");
-        check("10.5555/demo).", "10.5555/DEMO: without the punctuation at its end");
-        check("10.5555/one/", "10.5555/ONE: without the slash at its end");
-        check("10.5555/slash", "10.5555/slash/: with a slash at its end");
-        check("10.5555//ONE", "10.5555/ONE: with one slash after the prefix");
-        check("10.5555/a%2Fb", "10.5555/a/b: percent-decoded once more");
-        check("10.5555/ON\u{200b}E", "10.5555/ONE: the DOI name in it");
-        check("10.5555/with–hyphen", "10.5555/with-hyphen: with plain hyphens");
-        check("doi.org/10.5555/ONE", "10.5555/ONE: the DOI name in it");
-        check("10.5555/0NE", "10.5555/ONE: one sign differs");
-        check("10.5555/with_hyphen", "10.5555/with-hyphen: one sign differs");
-        check("10.5555/OEN", "10.5555/ONE: one sign differs");
-        check("10.5555/DEEMO", "10.5555/DEMO: one sign differs");
-        check("10.5555/DEM", "10.5555/DEMO: it begins alike");
-        check("10.5555/demo-copy", "10.5555/Demo-Copies: it begins alike");
-        check("10.5555/demo-copias", "10.5555/Demo-Copies: it begins alike");
+    fn first_suggestions() {
+        check("10.5555/demo.", "10.5555/DEMO: without trailing punctuation");
+        check("10.5555/demo).", "10.5555/DEMO: without trailing punctuation");
+        check("10.5555/one/", "10.5555/ONE: without trailing slash");
+        check("10.5555/slash", "10.5555/slash/: with trailing slash");
+        check("10.5555//ONE", "10.5555/ONE: single slash after the prefix");
+        check("10.5555/a%2Fb", "10.5555/a/b: percent-decoded again");
+        check("10.5555/ON\u{200b}E", "10.5555/ONE: DOI found in the text");
+        check("10.5555/with–hyphen", "10.5555/with-hyphen: with ASCII hyphens");
+        check("doi.org/10.5555/ONE", "10.5555/ONE: DOI found in the text");
+        check("10.5555/0NE", "10.5555/ONE: one character differs");
+        check("10.5555/with_hyphen", "10.5555/with-hyphen: one character differs");
+        check("10.5555/OEN", "10.5555/ONE: one character differs");
+        check("10.5555/DEEMO", "10.5555/DEMO: one character differs");
+        check("10.5555/DEM", "10.5555/DEMO: same beginning");
+        check("10.5555/demo-copy", "10.5555/Demo-Copies: same beginning");
+        check("10.5555/demo-copias", "10.5555/Demo-Copies: same beginning");
         check("10.5555/nothing-like-it", "");
         check("10.9998/DEMO", "");
         check("10.5555", "");
@@ -215,16 +219,17 @@ mod tests {
 
     #[track_caller]
     fn check(name: &str, expected: &str) {
-        assert_eq!(near(name, RegistrySettings::default()), expected, "{name}");
+        assert_eq!(first(name, RegistrySettings::default()), expected, "{name}");
     }
 
     /// First suggestion with its reason.
-    fn near(name: &str, settings: RegistrySettings) -> String {
-        let found = tries(name, settings, REQUEST_BUDGET);
-        found.first().map(|near| format!("{}: {}", near.name, near.why)).unwrap_or_default()
+    fn first(name: &str, settings: RegistrySettings) -> String {
+        let suggestions = suggest(name, settings, REQUEST_BUDGET);
+        let first = suggestions.first();
+        first.map(|first| format!("{}: {}", first.name, first.reason)).unwrap_or_default()
     }
 
-    fn tries(name: &str, settings: RegistrySettings, budget: u32) -> Vec<Suggestion> {
+    fn suggest(name: &str, settings: RegistrySettings, budget: u32) -> Vec<Suggestion> {
         let put = |name: &str| Edit::Put {
             name: name.into(),
             values: vec![HandleValue::new(1, "URL", "https://example.org/")],
@@ -244,22 +249,22 @@ mod tests {
     }
 
     #[test]
-    fn not_listed() {
-        let closed = || RegistrySettings { allow_listing: false, ..RegistrySettings::default() };
-        assert_eq!(near("10.5555/DEM", closed()), "");
-        assert_eq!(near("10.5555/0NE", closed()), "");
-        assert_eq!(near("10.5555/ONE.", closed()), "10.5555/ONE: without the punctuation at its end");
+    fn listing_disabled() {
+        let unlisted = || RegistrySettings { allow_listing: false, ..RegistrySettings::default() };
+        assert_eq!(first("10.5555/DEM", unlisted()), "");
+        assert_eq!(first("10.5555/0NE", unlisted()), "");
+        assert_eq!(first("10.5555/ONE.", unlisted()), "10.5555/ONE: without trailing punctuation");
     }
 
     #[test]
     fn bounded() {
         assert_eq!(
-            tries("10.5555/many-", RegistrySettings::default(), REQUEST_BUDGET).len(),
+            suggest("10.5555/many-", RegistrySettings::default(), REQUEST_BUDGET).len(),
             MAX_SUGGESTIONS
         );
-        assert_eq!(tries("10.5555/many-", RegistrySettings::default(), 10), []);
-        assert_eq!(tries("10.5555/ended.", RegistrySettings::default(), REQUEST_BUDGET), []);
+        assert_eq!(suggest("10.5555/many-", RegistrySettings::default(), 10), []);
+        assert_eq!(suggest("10.5555/ended.", RegistrySettings::default(), REQUEST_BUDGET), []);
         let long = format!("10.5555/{}", "é.".repeat(500));
-        assert_eq!(tries(&long, RegistrySettings::default(), REQUEST_BUDGET), []);
+        assert_eq!(suggest(&long, RegistrySettings::default(), REQUEST_BUDGET), []);
     }
 }

@@ -5,12 +5,16 @@
 //! - `reply.rs`: reply, media types, common headers
 //! - `codes.rs`: table of error codes
 //! - `status.rs`: HTTP status of response codes and registry errors
+//! - `problem.rs`: problem details (RFC 9457)
+//! - `errors.rs`: errors as problems
 //! - `caching.rs`: `Cache-Control`, `ETag`, 304
 //! - `stream.rs`: bodies made while they are sent
 //! - `spool.rs`: spooled bodies on disk
 
 pub(crate) mod caching;
 pub(crate) mod codes;
+pub(crate) mod errors;
+pub(crate) mod problem;
 pub(crate) mod reply;
 pub(crate) mod spool;
 pub(crate) mod status;

@@ -21,22 +21,22 @@ use crate::http::routing::routes::ROUTES;
 
 /// Tags: the sections of the API reference, in order.
 const TAGS: [(&str, &str); 7] = [
-    ("Names", "Where a name leads, and who looks after it."),
-    ("Registry", "Agencies, registrants, prefixes, tokens, names with metadata, and who has them."),
-    ("Records", "What is kept under a name, as JSON; as the interface of Handle.Net has it."),
-    ("Sessions", "Who somebody is; as the interface of Handle.Net has it."),
-    ("Operation", "For those who run the service."),
-    ("Description", "What you read here."),
-    ("Pages", "What browsers ask for."),
+    ("Resolution", "Redirects, metadata, history, changes and registration agencies of names."),
+    ("Registry", "Agencies, registrants, prefixes, tokens, DOIs, transfers and reports."),
+    ("Handle API", "Records as JSON, compatible with Handle.Net; and reverse lookup."),
+    ("Sessions", "Authentication, compatible with Handle.Net."),
+    ("Operations", "Health, metrics and the site record."),
+    ("Documentation", "This reference."),
+    ("Pages", "HTML pages and static files."),
 ];
 
-const API_DESCRIPTION: &str = "Resolves DOI names and handles. Names stand at the end of paths, percent-encoded or not, with the \
-    slashes that they have. HEAD is GET without a body. Every answer has the header `X-Request-Id`, and may be read by \
-    pages of other sites.";
+const API_DESCRIPTION: &str = "Resolves and registers DOIs and handles. A name is the last part of a path, literal or percent-encoded, \
+    including its slashes. HEAD is GET without a body. Every response has an `X-Request-Id` header and allows \
+    cross-origin reads.";
 
 const HANDLE_SCHEME_DESCRIPTION: &str = "`Handle sessionId=\"…\", cnonce=\"…\", id=\"INDEX:HANDLE\", type=\"HS_PUBKEY\", alg=\"SHA256\", \
-    signature=\"…\"`: the session's nonce and one of the client's own, signed together with the key at that index; then \
-    `Handle sessionId=\"…\"`. Or `Handle clientCert=\"true\"`, with a certificate that has the identity as its name";
+    signature=\"…\"`: signature over the session nonce and the client nonce with the key at that index; then \
+    `Handle sessionId=\"…\"`. Or `Handle clientCert=\"true\"`, with a client certificate whose subject is the identity";
 
 /// OpenAPI document, built on first use.
 pub(crate) static DOCUMENT: LazyLock<OpenApi> = LazyLock::new(build_document);
@@ -55,9 +55,9 @@ fn build_document() -> OpenApi {
     let mut paths = Paths::new();
     let mut components = Components::new();
     for (template, route) in ROUTES {
-        let mut described = route.spec();
-        components.schemas.extend(described.schemas);
-        let path = &mut described.path;
+        let mut spec = route.spec();
+        components.schemas.extend(spec.schemas);
+        let path = &mut spec.path;
         let operations = [
             ("get", &mut path.get),
             ("head", &mut path.head),
@@ -71,56 +71,57 @@ fn build_document() -> OpenApi {
                 operation.operation_id = Some(operation_id(method, template));
             }
         }
-        paths.paths.insert(template.into(), described.path);
+        paths.paths.insert(template.into(), spec.path);
     }
     components.headers.insert("X-Request-Id".into(), request_id_header().into());
-    for (name, about) in COMMON_RESPONSES.map(|(_, name)| name).into_iter().zip(COMMON_RESPONSE_DESCRIPTIONS)
+    for (name, description) in
+        COMMON_RESPONSES.map(|(_, name)| name).into_iter().zip(COMMON_RESPONSE_DESCRIPTIONS)
     {
         let text = ObjectBuilder::new().schema_type(Type::String);
         let response = ResponseBuilder::new()
-            .description(about)
+            .description(description)
             .content("text/plain", ContentBuilder::new().schema(Some(text)).build())
             .header_ref("X-Request-Id", Ref::new("#/components/headers/X-Request-Id"));
         components.responses.insert(name.into(), response.build().into());
     }
-    for (name, scheme, about) in [
-        ("password", HttpAuthScheme::Basic, "`INDEX%3AHANDLE` and the secret of that `HS_SECKEY` value"),
-        ("token", HttpAuthScheme::Bearer, "The operator's token"),
+    for (name, scheme, description) in [
+        ("basic", HttpAuthScheme::Basic, "`INDEX%3AHANDLE` and the secret of its `HS_SECKEY` value"),
+        ("bearer", HttpAuthScheme::Bearer, "API token"),
     ] {
         let mut scheme = HttpScheme::new(scheme);
-        scheme.description = Some(format!(
-            "{about}. Taken over TLS, from the machine itself, and from proxies that the operator trusts."
-        ));
+        scheme.description =
+            Some(format!("{description}. Accepted over TLS, from loopback and through trusted proxies."));
         components.add_security_scheme(name, SecurityScheme::Http(scheme));
     }
     // OpenAPI has no type for a custom HTTP authentication scheme of this kind.
-    let nonce = ApiKey::Header(ApiKeyValue::with_description("Authorization", HANDLE_SCHEME_DESCRIPTION));
-    components.add_security_scheme("nonce", SecurityScheme::ApiKey(nonce));
+    let handle = ApiKey::Header(ApiKeyValue::with_description("Authorization", HANDLE_SCHEME_DESCRIPTION));
+    components.add_security_scheme("handle", SecurityScheme::ApiKey(handle));
     let license = LicenseBuilder::new().name("MIT OR Apache-2.0").identifier(Some("MIT OR Apache-2.0"));
     let info = InfoBuilder::new()
         .title("Tendot")
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(API_DESCRIPTION))
         .license(Some(license.build()));
-    let groups = TAGS.map(|(name, about)| TagBuilder::new().name(name).description(Some(about)).build());
+    let tags =
+        TAGS.map(|(name, description)| TagBuilder::new().name(name).description(Some(description)).build());
     OpenApiBuilder::new()
         .info(info.build())
         .paths(paths)
         .components(Some(components))
-        .tags(Some(groups))
+        .tags(Some(tags))
         .build()
 }
 
 const COMMON_RESPONSE_DESCRIPTIONS: [&str; COMMON_RESPONSES.len()] = [
-    "The path has more than 64 KiB",
-    "You ask too often; `Retry-After` says how many seconds to wait",
-    "There are more headers than are read, or larger ones",
+    "Request target longer than 64 KiB",
+    "Rate limit exceeded; retry after the seconds in `Retry-After`",
+    "Too many or too large header fields",
 ];
 
 fn request_id_header() -> Header {
     HeaderBuilder::new()
         .schema(Some(ObjectBuilder::new().schema_type(Type::String).pattern(Some("^[A-Za-z0-9._-]{1,128}$"))))
-        .description(Some("The name of the request, which the log has, too"))
+        .description(Some("Request id, as in the access log"))
         .build()
 }
 

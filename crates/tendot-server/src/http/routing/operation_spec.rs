@@ -13,7 +13,7 @@ use utoipa::openapi::{
 
 /// Responses that every operation may have; `openapi.rs` defines them.
 pub(crate) const COMMON_RESPONSES: [(&str, &str); 3] =
-    [("414", "PathTooLong"), ("429", "TooOften"), ("431", "HeadTooLarge")];
+    [("414", "UriTooLong"), ("429", "TooManyRequests"), ("431", "HeaderFieldsTooLarge")];
 
 /// OpenAPI extension for example commands, understood by other tools, too.
 pub(crate) const CODE_SAMPLES: &str = "x-codeSamples";
@@ -27,9 +27,9 @@ pub(crate) struct PathSpec {
 impl PathSpec {
     /// Path with GET; HEAD and OPTIONS are added.
     pub(crate) fn readable(get: OperationSpec) -> Self {
-        let mut described = Self::single(HttpMethod::Get, get.clone());
+        let mut spec = Self::single(HttpMethod::Get, get.clone());
         let mut head = get.operation;
-        head.summary = Some("The same without its body".into());
+        head.summary = Some("Same as GET, without a body".into());
         head.description = None;
         head.extensions = None;
         for response in head.responses.responses.values_mut() {
@@ -37,23 +37,22 @@ impl PathSpec {
                 response.content.clear();
             }
         }
-        described.path.head = Some(head);
-        described
+        spec.path.head = Some(head);
+        spec
     }
 
     /// Path with a single method.
     pub(crate) fn single(method: HttpMethod, spec: OperationSpec) -> Self {
-        let options =
-            OperationSpec::new("Which methods there are, for browsers that ask before they send something")
-                .response(StatusCode::OK, "The methods")
-                .response_header("Allow", "The methods")
-                .response_header("Access-Control-Allow-Methods", "The methods, for pages of other sites");
+        let options = OperationSpec::new("Get the allowed methods (CORS preflight)")
+            .response(StatusCode::OK, "Allowed methods")
+            .response_header("Allow", "Allowed methods")
+            .response_header("Access-Control-Allow-Methods", "Allowed methods of cross-origin requests");
         let mut options = options.operation;
         options.tags.clone_from(&spec.operation.tags);
-        let in_path = spec.operation.parameters.iter().flatten();
-        let in_path =
-            in_path.filter(|one| matches!(one, RefOr::T(one) if one.parameter_in == ParameterIn::Path));
-        options.parameters = Some(in_path.cloned().collect());
+        let path_params = spec.operation.parameters.iter().flatten().filter(|parameter| {
+            matches!(parameter, RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Path)
+        });
+        options.parameters = Some(path_params.cloned().collect());
         let mut path = PathItem::new(method, spec.operation);
         path.options = Some(options);
         Self { path, schemas: spec.schemas }
@@ -81,8 +80,8 @@ impl OperationSpec {
         let mut operation = Operation::new();
         operation.summary = Some(summary.into());
         for (status, name) in COMMON_RESPONSES {
-            let answer = RefOr::Ref(Ref::from_response_name(name));
-            operation.responses.responses.insert(status.into(), answer);
+            let response = RefOr::Ref(Ref::from_response_name(name));
+            operation.responses.responses.insert(status.into(), response);
         }
         Self { operation, schemas: Vec::new(), status: String::new() }
     }
@@ -94,8 +93,8 @@ impl OperationSpec {
     }
 
     /// Sets the tag: the section of the API reference.
-    pub(crate) fn tag(mut self, group: &str) -> Self {
-        self.operation.tags = Some(vec![group.into()]);
+    pub(crate) fn tag(mut self, tag: &str) -> Self {
+        self.operation.tags = Some(vec![tag.into()]);
         self
     }
 
@@ -109,56 +108,61 @@ impl OperationSpec {
     }
 
     /// Adds a path parameter.
-    pub(crate) fn path_param(self, name: &str, about: &str, schema: Schema) -> Self {
-        self.parameter(name, ParameterIn::Path, about, schema)
+    pub(crate) fn path_param(self, name: &str, description: &str, schema: Schema) -> Self {
+        self.parameter(name, ParameterIn::Path, description, schema)
     }
 
     /// Adds a query parameter.
-    pub(crate) fn query_param(self, name: &str, about: &str, schema: Schema) -> Self {
-        self.parameter(name, ParameterIn::Query, about, schema)
+    pub(crate) fn query_param(self, name: &str, description: &str, schema: Schema) -> Self {
+        self.parameter(name, ParameterIn::Query, description, schema)
     }
 
-    fn parameter(mut self, name: &str, place: ParameterIn, about: &str, schema: Schema) -> Self {
-        let required = if place == ParameterIn::Path { Required::True } else { Required::False };
+    fn parameter(mut self, name: &str, location: ParameterIn, description: &str, schema: Schema) -> Self {
+        let required = if location == ParameterIn::Path { Required::True } else { Required::False };
         let parameter: Parameter = ParameterBuilder::new()
             .name(name)
-            .parameter_in(place)
+            .parameter_in(location)
             .required(required.clone())
-            .description(Some(about))
+            .description(Some(description))
             .schema(Some(schema))
             .build();
         let parameters = self.operation.parameters.get_or_insert_default();
-        let at = if required == Required::True { 0 } else { parameters.len() };
-        parameters.insert(at, RefOr::T(parameter));
+        let position = if required == Required::True { 0 } else { parameters.len() };
+        parameters.insert(position, RefOr::T(parameter));
         self
     }
 
     /// Sets the request body.
-    pub(crate) fn request_body<T: ToSchema>(mut self, kind: &str, about: &str, required: Required) -> Self {
+    pub(crate) fn request_body<T: ToSchema>(
+        mut self,
+        media_type: &str,
+        description: &str,
+        required: Required,
+    ) -> Self {
         let content = Content::new(Some(self.schema_ref::<T>()));
         let body = RequestBodyBuilder::new()
-            .description(Some(about))
-            .content(kind, content)
+            .description(Some(description))
+            .content(media_type, content)
             .required(Some(required))
             .build();
         self.operation.request_body = Some(RefOr::T(body));
         self
     }
 
-    /// Accepts credentials; they are required if `are_needed`.
-    pub(crate) fn security(mut self, are_needed: bool) -> Self {
-        let nobody = (!are_needed).then(SecurityRequirement::default);
-        let known = ["password", "nonce", "token"]
+    /// Accepts credentials; they are required if `is_required`.
+    pub(crate) fn security(mut self, is_required: bool) -> Self {
+        let anonymous = (!is_required).then(SecurityRequirement::default);
+        let schemes = ["basic", "handle", "bearer"]
             .map(|scheme| SecurityRequirement::new::<_, [&str; 0], _>(scheme, []));
-        self.operation.security = Some(nobody.into_iter().chain(known).collect());
+        self.operation.security = Some(anonymous.into_iter().chain(schemes).collect());
         self
     }
 
     /// Adds a response; the following calls describe it.
-    pub(crate) fn response(mut self, status: StatusCode, about: &str) -> Self {
+    pub(crate) fn response(mut self, status: StatusCode, description: &str) -> Self {
         self.status = status.as_str().into();
         let response = ResponseBuilder::new()
-            .description(about)
+            .description(description)
             .header_ref("X-Request-Id", Ref::new("#/components/headers/X-Request-Id"))
             .build();
         self.operation.responses.responses.insert(self.status.clone(), RefOr::T(response));
@@ -166,38 +170,38 @@ impl OperationSpec {
     }
 
     /// Adds a text body of this media type to the response.
-    pub(crate) fn text_content(self, kind: &str) -> Self {
+    pub(crate) fn text_content(self, media_type: &str) -> Self {
         let schema = ObjectBuilder::new().schema_type(Type::String);
-        self.content(kind, Content::new(Some(schema)))
+        self.content(media_type, Content::new(Some(schema)))
     }
 
     /// Adds a JSON body to the response.
-    pub(crate) fn json_content<T: ToSchema>(mut self, kind: &str) -> Self {
+    pub(crate) fn json_content<T: ToSchema>(mut self, media_type: &str) -> Self {
         let content = Content::new(Some(self.schema_ref::<T>()));
-        self.content(kind, content)
+        self.content(media_type, content)
     }
 
     /// Adds a body that is a JSON array to the response.
-    pub(crate) fn json_list_content<T: ToSchema>(mut self, kind: &str) -> Self {
+    pub(crate) fn json_list_content<T: ToSchema>(mut self, media_type: &str) -> Self {
         let content = Content::new(Some(ArrayBuilder::new().items(self.schema_ref::<T>())));
-        self.content(kind, content)
+        self.content(media_type, content)
     }
 
-    fn content(mut self, kind: &str, content: Content) -> Self {
-        if let Some(answer) = self.current_response() {
-            answer.content.insert(kind.into(), RefOr::T(content));
+    fn content(mut self, media_type: &str, content: Content) -> Self {
+        if let Some(response) = self.current_response() {
+            response.content.insert(media_type.into(), RefOr::T(content));
         }
         self
     }
 
     /// Adds a header to the response.
-    pub(crate) fn response_header(mut self, name: &str, about: &str) -> Self {
+    pub(crate) fn response_header(mut self, name: &str, description: &str) -> Self {
         let header = HeaderBuilder::new()
             .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
-            .description(Some(about))
+            .description(Some(description))
             .build();
-        if let Some(answer) = self.current_response() {
-            answer.headers.insert(name.into(), RefOr::T(header));
+        if let Some(response) = self.current_response() {
+            response.headers.insert(name.into(), RefOr::T(header));
         }
         self
     }
@@ -227,8 +231,8 @@ pub(crate) fn pattern_schema(pattern: &str) -> Schema {
 }
 
 /// Schema of an enumeration.
-pub(crate) fn enum_schema<'w>(words: impl IntoIterator<Item = &'w str>) -> Schema {
-    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).into()
+pub(crate) fn enum_schema<'v>(values: impl IntoIterator<Item = &'v str>) -> Schema {
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(values)).into()
 }
 
 /// Schema of a positive integer.
@@ -237,8 +241,8 @@ pub(crate) fn positive_schema() -> Schema {
 }
 
 /// Schema of an array.
-pub(crate) fn array_schema(one: Schema) -> Schema {
-    ArrayBuilder::new().items(RefOr::T(one)).into()
+pub(crate) fn array_schema(item: Schema) -> Schema {
+    ArrayBuilder::new().items(RefOr::T(item)).into()
 }
 
 /// Schema of a 32-bit integer.

@@ -140,41 +140,60 @@ impl Route {
 
     /// OpenAPI spec of the endpoint.
     pub(crate) fn spec(self) -> PathSpec {
-        let plain = |group: &str, summary: &str, kind: &str| {
-            OperationSpec::new(summary).tag(group).response(StatusCode::OK, summary).text_content(kind)
+        let plain = |tag: &str, summary: &str, response: &str, media_type: &str| {
+            OperationSpec::new(summary).tag(tag).response(StatusCode::OK, response).text_content(media_type)
         };
-        let operating = |summary: &str| plain("Operation", summary, "text/plain");
-        let tagged = |spec: OperationSpec| {
-            spec.response_header("ETag", "Changes when the answer does")
-                .response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)")
+        let with_etag = |spec: OperationSpec| {
+            spec.response_header("ETag", "Entity tag")
+                .response(StatusCode::NOT_MODIFIED, "Not modified (`If-None-Match`)")
         };
         match self {
             Self::Home => pages::describe_home(),
-            Self::Liveness => {
-                PathSpec::readable(operating("Whether it runs").example_command("curl -s $SERVER/livez"))
-            }
+            Self::Liveness => PathSpec::readable(
+                plain("Operations", "Check liveness", "Running", "text/plain")
+                    .example_command("curl -s $SERVER/livez"),
+            ),
             Self::Readiness => PathSpec::readable(
-                operating("Whether it takes requests")
+                plain("Operations", "Check readiness", "Ready", "text/plain")
                     .example_command("curl -s $SERVER/readyz")
-                    .response(StatusCode::SERVICE_UNAVAILABLE, "Not yet, or not any more")
+                    .response(StatusCode::SERVICE_UNAVAILABLE, "Starting, draining, or store unreachable")
                     .text_content("text/plain"),
             ),
             Self::Metrics => PathSpec::readable(
-                plain("Operation", "What is counted, as OpenMetrics", "application/openmetrics-text")
-                    .example_command("curl -s $SERVER/metrics")
-                    .response(StatusCode::FORBIDDEN, "Not shown to this address")
-                    .text_content("text/plain"),
+                plain(
+                    "Operations",
+                    "Get metrics",
+                    "Metrics in OpenMetrics format",
+                    "application/openmetrics-text",
+                )
+                .example_command("curl -s $SERVER/metrics")
+                .response(StatusCode::FORBIDDEN, "Not available to this address")
+                .text_content("text/plain"),
             ),
-            Self::OpenApi => PathSpec::readable(tagged(
-                plain("Description", "This description, as OpenAPI 3.1", "application/json")
-                    .example_command("curl -s $SERVER/openapi.json"),
+            Self::OpenApi => PathSpec::readable(with_etag(
+                plain(
+                    "Documentation",
+                    "Get the OpenAPI document",
+                    "OpenAPI 3.1 document",
+                    "application/json",
+                )
+                .example_command("curl -s $SERVER/openapi.json"),
             )),
-            Self::Docs => {
-                PathSpec::readable(tagged(plain("Description", "This description, as a page", "text/html")))
+            Self::Docs => PathSpec::readable(with_etag(plain(
+                "Documentation",
+                "Get this API reference",
+                "API reference",
+                "text/html",
+            ))),
+            Self::Robots => {
+                PathSpec::readable(plain("Pages", "Get robots.txt", "Crawler rules", "text/plain"))
             }
-            Self::Robots => PathSpec::readable(plain("Pages", "What crawlers may do", "text/plain")),
-            Self::Favicon => PathSpec::readable(plain("Pages", "The picture of the pages", "image/svg+xml")),
-            Self::Stylesheet => PathSpec::readable(plain("Pages", "The style of the pages", "text/css")),
+            Self::Favicon => {
+                PathSpec::readable(plain("Pages", "Get the favicon", "Favicon", "image/svg+xml"))
+            }
+            Self::Stylesheet => {
+                PathSpec::readable(plain("Pages", "Get the stylesheet", "Stylesheet", "text/css"))
+            }
             Self::OpenUrl => redirect::describe_open_url(),
             Self::DoiAgencies => doi_ra::describe(),
             Self::Handle => handle_api::describe_handles(),

@@ -16,7 +16,7 @@ use crate::http::api_v1::batch::journal::{Journal, JournalHeader};
 use crate::http::api_v1::batch::row_reader::RowReader;
 use crate::http::api_v1::batch::run::{BatchRun, LineFormat};
 use crate::http::api_v1::idempotency::{IDEMPOTENCY_REPLAYED, aux_key};
-use crate::http::api_v1::schemas::{BatchLineForm, NewNameForm};
+use crate::http::api_v1::schemas::{BatchLineForm, NewDoiForm};
 use crate::http::api_v1::{
     ApiError, ApiRequest, ApiResult, random, request_budget, with_problem, with_write_responses,
 };
@@ -113,24 +113,23 @@ fn is_csv(content_type: Option<&HeaderValue>) -> Result<bool, Box<ApiError>> {
 }
 
 pub(crate) fn describe() -> PathSpec {
-    let post = with_write_responses(OperationSpec::new("Registers or changes many names"))
+    let post = with_write_responses(OperationSpec::new("Register or update many DOIs"))
         .description(
-            "A deposit a line, as JSON or as a table with the columns name, prefix, url, state and metadata; names that are \
-             there are changed. Each line that is not empty gets a line of the answer, in order, as soon as it is durable; \
-             a line that is refused changes nothing and holds nobody up. With `Idempotency-Key`, a batch that was cut off \
-             goes on where it was when it is sent again, for 24 hours. A rehearsal judges up to 1,000 lines for themselves, as \
-             they come: it knows nothing of what those before them would do.",
+            "One registration per line, as NDJSON or as CSV with the columns name, prefix, url, state and metadata; existing \
+             DOIs are updated. Each non-empty line gets a result line, in order, when it is durable; a refused line does \
+             not affect others. With `Idempotency-Key`, resending an interrupted batch resumes it, for 24 hours. A dry run \
+             validates groups of up to 1,000 lines independently.",
         )
-        .query_param("dry-run", "Tells what would be done, and does nothing", text_schema())
-        .request_body::<NewNameForm>(NDJSON, "Lines of at most 64 KiB, of any number, also as gzip", Required::True)
+        .query_param("dry-run", "Dry run: validate without writing", text_schema())
+        .request_body::<NewDoiForm>(NDJSON, "Any number of lines of at most 64 KiB, optionally gzip", Required::True)
         .example_command(
             "printf '{\"name\": \"10.70000/b1\", \"url\": \"https://example.org/b1\"}\\n' |\n  \
              curl -s $SERVER/api/v1/dois/batch -H \"Authorization: Bearer $TOKEN\" \\\n  \
              -H 'Content-Type: application/x-ndjson' --data-binary @-",
         )
-        .response(StatusCode::OK, "What became of each line")
+        .response(StatusCode::OK, "Result of each line")
         .json_content::<BatchLineForm>(NDJSON)
-        .response_header("Idempotency-Replayed", "`true` if all of it was done before, and this is what was answered then");
-    let post = with_problem(post, StatusCode::UNSUPPORTED_MEDIA_TYPE, "Not lines of JSON, and no table");
+        .response_header("Idempotency-Replayed", "`true` if all lines were replayed");
+    let post = with_problem(post, StatusCode::UNSUPPORTED_MEDIA_TYPE, "Neither NDJSON nor CSV");
     PathSpec::single(HttpMethod::Post, post)
 }

@@ -47,19 +47,19 @@ const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering
 #[derive(Serialize, ToSchema)]
 #[schema(as = Change)]
 struct ChangeJson<'a> {
-    /// The number of its line in the log of the service; later ones have larger numbers, or the same.
+    /// Sequence number in the change log, ascending; the changes of one import share a number.
     seq: u64,
-    /// What changed: a name, a prefix, or the identifier of a party.
+    /// Changed object: a name, a prefix, or the id of a party.
     name: &'a str,
-    /// `create`, `update`, `tombstone`, `remove` or `import` of a record, `home` or `unhome` of a prefix, or what else it is
-    /// about: `agency`, `registrant`, and for the operator `token` and `transfer`.
+    /// `create`, `update`, `tombstone`, `remove` or `import` of a record, `home` or `unhome` of a prefix, or the type of another
+    /// object: `agency`, `registrant`, and for the operator `token` and `transfer`.
     kind: &'static str,
     #[schema(format = DateTime)]
     at: String,
-    /// A handle's identity, such as `300:0.NA/10.5555`, `agency:CODE`, `registrant:ID`, `operator`, or a part of the
-    /// service; null if that is not told.
+    /// Author: `agency:CODE`, `registrant:ID`, a handle identity, such as `300:0.NA/10.5555`, `operator`, or a component of
+    /// the server; null if it is not public.
     by: Option<&'a str>,
-    /// What to ask for as `after` to go on after it; left out if that is `seq`.
+    /// Cursor for `after`; absent if it equals `seq`.
     #[serde(skip_serializing_if = "Option::is_none")]
     cursor: Option<String>,
 }
@@ -302,27 +302,25 @@ pub(crate) fn describe() -> PathSpec {
     let problem = |spec: OperationSpec, status, about: &str| {
         spec.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
     };
-    let spec = OperationSpec::new("All that changes")
+    let spec = OperationSpec::new("Read the change feed")
         .description(
-            "Every change of the service after a place, one JSON object a line, the oldest first; then it ends. With \
-             `Accept: text/event-stream` the same as events, and those that are still to come, as they come: `id` is the \
-             place, which the header `Last-Event-ID` takes, too. Who goes on after the last place misses nothing and gets \
-             nothing twice. An import is told name by name. An event `lost` says that the service lost changes that it may have \
-             told of: begin anew. The answer is made while it is sent, and not compressed; one \
-             that ends without its proper end was cut off.",
+            "All changes after a cursor as NDJSON, oldest first. With `Accept: text/event-stream`, continues with new changes \
+             as server-sent events; the event `id` is the cursor, also accepted in `Last-Event-ID`. No change is skipped or \
+             repeated. Imports are reported per name. Event `reset`: the log was truncated, start over. The response is \
+             streamed and not compressed; an incomplete stream was aborted.",
         )
-        .tag("Names")
-        .query_param("after", "Only what comes after this: a `seq`, or the `cursor` of a change that has one", pattern_schema("^[0-9]{1,18}$"))
-        .query_param("limit", "At most so many changes; all of them unless told otherwise", positive_schema())
+        .tag("Resolution")
+        .query_param("after", "Changes after this `seq` or `cursor`", pattern_schema("^[0-9]{1,18}$"))
+        .query_param("limit", "Maximum number of changes; default unlimited", positive_schema())
         .security(false)
         .example_command("curl -s \"$SERVER/api/v1/changes?limit=3\"")
         .response(StatusCode::OK, "The changes")
         .json_content::<ChangeJson<'_>>(NDJSON)
         .text_content(EVENT_STREAM);
-    let spec = problem(spec, StatusCode::BAD_REQUEST, "Not understood");
-    let spec = problem(spec, StatusCode::UNAUTHORIZED, "The credentials are not right")
-        .response_header("WWW-Authenticate", "Which are taken");
-    let spec = problem(spec, StatusCode::FORBIDDEN, "Credentials are not taken here");
-    let spec = problem(spec, StatusCode::INTERNAL_SERVER_ERROR, "The store failed");
-    PathSpec::readable(problem(spec, StatusCode::SERVICE_UNAVAILABLE, "Too many others read changes"))
+    let spec = problem(spec, StatusCode::BAD_REQUEST, "Malformed request");
+    let spec = problem(spec, StatusCode::UNAUTHORIZED, "Authentication failed")
+        .response_header("WWW-Authenticate", "Supported authentication schemes");
+    let spec = problem(spec, StatusCode::FORBIDDEN, "Credentials not accepted on this connection");
+    let spec = problem(spec, StatusCode::INTERNAL_SERVER_ERROR, "Store error");
+    PathSpec::readable(problem(spec, StatusCode::SERVICE_UNAVAILABLE, "Too many subscribers"))
 }

@@ -8,7 +8,7 @@ use utoipa::openapi::HttpMethod;
 use utoipa::openapi::Required;
 
 use crate::http::HttpServer;
-use crate::http::api_v1::schemas::{AgencyChangeForm, AgencyForm, AgencyListForm, NewAgencyForm};
+use crate::http::api_v1::schemas::{AgencyForm, AgencyListForm, AgencyUpdateForm, NewAgencyForm};
 use crate::http::api_v1::{
     ApiRequest, ApiResult, JSON, created_reply, format_millis, json_reply, list_reply, request_budget,
     with_common_responses, with_paging, with_problem, with_write_responses,
@@ -82,14 +82,12 @@ impl HttpServer {
 }
 
 pub(crate) fn describe() -> PathSpec {
-    let get = with_paging(with_common_responses(OperationSpec::new("All registration agencies"), false))
+    let get = with_paging(with_common_responses(OperationSpec::new("List agencies"), false))
         .example_command("curl -s $SERVER/api/v1/agencies")
-        .response(StatusCode::OK, "The agencies, by their codes")
+        .response(StatusCode::OK, "The agencies, ordered by code")
         .json_content::<AgencyListForm>(JSON);
-    let post = with_write_responses(OperationSpec::new("Makes an agency"))
-        .description(
-            "For the operator. Names of an agency whose `metadata` is `required` come with kernel metadata.",
-        )
+    let post = with_write_responses(OperationSpec::new("Create an agency"))
+        .description("Operator only. With `metadata: required`, DOIs of the agency need kernel metadata.")
         .request_body::<NewAgencyForm>(JSON, "The agency", Required::True)
         .example_command(
             "curl -s $SERVER/api/v1/agencies -H \"Authorization: Bearer $TOKEN\" \\\n  \
@@ -97,24 +95,24 @@ pub(crate) fn describe() -> PathSpec {
         )
         .response(StatusCode::CREATED, "The agency")
         .json_content::<AgencyForm>(JSON)
-        .response_header("Location", "Where it is")
-        .response_header("ETag", "Its revision");
+        .response_header("Location", "URL of the agency")
+        .response_header("ETag", "Revision");
     PathSpec::readable(get).with_method(HttpMethod::Post, post)
 }
 
 pub(crate) fn describe_one() -> PathSpec {
-    let path = |spec: OperationSpec| spec.path_param("code", "The code of an agency", text_schema());
-    let get = path(with_common_responses(OperationSpec::new("An agency"), false))
+    let path = |spec: OperationSpec| spec.path_param("code", "Agency code", text_schema());
+    let get = path(with_common_responses(OperationSpec::new("Get an agency"), false))
         .response(StatusCode::OK, "The agency")
         .json_content::<AgencyForm>(JSON)
-        .response_header("ETag", "Its revision")
-        .response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
-    let get = with_problem(get, StatusCode::NOT_FOUND, "There is no such agency");
-    let put = path(with_write_responses(OperationSpec::new("Changes an agency")))
-        .description("What is not given stays as it is.")
-        .request_body::<AgencyChangeForm>(JSON, "What is to be otherwise", Required::True)
-        .response(StatusCode::OK, "The agency as it is now")
+        .response_header("ETag", "Revision")
+        .response(StatusCode::NOT_MODIFIED, "Not modified (`If-None-Match`)");
+    let get = with_problem(get, StatusCode::NOT_FOUND, "Agency not found");
+    let put = path(with_write_responses(OperationSpec::new("Update an agency")))
+        .description("Omitted fields are unchanged.")
+        .request_body::<AgencyUpdateForm>(JSON, "Fields to update", Required::True)
+        .response(StatusCode::OK, "The updated agency")
         .json_content::<AgencyForm>(JSON)
-        .response_header("ETag", "Its revision");
+        .response_header("ETag", "Revision");
     PathSpec::readable(get).with_method(HttpMethod::Put, put)
 }

@@ -7,7 +7,7 @@ use tendot_registry::party::{AllocatePrefix, Prefix, PrefixPolicy, UpdatePrefix,
 use utoipa::openapi::{HttpMethod, Required};
 
 use crate::http::HttpServer;
-use crate::http::api_v1::schemas::{NewPrefixForm, PrefixChangeForm, PrefixForm, PrefixListForm};
+use crate::http::api_v1::schemas::{NewPrefixForm, PrefixForm, PrefixListForm, PrefixUpdateForm};
 use crate::http::api_v1::{
     ApiRequest, ApiResult, JSON, created_reply, format_millis, json_reply, list_reply, request_budget,
     with_common_responses, with_paging, with_problem, with_write_responses,
@@ -74,40 +74,36 @@ impl HttpServer {
 }
 
 pub(crate) fn describe() -> PathSpec {
-    let get = with_paging(with_common_responses(
-        OperationSpec::new("Prefixes that were given to registrants"),
-        false,
-    ))
-    .query_param("registrant", "Only those of the registrant with this id", text_schema())
-    .query_param("agency", "Only those of the agency with this code", text_schema())
-    .response(StatusCode::OK, "The prefixes, in the order of their records")
-    .json_content::<PrefixListForm>(JSON);
-    let post = with_write_responses(OperationSpec::new("Gives a prefix to a registrant"))
+    let get = with_paging(with_common_responses(OperationSpec::new("List allocated prefixes"), false))
+        .query_param("registrant", "Filter by registrant id", text_schema())
+        .query_param("agency", "Filter by agency code", text_schema())
+        .response(StatusCode::OK, "The prefixes, in record order")
+        .json_content::<PrefixListForm>(JSON);
+    let post = with_write_responses(OperationSpec::new("Allocate a prefix"))
         .description(
-            "The one that is asked for, or the next free one of the agency. Names under a prefix that is only to test may \
-             be removed again.",
+            "The requested prefix, or the next free one of the agency. DOIs under a test prefix can be deleted.",
         )
-        .request_body::<NewPrefixForm>(JSON, "For whom, and which", Required::True)
+        .request_body::<NewPrefixForm>(JSON, "Registrant and prefix", Required::True)
         .response(StatusCode::CREATED, "The prefix")
         .json_content::<PrefixForm>(JSON)
-        .response_header("Location", "Where it is")
-        .response_header("ETag", "Its revision");
+        .response_header("Location", "URL of the prefix")
+        .response_header("ETag", "Revision");
     PathSpec::readable(get).with_method(HttpMethod::Post, post)
 }
 
 pub(crate) fn describe_one() -> PathSpec {
-    let path = |spec: OperationSpec| spec.path_param("prefix", "A prefix, such as `10.70000`", text_schema());
-    let get = path(with_common_responses(OperationSpec::new("A prefix"), false))
+    let path = |spec: OperationSpec| spec.path_param("prefix", "Prefix, such as `10.70000`", text_schema());
+    let get = path(with_common_responses(OperationSpec::new("Get a prefix"), false))
         .response(StatusCode::OK, "The prefix")
         .json_content::<PrefixForm>(JSON)
-        .response_header("ETag", "Its revision")
-        .response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
-    let get = with_problem(get, StatusCode::NOT_FOUND, "It was given to nobody here");
-    let put = path(with_write_responses(OperationSpec::new("Changes what may be registered under a prefix")))
-        .description("For its agency and the operator.")
-        .request_body::<PrefixChangeForm>(JSON, "What is to be otherwise", Required::True)
-        .response(StatusCode::OK, "The prefix as it is now")
+        .response_header("ETag", "Revision")
+        .response(StatusCode::NOT_MODIFIED, "Not modified (`If-None-Match`)");
+    let get = with_problem(get, StatusCode::NOT_FOUND, "Prefix not allocated");
+    let put = path(with_write_responses(OperationSpec::new("Update the policy of a prefix")))
+        .description("Agency of the prefix and operator only.")
+        .request_body::<PrefixUpdateForm>(JSON, "Fields to update", Required::True)
+        .response(StatusCode::OK, "The updated prefix")
         .json_content::<PrefixForm>(JSON)
-        .response_header("ETag", "Its revision");
+        .response_header("ETag", "Revision");
     PathSpec::readable(get).with_method(HttpMethod::Put, put)
 }

@@ -8,7 +8,7 @@ use utoipa::openapi::{HttpMethod, Required};
 
 use crate::http::HttpServer;
 use crate::http::api_v1::schemas::{
-    NewRegistrantForm, RegistrantChangeForm, RegistrantForm, RegistrantListForm,
+    NewRegistrantForm, RegistrantForm, RegistrantListForm, RegistrantUpdateForm,
 };
 use crate::http::api_v1::{
     ApiRequest, ApiResult, JSON, created_reply, format_millis, json_reply, list_reply, random,
@@ -84,34 +84,36 @@ impl HttpServer {
 }
 
 pub(crate) fn describe() -> PathSpec {
-    let get = with_paging(with_common_responses(OperationSpec::new("Registrants"), false))
-        .description("How they are reached and who acts for them is told only to themselves, their agency and the operator.")
-        .query_param("agency", "Only those of the agency with this code", text_schema())
-        .response(StatusCode::OK, "The registrants, by their ids")
+    let get = with_paging(with_common_responses(OperationSpec::new("List registrants"), false))
+        .description(
+            "`contact` and `admins` are visible only to the registrant, its agency and the operator.",
+        )
+        .query_param("agency", "Filter by agency code", text_schema())
+        .response(StatusCode::OK, "The registrants, ordered by id")
         .json_content::<RegistrantListForm>(JSON);
-    let post = with_write_responses(OperationSpec::new("Makes a registrant"))
-        .description("For an agency, which need not be named then, or the operator.")
+    let post = with_write_responses(OperationSpec::new("Create a registrant"))
+        .description("Agencies and operator only; an agency may omit `agency`.")
         .request_body::<NewRegistrantForm>(JSON, "The registrant", Required::True)
         .response(StatusCode::CREATED, "The registrant, with its `id`")
         .json_content::<RegistrantForm>(JSON)
-        .response_header("Location", "Where it is")
-        .response_header("ETag", "Its revision");
+        .response_header("Location", "URL of the registrant")
+        .response_header("ETag", "Revision");
     PathSpec::readable(get).with_method(HttpMethod::Post, post)
 }
 
 pub(crate) fn describe_one() -> PathSpec {
-    let path = |spec: OperationSpec| spec.path_param("id", "The id of a registrant", text_schema());
-    let get = path(with_common_responses(OperationSpec::new("A registrant"), false))
+    let path = |spec: OperationSpec| spec.path_param("id", "Registrant id", text_schema());
+    let get = path(with_common_responses(OperationSpec::new("Get a registrant"), false))
         .response(StatusCode::OK, "The registrant")
         .json_content::<RegistrantForm>(JSON)
-        .response_header("ETag", "Its revision")
-        .response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
-    let get = with_problem(get, StatusCode::NOT_FOUND, "There is no such registrant");
-    let put = path(with_write_responses(OperationSpec::new("Changes a registrant")))
-        .description("What is not given stays as it is. Who is listed in `admins` acts for it in the Handle System, at once.")
-        .request_body::<RegistrantChangeForm>(JSON, "What is to be otherwise", Required::True)
-        .response(StatusCode::OK, "The registrant as it is now")
+        .response_header("ETag", "Revision")
+        .response(StatusCode::NOT_MODIFIED, "Not modified (`If-None-Match`)");
+    let get = with_problem(get, StatusCode::NOT_FOUND, "Registrant not found");
+    let put = path(with_write_responses(OperationSpec::new("Update a registrant")))
+        .description("Omitted fields are unchanged. `admins` take effect in the Handle System immediately.")
+        .request_body::<RegistrantUpdateForm>(JSON, "Fields to update", Required::True)
+        .response(StatusCode::OK, "The updated registrant")
         .json_content::<RegistrantForm>(JSON)
-        .response_header("ETag", "Its revision");
+        .response_header("ETag", "Revision");
     PathSpec::readable(get).with_method(HttpMethod::Put, put)
 }

@@ -9,7 +9,7 @@ use tendot_registry::party::{ApiToken, CreateToken, RevokeToken, Role, Scope};
 use utoipa::openapi::{HttpMethod, Required};
 
 use crate::http::HttpServer;
-use crate::http::api_v1::schemas::{MadeTokenForm, NewTokenForm, TokenListForm};
+use crate::http::api_v1::schemas::{CreatedTokenForm, NewTokenForm, TokenListForm};
 use crate::http::api_v1::{
     ApiError, ApiRequest, ApiResult, JSON, created_reply, format_millis, list_reply, random, request_budget,
     with_common_responses, with_paging, with_write_responses,
@@ -120,26 +120,26 @@ fn parse_timestamp(text: &str) -> Result<u64, Box<ApiError>> {
 }
 
 pub(crate) fn describe() -> PathSpec {
-    let get = with_paging(with_common_responses(OperationSpec::new("Tokens, without their secrets"), true))
-        .description("Of those for whom who asks acts.")
-        .response(StatusCode::OK, "The tokens, by their ids")
+    let get = with_paging(with_common_responses(OperationSpec::new("List tokens"), true))
+        .description("Tokens that you may manage, without their secrets.")
+        .response(StatusCode::OK, "The tokens, ordered by id")
         .json_content::<TokenListForm>(JSON);
-    let post = with_write_responses(OperationSpec::new("Makes a token"))
+    let post = with_write_responses(OperationSpec::new("Create a token"))
         .description(
-            "`subject` is an agency's code or a registrant's id; the operator's has none. It is shown once. Without `scopes` \
-             it is for all that its role may.",
+            "`subject` is an agency code or a registrant id, absent for the operator. The secret is shown once. Without \
+             `scopes`, the token has all scopes of its role.",
         )
-        .request_body::<NewTokenForm>(JSON, "For whom, what for, and until when", Required::True)
-        .response(StatusCode::CREATED, "The token: `token` is what is sent as `Authorization: Bearer …`")
-        .json_content::<MadeTokenForm>(JSON)
-        .response_header("Location", "Where it is")
-        .response_header("ETag", "Its revision");
+        .request_body::<NewTokenForm>(JSON, "Role, scopes, expiry", Required::True)
+        .response(StatusCode::CREATED, "The token; send `token` as `Authorization: Bearer …`")
+        .json_content::<CreatedTokenForm>(JSON)
+        .response_header("Location", "URL of the token")
+        .response_header("ETag", "Revision");
     PathSpec::readable(get).with_method(HttpMethod::Post, post)
 }
 
 pub(crate) fn describe_one() -> PathSpec {
-    let delete = with_write_responses(OperationSpec::new("Revokes a token, at once"))
-        .path_param("id", "The id of a token", text_schema())
-        .response(StatusCode::NO_CONTENT, "It is worth nothing any more");
+    let delete = with_write_responses(OperationSpec::new("Revoke a token"))
+        .path_param("id", "Token id", text_schema())
+        .response(StatusCode::NO_CONTENT, "Revoked");
     PathSpec::single(HttpMethod::Delete, delete)
 }

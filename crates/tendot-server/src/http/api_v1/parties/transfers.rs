@@ -112,43 +112,39 @@ impl HttpServer {
 }
 
 pub(crate) fn describe() -> PathSpec {
-    let get = with_paging(with_common_responses(OperationSpec::new("Transfers in which who asks gives or receives"), true))
-        .description("Of each the first ten names and their `count`. There may be fewer transfers than were asked for, and yet more: `next` tells.")
-        .response(StatusCode::OK, "The transfers, by their ids")
+    let get = with_paging(with_common_responses(OperationSpec::new("List your incoming and outgoing transfers"), true))
+        .description("Each with its first ten names and their `count`. A page may have fewer items than `limit`; continue while `next` is present.")
+        .response(StatusCode::OK, "The transfers, ordered by id")
         .json_content::<TransferListForm>(JSON);
-    let post = with_write_responses(OperationSpec::new("Proposes a transfer"))
+    let post = with_write_responses(OperationSpec::new("Propose a transfer"))
         .description(
-            "Names or a prefix to another registrant, or all of an agency to another agency, which ends the first. It is \
-             done when who is to receive accepts it, or at once if the operator forces it. Names stay as they are.",
+            "Names or a prefix to another registrant, or everything of an agency to another agency, which closes the first. \
+             Takes effect when the recipient accepts, or immediately if the operator forces it. The names do not change.",
         )
-        .request_body::<NewTransferForm>(JSON, "What, and to whom", Required::True)
+        .request_body::<NewTransferForm>(JSON, "Subject and recipient", Required::True)
         .response(StatusCode::CREATED, "The transfer, `proposed` or `done`")
         .json_content::<TransferForm>(JSON)
-        .response_header("Location", "Where it is")
-        .response_header("ETag", "Its revision");
+        .response_header("Location", "URL of the transfer")
+        .response_header("ETag", "Revision");
     PathSpec::readable(get).with_method(HttpMethod::Post, post)
 }
 
 pub(crate) fn describe_one() -> PathSpec {
-    let get = with_common_responses(OperationSpec::new("A transfer"), true)
-        .path_param("id", "The id of a transfer", text_schema())
+    let get = with_common_responses(OperationSpec::new("Get a transfer"), true)
+        .path_param("id", "Transfer id", text_schema())
         .response(StatusCode::OK, "The transfer")
         .json_content::<TransferForm>(JSON)
-        .response_header("ETag", "Its revision")
-        .response(StatusCode::NOT_MODIFIED, "The client has it already (`If-None-Match`)");
-    PathSpec::readable(with_problem(
-        get,
-        StatusCode::NOT_FOUND,
-        "There is no such transfer, or it is not of who asks",
-    ))
+        .response_header("ETag", "Revision")
+        .response(StatusCode::NOT_MODIFIED, "Not modified (`If-None-Match`)");
+    PathSpec::readable(with_problem(get, StatusCode::NOT_FOUND, "Transfer not found, or not yours"))
 }
 
 pub(crate) fn describe_decision(accept: bool) -> PathSpec {
-    let summary = if accept { "Accepts a transfer" } else { "Declines a transfer, or takes it back" };
+    let summary = if accept { "Accept a transfer" } else { "Decline or withdraw a transfer" };
     let post = with_write_responses(OperationSpec::new(summary))
-        .path_param("id", "The id of a transfer", text_schema())
-        .response(StatusCode::OK, "The transfer as it is now")
+        .path_param("id", "Transfer id", text_schema())
+        .response(StatusCode::OK, "The updated transfer")
         .json_content::<TransferForm>(JSON)
-        .response_header("ETag", "Its revision");
+        .response_header("ETag", "Revision");
     PathSpec::single(HttpMethod::Post, post)
 }
