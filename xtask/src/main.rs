@@ -1,6 +1,7 @@
 //! Development commands, `cargo xtask COMMAND`; CI runs `cargo xtask test`.
 
 mod bench;
+mod docs;
 mod documentation;
 mod fuzz;
 mod interop;
@@ -37,6 +38,7 @@ usage: cargo xtask COMMAND
   failover                kill the primary of a database under three services, promote a standby, and tell what was lost
   postgres-versions       the tests of PostgreSQL with versions 16 and 18, which Debian does not have
   interop [TENDOT]        have Handle.Net's client ask this program, and its own server, the same
+  docs                    write the generated reference pages: docs/reference/cli.md, settings.md and errors.md
   unicode                 make the table of characters anew";
 
 fn root() -> &'static Path {
@@ -83,6 +85,7 @@ fn run() -> anyhow::Result<()> {
         }
         ["interop"] => interop_alone(None),
         ["interop", tendot] => interop_alone(Some(Path::new(tendot))),
+        ["docs"] => docs::write_reference_pages(),
         ["unicode"] => unicode::unicode(),
         _ => anyhow::bail!("{USAGE}"),
     }

@@ -74,7 +74,7 @@ fn compare_with_embedded(
         let start = |at: &str, store: &str| {
             let mut command = Command::new("taskset");
             command.args(["-c", "0"]).arg(tendot).args(["serve", "--native", "off", "--http", at]);
-            command.args(["--set", &format!("http.kept={kept}"), "--store", store, "--data"]);
+            command.args(["--set", &format!("http.response_cache_size={kept}"), "--store", store, "--data"]);
             start_server(command.arg(own.path()))
         };
         let _servers = (start(embedded, &data)?, start(database, address)?);
@@ -89,7 +89,7 @@ fn compare_with_embedded(
         }
         let (ours, theirs) = (median_result(ours), median_result(theirs));
         let about = format!(
-            "- Redirects, names as often as 1/rank (Zipf; {SCRIPT_REQUESTS} questions, then the same again), `http.kept` {kept}, server on \
+            "- Redirects, names as often as 1/rank (Zipf; {SCRIPT_REQUESTS} questions, then the same again), `http.response_cache_size` {kept}, server on \
              one core, `wrk` with 32 connections and the database on the other: {:.2} × the embedded store ({:.0}/s and {:.0}/s), \
              p99 {:.2} × ({:.0} µs and {:.0} µs).",
             ours.rate / theirs.rate,
@@ -192,8 +192,12 @@ impl SimulatedHost {
         let mut command = Command::new("sh");
         command.args(["-c", &enter, "sh", "ip", "netns", "exec", &space]).arg(tendot);
         command.args(["serve", "--native", "off", "--http", &address, "--store", &store, "--data"]);
-        let server =
-            start_server(command.arg(data).args(["--set", "http.kept=1MiB", "--set", "rate.enabled=false"]))?;
+        let server = start_server(command.arg(data).args([
+            "--set",
+            "http.response_cache_size=1MiB",
+            "--set",
+            "http.rate_limit.enabled=false",
+        ]))?;
         Ok(Self { number, address, _server: server, _standby: standby })
     }
 }

@@ -27,7 +27,7 @@ fn usage_error_exits_2() {
 
 #[test]
 fn help_completions_and_manual() {
-    let registry = ["agency", "registrant", "prefix", "doi", "token"];
+    let registry = ["agency", "registrant", "prefix", "doi", "transfer", "token"];
     for command in ["name", "same", "extract", "completions", "man"].into_iter().chain(registry) {
         let output = run(&[command, "--help"]);
         assert!(String::from_utf8_lossy(&output.stdout).contains("Examples:"), "{command}");
@@ -35,7 +35,7 @@ fn help_completions_and_manual() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let output = run(&["completions", shell]);
         let script = String::from_utf8_lossy(&output.stdout);
-        assert!(["extract", "registrant", "transfers"].iter().all(|word| script.contains(word)), "{shell}");
+        assert!(["extract", "registrant", "transfer"].iter().all(|word| script.contains(word)), "{shell}");
     }
     let dir = TestDir::new();
     check(&["man", "--dir", dir.path().to_str().unwrap()], "", 0, "", "");

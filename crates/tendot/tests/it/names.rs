@@ -31,19 +31,19 @@ fn name_prints_details() {
         0,
         "\
 10.1000/456#789
-  kind        DOI name
-  written as  proxy-url
-  prefix      10.1000
-  suffix      456#789
-  canonical   10.1000/456#789
-  url         https://doi.org/10.1000/456%23789
-  uri         doi:10.1000/456%23789
-  uri-2024-11 doi:10.1000/456%23789
-  uri-2003    doi:10.1000/456%23789
-  urn         urn:doi:10.1000/456%23789
-  info        info:doi/10.1000/456%23789
-  obeys       current, z3984, minimal2002
-  changed     trimmed, label-dropped
+  type            DOI name
+  input form      proxy-url
+  prefix          10.1000
+  suffix          456#789
+  canonical       10.1000/456#789
+  url             https://doi.org/10.1000/456%23789
+  uri             doi:10.1000/456%23789
+  uri-2024-11     doi:10.1000/456%23789
+  uri-2003        doi:10.1000/456%23789
+  urn             urn:doi:10.1000/456%23789
+  info            info:doi/10.1000/456%23789
+  valid under     current, z3984, minimal2002
+  adjusted        trimmed, label-dropped
 ",
         "",
     );
@@ -56,8 +56,8 @@ fn name_reads_lines() {
         "doi:10.1000/abc\r\nfoo\n\nhttps://doi.org/10.1000/d%C3%A9f",
         1,
         "10.1000/ABC\n\n\n10.1000/DéF\n",
-        "error: `foo` is no DOI name: a DOI name has a slash between prefix and suffix, and there is none (at byte 3)\n\
-         error: `` is no DOI name: there is no name here (at byte 0)\n",
+        "error: invalid DOI name `foo`: a DOI name has a slash between prefix and suffix, and there is none (at byte 3)\n\
+         error: invalid DOI name ``: there is no name here (at byte 0)\n",
     );
 }
 
@@ -84,8 +84,8 @@ fn name_in_every_form() {
     ] {
         check(&["name", "--as", form, name], "", 0, &format!("{expected}\n"), "");
     }
-    let refusal = "error: `10.1000/182` is without a form `eidr`\n";
-    check(&["name", "--as", "eidr", "10.1000/182"], "", 1, "\n", refusal);
+    let error = "error: `10.1000/182` has no `eidr` form\n";
+    check(&["name", "--as", "eidr", "10.1000/182"], "", 1, "\n", error);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn name_as_json() {
             r#""message":"a suffix that begins with one character and a slash is reserved by Z39.84","at":9}}"#,
             "\n"
         ),
-        "error: `10.2505/4/x` is no DOI name: a suffix that begins with one character and a slash is reserved by \
+        "error: invalid DOI name `10.2505/4/x`: a suffix that begins with one character and a slash is reserved by \
          Z39.84 (at byte 9)\n",
     );
 }
@@ -129,7 +129,7 @@ fn repair_reports_removed_text() {
     let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(object["name"], "10.1126/science.1255642");
     assert_eq!(object["notes"], serde_json::json!(["repaired"]));
-    assert_eq!(object["cut"], serde_json::json!({"before": "", "after": ".pmid:26068859"}));
+    assert_eq!(object["removed"], serde_json::json!({"before": "", "after": ".pmid:26068859"}));
     assert_eq!(output.status.code(), Some(0));
 }
 
@@ -161,7 +161,7 @@ fn same() {
         "",
         1,
         "",
-        "`10.1000/a` and `10.1000/b` are different names\n",
+        "`10.1000/a` and `10.1000/b` are different DOI names\n",
     );
     let object = "{\"same\":true,\"a\":\"10.1000/a\",\"b\":\"10.1000/A\"}\n";
     check(&["same", "--json", "10.1000/a", "doi:10.1000/A"], "", 0, object, "");
@@ -170,8 +170,8 @@ fn same() {
         "",
         2,
         "",
-        "error: `https://example.org/10.1000/a` is no DOI name: this address is not one of the written forms of a DOI \
-         name (at byte 8)\n\nhint: `tendot extract` finds names inside other addresses\n",
+        "error: invalid DOI name `https://example.org/10.1000/a`: this address is not one of the written forms of a DOI \
+         name (at byte 8)\n\nhint: use `tendot extract` to find names inside other URLs\n",
     );
 }
 

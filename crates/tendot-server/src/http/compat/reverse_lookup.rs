@@ -264,7 +264,8 @@ impl ReverseLookupError {
             }
             Self::Refused(error) => {
                 let status = status::status_for(error.response_code(), accepts_credentials);
-                problem(status, "not-allowed", format!("{error}; see `search.allowed`.")).title("Not allowed")
+                problem(status, "not-allowed", format!("{error}; see `reverse_lookup.allow`."))
+                    .title("Not allowed")
             }
             Self::Busy => {
                 let detail = "Others look something up. Try again later.";

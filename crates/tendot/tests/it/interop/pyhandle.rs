@@ -94,7 +94,7 @@ impl PyhandleServer {
         dir.write("records.jsonl", records());
         dir.run_ok(&["import", "records.jsonl"]);
         let builder = TestServer::builder(&dir).http("off").with_https();
-        let server = builder.set(&format!("search.allowed={SEARCHER}")).start();
+        let server = builder.set(&format!("reverse_lookup.allow={SEARCHER}")).start();
         let port = server.https_address().port().to_string();
         Self { _server: server, dir, port }
     }

@@ -12,7 +12,7 @@ use crate::support::{TestDir, TestServer, stderr};
 fn check(store: &str, sentence: &str, hint: &str) {
     let dir = TestDir::new();
     let output =
-        TestServer::builder(&dir).store(store).set("postgres.patience=2s").command().output().unwrap();
+        TestServer::builder(&dir).store(store).set("postgres.timeout=2s").command().output().unwrap();
     let messages = stderr(&output);
     let lines: Vec<_> = messages.lines().filter(|line| !line.is_empty()).collect();
     assert!(

@@ -72,7 +72,7 @@ fn shutdown_with_hung_database() {
     let database = PostgresServer::start("");
     let dir = TestDir::new();
     let builder = TestServer::builder(&dir).store(&database.url(&database.create_database()));
-    let server = builder.set("postgres.patience=2s").start();
+    let server = builder.set("postgres.timeout=2s").start();
     create_prefix(&server);
     post(&server, "dois", &json!({"name": "10.70000/x", "url": "https://example.org/"}));
     assert_eq!(server.get("/10.70000/x").status, 302);

@@ -100,7 +100,7 @@ fn http_or_native_can_be_disabled() {
 fn key_and_site_record_are_created_once() {
     let dir = TestDir::new();
     let (code, _, stderr) = dir.run(&["site", "show"]);
-    assert!(code == Some(1) && stderr.contains("the first start of `tendot serve` makes it"), "{stderr}");
+    assert!(code == Some(1) && stderr.contains("it is created by the first `tendot serve`"), "{stderr}");
     let builder = TestServer::builder(&dir).demo().with_native();
     let server = builder.start();
     for file in ["privkey.bin", "pubkey.bin", "siteinfo.json"] {
@@ -130,11 +130,11 @@ fn key_and_site_record_are_created_once() {
     // A key that others can read is refused, and so is an invalid one.
     dir.set_mode("tendot-data/privkey.bin", 0o644);
     let (code, _, stderr) = text_output(&mut builder.command());
-    assert!(code == Some(2) && stderr.contains("hint: chmod 600"), "{stderr}");
+    assert!(code == Some(2) && stderr.contains("hint: run `chmod 600"), "{stderr}");
     dir.set_mode("tendot-data/privkey.bin", 0o600);
     dir.write("tendot-data/privkey.bin", "no key");
     let (code, _, stderr) = text_output(&mut builder.command());
-    assert!(code == Some(2) && stderr.contains("privkey.bin` can't be used"), "{stderr}");
+    assert!(code == Some(2) && stderr.contains("cannot use `tendot-data/privkey.bin`"), "{stderr}");
 }
 
 /// `tendot site export` makes the archive that a prefix registry asks for.
@@ -190,7 +190,8 @@ fn port_in_use() {
 fn shutdown_closes_idle_connections() {
     let dir = TestDir::new();
     let builder = TestServer::builder(&dir).demo().with_native();
-    let server = builder.set("native.limits.idle_time=10min").set("native.limits.message_time=10min").start();
+    let server =
+        builder.set("native.limits.idle_timeout=10min").set("native.limits.message_timeout=10min").start();
     let idle: Vec<_> = (0..20).map(|_| TcpStream::connect(server.native_address()).unwrap()).collect();
     wait_until("all connections are accepted", || server.metric("tendot_native_connections") >= 20.0);
     assert_eq!(server.terminate(), Some(0));

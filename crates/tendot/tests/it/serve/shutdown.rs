@@ -14,7 +14,8 @@ use crate::support::{TestDir, TestServer, wait_until_received};
 fn attack_s12_sigterm() {
     let dir = TestDir::new();
     let builder = TestServer::builder(&dir).demo().in_memory();
-    let server = builder.set("http.limits.closing_time=10min").set("http.limits.header_time=10min").start();
+    let server =
+        builder.set("http.limits.drain_timeout=10min").set("http.limits.header_timeout=10min").start();
     let mut connection = server.connect();
     assert_eq!(connection.exchange(&HttpRequest::get("/10.5555/DEMO")).unwrap().status, 302);
     // The head of the second request has begun.
@@ -34,7 +35,7 @@ fn attack_s12_sigterm() {
 fn attack_s12_stalled_client_does_not_block_shutdown() {
     let dir = TestDir::new();
     let builder = TestServer::builder(&dir).demo().in_memory();
-    let server = builder.set("http.limits.closing_time=500ms").set("http.limits.body_time=10min").start();
+    let server = builder.set("http.limits.drain_timeout=500ms").set("http.limits.body_timeout=10min").start();
     let mut connection = server.connect();
     let request = b"PUT /api/handles/10.5555/X HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n";
     connection.write(request).unwrap();
@@ -46,7 +47,7 @@ fn attack_s12_stalled_client_does_not_block_shutdown() {
 #[test]
 fn statistics_survive_restart() {
     let dir = TestDir::new();
-    let builder = TestServer::builder(&dir).set("reports.interval=1h");
+    let builder = TestServer::builder(&dir).set("reports.flush_interval=1h");
     let server = builder.start();
     let post = |path: &str, body: Json| {
         let request = server.request("POST", &format!("/api/v1/{path}")).json(&body);

@@ -74,7 +74,8 @@ fn native_socket_activation() {
     let output = command("native", 1).stderr(Stdio::piped()).output().unwrap();
     let message = stderr(&output);
     assert!(
-        output.status.code() == Some(2) && message.contains("two sockets `native`, or none"),
+        output.status.code() == Some(2)
+            && message.contains("expected two systemd sockets named `native`, or none"),
         "{message}"
     );
 }

@@ -1,4 +1,4 @@
-//! HTTP and HTTPS side by side, and a certificate that is read again on SIGHUP.
+//! HTTP and HTTPS side by side, and a certificate that is reloaded on SIGHUP.
 
 use crate::support::{TestDir, TestServer, text_output};
 
@@ -22,5 +22,5 @@ fn http_and_https_together() {
         metrics.text()
     );
     server.signal("HUP");
-    server.wait_for_log("the certificate was read again");
+    server.wait_for_log("TLS certificate reloaded");
 }

@@ -27,7 +27,7 @@ fn backups_are_restored() {
 
     let refused = store.run(&["restore", backup]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(stderr(&refused).contains("hint: `--force` moves it aside"), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("hint: use `--force` to move"), "{}", stderr(&refused));
     let more = store.dir.write("more.jsonl", "{\"handle\":\"10.1000/more\",\"values\":[]}");
     store.import(&[&more], 0);
     let summary: Json =
@@ -75,7 +75,7 @@ fn refuses_to_overwrite_store_files() {
         for target in ["data/data.mdb", "data/lock.mdb", "other/../data/tendot.lock", "link"] {
             let output = store.run(&[command, store.dir.file(target).to_str().unwrap()]);
             assert_eq!(output.status.code(), Some(2), "{command} {target}");
-            assert!(stderr(&output).contains("is a file of the store itself"), "{}", stderr(&output));
+            assert!(stderr(&output).contains("belongs to the store"), "{}", stderr(&output));
         }
         store.run_ok(&[command, store.dir.file("data/a-copy").to_str().unwrap()]);
     }
@@ -89,7 +89,11 @@ fn backups_of_other_versions() {
     let newer = store.dir.write("newer", "tendot backup 2\nwhatever comes then");
     let output = store.run(&["restore", &newer]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("hint: a newer version of tendot made it"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("hint: it was written by a newer version of tendot"),
+        "{}",
+        stderr(&output)
+    );
     let other = store.dir.write("other", "something else altogether");
     assert!(stderr(&store.run(&["restore", &other])).contains("this is no backup"));
 }

@@ -143,7 +143,7 @@ fn migrate_during_writes(dir: &TestDir, from: &str, to: &str, round: u32) {
     let old_changes = changes(&server);
     server.terminate();
     let report = migrate(dir, from, to);
-    assert_eq!((&report["different"], &report["notes_changing"]), (&Json::from(0), &Json::from(0)));
+    assert_eq!((&report["different"], &report["aux_entries_changing"]), (&Json::from(0), &Json::from(0)));
     assert_same_content(from, to);
 
     let server = start_server(dir, to);
@@ -164,7 +164,7 @@ fn migrate_with_running_server() {
     migrate_during_writes(&dir, &further, &embedded(&dir, "b"), 3);
     for store in [&there, &embedded(&dir, "b")] {
         let (_, stdout) = dir.run_to(0, &["verify", "--store", store]);
-        assert!(stdout.contains("all right"), "{stdout}");
+        assert!(stdout.contains("no damage"), "{stdout}");
     }
 }
 
@@ -192,7 +192,7 @@ fn resumes_after_kill() {
             process.kill().unwrap();
             let output = process.wait_with_output().unwrap();
             let messages = stderr(&output);
-            resumed += u32::from(messages.contains("an earlier run was stopped; this one goes on"));
+            resumed += u32::from(messages.contains("resuming an interrupted migration"));
             if !is_killed {
                 assert_eq!(output.status.code(), Some(0), "{messages}");
                 break;
@@ -227,7 +227,7 @@ fn detects_changed_target() {
     let arguments = ["migrate", "--from", &from, "--to", &address, "--compare-all"];
     let (stdout, messages) = dir.run_to(1, &arguments);
     assert!(
-        stdout == "differs: the record `10.5/A8`\n" && messages.contains("not whole"),
+        stdout == "differs: the record `10.5/A8`\n" && messages.contains("unexplained differences"),
         "{stdout}{messages}"
     );
     let (stdout, _) = dir.run_to(1, &[&arguments[..], &["--json"]].concat());
@@ -241,7 +241,7 @@ fn detects_changed_target() {
     dir.run_to(0, &arguments);
 
     let (_, messages) = dir.run_to(0, &["verify", "--store", &address]);
-    assert!(messages.contains("500 records, all right"), "{messages}");
+    assert!(messages.contains("500 records verified, no damage"), "{messages}");
     database.execute("update tendot_records set body = substr(body, 3) where name = '10.5/a9'");
     let (stdout, _) = dir.run_to(1, &["verify", "--store", &address]);
     assert!(stdout.starts_with("record `10.5/A9`") && stdout.lines().count() == 1, "{stdout}");
@@ -262,7 +262,7 @@ fn backups() {
     assert!(!left.iter().any(|name| name.to_string_lossy().contains("moving")), "{left:?}");
     dir.run_to(0, &["restore", "copy.backup", "--data", "b"]);
     let (_, messages) = dir.run_to(0, &["restore", "copy.backup", "--store", &second]);
-    assert!(messages.contains("is that of `copy.backup`"), "{messages}");
+    assert!(messages.contains("restored `copy.backup` to the database"), "{messages}");
     for store in [&first, &second, &embedded(&dir, "b")] {
         assert_same_content(&embedded(&dir, "a"), store);
     }
@@ -297,10 +297,10 @@ fn refuses_invalid_targets() {
         );
     };
     check(&a, &other, "there is something in the target already");
-    check(&a, &a, "the target is the source");
-    check(&a, "embedded:./a", "the target is the source");
-    check(&a, "mysql:x", "`--to mysql:x` is no store");
-    check("embedded:", &other, "is no store");
+    check(&a, &a, "source and target are the same store");
+    check(&a, "embedded:./a", "source and target are the same store");
+    check(&a, "mysql:x", "`--to mysql:x` is not a persistent store");
+    check("embedded:", &other, "is not a persistent store");
     check(&embedded(&dir, "none"), &embedded(&dir, "new"), "there is no store in");
     check("postgres://u:geheim@127.0.0.1:1/x", &embedded(&dir, "new"), "no database server was reached");
     check(&a, "postgres://u:geheim@127.0.0.1:1/x", "no database server was reached");

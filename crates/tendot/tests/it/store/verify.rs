@@ -37,7 +37,7 @@ fn verify_reports_damage() {
     assert_eq!(last["damaged"], json!(report.lines().count()));
     let output = store.run(&["export", store.dir.file("out").to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("hint: `tendot verify`"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("hint: run `tendot verify`"), "{}", stderr(&output));
     assert!(!store.dir.file("out").exists());
 }
 

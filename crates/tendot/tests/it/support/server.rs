@@ -52,7 +52,7 @@ impl TestServerBuilder {
     /// Serves HTTPS at a free port of 127.0.0.1, with `certificate.pem` and `key.pem` of the directory.
     pub(crate) fn with_https(self) -> Self {
         let builder = self.args(&["--https", "127.0.0.1:0"]);
-        builder.set("http.tls.certificate=certificate.pem").set("http.tls.key=key.pem")
+        builder.set("https.certificate=certificate.pem").set("https.key=key.pem")
     }
 
     /// Loads the demo records.
