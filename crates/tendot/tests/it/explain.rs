@@ -1,4 +1,4 @@
-//! `tendot explain` explains how a name of a store resolves, or why it does not.
+//! `tendot explain` prints how a name of a store resolves, or why it does not.
 
 use serde_json::Value as Json;
 

@@ -212,7 +212,7 @@ fn extract_from_standard_input() {
 }
 
 #[test]
-fn extract_from_files_and_folders() {
+fn extract_from_files_and_directories() {
     let dir = TestDir::new();
     let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
     fs::create_dir(dir.path().join("inner")).unwrap();
@@ -230,7 +230,7 @@ fn extract_from_files_and_folders() {
         "",
         2,
         "10.1000/1\n10.1000/2\n10.1000/3\n",
-        &format!("error: `{missing}` can't be read: No such file or directory (os error 2)\n"),
+        &format!("error: cannot read `{missing}`: No such file or directory (os error 2)\n"),
     );
     // Standard input between two files.
     let first = dir.path().join("a.txt");
@@ -333,7 +333,7 @@ fn memory_is_bounded_for_stdin() {
     let dense = "10.1000/182 and text ".repeat(5000);
     let endless_line = "10.1111111111".repeat(5000);
     let brackets = format!("10.1000/{}", "((((".repeat(20_000));
-    // A quarter of the text would be more than the limit of growth, already in the ordinary run.
+    // A quarter of the text exceeds the allowed growth, also in the ordinary run.
     let writes = repetitions("TENDOT_TEST_MEMORY_WRITES", 140, 640);
     let check = |arguments: &[&str], text: &str| {
         let mut command = tendot();

@@ -1,4 +1,4 @@
-//! `tendot resolve` finds records at one server, from a root, over every transport, and reports what goes wrong.
+//! `tendot resolve`: one server, from a root, every transport, and errors.
 
 use std::path::{Path, PathBuf};
 
@@ -141,7 +141,7 @@ fn over_http() {
     assert!(code == 2 && stderr.contains("hint: "), "{stderr}");
 }
 
-/// A server whose site record names HTTPS only is reached there, and identified by the key of the record.
+/// A server whose site record has only an HTTPS interface is reached over HTTPS, and identified by the key in the record.
 #[test]
 fn resolves_and_administers_over_https() {
     let dir = TestDir::new();

@@ -1,4 +1,4 @@
-//! `tendot doi import` uploads batches, reports the result of each line, and resumes when the connection is cut.
+//! `tendot doi import` uploads batches, reports the result of each line, and resumes after a lost connection.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -21,7 +21,7 @@ tests_per_store!(
     batch_import_gives_up,
 );
 
-/// Lines of a response that have come before a proxy cuts the connection.
+/// Lines of a response that the proxy passes on before it cuts the connection.
 const ANSWERED_LINES: usize = 200;
 
 /// Lines of which one in twenty is refused, and one has a prefix instead of a name.
@@ -96,7 +96,7 @@ fn batch_import_reports_refused_lines(store: StoreKind) {
     assert!(answered.status.success(), "{answered:?}");
     assert_eq!(answered.stdout.iter().filter(|byte| **byte == b'\n').count(), lines);
 
-    // The same file is not imported again, unless the key is another.
+    // The same file is not imported again, unless the idempotency key differs.
     let again = registry.run(&arguments);
     let stderr = String::from_utf8_lossy(&again.stderr);
     assert!(stderr.starts_with("warning: `names.ndjson` was imported before"), "{stderr}");
@@ -165,8 +165,8 @@ fn batch_import_sources(store: StoreKind) {
     );
 }
 
-/// A proxy that cuts connections after so many bytes from the client, when part of them has been answered: a number for each
-/// cut, the last one for all after it.
+/// Starts a proxy that cuts connections after a number of bytes from the client, when part of them has been answered. There is
+/// one limit per cut; the last one applies to all further cuts.
 fn start_cutting_proxy(server: SocketAddr, limits: Vec<u64>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -216,7 +216,7 @@ fn batch_import_resumes(store: StoreKind) {
     let arguments = ["doi", "import", "names.ndjson", "--report", "report.ndjson", "--retries", "30"];
     let output = registry.run(&[&arguments[..], &["--server", &proxy]].concat());
     let stderr = String::from_utf8_lossy(&output.stderr);
-    // The server may also cut the connection, while it still works on the lines that came before.
+    // The server may also close the connection while it still processes the lines of the first upload.
     assert!(stderr.matches("was cut: ").count() >= 2, "{stderr}");
     assert!(
         stderr.contains(&format!(
@@ -236,7 +236,7 @@ fn batch_import_resumes(store: StoreKind) {
     }
 }
 
-/// An import that is cut again and again gives up; the next one continues where it was.
+/// An import whose connection is cut again and again gives up; the next one resumes.
 fn batch_import_gives_up(store: StoreKind) {
     let registry = TestRegistry::start(store);
     let content = generate_batch(4_000, "ndjson");

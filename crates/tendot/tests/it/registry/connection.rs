@@ -22,7 +22,7 @@ fn server_and_token_selection(store: StoreKind) {
         "the operator token is in `operator.token` in the server's data directory",
         &create,
     );
-    // The token is not taken from the data directory, even if it is there.
+    // The token in the data directory is not used by default.
     assert!(registry.dir.file("tendot-data/operator.token").exists());
     registry.run_error(
         &[&create[..], &["--token", "wrong"]].concat(),

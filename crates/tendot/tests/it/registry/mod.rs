@@ -1,4 +1,4 @@
-//! The commands of the registry, against a server with an embedded store and one with a PostgreSQL store.
+//! Registry commands, with the embedded store and with PostgreSQL.
 
 mod batch_import;
 mod connection;

@@ -1,4 +1,4 @@
-//! `tendot token`: a token is shown once, has its scopes and prefixes, and is rejected when it is revoked.
+//! `tendot token`: a token is printed once, is restricted to its scopes and prefixes, and is rejected after revocation.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The demo records resolve, writes need the operator's token, other prefixes are resolved upstream, and a store has one server.
+//! Demo records resolve, writes require the operator token, other prefixes are resolved upstream, and a store has one server.
 
 use std::process::Stdio;
 

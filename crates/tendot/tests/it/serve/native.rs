@@ -65,7 +65,7 @@ fn names_are_resolved_over_both_transports() {
     assert_eq!(server.terminate(), Some(0));
 }
 
-/// A server at all addresses answers from the one that the request was sent to: clients ignore responses from elsewhere.
+/// A server on a wildcard address responds from the address that the request was sent to; clients ignore other sources.
 #[test]
 fn response_source_is_request_destination() {
     for (listen, destinations) in
@@ -115,15 +115,15 @@ fn key_and_site_record_are_created_once() {
     assert!(server.get("/api/site").text().contains(stdout.trim()), "{stdout}");
     assert_eq!(server.terminate(), Some(0));
 
-    // The same addresses give the same record; another description gives another serial number, and the same key.
+    // The same addresses give the same record; another description increments the serial number and does not change the key.
     let same = TestServer::builder(&dir).http(&http.to_string()).native(&native.to_string());
     assert_eq!(same.start().terminate(), Some(0));
     let site = || Site::from_json(dir.run(&["site", "show"]).1.as_bytes()).unwrap();
     assert_eq!(site(), first);
-    let other = same.set("native.description=here").set("native.public_address=192.0.2.7");
+    let other = same.set("native.description=test").set("native.public_address=192.0.2.7");
     assert_eq!(other.start().terminate(), Some(0));
     let second = site();
-    assert_eq!((second.serial, second.description()), (2, Some("here")));
+    assert_eq!((second.serial, second.description()), (2, Some("test")));
     assert_eq!(second.servers[0].ip().to_string(), "192.0.2.7");
     assert_eq!(second.servers[0].public_key, first.servers[0].public_key);
 
@@ -137,7 +137,7 @@ fn key_and_site_record_are_created_once() {
     assert!(code == Some(2) && stderr.contains("cannot use `tendot-data/privkey.bin`"), "{stderr}");
 }
 
-/// `tendot site export` makes the archive that a prefix registry asks for.
+/// `tendot site export` writes the site bundle for a prefix registry.
 #[test]
 fn site_bundle() {
     let dir = TestDir::new();
@@ -177,7 +177,7 @@ fn port_in_use() {
         let address = format!("127.0.0.1:{port}");
         let (code, _, stderr) = start(&dir, &address);
         assert_eq!(code, Some(2));
-        assert!(stderr.contains(&format!("{address} can't be listened to")), "{stderr}");
+        assert!(stderr.contains(&format!("cannot listen on {address}")), "{stderr}");
         assert!(stderr.contains("hint: another handle server may be running"), "{stderr}");
     }
     let server = TestServer::builder(&dir).http("off").with_native().start();
@@ -185,7 +185,7 @@ fn port_in_use() {
     assert_eq!(code, Some(2), "two servers do not share a port");
 }
 
-/// Idle connections are closed at once: the server exits long before their time-out.
+/// Idle connections are closed at once: the server exits long before their timeout.
 #[test]
 fn shutdown_closes_idle_connections() {
     let dir = TestDir::new();
@@ -222,7 +222,7 @@ fn create(address: SocketAddr, name: &str) -> std::io::Result<u32> {
     Ok(response_code(&exchange(address, &answer.to_bytes().unwrap())?))
 }
 
-/// Handles whose creation was acknowledged are there after the server was killed.
+/// Handles whose creation was acknowledged survive a kill of the server.
 #[test]
 fn acknowledged_handles_survive_kill() {
     let dir = TestDir::new();
@@ -247,7 +247,7 @@ fn acknowledged_handles_survive_kill() {
                     count.fetch_add(1, Ordering::SeqCst);
                 }
             });
-            wait_until("there is something to lose", || count.load(Ordering::SeqCst) > 5 + round);
+            wait_until("some handles are acknowledged", || count.load(Ordering::SeqCst) > 5 + round);
             server.signal("KILL");
         });
     }

@@ -1,4 +1,4 @@
-//! SIGTERM: requests in flight are finished, stalled clients do not delay the end, and statistics are saved.
+//! SIGTERM: in-flight requests are drained, stalled clients do not delay the shutdown, and statistics are saved.
 
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use tendot_testing::wait_until;
 
 use crate::support::{TestDir, TestServer, wait_until_received};
 
-/// The server ends as soon as the request in flight is answered, long before the time-out for such requests.
+/// The server exits as soon as the in-flight request is answered, long before the drain timeout.
 #[test]
 fn attack_s12_sigterm() {
     let dir = TestDir::new();
@@ -30,7 +30,7 @@ fn attack_s12_sigterm() {
     assert_eq!(server.wait(), Some(0));
 }
 
-/// A client that never completes its request is disconnected when the time for requests in flight is over.
+/// A client that never completes its request is disconnected after the drain timeout.
 #[test]
 fn attack_s12_stalled_client_does_not_block_shutdown() {
     let dir = TestDir::new();
@@ -43,7 +43,7 @@ fn attack_s12_stalled_client_does_not_block_shutdown() {
     assert_eq!(server.terminate(), Some(0));
 }
 
-/// Resolutions that were counted are there after a restart, even if the server is stopped in the middle of them.
+/// Resolution statistics survive a restart, also when the server is stopped during resolutions.
 #[test]
 fn statistics_survive_restart() {
     let dir = TestDir::new();

@@ -102,7 +102,7 @@ impl ThreeServerSite {
         RootSites::from_site(self.site.clone())
     }
 
-    /// A site of one of the servers alone, which is asked for every name.
+    /// Site of one of the servers only, which is queried for every name.
     fn only(&self, server: usize) -> RootSites {
         RootSites::from_site(Site { servers: vec![self.site.servers[server].clone()], ..self.site.clone() })
     }
@@ -162,7 +162,7 @@ fn handles_are_partitioned() {
                     "{hash_option}: {name} at {server}"
                 );
             }
-            // A client of the site asks the responsible server.
+            // A client of the site queries the responsible server.
             let found = cluster.dir.run_ok(&[
                 "resolve",
                 "--root",
@@ -229,10 +229,10 @@ fn administration_at_each_server() {
                 });
             }
             // The wrong server rejects it.
-            let elsewhere = cluster.name_at((server + 1) % 3, "elsewhere");
-            let peer = AdminServer::for_handle(&cluster.only(server), &elsewhere).unwrap();
+            let other = cluster.name_at((server + 1) % 3, "other");
+            let peer = AdminServer::for_handle(&cluster.only(server), &other).unwrap();
             let mut admin = AdminClient::new(peer, identity.clone());
-            assert_eq!(code(runtime.block_on(admin.create(&elsewhere, &values))), 301);
+            assert_eq!(code(runtime.block_on(admin.create(&other, &values))), 301);
             // A server lists only handles of its partition, and generates only such handles.
             let peer = AdminServer::for_handle(&cluster.only(server), "10.5555/").unwrap();
             let mut admin = AdminClient::new(peer, identity.clone());

@@ -1,4 +1,4 @@
-//! Backups are restored as they were, damaged ones are refused, and neither they nor exports overwrite the store.
+//! Backups restore the same store, damaged ones are refused, and neither backup nor export overwrites the store.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -40,9 +40,9 @@ fn backups_are_restored() {
     assert_eq!(aside.count().unwrap(), 2_001);
     assert_eq!(store.import(&[&more], 0)["created"], json!(1));
 
-    let elsewhere = StoreDir::new();
-    elsewhere.run_ok(&["restore", backup]);
-    assert!(elsewhere.run_ok(&["export"]) == exported);
+    let other_store = StoreDir::new();
+    other_store.run_ok(&["restore", backup]);
+    assert!(other_store.run_ok(&["export"]) == exported);
 
     // A damaged backup is not restored.
     let good = fs::read(backup).unwrap();
@@ -56,11 +56,11 @@ fn backups_are_restored() {
         (b"tendot backup 2\n".to_vec(), "this is no backup"),
         (Vec::new(), "this is no backup"),
     ] {
-        let damaged = elsewhere.dir.write("damaged", damaged);
-        let output = elsewhere.run(&["restore", "--force", &damaged]);
+        let damaged = other_store.dir.write("damaged", damaged);
+        let output = other_store.run(&["restore", "--force", &damaged]);
         assert_eq!(output.status.code(), Some(2));
         assert!(stderr(&output).contains(reason), "{}", stderr(&output));
-        assert!(elsewhere.run_ok(&["export"]) == exported);
+        assert!(other_store.run_ok(&["export"]) == exported);
     }
 }
 

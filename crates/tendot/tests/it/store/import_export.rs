@@ -286,7 +286,7 @@ fn command_errors() {
     check(&["backup", "file"], "error: there is no store in ");
     let good = store.dir.write("good.jsonl", "{\"handle\":\"10.1000/1\",\"values\":[]}");
     let missing = store.dir.file("missing.jsonl");
-    check(&["import", &good, missing.to_str().unwrap()], "error: cannot read `");
+    check(&["import", &good, missing.to_str().unwrap()], "missing.jsonl`: No such file or directory");
     assert!(!store.dir.file("data").exists(), "nothing was imported");
     let summary_of_none = store.import(&["--dry-run", &good], 0);
     assert_eq!(summary_of_none, summary(0, 0, 0, 0, 0, 0));

@@ -1,4 +1,4 @@
-//! `tendot migrate` copies stores while servers write to them, resumes after a kill, and finds every difference.
+//! `tendot migrate` copies stores while servers write to them, resumes after a kill, and detects differences.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -104,7 +104,7 @@ fn put(server: &TestServer, name: &str, data: &str) -> u16 {
 #[track_caller]
 fn migrate_during_writes(dir: &TestDir, from: &str, to: &str, round: u32) {
     let server = start_server(dir, from);
-    assert_eq!(put(&server, &format!("10.5/kept{round}"), "kept"), 201);
+    assert_eq!(put(&server, &format!("10.5/stable{round}"), "stable"), 201);
     let is_over = AtomicBool::new(false);
     let writes = AtomicU32::new(0);
     std::thread::scope(|scope| {
@@ -115,7 +115,7 @@ fn migrate_during_writes(dir: &TestDir, from: &str, to: &str, round: u32) {
                     if is_over.load(Ordering::SeqCst) {
                         break;
                     }
-                    // New names, and one that is changed again and again.
+                    // New names, and one that is updated repeatedly.
                     assert_eq!(put(server, &format!("10.5/new{round}-{client}-{number}"), "new"), 201);
                     assert!(put(server, &format!("10.5/a{client}7"), &number.to_string()) < 300);
                     let old = format!("/api/handles/10.5/new{round}-{client}-{}", number / 2);
@@ -126,14 +126,14 @@ fn migrate_during_writes(dir: &TestDir, from: &str, to: &str, round: u32) {
         }
         let report = migrate(dir, from, to);
         assert_eq!((&report["different"], &report["resumed"]), (&Json::from(0), &Json::Null));
-        wait_until("there are further writes", || writes.load(Ordering::SeqCst) >= 30);
+        wait_until("more writes are acknowledged", || writes.load(Ordering::SeqCst) >= 30);
         let report = migrate(dir, from, to);
         assert_eq!((&report["different"], &report["resumed"]), (&Json::from(0), &"finished".into()));
         assert!(report["records"].as_u64().unwrap() < 2_000, "only new records are copied: {report}");
         is_over.store(true, Ordering::SeqCst);
     });
     // Public records are read without a token, as caches do.
-    let name = format!("/api/handles/10.5/kept{round}");
+    let name = format!("/api/handles/10.5/stable{round}");
     let record = server.get(&name);
     let etag = format!("If-None-Match: {}", record.header("etag").unwrap());
     let changes = |server: &TestServer| {
@@ -158,17 +158,17 @@ fn migrate_during_writes(dir: &TestDir, from: &str, to: &str, round: u32) {
 fn migrate_with_running_server() {
     let dir = TestDir::new();
     fill(&dir, "a", 3_000);
-    let [there, further] = [(), ()].map(|()| TestDatabase::new().url());
-    migrate_during_writes(&dir, &embedded(&dir, "a"), &there, 1);
-    migrate_during_writes(&dir, &there, &further, 2);
-    migrate_during_writes(&dir, &further, &embedded(&dir, "b"), 3);
-    for store in [&there, &embedded(&dir, "b")] {
+    let [first, second] = [(), ()].map(|()| TestDatabase::new().url());
+    migrate_during_writes(&dir, &embedded(&dir, "a"), &first, 1);
+    migrate_during_writes(&dir, &first, &second, 2);
+    migrate_during_writes(&dir, &second, &embedded(&dir, "b"), 3);
+    for store in [&first, &embedded(&dir, "b")] {
         let (_, stdout) = dir.run_to(0, &["verify", "--store", store]);
         assert!(stdout.contains("no damage"), "{stdout}");
     }
 }
 
-/// A migration that is killed again and again goes on where it was.
+/// A migration that is killed again and again resumes.
 #[test]
 fn resumes_after_kill() {
     let dir = TestDir::new();

@@ -1,4 +1,4 @@
-//! Import and export with a PostgreSQL store: the same as with an embedded one, complete or not at all, beside a running server.
+//! Import and export with PostgreSQL: same result as the embedded store, atomic, and possible while a server is running.
 
 use std::process::{Child, Output, Stdio};
 
@@ -171,7 +171,7 @@ fn lost_connection_is_reported() {
     assert_eq!(test.import(&file, 0), [500, 0, 0, 0]);
 }
 
-/// Writes of a running server during an import: what was acknowledged is in the record or in its history.
+/// Writes of a running server during an import: acknowledged values are in the record or in its history.
 #[test]
 fn import_with_running_server() {
     let test = ImportTest::new();
