@@ -47,6 +47,7 @@ pub(crate) fn json_text(value: &RawValue) -> String {
     serde_json::from_str::<String>(value.get()).unwrap_or_else(|_| value.get().to_owned())
 }
 
+/// Format and JSON value of the data, as in a JSON record.
 pub(crate) fn format_and_value(value_type: &str, data: &[u8]) -> Result<(String, Box<RawValue>), CliError> {
     #[derive(serde::Deserialize)]
     struct ValueJson<'a> {

@@ -1,4 +1,4 @@
-//! Help texts, manual pages, shell completions and usage errors.
+//! Help texts, man pages, shell completions and usage errors.
 
 use std::fs;
 use std::process::Output;

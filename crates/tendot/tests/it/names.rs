@@ -1,4 +1,4 @@
-//! `tendot name`, `same` and `extract`: what they print, their exit codes and the memory they need.
+//! `tendot name`, `same` and `extract`: output, exit codes and memory use.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -327,7 +327,7 @@ fn output_is_flushed_before_eof() {
     }
 }
 
-/// After the first 4 MiB of input the memory stays the same, however much follows and however long the lines are.
+/// Memory does not grow after the first 4 MiB of input, for any line length.
 #[test]
 fn memory_is_bounded_for_stdin() {
     let dense = "10.1000/182 and text ".repeat(5000);

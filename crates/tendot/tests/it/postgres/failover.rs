@@ -47,19 +47,19 @@ fn failover_loses_no_acknowledged_write() {
     };
     assert_eq!(write(&servers[1], "read").status, 201);
 
-    let (is_over, outcomes) = (AtomicBool::new(false), Mutex::new(BTreeMap::new()));
+    let (is_finished, outcomes) = (AtomicBool::new(false), Mutex::new(BTreeMap::new()));
     let (reads, failed_reads) = (AtomicU64::new(0), AtomicU64::new(0));
     let acknowledged_at = Mutex::new(Vec::new());
     let start = Instant::now();
     let (killed, promoted) = thread::scope(|scope| {
         // Also stops the clients when the test fails.
-        let _stop = StopOnDrop(&is_over);
+        let _stop = StopOnDrop(&is_finished);
         for writer in 0..WRITERS {
             let server = &servers[writer % servers.len()];
-            let (is_over, outcomes, acknowledged_at) = (&is_over, &outcomes, &acknowledged_at);
+            let (is_finished, outcomes, acknowledged_at) = (&is_finished, &outcomes, &acknowledged_at);
             scope.spawn(move || {
                 for number in 0.. {
-                    if is_over.load(Ordering::Relaxed) {
+                    if is_finished.load(Ordering::Relaxed) {
                         break;
                     }
                     let name = format!("{writer}-{number}");
@@ -84,10 +84,10 @@ fn failover_loses_no_acknowledged_write() {
         }
         for reader in 0..READERS {
             let server = &servers[reader % servers.len()];
-            let (is_over, reads, failed_reads) = (&is_over, &reads, &failed_reads);
+            let (is_finished, reads, failed_reads) = (&is_finished, &reads, &failed_reads);
             scope.spawn(move || {
                 for number in 0_u32.. {
-                    if is_over.load(Ordering::Relaxed) {
+                    if is_finished.load(Ordering::Relaxed) {
                         break;
                     }
                     // Cached responses, and others: requests with parameters are not cached.

@@ -14,7 +14,7 @@ use tendot_testing::{WAIT_TIMEOUT, conformance, wait_until};
 
 use crate::support::{TestDir, TestServer, text_output};
 
-/// Sends a message on a connection of its own; the response.
+/// Sends a message on a new connection; returns the response.
 pub(super) fn exchange(address: SocketAddr, message: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(WAIT_TIMEOUT))?;
@@ -24,7 +24,7 @@ pub(super) fn exchange(address: SocketAddr, message: &[u8]) -> std::io::Result<V
     if response.is_empty() { Err(std::io::ErrorKind::UnexpectedEof.into()) } else { Ok(response) }
 }
 
-/// Sends a message as a datagram; the first datagram of the response, and where it came from.
+/// Sends a message as a datagram; returns the first datagram of the response and its source.
 pub(super) fn exchange_datagram(address: SocketAddr, message: &[u8]) -> (Vec<u8>, SocketAddr) {
     let socket = UdpSocket::bind(if address.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" }).unwrap();
     socket.set_read_timeout(Some(WAIT_TIMEOUT)).unwrap();
@@ -198,7 +198,7 @@ fn shutdown_closes_idle_connections() {
     drop(idle);
 }
 
-/// Creates a handle with the secret key of `301:10.5555/ADMIN`; the response code.
+/// Creates a handle with the secret key of `301:10.5555/ADMIN`; returns the response code.
 fn create(address: SocketAddr, name: &str) -> std::io::Result<u32> {
     let values = [HandleValue::new(1, "URL", "https://example.org/")];
     let request = Request::Values { handle: Handle::from(name), values: WireList::from(&values[..]) };

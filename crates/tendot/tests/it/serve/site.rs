@@ -1,4 +1,4 @@
-//! Three servers of one site, each a process of its own: they partition the handles, and clients find the responsible one.
+//! Three server processes of one site partition the handles, and clients find the responsible server.
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -51,7 +51,7 @@ struct ThreeServerSite {
 impl ThreeServerSite {
     fn start(hash_option: &str) -> Self {
         let dir = TestDir::new();
-        // The first start of each server makes its key and its part of the site record.
+        // The first start of each server creates its key and its site record.
         let builders: Vec<_> = std::thread::scope(|scope| {
             let starts: Vec<_> = (1..)
                 .zip(SERVERS)
@@ -198,7 +198,7 @@ fn handles_are_partitioned() {
     }
 }
 
-/// Permissions and keys are looked up at the server that has them, which is another one most of the time.
+/// Permissions and keys are looked up at the responsible server, usually another one.
 #[test]
 fn administration_at_each_server() {
     let (cluster, runtime) = (ThreeServerSite::start("handle"), runtime());
@@ -228,7 +228,7 @@ fn administration_at_each_server() {
                     assert_eq!(cluster.response_codes(server, &name), [100, 100]);
                 });
             }
-            // The wrong server rejects it.
+            // A server that is not responsible rejects it.
             let other = cluster.name_at((server + 1) % 3, "other");
             let peer = AdminServer::for_handle(&cluster.only(server), &other).unwrap();
             let mut admin = AdminClient::new(peer, identity.clone());
@@ -277,7 +277,7 @@ fn unauthorized_is_refused() {
     let stranger = AdminIdentity::with_key_file(300, "10.5555/ADMIN", &key, None).unwrap();
     assert_eq!(refused(stranger), 403);
     assert_eq!(cluster.response_codes(other, &name), [100, 100]);
-    // Without the server that has the key nothing can be verified.
+    // Without the server that has the key, credentials cannot be verified.
     drop(cluster.servers.remove(responsible));
     let [secret, ..] = identities();
     assert_eq!(refused(secret), 3);

@@ -1,4 +1,4 @@
-//! Records that are imported in any format are exported again, refused lines are reported, and errors name their cause.
+//! Import and export round trips in all formats, refused lines, and errors.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -125,8 +125,7 @@ fn parallel_import_round_trip() {
     assert!(exported.lines().eq(records), "the export differs");
 }
 
-/// Refused lines are reported in order. The last record of a name counts, in the spelling of the first, however far apart
-/// they are.
+/// Refused lines are reported in order. The last record of a name wins, with the spelling of the first, at any distance.
 #[test]
 fn last_duplicate_wins_first_spelling_stays() {
     let store = StoreDir::new();

@@ -99,20 +99,20 @@ fn put(server: &TestServer, name: &str, data: &str) -> u16 {
     request.send(server.address()).status
 }
 
-/// Migrates a store while its server takes writes, and once more when it has stopped. Clients of the new server see the
+/// Migrates a store while its server accepts writes, and once more after it has stopped. Clients of the new server see the
 /// records, ETags and changes of the old one.
 #[track_caller]
 fn migrate_during_writes(dir: &TestDir, from: &str, to: &str, round: u32) {
     let server = start_server(dir, from);
     assert_eq!(put(&server, &format!("10.5/stable{round}"), "stable"), 201);
-    let is_over = AtomicBool::new(false);
+    let is_finished = AtomicBool::new(false);
     let writes = AtomicU32::new(0);
     std::thread::scope(|scope| {
         for client in 0..2 {
-            let (server, is_over, writes) = (&server, &is_over, &writes);
+            let (server, is_finished, writes) = (&server, &is_finished, &writes);
             scope.spawn(move || {
                 for number in 0..10_000 {
-                    if is_over.load(Ordering::SeqCst) {
+                    if is_finished.load(Ordering::SeqCst) {
                         break;
                     }
                     // New names, and one that is updated repeatedly.
@@ -130,7 +130,7 @@ fn migrate_during_writes(dir: &TestDir, from: &str, to: &str, round: u32) {
         let report = migrate(dir, from, to);
         assert_eq!((&report["different"], &report["resumed"]), (&Json::from(0), &"finished".into()));
         assert!(report["records"].as_u64().unwrap() < 2_000, "only new records are copied: {report}");
-        is_over.store(true, Ordering::SeqCst);
+        is_finished.store(true, Ordering::SeqCst);
     });
     // Public records are read without a token, as caches do.
     let name = format!("/api/handles/10.5/stable{round}");
@@ -185,7 +185,7 @@ fn resumes_after_kill() {
                 .stderr(Stdio::piped())
                 .spawn()
                 .unwrap();
-            // Killed after an arbitrary time, a quarter longer in each round, so that every step is hit and it ends at last.
+            // The delay grows by a quarter in each round, so that every step is interrupted and the last run finishes.
             std::thread::sleep(delay);
             delay = delay.mul_f64(1.25);
             let is_killed = process.try_wait().unwrap().is_none();
@@ -214,7 +214,7 @@ fn resumes_after_kill() {
     }
 }
 
-/// Rows that another program changed in the target are found.
+/// Rows of the target that another program changed are reported.
 #[test]
 fn detects_changed_target() {
     let dir = TestDir::new();
