@@ -97,9 +97,6 @@ fn heading(argument: &Arg) -> &str {
 
 /// Flag and value name, such as `-j, --threads <N>`.
 fn syntax(argument: &Arg) -> String {
-    if argument.is_positional() {
-        return format!("`{}`", argument.to_string().trim_start_matches('[').trim_end_matches(']'));
-    }
     let short = argument.get_short().map(|short| format!("-{short}, ")).unwrap_or_default();
     format!("`{short}{argument}`")
 }

@@ -31,6 +31,11 @@ pub(crate) struct ReferenceArguments {
 
 pub(crate) fn run(arguments: &ReferenceArguments) -> Result<CommandStatus, CliError> {
     let mut status = CommandStatus::Success;
+    if !arguments.check {
+        let dir = arguments.dir.display();
+        std::fs::create_dir_all(&arguments.dir)
+            .map_err(|error| CliError::io(format!("cannot create `{dir}`"), &error))?;
+    }
     for (name, page) in pages() {
         let path = arguments.dir.join(name);
         let display = path.display();
