@@ -250,7 +250,7 @@ const MISSING_TOKEN_HINT: &str = "set `--token-file`, `--token` or TENDOT_TOKEN;
 fn format_problem(problem: &RegistryProblem) -> String {
     let mut text = escape_control(problem.detail.trim_end_matches('.'));
     if let Some(since) = &problem.since {
-        text += &format!(", registered {}", escape_control(since));
+        text += &format!(", since {}", escape_control(since));
     }
     let pointer = problem.pointer.iter().filter(|pointer| !pointer.is_empty());
     let pointer: String = pointer.map(|pointer| format!(" at {}", escape_control(pointer))).collect();

@@ -41,7 +41,7 @@ fn dois(store: StoreKind) {
     registry.run_error(
         &["doi", "create", "10.70000/SOC", "--url", "https://example.org/"],
         1,
-        "registered as `10.70000/Soc`, registered 20",
+        "registered as `10.70000/Soc`, since 20",
     );
     registry.run_error(
         &["doi", "create", "10.70000/SOC", "--url", "https://example.org/"],
