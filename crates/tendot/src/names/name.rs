@@ -72,7 +72,7 @@ impl ValueEnum for OutputFormArgument {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let help = match self.0 {
             OutputForm::Name => "as written, decoded",
-            OutputForm::Canonical => "ASCII letters in upper case (comparison key)",
+            OutputForm::Canonical => "ASCII letters in upper case, the comparison key",
             OutputForm::Uri => "`doi:` URI, June 2024 draft",
             OutputForm::Uri202411 => "`doi:` URI as published in November 2024",
             OutputForm::Uri2003 => "canonical `doi:` URI, 2003 draft",

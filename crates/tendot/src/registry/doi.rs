@@ -54,6 +54,17 @@ pub(crate) enum DoiCommand {
         #[command(flatten)]
         registration: RegistrationArguments,
     },
+    /// List DOI names
+    List {
+        /// Only names under this prefix
+        #[arg(long, value_name = "PREFIX")]
+        prefix: Option<String>,
+        /// Only names of this registrant
+        #[arg(long, value_name = "ID")]
+        registrant: Option<String>,
+        #[command(flatten)]
+        list: ListArguments,
+    },
     /// Show a DOI name
     Show {
         /// DOI name
@@ -76,17 +87,6 @@ pub(crate) enum DoiCommand {
         /// DOI name
         #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
         name: String,
-    },
-    /// List DOI names
-    List {
-        /// Only names under this prefix
-        #[arg(long, value_name = "PREFIX")]
-        prefix: Option<String>,
-        /// Only names of this registrant
-        #[arg(long, value_name = "ID")]
-        registrant: Option<String>,
-        #[command(flatten)]
-        list: ListArguments,
     },
     /// List all changes of a DOI name, oldest first
     History {

@@ -54,8 +54,8 @@ pub(crate) struct ListArguments {
 /// Metadata policy of an agency or prefix.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum MetadataPolicyArgument {
-    /// Registration requires metadata
+    /// registration requires metadata
     Required,
-    /// Metadata may be added later
+    /// metadata may be added later
     Optional,
 }

@@ -98,24 +98,24 @@ pub(crate) struct PolicyArguments {
 /// Policy for names that look like existing ones.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ConfusableArgument {
-    /// Register with a warning
+    /// register with a warning
     Warn,
-    /// Refuse
+    /// refuse the registration
     Refuse,
 }
 
 /// Policy field that can be removed.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum PolicyField {
-    /// Any suffix
+    /// any suffix
     Pattern,
-    /// Any host
+    /// any host
     Hosts,
-    /// No quota
+    /// no quota
     Quota,
-    /// Metadata policy of the agency
+    /// metadata policy of the agency
     Metadata,
-    /// Warn only
+    /// warn only
     Confusable,
 }
 

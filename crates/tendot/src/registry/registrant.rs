@@ -81,7 +81,7 @@ pub(crate) enum RegistrantCommand {
 /// Field of a registrant that can be removed.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum RegistrantField {
-    /// All handle identities
+    /// all handle identities
     Admins,
 }
 

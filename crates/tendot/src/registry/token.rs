@@ -64,24 +64,24 @@ pub(crate) enum TokenCommand {
 /// Role of a token.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum RoleArgument {
-    /// Operator of the server
+    /// operator of the server
     Operator,
-    /// Agency
+    /// registration agency
     Agency,
-    /// Registrant
+    /// registrant
     Registrant,
 }
 
 /// Scope of a token.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ScopeArgument {
-    /// Read private data
+    /// read private data
     Read,
-    /// Register and update DOI names
+    /// register and update DOI names
     Deposit,
-    /// Propose and accept transfers
+    /// propose and accept transfers
     Transfer,
-    /// Manage registrants, prefixes and tokens
+    /// manage registrants, prefixes and tokens
     Administer,
 }
 

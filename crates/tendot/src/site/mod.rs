@@ -88,11 +88,11 @@ pub(crate) struct SiteCombineArguments {
 /// Part of the handle that selects the responsible server.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum HashOptionArgument {
-    /// The whole handle
+    /// the whole handle
     Handle,
-    /// The part after the first `/`
+    /// the part after the first `/`
     Suffix,
-    /// The part before it: all handles of a prefix on one server
+    /// the part before it: all handles of a prefix on one server
     Prefix,
 }
 
