@@ -227,7 +227,7 @@ fn report_progress(records: Option<u64>) -> impl FnMut(&MigrationReport) + Send 
                     eprint_line("resuming an interrupted migration");
                 }
                 Some(PreviousRun::Finished(line)) => {
-                    eprint_line(format_args!("resuming after log entry {line}; copying newer changes"))
+                    eprint_line(format_args!("resuming after log entry {line}; copying newer changes"));
                 }
             });
         }
