@@ -1,6 +1,6 @@
 #!/bin/bash
-# Done once, when the files of the primary are made: the user and the database, and who may follow. The last line holds from the
-# next start on; before that nobody would be there to be waited for.
+# Runs once at initdb: role, database and replication access. synchronous_standby_names takes effect at the next start, when
+# standbys exist.
 set -eu
 psql -v ON_ERROR_STOP=1 -U postgres -c "create role tendot login password 'secret'" \
     -c "create database tendot owner tendot"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# standby.sh NAME: a standby of the server PRIMARY, under a name. At its first start it copies the primary's files.
+# standby.sh NAME: starts a standby of $PRIMARY with cluster_name NAME; takes a base backup at the first start.
 set -eu
 if [ ! -s "$PGDATA/PG_VERSION" ]; then
     until PGPASSWORD=$POSTGRES_PASSWORD pg_basebackup -h "$PRIMARY" -U postgres -D "$PGDATA" -R -c fast; do

@@ -1,6 +1,7 @@
 //! Development commands, `cargo xtask COMMAND`; CI runs `cargo xtask test`.
 
 mod bench;
+mod docs;
 mod documentation;
 mod fuzz;
 mod interop;
@@ -28,6 +29,7 @@ usage: cargo xtask COMMAND
   interop [TENDOT]         send the same requests to Tendot and Handle.Net and compare the responses
   fuzz [TARGET] [SECONDS]  fuzz one target or all [default: 60 seconds each]
   fuzz-minimize TARGET     minimize the corpus of a target and save it
+  docs                     generate docs/reference/cli.md, settings.md and errors.md
   unicode                  generate the character table from the Unicode database
 
 Benchmarks, as ratios to other programs; each writes its section of docs/reference/performance.md:
@@ -79,6 +81,7 @@ fn run() -> anyhow::Result<()> {
         }
         ["interop"] => interop_alone(None),
         ["interop", tendot] => interop_alone(Some(Path::new(tendot))),
+        ["docs"] => docs::write_reference_pages(),
         ["unicode"] => unicode::unicode(),
         _ => anyhow::bail!("{USAGE}"),
     }

@@ -15,9 +15,8 @@ pub(crate) struct AtomicFile {
 
 impl AtomicFile {
     pub(crate) fn create(target: &Path) -> Result<Self, CliError> {
-        let failed =
-            |path: &Path, error| CliError::io(format!("`{}` can't be written", path.display()), &error);
-        if target.metadata().is_ok_and(|there| !there.is_file()) {
+        let failed = |path: &Path, error| CliError::io(format!("cannot write `{}`", path.display()), &error);
+        if target.metadata().is_ok_and(|metadata| !metadata.is_file()) {
             let file = File::options().write(true).open(target).map_err(|error| failed(target, error))?;
             return Ok(Self { file, path: target.into(), target: None });
         }
@@ -55,13 +54,13 @@ impl AtomicFile {
     /// Renames the file over its target and syncs the directory.
     pub(crate) fn commit(mut self) -> Result<(), CliError> {
         let Some(target) = self.target.clone() else { return Ok(()) };
-        let failed = |error| CliError::io(format!("`{}` can't be written", target.display()), &error);
+        let failed = |error| CliError::io(format!("cannot write `{}`", target.display()), &error);
         self.file.sync_all().map_err(failed)?;
         std::fs::rename(&self.path, &target).map_err(failed)?;
         self.target = None;
-        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = File::open(folder.unwrap_or_else(|| Path::new(".")));
-        folder.and_then(|folder| folder.sync_all()).map_err(failed)
+        let dir = target.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let dir = File::open(dir.unwrap_or_else(|| Path::new(".")));
+        dir.and_then(|dir| dir.sync_all()).map_err(failed)
     }
 }
 

@@ -12,21 +12,21 @@ use crate::terminal::{eprint_error, eprint_line};
 pub(crate) struct CliError {
     message: String,
     hint: Option<String>,
-    broken_pipe: bool,
+    is_broken_pipe: bool,
     /// Negative result rather than a failure: exit code 1.
     is_negative: bool,
 }
 
 impl CliError {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: None, broken_pipe: false, is_negative: false }
+        Self { message: message.into(), hint: None, is_broken_pipe: false, is_negative: false }
     }
 
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// Adds a hint unless there is one.
+    /// Adds a hint unless the error has one.
     pub(crate) fn or_hint(self, hint: &str) -> Self {
         if self.hint.is_some() { self } else { self.with_hint(hint) }
     }
@@ -36,16 +36,16 @@ impl CliError {
         Self { is_negative: true, ..self }
     }
 
-    /// I/O error with the action that failed, such as "`x` can't be read".
-    pub(crate) fn io(what: impl Display, error: &io::Error) -> Self {
+    /// I/O error with the action that failed, such as "cannot read `x`".
+    pub(crate) fn io(action: impl Display, error: &io::Error) -> Self {
         Self {
-            broken_pipe: error.kind() == io::ErrorKind::BrokenPipe,
-            ..Self::new(format!("{what}: {error}"))
+            is_broken_pipe: error.kind() == io::ErrorKind::BrokenPipe,
+            ..Self::new(format!("{action}: {error}"))
         }
     }
 
     pub(crate) const fn is_broken_pipe(&self) -> bool {
-        self.broken_pipe
+        self.is_broken_pipe
     }
 
     pub(crate) const fn is_negative(&self) -> bool {

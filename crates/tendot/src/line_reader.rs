@@ -36,18 +36,18 @@ impl<R: Read> LineReader<R> {
             let buffer = self
                 .reader
                 .fill_buf()
-                .map_err(|error| CliError::io(format!("{} can't be read", self.source), &error))?;
+                .map_err(|error| CliError::io(format!("cannot read {}", self.source), &error))?;
             if buffer.is_empty() {
                 break;
             }
             any = true;
             let end = memchr::memchr(b'\n', buffer);
             let part = &buffer[..end.unwrap_or(buffer.len())];
-            let room = (self.max_len + 1).saturating_sub(self.line.len());
-            is_whole &= part.len() <= room;
-            self.line.extend_from_slice(&part[..part.len().min(room)]);
-            let taken = part.len() + usize::from(end.is_some());
-            self.reader.consume(taken);
+            let remaining = (self.max_len + 1).saturating_sub(self.line.len());
+            is_whole &= part.len() <= remaining;
+            self.line.extend_from_slice(&part[..part.len().min(remaining)]);
+            let consumed = part.len() + usize::from(end.is_some());
+            self.reader.consume(consumed);
             if end.is_some() {
                 break;
             }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_of_lines() {
+    fn line_endings() {
         let mut lines = LineReader::stdin_like(&b"a\r\n\nb\xFF"[..]);
         assert_eq!(lines.next_line().unwrap(), Some(&b"a"[..]));
         assert_eq!(lines.next_line().unwrap(), Some(&b""[..]));
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_is_cut() {
+    fn long_line_is_truncated() {
         let mut lines = LineReader::stdin_like(std::io::repeat(b'a').take(5 << 20));
         assert_eq!(lines.next_line().unwrap().unwrap().len(), MAX_LINE_LEN + 1);
         assert_eq!(lines.next_line().unwrap(), None);

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_come_in_order() {
+    fn results_are_ordered() {
         let mut results = Vec::new();
         let begun = AtomicU64::new(0);
         let work = |job: u64, results: &ResultSender<u64>| {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_stops_the_work() {
+    fn error_stops_jobs() {
         let started = AtomicUsize::new(0);
         let threads = NonZero::new(2).unwrap();
         let work = |_: i32, results: &ResultSender<usize>| {

@@ -10,5 +10,5 @@ pub(crate) fn multi_thread(workers: usize) -> Result<Runtime, CliError> {
         .worker_threads(workers)
         .enable_all()
         .build()
-        .map_err(|error| CliError::io("threads can't be started", &error))
+        .map_err(|error| CliError::io("cannot start the async runtime", &error))
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, CommandFactory as _};
+use clap::Args;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
@@ -10,43 +10,47 @@ use crate::cli::Cli;
 use crate::terminal::StdoutWriter;
 use crate::{CliError, CommandStatus};
 
-/// Prints the script that completes this command's arguments in a shell
+/// Print a shell completion script
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   tendot completions bash > /etc/bash_completion.d/tendot
-  tendot completions zsh > ~/.zfunc/_tendot")]
+  tendot completions zsh > ~/.zfunc/_tendot
+
+Exit codes: 0 success, 2 error")]
 pub(crate) struct CompletionsArguments {
-    /// The shell
+    /// Shell
     pub(crate) shell: Shell,
 }
 
 pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<CommandStatus, CliError> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Cli::command(), "tendot", &mut script);
+    clap_complete::generate(arguments.shell, &mut Cli::grouped_command(), "tendot", &mut script);
     let mut output = StdoutWriter::new();
     output.write_bytes(&script)?;
     output.flush()?;
     Ok(CommandStatus::Success)
 }
 
-/// Prints the manual page, or writes one for each command
+/// Print or write man pages
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   tendot man | man -l -
-  tendot man --dir /usr/local/share/man/man1")]
+  tendot man --dir /usr/local/share/man/man1
+
+Exit codes: 0 success, 2 error")]
 pub(crate) struct ManArguments {
-    /// Write the pages of all commands into this folder
+    /// Write the man pages of all commands to this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }
 
 pub(crate) fn man(arguments: &ManArguments) -> Result<CommandStatus, CliError> {
-    let mut command = Cli::command();
+    let mut command = Cli::grouped_command();
     command.build();
-    if let Some(folder) = &arguments.dir {
-        write_man_pages(&command, folder)?;
+    if let Some(dir) = &arguments.dir {
+        write_man_pages(&command, dir)?;
         return Ok(CommandStatus::Success);
     }
     let mut output = StdoutWriter::new();
@@ -56,14 +60,14 @@ pub(crate) fn man(arguments: &ManArguments) -> Result<CommandStatus, CliError> {
 }
 
 /// Writes one page per command and subcommand, such as `tendot-config-show.1`.
-fn write_man_pages(command: &clap::Command, folder: &Path) -> Result<(), CliError> {
-    let path = folder.join(format!("{}.1", command.get_name()));
+fn write_man_pages(command: &clap::Command, dir: &Path) -> Result<(), CliError> {
+    let path = dir.join(format!("{}.1", command.get_name()));
     std::fs::write(&path, render_man_page(command.clone())?)
-        .map_err(|error| CliError::io(format!("`{}` can't be written", path.display()), &error))?;
-    let below = command.get_subcommands().filter(|below| below.get_name() != "help");
-    for below in below {
-        let name = format!("{}-{}", command.get_name(), below.get_name());
-        write_man_pages(&below.clone().name(name), folder)?;
+        .map_err(|error| CliError::io(format!("cannot write `{}`", path.display()), &error))?;
+    let has_page = |command: &&clap::Command| command.get_name() != "help" && !command.is_hide_set();
+    for subcommand in command.get_subcommands().filter(has_page) {
+        let name = format!("{}-{}", command.get_name(), subcommand.get_name());
+        write_man_pages(&subcommand.clone().name(name), dir)?;
     }
     Ok(())
 }
@@ -72,6 +76,6 @@ fn render_man_page(command: clap::Command) -> Result<Vec<u8>, CliError> {
     let mut page = Vec::new();
     Man::new(command)
         .render(&mut page)
-        .map_err(|error| CliError::io("the manual page can't be made", &error))?;
+        .map_err(|error| CliError::io("cannot render the man page", &error))?;
     Ok(page)
 }

@@ -193,8 +193,8 @@ fn start_tendot(tendot: &Path, data_dir: &Path, records: &Path) -> Result<(Vec<S
     let mut command = serve(tendot, data_dir, Ipv4Addr::LOCALHOST, native, http);
     command
         .args(["--https", &format!("127.0.0.1:{https}")])
-        .args(["--set", &format!("http.tls.certificate={}", certificate.display())])
-        .args(["--set", &format!("http.tls.key={}", key.display())]);
+        .args(["--set", &format!("https.certificate={}", certificate.display())])
+        .args(["--set", &format!("https.key={}", key.display())]);
     let endpoints = Endpoints {
         addresses: vec![Ipv4Addr::LOCALHOST],
         native_ports: vec![native],
@@ -227,12 +227,12 @@ fn start_three_servers(tendot: &Path, dir: &Path, records: &Path) -> Result<(Vec
     // The first start creates the key and the site record.
     for_each_server(|number| start_server(&mut command(number)).map(drop))?;
     let records_of_servers = data_dirs.each_ref().map(|data_dir| data_dir.join("siteinfo.json"));
-    run(Command::new(tendot).args(["site", "join", "--into"]).arg(&site).args(records_of_servers))?;
+    run(Command::new(tendot).args(["site", "combine", "--output"]).arg(&site).args(records_of_servers))?;
     let servers = for_each_server(|number| {
         let mut import = Command::new(tendot);
         import.arg("import").arg(records).arg("--data").arg(&data_dirs[number]);
         run(import.arg("--site").arg(&site))?;
-        start_server(command(number).args(["--set", &format!("native.site={}", site.display())]))
+        start_server(command(number).args(["--set", &format!("native.site_file={}", site.display())]))
     })?;
     let endpoints = Endpoints {
         addresses: addresses.into(),
@@ -339,8 +339,8 @@ fn resolve(tendot: &Path, server: &Endpoints, name: &str) -> Result<Vec<Value>> 
     let transports: [(&str, &[&str]); 5] = [
         (&native, &["--udp"]),
         (&native, &["--tcp"]),
-        (&native, &["--udp", "--certified", "--server-key", &key]),
-        (&native, &["--tcp", "--auth", "--certified", "--server-key", &key]),
+        (&native, &["--udp", "--require-signed", "--server-key", &key]),
+        (&native, &["--tcp", "--auth", "--require-signed", "--server-key", &key]),
         (&http, &[]),
     ];
     let mut found = Vec::new();
@@ -369,7 +369,7 @@ fn resolve_over_https(tendot: &Path, dir: &Path) -> Result<()> {
     fs::write(&file, root.to_string())?;
     let mut command = Command::new(tendot);
     let found =
-        output(command.args(["resolve", "--json", "--certified", "0.NA/10.5555", "--root"]).arg(&file))?;
+        output(command.args(["resolve", "--json", "--require-signed", "0.NA/10.5555", "--root"]).arg(&file))?;
     let found: Value = serde_json::from_str(&found)?;
     ensure!(found["transport"] == "https", "our client used {} instead of HTTPS", found["transport"]);
     Ok(())

@@ -14,7 +14,7 @@ use crate::cli::ConfigSourceArguments;
 use crate::terminal::{StdoutWriter, eprint_error, eprint_line, eprint_warning};
 use crate::{CliError, CommandStatus};
 
-/// Shows, checks and writes settings
+/// Show, check or create the configuration
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     Show(ConfigShowArguments),
@@ -22,51 +22,54 @@ pub(crate) enum ConfigCommand {
     Init(ConfigInitArguments),
 }
 
-/// Shows the settings that hold, and where each comes from
+/// Print the effective settings and where each one comes from
+///
+/// A flag overrides an environment variable, which overrides the configuration file. Passwords are redacted.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   tendot config show --config /etc/tendot.toml
   TENDOT_HTTP_ADDRESS=off tendot config show --json | jq 'select(.origin != \"default\")'
 
-Exit codes: 0 they are good, 1 they are not (told on stderr).")]
+Exit codes: 0 success, 1 some settings are invalid, 2 error")]
 pub(crate) struct ConfigShowArguments {
     #[command(flatten)]
     pub(crate) configuration: ConfigSourceArguments,
 
-    /// Print a JSON object a setting: key, value, origin (default, file, variable, flag), place
-    #[arg(long)]
+    /// Print JSON, one object per setting: key, value, origin (default, file, env, flag), location
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
-/// Says whether a file of settings is good, and all that is wrong with it
+/// Validate a configuration file
 ///
-/// The files of certificates that it names are read, too.
+/// Reports all errors with their lines. Certificate and key files that it names are read, too.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   tendot config check /etc/tendot.toml && systemctl restart tendot
 
-Exit codes: 0 it is good, 1 it is not (told on stderr, with the line), 2 it could not be read.")]
+Exit codes: 0 success, 1 the file is invalid, 2 error")]
 pub(crate) struct ConfigCheckArguments {
-    /// The file
+    /// Configuration file
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// Print a JSON object for each thing to be told: severity (error, warning), line, message
-    #[arg(long)]
+    /// Print JSON, one object per error or warning: severity (error, warning), line, message
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
-/// Writes a file that has every setting, its default, and what it is about
+/// Write a commented configuration file with all defaults
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   tendot config init tendot.toml
+  tendot config init | less
 
-Exit codes: 0 done, 2 the file could not be written, or is there already.")]
+Exit codes: 0 success, 2 error")]
 pub(crate) struct ConfigInitArguments {
-    /// The file [default: standard output]
+    /// Output file, which must not exist yet [default: standard output]
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 }
@@ -84,7 +87,7 @@ struct SettingJson<'a> {
     key: &'a str,
     value: Json,
     origin: &'a str,
-    place: Option<String>,
+    location: Option<String>,
 }
 
 fn show(arguments: &ConfigShowArguments) -> Result<CommandStatus, CliError> {
@@ -92,15 +95,15 @@ fn show(arguments: &ConfigShowArguments) -> Result<CommandStatus, CliError> {
     let mut output = StdoutWriter::new();
     for setting in &configuration.settings {
         if arguments.json {
-            let place = (setting.origin != SettingOrigin::Default).then(|| setting.origin.to_string());
+            let location = (setting.origin != SettingOrigin::Default).then(|| setting.origin.to_string());
             output.write_json(&SettingJson {
                 key: setting.key.name,
                 value: setting_json(setting),
                 origin: setting.origin.kind(),
-                place,
+                location,
             })?;
         } else {
-            output.write_line(format_args!("{:<48} # {}", setting.to_toml_line(), setting.origin))?;
+            output.write_line(format_args!("{:<52} # {}", setting.to_toml_line(), setting.origin))?;
         }
     }
     output.flush()?;
@@ -128,7 +131,7 @@ fn setting_json(setting: &RawSetting) -> Json {
 
 fn check(arguments: &ConfigCheckArguments) -> Result<CommandStatus, CliError> {
     std::fs::metadata(&arguments.file)
-        .map_err(|error| CliError::io(format!("`{}` can't be read", arguments.file.display()), &error))?;
+        .map_err(|error| CliError::io(format!("cannot read `{}`", arguments.file.display()), &error))?;
     let checked = Configuration::from_file(Some(arguments.file.clone())).parse();
     let (errors, warnings) = match &checked {
         Ok(settings) => (check_certificate(settings).into_iter().collect(), settings.warnings()),
@@ -148,7 +151,7 @@ fn check(arguments: &ConfigCheckArguments) -> Result<CommandStatus, CliError> {
     errors.iter().for_each(|error| eprint_error(&error.to_string()));
     warnings.iter().for_each(|warning| eprint_warning(warning));
     if errors.is_empty() {
-        eprint_line(format_args!("`{}` is good", arguments.file.display()));
+        eprint_line(format_args!("`{}` is valid", arguments.file.display()));
         return Ok(CommandStatus::Success);
     }
     Ok(CommandStatus::Negative)
@@ -170,13 +173,13 @@ fn init(arguments: &ConfigInitArguments) -> Result<CommandStatus, CliError> {
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     match file.and_then(|mut file| file.write_all(example_file().as_bytes())) {
         Ok(()) => {
-            eprint_line(format_args!("`{0}` is there; `tendot serve --config {0}` uses it", path.display()));
+            eprint_line(format_args!("wrote `{0}`; start with `tendot serve --config {0}`", path.display()));
             Ok(CommandStatus::Success)
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            Err(CliError::new(format!("`{}` is there already", path.display()))
-                .with_hint("`tendot config init` without a file prints the example"))
+            Err(CliError::new(format!("`{}` already exists", path.display()))
+                .with_hint("run `tendot config init` without a file to print it"))
         }
-        Err(error) => Err(CliError::io(format!("`{}` can't be written", path.display()), &error)),
+        Err(error) => Err(CliError::io(format!("cannot write `{}`", path.display()), &error)),
     }
 }

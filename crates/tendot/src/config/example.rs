@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::{RawSetting, SETTINGS, TomlKind, redact_password};
+use super::{RawSetting, SETTINGS, SettingSpec, TomlKind, redact_password};
 
 /// Example file with the default and description of every setting, all commented out.
 pub(crate) fn example_file() -> String {
     let mut text = String::from(
-        "# Settings of Tendot. Each line shows what holds without it; to change it, take the `#` at its start away.\n\
-         # The same can be said by variables (`TENDOT_HTTP_ADDRESS`) and flags (`--set http.address=…`), which win.\n",
+        "# Tendot configuration. Every line shows the default; remove the leading `#` to change it.\n\
+         # Environment variables (`TENDOT_HTTP_ADDRESS`) and flags (`--set http.address=…`) override this file.\n",
     );
     let mut section = "";
     for key in SETTINGS {
@@ -18,7 +18,7 @@ pub(crate) fn example_file() -> String {
             section = above;
             text.push('\n');
         }
-        let _ = writeln!(text, "\n# {}\n#{name} = {}", key.description, toml_literal(key.kind, key.default));
+        let _ = writeln!(text, "\n# {}\n#{name} = {}", key.description, key.default_literal());
     }
     text
 }
@@ -47,6 +47,13 @@ fn toml_string(text: &str) -> String {
         }
     }
     quoted + "\""
+}
+
+impl SettingSpec {
+    /// Default as a TOML literal.
+    pub(crate) fn default_literal(&self) -> String {
+        toml_literal(self.kind, self.default)
+    }
 }
 
 impl RawSetting {

@@ -84,8 +84,8 @@ impl Configuration {
                 match toml_file::parse_bracketed_list(name, &text) {
                     Ok(list) => (setting.text, setting.origin) = (list.unwrap_or(text), origin),
                     Err(why) => {
-                        let text = redact_password(&text);
-                        self.errors.push(ConfigError::new(origin, format!("`{name}` is `{text}`: {why}")));
+                        let value = redact_password(&text);
+                        self.errors.push(ConfigError::invalid_value(name, &value, &why, origin));
                     }
                 }
             }
@@ -121,7 +121,7 @@ pub(crate) fn load_settings_with(
 mod tests {
     use super::*;
 
-    fn of_text(text: &str) -> Result<ServerSettings, Vec<String>> {
+    fn parse_text(text: &str) -> Result<ServerSettings, Vec<String>> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("t.toml");
         std::fs::write(&path, text).unwrap();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_says_what_holds_without_it() {
+    fn example_file_equals_defaults() {
         let example = example_file();
         let lines: Vec<&str> = example.lines().map(|line| line.strip_prefix('#').unwrap_or(line)).collect();
         // A setting follows `#` directly; a description follows `# `.
@@ -140,99 +140,99 @@ mod tests {
             lines.iter().filter(|line| !line.starts_with(' ')).map(|line| format!("{line}\n")).collect();
         assert_eq!(whole.lines().filter(|line| line.contains('=')).count(), SETTINGS.len());
         let defaults = Configuration::from_file(None).parse().unwrap();
-        assert_eq!(format!("{:?}", of_text(&whole).unwrap()), format!("{defaults:?}"));
+        assert_eq!(format!("{:?}", parse_text(&whole).unwrap()), format!("{defaults:?}"));
     }
 
     #[test]
-    fn told() {
+    fn error_messages() {
         check(
-            "reports.retention = 4000",
-            "t.toml:1: `reports.retention` is `4000`: it is a number of days up to 3650; 0 switches it off",
+            "reports.failure_retention_days = 4000",
+            "t.toml:1: invalid value `4000` for `reports.failure_retention_days`: must be 0 to 3650 days; 0 disables it",
         );
-        check("http.adress = \"x\"", "t.toml:1: `http.adress` is no setting; `http.address` is");
+        check("http.adress = \"x\"", "t.toml:1: unknown setting `http.adress`; did you mean `http.address`?");
         check(
             "\n[http]\naddress = \"x\"",
-            "t.toml:3: `http.address` is `x`: it is written as `127.0.0.1:8080`, `[::]:8080` or `off`",
+            "t.toml:3: invalid value `x` for `http.address`: expected an address such as `127.0.0.1:8080` or `[::]:8080`, or `off`",
         );
         check(
-            "[http.limits]\nheader_time = 10",
-            "t.toml:2: `http.limits.header_time` is `10`: it has no unit; write `10s`",
+            "[http.limits]\nheader_timeout = 10",
+            "t.toml:2: invalid value `10` for `http.limits.header_timeout`: missing unit; write `10s`",
         );
         check(
-            "http.limits.header_bytes = \"64kg\"",
-            "t.toml:1: `http.limits.header_bytes` is `64kg`: a size is written as `64KiB` or `1MiB`",
+            "http.limits.max_header_bytes = \"64kg\"",
+            "t.toml:1: invalid value `64kg` for `http.limits.max_header_bytes`: expected a size such as `64KiB` or `1MiB`",
         );
-        check("http.limits.connections = 0", "t.toml:1: `http.limits.connections` is `0`: it is at least 1");
+        check(
+            "http.limits.max_connections = 0",
+            "t.toml:1: invalid value `0` for `http.limits.max_connections`: must be at least 1",
+        );
         check(
             "http.trust_loopback = \"maybe\"",
-            "t.toml:1: `http.trust_loopback` is `maybe`: it is `true` or `false`",
+            "t.toml:1: invalid value `maybe` for `http.trust_loopback`: expected `true` or `false`",
         );
         check(
             "http.trusted_proxies = [\"10.0.0.0/8\", \"x\"]",
-            "t.toml:1: `http.trusted_proxies` is `10.0.0.0/8, x`: `x` is no network; one is written as `10.0.0.0/8`",
+            "t.toml:1: invalid value `10.0.0.0/8, x` for `http.trusted_proxies`: invalid network `x`; expected a network such as `10.0.0.0/8`",
         );
-        check("http.address = [\"a\", \"b\"]", "t.toml:1: `http.address` takes one value, not a list");
+        check("http.address = [\"a\", \"b\"]", "t.toml:1: `http.address` expects a single value, not a list");
         check(
             "upstream = \"handle-system:/no/such\"",
-            "t.toml:1: `upstream` is `handle-system:/no/such`: `/no/such` can't be read: No such file or directory",
+            "t.toml:1: invalid value `handle-system:/no/such` for `upstream`: cannot read `/no/such`: No such file or directory",
         );
         check(
             "upstream = \"doi.org\"",
-            "t.toml:1: `upstream` is `doi.org`: expected `https://HOST` or `http://HOST`; a resolver is \
-             written as `https://doi.org`",
+            "t.toml:1: invalid value `doi.org` for `upstream`: expected `https://HOST` or `http://HOST`; \
+             expected a URL such as `https://doi.org`",
         );
         check(
             "upstream = \"https://me:secret@doi.org\"",
-            "t.toml:1: `upstream` is `https://me:***@doi.org`: user name not",
+            "t.toml:1: invalid value `https://me:***@doi.org` for `upstream`: user name not",
         );
         check(
             "store = \"postgre://me:secret@host/db\"",
-            "t.toml:1: `store` is `postgre://me:***@host/db`: a store is",
+            "t.toml:1: invalid value `postgre://me:***@host/db` for `store`: expected `embedded:DIR`",
         );
         check(
             "upstream = \"https://doi.org\"\ncache.size = \"9MB\"",
-            "t.toml:2: `cache.size` is `9MB`: a size is written as",
+            "t.toml:2: invalid value `9MB` for `cache.size`: expected a size such as",
         );
-        check("cache.size = \"64MiB\"", "t.toml:1: `cache.size` does nothing without `upstream`");
+        check("cache.size = \"64MiB\"", "t.toml:1: `cache.size` has no effect unless `upstream` is set");
         check(
             "native.admins = [\"300:0.NA/10.1\", \"x\"]",
-            "t.toml:1: `native.admins` is `300:0.NA/10.1, x`: `x` is no identity; one is written as `300:0.NA/10.1000`",
+            "t.toml:1: invalid value `300:0.NA/10.1, x` for `native.admins`: invalid identity `x`; expected an identity such as `300:0.NA/10.1000`",
         );
         check(
             "log.level = \"loud\"",
-            "t.toml:1: `log.level` is `loud`: it is `error`, `warn`, `info`, `debug` or `trace`",
+            "t.toml:1: invalid value `loud` for `log.level`: expected `error`, `warn`, `info`, `debug` or `trace`",
         );
-        check("[nothing]", "t.toml:1: `nothing` is no setting");
-        check("a = ", "t.toml:1: it is no TOML: ");
-        check(
-            "https.address = \"[::]:443\"",
-            "`https.address` needs `http.tls.certificate` and `http.tls.key`",
-        );
-        check("http.tls.key = \"a\"", "t.toml:1: `http.tls.key` does nothing without `https.address`");
-        let two = of_text("x = 1\nhttp.address = 5").unwrap_err();
+        check("[nothing]", "t.toml:1: unknown setting `nothing`");
+        check("a = ", "t.toml:1: invalid TOML: ");
+        check("https.address = \"[::]:443\"", "`https.address` requires `https.certificate` and `https.key`");
+        check("https.key = \"a\"", "t.toml:1: `https.key` has no effect unless `https.address` is set");
+        let two = parse_text("x = 1\nhttp.address = 5").unwrap_err();
         assert_eq!(two.len(), 2, "{two:?}");
     }
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let errors = of_text(text).unwrap_err();
+        let errors = parse_text(text).unwrap_err();
         assert!(errors.iter().any(|error| error.starts_with(expected)), "{text}: {errors:?}");
     }
 
     /// A world-readable file with a password causes a warning.
     #[test]
-    fn passwords_in_files() {
+    fn warns_about_world_readable_passwords() {
         use std::os::unix::fs::PermissionsExt as _;
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("t.toml");
-        let check = |store: &str, mode: u32, is_warned: bool| {
+        let check = |store: &str, mode: u32, has_warning: bool| {
             std::fs::write(&path, format!("store = \"{store}\"")).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             let warnings = Configuration::from_file(Some(path.clone())).parse().unwrap().warnings();
-            let warning = format!("`{}` has a password and can be read by everybody", path.display());
+            let expected = format!("`{}` contains a password and is world-readable", path.display());
             assert_eq!(
-                warnings.iter().any(|told| told.starts_with(&warning)),
-                is_warned,
+                warnings.iter().any(|warning| warning.starts_with(&expected)),
+                has_warning,
                 "{store}: {warnings:?}"
             );
             assert!(!warnings.concat().contains("secret"));
@@ -252,12 +252,12 @@ mod tests {
     }
 
     #[test]
-    fn lists() {
+    fn parses_lists() {
         let check = |text: &str, expected: Result<&[&str], &str>| {
             let mut configuration = Configuration::from_file(None);
             configuration.apply("native.admins", text.into(), SettingOrigin::Flag("--set".into()));
-            let read = configuration.parse().map_err(|errors| errors[0].to_string());
-            match (read, expected) {
+            let parsed = configuration.parse().map_err(|errors| errors[0].to_string());
+            match (parsed, expected) {
                 (Ok(settings), Ok(expected)) => {
                     let found: Vec<String> = settings.admins.iter().map(ToString::to_string).collect();
                     assert_eq!(found, expected, "{text}");
@@ -272,21 +272,26 @@ mod tests {
         check("300:0.NA/10.1, 0.NA/10.2", Ok(&["300:0.NA/10.1", "0:0.NA/10.2"]));
         check("[\"300:0.NA/10.1\"]", Ok(&["300:0.NA/10.1"]));
         check("[\"300:0.NA/10.1\", '301:10.1/x']", Ok(&["300:0.NA/10.1", "301:10.1/x"]));
-        check("[300:0.NA/10.1]", Err("it is no list"));
-        check("[\"300:0.NA/10.1\"", Err("it is no list"));
-        check("\"300:0.NA/10.1\"", Err("is no identity; one is written as `300:0.NA/10.1000`"));
-        check("x:0.NA/10.1", Err("`x:0.NA/10.1` is no identity"));
-        check("-1:0.NA/10.1", Err("is no identity"));
-        check("[\"x\"]", Err("`x` is no identity"));
+        check("[300:0.NA/10.1]", Err("invalid list"));
+        check("[\"300:0.NA/10.1\"", Err("invalid list"));
+        check(
+            "\"300:0.NA/10.1\"",
+            Err("invalid identity `\"300:0.NA/10.1\"`; expected an identity such as `300:0.NA/10.1000`"),
+        );
+        check("x:0.NA/10.1", Err("invalid identity `x:0.NA/10.1`"));
+        check("-1:0.NA/10.1", Err("invalid identity `-1:0.NA/10.1`"));
+        check("[\"x\"]", Err("invalid identity `x`"));
     }
 
     #[test]
-    fn later_words_hold() {
+    fn later_sources_win() {
         let mut configuration = Configuration::from_file(None);
         let variables = [
             ("TENDOT_HTTP_ADDRESS", "127.0.0.1:1"),
-            ("TENDOT_HTTP_LIMITS_IDLE_TIME", "5s"),
+            ("TENDOT_HTTP_LIMITS_IDLE_TIMEOUT", "5s"),
             ("TENDOT_TOKEN", "secret"),
+            ("TENDOT_TOKEN_FILE", "operator.token"),
+            ("TENDOT_TEST_SEED", "7"),
             ("TENDOT_SERVICE_HOST", "10.0.0.1"),
             ("TENDOT_PORT_8080_TCP_ADDR", "10.0.0.1"),
             ("OTHER", "x"),
@@ -302,7 +307,7 @@ mod tests {
         let errors = configuration.parse().unwrap_err();
         assert_eq!(
             errors[0].to_string(),
-            "`TENDOT_HTTP_ADRESS` is no variable of ours; `TENDOT_HTTP_ADDRESS` is"
+            "unknown environment variable `TENDOT_HTTP_ADRESS`; did you mean `TENDOT_HTTP_ADDRESS`?"
         );
     }
 }

@@ -11,7 +11,7 @@ use crate::CliError;
 pub(super) const CONFIG_FILE_ENV: &str = "TENDOT_CONFIG";
 
 /// `TENDOT_` variables that are not settings of the server.
-const NON_SETTING_ENVS: [&str; 3] = [CONFIG_FILE_ENV, "TENDOT_TOKEN", "TENDOT_SERVER"];
+const NON_SETTING_ENVS: [&str; 4] = [CONFIG_FILE_ENV, "TENDOT_TOKEN", "TENDOT_TOKEN_FILE", "TENDOT_SERVER"];
 
 /// Where the value of a setting came from.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -28,7 +28,7 @@ impl SettingOrigin {
         match self {
             Self::Default => "default",
             Self::File { .. } => "file",
-            Self::Env(_) => "variable",
+            Self::Env(_) => "env",
             Self::Flag(_) => "flag",
         }
     }
@@ -57,14 +57,18 @@ impl ConfigError {
     }
 
     pub(super) fn unknown_setting(name: &str, origin: SettingOrigin) -> Self {
-        let near = suggest(name, SETTINGS.iter().map(|key| key.name.to_owned()));
-        Self::new(origin, format!("`{}` is no setting{near}", name.escape_debug()))
+        let suggestion = suggest(name, SETTINGS.iter().map(|key| key.name.to_owned()));
+        Self::new(origin, format!("unknown setting `{}`{suggestion}", name.escape_debug()))
     }
 
     pub(super) fn unknown_env(name: String) -> Self {
-        let near = suggest(&name, SETTINGS.iter().map(super::SettingSpec::env_name));
-        let message = format!("`{name}` is no variable of ours{near}");
+        let suggestion = suggest(&name, SETTINGS.iter().map(super::SettingSpec::env_name));
+        let message = format!("unknown environment variable `{name}`{suggestion}");
         Self::new(SettingOrigin::Default, message)
+    }
+
+    pub(super) fn invalid_value(name: &str, value: &str, why: &str, origin: SettingOrigin) -> Self {
+        Self::new(origin, format!("invalid value `{}` for `{name}`: {why}", value.escape_debug()))
     }
 }
 
@@ -72,14 +76,15 @@ impl ConfigError {
 pub(crate) fn config_error(errors: &[ConfigError]) -> CliError {
     let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
     CliError::new(lines.join("\n       "))
-        .with_hint("`tendot config init` shows all settings, `tendot config show` those that hold")
+        .with_hint("`tendot config init` lists all settings; `tendot config show` prints the effective ones")
 }
 
 /// Suggestion of the most similar known name, as the end of a message; empty if none is similar.
 fn suggest(name: &str, known: impl Iterator<Item = String>) -> String {
-    let rated = known.map(|known| (strsim::normalized_damerau_levenshtein(name, &known), known));
-    let best = rated.max_by(|(one, _), (two, _)| one.total_cmp(two)).filter(|(likeness, _)| *likeness > 0.6);
-    best.map(|(_, known)| format!("; `{known}` is")).unwrap_or_default()
+    let scored = known.map(|known| (strsim::normalized_damerau_levenshtein(name, &known), known));
+    let best =
+        scored.max_by(|(one, _), (two, _)| one.total_cmp(two)).filter(|(similarity, _)| *similarity > 0.6);
+    best.map(|(_, known)| format!("; did you mean `{known}`?")).unwrap_or_default()
 }
 
 impl fmt::Display for ConfigError {

@@ -22,14 +22,14 @@ pub(crate) fn redact_password(text: &str) -> String {
         redacted.push_str(&rest[..value]);
         redacted.push_str("***");
         rest = &rest[value..];
-        rest = &rest[end_of_value(rest)..];
+        rest = &rest[value_end(rest)..];
     }
     redacted.push_str(rest);
     redacted
 }
 
 /// End offset of an option's value, which may be quoted.
-fn end_of_value(text: &str) -> usize {
+fn value_end(text: &str) -> usize {
     let is_quoted = text.starts_with('\'');
     let mut is_escaped = false;
     for (at, character) in text.char_indices().skip(usize::from(is_quoted)) {
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shown() {
+    fn redacts_passwords() {
         check("postgres://user:secret@host:5432/db?a=b", "postgres://user:***@host:5432/db?a=b");
         check("postgresql://user:secret@a,b:5433/db", "postgresql://user:***@a,b:5433/db");
         check("postgres://user:se@c/re:t@host/db", "postgres://user:***@host/db");

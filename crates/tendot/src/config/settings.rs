@@ -35,22 +35,22 @@ impl SettingSpec {
 }
 
 macro_rules! settings {
-    ($($field:ident: $type:ty = $name:literal, $default:literal, $about:literal;)*) => {
+    ($($field:ident: $type:ty = $name:literal, $default:literal, $description:literal;)*) => {
         /// Parsed settings of `tendot serve`.
         #[derive(Clone, Debug)]
         pub(crate) struct ServerSettings {
-            $(#[doc = $about] pub(crate) $field: $type,)*
+            $(#[doc = $description] pub(crate) $field: $type,)*
             /// World-readable configuration file that contains a password.
             world_readable_secret_file: Option<PathBuf>,
         }
 
         /// All settings, in display order.
         pub(crate) const SETTINGS: &[SettingSpec] = &[
-            $(SettingSpec { name: $name, default: $default, description: $about, kind: <$type as SettingValue>::KIND },)*
+            $(SettingSpec { name: $name, default: $default, description: $description, kind: <$type as SettingValue>::KIND },)*
         ];
 
         impl ServerSettings {
-            /// Parses all settings and appends errors to `problems`.
+            /// Parses all settings and appends errors to `errors`.
             pub(super) fn parse(settings: &[RawSetting], errors: &mut Vec<ConfigError>) -> Option<Self> {
                 $(let $field = parse_setting::<$type>($name, settings, errors);)*
                 Some(Self { $($field: $field?,)* world_readable_secret_file: world_readable_secret_file(settings) })
@@ -61,127 +61,127 @@ macro_rules! settings {
 
 settings! {
     data: PathBuf = "data", "tendot-data",
-        "The directory of all that is kept: the embedded store, the operator's token, our key and the record of our site.";
+        "Data directory: embedded store, operator token, server key and site record.";
     store: StoreSetting = "store", "embedded:",
-        "Where records are kept: `embedded:DIR` (without DIR, in the directory of all data), `postgres://user:password@host/database` (several hosts with commas), or `memory:` for trying out.";
+        "Store: `embedded:DIR` (without DIR, in the data directory), `postgres://user:password@host/database` (several hosts separated by commas), or `memory:` for tests.";
     upstream: UpstreamSetting = "upstream", "off",
-        "Who is asked for names that are not kept here: `handle-system`, from its published root on or from that of a file (`handle-system:FILE`); a resolver such as `https://doi.org`; `off` if nobody.";
-    postgres_connections: u32 = "postgres.connections", "16",
-        "Connections for reading to each host of a `postgres:` store; one more writes, and one watches each host.";
-    postgres_timeout: Duration = "postgres.patience", "10s",
-        "How long is waited for a database: for a connection, and for one that comes back.";
-    postgres_statement_timeout: Duration = "postgres.statement_time", "60s",
-        "How long one statement may take there.";
+        "Upstream resolver for prefixes that are not homed here: `handle-system` (built-in root), `handle-system:FILE` (root from a file), a resolver URL such as `https://doi.org`, or `off`.";
+    postgres_pool_size: u32 = "postgres.pool_size", "16",
+        "Read connections per PostgreSQL host. One more connection writes, and one monitors each host.";
+    postgres_timeout: Duration = "postgres.timeout", "10s",
+        "How long to wait for a connection, and for an unreachable database.";
+    postgres_statement_timeout: Duration = "postgres.statement_timeout", "60s",
+        "Maximum duration of one statement.";
     cache_size: MemorySize = "cache.size", "32MiB",
-        "Memory for answers of the upstream.";
-    cache_max_ttl: Duration = "cache.longest", "24h",
-        "The longest that they are kept, whatever their values say.";
-    cache_negative_ttl: Duration = "cache.nothing", "60s",
-        "How long it is kept that there is no such name.";
-    cache_stale_if_error: Duration = "cache.stale", "24h",
-        "How long after its time an answer is still given when the upstream does not answer.";
+        "Memory for the upstream cache.";
+    cache_max_ttl: Duration = "cache.max_ttl", "24h",
+        "Maximum time that an upstream response is cached, whatever its TTL.";
+    cache_negative_ttl: Duration = "cache.negative_ttl", "60s",
+        "How long \"not found\" is cached.";
+    cache_stale_if_error: Duration = "cache.stale_if_error", "24h",
+        "How long after expiry a response may be served when the upstream fails (RFC 5861).";
     http_address: Option<SocketAddr> = "http.address", "127.0.0.1:8080",
-        "Where HTTP is answered; `off` if nowhere.";
+        "HTTP listen address, or `off`.";
     trusted_proxies: Vec<IpNet> = "http.trusted_proxies", "",
-        "Networks of proxies that tell the truth of their clients: address, TLS, request id.";
-    forwarded_by: ForwardedBy = "http.forwarded_by", "x-forwarded",
-        "How they tell it: `x-forwarded` (X-Forwarded-For, X-Forwarded-Proto), or `forwarded` (RFC 7239).";
+        "Networks of proxies whose forwarded headers (client address, scheme, request id) are trusted.";
+    forwarded_headers: ForwardedBy = "http.forwarded_headers", "x-forwarded",
+        "Headers that trusted proxies send: `x-forwarded` (X-Forwarded-For, X-Forwarded-Proto) or `forwarded` (RFC 7239).";
     trust_loopback: bool = "http.trust_loopback", "true",
-        "Whether passwords and tokens are taken from this machine without TLS.";
-    metrics_allow: Vec<IpNet> = "http.metrics_for", "",
-        "Networks that may see /metrics, beside this machine.";
-    http_response_cache: CacheSize = "http.kept", "auto",
-        "Memory for answers that are given again as long as their records are the same; `auto` is 16MiB, and 256MiB if they are in a database.";
-    certificate: Option<PathBuf> = "http.tls.certificate", "",
-        "The certificate, with those between it and the root, as PEM. It is read again when it changes.";
-    key: Option<PathBuf> = "http.tls.key", "",
-        "Its key, as PEM. Others than its owner and group may not read it.";
-    connections: u32 = "http.limits.connections", "10000",
-        "Connections at the same time; others wait.";
-    connections_per_client: u32 = "http.limits.connections_per_client", "256",
-        "Those of one IPv4 address or /64 of IPv6. This machine and trusted proxies have no limit.";
-    headers: u32 = "http.limits.headers", "100",
-        "Headers of a request.";
-    header_bytes: BufferSize = "http.limits.header_bytes", "96KiB",
-        "Size of a request's head.";
-    header_timeout: Duration = "http.limits.header_time", "10s",
-        "Time for a request's head, and for the handshake of TLS.";
-    body_timeout: Duration = "http.limits.body_time", "10s",
-        "Time for a request's body, beside a second for each KiB.";
-    write_timeout: Duration = "http.limits.write_time", "30s",
-        "Time for a client to read an answer, beside a second for each KiB.";
-    idle_timeout: Duration = "http.limits.idle_time", "60s",
-        "Time between two requests of a connection.";
-    drain_timeout: Duration = "http.limits.closing_time", "8s",
-        "Time for what is under way after SIGTERM.";
+        "Accept credentials over plain HTTP from loopback.";
+    metrics_allow: Vec<IpNet> = "http.metrics_allow", "",
+        "Networks that may read /metrics, besides loopback.";
+    http_response_cache: CacheSize = "http.response_cache_size", "auto",
+        "Memory for the HTTP response cache; `auto` is 16MiB, or 256MiB with PostgreSQL.";
+    max_connections: u32 = "http.limits.max_connections", "10000",
+        "Maximum number of connections; further ones wait.";
+    max_connections_per_client: u32 = "http.limits.max_connections_per_client", "256",
+        "Maximum number of connections per IPv4 address or IPv6 /64; loopback and trusted proxies have no limit.";
+    max_headers: u32 = "http.limits.max_headers", "100",
+        "Maximum number of request headers.";
+    max_header_bytes: BufferSize = "http.limits.max_header_bytes", "96KiB",
+        "Maximum size of the request head.";
+    header_timeout: Duration = "http.limits.header_timeout", "10s",
+        "Timeout for the request head, and for the TLS handshake.";
+    body_timeout: Duration = "http.limits.body_timeout", "10s",
+        "Timeout for the request body, plus one second per KiB.";
+    write_timeout: Duration = "http.limits.write_timeout", "30s",
+        "Timeout for the client to read a response, plus one second per KiB.";
+    idle_timeout: Duration = "http.limits.idle_timeout", "60s",
+        "Keep-alive timeout between requests.";
+    drain_timeout: Duration = "http.limits.drain_timeout", "8s",
+        "Time for in-flight requests after SIGTERM, also for the native protocol.";
+    rate_limit_enabled: bool = "http.rate_limit.enabled", "true",
+        "Enable rate limits for HTTP (status 429).";
+    rate_limit_loopback: bool = "http.rate_limit.loopback", "false",
+        "Apply the rate limits to loopback, too.";
+    client_rate: u32 = "http.rate_limit.client.requests_per_second", "200",
+        "Sustained requests per second of one IPv4 address or IPv6 /64.";
+    client_burst: u32 = "http.rate_limit.client.burst", "2000",
+        "Burst of requests of one IPv4 address or IPv6 /64.";
+    network_rate: u32 = "http.rate_limit.network.requests_per_second", "1000",
+        "Sustained requests per second of one IPv4 /24 or IPv6 /48.";
+    network_burst: u32 = "http.rate_limit.network.burst", "10000",
+        "Burst of requests of one IPv4 /24 or IPv6 /48.";
     https_address: Option<SocketAddr> = "https.address", "off",
-        "Where HTTP is answered over TLS; `off` if nowhere. Needs `http.tls.certificate` and `http.tls.key`.";
+        "HTTPS listen address, or `off`; requires `https.certificate` and `https.key`.";
+    certificate: Option<PathBuf> = "https.certificate", "",
+        "Certificate chain file (PEM); reloaded when it changes.";
+    key: Option<PathBuf> = "https.key", "",
+        "Private key file (PEM); must not be world-readable.";
     client_certificates: bool = "https.client_certificates", "false",
-        "Whether clients are asked for a certificate, by which they may be known. Browsers then ask their user which to show.";
+        "Request client certificates for authentication; browsers prompt their user.";
     native_address: Option<SocketAddr> = "native.address", "127.0.0.1:2641",
-        "Where the native protocol of the Handle System is answered, over TCP and UDP; `off` if nowhere.";
+        "Listen address of the native protocol (TCP and UDP), or `off`.";
     admins: Vec<ValueReference<'static>> = "native.admins", "",
-        "Who may home and unhome prefixes and list them, such as `300:0.NA/10.1000`. Their keys have to be in records of ours.";
+        "Server administrators, such as `300:0.NA/10.1000`: may home, unhome and list prefixes. Their keys must be in handles of this server.";
     admins_full_access: bool = "native.admins_full_access", "false",
-        "Whether these may do everything else, too, whatever the records say.";
+        "Give server administrators all permissions on all handles.";
     public_address: Option<IpAddr> = "native.public_address", "",
-        "The address that others reach us at, for the record of our site; without a word, that of `native.address`.";
+        "Public IP address for the site record; without it, that of `native.address`.";
     description: String = "native.description", "",
-        "What our site says of itself.";
-    site_file: Option<PathBuf> = "native.site", "",
-        "The record of a site of several servers, as `tendot site join` makes it; our key says which of them we are. Without a word, we are a site of our own.";
-    allow_dh_1024: bool = "native.small_group", "true",
-        "Whether sessions are made in the group of 1024 bits, the only one that clients of Handle.Net 9 know.";
-    native_response_cache: CacheSize = "native.kept", "auto",
-        "Memory for answers that are given again as long as their records are the same; `auto` is 16MiB, and 256MiB if they are in a database.";
-    native_connections: u32 = "native.limits.connections", "10000",
-        "Connections at the same time; those that ask nothing go when others have no room.";
-    native_connections_per_client: u32 = "native.limits.connections_per_client", "100",
-        "Those of one IPv4 address or /64 of IPv6. This machine has no limit.";
-    message_timeout: Duration = "native.limits.message_time", "10s",
-        "Time for a message, beside a second for each KiB.";
-    native_idle_timeout: Duration = "native.limits.idle_time", "60s",
-        "Time between two messages of a connection.";
-    native_write_timeout: Duration = "native.limits.write_time", "30s",
-        "Time for a client to read an answer, beside a second for each KiB.";
-    native_rate_limit_enabled: bool = "native.rate.enabled", "true",
-        "Whether those are held back who ask for more than their share.";
-    native_rate_limit_loopback: bool = "native.rate.loopback", "false",
-        "Whether this machine is, too.";
-    native_rate_limit_exempt: Vec<IpNet> = "native.rate.spared", "",
-        "Networks that are not, such as those of large resolvers.";
-    datagram_rate: u32 = "native.rate.per_second", "200",
-        "Datagrams a second to one address; above that, only answers of up to three times the question. Networks have more.";
-    datagram_burst: u32 = "native.rate.burst", "1000",
-        "Datagrams to it at once, after a rest.";
-    native_cpu_per_second: Duration = "native.rate.work", "250ms",
-        "Time of one core, each second, for signatures, proofs and keys of one address.";
-    rate_limit_enabled: bool = "rate.enabled", "true",
-        "Whether clients that ask too often are answered 429.";
-    rate_limit_loopback: bool = "rate.loopback", "false",
-        "Whether this machine is, too.";
-    client_rate: u32 = "rate.client.per_second", "200",
-        "Requests a second of one IPv4 address or /64 of IPv6.";
-    client_burst: u32 = "rate.client.burst", "2000",
-        "Requests of it at once, after a rest.";
-    network_rate: u32 = "rate.network.per_second", "1000",
-        "Requests a second of one /24 of IPv4 or /48 of IPv6.";
-    network_burst: u32 = "rate.network.burst", "10000",
-        "Requests of it at once, after a rest.";
-    reverse_lookup_allow: Vec<ValueReference<'static>> = "search.allowed", "",
-        "Who may look names up by what their records say (`/hrls/handles`), such as `300:0.NA/10.1000`, beside `native.admins`. Their keys have to be in records of ours.";
-    reverse_lookup_timeout: Duration = "search.time", "10s",
-        "The longest that a look-up takes, and the longest that it waits for others.";
-    reports_interval: Duration = "reports.interval", "60s",
-        "How often it is written down which names of registrants were resolved, for their reports.";
-    reports_retention: RetentionDays = "reports.retention", "90",
-        "Days for which it is kept which of their names were asked for and not found; 0 if that is not counted. Nothing is kept of who asked.";
+        "Description in the site record.";
+    site_file: Option<PathBuf> = "native.site_file", "",
+        "Site record of a site with several servers, written by `tendot site combine`; the server key identifies this server in it.";
+    allow_dh_1024: bool = "native.allow_dh_1024", "true",
+        "Allow the 1024-bit Diffie-Hellman group, the only one that Handle.Net 9 clients support.";
+    native_response_cache: CacheSize = "native.response_cache_size", "auto",
+        "Memory for the native response cache; `auto` is 16MiB, or 256MiB with PostgreSQL.";
+    native_max_connections: u32 = "native.limits.max_connections", "10000",
+        "Maximum number of connections; at the limit, idle ones are closed first.";
+    native_max_connections_per_client: u32 = "native.limits.max_connections_per_client", "100",
+        "Maximum number of connections per IPv4 address or IPv6 /64; loopback has no limit.";
+    message_timeout: Duration = "native.limits.message_timeout", "10s",
+        "Timeout for receiving a message, plus one second per KiB.";
+    native_idle_timeout: Duration = "native.limits.idle_timeout", "60s",
+        "Timeout between messages of a connection.";
+    native_write_timeout: Duration = "native.limits.write_timeout", "30s",
+        "Timeout for the client to read a response, plus one second per KiB.";
+    native_rate_limit_enabled: bool = "native.rate_limit.enabled", "true",
+        "Enable rate limits for the native protocol.";
+    native_rate_limit_loopback: bool = "native.rate_limit.loopback", "false",
+        "Apply the rate limits to loopback, too.";
+    native_rate_limit_exempt: Vec<IpNet> = "native.rate_limit.exempt", "",
+        "Networks without a limit, such as those of large resolvers.";
+    datagram_rate: u32 = "native.rate_limit.datagrams_per_second", "200",
+        "Sustained UDP responses per second to one address; above it, only responses up to three times the size of the request. Networks have higher limits.";
+    datagram_burst: u32 = "native.rate_limit.datagram_burst", "1000",
+        "Burst of UDP responses to one address.";
+    native_cpu_per_second: Duration = "native.rate_limit.cpu_per_second", "250ms",
+        "CPU time per second for signatures, authentication and key exchange of one address.";
+    reverse_lookup_allow: Vec<ValueReference<'static>> = "reverse_lookup.allow", "",
+        "Handle identities that may use reverse lookup (`/hrls/handles`), such as `300:0.NA/10.1000`, besides `native.admins`. Their keys must be in handles of this server.";
+    reverse_lookup_timeout: Duration = "reverse_lookup.timeout", "10s",
+        "Maximum duration of a reverse lookup, and of waiting for another one.";
+    reports_flush_interval: Duration = "reports.flush_interval", "60s",
+        "How often resolution statistics are written to the store.";
+    reports_failure_retention: RetentionDays = "reports.failure_retention_days", "90",
+        "Days for which statistics of failed resolutions are stored; 0 disables them. No client data is stored.";
     log_format: LogFormat = "log.format", "auto",
-        "How lines of the log are written to stderr: `text`, `json`, or `auto`, which is text on a terminal and else JSON.";
+        "Log format on stderr: `text`, `json`, or `auto` (text on a terminal, otherwise JSON).";
     log_level: Level = "log.level", "info",
-        "What is worth a line: `error`, `warn`, `info`, `debug` or `trace`.";
+        "Log level: `error`, `warn`, `info`, `debug` or `trace`.";
     log_requests: bool = "log.requests", "false",
-        "Whether each request leaves a line, at level `info`. Failures of our own do in any case.";
+        "Log every request (access log) at level `info`. Server errors are always logged.";
 }
 
 fn parse_setting<T: SettingValue>(
@@ -192,8 +192,8 @@ fn parse_setting<T: SettingValue>(
     let setting = settings.iter().find(|setting| setting.key.name == name)?;
     T::parse(&setting.text)
         .inspect_err(|why| {
-            let message = format!("`{name}` is `{}`: {why}", setting.redacted().escape_debug());
-            errors.push(ConfigError::new(setting.origin.clone(), message));
+            let value = setting.redacted();
+            errors.push(ConfigError::invalid_value(name, &value, why, setting.origin.clone()));
         })
         .ok()
 }
@@ -212,7 +212,7 @@ impl ServerSettings {
     pub(super) fn validate(&self, settings: &[RawSetting], errors: &mut Vec<ConfigError>) {
         let is_encrypted = self.https_address.is_some();
         if is_encrypted && (self.certificate.is_none() || self.key.is_none()) {
-            let message = "`https.address` needs `http.tls.certificate` and `http.tls.key`";
+            let message = "`https.address` requires `https.certificate` and `https.key`";
             errors.push(ConfigError::new(SettingOrigin::Default, message));
         }
         for setting in settings
@@ -220,17 +220,16 @@ impl ServerSettings {
             .filter(|setting| setting.key.name.starts_with("cache.") && setting.text != setting.key.default)
         {
             if self.upstream.0.is_none() {
-                let message = format!("`{}` does nothing without `upstream`", setting.key.name);
+                let message = format!("`{}` has no effect unless `upstream` is set", setting.key.name);
                 errors.push(ConfigError::new(setting.origin.clone(), message));
             }
         }
         for setting in settings.iter().filter(|setting| {
-            let is_about_tls =
-                setting.key.name.starts_with("http.tls.") || setting.key.name == "https.client_certificates";
+            let is_about_tls = setting.key.name.starts_with("https.") && setting.key.name != "https.address";
             is_about_tls && setting.text != setting.key.default
         }) {
             if !is_encrypted {
-                let message = format!("`{}` does nothing without `https.address`", setting.key.name);
+                let message = format!("`{}` has no effect unless `https.address` is set", setting.key.name);
                 errors.push(ConfigError::new(setting.origin.clone(), message));
             }
         }
@@ -241,41 +240,41 @@ impl ServerSettings {
         let mut warnings = Vec::new();
         if self.trusted_proxies.iter().any(|network| network.prefix_len() == 0) {
             warnings.push(
-                "`http.trusted_proxies` has everybody: any client can say that it is another".to_owned(),
+                "`http.trusted_proxies` includes all addresses: any client can forge its address".to_owned(),
             );
         }
         if self.metrics_allow.iter().any(|network| network.prefix_len() == 0) {
-            warnings.push("`http.metrics_for` has everybody".to_owned());
+            warnings.push("`http.metrics_allow` includes all addresses: /metrics is public".to_owned());
         }
         if self.http_address.is_some_and(|address| !address.ip().is_loopback())
             && self.https_address.is_none()
             && self.trusted_proxies.is_empty()
         {
-            let warning = "`http.address` is open to other machines without TLS: passwords and tokens are not taken from \
-                           them; set `https.address`, or `http.trusted_proxies` if a proxy is in front";
+            let warning = "plain HTTP on a non-loopback address: credentials from other hosts are rejected; set `https.address`, or \
+                           `http.trusted_proxies` if a proxy terminates TLS";
             warnings.push(warning.to_owned());
         }
         if self.native_address.is_some_and(|address| address.ip().is_unspecified())
             && self.public_address.is_none()
         {
-            let warning = "`native.address` is every address of this machine, which nobody else can ask at: set \
+            let warning = "`native.address` is a wildcard address, which cannot be published in the site record; set \
                            `native.public_address`";
             warnings.push(warning.to_owned());
         }
         if let Some(path) = &self.world_readable_secret_file {
             let path = path.display();
             warnings
-                .push(format!("`{path}` has a password and can be read by everybody: `chmod o-r {path}`"));
+                .push(format!("`{path}` contains a password and is world-readable; run `chmod o-r {path}`"));
         }
         if self.drain_timeout > Duration::from_secs(9) {
             warnings.push(
-                "with more than 9s of `http.limits.closing_time` the end may take more than 10s".to_owned(),
+                "with `http.limits.drain_timeout` above 9s, shutdown may take longer than 10s".to_owned(),
             );
         }
         warnings
     }
 
-    /// Data directory: embedded store, operator token, keys and site record; none for a store in memory.
+    /// Data directory: embedded store, operator token, keys and site record; none for the memory store.
     pub(crate) fn data_dir(&self) -> Option<PathBuf> {
         match &self.store {
             StoreSetting::Embedded(Some(directory)) => Some(directory.clone()),
@@ -286,7 +285,7 @@ impl ServerSettings {
 
     pub(crate) fn postgres(&self) -> PostgresSettings {
         PostgresSettings {
-            max_connections: self.postgres_connections as usize,
+            max_connections: self.postgres_pool_size as usize,
             wait_timeout: self.postgres_timeout,
             statement_timeout: self.postgres_statement_timeout,
             ..PostgresSettings::default()
@@ -305,21 +304,21 @@ impl ServerSettings {
 
     pub(crate) fn limits(&self) -> HttpLimits {
         HttpLimits {
-            max_connections: self.connections as usize,
-            max_connections_per_client: self.connections_per_client as usize,
+            max_connections: self.max_connections as usize,
+            max_connections_per_client: self.max_connections_per_client as usize,
             header_timeout: self.header_timeout,
             idle_timeout: self.idle_timeout,
             write_timeout: self.write_timeout,
             drain_timeout: self.drain_timeout,
-            max_headers: self.headers as usize,
-            max_header_bytes: self.header_bytes.0,
+            max_headers: self.max_headers as usize,
+            max_header_bytes: self.max_header_bytes.0,
         }
     }
 
     pub(crate) fn proxy_trust(&self) -> ProxyTrust {
         ProxyTrust {
             trusted_proxies: self.trusted_proxies.clone(),
-            forwarded_by: self.forwarded_by,
+            forwarded_by: self.forwarded_headers,
             allow_plain_loopback: self.trust_loopback,
         }
     }
@@ -334,8 +333,8 @@ impl ServerSettings {
 
     pub(crate) fn native_limits(&self) -> native::NativeLimits {
         native::NativeLimits {
-            max_connections: self.native_connections as usize,
-            max_connections_per_client: self.native_connections_per_client as usize,
+            max_connections: self.native_max_connections as usize,
+            max_connections_per_client: self.native_max_connections_per_client as usize,
             message_timeout: self.message_timeout,
             idle_timeout: self.native_idle_timeout,
             write_timeout: self.native_write_timeout,
@@ -354,11 +353,11 @@ impl ServerSettings {
 
     /// Resolution counter and maintenance task.
     pub(crate) fn maintenance(&self) -> (ResolutionCounter, Maintenance) {
-        let retention = self.reports_retention.0;
+        let retention = self.reports_failure_retention.0;
         (
             ResolutionCounter::new(retention > 0),
             Maintenance {
-                flush_interval: self.reports_interval,
+                flush_interval: self.reports_flush_interval,
                 retention_days: retention,
                 ..Maintenance::default()
             },

@@ -12,13 +12,13 @@ const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 pub(super) fn load_file(path: &Path, configuration: &mut Configuration) {
     let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text));
-    if let Err(error) = read {
-        let message = format!("`{}` can't be read: {error}", path.display());
+    let result = File::open(path).and_then(|file| file.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text));
+    if let Err(error) = result {
+        let message = format!("cannot read `{}`: {error}", path.display());
         return configuration.errors.push(ConfigError::new(SettingOrigin::Default, message));
     }
     if text.len() as u64 > MAX_CONFIG_BYTES {
-        let message = format!("`{}` is no file of settings: it is larger than 1MiB", path.display());
+        let message = format!("config file `{}` is larger than 1MiB", path.display());
         return configuration.errors.push(ConfigError::new(SettingOrigin::Default, message));
     }
     let file = TomlFile { path, text: &text };
@@ -26,7 +26,7 @@ pub(super) fn load_file(path: &Path, configuration: &mut Configuration) {
         Ok(table) => file.apply_table("", table.get_ref(), configuration),
         Err(error) => {
             let origin = file.origin(error.span().map_or(0, |span| span.start));
-            let message = format!("it is no TOML: {}", error.message());
+            let message = format!("invalid TOML: {}", error.message());
             configuration.errors.push(ConfigError::new(origin, message));
         }
     }
@@ -65,7 +65,7 @@ impl TomlFile<'_> {
                 value => match value_text(&name, value) {
                     Some(text) => configuration.apply(&name, text, origin),
                     None => {
-                        let message = format!("`{name}` takes one value, not a list");
+                        let message = format!("`{name}` expects a single value, not a list");
                         configuration.errors.push(ConfigError::new(origin, message));
                     }
                 },
@@ -80,9 +80,9 @@ pub(super) fn parse_bracketed_list(name: &str, text: &str) -> Result<Option<Stri
         return Ok(None);
     }
     let whole = format!("list = {text}");
-    let table = DeTable::parse(&whole).map_err(|error| format!("it is no list: {}", error.message()))?;
+    let table = DeTable::parse(&whole).map_err(|error| format!("invalid list: {}", error.message()))?;
     let list = table.get_ref().get("list").and_then(|list| value_text(name, list.get_ref()));
-    list.map(Some).ok_or_else(|| "it is no list of texts".to_owned())
+    list.map(Some).ok_or_else(|| "expected a list of strings".to_owned())
 }
 
 /// Text of a TOML value; `None` for an array where no array is allowed.

@@ -30,7 +30,7 @@ pub(super) trait SettingValue: Sized {
 
 impl SettingValue for PathBuf {
     fn parse(text: &str) -> Result<Self, String> {
-        if text.is_empty() { Err("it is empty".into()) } else { Ok(text.into()) }
+        if text.is_empty() { Err("must not be empty".into()) } else { Ok(text.into()) }
     }
 }
 
@@ -51,7 +51,7 @@ impl SettingValue for Option<SocketAddr> {
             .unwrap_or(text)
             .parse()
             .map(Some)
-            .map_err(|_| "it is written as `127.0.0.1:8080`, `[::]:8080` or `off`".to_owned())
+            .map_err(|_| "expected an address such as `127.0.0.1:8080` or `[::]:8080`, or `off`".to_owned())
     }
 }
 
@@ -60,13 +60,19 @@ impl SettingValue for Option<IpAddr> {
         if text.is_empty() {
             return Ok(None);
         }
-        text.parse().map(Some).map_err(|_| "it is written as `192.0.2.1` or `2001:db8::1`".to_owned())
+        text.parse()
+            .map(Some)
+            .map_err(|_| "expected an IP address such as `192.0.2.1` or `2001:db8::1`".to_owned())
     }
 }
 
 impl SettingValue for String {
     fn parse(text: &str) -> Result<Self, String> {
-        if text.chars().any(char::is_control) { Err("it is one line".into()) } else { Ok(text.to_owned()) }
+        if text.chars().any(char::is_control) {
+            Err("must be a single line".into())
+        } else {
+            Ok(text.to_owned())
+        }
     }
 }
 
@@ -75,16 +81,17 @@ impl SettingValue for Vec<ValueReference<'static>> {
 
     fn parse(text: &str) -> Result<Self, String> {
         let identities = text.split(',').map(str::trim).filter(|identity| !identity.is_empty());
-        let read = |identity: &str| {
+        let parse = |identity: &str| {
             let reference = ValueReference::parse(identity);
             // Without an index any key of the record matches; a malformed index would become part of the handle.
             let handle = reference.handle();
             let is_handle = handle.validate_for_create().is_ok()
                 && !handle.prefix().iter().any(|byte| b":\"'[]".contains(byte));
-            let why = || format!("`{identity}` is no identity; one is written as `300:0.NA/10.1000`");
+            let why =
+                || format!("invalid identity `{identity}`; expected an identity such as `300:0.NA/10.1000`");
             is_handle.then(|| reference.into_owned()).ok_or_else(why)
         };
-        identities.map(read).collect()
+        identities.map(parse).collect()
     }
 }
 
@@ -105,10 +112,7 @@ impl SettingValue for StoreSetting {
             Some(("embedded", directory)) => Ok(Self::Embedded(Some(directory.into()))),
             Some(("memory", "")) => Ok(Self::Memory),
             Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(text.into())),
-            _ => {
-                Err("a store is written as `embedded:DIR`, `postgres://user@host/database` or `memory:`"
-                    .into())
-            }
+            _ => Err("expected `embedded:DIR`, `postgres://user@host/database` or `memory:`".into()),
         }
     }
 }
@@ -126,10 +130,9 @@ impl SettingValue for UpstreamSetting {
             ))))),
             _ if text.starts_with("handle-system:") => {
                 let file = text.trim_start_matches("handle-system:");
-                let bytes =
-                    std::fs::read(file).map_err(|error| format!("`{file}` can't be read: {error}"))?;
-                let root =
-                    RootSites::from_bytes(&bytes).map_err(|error| format!("`{file}` is no root: {error}"))?;
+                let bytes = std::fs::read(file).map_err(|error| format!("cannot read `{file}`: {error}"))?;
+                let root = RootSites::from_bytes(&bytes)
+                    .map_err(|error| format!("invalid root file `{file}`: {error}"))?;
                 // A configured root is trusted to refer to private addresses.
                 let config = LookupConfig { allow_private_addresses: true, ..root.into_config() };
                 Ok(Self(Some(UpstreamClient::Native(NativeClient::new(config)))))
@@ -138,7 +141,7 @@ impl SettingValue for UpstreamSetting {
                 .map(|upstream| Self(Some(UpstreamClient::Http(Box::new(upstream)))))
                 .map_err(|error| match error {
                     HttpUpstreamError::InvalidBaseUrl { reason, .. } => {
-                        format!("{reason}; a resolver is written as `https://doi.org`")
+                        format!("{reason}; expected a URL such as `https://doi.org`")
                     }
                     error => error.to_string(),
                 }),
@@ -150,7 +153,7 @@ impl SettingValue for bool {
     const KIND: TomlKind = TomlKind::Literal;
 
     fn parse(text: &str) -> Result<Self, String> {
-        text.parse().map_err(|_| "it is `true` or `false`".into())
+        text.parse().map_err(|_| "expected `true` or `false`".into())
     }
 }
 
@@ -159,9 +162,9 @@ impl SettingValue for u32 {
 
     fn parse(text: &str) -> Result<Self, String> {
         match text.parse() {
-            Ok(0) => Err("it is at least 1".into()),
+            Ok(0) => Err("must be at least 1".into()),
             Ok(number) => Ok(number),
-            Err(_) => Err(format!("it is a number up to {}", Self::MAX)),
+            Err(_) => Err(format!("must be a number up to {}", Self::MAX)),
         }
     }
 }
@@ -176,7 +179,7 @@ impl SettingValue for RetentionDays {
     fn parse(text: &str) -> Result<Self, String> {
         match text.parse() {
             Ok(days @ 0..=3_650) => Ok(Self(days)),
-            _ => Err("it is a number of days up to 3650; 0 switches it off".into()),
+            _ => Err("must be 0 to 3650 days; 0 disables it".into()),
         }
     }
 }
@@ -195,11 +198,11 @@ impl SettingValue for Duration {
             Some((number, "s")) => Self::from_secs(number),
             Some((number, "min")) => Self::from_secs(number.saturating_mul(60)),
             Some((number, "h")) => Self::from_secs(number.saturating_mul(3_600)),
-            Some((_, "")) => return Err(format!("it has no unit; write `{text}s`")),
-            _ => return Err("a time is written as `500ms`, `10s`, `5min` or `1h`".into()),
+            Some((_, "")) => return Err(format!("missing unit; write `{text}s`")),
+            _ => return Err("expected a duration such as `500ms`, `10s`, `5min` or `1h`".into()),
         };
         if duration.is_zero() || duration > MAX_DURATION {
-            return Err("it is more than nothing, and at most a day".into());
+            return Err("must be greater than 0 and at most 24h".into());
         }
         Ok(duration)
     }
@@ -211,12 +214,12 @@ pub(crate) struct BufferSize(pub(crate) usize);
 
 impl SettingValue for BufferSize {
     fn parse(text: &str) -> Result<Self, String> {
-        let (smallest, largest) = (4 << 10, 16 << 20);
+        let (min, max) = (4 << 10, 16 << 20);
         let bytes = parse_bytes(text)?;
-        if !(smallest..=largest).contains(&bytes) {
-            return Err("it is from 4KiB to 16MiB".into());
+        if !(min..=max).contains(&bytes) {
+            return Err("must be between 4KiB and 16MiB".into());
         }
-        usize::try_from(bytes).map(Self).map_err(|_| "it is too much".into())
+        usize::try_from(bytes).map(Self).map_err(|_| "too large".into())
     }
 }
 
@@ -228,7 +231,7 @@ impl SettingValue for MemorySize {
     fn parse(text: &str) -> Result<Self, String> {
         let bytes = parse_bytes(text)?;
         if !(1 << 20..=1 << 40).contains(&bytes) {
-            return Err("it is from 1MiB to 1024GiB".into());
+            return Err("must be between 1MiB and 1TiB".into());
         }
         Ok(Self(bytes))
     }
@@ -259,7 +262,7 @@ impl SettingValue for CacheSize {
         if text == "auto" {
             return Ok(Self::Auto);
         }
-        split_unit(text).ok_or("a size is written as `64KiB` or `1MiB`, or as `auto`")?;
+        split_unit(text).ok_or("expected a size such as `64KiB` or `1MiB`, or `auto`")?;
         MemorySize::parse(text).map(Self::Fixed)
     }
 }
@@ -270,8 +273,8 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
         Some((number, "KiB")) => Ok(number.saturating_mul(1 << 10)),
         Some((number, "MiB")) => Ok(number.saturating_mul(1 << 20)),
         Some((number, "GiB")) => Ok(number.saturating_mul(1 << 30)),
-        Some((_, "")) => Err(format!("it has no unit; write `{text}B`")),
-        _ => Err("a size is written as `64KiB` or `1MiB`".into()),
+        Some((_, "")) => Err(format!("missing unit; write `{text}B`")),
+        _ => Err("expected a size such as `64KiB` or `1MiB`".into()),
     }
 }
 
@@ -280,15 +283,13 @@ impl SettingValue for Vec<IpNet> {
 
     fn parse(text: &str) -> Result<Self, String> {
         let networks = text.split(',').map(str::trim).filter(|network| !network.is_empty());
-        let read = |network: &str| {
+        let parse = |network: &str| {
             let address = || network.parse::<IpAddr>().map(IpNet::from).ok();
-            network
-                .parse()
-                .ok()
-                .or_else(address)
-                .ok_or_else(|| format!("`{network}` is no network; one is written as `10.0.0.0/8`"))
+            network.parse().ok().or_else(address).ok_or_else(|| {
+                format!("invalid network `{network}`; expected a network such as `10.0.0.0/8`")
+            })
         };
-        networks.map(read).collect()
+        networks.map(parse).collect()
     }
 }
 
@@ -297,7 +298,7 @@ impl SettingValue for ForwardedBy {
         match text {
             "x-forwarded" => Ok(Self::XForwarded),
             "forwarded" => Ok(Self::Forwarded),
-            _ => Err("it is `x-forwarded` or `forwarded`".into()),
+            _ => Err("expected `x-forwarded` or `forwarded`".into()),
         }
     }
 }
@@ -317,14 +318,14 @@ impl SettingValue for LogFormat {
             "auto" => Ok(Self::Auto),
             "text" => Ok(Self::Text),
             "json" => Ok(Self::Json),
-            _ => Err("it is `auto`, `text` or `json`".into()),
+            _ => Err("expected `auto`, `text` or `json`".into()),
         }
     }
 }
 
 impl SettingValue for Level {
     fn parse(text: &str) -> Result<Self, String> {
-        text.parse().map_err(|_| "it is `error`, `warn`, `info`, `debug` or `trace`".into())
+        text.parse().map_err(|_| "expected `error`, `warn`, `info`, `debug` or `trace`".into())
     }
 }
 
@@ -333,17 +334,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_for_answers() {
+    fn response_cache_size() {
         let stores =
             ["embedded:", "memory:", "postgres://a/b"].map(|text| StoreSetting::parse(text).unwrap());
         let bytes =
             |text: &str| stores.each_ref().map(|store| CacheSize::parse(text).unwrap().bytes(store) >> 20);
         assert_eq!(bytes("auto"), [16, 16, 256]);
         assert_eq!(bytes("2MiB"), [2, 2, 2]);
-        assert_eq!(CacheSize::parse("0B"), Err("it is from 1MiB to 1024GiB".into()));
+        assert_eq!(CacheSize::parse("0B"), Err("must be between 1MiB and 1TiB".into()));
         assert_eq!(
             CacheSize::parse("much"),
-            Err("a size is written as `64KiB` or `1MiB`, or as `auto`".into())
+            Err("expected a size such as `64KiB` or `1MiB`, or `auto`".into())
         );
     }
 }

@@ -36,14 +36,15 @@ impl FieldList {
         self.add(name, HEXLOWER.encode(bytes));
     }
 
-    /// Adds a number that is printed as `shown` in text output.
+    /// Adds a number that is printed as `text` in text output.
     pub(super) fn add_number_with_text(
         &mut self,
         name: &'static str,
         number: u32,
         text: String,
     ) -> Result<(), CliError> {
-        let json = to_raw_value(&number).map_err(|error| CliError::new(format!("no JSON: {error}")))?;
+        let json = to_raw_value(&number)
+            .map_err(|error| CliError::new(format!("cannot serialize the value as JSON: {error}")))?;
         self.add(name, FieldValue::Json { json, text });
         Ok(())
     }
@@ -119,7 +120,7 @@ impl Serialize for FieldValue {
         match self {
             Self::Text(text) => text.serialize(serializer),
             Self::Number(number) => number.serialize(serializer),
-            Self::Bool(truth) => truth.serialize(serializer),
+            Self::Bool(flag) => flag.serialize(serializer),
             Self::Null => serializer.serialize_unit(),
             Self::List(items) => items.serialize(serializer),
             Self::Json { json, .. } => json.serialize(serializer),
@@ -141,8 +142,8 @@ impl From<&str> for FieldValue {
 }
 
 impl From<bool> for FieldValue {
-    fn from(truth: bool) -> Self {
-        Self::Bool(truth)
+    fn from(flag: bool) -> Self {
+        Self::Bool(flag)
     }
 }
 

@@ -205,7 +205,7 @@ fn describe_credential(
 fn describe_values(values: &WireList<'_, HandleValue<'_>>) -> Result<FieldValue, CliError> {
     let describe = |value: HandleValue<'_>| -> Result<FieldValue, CliError> {
         let json = to_raw_value(&value)
-            .map_err(|error| CliError::new(format!("a value has no JSON form: {error}")))?;
+            .map_err(|error| CliError::new(format!("cannot serialize the value as JSON: {error}")))?;
         Ok(FieldValue::Json { json, text: format_value(&value)? })
     };
     values.iter().map(describe).collect::<Result<Vec<_>, _>>().map(FieldValue::List)
@@ -216,7 +216,7 @@ fn add_session_setup(body: &mut FieldList, setup: &SessionSetup<'_>) -> Result<(
     body.add("timeout", setup.timeout);
     add_handle(body, "identityHandle", setup.identity_handle);
     let index = match setup.identity_index {
-        SessionSetup::ANONYMOUS_INDEX => "nobody".into(),
+        SessionSetup::ANONYMOUS_INDEX => "anonymous".into(),
         index => index.to_string(),
     };
     body.add_number_with_text("identityIndex", setup.identity_index, index)?;

@@ -1,6 +1,6 @@
 //! `tendot debug message`: decodes native messages.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use data_encoding::HEXLOWER;
@@ -17,13 +17,14 @@ use tendot_proto::{
 use super::field_list::FieldList;
 use super::fields::{CredentialCheck, describe_body, describe_envelope, describe_header};
 use super::{parse_hex, read_stdin};
+use crate::resolve::read_public_key;
 use crate::terminal::{StdoutWriter, eprint_line};
 use crate::{CliError, CommandStatus};
 
-/// Decodes a message of the native Handle protocol, given in hexadecimal
+/// Decode a native message given in hex
 ///
-/// What follows the first message is taken for further ones, as over TCP. A datagram that is part of a message is
-/// shown as such, and after the last of them the message. An encrypted message is shown as far as there is a key.
+/// Bytes after the first message are decoded as further messages, as over TCP. A fragment (RFC 3652, 2.3) is printed as such;
+/// after the last fragment follows the reassembled message. An encrypted message is decrypted if `--session-key` is given.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -32,31 +33,31 @@ Examples:
   xxd -p -c0 captured.bin | tendot debug message --json | jq .body.handle
   tendot debug message --public-key pubkey.bin \"$SIGNED\"
 
-Exit codes: 0 decoded, 1 decoded but a credential is wrong, 2 malformed (told with the field and its place).")]
+Exit codes: 0 success, 1 a credential is invalid, 2 error, or the message is malformed")]
 pub(crate) struct DebugMessageArguments {
-    /// The bytes of a message [default: a message on each line of standard input]
+    /// Message bytes in hex [default: one message per line of standard input]
     #[arg(value_name = "HEX")]
     pub(crate) hex: Vec<String>,
 
-    /// Encode what was decoded, and print that in hexadecimal
-    #[arg(long, conflicts_with = "json")]
+    /// Encode the decoded input again and print it in hex
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub(crate) reencode: bool,
 
-    /// Decrypt messages and check MACs with this key of their session, 32 bytes in hexadecimal
+    /// Session key (32 bytes, hex) for decryption and MACs
     #[arg(long, value_name = "HEX")]
     pub(crate) session_key: Option<String>,
 
-    /// Check signatures with the public key in this file, as Handle.Net writes it
+    /// Public key file for signatures, in Handle.Net's format
     #[arg(long, value_name = "FILE")]
     pub(crate) public_key: Option<PathBuf>,
 
-    /// Print one JSON object a message
-    #[arg(long)]
+    /// Print JSON, one object per message
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
 pub(super) fn run(arguments: &DebugMessageArguments) -> Result<CommandStatus, CliError> {
-    let mut viewer = MessagePrinter {
+    let mut printer = MessagePrinter {
         arguments,
         keys: VerificationKeys::new(arguments)?,
         reassembly: Reassembly::new(),
@@ -67,14 +68,14 @@ pub(super) fn run(arguments: &DebugMessageArguments) -> Result<CommandStatus, Cl
     if arguments.hex.is_empty() {
         let input = read_stdin()?;
         for line in input.lines().filter(|line| !line.trim().is_empty()) {
-            viewer.print_hex(line)?;
+            printer.print_hex(line)?;
         }
     }
     for hex in &arguments.hex {
-        viewer.print_hex(hex)?;
+        printer.print_hex(hex)?;
     }
-    viewer.output.flush()?;
-    Ok(if viewer.is_valid { CommandStatus::Success } else { CommandStatus::Negative })
+    printer.output.flush()?;
+    Ok(if printer.is_valid { CommandStatus::Success } else { CommandStatus::Negative })
 }
 
 /// Decodes and prints messages; reassembles datagrams.
@@ -127,7 +128,7 @@ impl MessagePrinter<'_> {
         match self.reassembly.insert(ZERO_TIME, from, datagram) {
             Ok(Some(whole)) => self.print_content(&EnvelopeContent::decode(&whole).map_err(malformed)?.0),
             Ok(None) => Ok(()),
-            Err(error) => Err(CliError::new(format!("the datagrams do not fit together: {error}"))),
+            Err(error) => Err(CliError::new(format!("cannot reassemble the datagrams: {error}"))),
         }
     }
 
@@ -137,11 +138,11 @@ impl MessagePrinter<'_> {
             None | Some(Ok(true)) => {}
             Some(Ok(false)) => {
                 self.is_valid = false;
-                eprint_line("the credential does not fit the message and the key");
+                eprint_line("invalid credential");
             }
             Some(Err(why)) => {
                 self.is_valid = false;
-                eprint_line(format_args!("the credential can't be checked: {why}"));
+                eprint_line(format_args!("cannot check the credential: {why}"));
             }
         }
         if self.arguments.json {
@@ -157,34 +158,31 @@ impl MessagePrinter<'_> {
 /// Keys given on the command line for decryption and verification.
 struct VerificationKeys {
     session: Option<SessionKey>,
-    /// Encoded public key of the server.
-    server: Option<Vec<u8>>,
+    server: Option<PublicKey<'static>>,
 }
 
 impl VerificationKeys {
     fn new(arguments: &DebugMessageArguments) -> Result<Self, CliError> {
         let session = arguments.session_key.as_deref().map(|hex| {
             let key: Result<[u8; 32], _> = parse_hex(hex)?.try_into();
-            let wrong =
-                |key: Vec<u8>| CliError::new(format!("a session key has 32 bytes, not {}", key.len()));
-            key.map(SessionKey::new).map_err(wrong)
+            let invalid =
+                |key: Vec<u8>| CliError::new(format!("a session key must be 32 bytes, not {}", key.len()));
+            key.map(SessionKey::new).map_err(invalid)
         });
-        let server = arguments.public_key.as_deref().map(read_key);
+        let server = arguments.public_key.as_deref().map(read_public_key);
         Ok(Self { session: session.transpose()?, server: server.transpose()? })
     }
 
     /// Verifies the credential of a message; `None` without a credential or a key for it.
     fn check(&self, parts: &MessageParts<'_>) -> Result<Option<CredentialCheck>, CliError> {
-        let mut work = Budget::PER_REQUEST;
+        let mut budget = Budget::PER_REQUEST;
         let mut checked = Err(CredentialError::Missing);
         if let Some(key) = &self.session {
-            checked = verify_message_mac(parts, key, &AwsLcProvider, &mut work).map(drop);
+            checked = verify_message_mac(parts, key, &AwsLcProvider, &mut budget).map(drop);
         }
         if let (Err(CredentialError::Missing), Some(key)) = (checked, &self.server) {
-            let key = PublicKey::from_bytes(key)
-                .map_err(|error| CliError::new(format!("malformed key: {error}")))?;
             checked =
-                verify_message_signature(parts, &key, &AuthPolicy::default(), &AwsLcProvider, &mut work);
+                verify_message_signature(parts, key, &AuthPolicy::default(), &AwsLcProvider, &mut budget);
         }
         match checked {
             Ok(()) => Ok(Some(Ok(true))),
@@ -193,13 +191,6 @@ impl VerificationKeys {
             Err(error) => Ok(Some(Err(error.to_string()))),
         }
     }
-}
-
-fn read_key(path: &Path) -> Result<Vec<u8>, CliError> {
-    let bytes = std::fs::read(path).map_err(|error| CliError::io(path.display(), &error))?;
-    let malformed = |error| CliError::new(format!("{} is no public key: {error}", path.display()));
-    PublicKey::from_bytes(&bytes).map_err(malformed)?;
-    Ok(bytes)
 }
 
 /// What follows a message envelope (RFC 3652, 2.2.1).
@@ -233,9 +224,9 @@ impl<'a> EnvelopeContent<'a> {
 
     fn encode(&self) -> Result<Vec<u8>, CliError> {
         match self {
-            Self::Message { message, .. } => {
-                message.to_bytes().map_err(|error| CliError::new(format!("can't be encoded: {error}")))
-            }
+            Self::Message { message, .. } => message
+                .to_bytes()
+                .map_err(|error| CliError::new(format!("cannot encode the message: {error}"))),
             Self::Encrypted { envelope, payload } | Self::Fragment { envelope, payload } => {
                 Ok([&envelope.to_bytes(), *payload].concat())
             }
@@ -258,8 +249,8 @@ impl<'a> EnvelopeContent<'a> {
                 description.add_hex("encrypted", payload);
                 if let Some(key) = &keys.session {
                     let plain = key.decrypt(&self.encode()?, &AwsLcProvider, &mut { Budget::PER_REQUEST });
-                    let plain =
-                        plain.map_err(|error| CliError::new(format!("can't be decrypted: {error}")))?;
+                    let plain = plain
+                        .map_err(|error| CliError::new(format!("cannot decrypt the message: {error}")))?;
                     let parts = MessageParts::split(&plain).map_err(malformed)?;
                     valid = keys.check(&parts)?;
                     let message = Message::from_parts(&parts).map_err(malformed)?;

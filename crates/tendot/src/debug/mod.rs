@@ -14,7 +14,7 @@ use value::DebugValueArguments;
 use crate::terminal::{eprint_stdin_notice, quote_input};
 use crate::{CliError, CommandStatus};
 
-/// Shows what native messages and values are made of
+/// Decode native messages and handle values
 #[derive(Args, Debug)]
 pub(crate) struct DebugArguments {
     #[command(subcommand)]
@@ -40,14 +40,15 @@ fn parse_hex(text: &str) -> Result<Vec<u8>, CliError> {
     let digits: Vec<u8> =
         digits.bytes().filter(|byte| !byte.is_ascii_whitespace() && *byte != b':').collect();
     let malformed = |why: String| {
-        CliError::new(format!("`{}` is not hexadecimal: {why}", quote_input(text.as_bytes())))
-            .with_hint("two digits a byte, as in `020b020b 00000000`; white space and colons are passed over")
+        CliError::new(format!("invalid hex `{}`: {why}", quote_input(text.as_bytes()))).with_hint(
+            "use two digits per byte, as in `020b020b 00000000`; white space and colons are ignored",
+        )
     };
     if let Some(at) = digits.iter().position(|digit| !digit.is_ascii_hexdigit()) {
-        return Err(malformed(format!("digit {} is none", at + 1)));
+        return Err(malformed(format!("invalid digit at position {}", at + 1)));
     }
     if digits.len() % 2 == 1 {
-        return Err(malformed(format!("{} digits are no whole bytes", digits.len())));
+        return Err(malformed(format!("odd number of digits ({})", digits.len())));
     }
     let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or_default() as u8;
     Ok(digits.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect())
@@ -59,6 +60,6 @@ fn read_stdin() -> Result<String, CliError> {
     let mut input = String::new();
     std::io::stdin()
         .read_to_string(&mut input)
-        .map_err(|error| CliError::io("standard input can't be read", &error))?;
+        .map_err(|error| CliError::io("cannot read standard input", &error))?;
     Ok(input)
 }

@@ -10,29 +10,29 @@ use crate::resolve::value_text::{format_and_value, json_text};
 use crate::terminal::StdoutWriter;
 use crate::{CliError, CommandStatus};
 
-/// Decodes the data of a value, given in hexadecimal
+/// Decode the data of a handle value given in hex
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   tendot debug value HS_ADMIN 07f300000007302e4e412f3130000000c8
   tendot debug value --json HS_VLIST 0000000100000007302e4e412f313000000000
 
-Exit codes: 0 decoded, 2 malformed (told with the field and its place).")]
+Exit codes: 0 success, 2 error, or the data is malformed")]
 pub(crate) struct DebugValueArguments {
-    /// The type, such as HS_ADMIN, HS_SITE or HS_PUBKEY; data of types that are not known is shown as it is
+    /// Value type, such as HS_ADMIN, HS_SITE or HS_PUBKEY; unknown types are printed as raw data
     #[arg(value_name = "TYPE")]
     pub(crate) value_type: String,
 
-    /// The bytes of the data [default: standard input]
+    /// Data bytes in hex [default: standard input]
     #[arg(value_name = "HEX")]
     pub(crate) hex: Option<String>,
 
-    /// Encode what was decoded, and print that in hexadecimal
-    #[arg(long, conflicts_with = "json")]
+    /// Encode the decoded input again and print it in hex
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
     pub(crate) reencode: bool,
 
-    /// Print a JSON object: type, format and value as in records
-    #[arg(long)]
+    /// Print a JSON object: type, length, format, value (as in records)
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 

@@ -10,11 +10,11 @@ use tendot_names::{Parser, SyntaxRules};
 
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct ParseArguments {
-    /// The rules that a name has to satisfy
+    /// Syntax rules
     #[arg(long, value_name = "RULES", default_value = "current")]
     pub(crate) rules: RulesArgument,
 
-    /// Take only what the standards define, not what people paste
+    /// Accept only forms defined by the standards
     #[arg(long)]
     pub(crate) strict: bool,
 }
@@ -30,9 +30,9 @@ impl ValueEnum for RulesArgument {
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let help = match self.0 {
-            SyntaxRules::Current => "names as they are registered today",
-            SyntaxRules::Z3984 => "ANSI/NISO Z39.84-2005 to the letter",
-            SyntaxRules::Minimal2002 => "prefix and suffix are not empty",
+            SyntaxRules::Current => "DOI names as registered today",
+            SyntaxRules::Z3984 => "ANSI/NISO Z39.84-2005",
+            SyntaxRules::Minimal2002 => "non-empty prefix and suffix",
         };
         Some(PossibleValue::new(self.0.as_str()).help(help))
     }

@@ -17,10 +17,10 @@ use crate::line_reader::LineReader;
 use crate::terminal::{StdoutWriter, eprint_error, eprint_stdin_notice, quote_input};
 use crate::{CliError, CommandStatus};
 
-/// Reads DOI names in any written form and says all about them
+/// Parse DOI names in any written form and print their details
 ///
-/// Each NAME is read, or each line of standard input when none is given: a bare name, `doi:`, `urn:doi:`,
-/// `https://doi.org/…` and its older spellings, `info:doi/`, `hdl:`, `urn:eidr:`, a shortDOI.
+/// Accepts bare names, `doi:`, `urn:doi:`, `https://doi.org/…` and its older spellings, `info:doi/`, `hdl:`, `urn:eidr:` and
+/// shortDOIs.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -29,25 +29,25 @@ Examples:
   tendot name --as canonical < list.txt > clean.txt
   tendot name --repair --json '10.1126/science.1255642.pmid:26068859'
 
-Exit codes: 0 all are names, 1 some are not (told on stderr), 2 the input could not be read.")]
+Exit codes: 0 success, 1 some names are invalid, 2 error")]
 pub(crate) struct NameArguments {
-    /// What to read [default: lines of standard input]
-    #[arg(value_name = "NAME", allow_hyphen_values = true)]
+    /// Names to parse [default: lines of standard input]
+    #[arg(value_name = "NAME")]
     pub(crate) names: Vec<OsString>,
 
-    /// Print just this form, one line an input; an empty line for what is no name
-    #[arg(long = "as", value_name = "FORM", conflicts_with = "json")]
+    /// Print only this form, one line per input; an empty line for an invalid name
+    #[arg(long = "as", value_name = "FORM", conflicts_with = "json", help_heading = "Output")]
     pub(crate) form: Option<OutputFormArgument>,
 
-    /// Also cut damage off: punctuation, tails of addresses, glued notes; and say what was cut
+    /// Also remove damage such as punctuation, URL tails and appended notes, and report what was removed
     #[arg(long, conflicts_with = "strict")]
     pub(crate) repair: bool,
 
     #[command(flatten)]
-    pub(crate) reading: ParseArguments,
+    pub(crate) syntax: ParseArguments,
 
-    /// Print one JSON object a line
-    #[arg(long)]
+    /// Print JSON, one object per input
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
@@ -73,17 +73,17 @@ impl ValueEnum for OutputFormArgument {
         let help = match self.0 {
             OutputForm::Bare => "as written, decoded",
             OutputForm::Canonical => "ASCII letters in upper case, the comparison key",
-            OutputForm::Uri => "doi: URI of the June 2024 draft",
-            OutputForm::Uri202411 => "doi: URI as published in November 2024",
-            OutputForm::Uri2003 => "canonical doi: URI of the 2003 draft",
-            OutputForm::Urn => "urn:doi:",
+            OutputForm::Uri => "`doi:` URI, June 2024 draft",
+            OutputForm::Uri202411 => "`doi:` URI as published in November 2024",
+            OutputForm::Uri2003 => "canonical `doi:` URI, 2003 draft",
+            OutputForm::Urn => "`urn:doi:`",
             OutputForm::Url => "https://doi.org/…, readable",
-            OutputForm::UrlMinimal => "https://doi.org/…, only what must be is encoded",
-            OutputForm::UrlFull => "https://doi.org/…, encoded as in uri",
-            OutputForm::Info => "info:doi/",
-            OutputForm::Display => "doi: and the bare name",
-            OutputForm::Eidr => "urn:eidr:, for EIDR prefixes",
-            OutputForm::Html => "a link",
+            OutputForm::UrlMinimal => "https://doi.org/…, minimal encoding",
+            OutputForm::UrlFull => "https://doi.org/…, encoded as in `uri`",
+            OutputForm::Info => "`info:doi/`",
+            OutputForm::Display => "`doi:` and the bare name",
+            OutputForm::Eidr => "`urn:eidr:`, EIDR prefixes only",
+            OutputForm::Html => "HTML link",
             _ => "",
         };
         Some(PossibleValue::new(self.0.as_str()).help(help))
@@ -91,14 +91,14 @@ impl ValueEnum for OutputFormArgument {
 }
 
 pub(crate) fn run(arguments: NameArguments) -> Result<CommandStatus, CliError> {
-    let NameArguments { names, form, repair, reading, json } = arguments;
+    let NameArguments { names, form, repair, syntax, json } = arguments;
     let style = match form {
         Some(form) => NameOutput::Form(form.0),
         None if json => NameOutput::Json,
         None => NameOutput::Text,
     };
     let mut printer = NamePrinter {
-        parser: reading.parser(),
+        parser: syntax.parser(),
         repair,
         style,
         output: StdoutWriter::new(),
@@ -146,13 +146,13 @@ impl NamePrinter {
     fn print_input(&mut self, input: &[u8]) -> Result<(), CliError> {
         let parsed = self.parse_input(input);
         if let Err(error) = &parsed {
-            self.report_invalid(input, &format!("no DOI name: {error}"));
+            self.report_invalid(&format!("invalid DOI name `{}`: {error}", quote_input(input)));
         }
         match (self.style, &parsed) {
             (NameOutput::Form(form), Ok(parsed)) => match parsed.target.format(form) {
                 Some(written) => self.output.write_line(written),
                 None => {
-                    self.report_invalid(input, &format!("without a form `{}`", form.as_str()));
+                    self.report_invalid(&format!("`{}` has no `{}` form", quote_input(input), form.as_str()));
                     self.output.write_line("")
                 }
             },
@@ -168,9 +168,9 @@ impl NamePrinter {
         }
     }
 
-    fn report_invalid(&mut self, input: &[u8], why: &str) {
+    fn report_invalid(&mut self, message: &str) {
         self.all_valid = false;
-        eprint_error(&format!("`{}` is {why}", quote_input(input)));
+        eprint_error(message);
     }
 
     fn parse_input<'a>(&self, input: &'a [u8]) -> Result<ParsedInput<'a>, Error> {
@@ -183,29 +183,30 @@ impl NamePrinter {
         {
             // Form and adjustments are those of the complete input, if it parses.
             let whole = self.parser.parse(field).ok();
-            let form = whole.as_ref().map_or("name", |parsed| parsed.input_form().as_str());
-            let mut notes: Vec<Adjustment> =
+            let input_form = whole.as_ref().map_or("name", |parsed| parsed.input_form().as_str());
+            let mut adjustments: Vec<Adjustment> =
                 whole.iter().flat_map(|parsed| parsed.adjustments().iter()).collect();
-            let untouched = whole.is_some_and(|parsed| *parsed.identifier() == repaired.identifier);
-            let cut = (!untouched)
+            let is_unchanged = whole.is_some_and(|parsed| *parsed.identifier() == repaired.identifier);
+            let removed =
+                (!is_unchanged)
                 .then_some(RemovedText { before: repaired.text_before, after: repaired.text_after });
-            if cut.is_some() {
-                notes.push(Adjustment::Repaired);
+            if removed.is_some() {
+                adjustments.push(Adjustment::Repaired);
             }
-            return Ok(ParsedInput { target: repaired.identifier, form, notes, cut });
+            return Ok(ParsedInput { target: repaired.identifier, input_form, adjustments, removed });
         }
         let parsed: ParsedName<'a> = self.parser.parse_bytes(input)?;
-        let (form, notes) = (parsed.input_form().as_str(), parsed.adjustments().iter().collect());
-        Ok(ParsedInput { target: parsed.into_identifier(), form, notes, cut: None })
+        let (input_form, adjustments) = (parsed.input_form().as_str(), parsed.adjustments().iter().collect());
+        Ok(ParsedInput { target: parsed.into_identifier(), input_form, adjustments, removed: None })
     }
 }
 
 /// Successfully parsed input.
 struct ParsedInput<'a> {
     target: DoiOrShortDoi<'a>,
-    form: &'static str,
-    notes: Vec<Adjustment>,
-    cut: Option<RemovedText<'a>>,
+    input_form: &'static str,
+    adjustments: Vec<Adjustment>,
+    removed: Option<RemovedText<'a>>,
 }
 
 /// Text removed by `--repair`.
@@ -242,7 +243,7 @@ struct ParsedNameJson<'a> {
     rules: RuleConformance,
     notes: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cut: Option<&'a RemovedText<'a>>,
+    removed: Option<&'a RemovedText<'a>>,
 }
 
 /// Rule sets that the name satisfies.
@@ -260,7 +261,7 @@ impl<'a> ParsedNameJson<'a> {
             input: String::from_utf8_lossy(input),
             ok: true,
             kind: if matches!(target, DoiOrShortDoi::Doi(_)) { "doi" } else { "short" },
-            form: parsed.form,
+            form: parsed.input_form,
             name: target.as_str(),
             prefix: target.prefix(),
             suffix: target.suffix(),
@@ -276,8 +277,8 @@ impl<'a> ParsedNameJson<'a> {
                 z3984: conforms_to(target, SyntaxRules::Z3984),
                 minimal2002: conforms_to(target, SyntaxRules::Minimal2002),
             },
-            notes: parsed.notes.iter().map(|note| note.code()).collect(),
-            cut: parsed.cut.as_ref(),
+            notes: parsed.adjustments.iter().map(|adjustment| adjustment.code()).collect(),
+            removed: parsed.removed.as_ref(),
         }
     }
 }
@@ -307,7 +308,7 @@ impl<'a> InvalidNameJson<'a> {
 /// Text output: name and a table of its forms and properties.
 fn format_details(parsed: &ParsedInput<'_>) -> String {
     let target = &parsed.target;
-    let obeyed: Vec<_> = SyntaxRules::ALL
+    let satisfied: Vec<_> = SyntaxRules::ALL
         .into_iter()
         .filter(|rules| conforms_to(target, *rules))
         .map(SyntaxRules::as_str)
@@ -315,11 +316,11 @@ fn format_details(parsed: &ParsedInput<'_>) -> String {
     let mut text = format!("{}\n", target.as_str());
     let mut row = |key: &str, value: &str| {
         if !value.is_empty() {
-            let _ = writeln!(text, "  {key:<12}{value}");
+            let _ = writeln!(text, "  {key:<16}{value}");
         }
     };
-    row("kind", if matches!(target, DoiOrShortDoi::Doi(_)) { "DOI name" } else { "shortDOI" });
-    row("written as", parsed.form);
+    row("type", if matches!(target, DoiOrShortDoi::Doi(_)) { "DOI name" } else { "shortDOI" });
+    row("input form", parsed.input_form);
     row("prefix", target.prefix());
     row("suffix", target.suffix());
     for form in [
@@ -334,11 +335,12 @@ fn format_details(parsed: &ParsedInput<'_>) -> String {
     ] {
         row(form.as_str(), &format_as(target, form));
     }
-    row("obeys", &obeyed.join(", "));
-    row("changed", &parsed.notes.iter().map(|note| note.code()).collect::<Vec<_>>().join(", "));
-    if let Some(cut) = &parsed.cut {
-        row("cut before", &quote_input(cut.before.as_bytes()));
-        row("cut after", &quote_input(cut.after.as_bytes()));
+    row("valid under", &satisfied.join(", "));
+    let adjustments: Vec<_> = parsed.adjustments.iter().map(|adjustment| adjustment.code()).collect();
+    row("adjusted", &adjustments.join(", "));
+    if let Some(removed) = &parsed.removed {
+        row("removed before", &quote_input(removed.before.as_bytes()));
+        row("removed after", &quote_input(removed.after.as_bytes()));
     }
     text
 }

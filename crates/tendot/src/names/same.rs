@@ -11,29 +11,30 @@ use super::name::InvalidNameJson;
 use crate::terminal::{StdoutWriter, eprint_line, quote_input};
 use crate::{CliError, CommandStatus};
 
-/// Says whether two texts are written forms of the same DOI name
+/// Check whether two inputs denote the same DOI name
 ///
-/// Case counts only outside ASCII; percent-encoding counts only in bare names.
+/// The comparison ignores the case of ASCII letters. In URLs and URIs, percent-encoding is decoded first; in bare names it is
+/// significant.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   tendot same 10.1000/ABC https://doi.org/10.1000/abc && echo same
 
-Exit codes: 0 the same, 1 different names, 2 one of them is no name.")]
+Exit codes: 0 same name, 1 different names, 2 error, or an input is not a DOI name")]
 pub(crate) struct SameArguments {
-    /// One written form
-    #[arg(value_name = "A", allow_hyphen_values = true)]
+    /// First input
+    #[arg(value_name = "A")]
     pub(crate) a: OsString,
 
-    /// The other
-    #[arg(value_name = "B", allow_hyphen_values = true)]
+    /// Second input
+    #[arg(value_name = "B")]
     pub(crate) b: OsString,
 
     #[command(flatten)]
-    pub(crate) reading: ParseArguments,
+    pub(crate) syntax: ParseArguments,
 
-    /// Print a JSON object
-    #[arg(long)]
+    /// Print a JSON object: same, a, b
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
@@ -45,7 +46,7 @@ struct ComparisonJson<'a> {
 }
 
 pub(crate) fn run(arguments: &SameArguments) -> Result<CommandStatus, CliError> {
-    let parser = arguments.reading.parser();
+    let parser = arguments.syntax.parser();
     let a = parse_argument(&parser, arguments.a.as_encoded_bytes(), arguments.json)?;
     let b = parse_argument(&parser, arguments.b.as_encoded_bytes(), arguments.json)?;
     let same = a == b;
@@ -57,7 +58,7 @@ pub(crate) fn run(arguments: &SameArguments) -> Result<CommandStatus, CliError> 
     if same {
         return Ok(CommandStatus::Success);
     }
-    eprint_line(format_args!("`{}` and `{}` are different names", a.as_str(), b.as_str()));
+    eprint_line(format_args!("`{}` and `{}` are different DOI names", a.as_str(), b.as_str()));
     Ok(CommandStatus::Negative)
 }
 
@@ -70,10 +71,10 @@ fn parse_argument<'a>(parser: &Parser, text: &'a [u8], json: bool) -> Result<Doi
                 output.write_json(&InvalidNameJson::new(text, &error))?;
                 output.flush()?;
             }
-            let failure = CliError::new(format!("`{}` is no DOI name: {error}", quote_input(text)));
+            let failure = CliError::new(format!("invalid DOI name `{}`: {error}", quote_input(text)));
             Err(match error.kind() {
                 ErrorKind::UnknownForm => {
-                    failure.with_hint("`tendot extract` finds names inside other addresses")
+                    failure.with_hint("use `tendot extract` to find names inside other URLs")
                 }
                 _ => failure,
             })

@@ -11,18 +11,18 @@ use super::{
 use crate::terminal::escape_control;
 use crate::{CliError, CommandStatus};
 
-/// Registration agencies: those who give prefixes to registrants
+/// Manage registration agencies
 ///
-/// Asks a running service, see `--server` and `--token`.
+/// Uses the HTTP API of a running server; see Connection options.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   export TENDOT_TOKEN=$(cat tendot-data/operator.token)
-  tendot agency add LIB 'The library' --metadata required
+  tendot agency create LIB 'The library' --metadata required
   tendot agency list
-  tendot agency end LIB --to MUS
+  tendot agency close LIB --successor MUS
 
-Exit codes: 0 done, 1 there is no such agency or it was refused (told on stderr), 2 it could not be carried out.")]
+Exit codes: 0 success, 1 not found or refused, 2 error")]
 pub(crate) struct AgencyArguments {
     #[command(flatten)]
     pub(crate) registry: ApiConnectionArguments,
@@ -33,56 +33,56 @@ pub(crate) struct AgencyArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AgencyCommand {
-    /// Make an agency, and print its code
-    Add {
-        /// By which it is known: ASCII letters, digits, `-` and `_`
+    /// Create an agency and print its code
+    Create {
+        /// Agency code: ASCII letters, digits, `-` and `_`
         #[arg(value_name = "CODE", value_parser = NonEmptyStringValueParser::new())]
         code: String,
-        /// Its name
+        /// Name
         #[arg(value_name = "NAME")]
         name: String,
         #[command(flatten)]
-        settings: AgencyFieldArguments,
+        fields: AgencyFieldArguments,
     },
-    /// Print all agencies
+    /// List agencies
     List(ListArguments),
-    /// Print all about an agency
+    /// Show an agency
     Show {
-        /// Its code
+        /// Agency code
         #[arg(value_name = "CODE", value_parser = NonEmptyStringValueParser::new())]
         code: String,
     },
-    /// Change an agency; what is not given stays
-    Set {
-        /// Its code
+    /// Update an agency; omitted fields stay unchanged
+    Update {
+        /// Agency code
         #[arg(value_name = "CODE", value_parser = NonEmptyStringValueParser::new())]
         code: String,
-        /// Its name
+        /// Name
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
         #[command(flatten)]
-        settings: AgencyFieldArguments,
+        fields: AgencyFieldArguments,
     },
-    /// End an agency, and give all it has to another, at once; print the id of the transfer
-    End {
-        /// Its code
+    /// Close an agency and move everything it has to its successor; print the id of the transfer
+    Close {
+        /// Agency code
         #[arg(value_name = "CODE", value_parser = NonEmptyStringValueParser::new())]
         code: String,
-        /// The agency that gets its registrants, with their prefixes and names
+        /// Agency that takes over its registrants, prefixes and DOI names
         #[arg(long, value_name = "CODE")]
-        to: String,
+        successor: String,
     },
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct AgencyFieldArguments {
-    /// Whether its names have to come with metadata
-    #[arg(long, value_name = "WHEN")]
+    /// Metadata policy
+    #[arg(long, value_name = "POLICY")]
     pub(crate) metadata: Option<MetadataPolicyArgument>,
-    /// The prefixes it gives away, such as 10.70000-10.79999
+    /// Range of prefixes that the agency allocates, such as 10.70000-10.79999
     #[arg(long, value_name = "FIRST-LAST")]
     pub(crate) range: Option<String>,
-    /// The record with the locations that all of its names have
+    /// Handle whose 10320/loc value applies to all DOI names of the agency
     #[arg(long, value_name = "HANDLE")]
     pub(crate) locations: Option<String>,
 }
@@ -90,28 +90,28 @@ pub(crate) struct AgencyFieldArguments {
 pub(crate) fn run(arguments: &AgencyArguments) -> Result<CommandStatus, CliError> {
     let session = ApiSession::open(&arguments.registry)?;
     match &arguments.command {
-        AgencyCommand::Add { code, name, settings } => {
-            let [metadata, range, locations] = agency_fields(settings)?;
+        AgencyCommand::Create { code, name, fields } => {
+            let [metadata, range, locations] = agency_fields(fields)?;
             let members = [("code", Some(code.as_str().into())), ("name", Some(name.as_str().into()))];
             let body = json_object(members.into_iter().chain([metadata, range, locations]));
             session.create(&["agencies"], &[], &body, "code", |created| {
-                format!("the agency {} is made", escape_control(created["code"].as_str().unwrap_or_default()))
+                format!("agency {} created", escape_control(created["code"].as_str().unwrap_or_default()))
             })
         }
         AgencyCommand::List(list) => session.list(ResourceKind::Agency, &["agencies"], &[], list.limit),
         AgencyCommand::Show { code } => session.show(ResourceKind::Agency, &["agencies", code]),
-        AgencyCommand::Set { code, name, settings } => {
-            let [metadata, range, locations] = agency_fields(settings)?;
+        AgencyCommand::Update { code, name, fields } => {
+            let [metadata, range, locations] = agency_fields(fields)?;
             let name = ("name", name.as_deref().map(Into::into));
             let body = json_object([name, metadata, range, locations]);
             session.update(ResourceKind::Agency, &["agencies", code], &[], &body, None)
         }
-        AgencyCommand::End { code, to } => {
-            let body = json!({"agency": code, "to": to, "force": true});
+        AgencyCommand::Close { code, successor } => {
+            let body = json!({"agency": code, "to": successor, "force": true});
             session.create(&["transfers"], &[], &body, "id", |created| {
-                let to = escape_control(created["to"].as_str().unwrap_or_default());
+                let successor = escape_control(created["to"].as_str().unwrap_or_default());
                 format!(
-                    "the agency {} has ended; {to} has its registrants, prefixes and names",
+                    "agency {} closed; its registrants, prefixes and DOI names now belong to {successor}",
                     escape_control(code)
                 )
             })
@@ -119,15 +119,15 @@ pub(crate) fn run(arguments: &AgencyArguments) -> Result<CommandStatus, CliError
     }
 }
 
-fn agency_fields(settings: &AgencyFieldArguments) -> Result<[(&'static str, Option<Json>); 3], CliError> {
-    let range = settings.range.as_deref().map(|range| match range.split_once('-') {
+fn agency_fields(fields: &AgencyFieldArguments) -> Result<[(&'static str, Option<Json>); 3], CliError> {
+    let range = fields.range.as_deref().map(|range| match range.split_once('-') {
         Some((first, last)) => Ok(json!({"first": first.trim(), "last": last.trim()})),
-        None => Err(CliError::new(format!("`{}` is no range", escape_control(range)))
-            .with_hint("a range is written as 10.70000-10.79999")),
+        None => Err(CliError::new(format!("invalid range `{}`", escape_control(range)))
+            .with_hint("expected a range such as 10.70000-10.79999")),
     });
     Ok([
-        ("metadata", settings.metadata.as_ref().and_then(flag_value)),
+        ("metadata", fields.metadata.as_ref().and_then(flag_value)),
         ("range", range.transpose()?),
-        ("locations", settings.locations.as_deref().map(Into::into)),
+        ("locations", fields.locations.as_deref().map(Into::into)),
     ])
 }

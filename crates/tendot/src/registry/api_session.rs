@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::fs;
+use std::path::Path;
 
 use clap::ValueEnum;
 use serde::Deserialize;
@@ -42,22 +43,36 @@ impl ApiSession {
         };
         let server =
             flag_or_env(&arguments.server, "TENDOT_SERVER").unwrap_or_else(|| DEFAULT_SERVER_URL.into());
+        let read_error =
+            |file: &Path, error| CliError::io(format!("cannot read `{}`", file.display()), &error);
+        let read_token = |file: &Path| fs::read_to_string(file).map_err(|error| read_error(file, error));
+        // Flags override environment variables; a token overrides a token file.
+        let env = |variable| std::env::var(variable).ok().filter(|text| !text.is_empty());
+        let token = match (&arguments.token, &arguments.token_file) {
+            (Some(token), _) => Some(token.clone()),
+            (None, Some(file)) => Some(read_token(file)?),
+            (None, None) => match (env("TENDOT_TOKEN"), env("TENDOT_TOKEN_FILE")) {
+                (Some(token), _) => Some(token),
+                (None, Some(file)) => Some(read_token(Path::new(&file))?),
+                (None, None) => None,
+            },
+        };
         // A token read from a file ends with a newline.
-        let token = flag_or_env(&arguments.token, "TENDOT_TOKEN").map(|token| token.trim().to_owned());
-        let trusted = arguments.trust.as_ref().map(|file| {
-            fs::read(file)
-                .map_err(|error| CliError::io(format!("`{}` can't be read", file.display()), &error))
-        });
-        let trusted = trusted.transpose()?;
-        let client = RegistryClient::new(&server, token.as_deref(), trusted.as_deref());
+        let token = token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
+        let ca_certificates = arguments
+            .ca_file
+            .as_ref()
+            .map(|file| fs::read(file).map_err(|error| read_error(file, error)))
+            .transpose()?;
+        let client = RegistryClient::new(&server, token.as_deref(), ca_certificates.as_deref());
         let client = client.map_err(|error| match &error {
             RegistryClientError::InsecureTransport { .. } => {
-                CliError::new(error.to_string()).with_hint("ask it at `https://…`, or through a tunnel")
+                CliError::new(error.to_string()).with_hint("use `https://…` or an SSH tunnel")
             }
             _ => CliError::new(escape_control(&error.to_string())),
         })?;
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let runtime = runtime.map_err(|error| CliError::io("nothing can be asked", &error))?;
+        let runtime = runtime.map_err(|error| CliError::io("cannot start the async runtime", &error))?;
         Ok(Self { client, runtime, json: arguments.json })
     }
 
@@ -130,7 +145,7 @@ impl ApiSession {
             };
             if left == 0 || after.is_none() {
                 if is_empty {
-                    eprint_line("there are none");
+                    eprint_line("no results");
                 }
                 return Ok(CommandStatus::Success);
             }
@@ -190,11 +205,11 @@ impl ApiSession {
     }
 
     /// Maps a client error to a `CliError` with a hint.
-    pub(super) fn map_error<T>(&self, asked: Result<T, RegistryClientError>) -> Result<T, CliError> {
-        asked.map_err(|error| match error {
+    pub(super) fn map_error<T>(&self, result: Result<T, RegistryClientError>) -> Result<T, CliError> {
+        result.map_err(|error| match error {
             RegistryClientError::Problem(problem) => self.problem_error(&problem),
             RegistryClientError::Unreachable { .. } => CliError::new(escape_control(&error.to_string())).with_hint(
-                "is it running? `tendot serve` starts a service; `--server URL` or TENDOT_SERVER says where",
+                "is the server running? start it with `tendot serve`, or set `--server URL` or TENDOT_SERVER",
             ),
             error => CliError::new(escape_control(&error.to_string())),
         })
@@ -204,16 +219,18 @@ impl ApiSession {
         // Advice in the response is about the HTTP API, so it is replaced by a hint about the command.
         let hint = match (&*problem.code, problem.status) {
             (_, 401 | 403) if !self.client.has_token() => Some(MISSING_TOKEN_HINT.into()),
-            (_, 401) => {
-                Some("`--token` or TENDOT_TOKEN has one that is not known there, or no longer".into())
-            }
+            (_, 401) => Some(
+                "the token is unknown, revoked or expired; check `--token`, `--token-file` or TENDOT_TOKEN"
+                    .into(),
+            ),
             ("already-registered", _) => {
                 let existing = problem.existing.as_ref().filter(|_| problem.hint.is_some());
-                existing.map(|name| format!("`tendot doi set '{}'` changes it", escape_control(name)))
+                existing.map(|name| format!("update it with `tendot doi update '{}'`", escape_control(name)))
             }
-            ("missing", _) if problem.hint.is_some() => Some("with `--reserve` it may come later".into()),
+            ("missing", _) if problem.hint.is_some() => Some("use `--reserve` to add metadata later".into()),
             ("key-reused", _) => {
-                Some("the file has changed, or another one was sent with this `--key`".into())
+                let hint = "the idempotency key was already used with different content; use another `--idempotency-key`";
+                Some(hint.into())
             }
             _ => problem.hint.as_deref().map(escape_control),
         };
@@ -226,8 +243,8 @@ impl ApiSession {
     }
 }
 
-const MISSING_TOKEN_HINT: &str = "`--token` or TENDOT_TOKEN says who asks; the operator's token is in the file `operator.token` of the \
-                        service's data directory, `tendot-data` unless it was told otherwise";
+const MISSING_TOKEN_HINT: &str = "set `--token-file`, `--token` or TENDOT_TOKEN; the operator token is in `operator.token` in the \
+                                  server's data directory (default `tendot-data`)";
 
 /// Problem as text: message, JSON pointer and code (RFC 9457).
 fn format_problem(problem: &RegistryProblem) -> String {
@@ -235,9 +252,9 @@ fn format_problem(problem: &RegistryProblem) -> String {
     if let Some(since) = &problem.since {
         text += &format!(", since {}", escape_control(since));
     }
-    let place = problem.pointer.iter().filter(|pointer| !pointer.is_empty());
-    let place: String = place.map(|pointer| format!(" at {}", escape_control(pointer))).collect();
-    text += &format!(" ({}{place})", escape_control(&problem.code));
+    let pointer = problem.pointer.iter().filter(|pointer| !pointer.is_empty());
+    let pointer: String = pointer.map(|pointer| format!(" at {}", escape_control(pointer))).collect();
+    text += &format!(" ({}{pointer})", escape_control(&problem.code));
     for fault in problem.faults.iter().skip(1) {
         text += &format!("\n  {} at {}", escape_control(&fault.message), escape_control(&fault.pointer));
     }

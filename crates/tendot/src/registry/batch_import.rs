@@ -1,4 +1,4 @@
-//! `tendot doi import`: uploads files as batches, and resumes after a broken connection.
+//! `tendot doi import`: uploads files as batches, and resumes after a lost connection.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
@@ -20,12 +20,11 @@ use crate::terminal::{
 };
 use crate::{CliError, CommandStatus};
 
-/// Register and change names from files, line by line
+/// Register and update DOI names from files
 ///
-/// Names that are there are changed. A line that is refused holds up none of the others. What was answered is kept by the
-/// service for 24 hours, by the content of the file: when the connection is cut it goes on where it was, and when the same
-/// file is imported again, the same is answered and nothing is done twice. Standard input is sent as it comes, and can't be
-/// sent again.
+/// Existing names are updated. A refused line does not stop the others. The server stores the results for 24 hours under an
+/// idempotency key, by default a hash of the file: after a lost connection the upload resumes, and importing the same file again
+/// replays the stored results without writing anything. Standard input is streamed and cannot be re-sent.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -34,42 +33,42 @@ Examples:
   tendot doi import names.csv --report report.csv
   make-names | tendot doi import -
 
-A line of NDJSON is {\"name\" or \"prefix\", \"url\", \"values\", \"metadata\", \"state\"}; the first line of CSV names the columns:
-name, prefix, url, state and metadata (JSON).
+An NDJSON line has the members \"name\" or \"prefix\", \"url\", \"values\", \"metadata\" and \"state\". The first row of a CSV
+file names the columns: name, prefix, url, state and metadata (JSON).
 
-Exit codes: 0 all are in, 1 some were refused (told on stderr, the others are in), 2 it did not come to its end.")]
+Exit codes: 0 success, 1 some lines were refused, 2 error")]
 pub(crate) struct DoiImportArguments {
-    /// Files to send; `-` is standard input
+    /// Input files; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
 
-    /// The format of the files [default: csv if a name ends so, else ndjson]
+    /// Input format [default: csv for *.csv, otherwise ndjson]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<BatchFormat>,
 
-    /// Say what would be done, and do nothing
+    /// Validate without writing
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// A file for what became of each line; CSV if its name ends so, else NDJSON
-    #[arg(long, value_name = "FILE")]
+    /// Write the result of each line to this file; CSV for *.csv, otherwise NDJSON
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) report: Option<PathBuf>,
 
-    /// By which the service knows the batch when it is sent again [default: made from the file's content]
+    /// Idempotency key of the upload [default: hash of the file]
     #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
-    pub(crate) key: Option<String>,
+    pub(crate) idempotency_key: Option<String>,
 
-    /// How often a file is sent again, without a further answer, when the connection is cut
+    /// Retries without progress after a lost connection
     #[arg(long, value_name = "N", default_value_t = 8)]
-    pub(crate) tries: u32,
+    pub(crate) retries: u32,
 }
 
-/// A format of batches.
+/// Input format of `tendot doi import`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum BatchFormat {
-    /// a JSON object a line
+    /// one JSON object per line
     Ndjson,
-    /// rows, the first of which names the columns
+    /// rows; the first row names the columns
     Csv,
 }
 
@@ -78,7 +77,7 @@ const INITIAL_RETRY_DELAY: Duration = Duration::from_millis(250);
 
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(15);
 
-const UPLOAD_PROGRESS: &str = "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left  {msg}";
+const UPLOAD_PROGRESS: &str = "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  ETA {eta}  {msg}";
 
 /// File or stdin to upload.
 struct BatchSource {
@@ -114,32 +113,32 @@ pub(crate) fn import(
     let bar = progress_bar(sources.iter().map(|source| source.size).sum(), UPLOAD_PROGRESS);
     let mut report = BatchReport::open(arguments.report.as_deref(), sources.len() > 1, bar.clone())?;
     for (number, source) in sources.iter().enumerate() {
-        let key = match (&arguments.key, &source.file) {
+        let key = match (&arguments.idempotency_key, &source.file) {
             (Some(key), _) if number > 0 => Some(format!("{key}/{}", number + 1)),
             (Some(key), _) => Some(key.clone()),
             (None, Some(file)) => Some(source.content_idempotency_key(file)?),
             (None, None) => None,
         };
-        let run = BatchUpload {
+        let upload = BatchUpload {
             session,
             source,
             key: key.as_deref(),
             dry_run: arguments.dry_run,
-            max_retries: arguments.tries,
+            max_retries: arguments.retries,
             bar: &bar,
         };
-        if let Err(failure) = run.upload_with_retries(&mut report) {
+        if let Err(error) = upload.upload_with_retries(&mut report) {
             report.finish()?;
             if report.counts.lines > 0 {
-                eprint_line(format_args!("{} before that", report.counts));
+                eprint_line(format_args!("{} before the error", report.counts));
             }
-            return Err(failure);
+            return Err(error);
         }
     }
     report.finish()?;
     let (counts, seconds) = (report.counts, started.elapsed().as_secs_f64());
-    let dry = if arguments.dry_run { "; nothing was written" } else { "" };
-    eprint_line(format_args!("{counts}; {seconds:.1} s{dry}"));
+    let dry_run = if arguments.dry_run { "; dry run, nothing was written" } else { "" };
+    eprint_line(format_args!("{counts}; {seconds:.1} s{dry_run}"));
     if session.json {
         let mut output = StdoutWriter::new();
         output.write_json(&BatchSummaryJson { counts, dry_run: arguments.dry_run, seconds })?;
@@ -153,8 +152,8 @@ impl ApiSession {
     fn check_permission(&self) -> Result<(), CliError> {
         let options = BatchOptions { is_dry_run: true, ..BatchOptions::default() };
         self.map_error(self.runtime.block_on(async {
-            let mut answers = self.client.batch(&options, io::empty()).await?;
-            while answers.next_line().await?.is_some() {}
+            let mut results = self.client.batch(&options, io::empty()).await?;
+            while results.next_line().await?.is_some() {}
             Ok(())
         }))
     }
@@ -166,8 +165,9 @@ fn ensure_report_is_not_input(arguments: &DoiImportArguments) -> Result<(), CliE
     let is_source = |path: &&PathBuf| report.is_some() && std::fs::canonicalize(path).ok() == report;
     match arguments.files.iter().find(is_source) {
         Some(path) => {
-            Err(CliError::new(format!("`{}` is to be imported", escape_control(&path.to_string_lossy())))
-                .with_hint("write the report to another place"))
+            let path = escape_control(&path.to_string_lossy());
+            Err(CliError::new(format!("the report would overwrite the input `{path}`"))
+                .with_hint("choose another `--report` file"))
         }
         None => Ok(()),
     }
@@ -181,20 +181,20 @@ impl BatchSource {
             return Ok(Self { name: "standard input".into(), file: None, size: 0, format });
         }
         let name = format!("`{}`", escape_control(&path.to_string_lossy()));
-        let failed = |error| CliError::io(format!("{name} can't be read"), &error);
+        let failed = |error| CliError::io(format!("cannot read {name}"), &error);
         let file = File::open(path).map_err(failed)?;
-        let about = file.metadata().map_err(failed)?;
-        if about.is_dir() {
+        let metadata = file.metadata().map_err(failed)?;
+        if metadata.is_dir() {
             return Err(failed(io::ErrorKind::IsADirectory.into()));
         }
         // A retry must read the file again, which a pipe does not allow.
-        let file = if about.is_file() { Some(file) } else { return Err(no_file(&name)) };
-        Ok(Self { name, file, size: about.len(), format })
+        let file = if metadata.is_file() { Some(file) } else { return Err(not_a_file_error(&name)) };
+        Ok(Self { name, file, size: metadata.len(), format })
     }
 
     /// Idempotency key derived from the content (SHA-256), the same for each upload of it.
     fn content_idempotency_key(&self, file: &File) -> Result<String, CliError> {
-        let failed = |error| CliError::io(format!("{} can't be read", self.name), &error);
+        let failed = |error| CliError::io(format!("cannot read {}", self.name), &error);
         let mut file = file.try_clone().map_err(failed)?;
         file.rewind().map_err(failed)?;
         let mut context = Context::new(&SHA256);
@@ -210,9 +210,9 @@ impl BatchSource {
     }
 }
 
-fn no_file(name: &str) -> CliError {
-    CliError::new(format!("{name} is no file, and can't be sent again if the connection is cut"))
-        .with_hint("`tendot doi import - < …` reads it as standard input")
+fn not_a_file_error(name: &str) -> CliError {
+    CliError::new(format!("{name} is not a regular file and cannot be re-sent after a lost connection"))
+        .with_hint("pipe it to `tendot doi import -`")
 }
 
 /// Upload of one source, with retries.
@@ -228,43 +228,43 @@ struct BatchUpload<'a> {
 impl BatchUpload<'_> {
     /// Uploads until the server has answered all lines, with backoff between attempts.
     fn upload_with_retries(&self, report: &mut BatchReport) -> Result<(), CliError> {
-        let begun = self.bar.position();
-        let (mut received, mut tries, mut is_first) = (0, 0, true);
+        let start = self.bar.position();
+        let (mut received, mut attempts, mut is_first) = (0, 0, true);
         loop {
             let before = received;
-            let failure =
+            let error =
                 match self.session.runtime.block_on(self.upload_once(&mut received, is_first, report))? {
                     Ok(()) => return Ok(()),
                     Err(error) => error,
                 };
             is_first = false;
-            tries = if received > before { 1 } else { tries + 1 };
-            if self.source.file.is_none() || !failure.is_transient() || tries > self.max_retries {
-                let is_passing = failure.is_transient();
-                return self.session.map_error(Err(failure)).map_err(|failed| match is_passing {
-                    true => self.with_resume_hint(failed),
-                    false => failed,
+            attempts = if received > before { 1 } else { attempts + 1 };
+            if self.source.file.is_none() || !error.is_transient() || attempts > self.max_retries {
+                let is_transient = error.is_transient();
+                return self.session.map_error(Err(error)).map_err(|error| match is_transient {
+                    true => self.with_resume_hint(error),
+                    false => error,
                 });
             }
-            let wait = INITIAL_RETRY_DELAY.saturating_mul(1 << (tries - 1).min(16)).min(MAX_RETRY_DELAY);
-            let why = escape_control(&failure.to_string());
-            let (wait_seconds, most) = (wait.as_secs_f64(), self.max_retries);
+            let delay = INITIAL_RETRY_DELAY.saturating_mul(1 << (attempts - 1).min(16)).min(MAX_RETRY_DELAY);
+            let why = escape_control(&error.to_string());
+            let (seconds, max_retries) = (delay.as_secs_f64(), self.max_retries);
             self.bar.suspend(|| {
-                eprint_warning(&format!("{why}; again in {wait_seconds} s, {tries} of {most} times"));
+                eprint_warning(&format!("{why}; retrying in {seconds} s ({attempts} of {max_retries})"));
             });
-            std::thread::sleep(wait);
-            self.bar.set_position(begun);
+            std::thread::sleep(delay);
+            self.bar.set_position(start);
         }
     }
 
     /// Adds a hint on how to resume.
-    fn with_resume_hint(&self, failure: CliError) -> CliError {
+    fn with_resume_hint(&self, error: CliError) -> CliError {
         match (&self.source.file, self.key) {
-            _ if self.dry_run => failure,
-            (Some(_), _) | (None, Some(_)) => failure.or_hint("the same command goes on where it was"),
-            (None, None) => {
-                failure.or_hint("what was answered is done; with `--key` or from a file it can go on")
-            }
+            _ if self.dry_run => error,
+            (Some(_), _) | (None, Some(_)) => error.or_hint("run the same command again to resume"),
+            (None, None) => error.or_hint(
+                "the lines reported above are done; use `--idempotency-key` or a file to be able to resume",
+            ),
         }
     }
 
@@ -282,28 +282,31 @@ impl BatchUpload<'_> {
             has_slow_source: self.source.file.is_none(),
         };
         let client = &self.session.client;
-        let answers = match &self.source.file {
+        let results = match &self.source.file {
             Some(file) => {
-                let failed = |error| CliError::io(format!("{} can't be read", self.source.name), &error);
+                let failed = |error| CliError::io(format!("cannot read {}", self.source.name), &error);
                 let mut file = file.try_clone().map_err(failed)?;
                 file.rewind().map_err(failed)?;
                 client.batch(&options, self.bar.wrap_read(file)).await
             }
             None => client.batch(&options, self.bar.wrap_read(io::stdin())).await,
         };
-        let mut answers = match answers {
-            Ok(answers) => answers,
+        let mut results = match results {
+            Ok(results) => results,
             Err(error) => return Ok(Err(error)),
         };
-        if is_first && answers.is_replayed() {
+        if is_first && results.is_replayed() {
             let name = &self.source.name;
             self.bar.suspend(|| {
-                eprint_warning(&format!("{name} was imported before: this is what was answered then, and nothing is done; `--key` with another key does it again"));
+                eprint_warning(&format!(
+                    "{name} was imported before; replaying the stored results, nothing is written; use another \
+                     `--idempotency-key` to import it again"
+                ));
             });
         }
         let mut number = 0;
         loop {
-            match answers.next_line().await {
+            match results.next_line().await {
                 Ok(Some(line)) => {
                     number += 1;
                     if number > *received {

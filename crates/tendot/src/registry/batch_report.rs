@@ -63,14 +63,14 @@ pub(super) struct BatchReport {
     is_csv: bool,
     /// Prefix line numbers with the source's name.
     has_many_sources: bool,
-    bar: ProgressBar,
+    progress: ProgressBar,
 }
 
 impl BatchReport {
     pub(super) fn open(
         path: Option<&Path>,
         has_many_sources: bool,
-        bar: ProgressBar,
+        progress: ProgressBar,
     ) -> Result<Self, CliError> {
         let is_csv =
             path.and_then(Path::extension).is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
@@ -85,11 +85,11 @@ impl BatchReport {
             // Not an `AtomicFile`: results stay readable if the import is interrupted.
             match File::create(path) {
                 Ok(file) => Ok((name, Box::new(BufWriter::with_capacity(1 << 16, file)) as Box<dyn Write>)),
-                Err(error) => Err(CliError::io(format!("{name} can't be written"), &error)),
+                Err(error) => Err(CliError::io(format!("cannot write {name}"), &error)),
             }
         });
         let counts = BatchCounts::default();
-        let mut report = Self { counts, file: file.transpose()?, is_csv, has_many_sources, bar };
+        let mut report = Self { counts, file: file.transpose()?, is_csv, has_many_sources, progress };
         if report.is_csv {
             let file = if has_many_sources { "file," } else { "" };
             report.write(format!("{file}line,name,status,code,detail,pointer,hint\n").as_bytes())?;
@@ -98,10 +98,9 @@ impl BatchReport {
     }
 
     /// Records the result of one line, given as JSON.
-    pub(super) fn record_result(&mut self, source: &str, answer: &[u8]) -> Result<(), CliError> {
-        let outcome: BatchLineResult<'_> = serde_json::from_slice(answer).map_err(|error| {
-            CliError::new(format!("the service answered what is no result of a line: {error}"))
-        })?;
+    pub(super) fn record_result(&mut self, source: &str, json: &[u8]) -> Result<(), CliError> {
+        let outcome: BatchLineResult<'_> = serde_json::from_slice(json)
+            .map_err(|error| CliError::new(format!("invalid line result from the server: {error}")))?;
         self.counts.lines += 1;
         match &*outcome.status {
             "created" => self.counts.created += 1,
@@ -115,7 +114,7 @@ impl BatchReport {
             }
         }
         if self.counts.lines.is_multiple_of(1_000) {
-            self.bar.set_message(self.counts.to_string());
+            self.progress.set_message(self.counts.to_string());
         }
         if self.file.is_none() {
             return Ok(());
@@ -124,13 +123,13 @@ impl BatchReport {
             let row = self.csv_row(source, &outcome);
             return self.write(row.as_bytes());
         }
-        match answer.strip_prefix(b"{") {
+        match json.strip_prefix(b"{") {
             Some(members) if self.has_many_sources => {
                 let source = serde_json::to_string(source.trim_matches('`')).unwrap_or_default();
                 self.write(format!("{{\"file\":{source},").as_bytes())?;
                 self.write(members)?;
             }
-            _ => self.write(answer)?,
+            _ => self.write(json)?,
         }
         self.write(b"\n")
     }
@@ -145,7 +144,7 @@ impl BatchReport {
                 escape_control(&error.code)
             )
         });
-        self.bar
+        self.progress
             .suspend(|| eprint_line(format_args!("refused: {source}, line {}:{name}{why}", outcome.line)));
     }
 
@@ -165,28 +164,31 @@ impl BatchReport {
         if self.has_many_sources {
             fields.insert(0, source.trim_matches('`').to_owned());
         }
-        let fields: Vec<_> = fields.iter().map(|field| quoted(field)).collect();
+        let fields: Vec<_> = fields.iter().map(|field| csv_field(field)).collect();
         fields.join(",") + "\n"
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), CliError> {
         let Some((name, file)) = &mut self.file else { return Ok(()) };
-        file.write_all(bytes).map_err(|error| CliError::io(format!("{name} can't be written"), &error))
+        file.write_all(bytes).map_err(|error| CliError::io(format!("cannot write {name}"), &error))
     }
 
     /// Removes the progress bar and flushes the report file.
     pub(super) fn finish(&mut self) -> Result<(), CliError> {
-        self.bar.finish_and_clear();
+        self.progress.finish_and_clear();
         if self.counts.refused > MAX_PRINTED_REFUSALS {
-            eprint_line(format_args!("refused: {} more", self.counts.refused - MAX_PRINTED_REFUSALS));
+            eprint_line(format_args!(
+                "… and {} more refused lines",
+                self.counts.refused - MAX_PRINTED_REFUSALS
+            ));
         }
         let Some((name, file)) = &mut self.file else { return Ok(()) };
-        file.flush().map_err(|error| CliError::io(format!("{name} can't be written"), &error))
+        file.flush().map_err(|error| CliError::io(format!("cannot write {name}"), &error))
     }
 }
 
 /// CSV field, quoted if necessary (RFC 4180).
-fn quoted(field: &str) -> Cow<'_, str> {
+fn csv_field(field: &str) -> Cow<'_, str> {
     // A leading quote prevents spreadsheet programs from evaluating the field as a formula.
     let guard = if field.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
     if !guard.is_empty() || field.contains([',', '"', '\n', '\r']) {
@@ -201,8 +203,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields() {
-        let check = |field: &str, expected: &str| assert_eq!(quoted(field), expected);
+    fn csv_fields() {
+        let check = |field: &str, expected: &str| assert_eq!(csv_field(field), expected);
         check("10.1/a", "10.1/a");
         check("10.1/a,b", "\"10.1/a,b\"");
         check("a \"b\"", "\"a \"\"b\"\"\"");

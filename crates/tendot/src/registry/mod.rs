@@ -12,7 +12,7 @@ pub(crate) mod prefix;
 pub(crate) mod registrant;
 mod table;
 pub(crate) mod token;
-mod transfer;
+pub(crate) mod transfer;
 
 use std::path::PathBuf;
 
@@ -20,38 +20,42 @@ pub(crate) use api_session::{ApiSession, flag_value, json_object};
 use clap::{Args, ValueEnum};
 pub(crate) use table::ResourceKind;
 
-/// Which service is asked, and by whom; all commands of the registry have these.
+/// Server and credentials; all registry commands have these.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ApiConnectionArguments {
-    /// The service that is asked [default: TENDOT_SERVER, else http://127.0.0.1:8080]
-    #[arg(long, value_name = "URL", global = true)]
+    /// Server URL [env: TENDOT_SERVER] [default: http://127.0.0.1:8080]
+    #[arg(long, value_name = "URL", global = true, help_heading = "Connection")]
     pub(crate) server: Option<String>,
 
-    /// The token that says who asks [default: TENDOT_TOKEN, which others on this machine can't see]
-    #[arg(long, value_name = "TOKEN", global = true)]
+    /// API token, visible in the process list [env: TENDOT_TOKEN]
+    #[arg(long, value_name = "TOKEN", global = true, help_heading = "Connection")]
     pub(crate) token: Option<String>,
 
-    /// Believe the certificates in this file (PEM) instead of those of public authorities
-    #[arg(long, value_name = "FILE", global = true)]
-    pub(crate) trust: Option<PathBuf>,
+    /// Read the API token from this file [env: TENDOT_TOKEN_FILE]
+    #[arg(long, value_name = "FILE", global = true, conflicts_with = "token", help_heading = "Connection")]
+    pub(crate) token_file: Option<PathBuf>,
 
-    /// Print one JSON object a line, as the service gives it
-    #[arg(long, global = true)]
+    /// Trust the CA certificates in this PEM file instead of the public CAs
+    #[arg(long, value_name = "FILE", global = true, help_heading = "Connection")]
+    pub(crate) ca_file: Option<PathBuf>,
+
+    /// Print the server's JSON, one object per line
+    #[arg(long, global = true, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct ListArguments {
-    /// At most so many
+    /// Maximum number of results
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
 }
 
-/// Whether metadata has to be there.
+/// Metadata policy of an agency or prefix.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum MetadataPolicyArgument {
-    /// A name is not registered without
+    /// registration requires metadata
     Required,
-    /// It may come later, or never
+    /// metadata may be added later
     Optional,
 }

@@ -1,10 +1,9 @@
-//! `tendot prefix`: create, list, show, update and transfer prefixes.
+//! `tendot prefix`: create, list, show and update prefixes.
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value as Json, json};
 
-use super::transfer::{TransferTargetArguments, transfer_message};
 use super::{
     ApiConnectionArguments, ApiSession, ListArguments, MetadataPolicyArgument, ResourceKind, flag_value,
     json_object,
@@ -12,18 +11,17 @@ use super::{
 use crate::terminal::escape_control;
 use crate::{CliError, CommandStatus};
 
-/// Prefixes, and what may be registered under them
+/// Manage prefixes and their policies
 ///
-/// Asks a running service, see `--server` and `--token`.
+/// Uses the HTTP API of a running server; see Connection options.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  PREFIX=$(tendot prefix add --registrant $PRESS)
-  tendot prefix add --registrant $PRESS 10.70007 --pattern '[a-z]+[.][0-9]+' --host example.org --quota 10000
-  tendot prefix set 10.70007 --quota 20000 --clear pattern
-  tendot prefix transfer 10.70007 --to $OTHER
+  PREFIX=$(tendot prefix create --registrant $PRESS)
+  tendot prefix create --registrant $PRESS 10.70007 --pattern '[a-z]+[.][0-9]+' --host example.org --quota 10000
+  tendot prefix update 10.70007 --quota 20000 --unset pattern
 
-Exit codes: 0 done, 1 there is no such prefix or it was refused (told on stderr), 2 it could not be carried out.")]
+Exit codes: 0 success, 1 not found or refused, 2 error")]
 pub(crate) struct PrefixArguments {
     #[command(flatten)]
     pub(crate) registry: ApiConnectionArguments,
@@ -34,105 +32,97 @@ pub(crate) struct PrefixArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PrefixCommand {
-    /// Give a prefix to a registrant, and print it
-    Add {
-        /// The one that is wanted [default: the agency's next free one]
+    /// Allocate a prefix to a registrant and print it
+    Create {
+        /// Requested prefix [default: the agency's next free one]
         #[arg(value_name = "PREFIX", value_parser = NonEmptyStringValueParser::new())]
         prefix: Option<String>,
-        /// The id of who gets it
+        /// Registrant id
         #[arg(long, value_name = "ID")]
         registrant: String,
-        /// Its names are only to try things out, and may be removed again
+        /// Test prefix: its DOI names may be deleted
         #[arg(long)]
         test: bool,
         #[command(flatten)]
         policy: PolicyArguments,
     },
-    /// Print prefixes
+    /// List prefixes
     List {
-        /// Only those of this registrant
+        /// Only prefixes of this registrant
         #[arg(long, value_name = "ID")]
         registrant: Option<String>,
-        /// Only those of this agency
+        /// Only prefixes of this agency
         #[arg(long, value_name = "CODE")]
         agency: Option<String>,
         #[command(flatten)]
         list: ListArguments,
     },
-    /// Print all about a prefix
+    /// Show a prefix
     Show {
-        /// The prefix
+        /// Prefix
         #[arg(value_name = "PREFIX", value_parser = NonEmptyStringValueParser::new())]
         prefix: String,
     },
-    /// Change what may be registered under a prefix; what is not given stays
-    Set {
-        /// The prefix
+    /// Update the policy of a prefix; omitted fields stay unchanged
+    Update {
+        /// Prefix
         #[arg(value_name = "PREFIX", value_parser = NonEmptyStringValueParser::new())]
         prefix: String,
         #[command(flatten)]
         policy: PolicyArguments,
-        /// What is no longer asked for; may be repeated
-        #[arg(long, value_name = "WHAT")]
-        clear: Vec<PolicyField>,
-    },
-    /// Propose that another registrant gets a prefix and the names under it; print the id of the transfer
-    Transfer {
-        /// The prefix
-        #[arg(value_name = "PREFIX", value_parser = NonEmptyStringValueParser::new())]
-        prefix: String,
-        #[command(flatten)]
-        receiver: TransferTargetArguments,
+        /// Remove a policy field; repeatable
+        #[arg(long, value_name = "FIELD")]
+        unset: Vec<PolicyField>,
     },
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PolicyArguments {
-    /// A regular expression that all of a new suffix has to match
-    #[arg(long, value_name = "EXPRESSION")]
+    /// Regular expression that a new suffix must match completely
+    #[arg(long, value_name = "REGEX")]
     pub(crate) pattern: Option<String>,
-    /// A host that addresses may lead to, with all below it; may be repeated
+    /// Host that URLs may use, including subdomains; repeatable
     #[arg(long = "host", value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
-    /// How many names there may be
+    /// Maximum number of DOI names
     #[arg(long, value_name = "N")]
     pub(crate) quota: Option<u64>,
-    /// Whether names have to come with metadata, whatever the agency says
-    #[arg(long, value_name = "WHEN")]
+    /// Metadata policy, instead of that of the agency
+    #[arg(long, value_name = "POLICY")]
     pub(crate) metadata: Option<MetadataPolicyArgument>,
-    /// What is done about names that look like others
-    #[arg(long, value_name = "WHAT")]
+    /// What to do with names that look like existing ones
+    #[arg(long, value_name = "ACTION")]
     pub(crate) confusable: Option<ConfusableArgument>,
 }
 
-/// What is done about names that look like others.
+/// Policy for names that look like existing ones.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ConfusableArgument {
-    /// They are registered, with a warning
+    /// register with a warning
     Warn,
-    /// They are not registered
+    /// refuse the registration
     Refuse,
 }
 
-/// A part of what may be registered under a prefix.
+/// Policy field that can be removed.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum PolicyField {
-    /// Any suffix
+    /// any suffix
     Pattern,
-    /// Any host
+    /// any host
     Hosts,
-    /// Any number of names
+    /// no quota
     Quota,
-    /// Metadata as the agency says
+    /// metadata policy of the agency
     Metadata,
-    /// Names that look like others are noted
+    /// warn only
     Confusable,
 }
 
 pub(crate) fn run(arguments: &PrefixArguments) -> Result<CommandStatus, CliError> {
     let session = ApiSession::open(&arguments.registry)?;
     match &arguments.command {
-        PrefixCommand::Add { prefix, registrant, test, policy } => {
+        PrefixCommand::Create { prefix, registrant, test, policy } => {
             let policy = policy_fields(policy);
             let body = json_object([
                 ("registrant", Some(registrant.as_str().into())),
@@ -142,7 +132,7 @@ pub(crate) fn run(arguments: &PrefixArguments) -> Result<CommandStatus, CliError
             ]);
             session.create(&["prefixes"], &[], &body, "prefix", |created| {
                 let text = |name: &str| escape_control(created[name].as_str().unwrap_or_default());
-                format!("{} has the prefix {}", text("registrant"), text("prefix"))
+                format!("prefix {} allocated to registrant {}", text("prefix"), text("registrant"))
             })
         }
         PrefixCommand::List { registrant, agency, list } => {
@@ -150,23 +140,19 @@ pub(crate) fn run(arguments: &PrefixArguments) -> Result<CommandStatus, CliError
             session.list(ResourceKind::Prefix, &["prefixes"], &query, list.limit)
         }
         PrefixCommand::Show { prefix } => session.show(ResourceKind::Prefix, &["prefixes", prefix]),
-        PrefixCommand::Set { prefix, policy, clear } => {
+        PrefixCommand::Update { prefix, policy, unset } => {
             let path = ["prefixes", prefix];
             // The API replaces the whole policy; the revision detects a concurrent update.
             let (mut object, revision) = session.get_with_revision(&path)?;
             let mut changed = object["policy"].take();
             if let Some(changed) = changed.as_object_mut() {
-                for part in clear {
-                    changed.remove(json_name(*part));
+                for field in unset {
+                    changed.remove(field.json_name());
                 }
                 let given = policy_fields(policy).into_iter();
                 changed.extend(given.filter_map(|(name, value)| Some((name.to_owned(), value?))));
             }
             session.update(ResourceKind::Prefix, &path, &[], &json!({"policy": changed}), revision.as_deref())
-        }
-        PrefixCommand::Transfer { prefix, receiver } => {
-            let body = json!({"prefix": prefix, "to": receiver.to, "force": receiver.force});
-            session.create(&["transfers"], &[], &body, "id", transfer_message)
         }
     }
 }
@@ -181,12 +167,15 @@ fn policy_fields(policy: &PolicyArguments) -> [(&'static str, Option<Json>); 5] 
     ]
 }
 
-const fn json_name(part: PolicyField) -> &'static str {
-    match part {
-        PolicyField::Pattern => "pattern",
-        PolicyField::Hosts => "hosts",
-        PolicyField::Quota => "quota",
-        PolicyField::Metadata => "metadata",
-        PolicyField::Confusable => "confusable",
+impl PolicyField {
+    /// Member of the policy in the API.
+    const fn json_name(self) -> &'static str {
+        match self {
+            Self::Pattern => "pattern",
+            Self::Hosts => "hosts",
+            Self::Quota => "quota",
+            Self::Metadata => "metadata",
+            Self::Confusable => "confusable",
+        }
     }
 }

@@ -1,24 +1,24 @@
 //! `tendot registrant`: create, list, show and update registrants.
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
 use super::{ApiConnectionArguments, ApiSession, ListArguments, ResourceKind, json_object};
 use crate::terminal::escape_control;
 use crate::{CliError, CommandStatus};
 
-/// Registrants: those who have prefixes and register names
+/// Manage registrants
 ///
-/// Asks a running service, see `--server` and `--token`.
+/// Uses the HTTP API of a running server; see Connection options.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  PRESS=$(tendot registrant add --agency LIB 'Example Press' --contact doi@example.org)
+  PRESS=$(tendot registrant create --agency LIB 'Example Press' --contact doi@example.org)
   tendot registrant list --agency LIB
-  tendot registrant set $PRESS --admin 300:10.70000/admin
+  tendot registrant update $PRESS --admin 300:10.70000/admin
 
-Exit codes: 0 done, 1 there is no such registrant or it was refused (told on stderr), 2 it could not be carried out.")]
+Exit codes: 0 success, 1 not found or refused, 2 error")]
 pub(crate) struct RegistrantArguments {
     #[command(flatten)]
     pub(crate) registry: ApiConnectionArguments,
@@ -29,59 +29,66 @@ pub(crate) struct RegistrantArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RegistrantCommand {
-    /// Make a registrant, and print its id
-    Add {
-        /// Its name
+    /// Create a registrant and print its id
+    Create {
+        /// Name
         #[arg(value_name = "NAME")]
         name: String,
-        /// The code of its agency; not needed with an agency's token
+        /// Agency code; not needed with an agency's token
         #[arg(long, value_name = "CODE")]
         agency: Option<String>,
-        /// How it is reached; only those concerned are told
+        /// Contact, visible to the registrant, its agency and the operator
         #[arg(long, value_name = "CONTACT")]
         contact: Option<String>,
-        /// Who acts for it in the Handle System, such as 300:10.70000/admin; may be repeated
+        /// Handle identity that may act for the registrant, such as 300:10.70000/admin; repeatable
         #[arg(long = "admin", value_name = "INDEX:HANDLE")]
         admins: Vec<String>,
     },
-    /// Print registrants
+    /// List registrants
     List {
-        /// Only those of this agency
+        /// Only registrants of this agency
         #[arg(long, value_name = "CODE")]
         agency: Option<String>,
         #[command(flatten)]
         list: ListArguments,
     },
-    /// Print all about a registrant
+    /// Show a registrant
     Show {
-        /// Its id
+        /// Registrant id
         #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         id: String,
     },
-    /// Change a registrant; what is not given stays
-    Set {
-        /// Its id
+    /// Update a registrant; omitted fields stay unchanged
+    Update {
+        /// Registrant id
         #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         id: String,
-        /// Its name
+        /// Name
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
-        /// How it is reached
+        /// Contact
         #[arg(long, value_name = "CONTACT")]
         contact: Option<String>,
-        /// Who acts for it in the Handle System, instead of those before; may be repeated
+        /// Handle identity that may act for the registrant; repeatable, replaces all
         #[arg(long = "admin", value_name = "INDEX:HANDLE")]
         admins: Vec<String>,
-        /// Nobody acts for it in the Handle System
-        #[arg(long, conflicts_with = "admins")]
-        no_admins: bool,
+        /// Remove a field
+        #[arg(long, value_name = "FIELD", conflicts_with = "admins")]
+        unset: Option<RegistrantField>,
     },
+}
+
+/// Field of a registrant that can be removed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum RegistrantField {
+    /// all handle identities
+    Admins,
 }
 
 pub(crate) fn run(arguments: &RegistrantArguments) -> Result<CommandStatus, CliError> {
     let session = ApiSession::open(&arguments.registry)?;
     match &arguments.command {
-        RegistrantCommand::Add { name, agency, contact, admins } => {
+        RegistrantCommand::Create { name, agency, contact, admins } => {
             let body = json_object([
                 ("name", Some(name.as_str().into())),
                 ("agency", agency.as_deref().map(Into::into)),
@@ -90,7 +97,7 @@ pub(crate) fn run(arguments: &RegistrantArguments) -> Result<CommandStatus, CliE
             ]);
             session.create(&["registrants"], &[], &body, "id", |created| {
                 let text = |name: &str| escape_control(created[name].as_str().unwrap_or_default());
-                format!("{} is a registrant of {}", text("name"), text("agency"))
+                format!("registrant {} created in agency {}", text("name"), text("agency"))
             })
         }
         RegistrantCommand::List { agency, list } => session.list(
@@ -100,11 +107,12 @@ pub(crate) fn run(arguments: &RegistrantArguments) -> Result<CommandStatus, CliE
             list.limit,
         ),
         RegistrantCommand::Show { id } => session.show(ResourceKind::Registrant, &["registrants", id]),
-        RegistrantCommand::Set { id, name, contact, admins, no_admins } => {
+        RegistrantCommand::Update { id, name, contact, admins, unset } => {
+            let has_admins = unset.is_some() || !admins.is_empty();
             let body = json_object([
                 ("name", name.as_deref().map(Into::into)),
                 ("contact", contact.as_deref().map(Into::into)),
-                ("admins", (*no_admins || !admins.is_empty()).then(|| json!(admins))),
+                ("admins", has_admins.then(|| json!(admins))),
             ]);
             session.update(ResourceKind::Registrant, &["registrants", id], &[], &body, None)
         }

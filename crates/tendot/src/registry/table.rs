@@ -135,7 +135,7 @@ fn field_text(object: &Json, name: &str) -> String {
 fn json_text(value: &Json) -> String {
     match value {
         Json::Null => String::new(),
-        Json::Bool(is) => if *is { "yes" } else { "no" }.into(),
+        Json::Bool(flag) => if *flag { "yes" } else { "no" }.into(),
         Json::Number(number) => number.to_string(),
         Json::String(text) => text.clone(),
         Json::Array(items) => {
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_as_text() {
+    fn json_as_text() {
         let check = |value: Json, expected: &str| assert_eq!(json_text(&value), expected);
         check(json!(null), "");
         check(json!(true), "yes");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_aligned_and_steer_no_terminal() {
+    fn rows_are_aligned_and_escaped() {
         let mut table = TextTable::new(ResourceKind::Registrant);
         table.widths = vec![4, 6, 6, 7];
         let line = table.line(["ä", "", "long name", "c"].map(Into::into).into_iter());

@@ -9,17 +9,17 @@ use super::{ApiConnectionArguments, ApiSession, ListArguments, ResourceKind, fla
 use crate::terminal::{StdoutWriter, eprint_line, escape_control};
 use crate::{CliError, CommandStatus};
 
-/// Tokens, by which a service knows who asks
+/// Manage API tokens
 ///
-/// A token is shown once, when it is made. Asks a running service, see `--server` and `--token`.
+/// A token is shown once, when it is created. Uses the HTTP API of a running server; see Connection options.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  TENDOT_TOKEN=$(tendot token add --role registrant --subject $PRESS --scope deposit --label 'nightly import')
+  TENDOT_TOKEN=$(tendot token create --role registrant --subject $PRESS --scope deposit --label 'nightly import')
   tendot token list
   tendot token revoke 4mzk8qq2
 
-Exit codes: 0 done, 1 there is no such token or it was refused (told on stderr), 2 it could not be carried out.")]
+Exit codes: 0 success, 1 not found or refused, 2 error")]
 pub(crate) struct TokenArguments {
     #[command(flatten)]
     pub(crate) registry: ApiConnectionArguments,
@@ -30,65 +30,65 @@ pub(crate) struct TokenArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token, and print it
-    Add {
-        /// For whom it is
+    /// Create a token and print it once
+    Create {
+        /// Role
         #[arg(long, value_name = "ROLE")]
         role: RoleArgument,
-        /// The agency's code or the registrant's id; none for the operator
+        /// Agency code or registrant id; none for the operator
         #[arg(long, value_name = "SUBJECT")]
         subject: Option<String>,
-        /// What it is for; may be repeated [default: all that the role may]
+        /// Scope; repeatable [default: all scopes of the role]
         #[arg(long = "scope", value_name = "SCOPE")]
         scopes: Vec<ScopeArgument>,
-        /// Which prefix it is for; may be repeated [default: all]
+        /// Restrict to this prefix; repeatable
         #[arg(long = "prefix", value_name = "PREFIX")]
         prefixes: Vec<String>,
-        /// Until when: a date, or a time such as 2027-01-31T12:00:00Z [default: until it is revoked]
+        /// Expiry date or time, such as 2027-01-31T12:00:00Z [default: never]
         #[arg(long, value_name = "TIME")]
         expires: Option<String>,
-        /// What it is for, in words
+        /// Label
         #[arg(long, value_name = "TEXT")]
         label: Option<String>,
     },
-    /// Print tokens, without what is secret of them
+    /// List tokens without their secrets
     List(ListArguments),
-    /// Revoke a token, at once
+    /// Revoke a token immediately
     Revoke {
-        /// Its id
+        /// Token id
         #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         id: String,
     },
 }
 
-/// For whom a token is.
+/// Role of a token.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum RoleArgument {
-    /// Who runs the service
+    /// operator of the server
     Operator,
-    /// An agency
+    /// registration agency
     Agency,
-    /// A registrant
+    /// registrant
     Registrant,
 }
 
-/// What a token is for.
+/// Scope of a token.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ScopeArgument {
-    /// Reading what not everybody may
+    /// read private data
     Read,
-    /// Registering and changing names
+    /// register and update DOI names
     Deposit,
-    /// Giving names away and taking them
+    /// propose and accept transfers
     Transfer,
-    /// Registrants, prefixes and tokens
+    /// manage registrants, prefixes and tokens
     Administer,
 }
 
 pub(crate) fn run(arguments: &TokenArguments) -> Result<CommandStatus, CliError> {
     let session = ApiSession::open(&arguments.registry)?;
     match &arguments.command {
-        TokenCommand::Add { role, subject, scopes, prefixes, expires, label } => {
+        TokenCommand::Create { role, subject, scopes, prefixes, expires, label } => {
             let scopes: Option<Vec<Json>> = scopes.iter().map(flag_value).collect();
             let body = json_object([
                 ("role", flag_value(role)),
@@ -100,7 +100,7 @@ pub(crate) fn run(arguments: &TokenArguments) -> Result<CommandStatus, CliError>
             ]);
             session.create(&["tokens"], &[], &body, "token", |created| {
                 let id = escape_control(created["id"].as_str().unwrap_or_default());
-                format!("the token {id} is made; it is not shown again")
+                format!("token {id} created; it is shown only once")
             })
         }
         TokenCommand::List(list) => session.list(ResourceKind::Token, &["tokens"], &[], list.limit),
@@ -111,17 +111,17 @@ pub(crate) fn run(arguments: &TokenArguments) -> Result<CommandStatus, CliError>
                 output.write_json(&json!({"id": id, "revoked": true}))?;
                 output.flush()?;
             }
-            eprint_line(format_args!("the token {} is revoked", escape_control(id)));
+            eprint_line(format_args!("token {} revoked", escape_control(id)));
             Ok(CommandStatus::Success)
         }
     }
 }
 
 /// Expands a date to midnight UTC; other text is left to the server to validate.
-fn expand_date(written: &str) -> String {
-    match written.parse::<Date>() {
-        Ok(date) if written.len() == 10 => format!("{date}T00:00:00Z"),
-        _ => written.to_owned(),
+fn expand_date(text: &str) -> String {
+    match text.parse::<Date>() {
+        Ok(date) if text.len() == 10 => format!("{date}T00:00:00Z"),
+        _ => text.to_owned(),
     }
 }
 
@@ -130,8 +130,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments() {
-        let check = |written: &str, expected: &str| assert_eq!(expand_date(written), expected);
+    fn expands_dates() {
+        let check = |text: &str, expected: &str| assert_eq!(expand_date(text), expected);
         check("2027-01-31", "2027-01-31T00:00:00Z");
         check("2027-01-31T12:00:00Z", "2027-01-31T12:00:00Z");
         check("2027-02-31", "2027-02-31");

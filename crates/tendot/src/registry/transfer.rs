@@ -1,27 +1,106 @@
-//! Transfers of DOI names and prefixes to another registrant.
+//! `tendot transfer`: create, list, show, accept and decline transfers of DOI names and prefixes.
 
-use clap::Args;
-use serde_json::Value as Json;
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, Subcommand};
+use serde_json::{Value as Json, json};
 
+use super::{ApiConnectionArguments, ApiSession, ListArguments, ResourceKind, json_object};
+use crate::resolve::handle_input::parse_handle_input;
 use crate::terminal::escape_control;
+use crate::{CliError, CommandStatus};
 
-#[derive(Args, Clone, Debug)]
-pub(crate) struct TransferTargetArguments {
-    /// The id of the registrant who is to get it
-    #[arg(long, value_name = "ID")]
-    pub(crate) to: String,
-    /// At once, without being accepted: for the operator
-    #[arg(long)]
-    pub(crate) force: bool,
+/// Transfer DOI names and prefixes between registrants
+///
+/// A transfer is proposed by the current registrant and takes effect when the receiving registrant accepts it. Uses the HTTP API
+/// of a running server; see Connection options.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  ID=$(tendot transfer create 10.70000/abc 10.70000/def --to $OTHER)
+  tendot transfer create --prefix 10.70007 --to $OTHER
+  tendot transfer list
+  tendot transfer accept $ID
+
+Exit codes: 0 success, 1 not found or refused, 2 error")]
+pub(crate) struct TransferArguments {
+    #[command(flatten)]
+    pub(crate) registry: ApiConnectionArguments,
+
+    #[command(subcommand)]
+    pub(crate) command: TransferCommand,
 }
 
-/// Message about a new transfer: proposed, or completed at once.
-pub(super) fn transfer_message(created: &Json) -> String {
+#[derive(Debug, Subcommand)]
+pub(crate) enum TransferCommand {
+    /// Propose a transfer of DOI names or a prefix and print its id
+    Create {
+        /// DOI names
+        #[arg(value_name = "NAME", required_unless_present = "prefix", conflicts_with = "prefix",
+              value_parser = NonEmptyStringValueParser::new())]
+        names: Vec<String>,
+        /// Prefix with all its DOI names
+        #[arg(long, value_name = "PREFIX", value_parser = NonEmptyStringValueParser::new())]
+        prefix: Option<String>,
+        /// Receiving registrant
+        #[arg(long, value_name = "ID")]
+        to: String,
+        /// Transfer without acceptance (operator only)
+        #[arg(long)]
+        force: bool,
+    },
+    /// List your incoming and outgoing transfers
+    List(ListArguments),
+    /// Show a transfer
+    Show {
+        /// Transfer id
+        #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+        id: String,
+    },
+    /// Accept a transfer
+    Accept {
+        /// Transfer id
+        #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+        id: String,
+    },
+    /// Decline a transfer, or withdraw your own proposal
+    Decline {
+        /// Transfer id
+        #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+        id: String,
+    },
+}
+
+pub(crate) fn run(arguments: &TransferArguments) -> Result<CommandStatus, CliError> {
+    let session = ApiSession::open(&arguments.registry)?;
+    match &arguments.command {
+        TransferCommand::Create { names, prefix, to, force } => {
+            let names: Vec<_> = names.iter().map(|name| parse_handle_input(name)).collect();
+            let body = json_object([
+                ("names", (!names.is_empty()).then(|| json!(names))),
+                ("prefix", prefix.as_deref().map(Into::into)),
+                ("to", Some(to.as_str().into())),
+                ("force", Some((*force).into())),
+            ]);
+            session.create(&["transfers"], &[], &body, "id", transfer_message)
+        }
+        TransferCommand::List(list) => session.list(ResourceKind::Transfer, &["transfers"], &[], list.limit),
+        TransferCommand::Show { id } => session.show(ResourceKind::Transfer, &["transfers", id]),
+        TransferCommand::Accept { id } => {
+            session.post_action(ResourceKind::Transfer, &["transfers", id, "accept"])
+        }
+        TransferCommand::Decline { id } => {
+            session.post_action(ResourceKind::Transfer, &["transfers", id, "decline"])
+        }
+    }
+}
+
+/// Message about a new transfer: proposed, or done at once.
+fn transfer_message(created: &Json) -> String {
     let text = |name: &str| escape_control(created[name].as_str().unwrap_or_default());
     match created["state"].as_str() {
-        Some("done") => format!("the transfer to {} is done", text("to")),
+        Some("done") => format!("transferred to {}", text("to")),
         _ => format!(
-            "the transfer is proposed; {} accepts it with `tendot doi accept {}`",
+            "transfer proposed; {} accepts it with `tendot transfer accept {}`",
             text("to"),
             text("id")
         ),

@@ -1,4 +1,4 @@
-//! `tendot doctor`: prints the trace of a resolution.
+//! `tendot explain`: prints the trace of a resolution.
 
 use std::sync::Arc;
 
@@ -13,22 +13,22 @@ use crate::store::{StoreArguments, StoreLocation, open_error, open_postgres};
 use crate::terminal::{StdoutWriter, eprint_line, escape_control};
 use crate::{CliError, CommandStatus, runtime};
 
-/// Says step by step why a name does or does not resolve here
+/// Show step by step how a name resolves from a store
 ///
-/// NAME is anything that the box of the service's page takes. The store is only read, also while a server writes it. Each
-/// line is a step that is ok or not, with what can be done about it; a name resolves when the service would redirect it.
-/// Names that are not kept here are asked for as the setting `upstream` says.
+/// Prints the trace that a server shows for `?explain`: one line per step, with advice if it failed. The name resolves if the
+/// server would redirect it. The store is read only; a server may be running. Prefixes that are not homed in the store are
+/// resolved by the setting `upstream`.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  tendot doctor 10.1000/182
-  tendot doctor --json https://doi.org/10.1000%2F182
-  tendot doctor --set upstream=https://doi.org 10.1000/182
+  tendot explain 10.1000/182
+  tendot explain --json https://doi.org/10.1000%2F182
+  tendot explain --set upstream=https://doi.org 10.1000/182
 
-Exit codes: 0 it resolves, 1 it does not, 2 that could not be found out.")]
+Exit codes: 0 the name resolves, 1 it does not resolve, 2 error")]
 pub(crate) struct ExplainArguments {
-    /// The name, in any written form
-    #[arg(value_name = "NAME", allow_hyphen_values = true)]
+    /// Name in any written form
+    #[arg(value_name = "NAME")]
     pub(crate) name: String,
 
     #[command(flatten)]
@@ -37,14 +37,14 @@ pub(crate) struct ExplainArguments {
     #[command(flatten)]
     pub(crate) configuration: ConfigSourceArguments,
 
-    /// Print one JSON object: values, places and all steps
-    #[arg(long)]
+    /// Print a JSON object: values, locations and all steps
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
 pub(crate) fn run(arguments: &ExplainArguments) -> Result<CommandStatus, CliError> {
     let settings = Configuration::load(&arguments.configuration, &[]).parse();
-    let settings = settings.map_err(|problems| config_error(&problems))?;
+    let settings = settings.map_err(|errors| config_error(&errors))?;
     // Store flags override the configuration.
     let has_store_flag = arguments.store.data.is_some() || arguments.store.store.is_some();
     let location = match (&settings.store, settings.data_dir()) {
@@ -81,9 +81,9 @@ async fn print_trace(
         output.write_json(&explained)?;
     } else {
         for finding in explained.steps() {
-            let mark = if finding.ok { "ok" } else { "not ok" };
+            let result = if finding.ok { "ok" } else { "failed" };
             let advice = finding.hint.as_ref().map(|advice| format!("; {advice}")).unwrap_or_default();
-            let line = format!("{mark:<7} {:<9} {}{advice}", finding.step, finding.message);
+            let line = format!("{result:<7} {:<9} {}{advice}", finding.step, finding.message);
             output.write_line(escape_control(&line))?;
         }
     }
@@ -91,11 +91,14 @@ async fn print_trace(
     Ok(match explained.outcome() {
         TraceOutcome::Resolves => CommandStatus::Success,
         TraceOutcome::DoesNotResolve => {
-            eprint_line(format_args!("`{}` does not resolve here", escape_control(&arguments.name)));
+            eprint_line(format_args!("`{}` does not resolve", escape_control(&arguments.name)));
             CommandStatus::Negative
         }
         TraceOutcome::Failed => {
-            eprint_line("it could not be found out");
+            eprint_line(format_args!(
+                "cannot determine whether `{}` resolves",
+                escape_control(&arguments.name)
+            ));
             CommandStatus::Partial
         }
     })

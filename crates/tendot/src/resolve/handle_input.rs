@@ -6,8 +6,8 @@ use tendot_names::Parser;
 
 /// Handle of a DOI name in any written form, or of a handle with or without `hdl:`.
 pub(crate) fn parse_handle_input(text: &str) -> Cow<'_, str> {
-    if let Ok(reading) = Parser::lenient().parse(text) {
-        return Cow::Owned(reading.into_identifier().as_str().to_owned());
+    if let Ok(parsed) = Parser::lenient().parse(text) {
+        return Cow::Owned(parsed.into_identifier().as_str().to_owned());
     }
     let forms = ["hdl:", "info:hdl/", "https://hdl.handle.net/", "http://hdl.handle.net/"];
     let text = text.trim();
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names() {
+    fn parses_handle_input() {
         let check = |text: &str, name: &str| assert_eq!(parse_handle_input(text), name, "{text}");
         check("10.1000/182", "10.1000/182");
         check("https://doi.org/10.1000%2F182", "10.1000/182");

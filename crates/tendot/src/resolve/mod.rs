@@ -24,64 +24,64 @@ use value_text::format_value;
 use crate::terminal::{StdoutWriter, eprint_warning, escape_control, quote_input};
 use crate::{CliError, CommandStatus};
 
-/// Asks for the record of a name, and prints its values
+/// Resolve a handle or DOI name and print its values
 ///
-/// Without `--server` the Handle System is asked from its root on: who keeps the prefix, then they for the name; over UDP, or
-/// else TCP, or else HTTP. The published root is built in; `--root` begins elsewhere.
+/// Without `--server`, resolution starts at the root of the Handle System: it finds the service of the prefix, then queries it
+/// for the name, over UDP, then TCP, then HTTP. The published root is built in; `--root` replaces it.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   tendot resolve 10.1000/182
   tendot resolve --server http://127.0.0.1:8080 10.5555/1
   tendot resolve --server hdl://127.0.0.1:2641 --tcp --type URL 10.5555/1
-  tendot resolve --certified --json 10.1000/182 | jq -r '.values[].type'
+  tendot resolve --require-signed --json 10.1000/182 | jq -r '.values[].type'
   tendot resolve --root siteinfo.json 10.5555/1
 
-Exit codes: 0 found, 1 there is no such record or value (told on stderr), 2 that could not be found out.")]
+Exit codes: 0 success, 1 handle or value not found, 2 error")]
 pub(crate) struct ResolveArguments {
-    /// The name: a handle, or a DOI name in any written form
-    #[arg(value_name = "NAME", allow_hyphen_values = true)]
+    /// Handle, or DOI name in any written form
+    #[arg(value_name = "NAME")]
     pub(crate) name: String,
 
-    /// Ask this one and nobody else: `http://…` or `https://…` for JSON, `hdl://HOST[:PORT]` for the native protocol
-    #[arg(long, value_name = "URL")]
+    /// Query only this server: `http(s)://…` for the JSON API, `hdl://HOST[:PORT]` for the native protocol
+    #[arg(long, value_name = "URL", help_heading = "Connection")]
     pub(crate) server: Option<String>,
 
-    /// Begin at the sites in this file of Handle.Net: bootstrap_handles, siteinfo.json or root_info. They may lead to private
-    /// addresses, which the published root may not
-    #[arg(long, value_name = "FILE", conflicts_with = "server")]
+    /// Use the root sites in this Handle.Net file (bootstrap_handles, siteinfo.json or root_info); private addresses are then
+    /// allowed
+    #[arg(long, value_name = "FILE", conflicts_with = "server", help_heading = "Connection")]
     pub(crate) root: Option<PathBuf>,
 
-    /// Over UDP only, or together with `--tcp` over these two
-    #[arg(long)]
+    /// Use UDP only; with `--tcp`, UDP and TCP
+    #[arg(long, help_heading = "Connection")]
     pub(crate) udp: bool,
 
-    /// Over TCP only
-    #[arg(long)]
+    /// Use TCP only
+    #[arg(long, help_heading = "Connection")]
     pub(crate) tcp: bool,
 
-    /// Only values of this type; may be repeated
+    /// Return only values of this type; repeatable
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) types: Vec<String>,
 
-    /// Only the value at this index, beside those of a type; may be repeated
+    /// Return the value at this index, in addition to those of `--type`; repeatable
     #[arg(long = "index", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) indexes: Vec<u32>,
 
-    /// Ask who keeps the record, past all caches: for the native protocol a primary site
+    /// Request an authoritative answer: bypass caches and query a primary site
     #[arg(long)]
     pub(crate) auth: bool,
 
-    /// Believe only what is signed by the server that was asked (native protocol)
-    #[arg(long)]
-    pub(crate) certified: bool,
+    /// Require signed responses (native protocol)
+    #[arg(long, help_heading = "Connection")]
+    pub(crate) require_signed: bool,
 
-    /// The public key of a server at `hdl://…`, as in its file pubkey.bin, for `--certified`
-    #[arg(long, value_name = "FILE", requires = "server")]
+    /// Public key of the `hdl://` server (pubkey.bin), for `--require-signed`
+    #[arg(long, value_name = "FILE", requires = "server", help_heading = "Connection")]
     pub(crate) server_key: Option<PathBuf>,
 
     /// Print a JSON object: responseCode, handle, values, from, transport, duration_ms
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
@@ -95,14 +95,14 @@ pub(crate) fn run(arguments: &ResolveArguments) -> Result<CommandStatus, CliErro
         && error != HandleError::MissingSlash
     {
         return Err(CliError::new(format!(
-            "`{}` is no name: {error}",
+            "invalid name `{}`: {error}",
             quote_input(arguments.name.as_bytes())
         )));
     }
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| CliError::io("nobody can be asked", &error))?;
+        .map_err(|error| CliError::io("cannot start the async runtime", &error))?;
     let started = Instant::now();
     let (found, from) = match arguments.server.as_deref() {
         Some(server) if !server.starts_with("hdl://") => {
@@ -111,10 +111,10 @@ pub(crate) fn run(arguments: &ResolveArguments) -> Result<CommandStatus, CliErro
         server => runtime.block_on(resolve_native(server, &name, arguments))?,
     };
     if found == LookupOutcome::NotResponsible {
-        let from = from.map_or_else(String::new, |source| format!("{} says that ", source.from));
+        let server = from.map_or_else(|| "the server".to_owned(), |source| source.from);
         let why =
-            format!("{from}names like `{}` are not kept there (code 301)", quote_input(name.as_bytes()));
-        return Err(CliError::new(why).with_hint("without `--server` it is found out who keeps the name"));
+            format!("{server} is not responsible for `{}` (response code 301)", quote_input(name.as_bytes()));
+        return Err(CliError::new(why).with_hint("omit `--server` to find the responsible server"));
     }
     print_resolution(arguments, &name, &found, &from, started.elapsed())
 }
@@ -137,17 +137,17 @@ async fn resolve_http(
     name: &str,
     arguments: &ResolveArguments,
 ) -> Result<(LookupOutcome, Option<ResponseSource>), CliError> {
-    if arguments.certified || arguments.udp || arguments.tcp || arguments.server_key.is_some() {
-        let why = "`--certified`, `--udp`, `--tcp` and `--server-key` belong to the native protocol";
-        return Err(CliError::new(why).with_hint("a server is asked in it as `--server hdl://HOST:2641`"));
+    if arguments.require_signed || arguments.udp || arguments.tcp || arguments.server_key.is_some() {
+        let why = "`--require-signed`, `--udp`, `--tcp` and `--server-key` require the native protocol";
+        return Err(CliError::new(why).with_hint("use `--server hdl://HOST:2641`"));
     }
     let upstream = HttpUpstream::new(server).map_err(|error| {
         CliError::new(error.to_string())
-            .with_hint("such as `http://127.0.0.1:8080` or `hdl://127.0.0.1:2641`")
+            .with_hint("expected a URL such as `http://127.0.0.1:8080` or `hdl://127.0.0.1:2641`")
     })?;
-    let question =
+    let request =
         ResolveRequest { name: name.into(), is_authoritative: arguments.auth, ..ResolveRequest::default() };
-    let reply = upstream.resolve(&question).await.map_err(|error| CliError::new(error.to_string()))?;
+    let reply = upstream.resolve(&request).await.map_err(|error| CliError::new(error.to_string()))?;
     let transport = if server.starts_with("https") { "https" } else { "http" };
     let source = ResponseSource { from: server.to_owned(), transport: transport.to_owned() };
     Ok((filter_values(reply.outcome, arguments), Some(source)))
@@ -159,7 +159,7 @@ fn filter_values(found: LookupOutcome, arguments: &ResolveArguments) -> LookupOu
     if !arguments.types.is_empty() || !arguments.indexes.is_empty() {
         values.retain(|value| {
             arguments.indexes.contains(&value.index)
-                || arguments.types.iter().any(|asked| value.matches_type_filter(asked.as_bytes()))
+                || arguments.types.iter().any(|value_type| value.matches_type_filter(value_type.as_bytes()))
         });
     }
     if values.is_empty() { LookupOutcome::NoValues } else { LookupOutcome::Values(values) }
@@ -178,7 +178,7 @@ async fn resolve_native(
     };
     let resolved = native.resolve(name, &query).await;
     if native.is_root_outdated() && arguments.root.is_none() && server.is_none() {
-        eprint_warning("the root has changed since this program was made; `--root FILE` takes a newer one");
+        eprint_warning("the built-in root is outdated; pass a newer one with `--root FILE`");
     }
     let resolution = resolved.map_err(|error| lookup_error(&error, arguments))?;
     Ok((resolution.outcome, resolution.server.map(ResponseSource::from)))
@@ -192,23 +192,25 @@ fn lookup_config(
     let mut config = match (server, &arguments.root) {
         (Some(server), _) => {
             let key = arguments.server_key.as_deref().map(read_public_key).transpose()?;
-            if arguments.certified && key.is_none() {
-                let why = "`--certified` needs the key of the server, and an address does not tell it";
-                return Err(CliError::new(why).with_hint("`--server-key pubkey.bin`"));
+            if arguments.require_signed && key.is_none() {
+                let why = "`--require-signed` with `--server` requires the server's public key";
+                return Err(CliError::new(why).with_hint("use `--server-key pubkey.bin`"));
             }
             RootSites::from_addresses(&server_addresses(server)?, key.as_ref())
                 .into_direct_config(Handle::from(name))
         }
         (None, Some(file)) => {
-            let bytes = fs::read(file).map_err(|error| CliError::io(file.display(), &error))?;
+            let path = file.display();
+            let bytes =
+                fs::read(file).map_err(|error| CliError::io(format!("cannot read `{path}`"), &error))?;
             let root = RootSites::from_bytes(&bytes)
-                .map_err(|error| CliError::new(format!("{}: {error}", file.display())))?;
+                .map_err(|error| CliError::new(format!("invalid root file `{path}`: {error}")))?;
             // A root given on the command line is trusted to refer to private addresses.
             LookupConfig { allow_private_addresses: true, ..root.into_config() }
         }
         (None, None) => RootSites::global_registry().into_config(),
     };
-    config.require_signatures = arguments.certified;
+    config.require_signatures = arguments.require_signed;
     if arguments.udp || arguments.tcp {
         let allowed = [(arguments.udp, InterfaceProtocol::UDP), (arguments.tcp, InterfaceProtocol::TCP)];
         config.transports = allowed.iter().filter(|(is, _)| *is).map(|(_, transport)| *transport).collect();
@@ -216,10 +218,12 @@ fn lookup_config(
     Ok(config)
 }
 
-fn read_public_key(file: &Path) -> Result<PublicKey<'static>, CliError> {
-    let bytes = fs::read(file).map_err(|error| CliError::io(file.display(), &error))?;
+/// Reads a public key file in Handle.Net's format.
+pub(crate) fn read_public_key(file: &Path) -> Result<PublicKey<'static>, CliError> {
+    let path = file.display();
+    let bytes = fs::read(file).map_err(|error| CliError::io(format!("cannot read `{path}`"), &error))?;
     let key = PublicKey::from_bytes(&bytes).map(PublicKey::into_owned);
-    key.map_err(|error| CliError::new(format!("{} is no public key: {error}", file.display())))
+    key.map_err(|error| CliError::new(format!("invalid public key `{path}`: {error}")))
 }
 
 /// Socket addresses of `hdl://HOST[:PORT]`.
@@ -230,8 +234,8 @@ fn server_addresses(server: &str) -> Result<Vec<SocketAddr>, CliError> {
     });
     let host = if has_port { host.to_owned() } else { format!("{host}:{HANDLE_PORT}") };
     let found = host.to_socket_addrs().map_err(|error| {
-        CliError::io(format_args!("`{}` can't be asked", quote_input(server.as_bytes())), &error)
-            .with_hint("such as `hdl://127.0.0.1:2641` or `hdl://[::1]:2641`")
+        CliError::io(format_args!("cannot resolve host `{}`", quote_input(server.as_bytes())), &error)
+            .with_hint("expected a URL such as `hdl://127.0.0.1:2641` or `hdl://[::1]:2641`")
     })?;
     Ok(found.collect())
 }
@@ -239,7 +243,7 @@ fn server_addresses(server: &str) -> Result<Vec<SocketAddr>, CliError> {
 /// Error message of a failed lookup, with one line per attempt.
 fn lookup_error(error: &ResolveError, arguments: &ResolveArguments) -> CliError {
     let name = quote_input(arguments.name.as_bytes());
-    let mut message = format!("`{name}` could not be resolved: ");
+    let mut message = format!("cannot resolve `{name}`: ");
     match error {
         ResolveError::Lookup(error) => {
             if !Handle::new(&error.handle).eq_ignore_case(Handle::from(&*parse_handle_input(&arguments.name)))
@@ -256,7 +260,7 @@ fn lookup_error(error: &ResolveError, arguments: &ResolveArguments) -> CliError 
     let failure = CliError::new(message);
     match (error, &arguments.server) {
         (ResolveError::Lookup(_), None) => {
-            failure.with_hint("`--server https://doi.org` asks over HTTP, `--root FILE` begins elsewhere")
+            failure.with_hint("try `--server https://doi.org` (HTTP), or another root with `--root FILE`")
         }
         _ => failure,
     }
@@ -316,16 +320,15 @@ fn print_resolution(
     Ok(match found {
         LookupOutcome::Values(_) => CommandStatus::Success,
         LookupOutcome::NoValues => {
-            CliError::new(format!("the record of `{name}` has no such value for everybody (code 200)"))
-                .print();
+            CliError::new(format!("`{name}` has no matching public value (response code 200)")).print();
             CommandStatus::Negative
         }
         LookupOutcome::NotFound | LookupOutcome::NotResponsible => {
             let why = match source {
-                Some(_) => format!("no record for `{name}` (handle not found, code 100)"),
-                None => format!("no record for `{name}`: nobody keeps names of its prefix (code 100)"),
+                Some(_) => format!("handle not found: `{name}` (response code 100)"),
+                None => format!("handle not found: `{name}`: no site for its prefix (response code 100)"),
             };
-            let hint = format!("`tendot name '{name}'` shows how the name is read");
+            let hint = format!("run `tendot name '{name}'` to see how the name is parsed");
             CliError::new(why).with_hint(hint).print();
             CommandStatus::Negative
         }
@@ -337,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts() {
+    fn parses_server_addresses() {
         let check = |server: &str, expected: &str| {
             assert_eq!(server_addresses(server).unwrap()[0].to_string(), expected, "{server}");
         };

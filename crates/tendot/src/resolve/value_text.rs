@@ -12,22 +12,22 @@ use crate::CliError;
 pub(crate) fn format_value(value: &HandleValue<'_>) -> Result<String, CliError> {
     let data = format_data(&value.type_name(), &value.data)?;
     let mut line = format!("{:>5} {} {data}", value.index, value.type_name());
-    let mut aside = Vec::new();
+    let mut attributes = Vec::new();
     if value.permissions != ValuePermissions::DEFAULT {
-        aside.push(format!("permissions {}", value.permissions));
+        attributes.push(format!("permissions {}", value.permissions));
     }
     match value.ttl {
         Ttl::DEFAULT => {}
-        Ttl::Relative(seconds) => aside.push(format!("TTL {seconds} s")),
-        Ttl::Absolute(date) => aside.push(format!("TTL until {}", format_timestamp(date))),
-        Ttl::Unknown { kind, seconds } => aside.push(format!("TTL of kind {kind}: {seconds}")),
+        Ttl::Relative(seconds) => attributes.push(format!("TTL {seconds} s")),
+        Ttl::Absolute(date) => attributes.push(format!("TTL until {}", format_timestamp(date))),
+        Ttl::Unknown { kind, seconds } => attributes.push(format!("TTL type {kind}: {seconds}")),
     }
     if value.timestamp != 0 {
-        aside.push(format_timestamp(value.timestamp));
+        attributes.push(format_timestamp(value.timestamp));
     }
-    aside.extend(value.references.iter().map(|reference| format!("see {reference}")));
-    if !aside.is_empty() {
-        line += &format!("  ({})", aside.join(", "));
+    attributes.extend(value.references.iter().map(|reference| format!("see {reference}")));
+    if !attributes.is_empty() {
+        line += &format!("  ({})", attributes.join(", "));
     }
     Ok(line)
 }
@@ -47,6 +47,7 @@ pub(crate) fn json_text(value: &RawValue) -> String {
     serde_json::from_str::<String>(value.get()).unwrap_or_else(|_| value.get().to_owned())
 }
 
+/// Format and JSON value of the data, as in a JSON record.
 pub(crate) fn format_and_value(value_type: &str, data: &[u8]) -> Result<(String, Box<RawValue>), CliError> {
     #[derive(serde::Deserialize)]
     struct ValueJson<'a> {
@@ -59,9 +60,9 @@ pub(crate) fn format_and_value(value_type: &str, data: &[u8]) -> Result<(String,
         #[serde(borrow)]
         value: &'a RawValue,
     }
-    let unwritable = |error| CliError::new(format!("the value has no JSON form: {error}"));
+    let failed = |error| CliError::new(format!("cannot serialize the value as JSON: {error}"));
     let value = HandleValue::with_data(1, value_type, Cow::Borrowed(data));
-    let json = to_raw_value(&value).map_err(unwritable)?;
-    let whole: ValueJson<'_> = serde_json::from_str(json.get()).map_err(unwritable)?;
-    Ok((whole.data.format.to_owned(), whole.data.value.to_owned()))
+    let json = to_raw_value(&value).map_err(failed)?;
+    let parsed: ValueJson<'_> = serde_json::from_str(json.get()).map_err(failed)?;
+    Ok((parsed.data.format.to_owned(), parsed.data.value.to_owned()))
 }

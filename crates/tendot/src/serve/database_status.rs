@@ -15,29 +15,29 @@ pub(crate) fn register_database_status(http: HttpServer, hosts: &impl HostStatus
         let sample = move |host: DatabaseHost| read(&host).map(|value| (host.address, value));
         move || hosts().into_iter().filter_map(sample).collect()
     };
-    let ask = hosts.clone();
-    http.readiness_probe(move || readiness(&ask()))
+    let probe = hosts.clone();
+    http.readiness_probe(move || readiness(&probe()))
         .external_gauges(
             "tendot_database_up",
-            "Whether a server of the database answers.",
+            "Whether the database host is reachable.",
             "host",
             gauge(|host| Some(gauge_bool(host.role != HostRole::Unreachable))),
         )
         .external_gauges(
             "tendot_database_primary",
-            "Whether it takes changes.",
+            "Whether the database host is the primary.",
             "host",
             gauge(|host| Some(gauge_bool(host.role == HostRole::Primary))),
         )
         .external_gauges(
             "tendot_database_lag_changes",
-            "Changes that are known here and not there.",
+            "Log entries that the host has not replayed yet.",
             "host",
             gauge(|host| host.lag_entries.map(|entries| entries as f64)),
         )
         .external_gauges(
             "tendot_database_lag_seconds",
-            "For how long it has not known all that is known here.",
+            "Replication lag in seconds.",
             "host",
             gauge(|host| host.lag.map(|lag| lag.as_secs_f64())),
         )
@@ -65,13 +65,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_ready() {
+    fn readiness_by_host_roles() {
         check(&[Primary], Readiness::Ready);
         check(&[Unreachable, Standby, Primary], Readiness::Ready);
         check(&[Unreachable, Standby], Readiness::ReadOnly);
         check(&[Unreachable, Unreachable], Readiness::Unreachable);
-        let astray = DatabaseHost { serves_reads: false, ..host(&Standby) };
-        assert_eq!(readiness(&[astray]), Readiness::Unreachable);
+        let excluded = DatabaseHost { serves_reads: false, ..host(&Standby) };
+        assert_eq!(readiness(&[excluded]), Readiness::Unreachable);
     }
 
     fn host(role: &HostRole) -> DatabaseHost {

@@ -30,6 +30,8 @@ pub(super) async fn load_demo(store: &AnyStore) -> Result<(), CliError> {
             Err(error) => return Err(CliError::new(error.to_string())),
         }
     }
-    eprint_line("demo: try /10.5555/DEMO, /10.5555/DEMO-COPIES?locatt=country:gb and /10.5555/DEMO-ALIAS");
+    eprint_line(
+        "demo records: try /10.5555/DEMO, /10.5555/DEMO-COPIES?locatt=country:gb and /10.5555/DEMO-ALIAS",
+    );
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Sockets of the service: bound here, or inherited from systemd.
+//! Sockets of the server: bound here, or inherited from systemd.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener as TcpSocket, UdpSocket};
@@ -23,22 +23,22 @@ pub(super) async fn http_listeners(
             let Some(address) = address else { continue };
             let socket = TcpListener::bind(address)
                 .await
-                .map_err(|error| CliError::io(format!("{address} can't be listened to"), &error))?;
+                .map_err(|error| CliError::io(format!("cannot listen on {address}"), &error))?;
             sockets.push((socket, is_encrypted));
         }
     }
     for (name, socket) in inherited {
         let socket = TcpListener::from_std(socket)
-            .map_err(|error| CliError::io("a socket of systemd can't be used", &error))?;
+            .map_err(|error| CliError::io("cannot use the socket passed by systemd", &error))?;
         sockets.push((socket, name == "https"));
     }
     let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
     for (socket, is_encrypted) in sockets {
         let address =
-            socket.local_addr().map_err(|error| CliError::io("the address is not known", &error))?;
+            socket.local_addr().map_err(|error| CliError::io("cannot read the local address", &error))?;
         if is_encrypted {
-            let tls =
-                tls.ok_or_else(|| CliError::new("the socket `https` of systemd needs a certificate"))?;
+            let why = "the systemd socket `https` requires `https.certificate` and `https.key`";
+            let tls = tls.ok_or_else(|| CliError::new(why))?;
             addresses.push(format!("https://{address}/"));
             listeners.push(HttpListener::tls(socket, Arc::clone(tls)));
         } else {
@@ -52,19 +52,19 @@ pub(super) async fn http_listeners(
 /// Sockets of the native protocol: inherited from systemd, else bound to the configured address; `None` if it is off.
 pub(super) fn native_sockets(
     settings: &ServerSettings,
-    inherited: (Option<TcpSocket>, Option<UdpSocket>),
+    inherited_tcp: Option<TcpSocket>,
+    inherited_udp: Option<UdpSocket>,
 ) -> Result<Option<(SocketAddr, NativeSockets)>, CliError> {
-    let unusable = |error: io::Error| CliError::io("a socket of systemd can't be used", &error);
-    let sockets = match inherited {
+    let unusable = |error: io::Error| CliError::io("cannot use the socket passed by systemd", &error);
+    let sockets = match (inherited_tcp, inherited_udp) {
         (Some(tcp), Some(udp)) => NativeSockets::from_inherited(tcp, udp).map_err(unusable)?,
         (None, None) => {
             let Some(address) = settings.native_address else { return Ok(None) };
             bind_native(address)?
         }
         _ => {
-            return Err(CliError::new("systemd has to hand over two sockets `native`, or none").with_hint(
-                "one is for connections (`ListenStream=`), one for datagrams (`ListenDatagram=`)",
-            ));
+            return Err(CliError::new("expected two systemd sockets named `native`, or none")
+                .with_hint("use `ListenStream=` for TCP and `ListenDatagram=` for UDP"));
         }
     };
     let address = sockets.address().map_err(unusable)?;
@@ -73,12 +73,15 @@ pub(super) fn native_sockets(
 
 fn bind_native(address: SocketAddr) -> Result<NativeSockets, CliError> {
     let failed = |error: io::Error| {
-        let failure = CliError::io(format!("{address} can't be listened to"), &error);
+        let failure = CliError::io(format!("cannot listen on {address}"), &error);
         match error.kind() {
             ErrorKind::AddrInUse => failure.with_hint(
-                "another handle server may be running; `--native ADDR` says another address, `--native off` none",
+                "another handle server may be running; choose another address with `--native ADDR`, or disable the native \
+                 protocol with `--native off`",
             ),
-            _ => failure.with_hint("`--native ADDR` says another address, `--native off` none"),
+            _ => failure.with_hint(
+                "choose another address with `--native ADDR`, or disable the native protocol with `--native off`",
+            ),
         }
     };
     NativeSockets::bind(address).map_err(failed)

@@ -40,10 +40,10 @@ pub(crate) struct LogWriter {
 }
 
 impl LogWriter {
-    /// Installs the global `tracing` subscriber. Libraries log only warnings and errors.
+    /// Installs the global `tracing` subscriber; other crates log only warnings and errors.
     pub(crate) fn install(format: LogFormat, level: Level) -> Result<Self, CliError> {
         let log =
-            Self::spawn(io::stderr()).map_err(|error| CliError::io("threads can't be started", &error))?;
+            Self::spawn(io::stderr()).map_err(|error| CliError::io("cannot start the log thread", &error))?;
         let is_text = match format {
             LogFormat::Auto => io::stderr().is_terminal(),
             LogFormat::Text => true,
@@ -159,16 +159,16 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_the_log() {
+    fn full_queue_drops_lines() {
         let written = Arc::new(Mutex::new(Vec::new()));
-        let stuck = written.lock().unwrap();
+        let guard = written.lock().unwrap();
         let mut log = LogWriter::spawn(BlockedWriter(Arc::clone(&written))).unwrap();
         for _ in 0..100_000 {
             log.write_all(b"line\n").unwrap();
         }
         let dropped = log.dropped();
         assert!((50_000..100_000).contains(&dropped), "{dropped}");
-        drop(stuck);
+        drop(guard);
         // Wait until the queue accepts the flush request.
         while log.sender.try_send(QueueItem::Line(Vec::new())).is_err() {
             thread::yield_now();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn attack_s13_a_full_disk_loses_lines_and_nothing_else() {
+    fn attack_s13_full_disk_drops_lines_only() {
         let mut log = LogWriter::spawn(FullDisk).unwrap();
         log.write_all(b"line\n").unwrap();
         log.flush();

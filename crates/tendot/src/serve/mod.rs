@@ -1,7 +1,7 @@
 //! `tendot serve`: starts the HTTP and native servers, waits for a signal, and drains in-flight requests.
 //!
 //! `listeners.rs` binds the sockets or takes those of `systemd.rs`; `operator_token.rs`, `database_status.rs` and `log.rs`
-//! are parts of the running service; `demo.rs` loads demo records.
+//! are parts of the running server; `demo.rs` loads demo records.
 
 mod database_status;
 mod demo;
@@ -38,11 +38,12 @@ use crate::store::{open_error, open_postgres};
 use crate::terminal::{StdoutWriter, eprint_line};
 use crate::{CliError, CommandStatus};
 
-/// Answers requests for names
+/// Run the server
 ///
-/// Redirects at `/NAME`, gives and takes records as JSON at `/api/handles/NAME`, and shows pages. SIGTERM finishes what is
-/// under way. At the first start the operator's token is made, in the file `operator.token` of the directory. Settings are
-/// taken from a file, from variables and from flags; `tendot config show` tells which of them hold.
+/// Serves redirects at `/NAME`, records as JSON at `/api/handles/NAME`, the registry API at `/api/v1`, pages, and the
+/// native protocol. The first start creates the operator token, in `operator.token` in the data directory. SIGTERM drains
+/// in-flight requests; SIGHUP reloads the TLS certificate. Settings come from a file, environment variables and flags; see
+/// `tendot config show`.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -53,37 +54,37 @@ Examples:
     -X PUT -d '[{\"index\":1,\"type\":\"URL\",\"data\":\"https://example.org/\"}]' \\
     http://127.0.0.1:8080/api/handles/10.5555/1
 
-Exit codes: 0 ended as asked, 2 the service could not be started.")]
+Exit codes: 0 success (terminated by a signal), 2 error")]
 pub(crate) struct ServeArguments {
-    /// The directory of all that is kept [default: tendot-data]
-    #[arg(long, value_name = "DIR")]
+    /// Data directory: embedded store, operator token, server key, site record [default: tendot-data]
+    #[arg(long, value_name = "DIR", help_heading = "Store")]
     pub(crate) data: Option<String>,
 
-    /// The store: `embedded:DIR`, `postgres://user@host/database` or `memory:`
-    #[arg(long, value_name = "URL")]
+    /// Store: `embedded:DIR`, `postgres://user@host/database` or `memory:` [default: embedded:]
+    #[arg(long, value_name = "URL", help_heading = "Store")]
     pub(crate) store: Option<String>,
 
-    /// Where HTTP is answered, or `off` [default: 127.0.0.1:8080]
+    /// HTTP address, or `off` [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<String>,
 
-    /// Where HTTP is answered over TLS, or `off` [default: off]
+    /// HTTPS address, or `off` [default: off]
     #[arg(long, value_name = "ADDR")]
     pub(crate) https: Option<String>,
 
-    /// Where the native protocol is answered, over TCP and UDP, or `off` [default: 127.0.0.1:2641]
+    /// Address of the native protocol (TCP and UDP), or `off` [default: 127.0.0.1:2641]
     #[arg(long, value_name = "ADDR")]
     pub(crate) native: Option<String>,
 
     #[command(flatten)]
     pub(crate) configuration: ConfigSourceArguments,
 
-    /// Put a few records into the store first, to have something to resolve
+    /// Load demo records
     #[arg(long)]
     pub(crate) demo: bool,
 
-    /// When it is ready, print a JSON object with the addresses
-    #[arg(long)]
+    /// Print the addresses as JSON when ready
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
@@ -99,13 +100,13 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<CommandStatus, CliError>
     let runtime = Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| CliError::io("threads can't be started", &error))?;
-    let served = runtime.block_on(async {
+        .map_err(|error| CliError::io("cannot start the async runtime", &error))?;
+    let result = runtime.block_on(async {
         let (store, token) = open_store(&settings).await?;
         serve(arguments, &settings, &log, store, token).await
     });
     log.flush();
-    served
+    result
 }
 
 /// Opens the configured store, and reads or creates the operator token in the data directory.
@@ -120,7 +121,7 @@ async fn open_store(settings: &ServerSettings) -> Result<(AnyStore, Option<Strin
         (StoreSetting::Postgres(address), Some(directory)) => {
             let store = open_postgres(address, &settings.postgres()).await?;
             std::fs::create_dir_all(&directory)
-                .map_err(|error| CliError::io(format!("`{}` can't be made", directory.display()), &error))?;
+                .map_err(|error| CliError::io(format!("cannot create `{}`", directory.display()), &error))?;
             Ok((store.into(), token(&directory)?))
         }
     }
@@ -151,26 +152,28 @@ async fn serve(
     }
     let tls = match (&settings.certificate, &settings.key) {
         (Some(certificate), Some(key)) => {
-            let read = ServerCertificate::load(certificate, key);
+            let loaded = ServerCertificate::load(certificate, key);
             let with_client_auth = |tls: ServerCertificate| {
                 if settings.client_certificates { tls.request_client_certificates() } else { Ok(tls) }
             };
-            Some(Arc::new(read.and_then(with_client_auth).map_err(|error| CliError::new(error.to_string()))?))
+            Some(Arc::new(
+                loaded.and_then(with_client_auth).map_err(|error| CliError::new(error.to_string()))?,
+            ))
         }
         _ => None,
     };
     let log_writer = log.clone();
-    let InheritedSockets { http: inherited, native: inherited_native } = systemd::inherited_sockets()
-        .map_err(|error| CliError::io("a socket of systemd can't be used", &error))?;
+    let InheritedSockets { http: inherited, native_tcp, native_udp } = systemd::inherited_sockets()
+        .map_err(|error| CliError::io("cannot use the socket passed by systemd", &error))?;
     let (listeners, mut addresses) = http_listeners(settings, tls.as_ref(), inherited).await?;
-    let sockets = native_sockets(settings, inherited_native)?;
+    let sockets = native_sockets(settings, native_tcp, native_udp)?;
     let native_address = sockets.as_ref().map(|(address, _)| *address);
     let site = load_site(settings, native_address, &addresses)?;
     let registry = Arc::new(build_registry(settings, store, site.as_ref()));
     let (counter, maintenance_task) = settings.maintenance();
     let counter = Arc::new(counter);
     let native = sockets.zip(site).map(|((address, sockets), site)| {
-        (address, sockets, Arc::new(build_handle_server(settings, &registry, &counter, site)))
+        (address, sockets, Arc::new(build_native_server(settings, &registry, &counter, site)))
     });
     let mut http = HttpServer::new(Arc::clone(&registry));
     if let AnyStore::Postgres(store) = registry.store() {
@@ -184,9 +187,11 @@ async fn serve(
         .response_cache_size(settings.http_response_cache.bytes(&settings.store))
         .metrics_allow(settings.metrics_allow.clone())
         .log_requests(settings.log_requests)
-        .external_counter("tendot_log_dropped", "Lines of the log that were lost.", move || {
-            Some(log_writer.dropped() as f64)
-        });
+        .external_counter(
+            "tendot_log_dropped",
+            "Log lines dropped because the queue was full or stderr failed.",
+            move || Some(log_writer.dropped() as f64),
+        );
     if let Some(upstream) = settings.upstream.0.clone() {
         http = http.upstream(upstream, settings.cache());
     }
@@ -195,7 +200,7 @@ async fn serve(
     }
     if let Some(tls) = tls.clone() {
         let name = "tendot_tls_certificate_expiry_timestamp_seconds";
-        http = http.external_gauge(name, "When the certificate ends.", move || {
+        http = http.external_gauge(name, "Expiry time of the TLS certificate (Unix time).", move || {
             tls.not_after().map(|end| end as f64)
         });
     }
@@ -207,11 +212,12 @@ async fn serve(
         addresses.push(format!("hdl://{address}/"));
     }
     if addresses.is_empty() {
-        let hint = "`--http ADDR`, `--https ADDR` or `--native ADDR` says where";
-        return Err(CliError::new("there is nothing to listen to").with_hint(hint));
+        let hint = "set `--http ADDR`, `--https ADDR` or `--native ADDR`";
+        return Err(CliError::new("all listeners are disabled").with_hint(hint));
     }
     let http = Arc::new(http);
-    let end = shutdown_signal(tls).map_err(|error| CliError::io("signals can't be waited for", &error))?;
+    let signal =
+        shutdown_signal(tls).map_err(|error| CliError::io("cannot install signal handlers", &error))?;
     http.set_ready(true);
     eprint_line(format_args!("ready: {}", addresses.join(" ")));
     if arguments.json {
@@ -221,23 +227,23 @@ async fn serve(
     }
     systemd::notify("READY=1");
     let (shutdown_tx, shutdown_rx) = watch::channel(false);
-    let is_ended = || {
+    let shutdown = || {
         let mut shutdown_rx = shutdown_rx.clone();
         async move { drop(shutdown_rx.wait_for(|is_shutdown| *is_shutdown).await) }
     };
-    let (http_end, native_end) = (is_ended(), is_ended());
+    let (http_shutdown, native_shutdown) = (shutdown(), shutdown());
     let native_server = async {
         let Some((_, sockets, native)) = native else { return Ok(()) };
-        let listened = native::serve(sockets, native, settings.native_limits(), native_end).await;
-        listened.inspect_err(|error| tracing::error!(%error, "the native protocol is not answered"))
+        let listened = native::serve(sockets, native, settings.native_limits(), native_shutdown).await;
+        listened.inspect_err(|error| tracing::error!(%error, "native listener failed"))
     };
     let wait = async {
-        end.await;
+        signal.await;
         systemd::notify("STOPPING=1");
-        tracing::info!("what is under way is finished");
+        tracing::info!("draining in-flight requests");
         let _ = shutdown_tx.send(true);
     };
-    let http = http::serve(listeners, http, settings.limits(), http_end);
+    let http = http::serve(listeners, http, settings.limits(), http_shutdown);
     let (served_tx, served_rx) = oneshot::channel::<()>();
     let served = async {
         let served = tokio::join!(http, native_server, wait);
@@ -247,7 +253,7 @@ async fn serve(
     // Runs until the servers have drained, so that the last requests are counted.
     let maintenance = maintenance_task.run(&registry, &counter, async { drop(served_rx.await) });
     let ((http, native, ()), ()) = tokio::join!(served, maintenance);
-    http.and(native).map_err(|error| CliError::io("requests can't be taken", &error))?;
+    http.and(native).map_err(|error| CliError::io("listener failed", &error))?;
     Ok(CommandStatus::Success)
 }
 
@@ -278,16 +284,16 @@ fn load_site(
 
 /// Registry, with a client for the other servers of the site if there are any.
 fn build_registry(settings: &ServerSettings, store: AnyStore, site: Option<&OwnSite>) -> Registry {
-    let share = site.and_then(OwnSite::partition);
-    let registry = Registry::new(store, RegistrySettings { partition: share, ..settings.registry() });
-    match site.filter(|_| share.is_some()) {
+    let partition = site.and_then(OwnSite::partition);
+    let registry = Registry::new(store, RegistrySettings { partition, ..settings.registry() });
+    match site.filter(|_| partition.is_some()) {
         Some(site) => registry.with_site_peers(Arc::new(SitePeerClient::new(site.site().clone()))),
         None => registry,
     }
 }
 
 /// Server of the native protocol.
-fn build_handle_server(
+fn build_native_server(
     settings: &ServerSettings,
     registry: &Arc<Registry>,
     counter: &Arc<ResolutionCounter>,
@@ -314,8 +320,8 @@ fn shutdown_signal(tls: Option<Arc<ServerCertificate>>) -> io::Result<impl Futur
                 _ = terminate.recv() => return,
                 _ = interrupt.recv() => return,
                 _ = hangup.recv() => match tls.as_ref().map(|tls| tls.reload()) {
-                    Some(Ok(())) => tracing::info!("the certificate was read again"),
-                    Some(Err(error)) => tracing::error!(%error, "the certificate stays what it was"),
+                    Some(Ok(())) => tracing::info!("TLS certificate reloaded"),
+                    Some(Err(error)) => tracing::error!(%error, "TLS certificate not reloaded; keeping the current one"),
                     None => {}
                 },
             }

@@ -11,7 +11,7 @@ use crate::CliError;
 
 /// Reads the operator token, or creates it with mode 0600.
 pub(super) fn read_or_create(path: &Path) -> Result<String, CliError> {
-    let failed = |error| CliError::io(format!("`{}` can't be used", path.display()), &error);
+    let failed = |error| CliError::io(format!("cannot use `{}`", path.display()), &error);
     let mut token = String::new();
     match OpenOptions::new().read(true).open(path) {
         Ok(file) => file.take(4_096).read_to_string(&mut token).map_err(failed)?,
@@ -22,17 +22,17 @@ pub(super) fn read_or_create(path: &Path) -> Result<String, CliError> {
     };
     let token = token.trim();
     if token.len() < 16 {
-        return Err(CliError::new(format!("`{}` has no token", path.display()))
-            .with_hint("remove the file, and the next start makes a new one"));
+        return Err(CliError::new(format!("no valid token in `{}`", path.display()))
+            .with_hint("delete the file to have a new token created at the next start"));
     }
     Ok(token.to_owned())
 }
 
 /// Creates the token file atomically, unless another process creates it first; returns whether the file exists.
 fn create(path: &Path) -> Result<bool, CliError> {
-    let failed = |error| CliError::io(format!("`{}` can't be made", path.display()), &error);
+    let failed = |error| CliError::io(format!("cannot create `{}`", path.display()), &error);
     let mut random = [0; 32];
-    rand::fill(&mut random).map_err(|_| CliError::new("the system has no randomness"))?;
+    rand::fill(&mut random).map_err(|_| CliError::new("system random number generator failed"))?;
     let draft = path.with_extension(format!("token.{}", std::process::id()));
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);

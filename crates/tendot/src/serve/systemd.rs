@@ -13,8 +13,10 @@ use listenfd::ListenFd;
 pub(crate) struct InheritedSockets {
     /// HTTP sockets with their names (`FileDescriptorName=`).
     pub(crate) http: Vec<(String, TcpListener)>,
-    /// TCP and UDP sockets of the native protocol, named `native`.
-    pub(crate) native: (Option<TcpListener>, Option<UdpSocket>),
+    /// TCP socket of the native protocol, named `native`.
+    pub(crate) native_tcp: Option<TcpListener>,
+    /// UDP socket of the native protocol, named `native`.
+    pub(crate) native_udp: Option<UdpSocket>,
 }
 
 /// Takes the inherited sockets.
@@ -28,9 +30,9 @@ pub(crate) fn inherited_sockets() -> io::Result<InheritedSockets> {
         if name == NATIVE_SOCKET_NAME {
             // A socket of the wrong kind is an error and stays available.
             if let Ok(socket) = inherited.take_udp_socket(number) {
-                sockets.native.1 = socket;
+                sockets.native_udp = socket;
             } else {
-                sockets.native.0 = inherited.take_tcp_listener(number)?;
+                sockets.native_tcp = inherited.take_tcp_listener(number)?;
             }
         } else if let Some(socket) = inherited.take_tcp_listener(number)? {
             socket.set_nonblocking(true)?;
@@ -51,6 +53,6 @@ pub(crate) fn notify(state: &str) {
     };
     let sent = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
     if let Err(error) = sent {
-        tracing::warn!(%error, "systemd can't be told");
+        tracing::warn!(%error, "sd_notify failed");
     }
 }

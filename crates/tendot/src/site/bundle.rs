@@ -13,44 +13,44 @@ use crate::cli::ConfigSourceArguments;
 use crate::terminal::{StdoutWriter, eprint_line};
 use crate::{CliError, CommandStatus};
 
-/// Writes the bundle that a prefix registry asks for, as `sitebndl.zip` of Handle.Net
+/// Write the site bundle (sitebndl.zip) for a prefix registry
 ///
-/// It has the record of the site, the public key of the prefix's administrator, and whom to ask. If the directory of all
-/// data has no key pair of an administrator (`admpub.bin`, `admpriv.bin`), one is made there; the private key is not in the
-/// bundle, and is what the prefix will be administered with.
+/// The bundle contains the site record, the public key of the prefix administrator, and contact data, in the format of
+/// Handle.Net. If the data directory has no administrator key pair (`admpub.bin`, `admpriv.bin`), it is created. The private key
+/// is not in the bundle; it is needed to administer the prefix.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   tendot site export --contact 'Ada Lovelace' --email ada@example.org --organization 'Example Press'
   tendot site export --data /var/lib/tendot bundle.zip
 
-Exit codes: 0 it is written, 1 there is no record yet, 2 it could not be written.")]
+Exit codes: 0 success, 1 no site record yet, 2 error")]
 pub(crate) struct SiteExportArguments {
-    /// The file to be written
+    /// Output file
     #[arg(value_name = "FILE", default_value = "sitebndl.zip")]
     pub(crate) file: PathBuf,
 
-    /// Whom to ask
+    /// Contact person
     #[arg(long, value_name = "NAME", default_value = "")]
     pub(crate) contact: String,
 
-    /// Where to write to
+    /// Contact e-mail
     #[arg(long, value_name = "ADDRESS", default_value = "")]
     pub(crate) email: String,
 
-    /// Whose service it is
+    /// Organization
     #[arg(long, value_name = "NAME", default_value = "")]
     pub(crate) organization: String,
 
-    /// The directory of all that is kept [default: tendot-data]
-    #[arg(long, value_name = "DIR")]
+    /// Data directory: embedded store, operator token, server key, site record [default: tendot-data]
+    #[arg(long, value_name = "DIR", help_heading = "Store")]
     pub(crate) data: Option<String>,
 
     #[command(flatten)]
     pub(crate) configuration: ConfigSourceArguments,
 
-    /// Print a JSON object with the file's name and what is in it
-    #[arg(long)]
+    /// Print a JSON object: file, contents
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
@@ -66,41 +66,38 @@ pub(super) fn export(arguments: &SiteExportArguments) -> Result<CommandStatus, C
     };
     let unspecified = site.servers.iter().any(|server| server.ip().is_unspecified());
     if unspecified {
-        return Err(CliError::new("the record has no address that others can reach")
-            .with_hint("set `native.public_address`, and start the service once"));
+        return Err(CliError::new("the site record has no public address")
+            .with_hint("set `native.public_address` and start the server once"));
     }
     let key = match read_private_key(&directory, ADMIN_KEY_FILES)? {
         Some(key) => key,
         None => {
             let key = generate_key_pair(&directory, ADMIN_KEY_FILES)?;
             let path = directory.join(ADMIN_KEY_FILES.private);
-            eprint_line(format_args!(
-                "the key of the prefix's administrator was made: keep `{}` safe",
-                path.display()
-            ));
+            eprint_line(format_args!("created the prefix administrator key; keep `{}` safe", path.display()));
             key
         }
     };
     let public = key.public_key().map(|key| key.to_bytes());
     let public =
-        public.ok_or_else(|| CliError::new("the administrator's key is no RSA key with its primes"))?;
+        public.ok_or_else(|| CliError::new("the administrator key is not a complete RSA private key"))?;
     let files = [
         ("siteinfo.json", to_pretty_json(&site)?.into_bytes()),
         ("siteinfo.bin", site.to_bytes()),
         (ADMIN_KEY_FILES.public, public),
         ("contactdata.dct", contact_file(arguments).into_bytes()),
     ];
-    let mut replacement = AtomicFile::create(&arguments.file)?;
+    let mut bundle = AtomicFile::create(&arguments.file)?;
     let file = arguments.file.display().to_string();
-    let written = replacement.file().write_all(&zip_stored(&files));
-    written.map_err(|error| CliError::io(format!("`{file}` can't be written"), &error))?;
-    replacement.commit()?;
+    let written = bundle.file().write_all(&zip_stored(&files));
+    written.map_err(|error| CliError::io(format!("cannot write `{file}`"), &error))?;
+    bundle.commit()?;
     if arguments.json {
         let mut output = StdoutWriter::new();
         output.write_json(&BundleJson { file, contents: files.iter().map(|(name, _)| *name).collect() })?;
         output.flush()?;
     } else {
-        eprint_line(format_args!("`{file}` is written"));
+        eprint_line(format_args!("wrote `{file}`"));
     }
     Ok(CommandStatus::Success)
 }

@@ -46,7 +46,7 @@ pub(crate) struct PublishedEndpoints<'a> {
     pub(crate) description: &'a str,
 }
 
-/// Site of this server, with the key in the data directory; both are created if missing. `joined` is the record of a site of
+/// Site of this server, with the key in the data directory; both are created if missing. `combined` is the record of a site of
 /// several servers, of which this server is one.
 pub(crate) fn load_or_create_site(
     directory: Option<&Path>,
@@ -56,7 +56,7 @@ pub(crate) fn load_or_create_site(
     let unusable = |error: tendot_server::native::SiteKeyError| CliError::new(error.to_string());
     let Some(directory) = directory else {
         if combined.is_some() {
-            return Err(CliError::new("a store in memory has no key that stays, and so no part of a site"));
+            return Err(CliError::new("the memory store has no persistent key and cannot be part of a site"));
         }
         let key = OwnSite::generate_key().map_err(unusable)?;
         let site = build_site_record(&key, endpoints);
@@ -67,23 +67,23 @@ pub(crate) fn load_or_create_site(
         None => generate_key_pair(directory, SERVER_KEY_FILES)?,
     };
     let mut site = build_site_record(&key, endpoints);
-    let before = read_site_record(directory)?;
-    if let Some(before) = &before {
-        site.serial = before.serial;
+    let previous = read_site_record(directory)?;
+    if let Some(previous) = &previous {
+        site.serial = previous.serial;
     }
-    if before.as_ref() != Some(&site) {
+    if previous.as_ref() != Some(&site) {
         site.serial = next_serial(site.serial);
         write_site_file(&directory.join(SITE_RECORD_FILE), &site)?;
     }
     let Some(combined) = combined else { return OwnSite::new(site, &key).map_err(unusable) };
     let own = load_combined_site(directory, combined)?;
-    let (ours, published) = (site.servers.first(), own.site().servers.get(own.server_index()));
-    let is_same = ours.zip(published).is_some_and(|(ours, published)| {
-        ours.address == published.address && ours.interfaces == published.interfaces
+    let (current, published) = (site.servers.first(), own.site().servers.get(own.server_index()));
+    let is_same = current.zip(published).is_some_and(|(current, published)| {
+        current.address == published.address && current.interfaces == published.interfaces
     });
     if !is_same {
         tracing::warn!(
-            "`{}` has other addresses or ports of this server than it has: join the site again",
+            "addresses or ports of this server differ from the site record `{}`; run `tendot site combine` again",
             combined.display()
         );
     }
@@ -92,18 +92,18 @@ pub(crate) fn load_or_create_site(
 
 /// Reads a site of several servers; the key in the data directory identifies this server.
 pub(crate) fn load_combined_site(directory: &Path, file: &Path) -> Result<OwnSite, CliError> {
-    let site = read_site_file(file)?
-        .ok_or_else(|| CliError::new(format!("`{}` is not there", file.display())).with_hint(COMBINE_HINT))?;
+    let site = read_site_file(file)?.ok_or_else(|| {
+        CliError::new(format!("`{}` does not exist", file.display())).with_hint(COMBINE_HINT)
+    })?;
     let key = read_private_key(directory, SERVER_KEY_FILES)?.ok_or_else(|| {
-        CliError::new(format!("`{}` has no key, so we are no server of a site", directory.display()))
-            .with_hint(COMBINE_HINT)
+        CliError::new(format!("no server key in `{}`", directory.display())).with_hint(COMBINE_HINT)
     })?;
     let failed = |error| CliError::new(format!("`{}`: {error}", file.display())).with_hint(COMBINE_HINT);
     OwnSite::new(site, &key).map_err(failed)
 }
 
 const COMBINE_HINT: &str =
-    "start each server once on its own; `tendot site join` makes one site of their records";
+    "start each server once, then combine their site records with `tendot site combine`";
 
 /// Site record with serial number 0.
 fn build_site_record(key: &PrivateKey, endpoints: &PublishedEndpoints<'_>) -> Site<'static> {
@@ -138,14 +138,14 @@ fn build_site_record(key: &PrivateKey, endpoints: &PublishedEndpoints<'_>) -> Si
 /// Reads the site record in the data directory, if it exists.
 pub(crate) fn read_site_record(directory: &Path) -> Result<Option<Site<'static>>, CliError> {
     let hint =
-        "remove it, and the next start makes a new one; its serial number has to be higher than before";
-    read_site_file(&directory.join(SITE_RECORD_FILE)).map_err(|failure| failure.with_hint(hint))
+        "delete the file to have it created at the next start; its serial number must be higher than before";
+    read_site_file(&directory.join(SITE_RECORD_FILE)).map_err(|error| error.with_hint(hint))
 }
 
 /// Reads a site record from a file, if it exists.
 pub(crate) fn read_site_file(path: &Path) -> Result<Option<Site<'static>>, CliError> {
     let Some(json) = read_file(path)? else { return Ok(None) };
-    let malformed = |error| CliError::new(format!("`{}` is no record of a site: {error}", path.display()));
+    let malformed = |error| CliError::new(format!("invalid site record `{}`: {error}", path.display()));
     Site::from_json(&json).map(Some).map_err(malformed)
 }
 
@@ -165,12 +165,12 @@ pub(crate) const fn next_serial(serial: u16) -> u16 {
 pub(crate) fn read_private_key(directory: &Path, pair: KeyPairFiles) -> Result<Option<PrivateKey>, CliError> {
     let path = directory.join(pair.private);
     let Some(file) = read_file(&path)? else { return Ok(None) };
-    let mode = fs::metadata(&path).map_or(0, |found| found.permissions().mode() & 0o777);
+    let mode = fs::metadata(&path).map_or(0, |metadata| metadata.permissions().mode() & 0o777);
     if mode & 0o077 != 0 {
-        let problem = format!("`{}` can be read by others (mode {mode:o})", path.display());
-        return Err(CliError::new(problem).with_hint(format!("chmod 600 {}", path.display())));
+        let message = format!("`{}` is readable by other users (mode {mode:o})", path.display());
+        return Err(CliError::new(message).with_hint(format!("run `chmod 600 {}`", path.display())));
     }
-    let unusable = |error| CliError::new(format!("`{}` can't be used: {error}", path.display()));
+    let unusable = |error| CliError::new(format!("cannot use `{}`: {error}", path.display()));
     PrivateKey::from_file_bytes(&file, None, &AwsLcProvider, &mut { Budget::PER_REQUEST })
         .map(Some)
         .map_err(unusable)
@@ -187,19 +187,21 @@ pub(crate) fn generate_key_pair(directory: &Path, pair: KeyPairFiles) -> Result<
 }
 
 fn read_file(path: &Path) -> Result<Option<Vec<u8>>, CliError> {
-    let failed = |error| CliError::io(format!("`{}` can't be read", path.display()), &error);
+    let failed = |error| CliError::io(format!("cannot read `{}`", path.display()), &error);
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(error)),
-        Ok(found) if found.len() > MAX_SITE_FILE_BYTES => return Err(failed(ErrorKind::FileTooLarge.into())),
+        Ok(metadata) if metadata.len() > MAX_SITE_FILE_BYTES => {
+            return Err(failed(ErrorKind::FileTooLarge.into()));
+        }
         Ok(_) => {}
     }
     fs::read(path).map(Some).map_err(failed)
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
-    let mut replacement = AtomicFile::create(path)?;
-    let written = replacement.file().write_all(bytes);
-    written.map_err(|error| CliError::io(format!("`{}` can't be written", path.display()), &error))?;
-    replacement.commit()
+    let mut file = AtomicFile::create(path)?;
+    let written = file.file().write_all(bytes);
+    written.map_err(|error| CliError::io(format!("cannot write `{}`", path.display()), &error))?;
+    file.commit()
 }

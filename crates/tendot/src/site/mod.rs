@@ -18,81 +18,81 @@ use crate::config::load_settings_with;
 use crate::terminal::{StdoutWriter, eprint_error, eprint_line};
 use crate::{CliError, CommandStatus};
 
-/// Shows who this service is to others: its record, and what a prefix registry asks for
+/// Manage the site record (HS_SITE) of this server
 #[derive(Debug, Subcommand)]
 pub(crate) enum SiteCommand {
     Show(SiteShowArguments),
     Export(SiteExportArguments),
-    Join(SiteCombineArguments),
+    Combine(SiteCombineArguments),
 }
 
-/// Prints the record of this service's site (HS_SITE) as JSON
+/// Print the site record as JSON
 ///
-/// The record, and the key in it, are made at the first start of `tendot serve` in the directory of all data; its serial
-/// number goes up whenever something in it has changed at a start.
+/// The first `tendot serve` creates the site record and the server key in the data directory. A later start increments the
+/// serial number if addresses, ports or the description have changed.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   tendot site show
   tendot site show --data /var/lib/tendot --json | jq .serialNumber
 
-Exit codes: 0 it is printed, 1 there is none yet, 2 it could not be read.")]
+Exit codes: 0 success, 1 no site record yet, 2 error")]
 pub(crate) struct SiteShowArguments {
-    /// The directory of all that is kept [default: tendot-data]
-    #[arg(long, value_name = "DIR")]
+    /// Data directory: embedded store, operator token, server key, site record [default: tendot-data]
+    #[arg(long, value_name = "DIR", help_heading = "Store")]
     pub(crate) data: Option<String>,
 
     #[command(flatten)]
     pub(crate) configuration: ConfigSourceArguments,
 
-    /// Print it on one line
-    #[arg(long)]
+    /// Print JSON on one line
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
-/// Makes one site of several servers, which share its names
+/// Combine the records of several servers into one site
 ///
-/// Each FILE is the record of a server that has been started once on its own: `siteinfo.json` in its directory of all data.
-/// The order of the servers is that of the files, and decides, with their number, who keeps which name: names move when it
-/// changes. What is written is the record for all of them, whose setting `native.site` says where it is; each knows by its
-/// key which one it is. If the file is there already, the serial number goes on from it.
+/// Each FILE is the site record of a server that has been started once: `siteinfo.json` in its data directory. A hash of the
+/// handle selects the responsible server, so the number and order of the files matter: changing them moves handles between
+/// servers. Set `native.site_file` to the output file on every server; each finds itself in it by its server key. If the output
+/// file exists, its serial number is incremented.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  tendot site join one/siteinfo.json two/siteinfo.json three/siteinfo.json --into site.json
-  tendot serve --data one --native 192.0.2.1:2641 --set native.site=site.json
+  tendot site combine one/siteinfo.json two/siteinfo.json three/siteinfo.json --output site.json
+  tendot serve --data one --native 192.0.2.1:2641 --set native.site_file=site.json
 
-Exit codes: 0 it is written, 2 it could not be.")]
+Exit codes: 0 success, 2 error")]
 pub(crate) struct SiteCombineArguments {
-    /// The records of the servers
+    /// Site records (siteinfo.json) of the servers, in order
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
 
-    /// The file to be written
+    /// Output file
     #[arg(long, value_name = "FILE")]
-    pub(crate) into: PathBuf,
+    pub(crate) output: PathBuf,
 
-    /// Which part of a name decides who keeps it
-    #[arg(long, value_name = "PART", default_value = "name")]
-    pub(crate) hash: HashOptionArgument,
+    /// Part of the handle that selects the server (RFC 3651: HashOption)
+    #[arg(long, value_name = "PART", default_value = "handle")]
+    pub(crate) hash_option: HashOptionArgument,
 
-    /// What the site says of itself
+    /// Description of the site
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) description: String,
 
-    /// Print the record as a JSON object
-    #[arg(long)]
+    /// Print the site record as JSON
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
-/// Which part of a name decides the server that keeps it.
+/// Part of the handle that selects the responsible server.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum HashOptionArgument {
-    /// All of it
-    Name,
-    /// What follows the first slash
-    Local,
-    /// What is before it: all names of a prefix are on one server
+    /// the whole handle
+    Handle,
+    /// the part after the first `/`
+    Suffix,
+    /// the part before it: all handles of a prefix on one server
     Prefix,
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn run(arguments: &SiteCommand) -> Result<CommandStatus, CliError> {
     match arguments {
         SiteCommand::Show(arguments) => show(arguments),
         SiteCommand::Export(arguments) => export(arguments),
-        SiteCommand::Join(arguments) => combine(arguments),
+        SiteCommand::Combine(arguments) => combine(arguments),
     }
 }
 
@@ -126,7 +126,7 @@ fn load_site(
     let flags: Vec<_> = data.map(|data| ("data", "--data", data.clone())).into_iter().collect();
     let settings = load_settings_with(configuration, &flags)?;
     let Some(directory) = settings.data_dir() else {
-        return Err(CliError::new("a store in memory has no record of a site that stays"));
+        return Err(CliError::new("the memory store has no persistent site record"));
     };
     if let Some(site_file) = &settings.site_file {
         let site = load_combined_site(&directory, site_file)?.site().clone();
@@ -135,9 +135,7 @@ fn load_site(
     let site = read_site_record(&directory)?;
     if site.is_none() {
         let directory = directory.display();
-        eprint_error(&format!(
-            "`{directory}` has no record of a site; the first start of `tendot serve` makes it"
-        ));
+        eprint_error(&format!("no site record in `{directory}`; it is created by the first `tendot serve`"));
     }
     Ok(site.map(|site| (directory, site)))
 }
@@ -148,21 +146,19 @@ fn to_pretty_json(site: &Site<'_>) -> Result<String, CliError> {
 
 fn combine(arguments: &SiteCombineArguments) -> Result<CommandStatus, CliError> {
     let mut servers: Vec<SiteServer<'static>> = Vec::new();
-    let before = read_site_file(&arguments.into)?;
-    let mut serial = before.as_ref().map_or(0, |before| before.serial);
+    let previous = read_site_file(&arguments.output)?;
+    let mut serial = previous.as_ref().map_or(0, |previous| previous.serial);
     for file in &arguments.files {
         let path = file.display();
-        let part = read_site_file(file)?.ok_or_else(|| CliError::new(format!("`{path}` is not there")))?;
+        let part = read_site_file(file)?.ok_or_else(|| CliError::new(format!("`{path}` does not exist")))?;
         serial = serial.max(part.serial);
         for server in part.servers {
             if server.ip().is_unspecified() || server.public_key.is_empty() {
-                return Err(CliError::new(format!(
-                    "`{path}` has no address that others can reach, or no key"
-                ))
-                .with_hint("set `native.public_address` there, and start the service once"));
+                return Err(CliError::new(format!("`{path}` has no public address or no key"))
+                    .with_hint("set `native.public_address` on that server and start it once"));
             }
             if servers.iter().any(|other| other.public_key == server.public_key) {
-                return Err(CliError::new(format!("`{path}` has a key that another server has, too")));
+                return Err(CliError::new(format!("duplicate server key in `{path}`")));
             }
             let id = u32::try_from(servers.len()).unwrap_or(u32::MAX).saturating_add(1);
             servers.push(SiteServer { id, ..server });
@@ -172,18 +168,18 @@ fn combine(arguments: &SiteCombineArguments) -> Result<CommandStatus, CliError> 
         name: b"desc"[..].into(),
         value: arguments.description.clone().into_bytes().into(),
     });
-    let hash_option = match arguments.hash {
-        HashOptionArgument::Name => HashOption::WHOLE,
-        HashOptionArgument::Local => HashOption::SUFFIX,
+    let hash_option = match arguments.hash_option {
+        HashOptionArgument::Handle => HashOption::WHOLE,
+        HashOptionArgument::Suffix => HashOption::SUFFIX,
         HashOptionArgument::Prefix => HashOption::PREFIX,
     };
     let attributes = description.into_iter().collect();
     let mut site = Site { flags: Site::FLAG_PRIMARY, hash_option, attributes, servers, ..Site::default() };
-    match before {
-        Some(before) if before == (Site { serial: before.serial, ..site.clone() }) => site = before,
+    match previous {
+        Some(previous) if previous == (Site { serial: previous.serial, ..site.clone() }) => site = previous,
         _ => {
             site.serial = next_serial(serial);
-            write_site_file(&arguments.into, &site)?;
+            write_site_file(&arguments.output, &site)?;
         }
     }
     if arguments.json {
@@ -191,9 +187,9 @@ fn combine(arguments: &SiteCombineArguments) -> Result<CommandStatus, CliError> 
         output.write_json(&site)?;
         output.flush()?;
     } else {
-        let (count, path) = (site.servers.len(), arguments.into.display());
+        let (count, path) = (site.servers.len(), arguments.output.display());
         eprint_line(format_args!(
-            "`{path}` has {count} servers: `native.site` of each has to say where it is"
+            "wrote `{path}` with {count} servers; set `native.site_file` on each of them"
         ));
     }
     Ok(CommandStatus::Success)

@@ -16,13 +16,12 @@ use crate::atomic_file::AtomicFile;
 use crate::terminal::{BYTE_PROGRESS, StdoutWriter, eprint_line, is_stdio, progress_bar};
 use crate::{CliError, CommandStatus};
 
-/// Writes a consistent copy of a store into a file
+/// Write a consistent, checksummed backup
 ///
-/// Works beside a running server. The file has a checksum, is read and checked after it was written, and replaces
-/// another one only then.
+/// Works while a server is running. The file is read back and verified, and only then replaces an existing one.
 ///
-/// A store in a database is moved to an embedded one first, in the folder of the file, which takes as much room again as
-/// the file; so the backup can be restored to either. What was interrupted goes on when it is done again.
+/// A PostgreSQL store is first copied to an embedded store beside the file, which needs as much disk space as the file. The
+/// backup can be restored to either kind of store. Run the same command again to resume an interrupted backup.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -30,9 +29,9 @@ Examples:
   tendot backup --data /var/lib/tendot /mnt/backup/tendot.backup
   tendot backup --store postgres://tendot@db.example.org/tendot tendot.backup
 
-Exit codes: 0 done, 2 it could not be carried out.")]
+Exit codes: 0 success, 2 error")]
 pub(crate) struct BackupArguments {
-    /// Where to
+    /// Output file
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
@@ -40,7 +39,7 @@ pub(crate) struct BackupArguments {
     pub(crate) store: StoreArguments,
 
     /// Print a JSON object: bytes
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
@@ -51,15 +50,15 @@ struct BackupJson {
 
 pub(crate) fn run(arguments: &BackupArguments) -> Result<CommandStatus, CliError> {
     if is_stdio(&arguments.file) {
-        return Err(CliError::new("a backup is written to a file, since it is read and checked afterwards")
-            .with_hint("`./-` is a file of that name"));
+        return Err(CliError::new("cannot write a backup to standard output: it is read back and verified")
+            .with_hint("use `./-` for a file named `-`"));
     }
     if let StoreLocation::Postgres(address) = arguments.store.location()? {
         return backup_postgres(arguments, address);
     }
     arguments.store.ensure_not_store_file(&arguments.file)?;
     let store = arguments.store.open_read_only()?;
-    write(arguments, &store, &arguments.store.embedded_dir()?)
+    write_backup(arguments, &store, &arguments.store.embedded_dir()?)
 }
 
 /// Migrates a PostgreSQL store to an embedded store beside the file, and backs that up.
@@ -67,52 +66,49 @@ fn backup_postgres(arguments: &BackupArguments, address: String) -> Result<Comma
     let mut name = OsString::from(".");
     name.push(arguments.file.file_name().unwrap_or_default());
     name.push(".moving");
-    let folder = arguments.file.with_file_name(name);
-    let to = StoreLocation::Embedded(folder.clone());
-    let was_there = folder.exists();
-    let moved =
-        migrate(&StoreLocation::Postgres(address), &to, false).map_err(|failure| match was_there {
-            true => failure.with_hint(format!(
-                "`{}` is what an earlier backup left; without it, this one begins anew",
-                folder.display()
+    let dir = arguments.file.with_file_name(name);
+    let to = StoreLocation::Embedded(dir.clone());
+    let is_left_over = dir.exists();
+    let copied =
+        migrate(&StoreLocation::Postgres(address), &to, false).map_err(|error| match is_left_over {
+            true => error.with_hint(format!(
+                "`{}` was left by an interrupted backup; delete it to start over",
+                dir.display()
             )),
-            false => failure,
+            false => error,
         })?;
-    if moved.difference_count > 0 {
+    if copied.difference_count > 0 {
         return Err(CliError::new(format!(
-            "the copy in `{}` is not the same: {}",
-            folder.display(),
-            moved.differences.join("; ")
+            "the copy in `{}` differs: {}",
+            dir.display(),
+            copied.differences.join("; ")
         )));
     }
-    let store = EmbeddedStore::open_read_only(&folder).map_err(|error| open_error(&error))?;
-    let answer = write(arguments, &store, &folder)?;
+    let store = EmbeddedStore::open_read_only(&dir).map_err(|error| open_error(&error))?;
+    let status = write_backup(arguments, &store, &dir)?;
     drop(store);
-    std::fs::remove_dir_all(&folder)
-        .map_err(|error| CliError::io(format!("`{}` can't be removed", folder.display()), &error))?;
-    Ok(answer)
+    std::fs::remove_dir_all(&dir)
+        .map_err(|error| CliError::io(format!("cannot remove `{}`", dir.display()), &error))?;
+    Ok(status)
 }
 
-fn write(
+fn write_backup(
     arguments: &BackupArguments,
     store: &EmbeddedStore,
     directory: &Path,
 ) -> Result<CommandStatus, CliError> {
-    let mut replacement = AtomicFile::create(&arguments.file)?;
-    if !replacement.is_regular_file() {
-        return Err(CliError::new(format!(
-            "`{}` is no file that a backup can be written to",
-            arguments.file.display()
-        ))
-        .with_hint("a backup is read and checked after it was written"));
+    let mut file = AtomicFile::create(&arguments.file)?;
+    if !file.is_regular_file() {
+        return Err(CliError::new(format!("`{}` is not a regular file", arguments.file.display()))
+            .with_hint("a backup is read back and verified after writing"));
     }
-    let path = replacement.path().to_owned();
+    let path = file.path().to_owned();
     let bar = progress_bar(file_len(&directory.join("data.mdb")), BYTE_PROGRESS);
-    let bytes = with_size_progress(&bar, &path, || store.backup(replacement.file()))
-        .map_err(|error| read_error(&error))?;
+    let bytes =
+        with_size_progress(&bar, &path, || store.backup(file.file())).map_err(|error| read_error(&error))?;
     bar.finish_and_clear();
-    replacement.commit()?;
-    eprint_line(format_args!("{bytes} bytes in `{}`", arguments.file.display()));
+    file.commit()?;
+    eprint_line(format_args!("wrote {bytes} bytes to `{}`", arguments.file.display()));
     if arguments.json {
         let mut output = StdoutWriter::new();
         output.write_json(&BackupJson { bytes })?;

@@ -17,10 +17,10 @@ use crate::atomic_file::AtomicFile;
 use crate::terminal::{RECORD_PROGRESS, eprint_line, is_stdio, progress_bar};
 use crate::{CliError, CommandStatus, runtime};
 
-/// Prints all records of a store
+/// Export all records of a store
 ///
-/// One JSON object a line, in the order of names, with all values, also those that are not public: keys and passwords
-/// are among them. Works beside a running server. A file is replaced only when all is written.
+/// Writes one JSON object per line, ordered by name, with all values, including non-public ones such as keys and passwords.
+/// Works while a server is running. An existing file is replaced when the export is complete.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -29,30 +29,30 @@ Examples:
   tendot export --format csv | head
   tendot export --store postgres://tendot@db.example.org/tendot > records.jsonl
 
-Exit codes: 0 done, 2 it could not be carried out.")]
+Exit codes: 0 success, 2 error")]
 pub(crate) struct ExportArguments {
-    /// Where to; `-` is standard output [default: -]
+    /// Output file; `-` is standard output [default: -]
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 
-    /// The format
-    #[arg(long, value_name = "FORMAT", default_value = "jsonl")]
+    /// Output format
+    #[arg(long, value_name = "FORMAT", default_value = "jsonl", help_heading = "Output")]
     pub(crate) format: ExportFormat,
 
     #[command(flatten)]
     pub(crate) store: StoreArguments,
 
-    /// Changes nothing: the records are JSON objects already
-    #[arg(long, conflicts_with = "format")]
+    /// Accepted for consistency; the default output is JSON
+    #[arg(long, conflicts_with = "format", help_heading = "Output")]
     pub(crate) json: bool,
 }
 
-/// A format that records are printed in.
+/// Output format of `tendot export`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ExportFormat {
-    /// a JSON object a line: `{"handle": …, "values": […]}`
+    /// one JSON object per line: `{"handle": …, "values": […]}`
     Jsonl,
-    /// name,url: the first URL; records that have none are left out and counted on stderr
+    /// name and first URL; records without a URL are skipped
     Csv,
 }
 
@@ -88,16 +88,16 @@ fn export_store(
     match arguments.file.as_deref().filter(|file| !is_stdio(file)) {
         None => {
             // No progress bar when the records are printed to a terminal.
-            let is_watched = io::stdout().is_terminal();
-            let bar = if is_watched { ProgressBar::hidden() } else { bar()? };
+            let is_terminal = io::stdout().is_terminal();
+            let bar = if is_terminal { ProgressBar::hidden() } else { bar()? };
             write_records(runtime, store, arguments.format, &bar, "standard output", io::stdout().lock())?;
         }
         Some(path) => {
             arguments.store.ensure_not_store_file(path)?;
-            let mut replacement = AtomicFile::create(path)?;
-            let what = format!("`{}`", path.display());
-            write_records(runtime, store, arguments.format, &bar()?, &what, replacement.file())?;
-            replacement.commit()?;
+            let mut file = AtomicFile::create(path)?;
+            let target = format!("`{}`", path.display());
+            write_records(runtime, store, arguments.format, &bar()?, &target, file.file())?;
+            file.commit()?;
         }
     }
     Ok(CommandStatus::Success)
@@ -108,12 +108,12 @@ fn write_records(
     store: &AnyStore,
     format: ExportFormat,
     bar: &ProgressBar,
-    what: &str,
+    target: &str,
     output: impl Write,
 ) -> Result<(), CliError> {
-    let unwritten = |error: &io::Error| CliError::io(format!("{what} can't be written"), error);
+    let write_error = |error: &io::Error| CliError::io(format!("cannot write {target}"), error);
     let mut output = BufWriter::with_capacity(1 << 18, output);
-    let mut left_out = 0_u64;
+    let mut skipped = 0_u64;
     let mut after = None;
     loop {
         let entries =
@@ -124,15 +124,15 @@ fn write_records(
         for entry in entries.into_iter().filter(is_exported) {
             let written = match format {
                 ExportFormat::Jsonl => write_json(&mut output, entry),
-                ExportFormat::Csv => write_csv(&mut output, &entry, &mut left_out),
+                ExportFormat::Csv => write_csv(&mut output, &entry, &mut skipped),
             };
-            written.map_err(|error| unwritten(&error))?;
+            written.map_err(|error| write_error(&error))?;
         }
     }
-    output.flush().map_err(|error| unwritten(&error))?;
+    output.flush().map_err(|error| write_error(&error))?;
     bar.finish_and_clear();
-    if left_out > 0 {
-        eprint_line(format_args!("{left_out} records have no URL and were left out"));
+    if skipped > 0 {
+        eprint_line(format_args!("skipped {skipped} records without a URL"));
     }
     Ok(())
 }
@@ -149,10 +149,10 @@ async fn next_page(store: &AnyStore, after: Option<&NameKey>) -> Result<Vec<Stor
     Ok(entries)
 }
 
-/// False for tombstones, internal entries and reserved names: an import would make them public.
+/// False for tombstones, internal records and reserved names: an import would make them public.
 fn is_exported(entry: &StoredRecord) -> bool {
-    let is_own = is_reserved_prefix(Handle::from(&*entry.name).prefix());
-    entry.status == RecordStatus::Live && !is_own && !is_reserved(entry)
+    let is_internal = is_reserved_prefix(Handle::from(&*entry.name).prefix());
+    entry.status == RecordStatus::Live && !is_internal && !is_reserved(entry)
 }
 
 fn write_json(output: &mut impl Write, entry: StoredRecord) -> io::Result<()> {
@@ -161,11 +161,11 @@ fn write_json(output: &mut impl Write, entry: StoredRecord) -> io::Result<()> {
     output.write_all(b"\n")
 }
 
-/// Writes the name and its first URL; records without a URL are counted in `left_out`.
-fn write_csv(output: &mut impl Write, entry: &StoredRecord, left_out: &mut u64) -> io::Result<()> {
+/// Writes the name and its first URL; records without a URL are counted in `skipped`.
+fn write_csv(output: &mut impl Write, entry: &StoredRecord, skipped: &mut u64) -> io::Result<()> {
     let url = entry.values.iter().find(|value| value.value_type.eq_ignore_ascii_case(b"URL"));
     let Some(url) = url else {
-        *left_out += 1;
+        *skipped += 1;
         return Ok(());
     };
     write_field(output, entry.name.as_bytes())?;

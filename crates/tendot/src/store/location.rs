@@ -24,8 +24,8 @@ impl StoreLocation {
         match store.split_once(':') {
             Some(("embedded", directory)) if !directory.is_empty() => Ok(Self::Embedded(directory.into())),
             Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(store.into())),
-            _ => Err(CliError::new(format!("`{flag} {}` is no store that lasts", redact_password(store)))
-                .with_hint("a store is written as `embedded:DIR` or `postgres://user@host/database`")),
+            _ => Err(CliError::new(format!("`{flag} {}` is not a persistent store", redact_password(store)))
+                .with_hint("expected `embedded:DIR` or `postgres://user@host/database`")),
         }
     }
 }
@@ -63,8 +63,9 @@ impl StoreArguments {
     pub(crate) fn embedded_dir(&self) -> Result<PathBuf, CliError> {
         match self.location()? {
             StoreLocation::Embedded(directory) => Ok(directory),
-            StoreLocation::Postgres(_) => Err(CliError::new("this is done with an embedded store only")
-                .with_hint("`--data DIR` says where it is")),
+            StoreLocation::Postgres(_) => {
+                Err(CliError::new("only supported for the embedded store").with_hint("use `--data DIR`"))
+            }
         }
     }
 
@@ -72,17 +73,17 @@ impl StoreArguments {
     pub(crate) fn ensure_not_store_file(&self, target: &Path) -> Result<(), CliError> {
         let target = std::fs::canonicalize(target).unwrap_or_else(|_| target.into());
         let name = target.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = std::fs::canonicalize(folder.unwrap_or_else(|| Path::new("."))).ok();
-        let is_ours = folder.is_some() && folder == std::fs::canonicalize(self.data_dir()?).ok();
-        if is_ours && STORE_FILES.contains(&name) {
-            return Err(CliError::new(format!("`{}` is a file of the store itself", target.display()))
-                .with_hint("write to another place"));
+        let dir = target.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let dir = std::fs::canonicalize(dir.unwrap_or_else(|| Path::new("."))).ok();
+        let is_data_dir = dir.is_some() && dir == std::fs::canonicalize(self.data_dir()?).ok();
+        if is_data_dir && STORE_FILES.contains(&name) {
+            return Err(CliError::new(format!("`{}` belongs to the store", target.display()))
+                .with_hint("choose another output path"));
         }
         Ok(())
     }
 
-    /// Opens the embedded store read-only, also while a server writes it.
+    /// Opens the embedded store read-only; a server may be running.
     pub(crate) fn open_read_only(&self) -> Result<EmbeddedStore, CliError> {
         EmbeddedStore::open_read_only(&self.embedded_dir()?).map_err(|error| open_error(&error))
     }

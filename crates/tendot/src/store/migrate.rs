@@ -14,15 +14,16 @@ use super::{StoreLocation, open_error, open_postgres};
 use crate::terminal::{StdoutWriter, eprint_line, escape_control, progress_bar};
 use crate::{CliError, CommandStatus, runtime};
 
-/// Moves all of a store to another one
+/// Copy a store to another store, with history and change log
 ///
-/// Records with their revisions, the log, histories, notes and homed prefixes: who follows the changes or has kept an answer
-/// notices nothing. A server may write the source meanwhile. What has changed since is copied, too, and at the end both are
-/// compared, record by record; then it says up to which change the target is the source. Stop the source's server and run the
-/// same once more: it copies and compares what is new, which takes little time. Then start the target's server.
+/// Copies records with their revisions, the change log, history entries, aux entries and homed prefixes, so that cursors of the
+/// change feed and cached responses stay valid. A server may write to the source: changes made during the copy are copied, too.
+/// At the end source and target are compared record by record, and the revision up to which they are identical is printed. To
+/// switch over, stop the source server, run the same command once more (only new changes are copied), then start a server on the
+/// target.
 ///
-/// What was interrupted goes on when the same command is given again; until it is finished, the target is refused by all
-/// other commands. A target that has something else in it is left as it is.
+/// Run the same command again to resume an interrupted migration. Until it is finished, other commands refuse the target. A
+/// target with other content is not changed.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -30,23 +31,23 @@ Examples:
   tendot migrate --from postgres://tendot@db.example.org/tendot --to embedded:/var/lib/tendot
   tendot migrate --from embedded:old --to embedded:new
 
-Exit codes: 0 the target is whole, 1 something is not the same (told on stdout), 2 it could not be carried out.")]
+Exit codes: 0 success, 1 source and target differ, 2 error")]
 pub(crate) struct MigrateArguments {
-    /// The store that is moved: `embedded:DIR` or `postgres://user@host/database`
-    #[arg(long, value_name = "STORE")]
+    /// Source store: `embedded:DIR` or `postgres://user@host/database`
+    #[arg(long, value_name = "STORE", help_heading = "Store")]
     pub(crate) from: String,
 
-    /// Where it is moved to: a new or empty directory or database, or what an earlier run made
-    #[arg(long, value_name = "STORE")]
+    /// Target store: new, empty, or left by an earlier run
+    #[arg(long, value_name = "STORE", help_heading = "Store")]
     pub(crate) to: String,
 
-    /// Compare everything, also what an earlier run has compared
+    /// Compare everything again, not only what is new
     #[arg(long)]
     pub(crate) compare_all: bool,
 
-    /// Print a JSON object: resumed, revision, sequence; records, lines, history, notes (copied); compared; notes_changing;
-    /// different, differences; seconds
-    #[arg(long)]
+    /// Print a JSON object: resumed, revision, sequence; records, log_entries, history, aux_entries (copied); compared;
+    /// aux_entries_changing; different, differences; seconds
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
@@ -56,11 +57,11 @@ struct MigrationJson<'a> {
     revision: u64,
     sequence: u64,
     records: u64,
-    lines: u64,
+    log_entries: u64,
     history: u64,
-    notes: u64,
+    aux_entries: u64,
     compared: u64,
-    notes_changing: u64,
+    aux_entries_changing: u64,
     different: u64,
     differences: &'a [String],
     seconds: f64,
@@ -70,21 +71,21 @@ pub(crate) fn run(arguments: &MigrateArguments) -> Result<CommandStatus, CliErro
     let from = StoreLocation::parse("--from", &arguments.from)?;
     let to = StoreLocation::parse("--to", &arguments.to)?;
     let start = Instant::now();
-    let moved = migrate(&from, &to, arguments.compare_all)?;
+    let report = migrate(&from, &to, arguments.compare_all)?;
     let MigrationReport {
         revision,
         sequence,
         records,
-        log_entries: lines,
-        history_entries: history,
-        aux_entries: notes,
+        log_entries,
+        history_entries,
+        aux_entries,
         compared,
-        difference_count: different,
+        difference_count,
         ..
-    } = moved;
+    } = report;
     let mut output = StdoutWriter::new();
     if arguments.json {
-        let resumed = moved.previous_run.map(|resumed| match resumed {
+        let resumed = report.previous_run.map(|resumed| match resumed {
             PreviousRun::Interrupted => "interrupted",
             PreviousRun::Completed(_) => "finished",
         });
@@ -93,46 +94,45 @@ pub(crate) fn run(arguments: &MigrateArguments) -> Result<CommandStatus, CliErro
             revision,
             sequence,
             records,
-            lines,
-            history,
-            notes,
+            log_entries,
+            history: history_entries,
+            aux_entries,
             compared,
-            notes_changing: moved.concurrently_changed,
-            different,
-            differences: &moved.differences,
+            aux_entries_changing: report.concurrently_changed,
+            different: difference_count,
+            differences: &report.differences,
             seconds: start.elapsed().as_secs_f64(),
         })?;
     } else {
-        moved
-            .differences
-            .iter()
-            .try_for_each(|what| output.write_line(format_args!("differs: {}", escape_control(what))))?;
+        report.differences.iter().try_for_each(|difference| {
+            output.write_line(format_args!("differs: {}", escape_control(difference)))
+        })?;
     }
     output.flush()?;
     eprint_line(format_args!(
-        "copied: {records} records, {history} changes of them, {lines} lines of the log, {notes} notes; \
+        "copied: {records} records, {history} history entries, {lines} log entries, {notes} aux entries; \
          compared: {compared} names"
     ));
     if different > 0 {
         eprint_line(format_args!(
-            "{different} differences were found that no change of the source explains; the target is not whole, and is \
-             refused by other commands"
+            "{different} unexplained differences found; the target is incomplete and is refused by other commands"
         ));
         return Ok(CommandStatus::Negative);
     }
-    eprint_line(format_args!("the target is the source up to change {revision}, line {sequence} of the log"));
-    if moved.concurrently_changed > 0 {
-        eprint_line(format_args!("{} notes changed while they were copied", moved.concurrently_changed));
+    eprint_line(format_args!(
+        "target is identical to the source up to revision {revision}, log entry {sequence}"
+    ));
+    if report.concurrently_changed > 0 {
+        eprint_line(format_args!("{} aux entries changed during the copy", report.concurrently_changed));
     }
     eprint_line(
-        "when the source's server has been stopped, give the same command once more; then start the target's",
+        "to switch over: stop the source server, run this command once more, then start a server on the target",
     );
     Ok(CommandStatus::Success)
 }
 
 /// Progress bar template; each record is copied and later compared.
-const MIGRATION_PROGRESS: &str =
-    "{bar:40} {human_pos}/{human_len} copied and compared  {per_sec}  {eta} left";
+const MIGRATION_PROGRESS: &str = "{bar:40} {human_pos}/{human_len} copied and compared  {per_sec}  ETA {eta}";
 
 /// Progress template for an unknown number of records.
 const MIGRATION_PROGRESS_UNBOUNDED: &str = "{human_pos} copied and compared  {per_sec}";
@@ -144,21 +144,23 @@ pub(crate) fn migrate(
     compare_all: bool,
 ) -> Result<MigrationReport, CliError> {
     if is_same_store(from, to) {
-        return Err(CliError::new("the target is the source").with_hint("a store is moved to another place"));
+        return Err(
+            CliError::new("source and target are the same store").with_hint("choose a different target")
+        );
     }
     runtime::multi_thread(2)?.block_on(async {
         match from {
             StoreLocation::Embedded(from) => {
                 let source = open_source(from)?;
-                let seen = report_progress(source.count().ok());
+                let progress = report_progress(source.count().ok());
                 match to {
                     StoreLocation::Embedded(to) => {
-                        tendot_store::migrate(&source, &mut open_embedded_target(to)?, compare_all, seen)
+                        tendot_store::migrate(&source, &mut open_embedded_target(to)?, compare_all, progress)
                             .await
                     }
                     StoreLocation::Postgres(to) => {
                         let mut target = open_postgres_target(to).await?;
-                        tendot_store::migrate(&source, &mut target, compare_all, seen).await
+                        tendot_store::migrate(&source, &mut target, compare_all, progress).await
                     }
                 }
             }
@@ -198,12 +200,10 @@ fn is_same_store(from: &StoreLocation, to: &StoreLocation) -> bool {
     }
 }
 
-/// Opens the source read-only, also while a server writes it.
+/// Opens the source read-only; a server may be running.
 fn open_source(directory: &Path) -> Result<EmbeddedStore, CliError> {
     EmbeddedStore::open_read_only(directory).map_err(|error| match error {
-        OpenError::NotFound { .. } => {
-            CliError::new(error.to_string()).with_hint("a store is written as `embedded:DIR`")
-        }
+        OpenError::NotFound { .. } => CliError::new(error.to_string()).with_hint("expected `embedded:DIR`"),
         error => open_error(&error),
     })
 }
@@ -228,19 +228,19 @@ fn report_progress(records: Option<u64>) -> impl FnMut(&MigrationReport) + Send 
         None => progress_bar(0, MIGRATION_PROGRESS_UNBOUNDED),
     };
     let mut is_first = true;
-    move |moved| {
+    move |report| {
         if std::mem::take(&mut is_first) {
-            bar.suspend(|| match moved.previous_run {
+            bar.suspend(|| match report.previous_run {
                 None => {}
                 Some(PreviousRun::Interrupted) => {
-                    eprint_line("an earlier run was stopped; this one goes on from there");
+                    eprint_line("resuming an interrupted migration");
                 }
-                Some(PreviousRun::Completed(line)) => eprint_line(format_args!(
-                    "an earlier run was finished at line {line} of the log; this one copies what is new"
-                )),
+                Some(PreviousRun::Finished(line)) => {
+                    eprint_line(format_args!("resuming after log entry {line}; copying newer changes"));
+                }
             });
         }
-        bar.set_position(moved.records + moved.compared);
+        bar.set_position(report.records + report.compared);
     }
 }
 
@@ -248,15 +248,16 @@ fn migrate_error(error: &MigrationError) -> CliError {
     let failure = CliError::new(error.to_string());
     match error {
         MigrationError::TargetNotEmpty | MigrationError::TargetModified | MigrationError::SourceMismatch => failure.with_hint(
-            "nothing was written; name a directory that is new, or a database or schema \
-             (`?options=-csearch_path%3DSCHEMA`) that is empty",
+            "nothing was written; use a new directory, or an empty database or schema \
+             (`?options=-csearch_path%3DSCHEMA`)",
         ),
         MigrationError::SourceUnsettled => failure.with_hint(
-            "let the import come to its end, or start the source's server once if it was interrupted; then the same goes on",
+            "wait for the import to finish, or start the source server once if the import was interrupted; then run this \
+             command again",
         ),
         MigrationError::Source(StoreError::Corrupt { .. }) | MigrationError::Target(StoreError::Corrupt { .. }) => {
-            failure.with_hint("`tendot verify` finds all that is damaged")
+            failure.with_hint("run `tendot verify` to list the damage")
         }
-        _ => failure.with_hint("the same again goes on where it was stopped"),
+        _ => failure.with_hint("run the same command again to resume"),
     }
 }

@@ -19,11 +19,11 @@ pub(crate) use open::{STORE_LOCKED_HINT, command_pool, open_error, open_postgres
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StoreArguments {
-    /// The directory of the embedded store [default: tendot-data]
-    #[arg(long, value_name = "DIR")]
+    /// Data directory of the embedded store [env: TENDOT_DATA] [default: tendot-data]
+    #[arg(long, value_name = "DIR", help_heading = "Store")]
     pub(crate) data: Option<PathBuf>,
 
-    /// The store: `embedded:DIR` or `postgres://user@host/database`
-    #[arg(long, value_name = "URL", conflicts_with = "data")]
+    /// Store: `embedded:DIR` or `postgres://user@host/database` [env: TENDOT_STORE]
+    #[arg(long, value_name = "URL", conflicts_with = "data", help_heading = "Store")]
     pub(crate) store: Option<String>,
 }

@@ -27,23 +27,23 @@ pub(crate) fn open_error(error: &OpenError) -> CliError {
     let failure = CliError::new(error.to_string());
     match error {
         OpenError::Locked(LockError::Held { .. }) => failure.with_hint(STORE_LOCKED_HINT),
-        OpenError::NotFound { .. } => failure.with_hint("`--data DIR` says where it is"),
+        OpenError::NotFound { .. } => failure.with_hint("set the data directory with `--data DIR`"),
         OpenError::IncompleteMigration { .. } => failure.with_hint(UNFINISHED_MIGRATION_HINT),
         OpenError::UnknownFormat { .. } => {
-            failure.with_hint("a newer version of tendot wrote it, or another program")
+            failure.with_hint("it was written by a newer version of tendot, or by another program")
         }
         OpenError::Io { error, .. } if is_permission_denied(&**error) => {
-            failure.with_hint("whoever reads a store has to be able to write its `lock.mdb`, too")
+            failure.with_hint("reading a store requires write permission on its `lock.mdb`")
         }
         OpenError::Truncated { .. } | OpenError::Io { .. } | OpenError::Store { .. } => {
-            failure.with_hint("if the file is damaged, `tendot restore` makes a store of a backup")
+            failure.with_hint("if the file is damaged, restore a backup with `tendot restore`")
         }
         _ => failure,
     }
 }
 
 /// Hint for the target of an interrupted migration.
-const UNFINISHED_MIGRATION_HINT: &str = "the same `tendot migrate` again goes on where it was stopped";
+const UNFINISHED_MIGRATION_HINT: &str = "run the same `tendot migrate` command again to finish it";
 
 /// True if the cause is a missing file permission.
 fn is_permission_denied(error: &(dyn Error + 'static)) -> bool {
@@ -54,13 +54,13 @@ fn is_permission_denied(error: &(dyn Error + 'static)) -> bool {
 }
 
 /// Hint for a store that another process has locked.
-pub(crate) const STORE_LOCKED_HINT: &str = "stop the server first, or whatever else writes there";
+pub(crate) const STORE_LOCKED_HINT: &str = "stop the server or other process that has the store open";
 
 /// Error of reading a store, with a hint.
 pub(crate) fn read_error(error: &StoreError) -> CliError {
     let failure = CliError::new(error.to_string());
     match error {
-        StoreError::Corrupt { .. } => failure.with_hint("`tendot verify` finds all that is damaged"),
+        StoreError::Corrupt { .. } => failure.with_hint("run `tendot verify` to list the damage"),
         _ => failure,
     }
 }

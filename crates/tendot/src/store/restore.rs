@@ -13,12 +13,12 @@ use super::{STORE_LOCKED_HINT, StoreArguments, StoreLocation, open_error};
 use crate::terminal::{StdoutWriter, eprint_line};
 use crate::{CliError, CommandStatus};
 
-/// Makes a store of a backup
+/// Restore a store from a backup
 ///
-/// The backup is read and checked before anything is replaced. The server has to be stopped meanwhile.
+/// The backup is read and verified before anything is replaced. Stop the server first.
 ///
-/// For a store in a database, an embedded one is made of it first, in the folder for temporary files, and then moved. The
-/// database has to be empty.
+/// For PostgreSQL, the backup is first restored to an embedded store in the directory for temporary files (`TMPDIR`), then
+/// copied to the database, which must be empty.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -26,13 +26,13 @@ Examples:
   tendot restore --force tendot-2026-01-31.backup
   tendot restore --store postgres://tendot@db.example.org/empty tendot.backup
 
-Exit codes: 0 done, 2 it could not be carried out (nothing was replaced).")]
+Exit codes: 0 success, 2 error (nothing was replaced)")]
 pub(crate) struct RestoreArguments {
-    /// The backup
+    /// Backup file
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// Move a store that is there aside, into `DIR/old-…`
+    /// Move an existing store aside, to `DIR/old-N`
     #[arg(long)]
     pub(crate) force: bool,
 
@@ -40,7 +40,7 @@ pub(crate) struct RestoreArguments {
     pub(crate) store: StoreArguments,
 
     /// Print a JSON object: directory, moved_to
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
@@ -58,9 +58,9 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<CommandStatus, CliErro
     let path = arguments.file.display();
     let moved_to = restore_embedded(arguments, &directory)?;
     if let Some(moved_to) = &moved_to {
-        eprint_line(format_args!("the store that was there is in `{}`", moved_to.display()));
+        eprint_line(format_args!("moved the previous store to `{}`", moved_to.display()));
     }
-    eprint_line(format_args!("the store in `{}` is that of `{path}`", directory.display()));
+    eprint_line(format_args!("restored `{path}` to `{}`", directory.display()));
     if arguments.json {
         let moved_to = moved_to.as_ref().map(|path| path.to_string_lossy());
         let mut output = StdoutWriter::new();
@@ -73,19 +73,18 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<CommandStatus, CliErro
 /// Restores an embedded store.
 fn restore_embedded(arguments: &RestoreArguments, directory: &Path) -> Result<Option<PathBuf>, CliError> {
     let path = arguments.file.display();
-    let mut file = File::open(&arguments.file)
-        .map_err(|error| CliError::io(format!("`{path}` can't be read"), &error))?;
+    let mut file =
+        File::open(&arguments.file).map_err(|error| CliError::io(format!("cannot read `{path}`"), &error))?;
     restore(&mut file, directory, arguments.force).map_err(|error| match &error {
         RestoreError::StoreExists { .. } => {
-            CliError::new(error.to_string()).with_hint("`--force` moves it aside, into a folder of its own")
+            CliError::new(error.to_string()).with_hint("use `--force` to move the existing store aside")
         }
         RestoreError::Locked(LockError::Held { .. }) => {
             CliError::new(error.to_string()).with_hint(STORE_LOCKED_HINT)
         }
         RestoreError::Open(error) => open_error(error),
-        RestoreError::UnknownVersion => {
-            CliError::new(format!("`{path}`: {error}")).with_hint("a newer version of tendot made it")
-        }
+        RestoreError::UnknownVersion => CliError::new(format!("`{path}`: {error}"))
+            .with_hint("it was written by a newer version of tendot"),
         RestoreError::Locked(_) | RestoreError::Io { .. } => CliError::new(error.to_string()),
         _ => CliError::new(format!("`{path}`: {error}")),
     })
@@ -94,21 +93,19 @@ fn restore_embedded(arguments: &RestoreArguments, directory: &Path) -> Result<Op
 /// Restores a temporary embedded store, and migrates it to PostgreSQL.
 fn restore_postgres(arguments: &RestoreArguments, address: String) -> Result<CommandStatus, CliError> {
     if arguments.force {
-        return Err(CliError::new("what is in a database is not moved aside").with_hint(
-            "restore to another database, or to another schema: `?options=-csearch_path%3DSCHEMA`",
-        ));
+        return Err(CliError::new("`--force` is not supported for PostgreSQL")
+            .with_hint("restore to another database or schema: `?options=-csearch_path%3DSCHEMA`"));
     }
-    let folder = Folder(std::env::temp_dir().join(format!("tendot-restore-{}", std::process::id())));
-    restore_embedded(arguments, &folder.0)?;
-    let moved =
-        migrate(&StoreLocation::Embedded(folder.0.clone()), &StoreLocation::Postgres(address), false)?;
-    if moved.difference_count > 0 {
+    let dir = TemporaryDir(std::env::temp_dir().join(format!("tendot-restore-{}", std::process::id())));
+    restore_embedded(arguments, &dir.0)?;
+    let copied = migrate(&StoreLocation::Embedded(dir.0.clone()), &StoreLocation::Postgres(address), false)?;
+    if copied.difference_count > 0 {
         return Err(CliError::new(format!(
-            "the store is not that of the backup: {}",
-            moved.differences.join("; ")
+            "restored store differs from the backup: {}",
+            copied.differences.join("; ")
         )));
     }
-    eprint_line(format_args!("the store in the database is that of `{}`", arguments.file.display()));
+    eprint_line(format_args!("restored `{}` to the database", arguments.file.display()));
     if arguments.json {
         let mut output = StdoutWriter::new();
         output.write_json(&RestoreJson { directory: None, moved_to: None })?;
@@ -118,9 +115,9 @@ fn restore_postgres(arguments: &RestoreArguments, address: String) -> Result<Com
 }
 
 /// Temporary directory, removed on drop.
-struct Folder(PathBuf);
+struct TemporaryDir(PathBuf);
 
-impl Drop for Folder {
+impl Drop for TemporaryDir {
     fn drop(&mut self) {
         // An error leaves it in the system's temporary directory.
         let _ = std::fs::remove_dir_all(&self.0);

@@ -10,10 +10,10 @@ use super::{StoreArguments, StoreLocation, open_error, open_postgres, read_error
 use crate::terminal::{RECORD_PROGRESS, StdoutWriter, eprint_line, escape_control, progress_bar};
 use crate::{CliError, CommandStatus, runtime};
 
-/// Reads all of a store, and tells what is damaged
+/// Read a whole store and report damage
 ///
-/// Works beside a running server. Of a store in a database all rows are read and compared with each other; they have no
-/// checksums of ours.
+/// Works while a server is running. Records of the embedded store have checksums; in PostgreSQL all rows are read and compared
+/// with each other.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -21,18 +21,18 @@ Examples:
   tendot verify --data /var/lib/tendot --json
   tendot verify --store postgres://tendot@db.example.org/tendot
 
-Exit codes: 0 all is right, 1 something is damaged (told on stdout), 2 the store could not be opened.")]
+Exit codes: 0 success, 1 damage found, 2 error")]
 pub(crate) struct VerifyArguments {
     #[command(flatten)]
     pub(crate) store: StoreArguments,
 
-    /// Print a JSON object for each damage, and one that counts what was read
-    #[arg(long)]
+    /// Print JSON: one object per damage, then one with counts
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 
-    /// Read the store in this process, whatever becomes of it
+    /// Verify in this process; a damaged LMDB page may crash it
     #[arg(long, hide = true)]
-    pub(crate) in_this_process: bool,
+    pub(crate) in_process: bool,
 }
 
 #[derive(Serialize)]
@@ -44,11 +44,11 @@ struct DamageJson<'a> {
 struct VerifyJson {
     records: u64,
     tombstones: u64,
-    parts: u64,
+    dictionary_entries: u64,
     prefixes: u64,
-    lines: u64,
+    log_entries: u64,
     history: u64,
-    notes: u64,
+    aux_entries: u64,
     registrations: u64,
     damaged: u64,
 }
@@ -58,11 +58,11 @@ impl VerifyJson {
         Self {
             records: verified.records,
             tombstones: verified.tombstones,
-            parts: verified.dictionary_entries,
+            dictionary_entries: verified.dictionary_entries,
             prefixes: verified.homed_prefixes,
-            lines: verified.log_entries,
+            log_entries: verified.log_entries,
             history: verified.history_entries,
-            notes: verified.aux_entries,
+            aux_entries: verified.aux_entries,
             registrations: verified.registrations,
             damaged: verified.error_count,
         }
@@ -75,23 +75,23 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<CommandStatus, CliError
     if let StoreLocation::Postgres(address) = arguments.store.location()? {
         return verify_postgres(arguments, &address);
     }
-    if arguments.in_this_process {
+    if arguments.in_process {
         return verify(arguments);
     }
-    let unstarted = |error| CliError::io("the process that reads the store can't be started", &error);
-    let program = std::env::current_exe().map_err(unstarted)?;
+    let start_error = |error| CliError::io("cannot start the verify process", &error);
+    let program = std::env::current_exe().map_err(start_error)?;
     let mut command = Command::new(program);
-    command.args(std::env::args_os().skip(1)).arg("--in-this-process");
-    let status = command.status().map_err(unstarted)?;
+    command.args(std::env::args_os().skip(1)).arg("--in-process");
+    let status = command.status().map_err(start_error)?;
     match status.code() {
         Some(0) => Ok(CommandStatus::Success),
         Some(1) => Ok(CommandStatus::Negative),
         Some(2) => Ok(CommandStatus::Partial),
         _ if was_terminated_by_signal(status) => {
-            Err(CliError::new(format!("the process that read the store was stopped: {status}")))
+            Err(CliError::new(format!("the verify process was terminated: {status}")))
         }
         _ => {
-            let damage = format!("the pages of the engine are damaged: reading them ended with {status}");
+            let damage = format!("LMDB pages are damaged: reading them ended with {status}");
             report_unreadable(&damage, arguments.json)
         }
     }
@@ -107,11 +107,11 @@ fn report_unreadable(damage: &str, json: bool) -> Result<CommandStatus, CliError
         output.write_line(escape_control(damage))?;
     }
     output.flush()?;
-    eprint_line("the store is damaged; `tendot restore` makes a new one of a backup");
+    eprint_line("the store is damaged; restore a backup with `tendot restore`");
     Ok(CommandStatus::Negative)
 }
 
-/// True if a signal from outside ended the process: SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM.
+/// True if an external signal terminated the process: SIGHUP, SIGINT, SIGKILL, SIGPIPE or SIGTERM.
 #[cfg(unix)]
 fn was_terminated_by_signal(status: ExitStatus) -> bool {
     use std::os::unix::process::ExitStatusExt as _;
@@ -168,9 +168,9 @@ fn report_verified(verified: &VerifyReport, json: bool) -> Result<CommandStatus,
     }
     output.flush()?;
     if *damaged == 0 {
-        eprint_line(format_args!("{} records, all right", records + tombstones));
+        eprint_line(format_args!("{} records verified, no damage", records + tombstones));
         return Ok(CommandStatus::Success);
     }
-    eprint_line(format_args!("{} records are right, {damaged} damages were found", records + tombstones));
+    eprint_line(format_args!("{} records verified, {damaged} damaged", records + tombstones));
     Ok(CommandStatus::Negative)
 }

@@ -25,6 +25,6 @@ pub(crate) fn eprint_line(line: impl Display) {
 /// Prints a notice if stdin is a terminal, so that a command without arguments does not seem to hang.
 pub(crate) fn eprint_stdin_notice() {
     if io::stdin().is_terminal() {
-        eprint_line("reading standard input; Ctrl-D ends it, `--help` tells more");
+        eprint_line("reading standard input; press Ctrl-D to end, or see `--help`");
     }
 }

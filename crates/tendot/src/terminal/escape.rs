@@ -1,4 +1,4 @@
-//! Escaping of control and invisible characters, so that input cannot steer the terminal.
+//! Escaping of control and invisible characters, so that input cannot control the terminal.
 
 /// Input quoted in a message: at most 120 characters, escaped by [`escape_control`].
 pub(crate) fn quote_input(text: &[u8]) -> String {
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_from_outside_reaches_the_terminal_raw() {
+    fn escapes_control_characters() {
         assert_eq!(quote_input(b"10.1000/a\x1B[2Jb"), "10.1000/a\\u{1b}[2Jb");
         assert_eq!(quote_input("10.1000/\u{202E}281".as_bytes()), "10.1000/\\u{202e}281");
         assert_eq!(quote_input(&[b'a'; 500]).chars().count(), 121);

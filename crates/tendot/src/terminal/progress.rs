@@ -14,7 +14,7 @@ pub(crate) fn progress_bar(length: u64, template: &str) -> ProgressBar {
 }
 
 /// Template for a number of records.
-pub(crate) const RECORD_PROGRESS: &str = "{bar:40} {human_pos}/{human_len} records  {per_sec}  {eta} left";
+pub(crate) const RECORD_PROGRESS: &str = "{bar:40} {human_pos}/{human_len} records  {per_sec}  ETA {eta}";
 
 /// Template for bytes of a file.
-pub(crate) const BYTE_PROGRESS: &str = "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
+pub(crate) const BYTE_PROGRESS: &str = "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  ETA {eta}";

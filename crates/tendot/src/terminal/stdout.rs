@@ -37,7 +37,7 @@ impl StdoutWriter {
 }
 
 fn write_error(error: &io::Error) -> CliError {
-    CliError::io("standard output can't be written", error)
+    CliError::io("cannot write to standard output", error)
 }
 
 /// True for `-`, which means standard input or output.

@@ -98,9 +98,13 @@ fn recorded_credentials() {
     let wrong = session_key.replace('d', "e");
     let output = debug(&["message", "--session-key", &wrong, &recorded("session_encrypted_create#4")]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).starts_with("error: can't be decrypted"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).starts_with("error: cannot decrypt the message"),
+        "{}",
+        text(&output.stderr)
+    );
     let output = debug(&["message", "--session-key", "00", &signed]);
-    assert_eq!(text(&output.stderr), "error: a session key has 32 bytes, not 1\n");
+    assert_eq!(text(&output.stderr), "error: a session key must be 32 bytes, not 1\n");
 }
 
 #[test]
@@ -187,8 +191,8 @@ fn value_as_text_and_json() {
 #[test]
 fn malformed_input_names_field_and_offset() {
     check(&["value", "HS_ADMIN", "07f3"], "malformed HS_ADMIN: ");
-    check(&["value", "HS_ADMIN", "07f"], "`07f` is not hexadecimal: 3 digits are no whole bytes");
-    check(&["message", "02xx"], "`02xx` is not hexadecimal: digit 3 is none");
+    check(&["value", "HS_ADMIN", "07f"], "invalid hex `07f`: odd number of digits (3)");
+    check(&["message", "02xx"], "invalid hex `02xx`: invalid digit at position 3");
     check(&["message", ""], "malformed message: envelope at byte 0: needs 20 bytes, only 0 left");
     let twice = recorded("resolve_all_tcp#1") + "02";
     let error = "malformed message at byte 71: envelope at byte 0: needs 20 bytes, only 1 left";

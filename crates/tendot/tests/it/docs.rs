@@ -1,4 +1,4 @@
-//! The documentation is correct: tutorials are executed as they are written, and every error code is described.
+//! The documentation is correct: tutorials are executed, generated pages are up to date, and every error code is described.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use tendot_testing::postgres::{chown_dir, pg_command};
 use tendot_testing::{free_port, wait_for, workspace_root};
 
-use crate::support::{StoreKind, TENDOT, TestDir, TestServer, tests_per_store};
+use crate::support::{StoreKind, TENDOT, TestDir, TestServer, stderr, tendot, tests_per_store};
 
 tests_per_store!(registry_tutorial);
 
@@ -21,7 +21,7 @@ struct DocCommand {
     expected: Vec<String>,
 }
 
-/// The commands of the `console` blocks of a page.
+/// Commands in the `console` blocks of a page.
 fn doc_commands(page: &str) -> Vec<DocCommand> {
     let mut commands: Vec<DocCommand> = Vec::new();
     let mut is_console = false;
@@ -49,7 +49,7 @@ fn doc_commands(page: &str) -> Vec<DocCommand> {
     commands
 }
 
-/// Shell that executes a page. All processes that it started end with it.
+/// Shell that executes a page; its processes are killed on drop.
 struct DocShell {
     process: Child,
     input: ChildStdin,
@@ -78,11 +78,11 @@ impl DocShell {
         Self { process, input, output: BufReader::new(stdout), dir }
     }
 
-    /// The output of a command; of one in the background until it is ready.
+    /// Output of a command; for a background command, until it is ready.
     fn run(&mut self, command: &str) -> String {
         if let Some(command) = command.strip_suffix(" &") {
             let log = self.dir.file("server.log");
-            // Another server may have left one.
+            // May remain from an earlier server.
             let _ = std::fs::remove_file(&log);
             writeln!(self.input, "{command} > server.log 2>&1 < /dev/null &").unwrap();
             return wait_for(&format!("{command} is ready"), || {
@@ -91,7 +91,7 @@ impl DocShell {
                 is_ready.then_some(output)
             });
         }
-        // The next command may ask for `$?`.
+        // The next command may use `$?`.
         writeln!(self.input, "{{ {command}\n}} < /dev/null; status=$?; printf '\\036\\n'; (exit $status)")
             .unwrap();
         let mut output = String::new();
@@ -105,7 +105,7 @@ impl DocShell {
 }
 
 impl DocShell {
-    /// Executes the commands of a page, which have to say what stands there. Gives their number.
+    /// Executes the commands of a page and compares their output; returns their number.
     fn follow(&mut self, path: &str, page: &str) -> usize {
         let commands = doc_commands(page);
         let number = commands.len();
@@ -125,7 +125,7 @@ impl Drop for DocShell {
     }
 }
 
-/// Whether lines are as expected: `…` is any text, and on a line of its own any lines.
+/// True if the lines match: `…` matches any text, and on a line of its own any lines.
 fn matches(expected: &[String], output: &[&str]) -> bool {
     match (expected.split_first(), output.split_first()) {
         (None, None) => true,
@@ -147,7 +147,7 @@ fn is_like(expected: &str, line: &str) -> bool {
 }
 
 fn registry_tutorial(store: StoreKind) {
-    // A test has ports of its own.
+    // Each test uses its own ports.
     let [http, native] = [(), ()].map(|()| format!("127.0.0.1:{}", free_port()));
     let page = std::fs::read_to_string(workspace_root().join("docs/registry.md")).unwrap();
     let page = page.replace("127.0.0.1:8080", &http).replace("127.0.0.1:2641", &native);
@@ -158,6 +158,17 @@ fn registry_tutorial(store: StoreKind) {
     }
     let mut shell = DocShell::start(&variables, store);
     assert!(shell.follow("docs/registry.md", &page) > 50);
+}
+
+/// The pages that `cargo xtask docs` writes are up to date.
+#[test]
+fn reference_pages_are_up_to_date() {
+    let output = tendot()
+        .args(["reference", "--check", "--dir"])
+        .arg(workspace_root().join("docs/reference"))
+        .output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
 }
 
 /// Stops the servers started by a page, which outlive the shell.
@@ -196,12 +207,12 @@ fn postgresql_tutorial() {
     assert!(shell.follow("docs/operating-postgresql.md", &page) > 30);
 }
 
-/// Every command of the page `/docs` of a server works as it is written there.
+/// Every command on the page `/docs` of a server works.
 #[test]
 fn docs_page_commands_work() {
     let dir = TestDir::new();
     let server = TestServer::builder(&dir).demo().with_native().start();
-    // curl reads it there: a status of 400 or more is a failure.
+    // Configuration of curl: a status of 400 or more is a failure.
     dir.write(".curlrc", "fail\nshow-error\n");
     let run = |command: &str| {
         let output = Command::new("sh")
@@ -259,9 +270,9 @@ fn output_pattern_matching() {
     );
 }
 
-/// The text of all Rust files in a folder, without their unit tests.
-fn sources(folder: &Path, texts: &mut Vec<String>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
+/// Text of all Rust files in a directory, without their unit tests.
+fn sources(dir: &Path, texts: &mut Vec<String>) {
+    for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
             sources(&path, texts);

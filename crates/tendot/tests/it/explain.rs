@@ -1,4 +1,4 @@
-//! `tendot doctor` explains how a name of a store resolves, or why it does not.
+//! `tendot explain` prints how a name of a store resolves, or why it does not.
 
 use serde_json::Value as Json;
 
@@ -19,10 +19,10 @@ fn names() {
     let dir = TestDir::new();
     import(&dir);
     let check = |name: &str, code: i32, last: &str| {
-        let (found, stdout) = doctor(&dir, &[name]);
+        let (found, stdout) = explain(&dir, &[name]);
         assert_eq!(found, code, "{name}: {stdout}");
         assert!(stdout.lines().last().unwrap_or_default().contains(last), "{name}: {stdout}");
-        let wrong = stdout.lines().filter(|line| line.starts_with("not ok")).count();
+        let wrong = stdout.lines().filter(|line| line.starts_with("failed")).count();
         assert_eq!(wrong, usize::from(code != 0), "{name}: {stdout}");
     };
     check("10.5555/one", 0, "302 to https://example.org/one");
@@ -48,7 +48,7 @@ fn names() {
 fn json() {
     let dir = TestDir::new();
     import(&dir);
-    let (code, stdout) = doctor(&dir, &["--json", "10.5555/ALIAS"]);
+    let (code, stdout) = explain(&dir, &["--json", "10.5555/ALIAS"]);
     let explained: Json = serde_json::from_str(&stdout).unwrap();
     assert_eq!(
         (code, &explained["outcome"], &explained["aliases"][0]),
@@ -62,7 +62,7 @@ fn json() {
 #[test]
 fn no_store() {
     let dir = TestDir::new();
-    assert_eq!(doctor(&dir, &["10.5555/ONE"]), (2, String::new()));
+    assert_eq!(explain(&dir, &["10.5555/ONE"]), (2, String::new()));
 }
 
 fn import(dir: &TestDir) {
@@ -70,7 +70,7 @@ fn import(dir: &TestDir) {
 }
 
 /// The exit code and standard output.
-fn doctor(dir: &TestDir, arguments: &[&str]) -> (i32, String) {
-    let (code, stdout, _) = dir.run(&[&["doctor"], arguments].concat());
+fn explain(dir: &TestDir, arguments: &[&str]) -> (i32, String) {
+    let (code, stdout, _) = dir.run(&[&["explain"], arguments].concat());
     (code.unwrap(), stdout)
 }

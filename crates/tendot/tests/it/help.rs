@@ -1,4 +1,4 @@
-//! Help texts, manual pages, shell completions and usage errors.
+//! Help texts, man pages, shell completions and usage errors.
 
 use std::fs;
 use std::process::Output;
@@ -17,6 +17,8 @@ fn usage_error_exits_2() {
         &["name", "--as", "nonsense", "x"],
         &["same", "10.1000/1"],
         &["extract", "--threads", "0"],
+        &["name", "--jsno", "10.1000/1"],
+        &["resolve", "--certified", "10.1000/1"],
     ] {
         let output = run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -27,7 +29,7 @@ fn usage_error_exits_2() {
 
 #[test]
 fn help_completions_and_manual() {
-    let registry = ["agency", "registrant", "prefix", "doi", "token"];
+    let registry = ["agency", "registrant", "prefix", "doi", "transfer", "token"];
     for command in ["name", "same", "extract", "completions", "man"].into_iter().chain(registry) {
         let output = run(&[command, "--help"]);
         assert!(String::from_utf8_lossy(&output.stdout).contains("Examples:"), "{command}");
@@ -35,7 +37,7 @@ fn help_completions_and_manual() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let output = run(&["completions", shell]);
         let script = String::from_utf8_lossy(&output.stdout);
-        assert!(["extract", "registrant", "transfers"].iter().all(|word| script.contains(word)), "{shell}");
+        assert!(["extract", "registrant", "transfer"].iter().all(|word| script.contains(word)), "{shell}");
     }
     let dir = TestDir::new();
     check(&["man", "--dir", dir.path().to_str().unwrap()], "", 0, "", "");
@@ -46,6 +48,32 @@ fn help_completions_and_manual() {
     let page = fs::read_to_string(dir.path().join("tendot-doi-import.1")).unwrap();
     assert!(page.contains("dry\\-run") && page.contains("TENDOT_TOKEN"), "{page}");
     assert!(String::from_utf8_lossy(&run(&["man"]).stdout).contains(".TH tendot 1"));
+}
+
+#[test]
+fn top_level_help_groups_commands() {
+    let output = run(&["--help"]);
+    let help = String::from_utf8(output.stdout).unwrap();
+    let (names, rest) = help.split_once("\nResolution:\n").unwrap();
+    assert!(names.contains("\nNames:\n  name ") && names.contains("\n  extract "), "{help}");
+    assert!(rest.contains("\nRegistry:\n  agency ") && rest.contains("\n  transfer "), "{help}");
+    assert!(help.contains("\nOptions:\n  -h, --help"), "{help}");
+    assert!(help.contains("\nExit codes: 0 success, 1 negative result, 2 error\n"), "{help}");
+    assert!(!help.contains("reference"), "{help}");
+}
+
+/// Options of a command are grouped in its help.
+#[test]
+fn help_has_headings() {
+    let check = |command: &[&str], headings: &[&str]| {
+        let help = String::from_utf8(run(&[command, &["--help"]].concat()).stdout).unwrap();
+        for heading in headings {
+            assert!(help.contains(&format!("\n{heading}:\n")), "{heading}: {help}");
+        }
+    };
+    check(&["doi", "create"], &["Options", "Connection", "Output"]);
+    check(&["backup"], &["Store", "Output"]);
+    check(&["explain"], &["Store", "Configuration", "Output"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tests of the program `tendot`: its commands, the server and what others do with it.
+//! Tests of the program `tendot`: commands, server, documentation and interoperability.
 
 mod debug;
 mod docs;

@@ -1,4 +1,4 @@
-//! `tendot name`, `same` and `extract`: what they print, their exit codes and the memory they need.
+//! `tendot name`, `same` and `extract`: output, exit codes and memory use.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -31,19 +31,19 @@ fn name_prints_details() {
         0,
         "\
 10.1000/456#789
-  kind        DOI name
-  written as  proxy-url
-  prefix      10.1000
-  suffix      456#789
-  canonical   10.1000/456#789
-  url         https://doi.org/10.1000/456%23789
-  uri         doi:10.1000/456%23789
-  uri-2024-11 doi:10.1000/456%23789
-  uri-2003    doi:10.1000/456%23789
-  urn         urn:doi:10.1000/456%23789
-  info        info:doi/10.1000/456%23789
-  obeys       current, z3984, minimal2002
-  changed     whitespace-trimmed, label-removed
+  type            DOI name
+  input form      proxy-url
+  prefix          10.1000
+  suffix          456#789
+  canonical       10.1000/456#789
+  url             https://doi.org/10.1000/456%23789
+  uri             doi:10.1000/456%23789
+  uri-2024-11     doi:10.1000/456%23789
+  uri-2003        doi:10.1000/456%23789
+  urn             urn:doi:10.1000/456%23789
+  info            info:doi/10.1000/456%23789
+  valid under     current, z3984, minimal2002
+  adjusted        whitespace-trimmed, label-removed
 ",
         "",
     );
@@ -56,8 +56,8 @@ fn name_reads_lines() {
         "doi:10.1000/abc\r\nfoo\n\nhttps://doi.org/10.1000/d%C3%A9f",
         1,
         "10.1000/ABC\n\n\n10.1000/DéF\n",
-        "error: `foo` is no DOI name: missing `/` between prefix and suffix (at byte 3)\n\
-         error: `` is no DOI name: empty input (at byte 0)\n",
+        "error: invalid DOI name `foo`: missing `/` between prefix and suffix (at byte 3)\n\
+         error: invalid DOI name ``: empty input (at byte 0)\n",
     );
 }
 
@@ -84,8 +84,8 @@ fn name_in_every_form() {
     ] {
         check(&["name", "--as", form, name], "", 0, &format!("{expected}\n"), "");
     }
-    let refusal = "error: `10.1000/182` is without a form `eidr`\n";
-    check(&["name", "--as", "eidr", "10.1000/182"], "", 1, "\n", refusal);
+    let error = "error: `10.1000/182` has no `eidr` form\n";
+    check(&["name", "--as", "eidr", "10.1000/182"], "", 1, "\n", error);
 }
 
 #[test]
@@ -118,8 +118,8 @@ fn name_as_json() {
             r#""message":"reserved suffix: starts with one character and `/` (Z39.84 section 4.3)","at":9}}"#,
             "\n"
         ),
-        "error: `10.2505/4/x` is no DOI name: reserved suffix: starts with one character and `/` (Z39.84 section 4.3) \
-         (at byte 9)\n",
+        "error: invalid DOI name `10.2505/4/x`: reserved suffix: starts with one character and `/` (Z39.84 \
+         section 4.3) (at byte 9)\n",
     );
 }
 
@@ -129,7 +129,7 @@ fn repair_reports_removed_text() {
     let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(object["name"], "10.1126/science.1255642");
     assert_eq!(object["notes"], serde_json::json!(["repaired"]));
-    assert_eq!(object["cut"], serde_json::json!({"before": "", "after": ".pmid:26068859"}));
+    assert_eq!(object["removed"], serde_json::json!({"before": "", "after": ".pmid:26068859"}));
     assert_eq!(output.status.code(), Some(0));
 }
 
@@ -161,7 +161,7 @@ fn same() {
         "",
         1,
         "",
-        "`10.1000/a` and `10.1000/b` are different names\n",
+        "`10.1000/a` and `10.1000/b` are different DOI names\n",
     );
     let object = "{\"same\":true,\"a\":\"10.1000/a\",\"b\":\"10.1000/A\"}\n";
     check(&["same", "--json", "10.1000/a", "doi:10.1000/A"], "", 0, object, "");
@@ -170,8 +170,8 @@ fn same() {
         "",
         2,
         "",
-        "error: `https://example.org/10.1000/a` is no DOI name: unsupported URL or URN: not a known form of a DOI \
-         (at byte 8)\n\nhint: `tendot extract` finds names inside other addresses\n",
+        "error: invalid DOI name `https://example.org/10.1000/a`: unsupported URL or URN: not a known form of a \
+         DOI (at byte 8)\n\nhint: use `tendot extract` to find names inside other URLs\n",
     );
 }
 
@@ -212,7 +212,7 @@ fn extract_from_standard_input() {
 }
 
 #[test]
-fn extract_from_files_and_folders() {
+fn extract_from_files_and_directories() {
     let dir = TestDir::new();
     let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
     fs::create_dir(dir.path().join("inner")).unwrap();
@@ -230,7 +230,7 @@ fn extract_from_files_and_folders() {
         "",
         2,
         "10.1000/1\n10.1000/2\n10.1000/3\n",
-        &format!("error: `{missing}` can't be read: No such file or directory (os error 2)\n"),
+        &format!("error: cannot read `{missing}`: No such file or directory (os error 2)\n"),
     );
     // Standard input between two files.
     let first = dir.path().join("a.txt");
@@ -327,13 +327,13 @@ fn output_is_flushed_before_eof() {
     }
 }
 
-/// After the first 4 MiB of input the memory stays the same, however much follows and however long the lines are.
+/// Memory does not grow after the first 4 MiB of input, for any line length.
 #[test]
 fn memory_is_bounded_for_stdin() {
     let dense = "10.1000/182 and text ".repeat(5000);
     let endless_line = "10.1111111111".repeat(5000);
     let brackets = format!("10.1000/{}", "((((".repeat(20_000));
-    // A quarter of the text would be more than the limit of growth, already in the ordinary run.
+    // A quarter of the text exceeds the allowed growth, also in the ordinary run.
     let writes = repetitions("TENDOT_TEST_MEMORY_WRITES", 140, 640);
     let check = |arguments: &[&str], text: &str| {
         let mut command = tendot();

@@ -1,4 +1,4 @@
-//! The program reads, writes, compares and extracts the names of `conformance/vectors/names*.jsonl` as these files say.
+//! `name`, `same` and `extract` give the results of `conformance/vectors/names*.jsonl`.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -15,7 +15,7 @@ fn name_vectors() {
     let cases = files.map(|file| std::fs::read_to_string(conformance(file)).unwrap()).concat();
     let cases: Vec<Value> = cases.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(cases.len() >= 340);
-    // Most of the time goes into the start of processes.
+    // Starting processes takes most of the time.
     let differences: Vec<String> = std::thread::scope(|scope| {
         let checks = cases.chunks(cases.len().div_ceil(4)).map(|cases| {
             let difference = |case: &Value| {
@@ -35,7 +35,7 @@ fn check(case: &Value) -> Result<(), String> {
     let input = case["input"].as_str().unwrap_or_default();
     let class = case["class"].as_str().unwrap();
     if input.contains('\0') && class != "extract" {
-        // No argument of a process can contain it.
+        // An argument of a process cannot contain NUL.
         return Ok(());
     }
     match class {

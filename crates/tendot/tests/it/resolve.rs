@@ -1,4 +1,4 @@
-//! `tendot resolve` finds records at one server, from a root, over every transport, and reports what goes wrong.
+//! `tendot resolve`: one server, from a root, every transport, and errors.
 
 use std::path::{Path, PathBuf};
 
@@ -59,12 +59,21 @@ fn resolves_at_one_server() {
 
     let key = handle_net("pubkey.bin");
     let other = handle_net("admpub.bin");
-    let certified = |key: &Path| {
+    let require_signed = |key: &Path| {
         let key = key.to_str().unwrap();
-        resolve(&["--server", &server, "--certified", "--server-key", key, "--type", "URL", "10.1000/182"])
+        resolve(&[
+            "--server",
+            &server,
+            "--require-signed",
+            "--server-key",
+            key,
+            "--type",
+            "URL",
+            "10.1000/182",
+        ])
     };
-    assert_eq!(certified(&key).0, 0);
-    let (code, stdout, stderr) = certified(&other);
+    assert_eq!(require_signed(&key).0, 0);
+    let (code, stdout, stderr) = require_signed(&other);
     assert_eq!((code, stdout.as_str()), (2, ""));
     assert!(stderr.contains("over TCP: response signature"), "{stderr}");
 }
@@ -75,10 +84,7 @@ fn not_found() {
     let server = format!("hdl://{}", handle_server.address);
     let (code, stdout, stderr) = resolve(&["--server", &server, "10.1000/nope"]);
     assert_eq!((code, stdout.as_str()), (1, ""));
-    assert!(
-        stderr.starts_with("error: no record for `10.1000/nope` (handle not found, code 100)\n"),
-        "{stderr}"
-    );
+    assert!(stderr.starts_with("error: handle not found: `10.1000/nope` (response code 100)\n"), "{stderr}");
     assert!(stderr.contains("hint: "), "{stderr}");
     let (code, stdout, _) = resolve(&["--server", &server, "--json", "10.1000/nope"]);
     let stdout: Json = serde_json::from_str(&stdout).unwrap();
@@ -88,11 +94,15 @@ fn not_found() {
     );
     let (code, _, stderr) = resolve(&["--server", &server, "--type", "EMAIL", "10.1000/182"]);
     assert_eq!(code, 1);
-    assert!(stderr.contains("has no such value"), "{stderr}");
+    assert!(stderr.contains("has no matching public value"), "{stderr}");
     handle_server.service().forced_code = Some(ResponseCode::SERVER_NOT_RESPONSIBLE);
     let (code, _, stderr) = resolve(&["--server", &server, "10.1000/182"]);
     assert_eq!(code, 2);
-    assert!(stderr.contains("are not kept there (code 301)") && stderr.contains("hint: "), "{stderr}");
+    assert!(
+        stderr.contains("is not responsible for `10.1000/182` (response code 301)")
+            && stderr.contains("hint: "),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -103,14 +113,14 @@ fn resolves_from_root() {
         block_on(TestHandleServer::start(TestHandleService::new().with_record("0.NA/10.1000", prefix)));
     let dir = TestDir::new();
     let file = &*dir.write("root_info", encode_root_info(&[site_value(1, &root.site())]));
-    for extra in [&[][..], &["--certified"], &["--auth"], &["--udp"], &["--tcp"]] {
+    for extra in [&[][..], &["--require-signed"], &["--auth"], &["--udp"], &["--tcp"]] {
         let (code, stdout, stderr) = resolve(&[&["--root", file, "10.1000/182"], extra].concat());
         assert!(code == 0 && stdout.contains(URL), "{extra:?}: {stderr}");
         assert!(stdout.contains(&responsible.address.to_string()), "{stdout}");
     }
     let (code, _, stderr) = resolve(&["--root", file, "10.2000/182"]);
     assert_eq!(code, 1);
-    assert!(stderr.contains("nobody keeps names of its prefix"), "{stderr}");
+    assert!(stderr.contains("no site for its prefix"), "{stderr}");
     std::fs::write(file, "rubbish").unwrap();
     let (code, _, stderr) = resolve(&["--root", file, "10.1000/182"]);
     assert_eq!(code, 2);
@@ -127,11 +137,11 @@ fn over_http() {
     assert!(!stdout.contains("DESC"), "{stdout}");
     let (code, stdout, _) = resolve(&["--server", &url, "--json", "10.5555/none"]);
     assert!(code == 1 && stdout.contains("\"responseCode\":100"), "{stdout}");
-    let (code, _, stderr) = resolve(&["--server", &url, "--certified", "10.5555/demo"]);
+    let (code, _, stderr) = resolve(&["--server", &url, "--require-signed", "10.5555/demo"]);
     assert!(code == 2 && stderr.contains("hint: "), "{stderr}");
 }
 
-/// A server whose site record names HTTPS only is reached there, and identified by the key of the record.
+/// A server whose site record has only an HTTPS interface is reached over HTTPS, and identified by the key in the record.
 #[test]
 fn resolves_and_administers_over_https() {
     let dir = TestDir::new();
@@ -195,7 +205,7 @@ fn unreachable_or_invalid_server() {
     check(&["--server", &format!("hdl://{dead}"), "10.1000/182"], "over TCP: unreachable");
     check(&["--server", &format!("http://{dead}"), "10.1000/182"], "request to http://");
     check(&["--server", "gopher://x", "10.1000/182"], "invalid upstream URL");
-    check(&["--server", "hdl://127.0.0.1", "--certified", "10.1000/182"], "hint: `--server-key");
-    check(&["--root", "/nonexistent", "10.1000/182"], "/nonexistent: ");
-    check(&["--server", "hdl://127.0.0.1", ""], "is no name");
+    check(&["--server", "hdl://127.0.0.1", "--require-signed", "10.1000/182"], "hint: use `--server-key");
+    check(&["--root", "/nonexistent", "10.1000/182"], "cannot read `/nonexistent`: ");
+    check(&["--server", "hdl://127.0.0.1", ""], "invalid name ``");
 }

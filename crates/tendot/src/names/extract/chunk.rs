@@ -78,23 +78,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_is_in_exactly_one_part() {
+    fn each_line_is_in_one_chunk() {
         let text = b"one\ntwo\n\nthree and four\nfive\nsix without end";
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(text).unwrap();
         for size in 1..=text.len() as u64 {
             let mut whole = Vec::new();
             for start in (0..text.len() as u64).step_by(size as usize) {
-                let mut part = FileChunk::open(file.path(), start..start + size).unwrap();
-                let before = part.position();
+                let mut chunk = FileChunk::open(file.path(), start..start + size).unwrap();
+                let before = chunk.position();
                 let mut lines = Vec::new();
-                part.read_to_end(&mut lines).unwrap();
+                chunk.read_to_end(&mut lines).unwrap();
                 if !lines.is_empty() {
-                    assert_eq!(before, whole.len() as u64, "parts of {size} bytes");
+                    assert_eq!(before, whole.len() as u64, "chunks of {size} bytes");
                 }
                 whole.extend(lines);
             }
-            assert_eq!(whole, text, "parts of {size} bytes");
+            assert_eq!(whole, text, "chunks of {size} bytes");
         }
     }
 }

@@ -23,13 +23,13 @@ pub(super) fn detect_delimiter(path: &Path, is_regular: bool) -> io::Result<Opti
 
 /// Most frequent of the common delimiters in the first line, outside quotes; a comma if there is none.
 fn most_frequent_delimiter(text: &[u8]) -> u8 {
-    let mut quoted = false;
+    let mut is_quoted = false;
     let mut counts = [(b',', 0), (b';', 0), (b'\t', 0), (b'|', 0)];
     for &byte in text {
         match byte {
-            b'"' => quoted = !quoted,
-            b'\n' if !quoted => break,
-            _ if quoted => {}
+            b'"' => is_quoted = !is_quoted,
+            b'\n' if !is_quoted => break,
+            _ if is_quoted => {}
             _ => {
                 for (delimiter, count) in &mut counts {
                     *count += usize::from(byte == *delimiter);
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delimiters() {
+    fn detects_delimiter() {
         for (text, delimiter) in [
             ("", b','),
             ("doi", b','),

@@ -43,7 +43,7 @@ pub(crate) enum ExtractEvent {
 }
 
 impl ExtractJob {
-    /// Jobs for one path; with `in_parts`, large files are split into chunks.
+    /// Jobs for one path; with `split_files`, large files are split into chunks.
     pub(crate) fn for_path(
         path: Result<(PathBuf, Option<Metadata>), (PathBuf, io::Error)>,
         split_files: bool,
@@ -58,7 +58,7 @@ impl ExtractJob {
         };
         let is_regular = metadata.is_file();
         let field_delimiter = match delimiter::detect_delimiter(&path, is_regular) {
-            Ok(separator) => separator,
+            Ok(delimiter) => delimiter,
             Err(error) => return one(path, JobInput::Unreadable(error), None),
         };
         if !split_files || !is_regular || metadata.len() < 2 * FileChunk::CHUNK_BYTES {
@@ -69,11 +69,11 @@ impl ExtractJob {
             return one(path, JobInput::Unreadable(error), None);
         }
         let path: Arc<Path> = path.into();
-        let parts = metadata.len().div_ceil(FileChunk::CHUNK_BYTES);
-        Box::new((0..parts).map(move |part| {
-            let start = part * FileChunk::CHUNK_BYTES;
+        let chunks = metadata.len().div_ceil(FileChunk::CHUNK_BYTES);
+        Box::new((0..chunks).map(move |chunk| {
+            let start = chunk * FileChunk::CHUNK_BYTES;
             // The last chunk has no end: the file may grow.
-            let end = if part + 1 == parts { u64::MAX } else { start + FileChunk::CHUNK_BYTES };
+            let end = if chunk + 1 == chunks { u64::MAX } else { start + FileChunk::CHUNK_BYTES };
             Self { path: path.clone(), input: JobInput::Chunk(start..end), field_delimiter }
         }))
     }
@@ -82,10 +82,10 @@ impl ExtractJob {
     pub(crate) fn search(self, extractor: Extractor, with_lines: bool, results: &ResultSender<ExtractEvent>) {
         let Self { path, input, field_delimiter } = self;
         let extractor = extractor.field_separator(field_delimiter);
-        let found = match input {
+        let result = match input {
             JobInput::Unreadable(error) => Err(SearchError::Read(error)),
             JobInput::Stdin => {
-                let collect = ExtractCollector {
+                let collector = ExtractCollector {
                     path: path.clone(),
                     results,
                     flush_before_read: true,
@@ -93,7 +93,7 @@ impl ExtractJob {
                     hits: Vec::new(),
                     count: 0,
                 };
-                collect.search(io::stdin().lock(), 0, extractor, with_lines).map(|lines| (lines, 0, true))
+                collector.search(io::stdin().lock(), 0, extractor, with_lines).map(|lines| (lines, 0, true))
             }
             JobInput::WholeFile { is_regular } => {
                 search_range(&path, 0..u64::MAX, !is_regular, extractor, with_lines, results)
@@ -101,7 +101,7 @@ impl ExtractJob {
             JobInput::Chunk(range) => search_range(&path, range, false, extractor, with_lines, results),
         };
         // An error means that the receiver is gone.
-        let _ = match found {
+        let _ = match result {
             Ok((lines, bytes, is_last)) => results.send(ExtractEvent::ChunkEnd { lines, bytes, is_last }),
             Err(SearchError::Read(error)) => results.send(ExtractEvent::ReadFailed(path, error)),
             Err(SearchError::Sink(ReceiverGone)) => Ok(()),
@@ -118,9 +118,9 @@ fn search_range(
     results: &ResultSender<ExtractEvent>,
 ) -> Result<(u64, u64, bool), SearchError<ReceiverGone>> {
     let is_last = range.end == u64::MAX;
-    let mut part = FileChunk::open(path, range).map_err(SearchError::Read)?;
-    let start = part.position();
-    let collect = ExtractCollector {
+    let mut chunk = FileChunk::open(path, range).map_err(SearchError::Read)?;
+    let start = chunk.position();
+    let collector = ExtractCollector {
         path: path.clone(),
         results,
         flush_before_read,
@@ -128,8 +128,8 @@ fn search_range(
         hits: Vec::new(),
         count: 0,
     };
-    let lines = collect.search(&mut part, start, extractor, with_lines)?;
-    Ok((lines, part.position() - start, is_last))
+    let lines = collector.search(&mut chunk, start, extractor, with_lines)?;
+    Ok((lines, chunk.position() - start, is_last))
 }
 
 /// Collects names and sends them in batches.

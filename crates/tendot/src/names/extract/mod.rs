@@ -27,10 +27,10 @@ use crate::ordered_pool::map_ordered;
 use crate::terminal::{StdoutWriter, eprint_error, eprint_line, eprint_stdin_notice, escape_control};
 use crate::{CliError, CommandStatus};
 
-/// Finds DOI names in text, files and folders
+/// Find DOI names in text, files and directories
 ///
-/// One name a line, in order of appearance, decoded and without the punctuation around it. Folders are searched
-/// with all they contain, except hidden files and links.
+/// Prints one name per line, in order of appearance, decoded and without surrounding punctuation. Directories are searched
+/// recursively, without hidden files and symbolic links. In .csv and .tsv files a name ends with its field.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -39,37 +39,35 @@ Examples:
   pdftotext paper.pdf - | tendot extract --join-lines
   tendot extract --json refs.bib | jq -r 'select(.flags | index(\"tail-cut\")) | .text'
 
-In .csv and .tsv files a name ends with its field.
-
-Exit codes: 0 found, 1 nothing found, 2 something could not be read (the rest was searched).")]
+Exit codes: 0 success, 1 no name found, 2 error, or some files could not be read")]
 pub(crate) struct ExtractArguments {
-    /// Files and folders; `-` is standard input [default: -]
+    /// Files and directories to search; `-` is standard input [default: -]
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// Each name only once, in the spelling found first
+    /// Print each name once, as first found
     #[arg(long)]
     pub(crate) unique: bool,
 
-    /// Print only how many there are
+    /// Print only the number of names
     #[arg(long)]
     pub(crate) count: bool,
 
-    /// Read on in the next line when a name seems to be broken there, as in text from PDF files
+    /// Join names that are broken across lines, as in text from PDF files
     #[arg(long)]
     pub(crate) join_lines: bool,
 
-    /// Keep what publishers' addresses append (`/full`, `.pdf`) and notes glued to a name
+    /// Keep suffixes added by publishers (`/full`, `.pdf`) and appended notes
     #[arg(long)]
     pub(crate) keep_tails: bool,
 
-    /// Print one JSON object a line: name, path, line, start, end (bytes), text as found, flags
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// How many files, or parts of a large one, are searched at the same time [default: one for each core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    /// Number of search threads [default: one per core]
+    #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) threads: Option<u8>,
+
+    /// Print JSON, one object per name: name, path, line, start, end (bytes), text (as found), flags
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
 }
 
 pub(crate) fn run(arguments: &ExtractArguments) -> Result<CommandStatus, CliError> {
@@ -170,7 +168,7 @@ impl ExtractReport {
                 self.has_failures = true;
                 self.lines = 0;
                 let path = escape_control(&path.to_string_lossy());
-                self.progress.suspend(|| eprint_error(&format!("`{path}` can't be read: {error}")));
+                self.progress.suspend(|| eprint_error(&format!("cannot read `{path}`: {error}")));
                 return Ok(());
             }
         }
@@ -230,7 +228,7 @@ fn extract_progress(paths: &[PathBuf]) -> ProgressBar {
         .filter_map(|(_, metadata)| metadata)
         .map(|metadata| metadata.len())
         .sum();
-    let template = "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
+    let template = "{bar:40} {bytes}/{total_bytes}  {bytes_per_sec}  ETA {eta}";
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(bytes).with_style(style)
 }

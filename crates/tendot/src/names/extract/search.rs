@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_any_size_give_the_same() {
+    fn chunk_size_does_not_change_results() {
         let text = "see doi:10.1000/1, (10.1000/182)\nhttps://doi.org/10.1002/(SICI)1096-8644(199601)99:1&lt;135::\
                     AID-AJPA8&gt;3.0.CO;2-#\n10.1016/j.brainresrev.2010.03.\n002 and 10.12/x, 10.1234/日本 10.1000/a"
             .as_bytes();
@@ -171,14 +171,14 @@ mod tests {
             for size in 1..=text.len() {
                 let mut all = CollectAll(Vec::new());
                 let lines = search(ChunkedReader(text, size), extractor, 0, &mut all).unwrap();
-                assert_eq!(all.0, expected, "in pieces of {size} bytes");
+                assert_eq!(all.0, expected, "in chunks of {size} bytes");
                 assert_eq!(lines, 3);
             }
         }
     }
 
     #[test]
-    fn a_megabyte_of_prefixes_is_no_name() {
+    fn repeated_prefixes_are_not_a_name() {
         let text = "10.1000/".repeat(200_000);
         let mut all = CollectAll(Vec::new());
         search(text.as_bytes(), Extractor::new(), 0, &mut all).unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Files named by the arguments; folders are walked depth-first in name order.
+/// Files named by the arguments; directories are walked depth-first in name order.
 pub(crate) struct FileWalk {
     /// Paths left to visit, next one last.
     stack: Vec<PathBuf>,
@@ -16,13 +16,13 @@ impl FileWalk {
     }
 
     /// Replaces a directory by its entries, without hidden files and symbolic links (which could form cycles).
-    fn push_children(&mut self, folder: &Path) -> io::Result<()> {
+    fn push_children(&mut self, dir: &Path) -> io::Result<()> {
         let mut contents = Vec::new();
-        for entry in fs::read_dir(folder)? {
+        for entry in fs::read_dir(dir)? {
             let entry = entry?;
-            let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
             let kind = entry.file_type()?;
-            if !hidden && (kind.is_file() || kind.is_dir()) {
+            if !is_hidden && (kind.is_file() || kind.is_dir()) {
                 contents.push(entry.path());
             }
         }

@@ -13,48 +13,48 @@ pub(crate) fn check_record(record: &HandleRecord<'_>) -> Result<Vec<String>, Str
         return Err(Error::ReservedPrefix.to_string());
     }
     if record.values.len() > limits::MAX_VALUES {
-        return Err(format!("{} values, at most {} are kept", record.values.len(), limits::MAX_VALUES));
+        return Err(format!("{} values exceed the limit of {}", record.values.len(), limits::MAX_VALUES));
     }
     let mut warnings = Vec::new();
     for value in &record.values {
         let index = value.index;
         if index == 0 {
-            return Err("a value has the index 0".into());
+            return Err("index 0 is not allowed".into());
         }
         let length = value.data.len().max(value.value_type.len());
         if length > limits::MAX_FIELD_LEN {
             return Err(format!(
-                "value {index} has {length} bytes, at most {} are kept",
+                "value {index} has {length} bytes; the limit is {}",
                 limits::MAX_FIELD_LEN
             ));
         }
         if value.has_type("URL") {
             if let Some(byte) = value.data.iter().find(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
-                return Err(format!("the URL at {index} has the character {byte:#04x}"));
+                return Err(format!("URL at index {index} contains the control character {byte:#04x}"));
             }
-            warnings.extend(url_warning(value).map(|what| format!("the URL at {index} {what}")));
+            warnings.extend(url_warning(value).map(|warning| format!("URL at index {index} {warning}")));
         }
     }
     let mut indexes: Vec<u32> = record.values.iter().map(|value| value.index).collect();
     indexes.sort_unstable();
     if let Some([index, _]) = indexes.array_windows().find(|[one, two]| one == two) {
-        return Err(format!("two values have the index {index}"));
+        return Err(format!("duplicate index {index}"));
     }
-    let looks_like_an_address = ["doi:", "hdl:", "http:", "https:", "urn:", "info:"].iter().any(|start| {
+    let looks_like_url = ["doi:", "hdl:", "http:", "https:", "urn:", "info:"].iter().any(|start| {
         handle
             .as_bytes()
             .split_at_checked(start.len())
-            .is_some_and(|(begin, _)| begin.eq_ignore_ascii_case(start.as_bytes()))
+            .is_some_and(|(beginning, _)| beginning.eq_ignore_ascii_case(start.as_bytes()))
     });
-    if looks_like_an_address {
-        warnings.push("the name looks like an address, and is taken as it is".into());
+    if looks_like_url {
+        warnings.push("name looks like a URL; imported as written".into());
     }
     Ok(warnings)
 }
 
 /// Warning about a suspicious URL.
 fn url_warning(value: &HandleValue<'_>) -> Option<&'static str> {
-    let Ok(url) = str::from_utf8(&value.data) else { return Some("is not UTF-8") };
+    let Ok(url) = str::from_utf8(&value.data) else { return Some("is not valid UTF-8") };
     let is_scheme = |scheme: &str| {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())
             && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
@@ -64,12 +64,12 @@ fn url_warning(value: &HandleValue<'_>) -> Option<&'static str> {
         _ if !url.bytes().all(|byte| byte.is_ascii_graphic())
             && url.contains(|c: char| c.is_whitespace() || c.is_control()) =>
         {
-            Some("has spaces or control characters")
+            Some("contains spaces or control characters")
         }
         Some((scheme, _)) if is_scheme(scheme) => {
-            let runs =
+            let is_script =
                 ["javascript", "data", "vbscript"].iter().any(|name| scheme.eq_ignore_ascii_case(name));
-            runs.then_some("would run in a browser, and is not redirected to")
+            is_script.then_some("uses a script scheme and will not be followed")
         }
         _ => Some("has no scheme"),
     }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken() {
+    fn accepts_and_refuses_records() {
         let url = |data: &'static str| vec![HandleValue::new(1, "URL", data)];
         check_one("10.1000/1", url("https://example.org/"), Ok(0));
         check_one("10.1000/1", vec![], Ok(0));
@@ -89,21 +89,25 @@ mod tests {
         check_one("10.1000/1", url("https://example.org/a b"), Ok(1));
         check_one("doi:10.1000/1", url("https://example.org/"), Ok(1));
         check_one("0.NA/10.1000", vec![], Ok(0));
-        let own = "prefix `0.TENDOT` is reserved for the registry";
-        check_one("0.TENDOT/agency/a", vec![], Err(own));
-        check_one("0.tendot/x", vec![], Err(own));
+        let reserved = "prefix `0.TENDOT` is reserved for the registry";
+        check_one("0.TENDOT/agency/a", vec![], Err(reserved));
+        check_one("0.tendot/x", vec![], Err(reserved));
         check_one("0.NA/0.TENDOT", vec![], Ok(0));
         check_one("10.1000", vec![], Err("invalid handle: missing `/`"));
         check_one("/1", vec![], Err("invalid handle: empty prefix"));
-        check_one("10.1000/1", url("https://a/\r\nX: y"), Err("the URL at 1 has the character 0x0d"));
+        check_one(
+            "10.1000/1",
+            url("https://a/\r\nX: y"),
+            Err("URL at index 1 contains the control character 0x0d"),
+        );
         check_one("10.1000/1", vec![HandleValue::new(1, "DESC", "a\nb")], Ok(0));
-        check_one("10.1000/1", vec![HandleValue::new(0, "URL", "a:b")], Err("a value has the index 0"));
-        let twice = vec![HandleValue::new(2, "DESC", "a"), HandleValue::new(2, "DESC", "b")];
-        check_one("10.1000/1", twice, Err("two values have the index 2"));
+        check_one("10.1000/1", vec![HandleValue::new(0, "URL", "a:b")], Err("index 0 is not allowed"));
+        let duplicate = vec![HandleValue::new(2, "DESC", "a"), HandleValue::new(2, "DESC", "b")];
+        check_one("10.1000/1", duplicate, Err("duplicate index 2"));
         let many = (1..=2_049).map(|index| HandleValue::new(index, "DESC", "")).collect();
-        check_one("10.1000/1", many, Err("2049 values, at most 2048 are kept"));
+        check_one("10.1000/1", many, Err("2049 values exceed the limit of 2048"));
         let large = vec![HandleValue::with_data(7, "DESC", vec![0; limits::MAX_FIELD_LEN + 1])];
-        check_one("10.1000/1", large, Err("value 7 has 1048577 bytes, at most 1048576 are kept"));
+        check_one("10.1000/1", large, Err("value 7 has 1048577 bytes; the limit is 1048576"));
     }
 
     #[track_caller]

@@ -70,7 +70,7 @@ impl ImportChunk {
                 let is_prefix =
                     !prefix.is_empty() && !prefix.contains('/') && NameKey::from_prefix(&prefix).is_ok();
                 if !is_prefix || is_reserved_prefix(prefix.as_bytes()) {
-                    self.refuse(line, || format!("`{}` is no prefix", quote_input(prefix.as_bytes())));
+                    self.refuse(line, || format!("invalid prefix `{}`", quote_input(prefix.as_bytes())));
                 } else {
                     self.prefixes.insert(prefix.into());
                 }
@@ -79,8 +79,8 @@ impl ImportChunk {
             ImportItem::Record(record) => match check_record(&record) {
                 Err(reason) => self.refuse(line, || format!("`{}`: {reason}", quote_input(&record.handle))),
                 Ok(warnings) => {
-                    for what in warnings {
-                        self.warn(line, || format!("`{}`: {what}", quote_input(&record.handle)));
+                    for warning in warnings {
+                        self.warn(line, || format!("`{}`: {warning}", quote_input(&record.handle)));
                     }
                     self.push_record(line, &record);
                 }
@@ -104,7 +104,7 @@ impl ImportChunk {
         match NameKey::from_prefix(prefix) {
             Ok(_) => drop(self.prefixes.insert(prefix.into())),
             Err(error) => {
-                self.warn(line, || format!("`{}` is not homed: {error}", quote_input(&record.handle)));
+                self.warn(line, || format!("prefix of `{}` not homed: {error}", quote_input(&record.handle)));
             }
         }
     }
@@ -116,10 +116,10 @@ impl ImportChunk {
         }
     }
 
-    fn warn(&mut self, line: u64, what: impl FnOnce() -> String) {
+    fn warn(&mut self, line: u64, message: impl FnOnce() -> String) {
         self.warnings += 1;
         if self.warnings <= MAX_PRINTED_WARNINGS {
-            self.diagnostics.push((line, LineDiagnostic::Warning(what())));
+            self.diagnostics.push((line, LineDiagnostic::Warning(message())));
         }
     }
 }

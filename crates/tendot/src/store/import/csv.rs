@@ -35,10 +35,10 @@ fn is_header(row: &[Vec<u8>]) -> bool {
 fn record_from_row(row: Vec<Vec<u8>>) -> Result<HandleRecord<'static>, String> {
     let count = row.len();
     let Ok([name, url]) = <[Vec<u8>; 2]>::try_from(row) else {
-        return Err(format!("the row has {count} fields, name and url are two"));
+        return Err(format!("expected 2 fields (name,url), found {count}"));
     };
     if url.is_empty() {
-        return Err("the row has no URL".into());
+        return Err("missing URL".into());
     }
     Ok(HandleRecord { handle: name.into(), values: vec![HandleValue::with_data(1, "URL", url)] })
 }
@@ -66,19 +66,19 @@ impl<R: BufRead> CsvReader<R> {
     fn next_row(&mut self) -> Result<Option<(u64, Result<Vec<Vec<u8>>, String>)>, CliError> {
         let began = self.line;
         let (mut row, mut field, mut state) = (Vec::new(), Vec::new(), CsvState::FieldStart);
-        let mut problem = None;
+        let mut fault = None;
         let (mut size, mut any) = (0_usize, false);
         loop {
             let byte = self.next_byte()?;
             any |= byte.is_some();
             size += 1;
-            if size > MAX_ROW_BYTES && problem.is_none() {
-                problem = Some(format!("the row has more than {MAX_ROW_BYTES} bytes"));
+            if size > MAX_ROW_BYTES && fault.is_none() {
+                fault = Some(format!("row exceeds {MAX_ROW_BYTES} bytes"));
             }
             match (state, byte) {
                 (_, None) if !any => return Ok(None),
                 (CsvState::Quoted, None) => {
-                    problem.get_or_insert_with(|| "a quote is not closed".into());
+                    fault.get_or_insert_with(|| "unclosed quote".into());
                     break;
                 }
                 (CsvState::FieldStart | CsvState::Unquoted | CsvState::QuoteInQuoted, None | Some(b'\n')) => {
@@ -87,7 +87,7 @@ impl<R: BufRead> CsvReader<R> {
                 // Part of a CRLF, or a stray CR.
                 (CsvState::FieldStart | CsvState::Unquoted | CsvState::QuoteInQuoted, Some(b'\r')) => {
                     if self.peek()? != Some(b'\n') {
-                        problem.get_or_insert_with(|| "a carriage return outside quotes".into());
+                        fault.get_or_insert_with(|| "carriage return outside quotes".into());
                     }
                 }
                 (CsvState::FieldStart | CsvState::Unquoted | CsvState::QuoteInQuoted, Some(b',')) => {
@@ -101,17 +101,17 @@ impl<R: BufRead> CsvReader<R> {
                     state = CsvState::Quoted;
                 }
                 (CsvState::QuoteInQuoted, Some(_)) => {
-                    problem.get_or_insert_with(|| "something follows a closing quote".into());
+                    fault.get_or_insert_with(|| "text after closing quote".into());
                     state = CsvState::Unquoted;
                 }
                 (CsvState::FieldStart | CsvState::Unquoted, Some(byte)) => {
                     state = CsvState::Unquoted;
-                    if problem.is_none() {
+                    if fault.is_none() {
                         field.push(byte);
                     }
                 }
                 (CsvState::Quoted, Some(byte)) => {
-                    if problem.is_none() {
+                    if fault.is_none() {
                         field.push(byte);
                     }
                 }
@@ -120,17 +120,17 @@ impl<R: BufRead> CsvReader<R> {
         row.push(field);
         // An unbalanced quote may have swallowed valid rows.
         let lines = self.line - began;
-        let problem = problem.map(|problem: String| match lines {
-            0 | 1 => problem,
-            _ => format!("{problem}; it was read up to line {}", began + lines - 1),
+        let fault = fault.map(|fault: String| match lines {
+            0 | 1 => fault,
+            _ => format!("{fault}; row ends at line {}", began + lines - 1),
         });
-        Ok(Some((began, problem.map_or(Ok(row), Err))))
+        Ok(Some((began, fault.map_or(Ok(row), Err))))
     }
 
     fn peek(&mut self) -> Result<Option<u8>, CliError> {
         let Self { reader, name, .. } = self;
         let buffer =
-            reader.fill_buf().map_err(|error| CliError::io(format!("{name} can't be read"), &error))?;
+            reader.fill_buf().map_err(|error| CliError::io(format!("cannot read {name}"), &error))?;
         Ok(buffer.first().copied())
     }
 
@@ -147,15 +147,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows() {
+    fn parses_rows() {
         check("a,b\nc,d", &[(1, Ok(&["a", "b"])), (2, Ok(&["c", "d"]))]);
         check("a,b\r\n\r\n", &[(1, Ok(&["a", "b"])), (2, Ok(&[""]))]);
         check("\"a,\"\"\n\",b\nc,", &[(1, Ok(&["a,\"\n", "b"])), (3, Ok(&["c", ""]))]);
         check("a\"b,c", &[(1, Ok(&["a\"b", "c"]))]);
-        check("\"a\"b,c\nd,e", &[(1, Err("something follows a closing quote")), (2, Ok(&["d", "e"]))]);
-        check("\"a,b\n", &[(1, Err("a quote is not closed"))]);
-        check("\"a,b\nc,d\ne,f\n", &[(1, Err("a quote is not closed; it was read up to line 3"))]);
-        check("a\rb,c", &[(1, Err("a carriage return outside quotes"))]);
+        check("\"a\"b,c\nd,e", &[(1, Err("text after closing quote")), (2, Ok(&["d", "e"]))]);
+        check("\"a,b\n", &[(1, Err("unclosed quote"))]);
+        check("\"a,b\nc,d\ne,f\n", &[(1, Err("unclosed quote; row ends at line 3"))]);
+        check("a\rb,c", &[(1, Err("carriage return outside quotes"))]);
     }
 
     #[track_caller]

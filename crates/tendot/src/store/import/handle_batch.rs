@@ -23,12 +23,12 @@ pub(super) fn read(source: ImportSource, take: &mut ItemSink<'_>) -> Result<(), 
             finish_block(std::mem::replace(&mut block, BatchBlock::None), take)?;
             continue;
         }
-        let read = if line.len() > MAX_BATCH_LINE_BYTES {
-            Err(format!("the line has more than {MAX_BATCH_LINE_BYTES} bytes"))
+        let text = if line.len() > MAX_BATCH_LINE_BYTES {
+            Err(format!("line exceeds {MAX_BATCH_LINE_BYTES} bytes"))
         } else {
-            str::from_utf8(line).map_err(|_| "the line is not UTF-8".to_owned())
+            str::from_utf8(line).map_err(|_| "line is not valid UTF-8".to_owned())
         };
-        block = match (block, read) {
+        block = match (block, text) {
             (BatchBlock::None, Ok(line)) => match start_block(number, line) {
                 Ok(block) => block,
                 Err(reason) => refuse_block(number, reason, take)?,
@@ -85,34 +85,41 @@ fn start_block(number: u64, line: &str) -> Result<BatchBlock, String> {
     } else if is("AUTHENTICATE") || is("SESSIONSETUP") {
         Ok(BatchBlock::Skipped)
     } else if ["ADD", "MODIFY", "REMOVE", "DELETE", "UNHOME"].iter().any(|name| is(name)) {
-        Err(format!("an import takes CREATE and HOME, not {}", operation.to_ascii_uppercase()))
+        Err(format!(
+            "unsupported operation {}; only CREATE and HOME are imported",
+            operation.to_ascii_uppercase()
+        ))
     } else {
-        Err(format!("`{}` is no operation of a batch", quote_input(operation.as_bytes())))
+        Err(format!("invalid batch operation `{}`", quote_input(operation.as_bytes())))
     }
 }
 
-/// Parses `index type ttl permissions form data`.
+/// Parses `index type ttl permissions data-type data`.
 fn parse_value(line: &str) -> Result<HandleValue<'static>, String> {
     let (index, rest) = split_word(line);
     let (value_type, rest) = split_word(rest);
     let (ttl, rest) = split_word(rest);
     let (permissions, rest) = split_word(rest);
-    let (form, data) = split_word(rest);
-    let number = |what: &str, text: &str| {
-        text.parse::<u32>().map_err(|_| format!("the {what} `{}` is no number", quote_input(text.as_bytes())))
+    let (data_type, data) = split_word(rest);
+    let number = |field: &str, text: &str| {
+        text.parse::<u32>()
+            .map_err(|_| format!("invalid {field} `{}`: not a number", quote_input(text.as_bytes())))
     };
     let index = number("index", index)?;
     let ttl = Ttl::Relative(number("TTL", ttl)?);
     let permissions =
         u8::try_from(parse_bits(permissions, 4)?).map(ValuePermissions).unwrap_or(ValuePermissions::DEFAULT);
-    let data = match form.to_ascii_uppercase().as_str() {
+    let data = match data_type.to_ascii_uppercase().as_str() {
         "UTF8" => data.as_bytes().to_vec(),
         "ADMIN" => parse_admin(data)?,
         "LIST" => parse_value_list(data)?,
-        "FILE" => return Err("data in another FILE is not taken".into()),
-        "" => return Err("the value has no data: index, type, TTL, permissions, UTF8 and data are it".into()),
+        "FILE" => return Err("data of type FILE is not supported".into()),
+        "" => return Err("missing data; expected `index type ttl permissions UTF8 data`".into()),
         _ => {
-            return Err(format!("data is UTF8, ADMIN or LIST, not `{}`", quote_input(form.as_bytes())));
+            return Err(format!(
+                "unknown data type `{}`; expected UTF8, ADMIN or LIST",
+                quote_input(data_type.as_bytes())
+            ));
         }
     };
     Ok(HandleValue { ttl, permissions, ..HandleValue::with_data(index, value_type.to_owned(), data) })
@@ -122,9 +129,9 @@ fn parse_value(line: &str) -> Result<HandleValue<'static>, String> {
 fn parse_admin(text: &str) -> Result<Vec<u8>, String> {
     let mut parts = text.trim().splitn(3, ':');
     let (Some(index), Some(permissions), Some(handle)) = (parts.next(), parts.next(), parts.next()) else {
-        return Err("an ADMIN is written as index:permissions:handle".into());
+        return Err("invalid ADMIN data; expected index:permissions:handle".into());
     };
-    let index: u32 = index.parse().map_err(|_| "the index of an ADMIN is no number".to_owned())?;
+    let index: u32 = index.parse().map_err(|_| "invalid ADMIN index: not a number".to_owned())?;
     let reversed: String = permissions.chars().rev().collect();
     let permissions = AdminPermissions(parse_bits(&reversed, 12)?);
     let reference = ValueReference::new(index, handle.as_bytes());
@@ -136,7 +143,7 @@ fn parse_value_list(text: &str) -> Result<Vec<u8>, String> {
     let mut members = Vec::new();
     for member in text.trim().split(';').filter(|member| !member.is_empty()) {
         let parsed = member.split_once(':').and_then(|(index, handle)| Some((index.parse().ok()?, handle)));
-        let (index, handle) = parsed.ok_or("a LIST is written as index:handle;index:handle;")?;
+        let (index, handle) = parsed.ok_or("invalid LIST data; expected index:handle;index:handle;")?;
         members.push(ValueReference::new(index, handle.as_bytes()));
     }
     Ok(ValueList { members }.to_bytes())
@@ -145,7 +152,7 @@ fn parse_value_list(text: &str) -> Result<Vec<u8>, String> {
 /// Parses exactly `count` binary digits, the most significant first.
 fn parse_bits(digits: &str, count: usize) -> Result<u16, String> {
     if digits.len() != count || !digits.bytes().all(|digit| matches!(digit, b'0' | b'1')) {
-        return Err(format!("permissions are {count} digits, 0 or 1"));
+        return Err(format!("permissions must be {count} binary digits"));
     }
     Ok(digits.bytes().fold(0, |bits, digit| bits << 1 | u16::from(digit & 1)))
 }
@@ -169,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values() {
+    fn parses_values() {
         let url = parse_value("1 URL 86400 1110 UTF8 https://example.org/a b").unwrap();
         assert_eq!(url, HandleValue::new(1, "URL", "https://example.org/a b"));
         let admin = parse_value("100 HS_ADMIN 3600 1100 ADMIN 300:110011111111:0.NA/10.5555").unwrap();
@@ -183,15 +190,15 @@ mod tests {
     }
 
     #[test]
-    fn no_values() {
-        check("x URL 86400 1110 UTF8 a", "the index `x` is no number");
-        check("1 URL never 1110 UTF8 a", "the TTL `never` is no number");
-        check("1 URL 86400 111 UTF8 a", "permissions are 4 digits, 0 or 1");
-        check("1 URL 86400 1110 FILE a", "data in another FILE is not taken");
-        check("1 URL 86400 1110 XML a", "data is UTF8, ADMIN or LIST, not `XML`");
-        check("1 HS_ADMIN 86400 1110 ADMIN 1:x", "an ADMIN is written as index:permissions:handle");
-        check("1 HS_ADMIN 86400 1110 ADMIN 1:11:x", "permissions are 12 digits, 0 or 1");
-        check("1 HS_VLIST 86400 1110 LIST x", "a LIST is written as index:handle;index:handle;");
+    fn rejects_invalid_values() {
+        check("x URL 86400 1110 UTF8 a", "invalid index `x`: not a number");
+        check("1 URL never 1110 UTF8 a", "invalid TTL `never`: not a number");
+        check("1 URL 86400 111 UTF8 a", "permissions must be 4 binary digits");
+        check("1 URL 86400 1110 FILE a", "data of type FILE is not supported");
+        check("1 URL 86400 1110 XML a", "unknown data type `XML`; expected UTF8, ADMIN or LIST");
+        check("1 HS_ADMIN 86400 1110 ADMIN 1:x", "invalid ADMIN data; expected index:permissions:handle");
+        check("1 HS_ADMIN 86400 1110 ADMIN 1:11:x", "permissions must be 12 binary digits");
+        check("1 HS_VLIST 86400 1110 LIST x", "invalid LIST data; expected index:handle;index:handle;");
     }
 
     #[track_caller]

@@ -21,11 +21,12 @@ pub(super) fn read(source: ImportSource, take: &mut ItemSink<'_>) -> Result<(), 
     if let Some(failure) = dump.failure {
         return Err(failure);
     }
-    let unread = |reason: &dyn fmt::Display| CliError::new(format!("{name} can't be read: {reason}"));
+    let read_error = |reason: &dyn fmt::Display| CliError::new(format!("cannot read {name}: {reason}"));
     match read {
-        Err(error) => Err(unread(&error)),
+        Err(error) => Err(read_error(&error)),
         Ok(()) if !dump.found => {
-            Err(unread(&"it has no `handleRecords`").with_hint("`--format jsonl` reads a record a line"))
+            Err(read_error(&"missing `handleRecords`")
+                .with_hint("use `--format jsonl` for one record per line"))
         }
         Ok(()) => Ok(()),
     }
@@ -48,7 +49,7 @@ impl<R: BufRead> Read for PositionReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.reader.read(buffer)?;
         let Some(left) = self.position.left.get().checked_sub(read) else {
-            return Err(io::Error::other(format!("a record has more than {MAX_RECORD_BYTES} bytes")));
+            return Err(io::Error::other(format!("record exceeds {MAX_RECORD_BYTES} bytes")));
         };
         self.position.left.set(left);
         let ends = buffer.iter().take(read).filter(|byte| **byte == b'\n').count();
@@ -71,7 +72,7 @@ impl DumpVisitor<'_, '_> {
         self.position.left.set(MAX_RECORD_BYTES);
         (self.take)(line, item).map_err(|failure| {
             self.failure = Some(failure);
-            E::custom("nothing more is taken")
+            E::custom("import stopped")
         })
     }
 }
@@ -159,8 +160,8 @@ impl<'de> Visitor<'de> for RecordListSeed<'_, '_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(handle) = map.next_key::<String>()? {
             let (line, json) = map.next_value_seed(RawRecordSeed(self.0.position))?;
-            let read = json.get().parse::<serde_json::Value>().map_err(A::Error::custom)?;
-            let item = match values_from_json(&read) {
+            let value = json.get().parse::<serde_json::Value>().map_err(A::Error::custom)?;
+            let item = match values_from_json(&value) {
                 Ok(values) => ImportItem::Record(
                     HandleRecord { handle: handle.into_bytes().into(), values }.into_owned(),
                 ),

@@ -64,10 +64,7 @@ impl LineBlock {
             let line = &self.text[begin..end];
             begin = end + 1;
             if line.len() > MAX_RECORD_BYTES {
-                chunk.push(
-                    number,
-                    ImportItem::Refused(format!("the line has more than {MAX_RECORD_BYTES} bytes")),
-                );
+                chunk.push(number, ImportItem::Refused(format!("line exceeds {MAX_RECORD_BYTES} bytes")));
             } else if !line.trim_ascii().is_empty() {
                 chunk.push(
                     number,

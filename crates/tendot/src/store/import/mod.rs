@@ -31,11 +31,11 @@ use crate::store::{StoreArguments, StoreLocation, command_pool, open_error, open
 use crate::terminal::{BYTE_PROGRESS, RECORD_PROGRESS, eprint_stdin_notice, is_stdio, progress_bar};
 use crate::{CliError, CommandStatus, runtime};
 
-/// Puts records into a store
+/// Import records into a store
 ///
-/// Any handle name is taken. Given timestamps and the order of values are kept, and the prefix of every record is homed.
-/// A line that is no record, or could break an answer, is refused and told; the others go in. The server has to be
-/// stopped meanwhile, unless the store is a database.
+/// Accepts any handle name, preserves timestamps and the order of values, and homes the prefix of every record. A line that is
+/// not a record, or could break a response, is refused and reported; the other records are imported. Stop the server first,
+/// unless the store is PostgreSQL.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -46,38 +46,37 @@ Examples:
   tendot import --format handle-batch create.txt
   tendot import --store postgres://tendot@db.example.org/tendot records.jsonl
 
-Formats: a name that ends in .csv, .txt (handle-batch), or .json (handle-net, if it begins as one) tells the format;
-everything else is jsonl.
+The default format depends on the file name: csv for *.csv, handle-batch for *.txt, handle-net for *.json with a
+Handle.Net dump, otherwise jsonl.
 
-Exit codes: 0 all are in, 1 some were refused (told on stderr, the others are in), 2 it was not finished (the same import
-again does the rest).")]
+Exit codes: 0 success, 1 some records were refused, 2 error (run the same command again to import the rest)")]
 pub(crate) struct ImportArguments {
-    /// Files to read; `-` is standard input [default: -]
+    /// Input files; `-` is standard input [default: -]
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// The format of the files [default: by their names]
+    /// Input format [default: from the file name]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<ImportFormat>,
 
-    /// Check everything and write nothing
+    /// Check the input without writing
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Leave it as it is which prefixes are homed here
+    /// Do not home the prefixes of the imported records
     #[arg(long)]
     pub(crate) no_home: bool,
 
-    /// Take only the names that this server keeps of those of its site, whose record is in this file
+    /// Import only the records that this server is responsible for, by the site record in FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) site: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) store: StoreArguments,
 
-    /// Print a JSON object: created, changed, unchanged, superseded, refused, warnings, seconds; elsewhere, with
-    /// `--site`
-    #[arg(long)]
+    /// Print a JSON object: read, created, changed, unchanged, superseded, refused, warnings, seconds; with `--site`,
+    /// other_servers
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
@@ -260,12 +259,11 @@ pub(crate) fn read_chunks(
             chunk.push(line, item);
             if chunk.is_full() {
                 let full = std::mem::replace(&mut chunk, ImportChunk::new(options));
-                chunks.send(Ok(full)).map_err(|_| CliError::new("nothing more is taken"))?;
+                chunks.send(Ok(full)).map_err(|_| CliError::new("import stopped"))?;
             }
             Ok(())
         });
-        let _ =
-            chunks.send(Ok(chunk)).and_then(|()| read.map_or_else(|failure| chunks.send(Err(failure)), Ok));
+        let _ = chunks.send(Ok(chunk)).and_then(|()| read.map_or_else(|error| chunks.send(Err(error)), Ok));
     };
     map_ordered(NonZero::<usize>::MIN, std::iter::once(source), parse, |chunk| take(chunk?))
 }

@@ -21,7 +21,7 @@ pub(crate) struct ImportReport {
     pub(crate) progress: ProgressBar,
     refused: u64,
     warnings: u64,
-    elsewhere: u64,
+    other_servers: u64,
 }
 
 #[derive(Serialize)]
@@ -35,39 +35,40 @@ struct ImportSummaryJson {
     warnings: u64,
     /// Only with `--site`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    elsewhere: Option<u64>,
+    other_servers: Option<u64>,
     seconds: f64,
 }
 
 impl ImportReport {
     pub(crate) fn new(progress: ProgressBar) -> Self {
-        Self { started: Instant::now(), progress, refused: 0, warnings: 0, elsewhere: 0 }
+        Self { started: Instant::now(), progress, refused: 0, warnings: 0, other_servers: 0 }
     }
 
     /// Prints the refusals and warnings of a chunk, up to the maximum.
     pub(crate) fn print_diagnostics(&mut self, source: &str, chunk: &ImportChunk) {
         let (mut refused, mut warnings) = (self.refused, self.warnings);
         for (line, diagnostic) in &chunk.diagnostics {
-            let (word, count, most, what) = match diagnostic {
+            let (label, count, max, message) = match diagnostic {
                 LineDiagnostic::Refused(reason) => ("refused", &mut refused, MAX_PRINTED_REFUSALS, reason),
-                LineDiagnostic::Warning(what) => ("warning", &mut warnings, MAX_PRINTED_WARNINGS, what),
+                LineDiagnostic::Warning(message) => ("warning", &mut warnings, MAX_PRINTED_WARNINGS, message),
             };
             *count += 1;
-            if *count <= most {
-                let what = escape_control(what);
-                self.progress.suspend(|| eprint_line(format_args!("{word}: {source}, line {line}: {what}")));
+            if *count <= max {
+                let message = escape_control(message);
+                self.progress
+                    .suspend(|| eprint_line(format_args!("{label}: {source}, line {line}: {message}")));
             }
         }
         self.refused += chunk.refused;
         self.warnings += chunk.warnings;
-        self.elsewhere += chunk.other_servers;
+        self.other_servers += chunk.other_servers;
     }
 
     /// Prints refusals of retired names, up to the maximum, and counts all of them.
     pub(crate) fn print_retired(&mut self, names: &[Box<str>], count: u64) {
         for (name, _) in names.iter().zip(self.refused..MAX_PRINTED_REFUSALS) {
             let name = quote_input(name.as_bytes());
-            eprint_line(format_args!("refused: `{name}`: the name was ended, and is not given again"));
+            eprint_line(format_args!("refused: `{name}`: the name is retired and cannot be reused"));
         }
         self.refused += count;
     }
@@ -86,27 +87,27 @@ impl ImportReport {
         self.progress.finish_and_clear();
         let (refused, warnings) = (self.refused, self.warnings);
         if refused > MAX_PRINTED_REFUSALS {
-            eprint_line(format_args!("refused: {} more", refused - MAX_PRINTED_REFUSALS));
+            eprint_line(format_args!("… and {} more refused records", refused - MAX_PRINTED_REFUSALS));
         }
         if warnings > MAX_PRINTED_WARNINGS {
-            eprint_line(format_args!("warning: {} more", warnings - MAX_PRINTED_WARNINGS));
+            eprint_line(format_args!("… and {} more warnings", warnings - MAX_PRINTED_WARNINGS));
         }
-        if self.elsewhere > 0 {
-            eprint_line(format_args!("{} are for other servers of the site", self.elsewhere));
+        if self.other_servers > 0 {
+            eprint_line(format_args!("{} records belong to other servers of the site", self.other_servers));
         }
         let seconds = self.started.elapsed().as_secs_f64();
         match imported {
             Some(imported) => {
                 let ImportSummary { created, changed, unchanged, superseded, .. } = imported;
-                let again =
-                    if *superseded > 0 { format!(", {superseded} came twice") } else { String::new() };
+                let duplicates =
+                    if *superseded > 0 { format!(", {superseded} duplicates") } else { String::new() };
                 eprint_line(format_args!(
-                    "{created} new, {changed} changed, {unchanged} unchanged, {refused} refused{again}; \
+                    "{created} new, {changed} changed, {unchanged} unchanged, {refused} refused{duplicates}; \
                      {seconds:.1} s"
                 ));
             }
             None => {
-                eprint_line(format_args!("{read} could be imported, {refused} refused; nothing was written"));
+                eprint_line(format_args!("{read} valid, {refused} refused; dry run, nothing was written"));
             }
         }
         if !json {
@@ -123,7 +124,7 @@ impl ImportReport {
             superseded,
             refused,
             warnings,
-            elsewhere: (self.elsewhere > 0).then_some(self.elsewhere),
+            other_servers: (self.other_servers > 0).then_some(self.other_servers),
             seconds,
         })?;
         output.flush()

@@ -25,7 +25,7 @@ impl ImportSource {
             return Self::new("standard input".into(), reader, 0);
         }
         let name = format!("`{}`", escape_control(&path.to_string_lossy()));
-        let failed = |error| CliError::io(format!("{name} can't be read"), &error);
+        let failed = |error| CliError::io(format!("cannot read {name}"), &error);
         let file = File::open(path).map_err(failed)?;
         let size = file.metadata().map_err(failed)?.len();
         Self::new(name.clone(), Box::new(file), size)
@@ -48,7 +48,7 @@ impl ImportSource {
     /// First bytes, at least one unless the source is empty.
     pub(crate) fn peek(&mut self) -> Result<&[u8], CliError> {
         let Self { name, reader, .. } = self;
-        reader.fill_buf().map_err(|error| CliError::io(format!("{name} can't be read"), &error))
+        reader.fill_buf().map_err(|error| CliError::io(format!("cannot read {name}"), &error))
     }
 
     /// Counts the bytes read in a progress bar.
@@ -66,13 +66,13 @@ impl ImportSource {
 /// Input format of `tendot import`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum ImportFormat {
-    /// a JSON object a line: `{"handle": …, "values": […]}`
+    /// one JSON object per line: `{"handle": …, "values": […]}`
     Jsonl,
-    /// name,url
+    /// rows of name,url
     Csv,
-    /// Handle.Net's JSON dump, with `homedPrefixes` and `handleRecords`
+    /// Handle.Net JSON dump (`homedPrefixes`, `handleRecords`)
     HandleNet,
-    /// Handle.Net's batch text, of which CREATE and HOME are taken
+    /// Handle.Net batch text (CREATE and HOME)
     HandleBatch,
 }
 

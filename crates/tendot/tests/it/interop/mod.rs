@@ -1,4 +1,4 @@
-//! Software of others against the server: pyhandle and schemathesis.
+//! Interoperability with pyhandle and schemathesis.
 
 mod pyhandle;
 mod schemathesis;
@@ -9,9 +9,9 @@ use std::process::Command;
 
 use tendot_testing::run_checked;
 
-/// The programs of a Python environment with these packages, in the target directory.
+/// Directory of the programs of a Python environment with these packages, in the target directory.
 ///
-/// It is installed once; test programs that run side by side wait for each other.
+/// Installed once; concurrent test programs wait for each other.
 fn python_environment(packages: &[&str]) -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
     std::fs::create_dir_all(target).unwrap();
@@ -29,7 +29,7 @@ fn python_environment(packages: &[&str]) -> PathBuf {
     programs
 }
 
-/// The path of a file of this module.
+/// Path of a file in this directory.
 fn interop_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/interop").join(name)
 }

@@ -1,4 +1,4 @@
-//! pyhandle, EUDAT's client of the Handle HTTP API and of reverse lookup: its own integration tests, and a script of ours.
+//! pyhandle, EUDAT's client of the Handle HTTP API and of reverse lookup: its own integration tests, and a script.
 
 use std::fs;
 use std::process::Command;
@@ -14,10 +14,10 @@ const PACKAGES: [&str; 3] = ["pyhandle==1.5.0", "requests==2.32.5", "mock==5.2.0
 
 /// The administrator of all records of pyhandle's tests.
 const WRITER: &str = "300:21.T14999/B2HANDLE_INTEGRATION_TESTS";
-/// A user who may do reverse lookups and nothing else.
+/// User that may only do reverse lookups.
 const SEARCHER: &str = "301:21.T14999/B2HANDLE_INTEGRATION_TESTS";
 
-/// All of its tests pass except [`EXPECTED_FAILURES`], and none is skipped.
+/// All tests of pyhandle pass except [`EXPECTED_FAILURES`], and none is skipped.
 #[test]
 fn pyhandle_integration_tests() {
     let server = PyhandleServer::start();
@@ -77,7 +77,7 @@ fn pyhandle_round_trip() {
     let server = PyhandleServer::start();
     let script = interop_file("pyhandle/script.py");
     let stdout = run_checked(server.python().arg(script).arg(server.test_values().to_string()));
-    assert_eq!(stdout, "as it should be\n");
+    assert_eq!(stdout, "ok\n");
 }
 
 /// A server with HTTPS and the records that pyhandle's tests expect.
@@ -94,7 +94,7 @@ impl PyhandleServer {
         dir.write("records.jsonl", records());
         dir.run_ok(&["import", "records.jsonl"]);
         let builder = TestServer::builder(&dir).http("off").with_https();
-        let server = builder.set(&format!("search.allowed={SEARCHER}")).start();
+        let server = builder.set(&format!("reverse_lookup.allow={SEARCHER}")).start();
         let port = server.https_address().port().to_string();
         Self { _server: server, dir, port }
     }
@@ -121,7 +121,7 @@ impl PyhandleServer {
         })
     }
 
-    /// Python that connects to this server instead of hdl.handle.net, which one of the tests asks.
+    /// Python that connects to this server instead of hdl.handle.net, which one of the tests uses.
     fn python(&self) -> Command {
         let customs = interop_file("pyhandle");
         let paths = std::env::join_paths([self.dir.path(), &customs]).unwrap();
@@ -138,8 +138,8 @@ impl PyhandleServer {
 
 fn records() -> String {
     let text = |index: u32, kind: &str, data: &str| json!({"index": index, "type": kind, "data": data});
-    let admin = |who: &str, permissions: &str| {
-        let (index, handle) = who.split_once(':').unwrap();
+    let admin = |identity: &str, permissions: &str| {
+        let (index, handle) = identity.split_once(':').unwrap();
         let value =
             json!({"handle": handle, "index": index.parse::<u32>().unwrap(), "permissions": permissions});
         json!({"index": 100, "type": "HS_ADMIN", "data": {"format": "admin", "value": value}})

@@ -1,4 +1,4 @@
-//! schemathesis generates requests from `/openapi.json`, and every response is as the description says.
+//! schemathesis generates requests from `/openapi.json`, and every response conforms to it.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use tendot_testing::{is_full_run, repetitions};
 use super::{interop_file, python_environment};
 use crate::support::{TestDir, TestServer};
 
-/// The version is fixed, like the seed: another one may generate other requests.
+/// Pinned version; another one may generate other requests, even with the same seed.
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 
 #[test]
@@ -15,7 +15,7 @@ fn schemathesis_passes() {
     let program = python_environment(&[SCHEMATHESIS]).join("schemathesis");
     let dir = TestDir::new();
     let server = TestServer::builder(&dir).demo().with_native().start();
-    // Built on first use, which takes seconds in an unoptimized program on a busy machine; schemathesis waits for ten.
+    // Generated at the first request, which takes seconds in an unoptimized build; schemathesis times out after ten.
     assert_eq!(server.get("/openapi.json").status, 200);
     let settings = interop_file("schemathesis");
     let examples = repetitions("TENDOT_TEST_SCHEMATHESIS_EXAMPLES", 2, 12);

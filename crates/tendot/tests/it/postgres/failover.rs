@@ -1,4 +1,4 @@
-//! The primary of a database under three servers is killed and a standby promoted: no acknowledged write is lost, and reads go on.
+//! Failover of the database of three servers: no acknowledged write is lost, and reads continue.
 //!
 //! `cargo xtask failover` shows the report that this test prints.
 
@@ -25,13 +25,13 @@ enum ClientOutcome {
     Acknowledged,
     /// Nothing was written.
     Refused,
-    /// The server could not find out whether it was written.
+    /// In doubt: the server does not know whether it was written.
     Unknown,
 }
 
 #[test]
 fn failover_loses_no_acknowledged_write() {
-    // How long the primary is down before a standby is promoted, and how much is written before and after.
+    // Time from the kill of the primary to the promotion, and number of writes before and after.
     let primary_down_time = Duration::from_secs(repetitions("TENDOT_TEST_FAILOVER_SECONDS", 1, 4));
     let writes = repetitions("TENDOT_TEST_FAILOVER_WRITES", 200, 1_500);
     let min_reads = repetitions("TENDOT_TEST_FAILOVER_READS", 100, 1_000);
@@ -47,19 +47,19 @@ fn failover_loses_no_acknowledged_write() {
     };
     assert_eq!(write(&servers[1], "read").status, 201);
 
-    let (is_over, outcomes) = (AtomicBool::new(false), Mutex::new(BTreeMap::new()));
+    let (is_finished, outcomes) = (AtomicBool::new(false), Mutex::new(BTreeMap::new()));
     let (reads, failed_reads) = (AtomicU64::new(0), AtomicU64::new(0));
     let acknowledged_at = Mutex::new(Vec::new());
     let start = Instant::now();
     let (killed, promoted) = thread::scope(|scope| {
-        // Also when the test fails, so that it ends.
-        let _stop = StopOnDrop(&is_over);
+        // Also stops the clients when the test fails.
+        let _stop = StopOnDrop(&is_finished);
         for writer in 0..WRITERS {
             let server = &servers[writer % servers.len()];
-            let (is_over, outcomes, acknowledged_at) = (&is_over, &outcomes, &acknowledged_at);
+            let (is_finished, outcomes, acknowledged_at) = (&is_finished, &outcomes, &acknowledged_at);
             scope.spawn(move || {
                 for number in 0.. {
-                    if is_over.load(Ordering::Relaxed) {
+                    if is_finished.load(Ordering::Relaxed) {
                         break;
                     }
                     let name = format!("{writer}-{number}");
@@ -71,7 +71,7 @@ fn failover_loses_no_acknowledged_write() {
                         }
                         503 => {
                             assert!(response.header("retry-after").is_some(), "{}", response.head);
-                            // A client that repeats its request at once would only make the server busy.
+                            // An immediate retry would only load the server.
                             thread::sleep(Duration::from_millis(50));
                             let is_unknown = response.text().contains("not known");
                             if is_unknown { ClientOutcome::Unknown } else { ClientOutcome::Refused }
@@ -84,10 +84,10 @@ fn failover_loses_no_acknowledged_write() {
         }
         for reader in 0..READERS {
             let server = &servers[reader % servers.len()];
-            let (is_over, reads, failed_reads) = (&is_over, &reads, &failed_reads);
+            let (is_finished, reads, failed_reads) = (&is_finished, &reads, &failed_reads);
             scope.spawn(move || {
                 for number in 0_u32.. {
-                    if is_over.load(Ordering::Relaxed) {
+                    if is_finished.load(Ordering::Relaxed) {
                         break;
                     }
                     // Cached responses, and others: requests with parameters are not cached.
@@ -99,7 +99,7 @@ fn failover_loses_no_acknowledged_write() {
                     }
                     let count = if is_ok { reads } else { failed_reads };
                     count.fetch_add(1, Ordering::Relaxed);
-                    // Readers that take all of the processor would keep the writers from their work.
+                    // Readers must not take the CPU time of the writers.
                     thread::sleep(Duration::from_millis(2));
                 }
             });
@@ -107,10 +107,10 @@ fn failover_loses_no_acknowledged_write() {
         let acknowledged_since = |since: Duration| {
             acknowledged_at.lock().unwrap().iter().filter(|time| **time > since).count() as u64
         };
-        wait_until("there is something to lose", || acknowledged_since(Duration::ZERO) >= writes);
+        wait_until("enough writes are acknowledged", || acknowledged_since(Duration::ZERO) >= writes);
         cluster.primary.kill();
         let killed = start.elapsed();
-        wait_until("the servers know that there is no primary", || {
+        wait_until("the servers detect the missing primary", || {
             let response = servers[2].get("/readyz");
             assert_eq!(response.status, 200, "{}", response.text());
             response.text().contains("read-only")
@@ -119,7 +119,7 @@ fn failover_loses_no_acknowledged_write() {
         wait_until("the primary was down long enough", || start.elapsed() > killed + primary_down_time);
         cluster.promote();
         let promoted = start.elapsed();
-        wait_until("writes go on", || acknowledged_since(promoted) >= writes);
+        wait_until("writes continue", || acknowledged_since(promoted) >= writes);
         (killed, promoted)
     });
 
@@ -138,7 +138,7 @@ fn failover_loses_no_acknowledged_write() {
         }
     }
     let times = acknowledged_at.into_inner().unwrap();
-    let resumed = times.iter().filter(|time| **time > killed).min().expect("writes are taken again");
+    let resumed = times.iter().filter(|time| **time > killed).min().expect("writes resumed");
     let acknowledged = count(ClientOutcome::Acknowledged);
     let lost = acknowledged - found;
     println!("acknowledged {acknowledged}, found {found}, lost {lost}");
@@ -155,7 +155,7 @@ fn failover_loses_no_acknowledged_write() {
     let (reads, failed_reads) = (reads.into_inner(), failed_reads.into_inner());
     println!("resolutions: {reads} ok, {failed_reads} failed");
     assert_eq!((lost, refused_applied), (0, 0));
-    assert_eq!(failed_reads, 0, "reads go on");
+    assert_eq!(failed_reads, 0, "reads continue");
     assert!(acknowledged > 100 && reads > min_reads, "{acknowledged} writes, {reads} reads");
     // The old primary comes back as a standby.
     let is_primary = |server: &&PostgresServer| server.psql("select pg_is_in_recovery()") == "f";
@@ -165,7 +165,7 @@ fn failover_loses_no_acknowledged_write() {
     });
 }
 
-/// Ends the clients.
+/// Stops the clients on drop.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {

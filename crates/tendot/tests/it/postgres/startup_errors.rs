@@ -1,4 +1,4 @@
-//! A server whose database can't be used exits with one sentence and a hint, without a password, and changes nothing there.
+//! A server that cannot use its database exits with an error and a hint, without a password, and does not change the database.
 
 use std::net::TcpListener;
 
@@ -7,12 +7,12 @@ use tendot_testing::{block_on, free_port};
 
 use crate::support::{TestDir, TestServer, stderr};
 
-/// The server exits with an error that contains this sentence, and this hint.
+/// Checks that the server exits with this error and hint.
 #[track_caller]
 fn check(store: &str, sentence: &str, hint: &str) {
     let dir = TestDir::new();
     let output =
-        TestServer::builder(&dir).store(store).set("postgres.patience=2s").command().output().unwrap();
+        TestServer::builder(&dir).store(store).set("postgres.timeout=2s").command().output().unwrap();
     let messages = stderr(&output);
     let lines: Vec<_> = messages.lines().filter(|line| !line.is_empty()).collect();
     assert!(
@@ -22,10 +22,10 @@ fn check(store: &str, sentence: &str, hint: &str) {
     assert!(lines[0].contains(sentence), "{messages}");
     assert!(lines[1].contains(hint), "{messages}");
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{messages}");
-    assert!(!messages.contains("not-to-be-told"), "{messages}");
+    assert!(!messages.contains("not-in-messages"), "{messages}");
 }
 
-/// The number of our tables in a database.
+/// Number of Tendot's tables in a database.
 fn tables(database: &str) -> String {
     let sql = "select count(*) from pg_class where relname like 'tendot%'";
     block_on(shared_server().query_text(database, sql))
@@ -44,27 +44,27 @@ fn startup_errors() {
     let run = |database: &str, sql: &str| block_on(server.execute(database, sql));
     let at = |user: &str, database: &str| format!("postgres://{user}@127.0.0.1:{}/{database}", server.port);
     check(
-        "postgres://u:not-to-be-told@host:port/d",
+        "postgres://u:not-in-messages@host:port/d",
         "invalid connection string",
         "postgres://user:password@host:5432/database",
     );
-    check("postgres://u:p@not-to-be-told@host/d", "write `%40`", "postgres://user:password@host");
+    check("postgres://u:p@not-in-messages@host/d", "write `%40`", "postgres://user:password@host");
     check(
-        "postgres://u:not-to-be-told@host/d?colour=red",
+        "postgres://u:not-in-messages@host/d?colour=red",
         "`colour`",
         "postgres://user:password@host:5432/database",
     );
 
     server.create_role("locked login password 'right'");
     server.create_role("startup_poor login");
-    check(&at("locked:not-to-be-told", &poor), "authentication failed", "pg_hba.conf");
+    check(&at("locked:not-in-messages", &poor), "authentication failed", "pg_hba.conf");
     check(&at("locked", &poor), "authentication failed", "pg_hba.conf");
-    check(&at("nobody:not-to-be-told", &poor), "authentication failed", "pg_hba.conf");
-    check(&at("postgres:not-to-be-told", "no_such"), "does not exist", "createdb");
+    check(&at("nobody:not-in-messages", &poor), "authentication failed", "pg_hba.conf");
+    check(&at("postgres:not-in-messages", "no_such"), "does not exist", "createdb");
 
     check(&at("startup_poor", &poor), "insufficient privileges", "grant `create`");
     assert_eq!(tables(&poor), "0");
-    // A user that may only read.
+    // A role with read access only.
     create_tables(&server.url(&full));
     run(&full, "grant select on all tables in schema public to startup_poor");
     check(&at("startup_poor", &full), "insufficient privileges", "once the tables exist");
@@ -72,7 +72,7 @@ fn startup_errors() {
     check(&at("startup_poor", &full), "missing privilege: insert on tendot_records", "once the tables exist");
 
     run("postgres", &format!("alter database {empty} set default_transaction_read_only = on"));
-    check(&at("postgres:not-to-be-told", &empty), "is read-only", "primary");
+    check(&at("postgres:not-in-messages", &empty), "is read-only", "primary");
     assert_eq!(tables(&empty), "0");
     run("postgres", &format!("alter database {full} set default_transaction_read_only = on"));
     check(&server.url(&full), "is read-only", "primary");
@@ -84,13 +84,13 @@ fn startup_errors() {
     assert_eq!(tables(&newer), before);
 }
 
-/// The server does not wait for a database that can't be reached: whoever starts it can start it again.
+/// The server does not wait for an unreachable database; its supervisor restarts it.
 #[test]
 fn unreachable_database() {
-    let store = format!("postgres://user:not-to-be-told@127.0.0.1:{}/d", free_port());
+    let store = format!("postgres://user:not-in-messages@127.0.0.1:{}/d", free_port());
     check(&store, "cannot reach the database", "tendot does not wait for it");
-    // One that accepts connections and never answers.
+    // A server that accepts connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let store = format!("postgres://user:not-to-be-told@{}/d", silent.local_addr().unwrap());
+    let store = format!("postgres://user:not-in-messages@{}/d", silent.local_addr().unwrap());
     check(&store, "cannot reach the database", "tendot does not wait for it");
 }

@@ -1,4 +1,4 @@
-//! Two servers on one database agree about every name, and a hung database does not delay the shutdown.
+//! Two servers on one database are consistent, and a hung database does not delay the shutdown.
 
 use std::sync::Barrier;
 use std::thread;
@@ -15,7 +15,7 @@ fn post(server: &TestServer, path: &str, body: &Json) -> Json {
     response.json()
 }
 
-/// Gives 10.70000 to a registrant.
+/// Allocates the prefix 10.70000 to a registrant.
 fn create_prefix(server: &TestServer) {
     post(server, "agencies", &json!({"code": "LIB", "name": "Library"}));
     let registrant = post(server, "registrants", &json!({"agency": "LIB", "name": "Press"}));
@@ -28,7 +28,7 @@ fn two_servers_one_database() {
     const CLIENTS: usize = 32;
     const NAMES: usize = 4;
     let dir = TestDir::new();
-    // Both read the operator's token from this directory.
+    // Both read the operator token from this directory.
     let builder = TestServer::builder(&dir).store(&create_database_url());
     let servers = [builder.start(), builder.start()];
     create_prefix(&servers[0]);
@@ -66,13 +66,13 @@ fn two_servers_one_database() {
     }
 }
 
-/// The server exits although statistics are to be written to a database that does not answer.
+/// The server exits although the database to which it has to write statistics does not answer.
 #[test]
 fn shutdown_with_hung_database() {
     let database = PostgresServer::start("");
     let dir = TestDir::new();
     let builder = TestServer::builder(&dir).store(&database.url(&database.create_database()));
-    let server = builder.set("postgres.patience=2s").start();
+    let server = builder.set("postgres.timeout=2s").start();
     create_prefix(&server);
     post(&server, "dois", &json!({"name": "10.70000/x", "url": "https://example.org/"}));
     assert_eq!(server.get("/10.70000/x").status, 302);

@@ -1,4 +1,4 @@
-//! `tendot doi import` uploads batches, reports the result of each line, and resumes when the connection is cut.
+//! `tendot doi import` uploads batches, reports the result of each line, and resumes after a lost connection.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -21,7 +21,7 @@ tests_per_store!(
     batch_import_gives_up,
 );
 
-/// Lines of a response that have come before a proxy cuts the connection.
+/// Lines of a response that the proxy passes on before it cuts the connection.
 const ANSWERED_LINES: usize = 200;
 
 /// Lines of which one in twenty is refused, and one has a prefix instead of a name.
@@ -78,7 +78,7 @@ fn batch_import_reports_refused_lines(store: StoreKind) {
     let line = "refused: `names.ndjson`, line 7: `10.70000/n7`: invalid URL: relative URL; add a scheme such as `https:` (invalid-url)\n";
     assert!(stderr.starts_with(line), "{stderr}");
     let counts = format!(
-        "refused: {} more\n{created} created, 0 updated, 0 unchanged, {refused} refused; ",
+        "… and {} more refused lines\n{created} created, 0 updated, 0 unchanged, {refused} refused; ",
         refused - 100
     );
     assert!(stderr.contains(&counts), "{stderr}");
@@ -96,21 +96,21 @@ fn batch_import_reports_refused_lines(store: StoreKind) {
     assert!(answered.status.success(), "{answered:?}");
     assert_eq!(answered.stdout.iter().filter(|byte| **byte == b'\n').count(), lines);
 
-    // The same file is not imported again, unless the key is another.
+    // The same file is not imported again, unless the idempotency key differs.
     let again = registry.run(&arguments);
     let stderr = String::from_utf8_lossy(&again.stderr);
     assert!(stderr.starts_with("warning: `names.ndjson` was imported before"), "{stderr}");
     check_report(&registry.dir.read("report.ndjson"), lines);
     assert_eq!(registry.json(&["doi", "list"]).len(), created);
-    let other = registry.run(&["doi", "import", "names.ndjson", "--key", "another", "--json"]);
+    let other = registry.run(&["doi", "import", "names.ndjson", "--idempotency-key", "another", "--json"]);
     let summary: Json = serde_json::from_slice(&other.stdout).unwrap();
     assert_eq!(
         (&summary["unchanged"], &summary["created"]),
         (&json!(lines / 20 * 18), &json!(refused)),
         "names without a suffix are generated again"
     );
-    let reused = registry.run(&["doi", "import", "report.ndjson", "--key", "another"]);
-    check_error(&reused, 1, "(key-reused)", &["--key another"]);
+    let reused = registry.run(&["doi", "import", "report.ndjson", "--idempotency-key", "another"]);
+    check_error(&reused, 1, "(key-reused)", &["--idempotency-key another"]);
 }
 
 fn batch_import_sources(store: StoreKind) {
@@ -126,7 +126,8 @@ fn batch_import_sources(store: StoreKind) {
          two.txt,1,10.70000/d,created,,,,\n"
     );
     assert_eq!(registry.dir.read("report.csv"), expected);
-    let both = registry.run(&["doi", "import", "one.csv", "two.txt", "--key", "k", "--report", "-"]);
+    let both =
+        registry.run(&["doi", "import", "one.csv", "two.txt", "--idempotency-key", "k", "--report", "-"]);
     let first = String::from_utf8(both.stdout).unwrap();
     assert!(
         first.starts_with(
@@ -144,17 +145,17 @@ fn batch_import_sources(store: StoreKind) {
 
     registry.dir.write("empty.csv", "");
     registry.run_error(&["doi", "import", "empty.csv"], 2, "the first line names the columns");
-    registry.run_error(&["doi", "import", "none.csv"], 2, "`none.csv` can't be read");
-    registry.run_error(&["doi", "import", "."], 2, "`.` can't be read");
+    registry.run_error(&["doi", "import", "none.csv"], 2, "cannot read `none.csv`");
+    registry.run_error(&["doi", "import", "."], 2, "cannot read `.`");
     registry.run_error(
         &["doi", "import", "one.csv", "--report", "./one.csv"],
         2,
-        "`one.csv` is to be imported",
+        "the report would overwrite the input `one.csv`",
     );
     registry.run_error(
         &["doi", "import", "one.csv", "--report", "none/report"],
         2,
-        "`none/report` can't be written",
+        "cannot write `none/report`",
     );
     registry.run_error(&["doi", "import", "one.csv", "--token", "wrong"], 2, "(unauthenticated)");
     registry.run_error(
@@ -164,8 +165,8 @@ fn batch_import_sources(store: StoreKind) {
     );
 }
 
-/// A proxy that cuts connections after so many bytes from the client, when part of them has been answered: a number for each
-/// cut, the last one for all after it.
+/// Starts a proxy that cuts connections after a number of bytes from the client, when part of them has been answered. There is
+/// one limit per cut; the last one applies to all further cuts.
 fn start_cutting_proxy(server: SocketAddr, limits: Vec<u64>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -212,10 +213,10 @@ fn batch_import_resumes(store: StoreKind) {
     let parts = [content.len() as u64 / 3, content.len() as u64 / 3 * 2];
     registry.dir.write("names.ndjson", &content);
     let proxy = start_cutting_proxy(registry.server.address(), vec![parts[0], parts[1], u64::MAX]);
-    let arguments = ["doi", "import", "names.ndjson", "--report", "report.ndjson", "--tries", "30"];
-    let ran = registry.run(&[&arguments[..], &["--server", &proxy]].concat());
-    let stderr = String::from_utf8_lossy(&ran.stderr);
-    // The server may also cut the connection, while it still works on the lines that came before.
+    let arguments = ["doi", "import", "names.ndjson", "--report", "report.ndjson", "--retries", "30"];
+    let output = registry.run(&[&arguments[..], &["--server", &proxy]].concat());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    // The server may also close the connection while it still processes the lines of the first upload.
     assert!(stderr.matches(" lost: ").count() >= 2, "{stderr}");
     assert!(
         stderr.contains(&format!(
@@ -225,7 +226,7 @@ fn batch_import_resumes(store: StoreKind) {
         )),
         "{stderr}"
     );
-    assert_eq!(ran.status.code(), Some(1), "{stderr}");
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
     check_report(&registry.dir.read("report.ndjson"), lines);
     // No name was created twice, and none was changed again.
     assert_eq!(registry.json(&["doi", "list"]).len(), lines / 20 * 19);
@@ -235,13 +236,13 @@ fn batch_import_resumes(store: StoreKind) {
     }
 }
 
-/// An import that is cut again and again gives up; the next one continues where it was.
+/// An import whose connection is cut again and again gives up; the next one resumes.
 fn batch_import_gives_up(store: StoreKind) {
     let registry = TestRegistry::start(store);
     let content = generate_batch(4_000, "ndjson");
     registry.dir.write("names.ndjson", &content);
     let proxy = start_cutting_proxy(registry.server.address(), vec![content.len() as u64 / 2]);
-    let ran = registry.run(&[
+    let output = registry.run(&[
         "doi",
         "import",
         "names.ndjson",
@@ -249,19 +250,19 @@ fn batch_import_gives_up(store: StoreKind) {
         "report.ndjson",
         "--server",
         &proxy,
-        "--tries",
+        "--retries",
         "2",
     ]);
-    let stderr = String::from_utf8_lossy(&ran.stderr);
-    assert_eq!(ran.status.code(), Some(2), "{stderr}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(
-        stderr.contains("2 of 2 times") && stderr.contains("hint: the same command goes on where it was"),
+        stderr.contains("(2 of 2)") && stderr.contains("hint: run the same command again to resume"),
         "{stderr}"
     );
-    let there = registry.dir.read("report.ndjson").lines().count();
-    assert!(there > 100 && there < 2_100, "{there}");
-    let ran = registry.run(&["doi", "import", "names.ndjson", "--report", "report.ndjson"]);
-    assert_eq!(ran.status.code(), Some(1), "{ran:?}");
+    let received = registry.dir.read("report.ndjson").lines().count();
+    assert!(received > 100 && received < 2_100, "{received}");
+    let output = registry.run(&["doi", "import", "names.ndjson", "--report", "report.ndjson"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
     check_report(&registry.dir.read("report.ndjson"), 4_000);
     assert_eq!(registry.json(&["doi", "list"]).len(), 3_800);
 }

@@ -1,4 +1,4 @@
-//! How the commands of the registry choose server and token, trust certificates, and print what a server sends.
+//! Registry commands: selection of server and token, CA certificates, and escaping of responses.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -14,22 +14,37 @@ tests_per_store!(server_and_token_selection, over_tls);
 
 fn server_and_token_selection(store: StoreKind) {
     let registry = TestRegistry::start(store);
-    let add = ["agency", "add", "X", "Y"];
-    let without = registry.command(&add).env_remove("TENDOT_TOKEN").output().unwrap();
+    let create = ["agency", "create", "X", "Y"];
+    let without = registry.command(&create).env_remove("TENDOT_TOKEN").output().unwrap();
     check_error(
         &without,
         2,
-        "the operator's token is in the file `operator.token` of the service's data directory",
-        &add,
+        "the operator token is in `operator.token` in the server's data directory",
+        &create,
     );
-    // The token is not taken from the data directory, even if it is there.
+    // The token in the data directory is not used by default.
     assert!(registry.dir.file("tendot-data/operator.token").exists());
     registry.run_error(
-        &[&add[..], &["--token", "wrong"]].concat(),
+        &[&create[..], &["--token", "wrong"]].concat(),
         2,
-        "hint: `--token` or TENDOT_TOKEN has one",
+        "hint: the token is unknown, revoked or expired",
     );
-    registry.run_error(&[&add[..], &["--token", "a\nb"]].concat(), 2, "error: invalid token");
+    registry.run_error(&[&create[..], &["--token", "a\nb"]].concat(), 2, "error: invalid token");
+    // A file can be given instead, by a flag or by a variable.
+    let tokenless = |arguments: &[&str]| {
+        let mut command = registry.command(arguments);
+        command.env_remove("TENDOT_TOKEN");
+        command
+    };
+    let from_file = ["agency", "create", "FILE", "Y", "--token-file", "tendot-data/operator.token"];
+    assert!(tokenless(&from_file).output().unwrap().status.success());
+    let from_env = tokenless(&["agency", "create", "ENV", "Y"])
+        .env("TENDOT_TOKEN_FILE", "tendot-data/operator.token")
+        .output()
+        .unwrap();
+    assert!(from_env.status.success());
+    let missing = tokenless(&["agency", "list", "--token-file", "none"]).output().unwrap();
+    check_error(&missing, 2, "error: cannot read `none`", &["--token-file", "none"]);
     let public = registry.command(&["agency", "list"]).env_remove("TENDOT_TOKEN").output().unwrap();
     assert!(public.status.success());
     // The flag takes precedence over the variable.
@@ -45,7 +60,7 @@ fn server_and_token_selection(store: StoreKind) {
     registry.run_error(
         &["agency", "list", "--server", "http://127.0.0.1:1"],
         2,
-        "hint: is it running? `tendot serve` starts a service",
+        "hint: is the server running? start it with `tendot serve`",
     );
     registry.run_error(
         &["agency", "list", "--server", "localhost"],
@@ -55,7 +70,7 @@ fn server_and_token_selection(store: StoreKind) {
     registry.run_error(&["agency", "list", "--server", "http://example.org"], 2, "over plain HTTP");
     registry.run_error(&["agency", "show", "NONE"], 1, "error: agency not found: `NONE` (not-found)\n");
     registry.run_error(
-        &["agency", "add", "LIB", "again"],
+        &["agency", "create", "LIB", "again"],
         1,
         "error: agency `LIB` already exists (agency-exists at /code)\n",
     );
@@ -63,7 +78,7 @@ fn server_and_token_selection(store: StoreKind) {
     let none = registry.run(&["doi", "list"]);
     assert_eq!(
         (String::from_utf8_lossy(&none.stderr).as_ref(), none.status.code()),
-        ("there are none\n", Some(0))
+        ("no results\n", Some(0))
     );
 }
 
@@ -73,19 +88,26 @@ fn over_tls(store: StoreKind) {
     let server = TestServer::builder(&dir).http("off").with_https().envs(store.env()).start();
     let registry = TestRegistry::of(dir, server);
     assert_eq!(
-        registry.run_ok(&["agency", "add", "LIB", "The library", "--trust", "certificate.pem"]),
+        registry.run_ok(&["agency", "create", "LIB", "The library", "--ca-file", "certificate.pem"]),
         "LIB"
     );
-    let press =
-        registry.run_ok(&["registrant", "add", "--agency", "LIB", "Press", "--trust", "certificate.pem"]);
-    registry.run_ok(&["prefix", "add", "--registrant", &press, "--trust", "certificate.pem"]);
+    let press = registry.run_ok(&[
+        "registrant",
+        "create",
+        "--agency",
+        "LIB",
+        "Press",
+        "--ca-file",
+        "certificate.pem",
+    ]);
+    registry.run_ok(&["prefix", "create", "--registrant", &press, "--ca-file", "certificate.pem"]);
     registry.dir.write("names.csv", generate_batch(500, "csv"));
-    let imported = registry.run(&["doi", "import", "names.csv", "--trust", "certificate.pem"]);
+    let imported = registry.run(&["doi", "import", "names.csv", "--ca-file", "certificate.pem"]);
     let stderr = String::from_utf8_lossy(&imported.stderr);
     assert!(stderr.contains("475 created, 0 updated, 0 unchanged, 25 refused; "), "{stderr}");
-    // The certificate is not trusted without `--trust`.
+    // The certificate is not trusted without `--ca-file`.
     registry.run_error(&["agency", "list"], 2, "cannot connect to ");
-    registry.run_error(&["agency", "list", "--trust", "names.csv"], 2, "error: invalid CA certificates");
+    registry.run_error(&["agency", "list", "--ca-file", "names.csv"], 2, "error: invalid CA certificates");
 }
 
 /// Text of a server does not control the terminal (security row D7).

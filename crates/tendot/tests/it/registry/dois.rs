@@ -1,4 +1,4 @@
-//! `tendot doi`: register, reserve, change, transfer, retire and list names, and what is refused.
+//! `tendot doi` and `transfer`: register, reserve, update, transfer, retire and list names; refused requests.
 
 use serde_json::json;
 
@@ -15,11 +15,11 @@ const METADATA: &str = r#"{"primaryReferentType":"Creation","referentCreation":{
 fn dois(store: StoreKind) {
     let registry = TestRegistry::start(store);
     let press = &*registry.registrant;
-    let shop = registry.run_ok(&["registrant", "add", "--agency", "LIB", "Shop"]);
+    let shop = registry.run_ok(&["registrant", "create", "--agency", "LIB", "Shop"]);
     registry.dir.write("soc.json", METADATA);
-    let add = [
+    let create = [
         "doi",
-        "add",
+        "create",
         "https://doi.org/10.70000/Soc",
         "--url",
         "https://example.org/soc",
@@ -27,65 +27,74 @@ fn dois(store: StoreKind) {
         "soc.json",
     ];
     // A dry run changes nothing.
-    let dry = registry.run(&[&add[..], &["--dry-run"]].concat());
-    assert_eq!(String::from_utf8_lossy(&dry.stderr), "10.70000/Soc would be registered\n");
+    let dry = registry.run(&[&create[..], &["--dry-run"]].concat());
+    assert_eq!(String::from_utf8_lossy(&dry.stderr), "10.70000/Soc would be registered (dry run)\n");
     registry.run_error(&["doi", "show", "10.70000/Soc"], 1, "(not-found)");
-    assert_eq!(registry.run_ok(&[&add[..], &["--value", "3:EMAIL:a@b.org"]].concat()), "10.70000/Soc");
-    let shown = normalize(&registry.run_ok(&["doi", "show", "doi:10.70000/SOC"]), &[(press, "PRESS")]);
+    assert_eq!(registry.run_ok(&[&create[..], &["--value", "3:EMAIL:a@b.org"]].concat()), "10.70000/Soc");
+    let details = normalize(&registry.run_ok(&["doi", "show", "doi:10.70000/SOC"]), &[(press, "PRESS")]);
     let expected = "10.70000/Soc\n  state       registered\n  registrant  PRESS\n  agency      LIB\n  \
                     url         https://example.org/soc\n  title       Self-organized criticality\n  created     TIME\n  \
                     updated     TIME\n    1 URL https://example.org/soc";
-    assert!(shown.starts_with(expected), "{shown}");
-    assert!(shown.contains("\n    3 EMAIL a@b.org"), "{shown}");
+    assert!(details.starts_with(expected), "{details}");
+    assert!(details.contains("\n    3 EMAIL a@b.org"), "{details}");
 
     registry.run_error(
-        &["doi", "add", "10.70000/SOC", "--url", "https://example.org/"],
+        &["doi", "create", "10.70000/SOC", "--url", "https://example.org/"],
         1,
         "registered as `10.70000/Soc`, since 20",
     );
     registry.run_error(
-        &["doi", "add", "10.70000/SOC", "--url", "https://example.org/"],
+        &["doi", "create", "10.70000/SOC", "--url", "https://example.org/"],
         1,
-        "hint: `tendot doi set '10.70000/Soc'` changes it",
+        "hint: update it with `tendot doi update '10.70000/Soc'`",
     );
-    registry.run_error(&["doi", "add", "10.70000/x", "--url", "//x"], 1, "(invalid-url at /url)");
+    registry.run_error(&["doi", "create", "10.70000/x", "--url", "//x"], 1, "(invalid-url at /url)");
     registry.dir.write("wrong.json", "{\"primaryReferentType\":\"Nonsense\"}");
     registry.run_error(
-        &["doi", "add", "10.70000/x", "--url", "https://example.org/", "--metadata", "wrong.json"],
+        &["doi", "create", "10.70000/x", "--url", "https://example.org/", "--metadata", "wrong.json"],
         1,
         "(invalid-metadata at /metadata",
     );
     registry.dir.write("wrong.xml", "<kernelMetadata/>");
     registry.run_error(
-        &["doi", "add", "10.70000/x", "--metadata", "wrong.xml"],
+        &["doi", "create", "10.70000/x", "--metadata", "wrong.xml"],
         1,
-        "`wrong.xml` is no kernel metadata:\n  ",
+        "invalid kernel metadata in `wrong.xml`:\n  ",
     );
     registry.run_error(
-        &["doi", "add", "10.70000/x", "--metadata", "none.json"],
+        &["doi", "create", "10.70000/x", "--metadata", "none.json"],
         2,
-        "`none.json` can't be read",
+        "cannot read `none.json`",
     );
-    registry.run_error(&["doi", "add", "10.70000/x", "--value", "EMAIL"], 2, "hint: such as");
-    registry.run_error(&["doi", "add", "--url", "https://example.org/"], 2, "error: ");
-    registry.run_error(&["doi", "add", "10.80000/x", "--url", "https://example.org/"], 1, "error: ");
+    registry.run_error(
+        &["doi", "create", "10.70000/x", "--value", "EMAIL"],
+        2,
+        "hint: expected a value such as",
+    );
+    registry.run_error(&["doi", "create", "--url", "https://example.org/"], 2, "error: ");
+    registry.run_error(&["doi", "create", "10.80000/x", "--url", "https://example.org/"], 1, "error: ");
 
-    let minted = registry.run_ok(&["doi", "add", "--prefix", "10.70000", "--url", "https://example.org/m"]);
+    let minted =
+        registry.run_ok(&["doi", "create", "--prefix", "10.70000", "--url", "https://example.org/m"]);
     assert!(minted.starts_with("10.70000/"), "{minted}");
-    registry.run_ok(&["doi", "add", "10.70000/later", "--reserve"]);
+    registry.run_ok(&["doi", "create", "10.70000/later", "--reserve"]);
     assert_eq!(registry.json(&["doi", "show", "10.70000/later"])[0]["state"], "reserved");
-    let set =
-        registry.json(&["doi", "set", "10.70000/later", "--register", "--url", "https://example.org/l"]);
-    assert_eq!((&set[0]["state"], &set[0]["url"]), (&json!("registered"), &json!("https://example.org/l")));
-    registry.run_ok(&["doi", "set", "10.70000/soc", "--url", "https://example.org/moved"]);
+    let updated =
+        registry.json(&["doi", "update", "10.70000/later", "--register", "--url", "https://example.org/l"]);
+    assert_eq!(
+        (&updated[0]["state"], &updated[0]["url"]),
+        (&json!("registered"), &json!("https://example.org/l"))
+    );
+    registry.run_ok(&["doi", "update", "10.70000/soc", "--url", "https://example.org/moved"]);
     // A name may contain any characters.
     let odd = "10.70000/../a%2Fb?c#d";
-    assert_eq!(registry.run_ok(&["doi", "add", odd, "--url", "https://example.org/odd"]), odd);
+    assert_eq!(registry.run_ok(&["doi", "create", odd, "--url", "https://example.org/odd"]), odd);
     assert_eq!(registry.json(&["doi", "show", odd])[0]["name"], odd);
 
-    let transfer = registry.run_ok(&["doi", "transfer", "10.70000/soc", &minted, "--to", &shop]);
-    let stderr = registry.run_ok(&["doi", "accept", &transfer]);
-    assert!(stderr.contains("\n  state     done\n"), "{stderr}");
+    let transfer = registry.run_ok(&["transfer", "create", "10.70000/soc", &minted, "--to", &shop]);
+    assert_eq!(registry.json(&["transfer", "show", &transfer])[0]["state"], "proposed");
+    let accepted = registry.run_ok(&["transfer", "accept", &transfer]);
+    assert!(accepted.contains("\n  state     done\n"), "{accepted}");
     let of_shop = registry.json(&["doi", "list", "--registrant", &shop]);
     assert_eq!(of_shop.len(), 2, "{of_shop:?}");
     assert_eq!(registry.json(&["doi", "list", "--prefix", "10.70000"]).len(), 4);
@@ -96,10 +105,10 @@ fn dois(store: StoreKind) {
                     10.70000/later         registered  PRESS         https://example.org/l    TIME";
     assert_eq!(table, expected);
 
-    let ended = registry.run(&["doi", "end", "10.70000/soc"]);
-    assert!(String::from_utf8_lossy(&ended.stdout).contains("\n  state       tombstone\n"), "{ended:?}");
-    assert_eq!(String::from_utf8_lossy(&ended.stderr), "it has ended, and is never given again\n");
-    registry.run_error(&["doi", "set", "10.70000/soc", "--url", "https://example.org/"], 1, "(ended");
+    let retired = registry.run(&["doi", "retire", "10.70000/soc"]);
+    assert!(String::from_utf8_lossy(&retired.stdout).contains("\n  state       tombstone\n"), "{retired:?}");
+    assert_eq!(String::from_utf8_lossy(&retired.stderr), "retired; the name will not be reassigned\n");
+    registry.run_error(&["doi", "update", "10.70000/soc", "--url", "https://example.org/"], 1, "(ended");
     let history = registry.json(&["doi", "history", "10.70000/soc"]);
     let kinds: Vec<_> = history.iter().map(|change| change["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["create", "update", "update", "tombstone"]);

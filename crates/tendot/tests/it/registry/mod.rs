@@ -1,4 +1,4 @@
-//! The commands of the registry, against a server with an embedded store and one with a PostgreSQL store.
+//! Registry commands, with the embedded store and with PostgreSQL.
 
 mod batch_import;
 mod connection;
@@ -26,10 +26,10 @@ impl TestRegistry {
         let dir = TestDir::new();
         let server = TestServer::builder(&dir).envs(store.env()).start();
         let mut registry = Self::of(dir, server);
-        registry.run_ok(&["agency", "add", "LIB", "The library"]);
+        registry.run_ok(&["agency", "create", "LIB", "The library"]);
         registry.registrant =
-            registry.run_ok(&["registrant", "add", "--agency", "LIB", "Press", "--contact", "a@b.org"]);
-        assert_eq!(registry.run_ok(&["prefix", "add", "--registrant", &registry.registrant]), "10.70000");
+            registry.run_ok(&["registrant", "create", "--agency", "LIB", "Press", "--contact", "a@b.org"]);
+        assert_eq!(registry.run_ok(&["prefix", "create", "--registrant", &registry.registrant]), "10.70000");
         registry
     }
 

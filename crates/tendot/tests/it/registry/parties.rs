@@ -1,4 +1,4 @@
-//! `tendot agency`, `registrant` and `prefix`: create, list, show, change, transfer and close.
+//! `tendot agency`, `registrant`, `prefix` and `transfer`: create, list, show, update, transfer and close.
 
 use serde_json::json;
 
@@ -11,9 +11,16 @@ fn agencies_registrants_prefixes(store: StoreKind) {
     let registry = TestRegistry::start(store);
     let press = &*registry.registrant;
     let settings = ["--metadata", "required", "--range", "10.71000-10.71009", "--locations", "10.70000/loc"];
-    assert_eq!(registry.run_ok(&[&["agency", "add", "MUS", "The museum"][..], &settings].concat()), "MUS");
-    let shop =
-        registry.run_ok(&["registrant", "add", "--agency", "mus", "Shop", "--admin", "300:10.71000/admin"]);
+    assert_eq!(registry.run_ok(&[&["agency", "create", "MUS", "The museum"][..], &settings].concat()), "MUS");
+    let shop = registry.run_ok(&[
+        "registrant",
+        "create",
+        "--agency",
+        "mus",
+        "Shop",
+        "--admin",
+        "300:10.71000/admin",
+    ]);
     let ids = [(press, "PRESS"), (&*shop, "SHOP")];
     let show = |arguments: &[&str], expected: &str| {
         assert_eq!(normalize(&registry.run_ok(arguments), &ids), expected, "{arguments:?}");
@@ -26,7 +33,7 @@ fn agencies_registrants_prefixes(store: StoreKind) {
          MUS   The museum   active  required  TIME",
     );
     show(
-        &["agency", "set", "mus", "--name", "Museums", "--metadata", "optional"],
+        &["agency", "update", "mus", "--name", "Museums", "--metadata", "optional"],
         "MUS\n  name       Museums\n  state      active\n  metadata   optional\n  \
          range      first 10.71000, last 10.71009\n  locations  10.70000/loc\n  created    TIME",
     );
@@ -39,7 +46,7 @@ fn agencies_registrants_prefixes(store: StoreKind) {
         "SHOP\n  agency   MUS\n  name     Shop\n  admins   300:10.71000/admin\n  created  TIME",
     );
     show(
-        &["registrant", "set", &shop, "--contact", "shop@example.org", "--no-admins"],
+        &["registrant", "update", &shop, "--contact", "shop@example.org", "--unset", "admins"],
         "SHOP\n  agency   MUS\n  name     Shop\n  contact  shop@example.org\n  created  TIME",
     );
     show(
@@ -60,7 +67,7 @@ fn agencies_registrants_prefixes(store: StoreKind) {
         "refuse",
     ];
     let prefix =
-        registry.run_ok(&[&["prefix", "add", "--registrant", &shop, "--test"][..], &policy].concat());
+        registry.run_ok(&[&["prefix", "create", "--registrant", &shop, "--test"][..], &policy].concat());
     assert_eq!(prefix, "10.71000");
     show(
         &["prefix", "list"],
@@ -68,29 +75,30 @@ fn agencies_registrants_prefixes(store: StoreKind) {
          10.70000  PRESS         LIB     no    -\n\
          10.71000  SHOP          MUS     yes   confusable refuse, hosts example.org, example.net, pattern [a-z]+, quota 2",
     );
-    // Settings that are not given stay.
+    // Omitted fields stay unchanged.
     show(
-        &["prefix", "set", "10.71000", "--quota", "3", "--clear", "hosts", "--clear", "confusable"],
+        &["prefix", "update", "10.71000", "--quota", "3", "--unset", "hosts", "--unset", "confusable"],
         "10.71000\n  registrant  SHOP\n  agency      MUS\n  test        yes\n  policy      pattern [a-z]+, quota 3\n  \
          allocated   TIME",
     );
     assert_eq!(registry.json(&["prefix", "list", "--registrant", press])[0]["prefix"], "10.70000");
     assert_eq!(registry.json(&["prefix", "list", "--agency", "MUS", "--limit", "1"]).len(), 1);
     registry.run_error(
-        &["doi", "add", "10.71000/A1", "--url", "https://example.org/"],
+        &["doi", "create", "10.71000/A1", "--url", "https://example.org/"],
         1,
         "(suffix-pattern at /name)",
     );
-    registry.run_error(&["prefix", "add", "--registrant", press, "10.71000"], 1, "error: ");
+    registry.run_error(&["prefix", "create", "--registrant", press, "10.71000"], 1, "error: ");
 
-    let transfer = registry.run_ok(&["prefix", "transfer", "10.71000", "--to", press]);
-    assert_eq!(registry.json(&["doi", "transfers"])[0]["state"], "proposed");
-    assert_eq!(registry.json(&["doi", "decline", &transfer])[0]["state"], "declined");
-    registry.run_ok(&["prefix", "transfer", "10.71000", "--to", press, "--force"]);
+    let transfer = registry.run_ok(&["transfer", "create", "--prefix", "10.71000", "--to", press]);
+    assert_eq!(registry.json(&["transfer", "list"])[0]["state"], "proposed");
+    assert_eq!(registry.json(&["transfer", "decline", &transfer])[0]["state"], "declined");
+    registry.run_ok(&["transfer", "create", "--prefix", "10.71000", "--to", press, "--force"]);
     assert_eq!(registry.json(&["prefix", "show", "10.71000"])[0]["registrant"], press);
 
-    let end = registry.run(&["agency", "end", "LIB", "--to", "MUS"]);
-    assert!(String::from_utf8_lossy(&end.stderr).starts_with("the agency LIB has ended; MUS has"), "{end:?}");
+    let closed = registry.run(&["agency", "close", "LIB", "--successor", "MUS"]);
+    let message = "agency LIB closed; its registrants, prefixes and DOI names now belong to MUS\n";
+    assert_eq!(String::from_utf8_lossy(&closed.stderr), message);
     let agency = registry.json(&["agency", "show", "LIB"]).remove(0);
     assert_eq!((&agency["state"], &agency["successor"]), (&json!("closed"), &json!("MUS")));
     assert_eq!(registry.json(&["registrant", "show", press])[0]["agency"], "MUS");

@@ -1,4 +1,4 @@
-//! `tendot token`: a token is shown once, has its scopes and prefixes, and is rejected when it is revoked.
+//! `tendot token`: a token is printed once, is restricted to its scopes and prefixes, and is rejected after revocation.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ fn tokens(store: StoreKind) {
     let press = &*registry.registrant;
     let arguments = [
         "token",
-        "add",
+        "create",
         "--role",
         "registrant",
         "--subject",
@@ -26,12 +26,12 @@ fn tokens(store: StoreKind) {
         "--prefix",
         "10.70000",
     ];
-    let made = registry.run(&arguments);
-    let token = String::from_utf8(made.stdout).unwrap();
+    let created = registry.run(&arguments);
+    let token = String::from_utf8(created.stdout).unwrap();
     assert_eq!(token.lines().count(), 1);
-    let stderr = String::from_utf8_lossy(&made.stderr);
+    let stderr = String::from_utf8_lossy(&created.stderr);
     assert!(
-        stderr.ends_with("is made; it is not shown again\n") && !stderr.contains(token.trim()),
+        stderr.ends_with("created; it is shown only once\n") && !stderr.contains(token.trim()),
         "{stderr}"
     );
     let listed = registry.json(&["token", "list"]);
@@ -50,16 +50,11 @@ fn tokens(store: StoreKind) {
     let with = |token: &str, arguments: &[&str]| {
         registry.command(arguments).env("TENDOT_TOKEN", token).output().unwrap()
     };
-    let add = ["doi", "add", "10.70000/t", "--url", "https://example.org/t"];
-    assert!(with(&token, &add).status.success());
-    check_error(&with(&token, &["agency", "add", "X", "Y"]), 2, "error: ", &[]);
+    let create = ["doi", "create", "10.70000/t", "--url", "https://example.org/t"];
+    assert!(with(&token, &create).status.success());
+    check_error(&with(&token, &["agency", "create", "X", "Y"]), 2, "error: ", &[]);
     let revoked = registry.json(&["token", "revoke", id]);
     assert_eq!(revoked, [json!({"id": id, "revoked": true})]);
-    check_error(
-        &with(&token, &add),
-        2,
-        "hint: `--token` or TENDOT_TOKEN has one that is not known there, or no longer",
-        &[],
-    );
+    check_error(&with(&token, &create), 2, "hint: the token is unknown, revoked or expired", &[]);
     registry.run_error(&["token", "revoke", id], 1, "(not-found)");
 }

@@ -11,24 +11,25 @@ fn settings_are_shown_with_their_origin() {
     assert_eq!(run(&["config", "check", "t.toml"]).0, Some(0));
     assert_eq!(run(&["config", "check", "none.toml"]).0, Some(2));
     dir.write("t.toml", "[http]\ntrusted_proxies = [\"10.0.0.0/8\"]\n");
-    let (code, settings, _) = run(&["config", "show", "--config", "t.toml", "--set", "rate.enabled=false"]);
+    let (code, settings, _) =
+        run(&["config", "show", "--config", "t.toml", "--set", "http.rate_limit.enabled=false"]);
     assert_eq!(code, Some(0));
     let line = |key: &str| settings.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
     assert!(line("http.trusted_proxies").starts_with("http.trusted_proxies = [\"10.0.0.0/8\"]"));
     assert!(line("http.trusted_proxies").ends_with("# t.toml:2"));
     assert!(line("log.level").ends_with("# TENDOT_LOG_LEVEL"));
-    assert!(line("rate.enabled").ends_with("# --set"));
+    assert!(line("http.rate_limit.enabled").ends_with("# --set"));
     assert!(line("data").ends_with("# default"));
     let (_, json, _) = run(&["config", "show", "--json"]);
     let level = json.lines().find(|line| line.contains("log.level")).unwrap();
-    assert_eq!(level, r#"{"key":"log.level","value":"warn","origin":"variable","place":"TENDOT_LOG_LEVEL"}"#);
+    assert_eq!(level, r#"{"key":"log.level","value":"warn","origin":"env","location":"TENDOT_LOG_LEVEL"}"#);
 
     dir.write("t.toml", "\n[htpp]\naddress = \"off\"\n");
-    let error = "error: t.toml:3: `htpp.address` is no setting; `http.address` is";
+    let error = "error: t.toml:3: unknown setting `htpp.address`; did you mean `http.address`?";
     let (code, _, stderr) = run(&["config", "check", "t.toml"]);
     assert!(code == Some(1) && stderr.starts_with(error), "{stderr}");
     let (code, _, stderr) = run(&["serve", "--config", "t.toml"]);
     assert!(code == Some(2) && stderr.starts_with(error) && stderr.contains("hint:"), "{stderr}");
     let (code, _, stderr) = run(&["serve", "--http", "off", "--native", "off", "--store", "memory:"]);
-    assert!(code == Some(2) && stderr.contains("nothing to listen to"), "{stderr}");
+    assert!(code == Some(2) && stderr.contains("all listeners are disabled"), "{stderr}");
 }

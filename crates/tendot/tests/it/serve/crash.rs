@@ -1,4 +1,4 @@
-//! Everything that a server acknowledged over HTTP resolves after it was killed under load.
+//! Writes acknowledged over HTTP resolve after the server was killed under load.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use tendot_testing::wait_until;
 
 use crate::support::{TestDir, TestServer};
 
-/// Killed with `kill -9` under load, again and again.
+/// The server is killed with SIGKILL under load, five times.
 #[test]
 fn acknowledged_writes_survive_kill() {
     let dir = TestDir::new();
@@ -34,20 +34,20 @@ fn acknowledged_writes_survive_kill() {
                     }
                 });
             }
-            // Copies are made meanwhile.
+            // Export and backup run at the same time.
             if round == 0 {
                 dir.run_ok(&["export"]);
                 dir.run_ok(&["backup", "copy"]);
             }
             let enough = 30 + round * 17;
-            wait_until("there is something to lose", || written.lock().unwrap().len() >= enough);
+            wait_until("some writes are acknowledged", || written.lock().unwrap().len() >= enough);
             server.signal("KILL");
         });
         drop(server);
         acknowledged.extend(written.into_inner().unwrap());
         check(&dir, &acknowledged);
     }
-    // The copy that was made under load is a store.
+    // The backup made under load can be restored.
     let restored = TestDir::new();
     restored.run_ok(&["restore", dir.file("copy").to_str().unwrap()]);
     restored.run_ok(&["verify"]);
@@ -59,7 +59,7 @@ fn check(dir: &TestDir, acknowledged: &BTreeMap<String, String>) {
     for (name, url) in acknowledged {
         let response = connection.exchange(&HttpRequest::get(&format!("/{name}"))).unwrap();
         let found = response.header("location").unwrap_or_default();
-        // A write that was in flight when the server was killed may be there, too.
+        // A write that was in flight when the server was killed may have been applied, too.
         let number = |url: &str| -> Vec<u64> {
             url.split('/').skip(3).map(|part| part.parse().unwrap_or_default()).collect()
         };

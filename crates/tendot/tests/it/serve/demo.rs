@@ -1,4 +1,4 @@
-//! The demo records resolve, writes need the operator's token, other prefixes are resolved upstream, and a store has one server.
+//! Demo records resolve, writes require the operator token, other prefixes are resolved upstream, and a store has one server.
 
 use std::process::Stdio;
 
@@ -6,7 +6,7 @@ use tendot_testing::http::HttpRequest;
 
 use crate::support::{TestDir, TestServer, stderr};
 
-/// Two servers, one of which is the upstream resolver of the other; `doctor` asks it, too.
+/// Two servers, one of which is the upstream resolver of the other; `explain` queries it, too.
 #[test]
 fn upstream_resolver() {
     let (upstream_dir, dir) = (TestDir::new(), TestDir::new());
@@ -17,18 +17,18 @@ fn upstream_resolver() {
     let response = server.get("/10.5555/DEMO");
     assert_eq!((response.status, response.header("location")), (302, Some("https://example.org/")));
     let doctor = || {
-        let (code, stdout, _) = dir.run(&["doctor", "10.5555/demo", "--config", "tendot.toml"]);
+        let (code, stdout, _) = dir.run(&["explain", "10.5555/demo", "--config", "tendot.toml"]);
         (code, stdout)
     };
     let (code, stdout) = doctor();
     let expected = format!("ok      upstream  fetched from {base}");
     assert!(code == Some(0) && stdout.contains(&expected), "{stdout}");
     drop(upstream);
-    // The server has the record in its cache; `doctor` has no cache.
+    // The server has the record in its cache; `explain` has no cache.
     assert_eq!(server.get("/10.5555/DEMO").status, 302);
     assert_eq!(server.get("/10.5555/OTHER").status, 502);
     let (code, stdout) = doctor();
-    let expected = format!("not ok  upstream  {base} is unreachable");
+    let expected = format!("failed  upstream  {base} is unreachable");
     assert!(code == Some(2) && stdout.contains(&expected), "{stdout}");
 }
 

@@ -1,4 +1,4 @@
-//! Slow clients and a full table of file descriptors do not keep the server from its other clients.
+//! Slow clients and the file descriptor limit do not block other clients.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -9,17 +9,17 @@ use tendot_testing::http::HttpRequest;
 
 use crate::support::{TENDOT, TestDir, TestServer};
 
-/// Five hundred connections send their requests byte by byte; they are closed when their time is over, and another client
-/// does not have to wait for that.
+/// Five hundred connections send their requests byte by byte; they are closed after the timeout, and do not delay another
+/// client.
 #[test]
 fn attack_h10_five_hundred_slow_clients() {
     let dir = TestDir::new();
-    let server = TestServer::builder(&dir).demo().in_memory().set("http.limits.header_time=4s").start();
+    let server = TestServer::builder(&dir).demo().in_memory().set("http.limits.header_timeout=4s").start();
     let slow: Vec<TcpStream> = (0..500).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
     let is_open = |mut stream: &TcpStream, byte: u8| stream.write_all(&[byte]).is_ok();
     let head = b"GET / HTTP/1.1\r\nHost: somewhere\r\n";
     let mut other = server.connect();
-    // A hundred requests take about a tenth of a second, a fortieth of the time that slow clients have.
+    // A hundred requests take about a tenth of a second, a fortieth of the timeout of slow clients.
     for byte in &head[..20] {
         assert!(
             slow.iter().all(|stream| is_open(stream, *byte)),
@@ -36,12 +36,12 @@ fn attack_h10_five_hundred_slow_clients() {
             break;
         }
         assert_eq!(other.exchange(&HttpRequest::get("/10.5555/DEMO")).unwrap().status, 302);
-        // The clients are slow: each byte comes in time, all of them do not.
+        // Each byte arrives in time, the whole head does not.
         std::thread::sleep(Duration::from_millis(100));
     }
 }
 
-/// Without a file descriptor for further connections the server waits and does not spin; when there is one again, it answers.
+/// At the file descriptor limit the server waits without spinning, and accepts connections again afterwards.
 #[test]
 fn attack_s11_file_descriptor_limit() {
     let dir = TestDir::new();
@@ -54,7 +54,7 @@ fn attack_s11_file_descriptor_limit() {
     let message = "connections can't be taken";
     server.wait_for_log(message);
     let before = server.cpu_time();
-    // A loop would use all of this time.
+    // A busy loop would use all of this time.
     std::thread::sleep(Duration::from_secs(1));
     let used = server.cpu_time() - before;
     assert!(used < Duration::from_millis(250), "{used:?}");

@@ -1,4 +1,4 @@
-//! The log contains no secrets, and a server whose log can't be written goes on.
+//! The log contains no secrets, and a server whose log cannot be written keeps running.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use tendot_testing::wait_until;
 
 use crate::support::{TestDir, TestServer};
 
-/// A secret that is sent, and text that could steer a terminal, are in no line of the log.
+/// The log contains neither secrets of requests nor terminal control sequences.
 #[test]
 fn attack_o3_log_contains_no_secrets() {
     let dir = TestDir::new();
@@ -36,7 +36,7 @@ fn attack_o3_log_contains_no_secrets() {
     }
 }
 
-/// The reader of standard error is gone: lines are dropped and counted, and the server goes on.
+/// Standard error is closed: lines are dropped and counted, and the server keeps running.
 #[test]
 fn attack_s13_closed_stderr() {
     let dir = TestDir::new();

@@ -1,4 +1,4 @@
-//! `tendot serve`: what it serves, how it is configured, attacked, stopped and killed.
+//! `tendot serve`: requests, configuration, attacks, shutdown and crashes.
 
 mod config;
 mod crash;

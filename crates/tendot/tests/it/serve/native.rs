@@ -14,7 +14,7 @@ use tendot_testing::{WAIT_TIMEOUT, conformance, wait_until};
 
 use crate::support::{TestDir, TestServer, text_output};
 
-/// Sends a message on a connection of its own; the response.
+/// Sends a message on a new connection; returns the response.
 pub(super) fn exchange(address: SocketAddr, message: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(WAIT_TIMEOUT))?;
@@ -24,7 +24,7 @@ pub(super) fn exchange(address: SocketAddr, message: &[u8]) -> std::io::Result<V
     if response.is_empty() { Err(std::io::ErrorKind::UnexpectedEof.into()) } else { Ok(response) }
 }
 
-/// Sends a message as a datagram; the first datagram of the response, and where it came from.
+/// Sends a message as a datagram; returns the first datagram of the response and its source.
 pub(super) fn exchange_datagram(address: SocketAddr, message: &[u8]) -> (Vec<u8>, SocketAddr) {
     let socket = UdpSocket::bind(if address.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" }).unwrap();
     socket.set_read_timeout(Some(WAIT_TIMEOUT)).unwrap();
@@ -65,7 +65,7 @@ fn names_are_resolved_over_both_transports() {
     assert_eq!(server.terminate(), Some(0));
 }
 
-/// A server at all addresses answers from the one that the request was sent to: clients ignore responses from elsewhere.
+/// A server on a wildcard address responds from the address that the request was sent to; clients ignore other sources.
 #[test]
 fn response_source_is_request_destination() {
     for (listen, destinations) in
@@ -100,7 +100,7 @@ fn http_or_native_can_be_disabled() {
 fn key_and_site_record_are_created_once() {
     let dir = TestDir::new();
     let (code, _, stderr) = dir.run(&["site", "show"]);
-    assert!(code == Some(1) && stderr.contains("the first start of `tendot serve` makes it"), "{stderr}");
+    assert!(code == Some(1) && stderr.contains("it is created by the first `tendot serve`"), "{stderr}");
     let builder = TestServer::builder(&dir).demo().with_native();
     let server = builder.start();
     for file in ["privkey.bin", "pubkey.bin", "siteinfo.json"] {
@@ -115,29 +115,29 @@ fn key_and_site_record_are_created_once() {
     assert!(server.get("/api/site").text().contains(stdout.trim()), "{stdout}");
     assert_eq!(server.terminate(), Some(0));
 
-    // The same addresses give the same record; another description gives another serial number, and the same key.
+    // The same addresses give the same record; another description increments the serial number and does not change the key.
     let same = TestServer::builder(&dir).http(&http.to_string()).native(&native.to_string());
     assert_eq!(same.start().terminate(), Some(0));
     let site = || Site::from_json(dir.run(&["site", "show"]).1.as_bytes()).unwrap();
     assert_eq!(site(), first);
-    let other = same.set("native.description=here").set("native.public_address=192.0.2.7");
+    let other = same.set("native.description=test").set("native.public_address=192.0.2.7");
     assert_eq!(other.start().terminate(), Some(0));
     let second = site();
-    assert_eq!((second.serial, second.description()), (2, Some("here")));
+    assert_eq!((second.serial, second.description()), (2, Some("test")));
     assert_eq!(second.servers[0].ip().to_string(), "192.0.2.7");
     assert_eq!(second.servers[0].public_key, first.servers[0].public_key);
 
     // A key that others can read is refused, and so is an invalid one.
     dir.set_mode("tendot-data/privkey.bin", 0o644);
     let (code, _, stderr) = text_output(&mut builder.command());
-    assert!(code == Some(2) && stderr.contains("hint: chmod 600"), "{stderr}");
+    assert!(code == Some(2) && stderr.contains("hint: run `chmod 600"), "{stderr}");
     dir.set_mode("tendot-data/privkey.bin", 0o600);
     dir.write("tendot-data/privkey.bin", "no key");
     let (code, _, stderr) = text_output(&mut builder.command());
-    assert!(code == Some(2) && stderr.contains("privkey.bin` can't be used"), "{stderr}");
+    assert!(code == Some(2) && stderr.contains("cannot use `tendot-data/privkey.bin`"), "{stderr}");
 }
 
-/// `tendot site export` makes the archive that a prefix registry asks for.
+/// `tendot site export` writes the site bundle for a prefix registry.
 #[test]
 fn site_bundle() {
     let dir = TestDir::new();
@@ -177,7 +177,7 @@ fn port_in_use() {
         let address = format!("127.0.0.1:{port}");
         let (code, _, stderr) = start(&dir, &address);
         assert_eq!(code, Some(2));
-        assert!(stderr.contains(&format!("{address} can't be listened to")), "{stderr}");
+        assert!(stderr.contains(&format!("cannot listen on {address}")), "{stderr}");
         assert!(stderr.contains("hint: another handle server may be running"), "{stderr}");
     }
     let server = TestServer::builder(&dir).http("off").with_native().start();
@@ -185,19 +185,20 @@ fn port_in_use() {
     assert_eq!(code, Some(2), "two servers do not share a port");
 }
 
-/// Idle connections are closed at once: the server exits long before their time-out.
+/// Idle connections are closed at once: the server exits long before their timeout.
 #[test]
 fn shutdown_closes_idle_connections() {
     let dir = TestDir::new();
     let builder = TestServer::builder(&dir).demo().with_native();
-    let server = builder.set("native.limits.idle_time=10min").set("native.limits.message_time=10min").start();
+    let server =
+        builder.set("native.limits.idle_timeout=10min").set("native.limits.message_timeout=10min").start();
     let idle: Vec<_> = (0..20).map(|_| TcpStream::connect(server.native_address()).unwrap()).collect();
     wait_until("all connections are accepted", || server.metric("tendot_native_connections") >= 20.0);
     assert_eq!(server.terminate(), Some(0));
     drop(idle);
 }
 
-/// Creates a handle with the secret key of `301:10.5555/ADMIN`; the response code.
+/// Creates a handle with the secret key of `301:10.5555/ADMIN`; returns the response code.
 fn create(address: SocketAddr, name: &str) -> std::io::Result<u32> {
     let values = [HandleValue::new(1, "URL", "https://example.org/")];
     let request = Request::WriteValues { handle: Handle::from(name), values: WireList::from(&values[..]) };
@@ -221,7 +222,7 @@ fn create(address: SocketAddr, name: &str) -> std::io::Result<u32> {
     Ok(response_code(&exchange(address, &answer.to_bytes().unwrap())?))
 }
 
-/// Handles whose creation was acknowledged are there after the server was killed.
+/// Handles whose creation was acknowledged survive a kill of the server.
 #[test]
 fn acknowledged_handles_survive_kill() {
     let dir = TestDir::new();
@@ -246,7 +247,7 @@ fn acknowledged_handles_survive_kill() {
                     count.fetch_add(1, Ordering::SeqCst);
                 }
             });
-            wait_until("there is something to lose", || count.load(Ordering::SeqCst) > 5 + round);
+            wait_until("some handles are acknowledged", || count.load(Ordering::SeqCst) > 5 + round);
             server.signal("KILL");
         });
     }

@@ -1,4 +1,4 @@
-//! SIGTERM: requests in flight are finished, stalled clients do not delay the end, and statistics are saved.
+//! SIGTERM: in-flight requests are drained, stalled clients do not delay the shutdown, and statistics are saved.
 
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,12 +9,13 @@ use tendot_testing::wait_until;
 
 use crate::support::{TestDir, TestServer, wait_until_received};
 
-/// The server ends as soon as the request in flight is answered, long before the time-out for such requests.
+/// The server exits as soon as the in-flight request is answered, long before the drain timeout.
 #[test]
 fn attack_s12_sigterm() {
     let dir = TestDir::new();
     let builder = TestServer::builder(&dir).demo().in_memory();
-    let server = builder.set("http.limits.closing_time=10min").set("http.limits.header_time=10min").start();
+    let server =
+        builder.set("http.limits.drain_timeout=10min").set("http.limits.header_timeout=10min").start();
     let mut connection = server.connect();
     assert_eq!(connection.exchange(&HttpRequest::get("/10.5555/DEMO")).unwrap().status, 302);
     // The head of the second request has begun.
@@ -29,12 +30,12 @@ fn attack_s12_sigterm() {
     assert_eq!(server.wait(), Some(0));
 }
 
-/// A client that never completes its request is disconnected when the time for requests in flight is over.
+/// A client that never completes its request is disconnected after the drain timeout.
 #[test]
 fn attack_s12_stalled_client_does_not_block_shutdown() {
     let dir = TestDir::new();
     let builder = TestServer::builder(&dir).demo().in_memory();
-    let server = builder.set("http.limits.closing_time=500ms").set("http.limits.body_time=10min").start();
+    let server = builder.set("http.limits.drain_timeout=500ms").set("http.limits.body_timeout=10min").start();
     let mut connection = server.connect();
     let request = b"PUT /api/handles/10.5555/X HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n";
     connection.write(request).unwrap();
@@ -42,11 +43,11 @@ fn attack_s12_stalled_client_does_not_block_shutdown() {
     assert_eq!(server.terminate(), Some(0));
 }
 
-/// Resolutions that were counted are there after a restart, even if the server is stopped in the middle of them.
+/// Resolution statistics survive a restart, also when the server is stopped during resolutions.
 #[test]
 fn statistics_survive_restart() {
     let dir = TestDir::new();
-    let builder = TestServer::builder(&dir).set("reports.interval=1h");
+    let builder = TestServer::builder(&dir).set("reports.flush_interval=1h");
     let server = builder.start();
     let post = |path: &str, body: Json| {
         let request = server.request("POST", &format!("/api/v1/{path}")).json(&body);

@@ -1,4 +1,4 @@
-//! Three servers of one site, each a process of its own: they partition the handles, and clients find the responsible one.
+//! Three server processes of one site partition the handles, and clients find the responsible server.
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -49,9 +49,9 @@ struct ThreeServerSite {
 }
 
 impl ThreeServerSite {
-    fn start(hash: &str) -> Self {
+    fn start(hash_option: &str) -> Self {
         let dir = TestDir::new();
-        // The first start of each server makes its key and its part of the site record.
+        // The first start of each server creates its key and its site record.
         let builders: Vec<_> = std::thread::scope(|scope| {
             let starts: Vec<_> = (1..)
                 .zip(SERVERS)
@@ -69,13 +69,16 @@ impl ThreeServerSite {
         });
         let parts = SERVERS.map(|server| format!("{server}/siteinfo.json"));
         let parts = parts.each_ref().map(String::as_str);
-        dir.run_ok(&[&["site", "join", "--into", "site.json", "--hash", hash], &parts[..]].concat());
+        dir.run_ok(
+            &[&["site", "combine", "--output", "site.json", "--hash-option", hash_option], &parts[..]]
+                .concat(),
+        );
         let json = dir.read("site.json");
         let site = Site::from_json(json.as_bytes()).unwrap();
         let names = write_records(&dir.file("records.jsonl"), &serde_json::from_str(&json).unwrap());
         let servers = builders.into_iter().zip(SERVERS).map(|(builder, server)| {
             dir.run_ok(&["import", "--data", server, "--site", "site.json", "records.jsonl"]);
-            builder.set("native.site=site.json").set("native.admins=300:0.NA/10.5555").start()
+            builder.set("native.site_file=site.json").set("native.admins=300:0.NA/10.5555").start()
         });
         Self { site, servers: servers.collect(), names, dir }
     }
@@ -99,7 +102,7 @@ impl ThreeServerSite {
         RootSites::from_site(self.site.clone())
     }
 
-    /// A site of one of the servers alone, which is asked for every name.
+    /// Site of one of the servers only, which is queried for every name.
     fn only(&self, server: usize) -> RootSites {
         RootSites::from_site(Site { servers: vec![self.site.servers[server].clone()], ..self.site.clone() })
     }
@@ -147,18 +150,32 @@ fn code<T>(outcome: Result<T, AdminError>) -> u32 {
 
 #[test]
 fn handles_are_partitioned() {
-    for hash in ["name", "local", "prefix"] {
-        let cluster = ThreeServerSite::start(hash);
+    for hash_option in ["handle", "suffix", "prefix"] {
+        let cluster = ThreeServerSite::start(hash_option);
         for name in &cluster.names {
             let responsible = cluster.responsible(name);
             for server in 0..3 {
                 let expected = if server == responsible { 1 } else { 301 };
-                assert_eq!(cluster.response_codes(server, name), [expected; 2], "{hash}: {name} at {server}");
+                assert_eq!(
+                    cluster.response_codes(server, name),
+                    [expected; 2],
+                    "{hash_option}: {name} at {server}"
+                );
             }
-            // A client of the site asks the responsible server.
-            let found =
-                cluster.dir.run_ok(&["resolve", "--root", "site.json", "--certified", "--json", "--", name]);
-            assert!(found.contains(&format!("127.0.0.{}", responsible + 1)), "{hash}: {name}: {found}");
+            // A client of the site queries the responsible server.
+            let found = cluster.dir.run_ok(&[
+                "resolve",
+                "--root",
+                "site.json",
+                "--require-signed",
+                "--json",
+                "--",
+                name,
+            ]);
+            assert!(
+                found.contains(&format!("127.0.0.{}", responsible + 1)),
+                "{hash_option}: {name}: {found}"
+            );
         }
         let none = cluster.name_at(0, "none");
         assert_eq!(cluster.response_codes(0, &none), [100, 100]);
@@ -170,26 +187,26 @@ fn handles_are_partitioned() {
             for line in lines.lines() {
                 let record: Json = serde_json::from_str(line).unwrap();
                 let name = record["handle"].as_str().unwrap();
-                assert_eq!(cluster.responsible(name), number, "{hash}: {name}");
+                assert_eq!(cluster.responsible(name), number, "{hash_option}: {name}");
                 exported.push(name.to_owned());
             }
         }
         let mut names = cluster.names.clone();
         names.sort();
         exported.sort();
-        assert_eq!(exported, names, "{hash}");
+        assert_eq!(exported, names, "{hash_option}");
     }
 }
 
-/// Permissions and keys are looked up at the server that has them, which is another one most of the time.
+/// Permissions and keys are looked up at the responsible server, usually another one.
 #[test]
 fn administration_at_each_server() {
-    let (cluster, runtime) = (ThreeServerSite::start("name"), runtime());
+    let (cluster, runtime) = (ThreeServerSite::start("handle"), runtime());
     let url = HandleValue::new(1, "URL", "https://example.org/");
     for identity in identities() {
-        let who = identity.reference().clone();
+        let reference = identity.reference().clone();
         let permissions = AdminPermissions(0x0ff3);
-        let owner = Admin { permissions, reference: who, legacy_byte_length: false }.to_bytes();
+        let owner = Admin { permissions, reference, legacy_byte_length: false }.to_bytes();
         let values = [url.clone(), HandleValue::with_data(100, "HS_ADMIN", owner)];
         for server in 0..3 {
             for mode in ["plain", "signed", "session", "encrypted"] {
@@ -211,11 +228,11 @@ fn administration_at_each_server() {
                     assert_eq!(cluster.response_codes(server, &name), [100, 100]);
                 });
             }
-            // The wrong server rejects it.
-            let elsewhere = cluster.name_at((server + 1) % 3, "elsewhere");
-            let peer = AdminServer::for_handle(&cluster.only(server), &elsewhere).unwrap();
+            // A server that is not responsible rejects it.
+            let other = cluster.name_at((server + 1) % 3, "other");
+            let peer = AdminServer::for_handle(&cluster.only(server), &other).unwrap();
             let mut admin = AdminClient::new(peer, identity.clone());
-            assert_eq!(code(runtime.block_on(admin.create(&elsewhere, &values))), 301);
+            assert_eq!(code(runtime.block_on(admin.create(&other, &values))), 301);
             // A server lists only handles of its partition, and generates only such handles.
             let peer = AdminServer::for_handle(&cluster.only(server), "10.5555/").unwrap();
             let mut admin = AdminClient::new(peer, identity.clone());
@@ -233,18 +250,18 @@ fn administration_at_each_server() {
         }
     }
     for server in 0..3 {
-        let (here, there) = (cluster.name_at(server, "http"), cluster.name_at((server + 1) % 3, "http"));
+        let (local, remote) = (cluster.name_at(server, "http"), cluster.name_at((server + 1) % 3, "http"));
         let server = &cluster.servers[server];
-        assert_eq!(put(server, &here, "301%3A10.5555/ADMIN:opensesame"), (201, 1));
-        assert_eq!(put(server, &there, "301%3A10.5555/ADMIN:opensesame").1, 301);
-        assert_eq!(put(server, &here, "301%3A10.5555/ADMIN:wrong").0, 401);
-        assert_eq!(put(server, &here, "301%3A10.5555/NONE:opensesame").0, 401);
+        assert_eq!(put(server, &local, "301%3A10.5555/ADMIN:opensesame"), (201, 1));
+        assert_eq!(put(server, &remote, "301%3A10.5555/ADMIN:opensesame").1, 301);
+        assert_eq!(put(server, &local, "301%3A10.5555/ADMIN:wrong").0, 401);
+        assert_eq!(put(server, &local, "301%3A10.5555/NONE:opensesame").0, 401);
     }
 }
 
 #[test]
 fn unauthorized_is_refused() {
-    let (mut cluster, runtime) = (ThreeServerSite::start("name"), runtime());
+    let (mut cluster, runtime) = (ThreeServerSite::start("handle"), runtime());
     let responsible = cluster.responsible("10.5555/ADMIN");
     let other = (responsible + 1) % 3;
     let name = cluster.name_at(other, "denied");
@@ -260,7 +277,7 @@ fn unauthorized_is_refused() {
     let stranger = AdminIdentity::with_key_file(300, "10.5555/ADMIN", &key, None).unwrap();
     assert_eq!(refused(stranger), 403);
     assert_eq!(cluster.response_codes(other, &name), [100, 100]);
-    // Without the server that has the key nothing can be verified.
+    // Without the server that has the key, credentials cannot be verified.
     drop(cluster.servers.remove(responsible));
     let [secret, ..] = identities();
     assert_eq!(refused(secret), 3);
@@ -272,38 +289,38 @@ fn combine_refuses_invalid_records() {
     for (server, address) in [("one", "127.0.0.1:0"), ("two", "127.0.0.2:0"), ("all", "0.0.0.0:0")] {
         drop(TestServer::builder(&dir).data(server).native(address).start());
     }
-    let join = |parts: &[&str]| {
+    let combine = |parts: &[&str]| {
         let parts: Vec<_> = parts.iter().map(|part| format!("{part}/siteinfo.json")).collect();
         let parts: Vec<_> = parts.iter().map(String::as_str).collect();
-        dir.run(&[&["site", "join", "--json", "--into", "site.json"], &parts[..]].concat())
+        dir.run(&[&["site", "combine", "--json", "--output", "site.json"], &parts[..]].concat())
     };
     let refused = |parts: &[&str], expected: &str| {
-        let (code, _, stderr) = join(parts);
+        let (code, _, stderr) = combine(parts);
         assert!(code == Some(2) && stderr.contains(expected), "{stderr}");
     };
-    refused(&["one", "none"], "`none/siteinfo.json` is not there");
-    refused(&["one", "two", "one"], "has a key that another server has");
+    refused(&["one", "none"], "`none/siteinfo.json` does not exist");
+    refused(&["one", "two", "one"], "duplicate server key in `one/siteinfo.json`");
     refused(&["one", "all"], "hint: set `native.public_address`");
     assert!(!dir.file("site.json").exists());
     let site = |stdout: &str| Site::from_json(stdout.as_bytes()).unwrap();
-    let first = site(&join(&["one", "two"]).1);
+    let first = site(&combine(&["one", "two"]).1);
     let ids: Vec<u32> = first.servers.iter().map(|server| server.id).collect();
     assert_eq!((first.serial, ids), (2, vec![1, 2]));
     // The same records give the same site; another order gives another one.
-    assert_eq!(site(&join(&["one", "two"]).1), first);
-    let second = site(&join(&["two", "one"]).1);
+    assert_eq!(site(&combine(&["one", "two"]).1), first);
+    let second = site(&combine(&["two", "one"]).1);
     assert_eq!((second.serial, &second.servers[0].public_key), (3, &first.servers[1].public_key));
 
-    let joined = ["--set", "native.site=site.json"];
-    assert_eq!(site(&dir.run_ok(&[&["site", "show", "--data", "one"], &joined[..]].concat())), second);
-    dir.run_ok(&[&["site", "export", "--data", "one", "a.zip"], &joined[..]].concat());
+    let site_file = ["--set", "native.site_file=site.json"];
+    assert_eq!(site(&dir.run_ok(&[&["site", "show", "--data", "one"], &site_file[..]].concat())), second);
+    dir.run_ok(&[&["site", "export", "--data", "one", "a.zip"], &site_file[..]].concat());
     let bundle = std::fs::read(dir.file("a.zip")).unwrap();
     let has = |bytes: &[u8]| bundle.windows(bytes.len()).any(|window| window == bytes);
     assert!(has(b"127.0.0.1") && has(b"127.0.0.2") && has(&second.to_bytes()));
     // A server whose key is not in the record, or that has no permanent key, does not start.
-    let server = TestServer::builder(&dir).http("off").with_native().set("native.site=site.json");
+    let server = TestServer::builder(&dir).http("off").with_native().set("native.site_file=site.json");
     let (code, _, stderr) = text_output(&mut server.clone().data("all").command());
     assert!(code == Some(2) && stderr.contains("0 servers of the site have this server's key"), "{stderr}");
     let (code, _, stderr) = text_output(&mut server.in_memory().command());
-    assert!(code == Some(2) && stderr.contains("has no key that stays"), "{stderr}");
+    assert!(code == Some(2) && stderr.contains("has no persistent key"), "{stderr}");
 }

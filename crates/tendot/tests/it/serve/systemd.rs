@@ -21,7 +21,7 @@ fn socket_activation_and_notify() {
     };
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
-    // The shell moves the socket to the descriptor that systemd uses, and passes on its own process number.
+    // The shell moves the socket to file descriptor 3, as systemd does, and sets LISTEN_PID to its own process id.
     let script = format!(
         "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=http \
          exec {TENDOT} serve --demo --store memory: --native off"
@@ -74,7 +74,8 @@ fn native_socket_activation() {
     let output = command("native", 1).stderr(Stdio::piped()).output().unwrap();
     let message = stderr(&output);
     assert!(
-        output.status.code() == Some(2) && message.contains("two sockets `native`, or none"),
+        output.status.code() == Some(2)
+            && message.contains("expected two systemd sockets named `native`, or none"),
         "{message}"
     );
 }

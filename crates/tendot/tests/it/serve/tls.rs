@@ -1,4 +1,4 @@
-//! HTTP and HTTPS side by side, and a certificate that is read again on SIGHUP.
+//! HTTP and HTTPS side by side, and a certificate that is reloaded on SIGHUP.
 
 use crate::support::{TestDir, TestServer, text_output};
 

@@ -1,11 +1,11 @@
-//! A flood of datagrams with spoofed sources: the responses stay bounded, memory stays bounded, and other clients are answered.
+//! UDP flood with spoofed sources: responses and memory stay bounded, and other clients are served.
 //!
 //! Server and attacker have network namespaces of their own, which need root.
 
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "the processes in the namespace report to the test; and it prints what it measured"
+    reason = "processes in the namespace report to the test, which prints its measurements"
 )]
 
 use std::io::{Read as _, Write as _};
@@ -22,10 +22,10 @@ use crate::support::{TENDOT, TestDir, TestServer};
 
 const SERVER: &str = "192.0.2.1:2641";
 
-/// The variable that tells this program, started in a namespace, what to do there.
+/// Environment variable with the role of this program when it is started in a namespace.
 const ROLE_ENV: &str = "TENDOT_TEST_FLOOD_ROLE";
 
-/// How long each flood lasts.
+/// Duration of each flood.
 fn flood_seconds() -> u64 {
     repetitions("TENDOT_TEST_FLOOD_SECONDS", 2, 6)
 }

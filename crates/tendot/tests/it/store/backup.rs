@@ -1,4 +1,4 @@
-//! Backups are restored as they were, damaged ones are refused, and neither they nor exports overwrite the store.
+//! Backups restore the same store, damaged ones are refused, and neither backup nor export overwrites the store.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -27,7 +27,7 @@ fn backups_are_restored() {
 
     let refused = store.run(&["restore", backup]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(stderr(&refused).contains("hint: `--force` moves it aside"), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("hint: use `--force` to move"), "{}", stderr(&refused));
     let more = store.dir.write("more.jsonl", "{\"handle\":\"10.1000/more\",\"values\":[]}");
     store.import(&[&more], 0);
     let summary: Json =
@@ -40,9 +40,9 @@ fn backups_are_restored() {
     assert_eq!(aside.count().unwrap(), 2_001);
     assert_eq!(store.import(&[&more], 0)["created"], json!(1));
 
-    let elsewhere = StoreDir::new();
-    elsewhere.run_ok(&["restore", backup]);
-    assert!(elsewhere.run_ok(&["export"]) == exported);
+    let other_store = StoreDir::new();
+    other_store.run_ok(&["restore", backup]);
+    assert!(other_store.run_ok(&["export"]) == exported);
 
     // A damaged backup is not restored.
     let good = fs::read(backup).unwrap();
@@ -56,11 +56,11 @@ fn backups_are_restored() {
         (b"tendot backup 2\n".to_vec(), "not a tendot backup"),
         (Vec::new(), "not a tendot backup"),
     ] {
-        let damaged = elsewhere.dir.write("damaged", damaged);
-        let output = elsewhere.run(&["restore", "--force", &damaged]);
+        let damaged = other_store.dir.write("damaged", damaged);
+        let output = other_store.run(&["restore", "--force", &damaged]);
         assert_eq!(output.status.code(), Some(2));
         assert!(stderr(&output).contains(reason), "{}", stderr(&output));
-        assert!(elsewhere.run_ok(&["export"]) == exported);
+        assert!(other_store.run_ok(&["export"]) == exported);
     }
 }
 
@@ -75,7 +75,7 @@ fn refuses_to_overwrite_store_files() {
         for target in ["data/data.mdb", "data/lock.mdb", "other/../data/tendot.lock", "link"] {
             let output = store.run(&[command, store.dir.file(target).to_str().unwrap()]);
             assert_eq!(output.status.code(), Some(2), "{command} {target}");
-            assert!(stderr(&output).contains("is a file of the store itself"), "{}", stderr(&output));
+            assert!(stderr(&output).contains("belongs to the store"), "{}", stderr(&output));
         }
         store.run_ok(&[command, store.dir.file("data/a-copy").to_str().unwrap()]);
     }
@@ -89,7 +89,11 @@ fn backups_of_other_versions() {
     let newer = store.dir.write("newer", "tendot backup 2\nwhatever comes then");
     let output = store.run(&["restore", &newer]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("hint: a newer version of tendot made it"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("hint: it was written by a newer version of tendot"),
+        "{}",
+        stderr(&output)
+    );
     let other = store.dir.write("other", "something else altogether");
     assert!(stderr(&store.run(&["restore", &other])).contains("not a tendot backup"));
 }

@@ -1,4 +1,4 @@
-//! Records that are imported in any format are exported again, refused lines are reported, and errors name their cause.
+//! Import and export round trips in all formats, refused lines, and errors.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -125,8 +125,7 @@ fn parallel_import_round_trip() {
     assert!(exported.lines().eq(records), "the export differs");
 }
 
-/// Refused lines are reported in order. The last record of a name counts, in the spelling of the first, however far apart
-/// they are.
+/// Refused lines are reported in order. The last record of a name wins, with the spelling of the first, at any distance.
 #[test]
 fn last_duplicate_wins_first_spelling_stays() {
     let store = StoreDir::new();
@@ -182,12 +181,12 @@ fn refused_lines_do_not_stop_import() {
     for expected in [
         "refused: standard input, line 3: EOF while parsing a value at line 1 column 10\n",
         "refused: standard input, line 4: `10.1000`: invalid handle: missing `/`\n",
-        "refused: standard input, line 5: `10.1000/2`: two values have the index 1\n",
-        "refused: standard input, line 6: `10.1000/3`: a value has the index 0\n",
-        "refused: standard input, line 7: `10.1000/4`: the URL at 1 has the character 0x0d\n",
-        "refused: standard input, line 8: `10.1000/5`: value 1 has 1048577 bytes, at most 1048576 are kept\n",
-        "warning: standard input, line 9: `10.1000/6`: the URL at 1 would run in a browser",
-        "2 new, 0 changed, 0 unchanged, 6 refused, 1 came twice; ",
+        "refused: standard input, line 5: `10.1000/2`: duplicate index 1\n",
+        "refused: standard input, line 6: `10.1000/3`: index 0 is not allowed\n",
+        "refused: standard input, line 7: `10.1000/4`: URL at index 1 contains the control character 0x0d\n",
+        "refused: standard input, line 8: `10.1000/5`: value 1 has 1048577 bytes; the limit is 1048576\n",
+        "warning: standard input, line 9: `10.1000/6`: URL at index 1 uses a script scheme",
+        "2 new, 0 changed, 0 unchanged, 6 refused, 1 duplicates; ",
     ] {
         assert!(messages.contains(expected), "{expected} is not in {messages}");
     }
@@ -196,7 +195,7 @@ fn refused_lines_do_not_stop_import() {
     // After a hundred messages the others are counted only.
     let output = store.run_with_input(&["import"], "no JSON\n".repeat(150).as_bytes());
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("refused: 50 more\n"));
+    assert!(stderr(&output).contains("… and 50 more refused records\n"));
     assert_eq!(stderr(&output).lines().count(), 102);
 }
 
@@ -246,15 +245,17 @@ fn other_formats_refuse_by_line() {
     let file = store.dir.write("batch.txt", batch);
     let output = store.run(&["import", &file]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("line 3: data in another FILE is not taken\n"), "{}", stderr(&output));
-    assert!(stderr(&output).contains("line 5: an import takes CREATE and HOME, not DELETE\n"));
+    assert!(stderr(&output).contains("line 3: data of type FILE is not supported\n"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("line 5: unsupported operation DELETE; only CREATE and HOME are imported\n")
+    );
     assert_eq!(store.export().into_keys().collect::<Vec<_>>(), ["10.1000/3"]);
 
     let file =
         store.dir.write("table.csv", "10.1000/7,https://a/\n10.1000/8\n\"10.1000/9\",\"https://b/\"\n");
     let output = store.run(&["import", &file]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("line 2: the row has 1 fields, name and url are two\n"));
+    assert!(stderr(&output).contains("line 2: expected 2 fields (name,url), found 1\n"));
 
     let dump = "{\"homedPrefixes\":[],\n\"handleRecords\":[\n{\"handle\":\"10.1000/10\",\"values\":[]},\n{\"handle\":1}\n]}";
     let file = store.dir.write("dump.json", dump);
@@ -284,7 +285,7 @@ fn command_errors() {
     check(&["backup", "file"], "error: no store in ");
     let good = store.dir.write("good.jsonl", "{\"handle\":\"10.1000/1\",\"values\":[]}");
     let missing = store.dir.file("missing.jsonl");
-    check(&["import", &good, missing.to_str().unwrap()], "missing.jsonl` can't be read");
+    check(&["import", &good, missing.to_str().unwrap()], "missing.jsonl`: No such file or directory");
     assert!(!store.dir.file("data").exists(), "nothing was imported");
     let summary_of_none = store.import(&["--dry-run", &good], 0);
     assert_eq!(summary_of_none, summary(0, 0, 0, 0, 0, 0));
@@ -292,13 +293,13 @@ fn command_errors() {
 
     store.import(&["--no-home", &good], 0);
     let holder = EmbeddedStore::open(&store.dir.file("data")).unwrap();
-    check(&["import", &good], "\nhint: stop the server first");
+    check(&["import", &good], "\nhint: stop the server or other process");
     check(&["restore", "--force", &good], "not a tendot backup");
     store.run_ok(&["export"]);
     store.run_ok(&["verify"]);
     let backup = store.dir.file("backup");
     store.run_ok(&["backup", backup.to_str().unwrap()]);
-    check(&["restore", "--force", backup.to_str().unwrap()], "\nhint: stop the server first");
+    check(&["restore", "--force", backup.to_str().unwrap()], "\nhint: stop the server or other process");
     drop(holder);
 
     for url in ["postgres:///x", "memory:", "ftp:x"] {

@@ -1,4 +1,4 @@
-//! `tendot migrate` copies stores while servers write to them, resumes after a kill, and finds every difference.
+//! `tendot migrate` copies stores while servers write to them, resumes after a kill, and detects differences.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -99,23 +99,23 @@ fn put(server: &TestServer, name: &str, data: &str) -> u16 {
     request.send(server.address()).status
 }
 
-/// Migrates a store while its server takes writes, and once more when it has stopped. Clients of the new server see the
+/// Migrates a store while its server accepts writes, and once more after it has stopped. Clients of the new server see the
 /// records, ETags and changes of the old one.
 #[track_caller]
 fn migrate_during_writes(dir: &TestDir, from: &str, to: &str, round: u32) {
     let server = start_server(dir, from);
-    assert_eq!(put(&server, &format!("10.5/kept{round}"), "kept"), 201);
-    let is_over = AtomicBool::new(false);
+    assert_eq!(put(&server, &format!("10.5/stable{round}"), "stable"), 201);
+    let is_finished = AtomicBool::new(false);
     let writes = AtomicU32::new(0);
     std::thread::scope(|scope| {
         for client in 0..2 {
-            let (server, is_over, writes) = (&server, &is_over, &writes);
+            let (server, is_finished, writes) = (&server, &is_finished, &writes);
             scope.spawn(move || {
                 for number in 0..10_000 {
-                    if is_over.load(Ordering::SeqCst) {
+                    if is_finished.load(Ordering::SeqCst) {
                         break;
                     }
-                    // New names, and one that is changed again and again.
+                    // New names, and one that is updated repeatedly.
                     assert_eq!(put(server, &format!("10.5/new{round}-{client}-{number}"), "new"), 201);
                     assert!(put(server, &format!("10.5/a{client}7"), &number.to_string()) < 300);
                     let old = format!("/api/handles/10.5/new{round}-{client}-{}", number / 2);
@@ -126,14 +126,14 @@ fn migrate_during_writes(dir: &TestDir, from: &str, to: &str, round: u32) {
         }
         let report = migrate(dir, from, to);
         assert_eq!((&report["different"], &report["resumed"]), (&Json::from(0), &Json::Null));
-        wait_until("there are further writes", || writes.load(Ordering::SeqCst) >= 30);
+        wait_until("more writes are acknowledged", || writes.load(Ordering::SeqCst) >= 30);
         let report = migrate(dir, from, to);
         assert_eq!((&report["different"], &report["resumed"]), (&Json::from(0), &"finished".into()));
         assert!(report["records"].as_u64().unwrap() < 2_000, "only new records are copied: {report}");
-        is_over.store(true, Ordering::SeqCst);
+        is_finished.store(true, Ordering::SeqCst);
     });
     // Public records are read without a token, as caches do.
-    let name = format!("/api/handles/10.5/kept{round}");
+    let name = format!("/api/handles/10.5/stable{round}");
     let record = server.get(&name);
     let etag = format!("If-None-Match: {}", record.header("etag").unwrap());
     let changes = |server: &TestServer| {
@@ -143,7 +143,7 @@ fn migrate_during_writes(dir: &TestDir, from: &str, to: &str, round: u32) {
     let old_changes = changes(&server);
     server.terminate();
     let report = migrate(dir, from, to);
-    assert_eq!((&report["different"], &report["notes_changing"]), (&Json::from(0), &Json::from(0)));
+    assert_eq!((&report["different"], &report["aux_entries_changing"]), (&Json::from(0), &Json::from(0)));
     assert_same_content(from, to);
 
     let server = start_server(dir, to);
@@ -158,17 +158,17 @@ fn migrate_during_writes(dir: &TestDir, from: &str, to: &str, round: u32) {
 fn migrate_with_running_server() {
     let dir = TestDir::new();
     fill(&dir, "a", 3_000);
-    let [there, further] = [(), ()].map(|()| TestDatabase::new().url());
-    migrate_during_writes(&dir, &embedded(&dir, "a"), &there, 1);
-    migrate_during_writes(&dir, &there, &further, 2);
-    migrate_during_writes(&dir, &further, &embedded(&dir, "b"), 3);
-    for store in [&there, &embedded(&dir, "b")] {
+    let [first, second] = [(), ()].map(|()| TestDatabase::new().url());
+    migrate_during_writes(&dir, &embedded(&dir, "a"), &first, 1);
+    migrate_during_writes(&dir, &first, &second, 2);
+    migrate_during_writes(&dir, &second, &embedded(&dir, "b"), 3);
+    for store in [&first, &embedded(&dir, "b")] {
         let (_, stdout) = dir.run_to(0, &["verify", "--store", store]);
-        assert!(stdout.contains("all right"), "{stdout}");
+        assert!(stdout.contains("no damage"), "{stdout}");
     }
 }
 
-/// A migration that is killed again and again goes on where it was.
+/// A migration that is killed again and again resumes.
 #[test]
 fn resumes_after_kill() {
     let dir = TestDir::new();
@@ -185,14 +185,14 @@ fn resumes_after_kill() {
                 .stderr(Stdio::piped())
                 .spawn()
                 .unwrap();
-            // Killed after an arbitrary time, a quarter longer in each round, so that every step is hit and it ends at last.
+            // The delay grows by a quarter in each round, so that every step is interrupted and the last run finishes.
             std::thread::sleep(delay);
             delay = delay.mul_f64(1.25);
             let is_killed = process.try_wait().unwrap().is_none();
             process.kill().unwrap();
             let output = process.wait_with_output().unwrap();
             let messages = stderr(&output);
-            resumed += u32::from(messages.contains("an earlier run was stopped; this one goes on"));
+            resumed += u32::from(messages.contains("resuming an interrupted migration"));
             if !is_killed {
                 assert_eq!(output.status.code(), Some(0), "{messages}");
                 break;
@@ -214,7 +214,7 @@ fn resumes_after_kill() {
     }
 }
 
-/// Rows that another program changed in the target are found.
+/// Rows of the target that another program changed are reported.
 #[test]
 fn detects_changed_target() {
     let dir = TestDir::new();
@@ -226,7 +226,7 @@ fn detects_changed_target() {
     database.execute("update tendot_records set revision = 1 where name = '10.5/a8'");
     let arguments = ["migrate", "--from", &from, "--to", &address, "--compare-all"];
     let (stdout, messages) = dir.run_to(1, &arguments);
-    assert!(stdout == "differs: record `10.5/A8`\n" && messages.contains("not whole"), "{stdout}{messages}");
+    assert!(stdout == "differs: record `10.5/A8`\n" && messages.contains("unexplained differences"), "{stdout}{messages}");
     let (stdout, _) = dir.run_to(1, &[&arguments[..], &["--json"]].concat());
     assert_eq!(serde_json::from_str::<Json>(&stdout).unwrap()["differences"][0], "record `10.5/A8`");
     let (_, messages) = dir.run_to(2, &["serve", "--store", &address]);
@@ -238,7 +238,7 @@ fn detects_changed_target() {
     dir.run_to(0, &arguments);
 
     let (_, messages) = dir.run_to(0, &["verify", "--store", &address]);
-    assert!(messages.contains("500 records, all right"), "{messages}");
+    assert!(messages.contains("500 records verified, no damage"), "{messages}");
     database.execute("update tendot_records set body = substr(body, 3) where name = '10.5/a9'");
     let (stdout, _) = dir.run_to(1, &["verify", "--store", &address]);
     assert!(stdout.starts_with("record `10.5/A9`") && stdout.lines().count() == 1, "{stdout}");
@@ -259,7 +259,7 @@ fn backups() {
     assert!(!left.iter().any(|name| name.to_string_lossy().contains("moving")), "{left:?}");
     dir.run_to(0, &["restore", "copy.backup", "--data", "b"]);
     let (_, messages) = dir.run_to(0, &["restore", "copy.backup", "--store", &second]);
-    assert!(messages.contains("is that of `copy.backup`"), "{messages}");
+    assert!(messages.contains("restored `copy.backup` to the database"), "{messages}");
     for store in [&first, &second, &embedded(&dir, "b")] {
         assert_same_content(&embedded(&dir, "a"), store);
     }
@@ -294,10 +294,10 @@ fn refuses_invalid_targets() {
         );
     };
     check(&a, &other, "target store is not empty");
-    check(&a, &a, "the target is the source");
-    check(&a, "embedded:./a", "the target is the source");
-    check(&a, "mysql:x", "`--to mysql:x` is no store");
-    check("embedded:", &other, "is no store");
+    check(&a, &a, "source and target are the same store");
+    check(&a, "embedded:./a", "source and target are the same store");
+    check(&a, "mysql:x", "`--to mysql:x` is not a persistent store");
+    check("embedded:", &other, "is not a persistent store");
     check(&embedded(&dir, "none"), &embedded(&dir, "new"), "no store in");
     check("postgres://u:geheim@127.0.0.1:1/x", &embedded(&dir, "new"), "cannot reach the database");
     check(&a, "postgres://u:geheim@127.0.0.1:1/x", "cannot reach the database");

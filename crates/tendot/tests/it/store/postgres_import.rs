@@ -1,4 +1,4 @@
-//! Import and export with a PostgreSQL store: the same as with an embedded one, complete or not at all, beside a running server.
+//! Import and export with PostgreSQL: same result as the embedded store, atomic, and possible while a server is running.
 
 use std::process::{Child, Output, Stdio};
 
@@ -75,7 +75,7 @@ fn import_export_round_trip() {
     let test = ImportTest::new();
     let file = test.dir.write("records.jsonl", generate_lines(2_500, "a"));
     // Commands that only read, and dry runs, create no tables.
-    for arguments in [&["export"][..], &["doctor", "10.1000/000000"]] {
+    for arguments in [&["export"][..], &["explain", "10.1000/000000"]] {
         let messages = stderr(&test.run(arguments, 2));
         assert!(messages.contains("schema version 0 in"), "{messages}");
     }
@@ -102,11 +102,11 @@ fn import_export_round_trip() {
     assert_eq!(past.iter().map(|past| past.log_entry.kind).collect::<Vec<_>>(), [EditKind::Import; 2]);
     assert!(past[0].prior == PriorState::Absent && matches!(past[1].prior, PriorState::Record(_)));
 
-    let doctor = test.run(&["doctor", "10.1000/000000"], 0);
-    assert!(String::from_utf8_lossy(&doctor.stdout).contains("https://example.org/b/0"));
-    test.run(&["doctor", "10.1000/nothing"], 1);
+    let trace = test.run(&["explain", "10.1000/000000"], 0);
+    assert!(String::from_utf8_lossy(&trace.stdout).contains("https://example.org/b/0"));
+    test.run(&["explain", "10.1000/nothing"], 1);
     let config = test.dir.write("tendot.toml", format!("store = \"{}\"", test.database.url()));
-    test.dir.run_ok(&["doctor", "10.1000/000000", "--config", &config]);
+    test.dir.run_ok(&["explain", "10.1000/000000", "--config", &config]);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn connection_errors() {
     let test = ImportTest::new();
     let file = test.dir.write("records.jsonl", generate_lines(3, "a"));
     let check = |store: &str, expected: &str| {
-        for arguments in [&["import", &file][..], &["export"], &["doctor", "10.1/a"]] {
+        for arguments in [&["import", &file][..], &["export"], &["explain", "10.1/a"]] {
             let (code, _, messages) = test.dir.run(&[arguments, &["--store", store]].concat());
             assert_eq!(code, Some(2), "{arguments:?} {messages}");
             assert!(messages.contains(expected) && !messages.contains("secret"), "{arguments:?} {messages}");
@@ -124,7 +124,7 @@ fn connection_errors() {
     check(&shared_server().url("nothing"), "does not exist");
     check("postgres://postgres:secret@/x", "no host given");
     check("postgres://postgres:secret@host:port/x", "invalid connection string");
-    check("pg://postgres:secret@host/x", "`--store pg://postgres:***@host/x` is no store that lasts");
+    check("pg://postgres:secret@host/x", "`--store pg://postgres:***@host/x` is not a persistent store");
 
     let arguments = ["config", "show", "--set", "store=postgres://user:secret@host/db"];
     let settings = test.dir.run_ok(&arguments);
@@ -171,13 +171,13 @@ fn lost_connection_is_reported() {
     assert_eq!(test.import(&file, 0), [500, 0, 0, 0]);
 }
 
-/// Writes of a running server during an import: what was acknowledged is in the record or in its history.
+/// Writes of a running server during an import: acknowledged values are in the record or in its history.
 #[test]
 fn import_with_running_server() {
     let test = ImportTest::new();
     let count = repetitions("TENDOT_TEST_RECORDS", 8_000, 20_000) as usize;
     let file = test.dir.write("records.jsonl", generate_lines(count, "imported"));
-    let builder = TestServer::builder(&test.dir).set("rate.enabled=false");
+    let builder = TestServer::builder(&test.dir).set("http.rate_limit.enabled=false");
     let server = builder.store(&test.database.url()).start();
     for prefix in ["10.1000", "10.1001", "10.1002"] {
         test.database.execute(&format!("insert into tendot_homed values ('{prefix}')"));

@@ -37,11 +37,11 @@ fn verify_reports_damage() {
     assert_eq!(last["damaged"], json!(report.lines().count()));
     let output = store.run(&["export", store.dir.file("out").to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("hint: `tendot verify`"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("hint: run `tendot verify`"), "{}", stderr(&output));
     assert!(!store.dir.file("out").exists());
 }
 
-/// Wherever a bit is flipped and wherever the file is truncated: a store that is reported as good exports what it should.
+/// After any bit flip or truncation, a store that `verify` reports as undamaged still exports the same records.
 #[test]
 fn verify_reports_any_bit_flip() {
     let store = StoreDir::new();
@@ -50,10 +50,10 @@ fn verify_reports_any_bit_flip() {
     let exported = store.run_ok(&["export"]);
     let path = store.dir.file("data/data.mdb");
     let good = fs::read(&path).unwrap();
-    let (mut right, mut damaged) = (0, 0);
+    let (mut undamaged, mut damaged) = (0, 0);
     for round in 0..repetitions("TENDOT_TEST_BIT_FLIPS", 60, 400) as usize {
         let mut bytes = good.clone();
-        // Spread over the pages, every other one in the header of a page, where the engine is hurt most.
+        // Spread over the pages; every other flip is in a page header, where LMDB is most sensitive.
         let at = round * 2_654_435_761 % bytes.len();
         match round {
             0..5 => bytes.truncate(at),
@@ -65,7 +65,7 @@ fn verify_reports_any_bit_flip() {
         let output = store.run(&["verify"]);
         match output.status.code() {
             Some(0) => {
-                right += 1;
+                undamaged += 1;
                 assert!(store.run_ok(&["export"]) == exported, "round {round}");
             }
             Some(1) => {
@@ -75,7 +75,7 @@ fn verify_reports_any_bit_flip() {
             code => assert_eq!(code, Some(2), "round {round}: {}", stderr(&output)),
         }
     }
-    assert!(right > 0 && damaged > 0, "{right} right, {damaged} damaged");
+    assert!(undamaged > 0 && damaged > 0, "{undamaged} undamaged, {damaged} damaged");
 }
 
 #[test]

@@ -25,13 +25,13 @@ impl TestDatabase {
         block_on(shared_server().execute(&self.name, sql));
     }
 
-    /// The first column of the first row.
+    /// First column of the first row.
     pub(crate) fn query(&self, sql: &str) -> String {
         block_on(shared_server().query_text(&self.name, sql))
     }
 }
 
-/// The store of a server, for tests that run once for each.
+/// Kind of store, for tests that run once per kind.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum StoreKind {
     Embedded,
@@ -39,13 +39,13 @@ pub(crate) enum StoreKind {
 }
 
 impl StoreKind {
-    /// The variable that lets a server use a new store of this kind; none for the embedded one in its data directory.
+    /// Environment variable that selects a new store of this kind; none for the embedded store in the data directory.
     pub(crate) fn env(self) -> Option<(&'static str, String)> {
         (self == Self::Postgres).then(|| ("TENDOT_STORE", create_database_url()))
     }
 }
 
-/// Makes two tests of each function, `embedded::name` and `postgres::name`.
+/// Defines two tests per function: `embedded::name` and `postgres::name`.
 macro_rules! tests_per_store {
     ($($name:ident),+ $(,)?) => {
         mod embedded {

@@ -21,7 +21,7 @@ impl TestDir {
         self.0.path()
     }
 
-    /// The path of a file in it.
+    /// Path of a file in the directory.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path().join(name)
     }
@@ -37,19 +37,19 @@ impl TestDir {
         fs::read_to_string(self.file(name)).unwrap()
     }
 
-    /// The program in this directory, which has its data in `tendot-data`.
+    /// Command `tendot` in this directory; its data directory is `tendot-data`.
     pub(crate) fn tendot(&self, arguments: &[&str]) -> Command {
         let mut command = tendot();
         command.args(arguments).current_dir(self.path());
         command
     }
 
-    /// Runs the program: exit code, standard output and standard error.
+    /// Runs the program; returns exit code, standard output and standard error.
     pub(crate) fn run(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
         text_output(&mut self.tendot(arguments))
     }
 
-    /// Runs the program, which has to exit with this code: standard output and standard error.
+    /// Runs the program and checks its exit code; returns standard output and standard error.
     #[track_caller]
     pub(crate) fn run_to(&self, code: i32, arguments: &[&str]) -> (String, String) {
         let (found, stdout, stderr) = self.run(arguments);
@@ -63,7 +63,7 @@ impl TestDir {
         self.run_to(0, arguments).0
     }
 
-    /// Writes `certificate.pem`, signed by itself, and `key.pem`, readable by this user only.
+    /// Writes a self-signed `certificate.pem`, and `key.pem` with mode 0600.
     pub(crate) fn write_certificate(&self, names: &[&str]) {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let certified = rcgen::generate_simple_self_signed(names).unwrap();
@@ -76,7 +76,7 @@ impl TestDir {
         fs::set_permissions(self.file(name), fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    /// The permissions of a file, such as `0o600`.
+    /// Mode of a file, such as `0o600`.
     pub(crate) fn mode(&self, name: &str) -> u32 {
         fs::metadata(self.file(name)).unwrap().permissions().mode() & 0o777
     }

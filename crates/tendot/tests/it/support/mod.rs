@@ -1,4 +1,4 @@
-//! What the tests share: the program, its directories, databases and servers.
+//! Shared test support: the program, directories, databases and servers.
 
 mod command;
 mod database;

@@ -13,14 +13,14 @@ use super::{TestDir, tendot};
 /// Running `tendot serve`, killed on drop.
 #[derive(Debug)]
 pub(crate) struct TestServer {
-    /// Behind a lock, so that threads can share the server.
+    /// In a mutex, so that threads can share the server.
     process: Mutex<ServerProcess>,
     ready: String,
     pid: u32,
     data: PathBuf,
 }
 
-/// A server that is not started yet: HTTP at a free port, without the native protocol.
+/// Builder of a server; by default with HTTP on a free port and without the native protocol.
 #[derive(Clone, Debug)]
 pub(crate) struct TestServerBuilder {
     dir: PathBuf,
@@ -32,27 +32,27 @@ pub(crate) struct TestServerBuilder {
 }
 
 impl TestServerBuilder {
-    /// Where HTTP is served; `off` for nowhere.
+    /// HTTP address, or `off`.
     pub(crate) fn http(mut self, address: &str) -> Self {
         address.clone_into(&mut self.http);
         self
     }
 
-    /// Where the native protocol is served.
+    /// Address of the native protocol.
     pub(crate) fn native(mut self, address: &str) -> Self {
         address.clone_into(&mut self.native);
         self
     }
 
-    /// Serves the native protocol at a free port of 127.0.0.1.
+    /// Serves the native protocol on a free port of 127.0.0.1.
     pub(crate) fn with_native(self) -> Self {
         self.native("127.0.0.1:0")
     }
 
-    /// Serves HTTPS at a free port of 127.0.0.1, with `certificate.pem` and `key.pem` of the directory.
+    /// Serves HTTPS on a free port of 127.0.0.1, with `certificate.pem` and `key.pem` in the directory.
     pub(crate) fn with_https(self) -> Self {
         let builder = self.args(&["--https", "127.0.0.1:0"]);
-        builder.set("http.tls.certificate=certificate.pem").set("http.tls.key=key.pem")
+        builder.set("https.certificate=certificate.pem").set("https.key=key.pem")
     }
 
     /// Loads the demo records.
@@ -60,7 +60,7 @@ impl TestServerBuilder {
         self.args(&["--demo"])
     }
 
-    /// Keeps records in memory only.
+    /// Uses the memory store.
     pub(crate) fn in_memory(self) -> Self {
         self.store("memory:")
     }
@@ -69,7 +69,7 @@ impl TestServerBuilder {
         self.args(&["--store", store])
     }
 
-    /// The data directory, `tendot-data` otherwise.
+    /// Data directory [default: tendot-data].
     pub(crate) fn data(mut self, name: &str) -> Self {
         name.clone_into(&mut self.data);
         self
@@ -90,7 +90,7 @@ impl TestServerBuilder {
         self
     }
 
-    /// The command that starts it.
+    /// Command that starts the server.
     pub(crate) fn command(&self) -> Command {
         let mut command = tendot();
         command.current_dir(&self.dir).args(["serve", "--data", &self.data]);
@@ -99,7 +99,7 @@ impl TestServerBuilder {
         command
     }
 
-    /// Starts it and waits until it is ready.
+    /// Starts the server and waits until it is ready.
     #[track_caller]
     pub(crate) fn start(&self) -> TestServer {
         TestServer::from_command(&mut self.command(), &self.dir.join(&self.data))
@@ -107,7 +107,7 @@ impl TestServerBuilder {
 }
 
 impl TestServer {
-    /// A server in this directory, or in another data directory of it.
+    /// Builder of a server in this directory.
     pub(crate) fn builder(dir: &TestDir) -> TestServerBuilder {
         TestServerBuilder {
             dir: dir.path().to_owned(),
@@ -119,7 +119,7 @@ impl TestServer {
         }
     }
 
-    /// Starts a server by any command, such as one of a shell.
+    /// Starts a server with any command, such as a shell script.
     #[track_caller]
     pub(crate) fn from_command(command: &mut Command, data: &Path) -> Self {
         let process = ServerProcess::start(command);
@@ -131,54 +131,54 @@ impl TestServer {
         self.process.lock().unwrap()
     }
 
-    /// Where it serves HTTP.
+    /// HTTP address.
     #[track_caller]
     pub(crate) fn address(&self) -> SocketAddr {
         self.process().address("http://")
     }
 
-    /// Where it serves the native protocol.
+    /// Native address.
     #[track_caller]
     pub(crate) fn native_address(&self) -> SocketAddr {
         self.process().address("hdl://")
     }
 
-    /// Where it serves HTTPS.
+    /// HTTPS address.
     #[track_caller]
     pub(crate) fn https_address(&self) -> SocketAddr {
         self.process().address("https://")
     }
 
-    /// All addresses of the `ready` line, with their schemes.
+    /// URLs in the `ready` line.
     pub(crate) fn urls(&self) -> Vec<&str> {
         let addresses = self.ready.trim_start_matches("ready: ").split(' ');
         addresses.map(|address| address.trim_end_matches('/')).collect()
     }
 
-    /// The first of its addresses, with its scheme.
+    /// First URL in the `ready` line.
     pub(crate) fn url(&self) -> String {
         self.urls()[0].to_owned()
     }
 
-    /// The operator's token.
+    /// Operator token.
     #[track_caller]
     pub(crate) fn token(&self) -> String {
         let token = std::fs::read_to_string(self.data.join("operator.token")).unwrap();
         token.trim().to_owned()
     }
 
-    /// A request with the operator's token, to be completed and sent.
+    /// Request with the operator token, to be completed and sent.
     pub(crate) fn request(&self, method: &str, target: &str) -> HttpRequest {
         HttpRequest::new(method, target).bearer(&self.token())
     }
 
-    /// A GET request without a token, on a connection of its own.
+    /// Sends a GET request without a token, on a new connection.
     #[track_caller]
     pub(crate) fn get(&self, target: &str) -> HttpResponse {
         HttpRequest::get(target).send(self.address())
     }
 
-    /// A value of `/metrics`, added up over its labels.
+    /// Value of a metric, summed over its labels.
     #[track_caller]
     pub(crate) fn metric(&self, name: &str) -> f64 {
         let metrics = self.get("/metrics");
@@ -189,18 +189,18 @@ impl TestServer {
         lines.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
     }
 
-    /// A connection that stays open.
+    /// Keep-alive connection.
     pub(crate) fn connect(&self) -> HttpConnection {
         HttpConnection::open(self.address()).unwrap()
     }
 
-    /// A request that gives a handle this URL as its only value.
+    /// Request that sets the values of a handle to this URL.
     pub(crate) fn put_handle(&self, name: &str, url: &str) -> HttpRequest {
         let values = json!([{"index": 1, "type": "URL", "data": url}]);
         self.request("PUT", &format!("/api/handles/{name}")).body(values.to_string())
     }
 
-    /// Waits for a line of the log that contains this text.
+    /// Waits for a log line that contains this text.
     #[track_caller]
     pub(crate) fn wait_for_log(&self, text: &str) {
         loop {
@@ -211,17 +211,17 @@ impl TestServer {
         }
     }
 
-    /// Lines of the log that were not read yet.
+    /// Log lines that were not read yet.
     pub(crate) fn log_lines(&self) -> Vec<String> {
         self.process().log.try_iter().collect()
     }
 
-    /// Lines of the log that were not read yet, to the end of the process.
+    /// Log lines that were not read yet, until the process exits.
     pub(crate) fn log_to_end(&self) -> Vec<String> {
         self.process().log.iter().collect()
     }
 
-    /// Processor time that the server has used.
+    /// CPU time used by the server.
     pub(crate) fn cpu_time(&self) -> Duration {
         self.process().cpu_time()
     }
@@ -231,13 +231,13 @@ impl TestServer {
         self.process().signal(name);
     }
 
-    /// Waits until the process ends; its exit code.
+    /// Waits until the process exits; returns its exit code.
     #[track_caller]
     pub(crate) fn wait(&self) -> Option<i32> {
         wait_for("the server exits", || self.process().process.try_wait().unwrap()).code()
     }
 
-    /// Sends SIGTERM and waits for the end; the exit code.
+    /// Sends SIGTERM and waits; returns the exit code.
     #[track_caller]
     pub(crate) fn terminate(self) -> Option<i32> {
         self.signal("TERM");
@@ -249,7 +249,7 @@ impl TestServer {
     }
 }
 
-/// Waits until the other end of a connection of 127.0.0.1 has read everything that was sent to it.
+/// Waits until the peer of a connection on 127.0.0.1 has read everything that was sent.
 pub(crate) fn wait_until_received(stream: &TcpStream) {
     let (local, peer) = (stream.local_addr().unwrap(), stream.peer_addr().unwrap());
     let hex = |address: SocketAddr| {

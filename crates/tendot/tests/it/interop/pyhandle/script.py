@@ -14,7 +14,7 @@ from pyhandle.handleexceptions import (
 
 values = json.loads(sys.argv[1])
 server, verify = values["handle_server_url_write"], values["HTTPS_verify"]
-search = {name: values[name] for name in ("reverselookup_username", "reverselookup_password")}
+credentials = {name: values[name] for name in ("reverselookup_username", "reverselookup_password")}
 # One user writes, another one does reverse lookups.
 client = RESTHandleClient.instantiate_with_username_and_password(
     server,
@@ -23,77 +23,77 @@ client = RESTHandleClient.instantiate_with_username_and_password(
     HTTPS_verify=verify,
     handleowner=values["user"],
     allowed_search_keys=[],
-    **search,
+    **credentials,
 )
 name = "21.T14999/Ünïcode-€"
 address = "https://example.org/a;b?c=d"
 
 
-def equal(found, expected):
-    assert found == expected, f"{found!r} is not {expected!r}"
+def assert_equal(actual, expected):
+    assert actual == expected, f"{actual!r} is not {expected!r}"
 
 
-def found(**terms):
+def search(**terms):
     return client.search_handle(**terms)
 
 
-equal(found(URL="*dkrz*"), ["21.T14999/DKRZ-1", "21.T14999/DKRZ-2"])
-equal(found(URL="*dkrz*", CHECKSUM="22222"), ["21.T14999/DKRZ-2"])
-equal(found(URL="*dkrz*", prefix="21.T14998"), [])
-equal(found(URL="*DKRZ*"), [])
+assert_equal(search(URL="*dkrz*"), ["21.T14999/DKRZ-1", "21.T14999/DKRZ-2"])
+assert_equal(search(URL="*dkrz*", CHECKSUM="22222"), ["21.T14999/DKRZ-2"])
+assert_equal(search(URL="*dkrz*", prefix="21.T14998"), [])
+assert_equal(search(URL="*DKRZ*"), [])
 # Values that are not public are not found.
-equal(found(HS_SECKEY="*"), [])
-equal(found(URL="*hidden*"), [])
+assert_equal(search(HS_SECKEY="*"), [])
+assert_equal(search(URL="*hidden*"), [])
 
-equal(found(URL=address), [])
-equal(client.register_handle(name, address, checksum="123", COLOUR="green"), name)
-equal(found(URL=address), [name])
-equal(found(colour="gr*n", checksum="123"), [name])
+assert_equal(search(URL=address), [])
+assert_equal(client.register_handle(name, address, checksum="123", COLOUR="green"), name)
+assert_equal(search(URL=address), [name])
+assert_equal(search(colour="gr*n", checksum="123"), [name])
 record = client.retrieve_handle_record(name)
-equal({key: record[key] for key in ("URL", "CHECKSUM", "COLOUR")}, {"URL": address, "CHECKSUM": "123", "COLOUR": "green"})
+assert_equal({key: record[key] for key in ("URL", "CHECKSUM", "COLOUR")}, {"URL": address, "CHECKSUM": "123", "COLOUR": "green"})
 
 client.modify_handle_value(name, COLOUR="blue", URL="https://example.org/other")
-equal(client.get_value_from_handle(name, "COLOUR"), "blue")
-equal(found(URL=address), [])
-equal(found(URL="https://example.org/other", COLOUR="blue"), [name])
+assert_equal(client.get_value_from_handle(name, "COLOUR"), "blue")
+assert_equal(search(URL=address), [])
+assert_equal(search(URL="https://example.org/other", COLOUR="blue"), [name])
 
 client.delete_handle_value(name, "COLOUR")
-equal(client.get_value_from_handle(name, "COLOUR"), None)
-equal(found(COLOUR="*"), [])
+assert_equal(client.get_value_from_handle(name, "COLOUR"), None)
+assert_equal(search(COLOUR="*"), [])
 
 client.delete_handle(name)
-equal(client.retrieve_handle_record_json(name), None)
+assert_equal(client.retrieve_handle_record_json(name), None)
 try:
     client.delete_handle(name)
 except HandleNotFoundException:
     pass
 else:
-    raise AssertionError("it is deleted again")
-equal(found(URL="https://example.org/other"), [])
+    raise AssertionError("deleted twice")
+assert_equal(search(URL="https://example.org/other"), [])
 
-made = client.generate_and_register_handle("21.T14999", address)
-equal(found(URL=address), [made])
+created = client.generate_and_register_handle("21.T14999", address)
+assert_equal(search(URL=address), [created])
 
 # Credentials that name the kind of client, as pyhandle's own tests do not.
-def by_credentials(user, **others):
-    credentials = PIDClientCredentials(
+def client_with_credentials(user, **others):
+    client_credentials = PIDClientCredentials(
         client="rest", handle_server_url=server, username=user, password=values["password"], **others
     )
-    return RESTHandleClient.instantiate_with_credentials(credentials, HTTPS_verify=verify)
+    return RESTHandleClient.instantiate_with_credentials(client_credentials, HTTPS_verify=verify)
 
 
-by_credentials(values["user"]).modify_handle_value(made, COLOUR="red")
-equal(found(COLOUR="red"), [made])
+client_with_credentials(values["user"]).modify_handle_value(created, COLOUR="red")
+assert_equal(search(COLOUR="red"), [created])
 for user, others, error in (
-    ("100:21.T14999/nobody", {}, HandleNotFoundException),
+    ("100:21.T14999/UNKNOWN", {}, HandleNotFoundException),
     (values["user"], {"REST_API_url_extension": "foo/foo/foo/"}, GenericHandleError),
 ):
     try:
-        by_credentials(user, **others)
+        client_with_credentials(user, **others)
     except error:
         pass
     else:
-        raise AssertionError(f"{user} is somebody")
+        raise AssertionError(f"{user} is accepted")
 
 # Users without the permission.
 for user, password, error in (
@@ -102,7 +102,7 @@ for user, password, error in (
 ):
     other = RESTHandleClient.instantiate_with_username_and_password(server, user, password, HTTPS_verify=verify)
     try:
-        other.delete_handle(made)
+        other.delete_handle(created)
     except error:
         pass
     else:
@@ -119,4 +119,4 @@ for user, password in (
         pass
     else:
         raise AssertionError(f"{user} could search")
-print("as it should be")
+print("ok")

@@ -3,13 +3,13 @@
 import os
 import socket
 
-getaddrinfo = socket.getaddrinfo
+real_getaddrinfo = socket.getaddrinfo
 
 
-def redirected(host, port, *rest, **others):
+def redirect_to_test_server(host, port, *rest, **others):
     if host == "hdl.handle.net":
         host, port = "127.0.0.1", int(os.environ["PORT"])
-    return getaddrinfo(host, port, *rest, **others)
+    return real_getaddrinfo(host, port, *rest, **others)
 
 
-socket.getaddrinfo = redirected
+socket.getaddrinfo = redirect_to_test_server

@@ -1,4 +1,4 @@
-"""Changes generated requests so that they are not all refused, by rules that the description does not have."""
+"""Adapts generated requests to rules that are not in the OpenAPI description, so that not all of them are refused."""
 
 from datetime import datetime
 from urllib.parse import quote, unquote
@@ -6,19 +6,19 @@ from urllib.parse import quote, unquote
 import schemathesis
 from hypothesis import strategies
 
-KNOWN = ["10.5555/DEMO", "10.5555/DEMO-COPIES", "10.5555/DEMO-ALIAS"]
+DEMO_NAMES = ["10.5555/DEMO", "10.5555/DEMO-COPIES", "10.5555/DEMO-ALIAS"]
 
 # Dates of the protocol have 32 bits.
 dates = strategies.datetimes(datetime(1970, 1, 2), datetime(2106, 1, 1))
 schemathesis.openapi.format("date-time", dates.map(lambda date: date.strftime("%Y-%m-%dT%H:%M:%SZ")))
 
 
-def homed(name):
+def homed_name(name):
     """A name under the prefix of the server: all others are refused."""
     if name.startswith("10.5555/"):
         return name
     at = len(name) % 5
-    return KNOWN[at] if at < len(KNOWN) else "10.5555/" + name
+    return DEMO_NAMES[at] if at < len(DEMO_NAMES) else "10.5555/" + name
 
 
 @schemathesis.hook
@@ -27,15 +27,15 @@ def before_call(context, case, kwargs):
     kwargs["allow_redirects"] = False
     is_put = case.method.upper() == "PUT"
     if "name" in case.path_parameters:
-        name = homed(unquote(case.path_parameters["name"]))
+        name = homed_name(unquote(case.path_parameters["name"]))
         # New names contain printable characters only.
         name = "".join(filter(str.isprintable, name)) if is_put else name
         case.path_parameters["name"] = quote(name)
-    for place in (case.query, case.body):
+    for members in (case.query, case.body):
         for key in ("id", "rft_id", "hdl"):
-            if isinstance(place, dict) and isinstance(place.get(key), str):
-                place[key] = homed(place[key])
-    prepare_administration(case)
+            if isinstance(members, dict) and isinstance(members.get(key), str):
+                members[key] = homed_name(members[key])
+    prepare_admin_request(case)
     # JSONP responses always have the status 200, since a browser would not run them otherwise.
     case.query.pop("callback", None)
     # The index in the query has to be that of the body, or `various`; the name in the body, that of the path.
@@ -45,8 +45,8 @@ def before_call(context, case, kwargs):
         case.body["handle"] = unquote(case.path_parameters["name"])
 
 
-def prepare_administration(case):
-    """Names the prefix that is listed, homed or verified; a new session has no id yet."""
+def prepare_admin_request(case):
+    """Sets the prefix that is listed, homed or verified; a new session has no id yet."""
     path, method = case.operation.path, case.method.upper()
     if path == "/api/handles":
         case.query["prefix"] = "10.5555"
