@@ -4,7 +4,7 @@
 //! commit, `plan` computes the writes of a change set; `history` and `registration` store prior states and registrations;
 //! `import` is the bulk import; `backup` and `restore` handle backup files; `verify` checks everything; `migration` is source
 //! and target of a migration. `lmdb` is the environment: opening, commits, locks, page checks. `format` is the record format of
-//! `docs/storage-format.md`.
+//! `docs/background/storage-format.md`.
 
 mod backup;
 mod error;

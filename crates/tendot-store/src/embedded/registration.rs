@@ -1,4 +1,4 @@
-//! Registrations by log sequence number: see `docs/storage-format.md`.
+//! Registrations by log sequence number: see `docs/background/storage-format.md`.
 //!
 //! A registration is stored under the sequence number of the log entry that introduced it and is never removed: records and
 //! history entries refer to it. It is separate from the record because deposits arrive in random key order: so few and small

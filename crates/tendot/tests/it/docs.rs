@@ -175,7 +175,7 @@ impl Drop for PostgresServers<'_> {
 
 #[test]
 fn postgresql_tutorial() {
-    let mut page = std::fs::read_to_string(workspace_root().join("docs/operating-postgresql.md")).unwrap();
+    let mut page = std::fs::read_to_string(workspace_root().join("docs/tutorial/postgresql-cluster.md")).unwrap();
     for port in ["5431", "5432", "5433", "8081", "8082", "8083"] {
         page = page.replace(port, &free_port().to_string());
     }
@@ -193,7 +193,7 @@ fn postgresql_tutorial() {
     let _servers = PostgresServers(&directory);
     chown_dir(&directory);
     shell.run(&format!("PATH={}:$PATH", programs.path().display()));
-    assert!(shell.follow("docs/operating-postgresql.md", &page) > 30);
+    assert!(shell.follow("docs/tutorial/postgresql-cluster.md", &page) > 30);
 }
 
 /// Every command of the page `/docs` of a server works as it is written there.
