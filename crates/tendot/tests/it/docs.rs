@@ -1,10 +1,9 @@
-//! The documentation is correct: commands on pages are executed as written, links and paths exist, and every error code is
-//! described.
+//! The documentation is correct: tutorials are executed as they are written, and every error code is described.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::Value as Json;
@@ -12,6 +11,8 @@ use tendot_testing::postgres::{chown_dir, pg_command};
 use tendot_testing::{free_port, wait_for, workspace_root};
 
 use crate::support::{StoreKind, TENDOT, TestDir, TestServer, tests_per_store};
+
+mod pages;
 
 tests_per_store!(registry_tutorial);
 
@@ -147,132 +148,18 @@ fn is_like(expected: &str, line: &str) -> bool {
     }
 }
 
-const REGISTRY_TUTORIAL: &str = "docs/tutorial/run-a-registry.md";
-const POSTGRES_TUTORIAL: &str = "docs/tutorial/postgresql-cluster.md";
-
 fn registry_tutorial(store: StoreKind) {
-    assert!(execute_page(REGISTRY_TUTORIAL, store) > 50);
-}
-
-/// Executes the `console` blocks of a page in a directory of their own, with ports of their own. Gives their number.
-fn execute_page(path: &str, store: StoreKind) -> usize {
+    // A test has ports of its own.
     let [http, native] = [(), ()].map(|()| format!("127.0.0.1:{}", free_port()));
-    let page = read_page(path).replace("127.0.0.1:8080", &http).replace("127.0.0.1:2641", &native);
+    let page = std::fs::read_to_string(workspace_root().join("docs/tutorial/run-a-registry.md")).unwrap();
+    let page = page.replace("127.0.0.1:8080", &http).replace("127.0.0.1:2641", &native);
     let mut variables = vec![("TENDOT_HTTP_ADDRESS", &*http), ("TENDOT_NATIVE_ADDRESS", &*native)];
     if store == StoreKind::Postgres {
         // At the level `info` the server also logs which database host is the primary, which the page does not show.
         variables.push(("TENDOT_LOG_LEVEL", "warn"));
     }
-    DocShell::start(&variables, store).follow(path, &page)
-}
-
-fn read_page(path: &str) -> String {
-    std::fs::read_to_string(workspace_root().join(path)).unwrap()
-}
-
-/// Pages of the workspace, relative to its root: those at the root, in `docs/` and the READMEs of crates.
-fn pages() -> Vec<String> {
-    let is_page = |path: &Path| path.extension().is_some_and(|extension| extension == "md");
-    let entries = |folder: &Path| -> Vec<PathBuf> {
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
-    };
-    let root = workspace_root();
-    let mut found = entries(root);
-    let mut folders = vec![root.join("docs")];
-    while let Some(folder) = folders.pop() {
-        let inside = entries(&folder);
-        folders.extend(inside.iter().filter(|path| path.is_dir()).cloned());
-        found.extend(inside);
-    }
-    found.extend(entries(&root.join("crates")).into_iter().map(|folder| folder.join("README.md")));
-    found.retain(|path| is_page(path) && path.exists());
-    let relative = |path: PathBuf| path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
-    found.into_iter().map(relative).collect()
-}
-
-/// Every `console` block is executed; the two tutorials that need more have a test of their own.
-#[test]
-fn pages_work_as_written() {
-    let mut executed = 0;
-    for path in pages() {
-        let has_commands = read_page(&path).lines().any(|line| line == "```console");
-        if has_commands && ![REGISTRY_TUTORIAL, POSTGRES_TUTORIAL].contains(&&*path) {
-            executed += execute_page(&path, StoreKind::Embedded);
-        }
-    }
-    assert!(executed > 40, "{executed} commands");
-}
-
-/// Lines of a page outside code blocks.
-fn prose(page: &str) -> impl Iterator<Item = &str> {
-    let mut is_code = false;
-    page.lines().filter(move |line| {
-        let is_fence = line.starts_with("```");
-        is_code ^= is_fence;
-        !is_code && !is_fence
-    })
-}
-
-/// Anchor of a heading, as GitHub makes it.
-fn anchor(heading: &str) -> String {
-    let kept = heading.to_lowercase();
-    let kept = kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
-}
-
-/// Every relative link leads to a file, and to a heading of it if it names one.
-#[test]
-fn links_resolve() {
-    let root = workspace_root();
-    let mut broken = Vec::new();
-    for path in pages() {
-        let page = read_page(&path);
-        for (line, target) in
-            prose(&page).flat_map(|line| line.split("](").skip(1).map(move |rest| (line, rest)))
-        {
-            let target = target.split(')').next().unwrap_or_default();
-            // Links to the Internet, and to items of a crate.
-            if target.contains("://") || target.contains("::") {
-                continue;
-            }
-            let (file, heading) = target.split_once('#').unwrap_or((target, ""));
-            let folder = root.join(&path).parent().unwrap().to_owned();
-            let file = if file.is_empty() { root.join(&path) } else { folder.join(file) };
-            let has_heading = heading.is_empty()
-                || std::fs::read_to_string(&file).is_ok_and(|text| {
-                    let mut headings = prose(&text).filter(|line| line.starts_with('#'));
-                    headings.any(|line| anchor(line.trim_start_matches('#').trim()) == heading)
-                });
-            if !file.exists() || !has_heading {
-                broken.push(format!("{path}: {target} in `{line}`"));
-            }
-        }
-    }
-    assert!(broken.is_empty(), "{broken:#?}");
-}
-
-/// Every page of `docs/` is in its index.
-#[test]
-fn index_is_complete() {
-    let index = read_page("docs/README.md");
-    let missing: Vec<_> = pages()
-        .into_iter()
-        .filter_map(|path| path.strip_prefix("docs/").map(str::to_owned))
-        .filter(|path| path != "README.md" && !index.contains(&format!("({path})")))
-        .collect();
-    assert!(missing.is_empty(), "docs/README.md does not list {missing:?}");
-}
-
-/// Paths below `crates/` in the documents for contributors exist.
-#[test]
-fn source_paths_exist() {
-    for path in ["ARCHITECTURE.md", "CONTRIBUTING.md"] {
-        for code in read_page(path).split('`').skip(1).step_by(2) {
-            let is_path =
-                code.starts_with("tendot") && code.contains('/') && !code.contains(['{', '<', ' ', '\n']);
-            assert!(!is_path || workspace_root().join("crates").join(code).exists(), "{path}: {code}");
-        }
-    }
+    let mut shell = DocShell::start(&variables, store);
+    assert!(shell.follow("docs/tutorial/run-a-registry.md", &page) > 50);
 }
 
 /// Stops the servers started by a page, which outlive the shell.
@@ -290,7 +177,8 @@ impl Drop for PostgresServers<'_> {
 
 #[test]
 fn postgresql_tutorial() {
-    let mut page = read_page(POSTGRES_TUTORIAL);
+    let page = workspace_root().join("docs/tutorial/postgresql-cluster.md");
+    let mut page = std::fs::read_to_string(page).unwrap();
     for port in ["5431", "5432", "5433", "8081", "8082", "8083"] {
         page = page.replace(port, &free_port().to_string());
     }
@@ -308,7 +196,7 @@ fn postgresql_tutorial() {
     let _servers = PostgresServers(&directory);
     chown_dir(&directory);
     shell.run(&format!("PATH={}:$PATH", programs.path().display()));
-    assert!(shell.follow(POSTGRES_TUTORIAL, &page) > 30);
+    assert!(shell.follow("docs/tutorial/postgresql-cluster.md", &page) > 30);
 }
 
 /// Every command of the page `/docs` of a server works as it is written there.
