@@ -121,7 +121,7 @@ fn compare_responses(theirs: &[Exchange], ours: &[Exchange]) -> Result<InteropRe
         let is_same = ["op", "handle", "transport"].iter().all(|field| request[field] == our.request[field]);
         ensure!(is_same, "request lists differ: {request} and {}", our.request);
         let mut expected = normalize_response(request, &their.response);
-        // Intended differences are in docs/compatibility.md.
+        // Intended differences are in docs/reference/handle-net-compatibility.md.
         if let Some(code) = request.get("expected_difference") {
             ensure!(expected["code"] != *code, "expected difference not observed: {request}");
             expected["code"] = code.clone();

@@ -12,7 +12,7 @@ use crate::support::stores::{StoreKind, over_stores};
 
 over_stores!(recorded_exchanges,);
 
-/// Exchanges with a different response on purpose: see docs/compatibility.md.
+/// Exchanges with a different response on purpose: see docs/reference/handle-net-compatibility.md.
 const DIFFERENT_ON_PURPOSE: [(&str, &str); 7] = [
     ("json_unicode_raw", "the record is found"),
     ("json_bad_pct", "JSON says what is wrong"),

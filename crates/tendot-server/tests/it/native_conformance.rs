@@ -31,7 +31,7 @@ over_stores!(
     replay_resolutions_over_udp,
 );
 
-/// Intended differences: the response code of Tendot (0 for no response) and the reason; see docs/compatibility.md.
+/// Intended differences: the response code of Tendot (0 for no response) and the reason; see docs/reference/handle-net-compatibility.md.
 const EXPECTED_DIFFERENCES: &[(&str, u32, &str)] = &[
     ("resolve_loaded_lowercase#2", 1, "the recorded server did not find an existing record"),
     ("setup_limited#4", 202, "`u` is not a URL"),

@@ -1,4 +1,4 @@
-//! Writes and checks a backup file: see `docs/storage-format.md`.
+//! Writes and checks a backup file: see `docs/background/storage-format.md`.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom, Write as _};

@@ -1,4 +1,4 @@
-//! Reads and writes history entries: see `docs/storage-format.md`.
+//! Reads and writes history entries: see `docs/background/storage-format.md`.
 //!
 //! Most changes have an entry with the replaced record. A creation usually has none: it is found by the revision of the next
 //! entry's record, or of the current record, and its log entry.

@@ -1,6 +1,6 @@
 //! Embedded store: one LMDB environment in a local directory.
 //!
-//! In reading order: `lmdb` opens the environment and commits; `format` encodes records (described in `docs/storage-format.md`);
+//! In reading order: `lmdb` opens the environment and commits; `format` encodes records (described in `docs/background/storage-format.md`);
 //! `read`, `history` and `registration` read; `writer` commits change sets in groups, and `plan` computes their writes; `import`,
 //! `backup`, `restore`, `verify` and `migration` work on the whole store.
 

@@ -1,4 +1,4 @@
-//! Registrations by log sequence number: see `docs/storage-format.md`.
+//! Registrations by log sequence number: see `docs/background/storage-format.md`.
 //!
 //! Registrations are stored under the sequence number of the log entry that introduced them and never change; records and
 //! history entries refer to that number. They are not stored in the record because registrations arrive in any key order:

@@ -8,7 +8,7 @@
 //! transaction; it alone assigns revisions and sequence numbers. So they have no gaps and become visible in order: a reader that
 //! follows the log misses nothing. No transaction waits for two locks, so there are no deadlocks. Serialized transactions cost
 //! little, because each commits the change sets of all waiting callers. The tables are in `migrations/` and described in
-//! `docs/storage-format.md`.
+//! `docs/background/storage-format.md`.
 
 mod cluster;
 mod error;

@@ -12,6 +12,8 @@ use tendot_testing::{free_port, wait_for, workspace_root};
 
 use crate::support::{StoreKind, TENDOT, TestDir, TestServer, stderr, tendot, tests_per_store};
 
+mod pages;
+
 tests_per_store!(registry_tutorial);
 
 /// Command of a page and its expected output.
@@ -149,7 +151,7 @@ fn is_like(expected: &str, line: &str) -> bool {
 fn registry_tutorial(store: StoreKind) {
     // Each test uses its own ports.
     let [http, native] = [(), ()].map(|()| format!("127.0.0.1:{}", free_port()));
-    let page = std::fs::read_to_string(workspace_root().join("docs/registry.md")).unwrap();
+    let page = std::fs::read_to_string(workspace_root().join("docs/tutorial/run-a-registry.md")).unwrap();
     let page = page.replace("127.0.0.1:8080", &http).replace("127.0.0.1:2641", &native);
     let mut variables = vec![("TENDOT_HTTP_ADDRESS", &*http), ("TENDOT_NATIVE_ADDRESS", &*native)];
     if store == StoreKind::Postgres {
@@ -157,7 +159,7 @@ fn registry_tutorial(store: StoreKind) {
         variables.push(("TENDOT_LOG_LEVEL", "warn"));
     }
     let mut shell = DocShell::start(&variables, store);
-    assert!(shell.follow("docs/registry.md", &page) > 50);
+    assert!(shell.follow("docs/tutorial/run-a-registry.md", &page) > 50);
 }
 
 /// The pages that `cargo xtask docs` writes are up to date.
@@ -186,7 +188,8 @@ impl Drop for PostgresServers<'_> {
 
 #[test]
 fn postgresql_tutorial() {
-    let mut page = std::fs::read_to_string(workspace_root().join("docs/operating-postgresql.md")).unwrap();
+    let page = workspace_root().join("docs/tutorial/postgresql-cluster.md");
+    let mut page = std::fs::read_to_string(page).unwrap();
     for port in ["5431", "5432", "5433", "8081", "8082", "8083"] {
         page = page.replace(port, &free_port().to_string());
     }
@@ -204,7 +207,7 @@ fn postgresql_tutorial() {
     let _servers = PostgresServers(&directory);
     chown_dir(&directory);
     shell.run(&format!("PATH={}:$PATH", programs.path().display()));
-    assert!(shell.follow("docs/operating-postgresql.md", &page) > 30);
+    assert!(shell.follow("docs/tutorial/postgresql-cluster.md", &page) > 30);
 }
 
 /// Every command on the page `/docs` of a server works.

@@ -16,7 +16,7 @@ use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
 use crate::http::resolve::name_kind::{NameKind, public_url};
 use crate::http::resolve::redirect::format;
-use crate::http::response::caching;
+use crate::http::response::{caching, codes};
 use crate::http::response::errors::{malformed_request, problem_for_lookup, problem_for_upstream};
 use crate::http::response::problem::Problem;
 use crate::http::response::reply::Reply;
@@ -117,13 +117,13 @@ impl HttpServer {
             RecordLookupError::UpstreamUnavailable(error) => problem_for_upstream(name, error),
         };
         match (error, problem.code) {
-            (RecordLookupError::Upstream(..), "not-found") => {
+            (RecordLookupError::Upstream(..), codes::NOT_FOUND) => {
                 problem.detail = format!(
                     "This server is not responsible for it, and {} has no record of it.",
                     self.upstream_name()
                 );
             }
-            (RecordLookupError::Upstream(..), "not-responsible") => {
+            (RecordLookupError::Upstream(..), codes::NOT_RESPONSIBLE) => {
                 problem.detail = format!(
                     "This server is not responsible for it, and {} cannot locate it.",
                     self.upstream_name()
@@ -134,7 +134,7 @@ impl HttpServer {
             _ => {}
         }
         problem.name = name;
-        if let (NameKind::Prefix(prefix), "missing-suffix") = (NameKind::classify(name), problem.code) {
+        if let (NameKind::Prefix(prefix), codes::MISSING_SUFFIX) = (NameKind::classify(name), problem.code) {
             problem.detail = self.describe_prefix(prefix).await;
         }
         if matches!(error, RecordLookupError::Local(Error::Retired)) {
@@ -154,7 +154,7 @@ impl HttpServer {
 
 /// Page for a syntax error, with the text around it.
 pub(crate) fn syntax_error_page(error: &RequestSyntaxError, text: &str, request: &RequestHead<'_>) -> Reply {
-    let excerpt = text.split_at_checked(error.at).map(|(before, rest)| {
+    let excerpt = text.split_at_checked(error.offset).map(|(before, rest)| {
         let end = rest.char_indices().nth(3).map_or(rest.len(), |(end, _)| end);
         let (marked, after) = rest.split_at(end);
         (before, marked, after)
@@ -172,13 +172,13 @@ pub(crate) fn alias_loop(name: &str, chain: &[String], request: &RequestHead<'_>
         "The aliases form a loop, or a chain that is too long: {name} → {}. Change one of these records.",
         chain.join(" → ")
     );
-    Problem { name, ..Problem::new(StatusCode::LOOP_DETECTED, "alias-loop", "Alias loop", detail) }
+    Problem { name, ..Problem::new(StatusCode::LOOP_DETECTED, codes::ALIAS_LOOP, "Alias loop", detail) }
         .negotiated_reply(request)
 }
 
 /// Page for a name whose prefix is inactive, with the message of the prefix record.
 pub(crate) fn prefix_inactive(name: &str, message: String, request: &RequestHead<'_>) -> Reply {
     let title = "This prefix is inactive";
-    Problem { name, ..Problem::new(StatusCode::NOT_FOUND, "prefix-inactive", title, message) }
+    Problem { name, ..Problem::new(StatusCode::NOT_FOUND, codes::PREFIX_INACTIVE, title, message) }
         .negotiated_reply(request)
 }

@@ -29,7 +29,7 @@ impl ResolutionTrace {
         };
         self.upstream = Some(provenance);
         self.add_ok("prefix", format!("not responsible for `{prefix}`"));
-        if provenance.stale.is_some() {
+        if provenance.stale_seconds.is_some() {
             self.add_failure("upstream", provenance.describe(base), "check the upstream resolver");
         } else {
             self.add_ok("upstream", provenance.describe(base));
@@ -57,11 +57,11 @@ impl ResolutionTrace {
             },
         );
         // Selection ends when one candidate remains.
-        let last = self.selection.iter().position(|step| step.left.len() == 1);
+        let last = self.selection.iter().position(|step| step.remaining.len() == 1);
         let steps = last.map_or(self.selection.len(), |last| last + 1);
         for step in self.selection.iter().take(steps).cloned().collect::<Vec<_>>() {
-            let remaining = pluralize(step.left.len(), "location");
-            self.add_ok("selection", format!("{}: {remaining} remaining", step.by));
+            let remaining = pluralize(step.remaining.len(), "location");
+            self.add_ok("selection", format!("{}: {remaining} remaining", step.method));
         }
         if self.selection.is_empty() && self.locations.len() > 1 {
             self.add_ok("selection", "first URL value; the record has no locations");
@@ -117,7 +117,7 @@ impl HttpServer {
                 trace.add_failure("prefix", error.to_string(), "query that server, or set `upstream`");
                 return;
             }
-            Err(RecordLookupError::Local(error @ (Error::Store(_) | Error::Exhausted(_)))) => {
+            Err(RecordLookupError::Local(error @ (Error::Store(_) | Error::BudgetExceeded(_)))) => {
                 trace.outcome = TraceOutcome::Failed;
                 trace.add_failure("prefix", error.to_string(), "run `tendot verify`");
                 return;
@@ -152,11 +152,11 @@ impl HttpServer {
                 trace.add_failure("record", "record not found", hint);
                 return;
             }
-            Err(RecordLookupError::Local(Error::Tombstone)) => {
+            Err(RecordLookupError::Local(Error::Retired)) => {
                 trace.add_failure("record", "record retired", "retired names are not reused");
                 return;
             }
-            Err(error) if matches!(error.error(), Some(Error::NoValues)) => {
+            Err(error) if matches!(error.error(), Some(Error::ValuesNotFound)) => {
                 trace.add_ok("record", "record found");
                 let message = "none of the requested values is public";
                 trace.add_failure("values", message, "make the values publicly readable");

@@ -33,7 +33,7 @@ impl<'a> NameKind<'a> {
         match self {
             Self::Doi(identifier) => {
                 let kind = if matches!(identifier, DoiOrShortDoi::Doi(_)) { "DOI" } else { "shortDOI" };
-                let canonical = identifier.written_as(OutputForm::Canonical).map(|form| form.to_string());
+                let canonical = identifier.format(OutputForm::Canonical).map(|form| form.to_string());
                 format!("parsed as {kind} `{name}`, canonical form `{}`", canonical.unwrap_or_default())
             }
             Self::Handle => format!("parsed as handle `{name}` (not a DOI)"),
@@ -46,7 +46,7 @@ impl<'a> NameKind<'a> {
 /// Public resolver URL of a name that this server is not responsible for.
 pub(crate) fn public_url(name: &str) -> Option<String> {
     match NameKind::classify(name) {
-        NameKind::Doi(identifier) => identifier.written_as(OutputForm::Url).map(|url| url.to_string()),
+        NameKind::Doi(identifier) => identifier.format(OutputForm::Url).map(|url| url.to_string()),
         NameKind::Handle => Some(format!("https://hdl.handle.net{}", format(name))),
         NameKind::Prefix(_) | NameKind::Empty => None,
     }

@@ -143,7 +143,7 @@ impl ResolutionTrace {
 impl TraceLocation {
     fn from_candidate(candidate: &RedirectCandidate<'_>) -> Self {
         let (index, attributes) = match candidate.origin {
-            CandidateSource::Url(value) => (Some(value.index), Vec::new()),
+            CandidateSource::UrlValue(value) => (Some(value.index), Vec::new()),
             CandidateSource::Location(location) => {
                 let others = location.attributes().filter(|(name, _)| *name != "href");
                 (None, others.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())

@@ -10,7 +10,7 @@ use crate::http::resolve::name_kind::{NameKind, public_url};
 use crate::http::resolve::upstream::UpstreamError;
 use crate::http::response::problem::{Problem, capitalize};
 use crate::http::response::reply::Reply;
-use crate::http::response::status;
+use crate::http::response::{codes, status};
 
 /// Problem for a failed lookup in this server's store.
 pub(crate) fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> {
@@ -19,24 +19,24 @@ pub(crate) fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> 
     match (error, &kind) {
         (_, NameKind::Empty) => {
             let detail = "A name is a prefix, a slash and a suffix, such as 10.1000/182.".into();
-            Problem::new(StatusCode::BAD_REQUEST, "missing-name", "Missing name", detail)
+            Problem::new(StatusCode::BAD_REQUEST, codes::MISSING_NAME, "Missing name", detail)
         }
         (Error::NotFound | Error::NotResponsible { .. } | Error::OtherServer, NameKind::Prefix(_)) => {
             Problem {
                 reasons: vec!["The slash and the suffix are missing; they may have been cut off."],
                 ..Problem::new(
                     StatusCode::NOT_FOUND,
-                    "missing-suffix",
+                    codes::MISSING_SUFFIX,
                     "Prefix without suffix",
                     String::new(),
                 )
             }
         }
-        (Error::NotResponsible { .. }, NameKind::Doi(DoiOrShortDoi::Short(_))) => {
+        (Error::NotResponsible { .. }, NameKind::Doi(DoiOrShortDoi::ShortDoi(_))) => {
             let detail = "A shortDOI is an alias of a DOI. Only the DOI Foundation's resolver knows it.";
             Problem {
                 public_url: public_url(name),
-                ..Problem::new(status, "short-doi", "shortDOI not available here", detail.into())
+                ..Problem::new(status, codes::SHORT_DOI, "shortDOI not available here", detail.into())
             }
         }
         (Error::NotResponsible { .. }, _) => Problem {
@@ -47,7 +47,7 @@ pub(crate) fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> 
             public_url: public_url(name),
             ..Problem::new(
                 status,
-                "not-responsible",
+                codes::NOT_RESPONSIBLE,
                 "Not responsible for this prefix",
                 format!("{}.", capitalize(&error.to_string())),
             )
@@ -56,12 +56,12 @@ pub(crate) fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> 
             let detail = "Another server of this site is responsible for it.".into();
             Problem {
                 public_url: public_url(name),
-                ..Problem::new(status, "not-responsible", "Not responsible for this name", detail)
+                ..Problem::new(status, codes::NOT_RESPONSIBLE, "Not responsible for this name", detail)
             }
         }
         (Error::NotFound, _) if name.ends_with('/') && name.matches('/').count() == 1 => {
             let detail = "The suffix after the slash is empty; it may have been cut off.".into();
-            Problem::new(status, "empty-suffix", "Empty suffix", detail)
+            Problem::new(status, codes::EMPTY_SUFFIX, "Empty suffix", detail)
         }
         (Error::NotFound, _) => Problem {
             reasons: vec![
@@ -71,39 +71,39 @@ pub(crate) fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> 
             ],
             ..Problem::new(
                 status,
-                "not-found",
+                codes::NOT_FOUND,
                 "Name not found",
                 "This server is responsible for the prefix, but has no record of this name.".into(),
             )
         },
-        (Error::Tombstone, _) => Problem::new(
+        (Error::Retired, _) => Problem::new(
             StatusCode::GONE,
-            "retired",
+            codes::RETIRED,
             "This name is retired",
             "It no longer resolves, and it will not be reused.".into(),
         ),
-        (Error::NoValues, _) => Problem::new(
+        (Error::ValuesNotFound, _) => Problem::new(
             StatusCode::NOT_FOUND,
-            "no-values",
+            codes::NO_VALUES,
             "No public values",
             "The record has no public values that match the request.".into(),
         ),
         (Error::Name(_), _) => Problem::new(
             status,
-            "invalid-name",
+            codes::INVALID_NAME,
             "Invalid name",
             format!("{}.", capitalize(&error.to_string())),
         ),
-        (Error::Exhausted(_), _) => Problem::new(
+        (Error::BudgetExceeded(_), _) => Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            "budget-exceeded",
+            codes::BUDGET_EXCEEDED,
             "Request too expensive",
             "The request exceeds the work limit.".into(),
         ),
         (Error::Store(error), _) => *problem_for_store(error),
         _ => Problem::new(
             status,
-            "unsupported",
+            codes::UNSUPPORTED,
             "Not supported",
             format!("{}.", capitalize(&error.to_string())),
         ),
@@ -113,10 +113,10 @@ pub(crate) fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> 
 /// Problem for a store failure; details are only logged.
 pub(crate) fn problem_for_store(error: &StoreError) -> Box<Problem<'static>> {
     let (status, code, message) = match error {
-        StoreError::Unreachable { .. } => {
-            (StatusCode::SERVICE_UNAVAILABLE, "store-unavailable", "The database is unreachable")
+        StoreError::Unavailable { .. } => {
+            (StatusCode::SERVICE_UNAVAILABLE, codes::STORE_UNAVAILABLE, "The database is unreachable")
         }
-        _ => (StatusCode::INTERNAL_SERVER_ERROR, "store-failed", "The store failed"),
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, codes::STORE_FAILED, "The store failed"),
     };
     Box::new(Problem::new(status, code, "Server error", format!("{message}. Retry later.")))
 }
@@ -147,7 +147,7 @@ pub(crate) fn problem_of_name(name: &str, error: &Error) -> Reply {
 /// Problem for a malformed request.
 pub(crate) fn malformed_request(message: &str) -> Problem<'static> {
     let detail = format!("{}.", capitalize(message));
-    Problem::new(StatusCode::BAD_REQUEST, "malformed", "Malformed request", detail)
+    Problem::new(StatusCode::BAD_REQUEST, codes::MALFORMED, "Malformed request", detail)
 }
 
 /// Problem for a malformed request, for programs.
@@ -161,10 +161,9 @@ pub(crate) fn problem_of_caller(error: AuthenticationError, accepts_credentials:
         return response;
     }
     let detail = format!("{}.", capitalize(&error.to_string()));
-    let problem = if accepts_credentials {
-        Problem::new(StatusCode::UNAUTHORIZED, "unauthenticated", "Not authenticated", detail)
-    } else {
-        Problem::new(StatusCode::FORBIDDEN, "insecure-transport", "Insecure transport", detail)
-    };
+    let status = status::unauthenticated_status(accepts_credentials);
+    let code = status::unauthenticated_code(accepts_credentials);
+    let title = if accepts_credentials { "Not authenticated" } else { "Insecure transport" };
+    let problem = Problem::new(status, code, title, detail);
     problem.uncached_json_reply()
 }

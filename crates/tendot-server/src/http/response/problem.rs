@@ -12,6 +12,7 @@ use crate::http::api_v1::format_millis;
 use crate::http::pages::RegistrationDetails;
 use crate::http::resolve::redirect::format;
 use crate::http::resolve::suggestions::Suggestion;
+use crate::http::response::codes;
 use crate::http::response::reply::{PROBLEM, Reply, add_retry_after, reply};
 
 /// Problem details (RFC 9457) before rendering as JSON or HTML.
@@ -42,7 +43,7 @@ pub(crate) struct Problem<'a> {
 }
 
 /// Codes of errors for which a retry would fail, too.
-const NOT_RETRYABLE_CODES: [&str; 1] = ["budget-exceeded"];
+const NOT_RETRYABLE_CODES: [&str; 1] = [codes::BUDGET_EXCEEDED];
 
 impl Problem<'_> {
     pub(crate) fn new(status: StatusCode, code: &'static str, title: &'static str, detail: String) -> Self {
@@ -135,6 +136,12 @@ impl Problem<'_> {
     /// Replaces the status.
     pub(crate) fn with_status(mut self: Box<Self>, status: StatusCode) -> Box<Self> {
         self.status = status;
+        self
+    }
+
+    /// Replaces the error code.
+    pub(crate) fn with_code(mut self: Box<Self>, code: &'static str) -> Box<Self> {
+        self.code = code;
         self
     }
 

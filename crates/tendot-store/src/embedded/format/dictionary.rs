@@ -1,4 +1,4 @@
-//! Dictionary of shared byte strings: interner (writer) and cache (readers). See `docs/storage-format.md`.
+//! Dictionary of shared byte strings: interner (writer) and cache (readers). See `docs/background/storage-format.md`.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! Encodes and decodes log entries: see `docs/storage-format.md`.
+//! Encodes and decodes log entries: see `docs/background/storage-format.md`.
 
 use heed::{PutFlags, RwTxn};
 

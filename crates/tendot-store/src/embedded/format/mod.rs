@@ -1,4 +1,4 @@
-//! Record format on disk: see `docs/storage-format.md`.
+//! Record format on disk: see `docs/background/storage-format.md`.
 //!
 //! In reading order: `record`, `value_layout`, `log_entry`, `dictionary`, `varint`, `checksum`.
 

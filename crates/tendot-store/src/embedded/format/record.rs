@@ -1,4 +1,4 @@
-//! Encodes and decodes records: see `docs/storage-format.md`.
+//! Encodes and decodes records: see `docs/background/storage-format.md`.
 
 use tendot_proto::{Handle, HandleValue};
 
