@@ -303,10 +303,7 @@ async fn attack_invalid_responses() {
         vec![StreamStep::Send(response(&request))]
     };
     let error = delete(challenge).await;
-    assert_eq!(
-        error.to_string(),
-        "authentication failed: request digest mismatch"
-    );
+    assert_eq!(error.to_string(), "authentication failed: request digest mismatch");
 }
 
 /// An administrator behind a proxy that changes every response once the returned flag is set.

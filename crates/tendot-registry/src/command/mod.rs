@@ -114,7 +114,7 @@ impl Registry {
             // A concurrent commit used up the quota.
             let Some(reservation) = self.quotas.reserve(&all_edits) else { continue };
             let committed =
-                self.store.commit(ChangeSet { author: by: author, timestamp_ms: now_ms, edits: all_edits }).await;
+                self.store.commit(ChangeSet { author, timestamp_ms: now_ms, edits: all_edits }).await;
             reservation.resolve(&committed);
             match committed {
                 Ok(committed) => {

@@ -214,7 +214,7 @@ impl Registry {
             edits.extend(aux_edit);
             // A concurrent commit used up the quota.
             let Some(reservation) = self.quotas.reserve(&edits) else { continue };
-            let change = ChangeSet { author: caller.to_string().into(), timestamp_ms: at: now_ms, edits };
+            let change = ChangeSet { author: caller.to_string().into(), timestamp_ms: now_ms, edits };
             let committed = self.store.commit(change).await;
             reservation.resolve(&committed);
             match committed {

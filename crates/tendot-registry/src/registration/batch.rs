@@ -181,7 +181,11 @@ impl Registry {
         let Some(reservation) = self.quotas.reserve(&all_edits) else { return Ok(BatchAttempt::Conflict) };
         let committed = self
             .store
-            .commit(ChangeSet { author: principal.to_string().into(), timestamp_ms: now_ms, edits: all_edits })
+            .commit(ChangeSet {
+                author: principal.to_string().into(),
+                timestamp_ms: now_ms,
+                edits: all_edits,
+            })
             .await;
         reservation.resolve(&committed);
         match committed {

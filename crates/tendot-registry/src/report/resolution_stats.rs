@@ -177,8 +177,9 @@ impl Registry {
         now_ms: u64,
     ) -> Result<Option<Box<[u8]>>, RegistryError> {
         let entries = self.store.list_aux(FAILED_KEY_PREFIX.as_bytes(), after, STATS_BATCH_LEN).await?;
-        let next =
-            (entries.len() == STATS_BATCH_LEN).then(|| entries.last().map(|entry| entry.key.clone())).flatten();
+        let next = (entries.len() == STATS_BATCH_LEN)
+            .then(|| entries.last().map(|entry| entry.key.clone()))
+            .flatten();
         let mut edits = Vec::new();
         for AuxEntry { key, value: body } in entries {
             let failed = decode::<FailedResolutionStats>(Some(&body));
@@ -228,7 +229,8 @@ impl Registry {
         if edits.is_empty() {
             return Ok(());
         }
-        match self.store.commit(ChangeSet { author: "statistics".into(), timestamp_ms: now_ms, edits }).await {
+        match self.store.commit(ChangeSet { author: "statistics".into(), timestamp_ms: now_ms, edits }).await
+        {
             // Counts changed meanwhile; the next purge removes the entries.
             Ok(_) | Err(CommitError::RecordConflict(_) | CommitError::AuxConflict { .. }) => Ok(()),
             Err(error) => Err(error.into()),

@@ -51,11 +51,11 @@ impl SitePeerClient {
         let permits = site.servers.iter().map(|_| Semaphore::new(MAX_QUERIES_PER_PEER)).collect();
         let upstream = PeerUpstream { site: RootSites::from_site(site), permits };
         let cache = CacheSettings {
-            bytes: PEER_CACHE_BYTES,
-            longest: PEER_CACHE_TTL,
-            nothing: PEER_CACHE_TTL,
-            stale: Duration::ZERO,
-            retry: Duration::from_secs(1),
+            max_bytes: PEER_CACHE_BYTES,
+            max_ttl: PEER_CACHE_TTL,
+            negative_ttl: PEER_CACHE_TTL,
+            stale_if_error: Duration::ZERO,
+            error_ttl: Duration::from_secs(1),
         };
         Self { records: Resolver::new(upstream, cache) }
     }
@@ -87,10 +87,10 @@ impl PeerUpstream {
 impl Upstream for PeerUpstream {
     type Error = ResolveError;
 
-    async fn ask(&self, name: &str) -> Result<LookupOutcome, ResolveError> {
-        let handle = Handle::from(name);
+    async fn resolve(&self, request: &ResolveRequest<'_>) -> Result<UpstreamReply, ResolveError> {
+        let handle = Handle::from(&*request.name);
         let _permit = self.acquire_permit(handle).await?;
-        self.client_for(handle).ask(name).await
+        Upstream::resolve(&self.client_for(handle), request).await
     }
 }
 
@@ -112,9 +112,9 @@ impl SitePeers for SitePeerClient {
             match &*answer.outcome {
                 LookupOutcome::Values(values) => Ok(Some(values.clone())),
                 LookupOutcome::NoValues => Ok(Some(Vec::new())),
-                LookupOutcome::Nothing => Ok(None),
-                LookupOutcome::NotKept => {
-                    Err(Error::Neighbour { why: "peer has a different site record".into() })
+                LookupOutcome::NotFound => Ok(None),
+                LookupOutcome::NotResponsible => {
+                    Err(Error::SitePeer { reason: "peer has a different site record".into() })
                 }
             }
         })
@@ -130,10 +130,10 @@ impl SitePeers for SitePeerClient {
         Box::pin(async move {
             // The client chooses the cost of its proof, so it is charged before the proof is forwarded.
             let proof = SecretKeyResponse::from_bytes(answer, ProtocolVersion::LATEST).ok();
-            let proof = proof.filter(|proof| proof.validate(AuthPolicy::default().secret_keys).is_ok());
+            let proof = proof.filter(|proof| proof.validate(AuthPolicy::default().secret_key_macs).is_ok());
             let Some(proof) = proof else { return Ok(false) };
             budget.charge(PEER_QUERY_COST.saturating_add(proof.cost()))?;
-            let peer_error = |why: String| Error::Neighbour { why };
+            let peer_error = |reason: String| Error::SitePeer { reason };
             let request = Request::VerifyChallenge {
                 key_handle: key.handle(),
                 key_index: key.index,
@@ -149,7 +149,7 @@ impl SitePeers for SitePeerClient {
             let response = response.map_err(|error| peer_error(error.to_string()))?;
             let message = response.message().map_err(|error| peer_error(error.to_string()))?;
             match message.body {
-                MessageBody::Response(Response { outcome: ResponseData::Verified(result), .. }) => {
+                MessageBody::Response(Response { data: ResponseData::ChallengeVerified(result), .. }) => {
                     Ok(result == 1)
                 }
                 _ => Err(peer_error(format!("unexpected response code {}", message.header.response_code))),
@@ -186,8 +186,8 @@ mod tests {
             let result = peers.verify_secret(&key, challenge, &proof.to_bytes(), &mut budget).await;
             let result = match result {
                 Ok(is_valid) => is_valid.to_string(),
-                Err(Error::Neighbour { .. }) => "queried".into(),
-                Err(Error::Exhausted(_)) => "budget exceeded".into(),
+                Err(Error::SitePeer { .. }) => "queried".into(),
+                Err(Error::BudgetExceeded(_)) => "budget exceeded".into(),
                 Err(error) => panic!("{error}"),
             };
             assert_eq!((&*result, steps - budget.remaining()), (expected, spent), "{iterations} {key_bits}");
@@ -204,10 +204,10 @@ mod tests {
         let (peers, mut budget) = (unreachable_peers(), Budget::new(2 * PEER_QUERY_COST - 1));
         // A failed query is cached for a second.
         for _ in 0..2 {
-            assert!(matches!(peers.public_values("10.1/x", &mut budget).await, Err(Error::Neighbour { .. })));
+            assert!(matches!(peers.public_values("10.1/x", &mut budget).await, Err(Error::SitePeer { .. })));
             assert_eq!(budget.remaining(), PEER_QUERY_COST - 1);
         }
-        assert!(matches!(peers.public_values("10.1/y", &mut budget).await, Err(Error::Exhausted(_))));
+        assert!(matches!(peers.public_values("10.1/y", &mut budget).await, Err(Error::BudgetExceeded(_))));
     }
 
     #[tokio::test(start_paused = true)]

@@ -187,8 +187,7 @@ impl NamePrinter {
             let mut adjustments: Vec<Adjustment> =
                 whole.iter().flat_map(|parsed| parsed.adjustments().iter()).collect();
             let is_unchanged = whole.is_some_and(|parsed| *parsed.identifier() == repaired.identifier);
-            let removed =
-                (!is_unchanged)
+            let removed = (!is_unchanged)
                 .then_some(RemovedText { before: repaired.text_before, after: repaired.text_after });
             if removed.is_some() {
                 adjustments.push(Adjustment::Repaired);

@@ -110,12 +110,12 @@ pub(crate) fn run(arguments: &MigrateArguments) -> Result<CommandStatus, CliErro
     }
     output.flush()?;
     eprint_line(format_args!(
-        "copied: {records} records, {history} history entries, {lines} log entries, {notes} aux entries; \
+        "copied: {records} records, {history_entries} history entries, {log_entries} log entries, {aux_entries} aux entries; \
          compared: {compared} names"
     ));
-    if different > 0 {
+    if difference_count > 0 {
         eprint_line(format_args!(
-            "{different} unexplained differences found; the target is incomplete and is refused by other commands"
+            "{difference_count} unexplained differences found; the target is incomplete and is refused by other commands"
         ));
         return Ok(CommandStatus::Negative);
     }
@@ -235,7 +235,7 @@ fn report_progress(records: Option<u64>) -> impl FnMut(&MigrationReport) + Send 
                 Some(PreviousRun::Interrupted) => {
                     eprint_line("resuming an interrupted migration");
                 }
-                Some(PreviousRun::Finished(line)) => {
+                Some(PreviousRun::Completed(line)) => {
                     eprint_line(format_args!("resuming after log entry {line}; copying newer changes"));
                 }
             });

@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tendot_proto::Budget;
-use tendot_registry::{Caller, RegistryError};
+use tendot_registry::{Caller, ExistingName, RegistryError};
 
 use crate::clock::format_millis;
 use crate::http::pages::{Problem, problem};
@@ -153,17 +153,17 @@ pub(super) fn random<const N: usize>() -> Result<[u8; N], Box<ApiError>> {
 
 /// Problem for a registry error.
 pub(super) fn problem_for_registry_error(error: &RegistryError) -> Box<Problem<'static>> {
-    if let Some(cause) = &error.failure {
+    if let Some(cause) = &error.source {
         tracing::error!(error = %cause, "store error");
     }
-    let mut problem = problem(status::status_for_kind(error.reason), error.code, error.detail.clone());
+    let mut problem = problem(status::status_for_kind(error.kind), error.code, error.detail.clone());
     if let Some(pointer) = &error.pointer {
         problem = problem.pointer(&**pointer);
     }
     if let Some(hint) = &error.hint {
         problem = problem.hint(&**hint);
     }
-    if let Some((name, since)) = &error.existing {
+    if let Some(ExistingName { name, registered_ms: since }) = &error.existing {
         problem = problem.member("existing", &**name);
         if let Some(since) = since {
             problem = problem.member("since", format_millis(*since));

@@ -54,10 +54,10 @@ impl<'a> From<&'a DoiRecord> for DoiJson<'a> {
             url: name.url(),
             values: &name.values,
             metadata: name.metadata.as_deref(),
-            created: format_millis(name.created),
-            updated: format_millis(name.updated),
-            retired: name.ended.map(format_millis),
-            warnings: name.notes.iter().map(ToString::to_string).collect(),
+            created: format_millis(name.created_ms),
+            updated: format_millis(name.updated_ms),
+            retired: name.retired_ms.map(format_millis),
+            warnings: name.warnings.iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -145,13 +145,13 @@ impl HttpServer {
                 .map(|idempotency_key| idempotency_key.store_edits(&DoiJson::from(done), request.now_ms))
                 .unwrap_or_default()
         };
-        let carried = self
+        let outcome = self
             .registry
             .execute_with(&task, &request.caller, request.now_ms, &mut budget, extra_edits)
             .await?;
-        let path = doi_path(&carried.done.name);
+        let path = doi_path(&outcome.output.name);
         let headers = request.head.headers;
-        Ok(created_reply(&DoiJson::from(&carried.done), carried.revision, &path, headers))
+        Ok(created_reply(&DoiJson::from(&outcome.output), outcome.revision, &path, headers))
     }
 
     pub(crate) async fn get_doi(&self, request: &ApiRequest<'_>) -> ApiResult {
@@ -181,28 +181,31 @@ impl HttpServer {
                 .map_err(|error| as_precondition_failed(*error));
         }
         let expect = request.expected_revision()?;
-        let task = UpdateDoi { name: request.path_param.as_str().into(), draft, expect };
+        let task =
+            UpdateDoi { name: request.path_param.as_str().into(), request: draft, expected_revision: expect };
         let mut budget = request_budget();
         if request.parameters.is_set("dry-run") {
             let done = self.registry.dry_run(&task, &request.caller, request.now_ms, &mut budget).await?;
             return Ok(json_reply(&DoiJson::from(&done), 0, request));
         }
-        let carried = self.registry.execute(&task, &request.caller, request.now_ms, &mut budget).await?;
-        let revision = carried.revision.unwrap_or(carried.done.revision);
-        Ok(json_reply(&DoiJson::from(&carried.done), revision, request))
+        let outcome = self.registry.execute(&task, &request.caller, request.now_ms, &mut budget).await?;
+        let revision = outcome.revision.unwrap_or(outcome.output.revision);
+        Ok(json_reply(&DoiJson::from(&outcome.output), revision, request))
     }
 
     pub(crate) async fn retire_doi(&self, request: &ApiRequest<'_>) -> ApiResult {
-        let task =
-            RetireDoi { name: request.path_param.as_str().into(), expect: request.expected_revision()? };
+        let task = RetireDoi {
+            name: request.path_param.as_str().into(),
+            expected_revision: request.expected_revision()?,
+        };
         if request.parameters.is_set("dry-run") {
             let done =
                 self.registry.dry_run(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
             return Ok(json_reply(&DoiJson::from(&done), 0, request));
         }
-        let carried =
+        let outcome =
             self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
-        Ok(json_reply(&DoiJson::from(&carried.done), carried.revision.unwrap_or_default(), request))
+        Ok(json_reply(&DoiJson::from(&outcome.output), outcome.revision.unwrap_or_default(), request))
     }
 }
 

@@ -203,7 +203,10 @@ pub(crate) async fn remove_key(
         let mut edits = vec![Edit::RequireAux { key: aux_key.into(), value: Some(body.clone()) }];
         edits.extend(chunks.into_iter().map(|entry| Edit::RemoveAux { key: entry.key }));
         edits.extend(is_last.then(|| Edit::RemoveAux { key: aux_key.into() }));
-        match registry.store().commit(ChangeSet { author: "idempotency".into(), timestamp_ms: at: now_ms, edits }).await
+        match registry
+            .store()
+            .commit(ChangeSet { author: "idempotency".into(), timestamp_ms: now_ms, edits })
+            .await
         {
             Ok(_) if !is_last => tokio::task::yield_now().await,
             Ok(_) | Err(CommitError::RecordConflict(_) | CommitError::AuxConflict { .. }) => return Ok(()),

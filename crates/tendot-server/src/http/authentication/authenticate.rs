@@ -145,7 +145,7 @@ impl HttpServer {
             return Ok(Caller::Operator);
         }
         // Tokens cannot be guessed, so a valid one is never throttled: failed guesses cannot lock its owner out.
-        match self.registry.by_token(token, unix_millis(), &mut Budget::new(REQUEST_BUDGET)).await {
+        match self.registry.authenticate_token(token, unix_millis(), &mut Budget::new(REQUEST_BUDGET)).await {
             Ok(Some(identity)) => Ok(Caller::Token(identity)),
             Ok(None) => {
                 self.guess_throttle.start_attempt(request, "operator")?;

@@ -271,8 +271,7 @@ impl ReverseLookupError {
             Self::Rejected(error) => {
                 let status = status::status_for(error.response_code(), accepts_credentials);
                 let detail = format!("{error}; see `reverse_lookup.allow`.");
-                problem(status, codes::FORBIDDEN, detail)
-                    .title("Forbidden")
+                problem(status, codes::FORBIDDEN, detail).title("Forbidden")
             }
             Self::Busy => {
                 let detail = "Another reverse lookup is running. Retry later.";

@@ -154,8 +154,7 @@ impl HistoryRow {
 
 /// Label of a change.
 fn change_label(kind: EditKind, before: &SnapshotState, after: &SnapshotState) -> &'static str {
-    let is_reserved =
-        |then: &SnapshotState| matches!(then, SnapshotState::Record(snapshot) if snapshot.state == DoiStatus::Reserved);
+    let is_reserved = |then: &SnapshotState| matches!(then, SnapshotState::Record(snapshot) if snapshot.state == DoiStatus::Reserved);
     match kind {
         EditKind::Create if is_reserved(after) => "Reserved",
         EditKind::Create => "Created",

@@ -16,10 +16,10 @@ use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
 use crate::http::resolve::name_kind::{NameKind, public_url};
 use crate::http::resolve::redirect::format;
-use crate::http::response::{caching, codes};
 use crate::http::response::errors::{malformed_request, problem_for_lookup, problem_for_upstream};
 use crate::http::response::problem::Problem;
 use crate::http::response::reply::Reply;
+use crate::http::response::{caching, codes};
 
 /// Error page.
 #[derive(Template)]

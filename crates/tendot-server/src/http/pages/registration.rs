@@ -138,7 +138,10 @@ impl RegistrationCard {
             rows.extend(at.map(|at| RegistrationRow { label, text: format_timestamp(&at), date: Some(at) }));
         };
         add_date("Registered", registration.map(|doi| doi.created_ms));
-        add_date("Modified", registration.filter(|doi| doi.updated_ms != doi.created_ms).map(|doi| doi.updated_ms));
+        add_date(
+            "Modified",
+            registration.filter(|doi| doi.updated_ms != doi.created_ms).map(|doi| doi.updated_ms),
+        );
         add_date("Retired", details.retired_at);
         let state = registration.map_or(DoiStatus::Retired, |doi| doi.state);
         let path = registration.filter(|_| summary.is_some()).map(|doi| format(&doi.name));

@@ -72,20 +72,20 @@ pub(crate) struct Provenance {
 
 fn serialize_cache_status<S: Serializer>(status: &CacheStatus, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(match status {
-        CacheStatus::Kept => "hit",
-        CacheStatus::Shared => "coalesced",
-        CacheStatus::Asked => "miss",
+        CacheStatus::Hit => "hit",
+        CacheStatus::Coalesced => "coalesced",
+        CacheStatus::Miss => "miss",
     })
 }
 
 impl Provenance {
     fn from_cached_reply(reply: &CachedReply) -> Self {
         Self {
-            cache_status: reply.source,
+            cache_status: reply.cache_status,
             age_seconds: reply.age.as_secs(),
             // Rounded up, so that a full day is reported as such.
-            fresh_seconds: (reply.fresh + Duration::from_millis(999)).as_secs(),
-            stale_seconds: reply.stale.map(|stale| stale.as_secs()),
+            fresh_seconds: (reply.remaining_ttl + Duration::from_millis(999)).as_secs(),
+            stale_seconds: reply.stale_for.map(|stale| stale.as_secs()),
         }
     }
 
@@ -105,7 +105,7 @@ impl Provenance {
         let age = self.age_seconds;
         match (self.stale_seconds, self.cache_status) {
             (Some(_), _) => format!("stale: {upstream} is unavailable; cached {age} s ago"),
-            (None, CacheStatus::Kept) => {
+            (None, CacheStatus::Hit) => {
                 format!("cached from {upstream} {age} s ago, fresh for {} s", self.fresh_seconds)
             }
             (None, _) if age > 0 => format!("fetched from {upstream}, which had cached it for {age} s"),
@@ -179,7 +179,7 @@ impl HttpServer {
         context: &mut LookupContext<'_>,
     ) -> Result<(Resolution, Option<Provenance>), RecordLookupError> {
         let unavailable = |error| RecordLookupError::UpstreamUnavailable(Arc::new(error));
-        let name = query.name.qualified();
+        let name = query.handle.qualified();
         let Ok(name) = str::from_utf8(&name) else { return Err(error.into()) };
         let cdn_loop_value = upstream.cdn_loop_value(context.headers).map_err(unavailable)?;
         if context.upstream_queries_left == 0 {
@@ -192,27 +192,29 @@ impl HttpServer {
         };
         let deadline = *context.deadline.get_or_insert_with(|| Instant::now() + UPSTREAM_TIMEOUT);
         let reply = timeout_at(deadline, upstream.resolver.resolve(request)).await;
-        if !matches!(&reply, Ok(Ok(CachedReply { source: CacheStatus::Kept, .. }))) {
+        if !matches!(&reply, Ok(Ok(CachedReply { cache_status: CacheStatus::Hit, .. }))) {
             context.upstream_queries_left -= 1;
         }
         let reply = match reply.map_err(|_| unavailable(UpstreamError::Timeout))? {
             Ok(reply) => reply,
             // As if no upstream were configured.
-            Err(failure) if matches!(*failure, UpstreamError::Http(HttpUpstreamError::Name { .. })) => {
+            Err(failure)
+                if matches!(*failure, UpstreamError::Http(HttpUpstreamError::UnsupportedName { .. })) =>
+            {
                 return Err(error.into());
             }
             Err(error) => return Err(RecordLookupError::UpstreamUnavailable(error)),
         };
         let metrics = &self.metrics.upstream;
-        let counter = match (reply.stale, reply.source) {
+        let counter = match (reply.stale_for, reply.cache_status) {
             (Some(_), _) => &metrics.stale,
-            (None, CacheStatus::Kept) => &metrics.hits,
-            (None, CacheStatus::Shared) => &metrics.coalesced,
-            (None, CacheStatus::Asked) => &metrics.misses,
+            (None, CacheStatus::Hit) => &metrics.hits,
+            (None, CacheStatus::Coalesced) => &metrics.coalesced,
+            (None, CacheStatus::Miss) => &metrics.misses,
         };
         counter.fetch_add(1, Ordering::Relaxed);
         let provenance = Provenance::from_cached_reply(&reply);
-        let values = match &*reply.found {
+        let values = match &*reply.outcome {
             LookupOutcome::Values(values) => query.select(values, &mut context.budget),
             LookupOutcome::NoValues => Err(Error::ValuesNotFound),
             LookupOutcome::NotFound => Err(Error::NotFound),

@@ -74,9 +74,11 @@ impl UpstreamError {
     /// Message for clients; addresses and network errors are only logged.
     pub(crate) fn public_message(&self) -> String {
         match self {
-            Self::Http(HttpUpstreamError::Connection { base, .. }) => format!("{base} is unreachable"),
-            Self::Http(HttpUpstreamError::Answer { base, .. }) => {
-                format!("{base} sent an invalid response")
+            Self::Http(HttpUpstreamError::Connection { base_url, .. }) => {
+                format!("{base_url} is unreachable")
+            }
+            Self::Http(HttpUpstreamError::InvalidResponse { base_url, .. }) => {
+                format!("{base_url} sent an invalid response")
             }
             Self::Native(error) if is_timeout(error) => {
                 format!("{HANDLE_SYSTEM_NAME} timed out")
@@ -142,7 +144,7 @@ impl HttpServer {
             ));
         }
         self.metrics.upstream.is_enabled.store(true, Ordering::Relaxed);
-        let id = format!("{:016x}", RandomState::new().hash_one(0_u8));
+        let id = format!("{CDN_LOOP_ID_PREFIX}{:016x}", RandomState::new().hash_one(0_u8));
         self.upstream = Some(Box::new(UpstreamResolver { resolver, id }));
         self
     }

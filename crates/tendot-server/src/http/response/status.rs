@@ -39,16 +39,16 @@ pub(crate) const fn unauthenticated_code(accepts_credentials: bool) -> &'static 
 pub(crate) const fn status_for_kind(kind: RegistryErrorKind) -> StatusCode {
     match kind {
         RegistryErrorKind::Malformed => StatusCode::BAD_REQUEST,
-        RegistryErrorKind::Unknown => StatusCode::UNAUTHORIZED,
+        RegistryErrorKind::Unauthenticated => StatusCode::UNAUTHORIZED,
         RegistryErrorKind::Forbidden => StatusCode::FORBIDDEN,
         RegistryErrorKind::NotFound => StatusCode::NOT_FOUND,
         RegistryErrorKind::Conflict => StatusCode::CONFLICT,
         RegistryErrorKind::Gone => StatusCode::GONE,
-        RegistryErrorKind::Precondition => StatusCode::PRECONDITION_FAILED,
+        RegistryErrorKind::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
         RegistryErrorKind::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
-        RegistryErrorKind::Full => StatusCode::INSUFFICIENT_STORAGE,
-        RegistryErrorKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
-        RegistryErrorKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+        RegistryErrorKind::LimitReached => StatusCode::INSUFFICIENT_STORAGE,
+        RegistryErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        RegistryErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 

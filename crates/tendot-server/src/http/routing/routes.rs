@@ -63,7 +63,10 @@ pub(crate) const ROUTES: [(&str, Route); 49] = [
     ("/api/v1/changes", Route::Changes),
     ("/api/v1/reports/{prefix}/confusable-names", Route::ApiV1(Resource::Report(ReportKind::Confusable))),
     ("/api/v1/reports/{prefix}/invalid-links", Route::ApiV1(Resource::Report(ReportKind::Links))),
-    ("/api/v1/reports/{prefix}/failed-resolutions", Route::ApiV1(Resource::Report(ReportKind::FailedResolutions))),
+    (
+        "/api/v1/reports/{prefix}/failed-resolutions",
+        Route::ApiV1(Resource::Report(ReportKind::FailedResolutions)),
+    ),
     ("/api/v1/reports/{prefix}/never-resolved", Route::ApiV1(Resource::Report(ReportKind::NeverResolved))),
     ("/api/v1/reports/{prefix}/resolved", Route::ApiV1(Resource::Report(ReportKind::Resolved))),
     ("/api/v1/reports/{prefix}", Route::ApiV1(Resource::ReportSummary)),

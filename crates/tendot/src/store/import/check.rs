@@ -23,10 +23,7 @@ pub(crate) fn check_record(record: &HandleRecord<'_>) -> Result<Vec<String>, Str
         }
         let length = value.data.len().max(value.value_type.len());
         if length > limits::MAX_FIELD_LEN {
-            return Err(format!(
-                "value {index} has {length} bytes; the limit is {}",
-                limits::MAX_FIELD_LEN
-            ));
+            return Err(format!("value {index} has {length} bytes; the limit is {}", limits::MAX_FIELD_LEN));
         }
         if value.has_type("URL") {
             if let Some(byte) = value.data.iter().find(|byte| matches!(byte, b'\r' | b'\n' | 0)) {

@@ -226,7 +226,10 @@ fn detects_changed_target() {
     database.execute("update tendot_records set revision = 1 where name = '10.5/a8'");
     let arguments = ["migrate", "--from", &from, "--to", &address, "--compare-all"];
     let (stdout, messages) = dir.run_to(1, &arguments);
-    assert!(stdout == "differs: record `10.5/A8`\n" && messages.contains("unexplained differences"), "{stdout}{messages}");
+    assert!(
+        stdout == "differs: record `10.5/A8`\n" && messages.contains("unexplained differences"),
+        "{stdout}{messages}"
+    );
     let (stdout, _) = dir.run_to(1, &[&arguments[..], &["--json"]].concat());
     assert_eq!(serde_json::from_str::<Json>(&stdout).unwrap()["differences"][0], "record `10.5/A8`");
     let (_, messages) = dir.run_to(2, &["serve", "--store", &address]);

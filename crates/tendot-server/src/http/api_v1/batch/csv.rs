@@ -3,9 +3,7 @@
 use memchr::memchr_iter;
 use serde_json::value::RawValue;
 use tendot_registry::registration::RegistrationRequest;
-use tendot_registry::{RegistryError, RegistryErrorKind};
-
-use crate::http::response::codes;
+use tendot_registry::{RegistryError, codes};
 
 /// Columns named in the header row of a CSV batch.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -88,7 +86,7 @@ impl CsvColumns {
 }
 
 fn malformed(reason: String) -> RegistryError {
-    RegistryError::new(RegistryErrorKind::Malformed, codes::MALFORMED, reason)
+    RegistryError::new(codes::MALFORMED, reason)
 }
 
 /// Number of quotes in a line: while that of a row is odd, a quoted field continues on the next line.

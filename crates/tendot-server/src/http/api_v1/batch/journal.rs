@@ -100,9 +100,9 @@ impl JournalChunk {
         let body = [chunk_header.as_bytes(), &render_results(outcomes)].concat().into();
         let key: Box<[u8]> = Self::key(aux_key, first).into_bytes().into();
         vec![
-            Edit::RequireNote { key: aux_key.as_bytes().into(), body: Some(header.into()) },
-            Edit::RequireNote { key: key.clone(), body: None },
-            Edit::PutNote { key, body },
+            Edit::RequireAux { key: aux_key.as_bytes().into(), value: Some(header.into()) },
+            Edit::RequireAux { key: key.clone(), value: None },
+            Edit::PutAux { key, value: body },
         ]
     }
 }
@@ -135,12 +135,13 @@ impl Journal {
         }
         let key: Box<[u8]> = aux_key.as_bytes().into();
         let edits = vec![
-            Edit::RequireNote { key: key.clone(), body: stored },
-            Edit::PutNote { key, body: header.to_bytes() },
+            Edit::RequireAux { key: key.clone(), value: stored },
+            Edit::PutAux { key, value: header.to_bytes() },
         ];
-        match registry.store().commit(ChangeSet { by: "batch".into(), at: now_ms, edits }).await {
+        match registry.store().commit(ChangeSet { author: "batch".into(), timestamp_ms: now_ms, edits }).await
+        {
             Ok(_) => Ok(Self { aux_key, header, _lock: lock }),
-            Err(CommitError::Note { .. }) => Err(key_in_use()),
+            Err(CommitError::AuxConflict { .. }) => Err(key_in_use()),
             Err(error) => Err(RegistryError::from(error).into()),
         }
     }
@@ -206,8 +207,8 @@ impl Journal {
         let after = after.map(|first_line| JournalChunk::key(&self.aux_key, first_line));
         let after = after.as_deref().map(str::as_bytes);
         let entries = registry.store().list_aux(prefix.as_bytes(), after, 1).await.map_err(store_error)?;
-        let Some((_, stored)) = entries.into_iter().next() else { return Ok(None) };
-        JournalChunk::parse(stored.into()).map(Some).ok_or_else(key_reused)
+        let Some(entry) = entries.into_iter().next() else { return Ok(None) };
+        JournalChunk::parse(entry.value.into()).map(Some).ok_or_else(key_reused)
     }
 
     /// Marks the batch as complete.
@@ -215,10 +216,10 @@ impl Journal {
         let header = JournalHeader { is_complete: true, ..self.header.clone() };
         let key: Box<[u8]> = self.aux_key.as_bytes().into();
         let edits = vec![
-            Edit::RequireNote { key: key.clone(), body: Some(self.header.to_bytes()) },
-            Edit::PutNote { key, body: header.to_bytes() },
+            Edit::RequireAux { key: key.clone(), value: Some(self.header.to_bytes()) },
+            Edit::PutAux { key, value: header.to_bytes() },
         ];
-        let change = ChangeSet { by: "batch".into(), at: unix_millis(), edits };
+        let change = ChangeSet { author: "batch".into(), timestamp_ms: unix_millis(), edits };
         registry.store().commit(change).await.map_err(RegistryError::from)?;
         Ok(())
     }

@@ -36,9 +36,9 @@ pub(super) fn render_results(outcomes: &[BatchLineOutcome]) -> Bytes {
         let result = LineResultJson {
             line: outcome.number,
             name: outcome.name.as_deref().filter(|name| name.len() <= NameKey::MAX_LEN),
-            status: outcome.result.as_ref().map_or("refused", |status| status.name()),
+            status: outcome.result.as_ref().map_or("refused", |status| status.as_str()),
             error: problem.as_ref().map(|problem| problem.to_json()),
-            warnings: outcome.notes.iter().map(ToString::to_string).collect(),
+            warnings: outcome.warnings.iter().map(ToString::to_string).collect(),
         };
         if serde_json::to_writer(&mut rendered, &result).is_ok() {
             rendered.push(b'\n');
@@ -59,14 +59,10 @@ fn truncate_error(error: &RegistryError) -> RegistryError {
         remaining = remaining.checked_sub(fault.pointer.len() + fault.message.len())?;
         Some(fault)
     });
-    RegistryError {
-        reason: error.reason,
-        code: error.code,
-        detail: truncate(&error.detail),
-        pointer: error.pointer.clone().filter(|pointer| pointer.len() <= MAX_MESSAGE_CHARS),
-        hint: error.hint.as_deref().map(truncate),
-        existing: error.existing.clone(),
-        faults: faults.collect(),
-        failure: None,
-    }
+    let mut truncated = error.clone_without_source();
+    truncated.detail = truncate(&error.detail);
+    truncated.pointer = truncated.pointer.filter(|pointer| pointer.len() <= MAX_MESSAGE_CHARS);
+    truncated.hint = error.hint.as_deref().map(truncate);
+    truncated.faults = faults.collect();
+    truncated
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tendot_registry::registration::{BatchLine, BatchLineOutcome, RegistrationRequest};
-use tendot_registry::{Caller, Registry, RegistryError, RegistryErrorKind};
+use tendot_registry::{Caller, Registry, RegistryError, codes};
 use tendot_store::{NameKey, Store};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -15,7 +15,6 @@ use crate::http::api_v1::batch::csv::CsvColumns;
 use crate::http::api_v1::batch::journal::{Journal, JournalChunk, ReplayStep};
 use crate::http::api_v1::batch::outcomes::render_results;
 use crate::http::api_v1::batch::row_reader::{LineGroup, MAX_GROUP_LINES, RawLine, RowReader};
-use crate::http::response::codes;
 use crate::http::response::stream::{BodySink, StreamAborted};
 
 /// Groups read ahead, and groups committed concurrently: they share a sync.
@@ -159,11 +158,7 @@ impl BatchRun {
             let stored = registry.store().get_aux(key.as_bytes()).await?;
             let chunk = stored.and_then(|stored| JournalChunk::parse(stored.into()));
             chunk.map(|chunk| chunk.results).ok_or_else(|| {
-                RegistryError::new(
-                    RegistryErrorKind::Busy,
-                    codes::WRITE_CONFLICT,
-                    "the stored results were purged meanwhile",
-                )
+                RegistryError::new(codes::WRITE_CONFLICT, "the stored results were purged meanwhile")
             })
         })
     }
@@ -203,12 +198,12 @@ async fn read_ahead(
 
 /// Keys of the names that lines change.
 fn changed_keys(lines: &[BatchLine]) -> HashSet<NameKey> {
-    let names = lines.iter().filter_map(|line| line.draft.as_ref().ok()?.name.as_deref());
+    let names = lines.iter().filter_map(|line| line.request.as_ref().ok()?.name.as_deref());
     names.filter_map(|name| NameKey::new(name).ok()).collect()
 }
 
 fn log_abort(error: &RegistryError) -> StreamAborted {
-    match &error.failure {
+    match &error.source {
         Some(error) => tracing::error!(%error, "batch aborted"),
         None => tracing::warn!(detail = error.detail, "batch aborted"),
     }
@@ -218,10 +213,9 @@ fn log_abort(error: &RegistryError) -> StreamAborted {
 impl LineFormat {
     fn parse(&self, line: RawLine, seed: [u8; 16]) -> BatchLine {
         let RawLine { number, text } = line;
-        let malformed =
-            |reason: &str| RegistryError::new(RegistryErrorKind::Malformed, codes::MALFORMED, reason);
+        let malformed = |reason: &str| RegistryError::new(codes::MALFORMED, reason);
         let mut name = None;
-        let draft = text.map_err(|reason| malformed(&reason)).and_then(|text| match self {
+        let request = text.map_err(|reason| malformed(&reason)).and_then(|text| match self {
             Self::Json => RegistrationRequest::from_json(&text)
                 .inspect_err(|_| name = RegistrationRequest::peek_name(&text)),
             Self::Csv(columns) => match std::str::from_utf8(&text) {
@@ -232,6 +226,6 @@ impl LineFormat {
         // Each line gets its own random number: a multiple of an odd number, all of which differ.
         let random = u128::from_be_bytes(seed)
             ^ u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-        BatchLine { number, draft, name, random: random.to_be_bytes() }
+        BatchLine { number, request, name, random_bytes: random.to_be_bytes() }
     }
 }

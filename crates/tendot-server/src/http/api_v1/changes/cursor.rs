@@ -6,7 +6,7 @@ use tendot_store::NameKey;
 
 /// Formats a cursor: `12`, or `12:` and a name within that log entry, in characters that need no escaping anywhere.
 pub(super) fn format_cursor(cursor: &ChangeCursor) -> String {
-    match &cursor.within {
+    match &cursor.import_key {
         None => cursor.sequence.to_string(),
         Some(key) => format!("{}:{}", cursor.sequence, BASE64URL_NOPAD.encode(key.as_bytes())),
     }
@@ -22,7 +22,7 @@ pub(super) fn parse_cursor(text: &str) -> Option<ChangeCursor> {
     Some(ChangeCursor {
         // A sign is not accepted.
         sequence: sequence.bytes().all(|byte| byte.is_ascii_digit()).then(|| sequence.parse().ok())??,
-        within: match within {
+        import_key: match within {
             Some(encoded) => Some(key(encoded)?),
             None => None,
         },
@@ -38,7 +38,7 @@ mod tests {
         for text in ["0", "12", "18446744073709551615", "12:MTAuMS9Y", "12:MTAuMS_DqQ"] {
             assert_eq!(parse_cursor(text).as_ref().map(format_cursor).as_deref(), Some(text), "{text}");
         }
-        assert_eq!(parse_cursor("12:MTAuMS9Y").unwrap().within, NameKey::new("10.1/x").ok());
+        assert_eq!(parse_cursor("12:MTAuMS9Y").unwrap().import_key, NameKey::new("10.1/x").ok());
         for text in [
             "",
             "x",

@@ -255,7 +255,7 @@ impl HttpServer {
         // An error of the first page can still be reported with a status.
         let (changes, is_truncated) = match self.read_first_page(&reader, &after).await {
             Ok(first_page) => first_page,
-            Err(Error::Policy(refusal)) => {
+            Err(Error::Registry(refusal)) => {
                 return problem(StatusCode::UNAUTHORIZED, refusal.code, &refusal.detail).into();
             }
             Err(error) => {

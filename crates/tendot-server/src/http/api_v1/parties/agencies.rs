@@ -38,13 +38,13 @@ impl<'a> From<&'a Agency> for AgencyJson<'a> {
         Self {
             code: &agency.code,
             name: &agency.name,
-            state: if agency.ended.is_some() { "closed" } else { "active" },
-            metadata: agency.metadata,
-            range: agency.range.as_ref(),
+            state: if agency.closed.is_some() { "closed" } else { "active" },
+            metadata: agency.metadata_policy,
+            range: agency.prefix_range.as_ref(),
             locations: agency.locations.as_deref(),
-            created: format_millis(agency.created),
-            closed: agency.ended.as_ref().map(|ended| format_millis(ended.at)),
-            successor: agency.ended.as_ref().map(|ended| &*ended.successor),
+            created: format_millis(agency.created_ms),
+            closed: agency.closed.as_ref().map(|ended| format_millis(ended.time_ms)),
+            successor: agency.closed.as_ref().map(|ended| &*ended.successor),
         }
     }
 }
@@ -52,28 +52,29 @@ impl<'a> From<&'a Agency> for AgencyJson<'a> {
 impl HttpServer {
     pub(crate) async fn list_agencies(&self, request: &ApiRequest<'_>) -> ApiResult {
         let (after, limit) = request.page_params()?;
-        let (items, next) = self.registry.agencies(after, limit, &mut request_budget()).await?;
-        Ok(list_reply(items.iter().map(|held| AgencyJson::from(&held.it)).collect(), next))
+        let (items, next) = self.registry.list_agencies(after, limit, &mut request_budget()).await?;
+        Ok(list_reply(items.iter().map(|held| AgencyJson::from(&held.value)).collect(), next))
     }
 
     pub(crate) async fn create_agency(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let task: CreateAgency = self.read_json(body).await?;
-        let carried =
+        let outcome =
             self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
-        let path = format!("/api/v1/agencies/{}", carried.done.code);
-        Ok(created_reply(&AgencyJson::from(&carried.done), carried.revision, &path, request.head.headers))
+        let path = format!("/api/v1/agencies/{}", outcome.output.code);
+        Ok(created_reply(&AgencyJson::from(&outcome.output), outcome.revision, &path, request.head.headers))
     }
 
     pub(crate) async fn get_agency(&self, request: &ApiRequest<'_>) -> ApiResult {
-        let Held { it, revision } = self.registry.agency(&request.path_param, &mut request_budget()).await?;
-        Ok(json_reply(&AgencyJson::from(&it), revision, request))
+        let Versioned { value: agency, revision } =
+            self.registry.get_agency(&request.path_param, &mut request_budget()).await?;
+        Ok(json_reply(&AgencyJson::from(&agency), revision, request))
     }
 
     pub(crate) async fn update_agency(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let form: UpdateAgency = self.read_json(body).await?;
         let task = UpdateAgency {
             code: request.path_param.as_str().into(),
-            expect: request.expected_revision()?,
+            expected_revision: request.expected_revision()?,
             ..form
         };
         self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;

@@ -47,8 +47,14 @@ impl HttpServer {
         let (after, limit) = request.page_params()?;
         let agency = request.parameters.get("agency");
         let mut budget = request_budget();
-        let list =
-            self.registry.list_registrants(agency, after, limit, &request.caller, request.now_ms, &mut budget);
+        let list = self.registry.list_registrants(
+            agency,
+            after,
+            limit,
+            &request.caller,
+            request.now_ms,
+            &mut budget,
+        );
         let (items, next) = list.await?;
         Ok(list_reply(items.iter().map(|held| RegistrantJson::from(&held.value)).collect(), next))
     }
@@ -59,7 +65,12 @@ impl HttpServer {
         let carried =
             self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
         let path = format!("/api/v1/registrants/{}", carried.output.id);
-        Ok(created_reply(&RegistrantJson::from(&carried.output), carried.revision, &path, request.head.headers))
+        Ok(created_reply(
+            &RegistrantJson::from(&carried.output),
+            carried.revision,
+            &path,
+            request.head.headers,
+        ))
     }
 
     pub(crate) async fn get_registrant(&self, request: &ApiRequest<'_>) -> ApiResult {
