@@ -68,25 +68,6 @@ pub enum RegistryErrorKind {
     Internal,
 }
 
-impl RegistryErrorKind {
-    /// HTTP status of the kind.
-    pub const fn http_status(self) -> u16 {
-        match self {
-            Self::Malformed => 400,
-            Self::Unauthenticated => 401,
-            Self::Forbidden => 403,
-            Self::NotFound => 404,
-            Self::Conflict => 409,
-            Self::Gone => 410,
-            Self::PreconditionFailed => 412,
-            Self::Invalid => 422,
-            Self::Internal => 500,
-            Self::Unavailable => 503,
-            Self::LimitReached => 507,
-        }
-    }
-}
-
 impl RegistryError {
     /// Error with the usual kind of its code.
     pub fn new(code: &'static ErrorCodeSpec, detail: impl Into<String>) -> Self {

@@ -159,11 +159,11 @@ fn batches_resume_after_gaps(client: &ApiClient) {
     let entries = runtime.block_on(store.list_aux(b"idempotency/", None, 100)).unwrap();
     let (header, chunks) = entries.split_first().unwrap();
     assert!(chunks.len() > 3);
-    let mut edits = vec![Edit::PutNote {
-        key: header.0.clone(),
-        body: String::from_utf8_lossy(&header.1).replace("true", "false").into_bytes().into(),
+    let mut edits = vec![Edit::PutAux {
+        key: header.key.clone(),
+        value: String::from_utf8_lossy(&header.value).replace("true", "false").into_bytes().into(),
     }];
-    edits.extend([0, 2].map(|chunk: usize| Edit::RemoveNote { key: chunks[chunk].0.clone() }));
+    edits.extend([0, 2].map(|chunk: usize| Edit::RemoveAux { key: chunks[chunk].key.clone() }));
     client.server.commit(edits);
     // A line with a result was changed or removed.
     assert_eq!(send(&body.replacen("org/3499", "org/x", 1)).status, 422);

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use tendot_server::http::{HTTP_ERROR_CODES, registry_error_status};
+
 use super::{GENERATED_NOTICE, table_cell};
 
 /// Row of the table of error codes.
@@ -15,8 +17,20 @@ pub(super) struct ErrorCodeRow {
 }
 
 /// Error codes of the registry, followed by those of the server.
-pub(super) const fn error_codes() -> Vec<ErrorCodeRow> {
-    Vec::new()
+pub(super) fn error_codes() -> Vec<ErrorCodeRow> {
+    let registry = tendot_registry::ERROR_CODES.iter().map(|spec| ErrorCodeRow {
+        code: spec.code,
+        statuses: spec.kinds.iter().map(|kind| registry_error_status(*kind)).collect(),
+        meaning: spec.meaning,
+        advice: spec.advice,
+    });
+    let server = HTTP_ERROR_CODES.iter().map(|spec| ErrorCodeRow {
+        code: spec.code,
+        statuses: spec.statuses.to_vec(),
+        meaning: spec.meaning,
+        advice: spec.advice,
+    });
+    registry.chain(server).collect()
 }
 
 /// Page with all codes in alphabetical order. If a code occurs twice, the first meaning and advice are used, with the statuses of

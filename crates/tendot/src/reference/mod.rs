@@ -53,12 +53,11 @@ pub(crate) fn run(arguments: &ReferenceArguments) -> Result<CommandStatus, CliEr
 
 /// File names and contents of all pages.
 fn pages() -> Vec<(&'static str, String)> {
-    let mut pages = vec![("cli.md", cli::page()), ("settings.md", settings::page())];
-    let codes = errors::error_codes();
-    if !codes.is_empty() {
-        pages.push(("errors.md", errors::page(codes)));
-    }
-    pages
+    vec![
+        ("cli.md", cli::page()),
+        ("settings.md", settings::page()),
+        ("errors.md", errors::page(errors::error_codes())),
+    ]
 }
 
 /// Text as the content of a Markdown table cell.
