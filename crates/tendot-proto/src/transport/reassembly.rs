@@ -102,7 +102,7 @@ impl Reassembly {
     /// Adds a datagram; returns the message if it is now complete.
     ///
     /// A message of one datagram is returned without copying or decoding. On an error the datagram is dropped, with all
-    /// fragments of its message. A datagram that contradicts earlier fragments starts the message anew.
+    /// fragments of its message. A datagram that contradicts earlier fragments restarts the message.
     pub fn insert<'a>(
         &mut self,
         now: Now,

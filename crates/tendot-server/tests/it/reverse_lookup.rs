@@ -249,7 +249,7 @@ fn attack_long_lookups(store: StoreKind) {
         if cfg!(target_os = "linux") {
             assert!(niceness("reverse-lookup").contains(&10));
         }
-        // The second runs when the first has timed out; the third has waited in vain by then.
+        // The second runs when the first has timed out; the third has timed out while waiting by then.
         let others = [scope.spawn(code), scope.spawn(code)];
         for _ in 0..100 {
             assert_eq!(server.request("GET", "/10.5555/ONE", "").status, 302);

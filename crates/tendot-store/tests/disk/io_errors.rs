@@ -461,7 +461,7 @@ fn read_only_directory() {
     run("io_errors::child_without_permission", &path);
 }
 
-/// Child process: runs as nobody if this is root.
+/// Child process: runs as the user `nobody` if this is root.
 #[test]
 fn child_without_permission() {
     let Some(path) = child_directory() else { return };

@@ -57,15 +57,15 @@ impl<'r> LookupContext<'r> {
 /// Cache status and freshness of data from the upstream resolver.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
 pub(crate) struct Provenance {
-    /// `kept`, `shared` with somebody else's question, or `asked` for now.
+    /// `hit`, `coalesced` with a query in flight, or `miss`.
     #[serde(serialize_with = "serialize_cache_status")]
     #[schema(value_type = String)]
     pub(crate) cache_status: CacheStatus,
-    /// Seconds since who keeps it said it.
+    /// Seconds since the responsible server sent the data.
     pub(crate) age_seconds: u64,
-    /// Seconds for which it may still be kept.
+    /// Remaining TTL in seconds.
     pub(crate) fresh_seconds: u64,
-    /// Seconds since its time was over, if it is given since nobody answers.
+    /// Seconds since the data expired, if it is served because the upstream is unavailable (stale-if-error).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stale_seconds: Option<u64>,
 }

@@ -67,7 +67,7 @@ impl UdpBatchSocket {
     ) -> io::Result<()> {
         let mut slices: Vec<_> =
             buffer.0.chunks_exact_mut(RECV_SLOT_BYTES).map(|buffer| [IoSliceMut::new(buffer)]).collect();
-        // Created anew each time: the call writes its used length into it.
+        // Created for each call, which writes the used length into it.
         let control = self.is_wildcard.then(|| cmsg_space!(in6_pktinfo));
         let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(MAX_RECV_BATCH, control);
         let (number, flags) = (self.socket.as_raw_fd(), MsgFlags::MSG_WAITFORONE);

@@ -33,7 +33,7 @@ pub(crate) fn postgres_url() -> String {
 
 /// Opens the store of a database.
 pub(crate) fn open_postgres(url: &str) -> AnyStore {
-    // Nothing waits for the database in vain here; on a busy machine it may be slow.
+    // No test here waits for a database that does not respond; on a busy machine it may be slow.
     let settings = PostgresSettings {
         max_connections: 4,
         wait_timeout: WAIT_TIMEOUT,
