@@ -50,11 +50,11 @@ struct HistoryItemJson<'a> {
     /// Author: `agency:CODE`, `registrant:ID`, a handle identity, such as `300:0.NA/10.5555`, `operator`, or a component of
     /// the server; null if it is not public.
     by: Option<&'a str>,
-    /// Record before the change: null if there was none; absent if it is unknown, and for a transfer.
+    /// Record before the change: null if there was none; absent for a transfer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<SnapshotJson>)]
     before: Option<Option<SnapshotJson<'a>>>,
-    /// Record after the change: null if there is none; absent if it is unknown, and for a transfer.
+    /// Record after the change: null if there is none; absent for a transfer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<SnapshotJson>)]
     after: Option<Option<SnapshotJson<'a>>>,
