@@ -20,7 +20,7 @@ pub struct CacheSettings {
     pub max_ttl: Duration,
     /// TTL of "not found".
     pub negative_ttl: Duration,
-    /// How long an expired reply may be served while the upstream fails (RFC 8767).
+    /// How long an expired reply may be served while the upstream fails (RFC 5861).
     pub stale_if_error: Duration,
     /// How long a failure is cached (RFC 9520, section 3.2).
     pub error_ttl: Duration,

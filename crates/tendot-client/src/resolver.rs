@@ -41,7 +41,7 @@ pub enum CacheStatus {
 /// Caching resolver in front of an [`Upstream`].
 ///
 /// Concurrent requests for one name are coalesced into one upstream request, which continues if the callers go away. When the
-/// upstream fails, an expired reply is served for [`CacheSettings::stale_if_error`] (RFC 8767); failures are cached for
+/// upstream fails, an expired reply is served for [`CacheSettings::stale_if_error`] (RFC 5861); failures are cached for
 /// [`CacheSettings::error_ttl`] (RFC 9520).
 ///
 /// ```

@@ -339,7 +339,7 @@ async fn attack_tampered_responses() {
         response[limits::ENVELOPE_LEN + limits::HEADER_LEN + 5] ^= 1;
         response
     };
-    check(flipped, false, "does not fit the message and the key").await;
+    check(flipped, false, "credential verification failed").await;
     check(flipped, true, "decryption failed").await;
     // Without the credential, and with lengths that match.
     let bare = |response: Vec<u8>| {

@@ -63,8 +63,6 @@ pub enum SnapshotState {
     Absent,
     /// Record.
     Record(Box<RecordSnapshot>),
-    /// Unknown: no longer in the history.
-    Unknown,
 }
 
 /// Record at one point of its history, as the caller may see it.

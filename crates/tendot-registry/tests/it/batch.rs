@@ -398,7 +398,7 @@ fn attack_p9_races(kind: StoreKind) {
     };
     // Existing names need not match the pattern.
     let pattern = PrefixPolicy { pattern: Some("n.*".into()), ..PrefixPolicy::default() };
-    let fits = ["created 10.71000/new", "updated 10.71000/x", "refused pattern"].map(str::to_owned);
+    let fits = ["created 10.71000/new", "updated 10.71000/x", "refused suffix-pattern"].map(str::to_owned);
     attempt('1', &policy(pattern), fits);
     attempt(
         '1',

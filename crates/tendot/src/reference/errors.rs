@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use tendot_registry::metadata::MetadataFaultCode;
 use tendot_server::http::{HTTP_ERROR_CODES, registry_error_status};
 
 use super::{GENERATED_NOTICE, table_cell};
@@ -59,6 +60,15 @@ pub(super) fn page(rows: Vec<ErrorCodeRow>) -> String {
         let (meaning, advice) = (table_cell(meaning), table_cell(advice));
         let _ = writeln!(page, "| `{code}` | {} | {meaning} | {advice} |", statuses.join(", "));
     }
+    page.push_str(
+        "\n## Metadata faults\n\n\
+         An error `invalid-metadata` lists its faults in `faults`, each with `pointer`, `code`, `message` and, if a list of values applies, \
+         `allowed`.\n\n| code | meaning | what to do |\n|---|---|---|\n",
+    );
+    for fault in MetadataFaultCode::ALL {
+        let (meaning, advice) = (table_cell(fault.meaning()), table_cell(fault.advice()));
+        let _ = writeln!(page, "| `{}` | {meaning} | {advice} |", fault.as_str());
+    }
     page
 }
 
@@ -72,6 +82,6 @@ mod tests {
             |code, status, meaning| ErrorCodeRow { code, statuses: vec![status], meaning, advice: "retry" };
         let page = page(vec![row("b", 409, "first"), row("a", 400, "x|y"), row("b", 404, "second")]);
         let expected = "| `a` | 400 | x\\|y | retry |\n| `b` | 404, 409 | first | retry |\n";
-        assert!(page.ends_with(expected), "{page}");
+        assert!(page.contains(expected), "{page}");
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn open_error(error: &OpenError) -> CliError {
         OpenError::NotFound { .. } => failure.with_hint("set the data directory with `--data DIR`"),
         OpenError::IncompleteMigration { .. } => failure.with_hint(UNFINISHED_MIGRATION_HINT),
         OpenError::UnknownFormat { .. } => {
-            failure.with_hint("it was written by a newer version of tendot, or by another program")
+            failure.with_hint("it was written by another version of tendot, or by another program")
         }
         OpenError::Io { error, .. } if is_permission_denied(&**error) => {
             failure.with_hint("reading a store requires write permission on its `lock.mdb`")

@@ -106,8 +106,8 @@ impl<'a> From<&'a HistoryEvent> for HistoryItemJson<'a> {
         match &event.kind {
             HistoryEventKind::Changed { kind: done, before, after } => Self {
                 kind: edit_kind_name(*done),
-                before: snapshot_json(before),
-                after: snapshot_json(after),
+                before: Some(snapshot_json(before)),
+                after: Some(snapshot_json(after)),
                 ..item
             },
             HistoryEventKind::PrefixTransferred { from, to } => {
@@ -120,16 +120,15 @@ impl<'a> From<&'a HistoryEvent> for HistoryItemJson<'a> {
     }
 }
 
-fn snapshot_json(then: &SnapshotState) -> Option<Option<SnapshotJson<'_>>> {
-    match then {
-        SnapshotState::Unknown => None,
-        SnapshotState::Absent => Some(None),
-        SnapshotState::Record(was) => Some(Some(SnapshotJson {
-            state: was.state.as_str(),
-            registrant: was.registrant.as_deref(),
-            values: &was.values,
-            metadata: was.metadata.as_deref(),
-        })),
+fn snapshot_json(state: &SnapshotState) -> Option<SnapshotJson<'_>> {
+    match state {
+        SnapshotState::Absent => None,
+        SnapshotState::Record(snapshot) => Some(SnapshotJson {
+            state: snapshot.state.as_str(),
+            registrant: snapshot.registrant.as_deref(),
+            values: &snapshot.values,
+            metadata: snapshot.metadata.as_deref(),
+        }),
     }
 }
 

@@ -54,7 +54,6 @@ struct HistoryRow {
 /// Record before a change.
 enum PreviousRecord {
     None,
-    Unknown,
     /// Only the registrant and the agency changed.
     Unchanged,
     /// Values, and the number of further ones.
@@ -175,7 +174,7 @@ fn changed_fields(
 ) -> Vec<(&'static str, String, String)> {
     let snapshot = |then: &SnapshotState| match then {
         SnapshotState::Record(snapshot) => Some((**snapshot).clone()),
-        SnapshotState::Absent | SnapshotState::Unknown => None,
+        SnapshotState::Absent => None,
     };
     let (before, after) = (snapshot(before), snapshot(after));
     let mut fields = Vec::new();
@@ -225,7 +224,6 @@ impl PreviousRecord {
     fn of(before: &SnapshotState, page_budget: &mut PageBudget) -> Self {
         match before {
             SnapshotState::Absent => Self::None,
-            SnapshotState::Unknown => Self::Unknown,
             SnapshotState::Record(snapshot) => {
                 let values = snapshot.values.iter();
                 let rows: Vec<ValueRow> = values
