@@ -1,5 +1,5 @@
-//! Metadata formats: the output of every format equals its snapshot file. pybtex, bibtexparser and rispy can read the files of their
-//! formats.
+//! Metadata formats: the output of every format equals its snapshot file. pybtex, bibtexparser and rispy can read the files of
+//! their formats.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! Batches of the registry API over each store: one result per line, replay and resumption by idempotency key, CSV, revoked tokens.
+//! Batches of the registry API over each store: one result per line, replay and resumption by idempotency key, CSV, revoked
+//! tokens.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

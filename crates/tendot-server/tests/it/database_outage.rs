@@ -65,8 +65,8 @@ fn http_responses() {
     for name in ["cached", "other"] {
         client.create("/dois", &json!({"name": format!("10.70000/{name}"), "url": url}));
     }
-    // The store polls its log five times a second and discards cached responses about changed names. Ten times as long: there is no
-    // event for the last entry read.
+    // The store polls its log five times a second and discards cached responses about changed names. Ten times as long: there is
+    // no event for the last entry read.
     thread::sleep(Duration::from_secs(2));
     for _ in 0..2 {
         assert_eq!(client.redirect_of("10.70000/cached").0, 302);
@@ -248,7 +248,7 @@ fn interrupted_batch_resumes() {
     assert_eq!(count.unwrap().live as usize, lines, "nothing was executed twice");
 }
 
-/// When the acknowledgement of a commit is lost, the response says that the outcome is unknown; with an idempotency key the
+/// When the acknowledgement of a commit is lost, the response reports an unknown outcome; with an idempotency key the
 /// request is not executed twice.
 #[test]
 fn unknown_commit_outcome() {

@@ -37,8 +37,8 @@ fn recorded_exchanges(store: StoreKind) {
     // The recorded server accepted no credentials over plain HTTP.
     let start =
         |trust| RecordsServer::start_handle_net(store, all(), |http| allow_plain_loopback(http, trust));
-    let (untrusting, trusting) = (start(false), start(true));
-    let mut sessions = Sessions { server: &trusting, by_recorded_id: HashMap::new() };
+    let (plain_server, tls_server) = (start(false), start(true));
+    let mut sessions = Sessions { server: &tls_server, by_recorded_id: HashMap::new() };
     let vectors = include_str!("../../../../conformance/vectors/handle-net/http.jsonl");
     let (mut count, mut differences) = (0, Vec::new());
     for line in vectors.lines() {
@@ -46,7 +46,7 @@ fn recorded_exchanges(store: StoreKind) {
         let name = recorded["name"].as_str().unwrap();
         count += 1;
         let request = &recorded["request"];
-        let server = if request["scheme"] == "https" { &trusting } else { &untrusting };
+        let server = if request["scheme"] == "https" { &tls_server } else { &plain_server };
         let text = |name: &str| request[name].as_str().unwrap();
         let headers = request["headers"].as_object().unwrap().iter();
         let headers: Vec<String> = headers

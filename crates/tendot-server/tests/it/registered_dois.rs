@@ -273,8 +273,8 @@ fn reserved_names_are_hidden(store: StoreKind) {
     check_hidden(&server.request("GET", "/api/v1/changes", ""), "changes after its deletion");
 }
 
-/// Writes to a reserved name get the same errors as writes to a missing name. Not tested for changes of values, for which Handle.Net
-/// requires no authentication if the name is missing.
+/// Writes to a reserved name get the same errors as writes to a missing name. Not tested for changes of values, for which
+/// Handle.Net requires no authentication if the name is missing.
 fn writes_do_not_reveal_reserved_names(store: StoreKind) {
     let (server, _) = serve(store);
     let registry = server.http.registry();

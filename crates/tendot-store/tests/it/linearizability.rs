@@ -131,7 +131,7 @@ fn is_met(precondition: Precondition, current: Option<(u64, RecordStatus)>) -> b
     }
 }
 
-/// Whether there is an order of the operations on one name that explains all results: next can be each operation that began
+/// Whether some order of the operations on one name explains all results: the next can be any operation that began
 /// before any other remaining one ended. States that were tried are remembered.
 fn is_linearizable(operations: &[Operation]) -> bool {
     fn search(

@@ -84,7 +84,7 @@ impl ApiClient {
         let mut stream = self.server.connect();
         stream.write_all(&request[..request.len() - length]).unwrap();
         std::thread::scope(|scope| {
-            // Read at the same time: a reset of the connection discards what was received but not read.
+            // Read concurrently: a reset of the connection discards received bytes that were not read.
             let mut reader = stream.try_clone().unwrap();
             let reading = scope.spawn(move || {
                 let (mut bytes, mut buffer) = (Vec::new(), [0; 64 << 10]);

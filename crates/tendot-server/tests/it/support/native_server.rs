@@ -134,7 +134,7 @@ impl NativeTestServer {
         }
     }
 
-    /// Sends a message in as many datagrams as it needs and returns the response; none if none comes within [`WAIT_TIMEOUT`].
+    /// Sends a message in as many datagrams as it needs and returns the response; `None` after [`WAIT_TIMEOUT`].
     pub(crate) fn exchange_udp(&self, message: &[u8]) -> Option<Vec<u8>> {
         let socket = self.udp_socket();
         send_udp(&socket, message);
@@ -174,7 +174,7 @@ impl NativeTestServer {
         stream
     }
 
-    /// Sends bytes on a new TCP connection, ends the sending side, and returns everything that comes back. The server may close
+    /// Sends bytes on a new TCP connection, shuts down the sending side, and reads until the end. The server may close
     /// the connection before it has read everything.
     pub(crate) fn send_raw(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = self.connect();
@@ -356,7 +356,7 @@ pub(crate) fn send_udp(socket: &UdpSocket, message: &[u8]) {
     }
 }
 
-/// The next whole message from a socket; none if no datagram comes within `timeout`.
+/// The next whole message from a socket; `None` if no datagram arrives within `timeout`.
 pub(crate) fn receive_udp(socket: &UdpSocket, timeout: Duration) -> Option<Vec<u8>> {
     socket.set_read_timeout(Some(timeout)).unwrap();
     let (mut reassembly, mut buffer) = (Reassembly::new(), [0; 1024]);

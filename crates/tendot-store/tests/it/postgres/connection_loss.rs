@@ -85,8 +85,8 @@ impl ProxyFixture {
     }
 }
 
-/// Commits two records and an aux entry. If they were committed twice, the first name would be rejected, and the second would have
-/// two log entries.
+/// Commits two records and an aux entry. If they were committed twice, the first name would be rejected, and the second would
+/// have two log entries.
 async fn commit_parts(store: &PostgresStore, round: &str, number: usize) -> Result<u64, CommitError> {
     let name = |end| format!("10.1000/{round}-{number:06}-{end}");
     let aux = format!("{round}-{number:06}");

@@ -180,7 +180,7 @@ fn standby_rejects_logins() {
     });
 }
 
-/// Commits wait for synchronous standbys even if the database's default for `synchronous_commit` says otherwise.
+/// Commits wait for synchronous standbys even if the database has another default for `synchronous_commit`.
 #[test]
 fn synchronous_commit_is_enforced() {
     let server = PostgresServer::start_volatile("");

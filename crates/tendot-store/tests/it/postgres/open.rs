@@ -222,7 +222,7 @@ fn waits_for_concurrent_migration() {
     });
 }
 
-/// Over Unix sockets, which are never encrypted whatever `sslmode` says, with the host among the options.
+/// Over Unix sockets, which are never encrypted, whatever the `sslmode`; the host is given as an option.
 #[test]
 fn unix_sockets() {
     block_on(async {
