@@ -41,7 +41,7 @@ fn batch_results(client: &ApiClient) {
         let expected = if number % 100 == 0 { "refused" } else { "created" };
         assert_eq!((&line["line"], &line["status"]), (&json!(number), &json!(expected)), "{line}");
         if number % 100 == 0 {
-            let code = if number % 200 == 0 { "bad-url" } else { "malformed" };
+            let code = if number % 200 == 0 { "invalid-url" } else { "malformed" };
             assert_eq!((&line["error"]["code"], &line["error"]["line"]), (&json!(code), &json!(number)));
         }
     }
@@ -241,10 +241,10 @@ fn refused_lines(client: &ApiClient) {
     assert_eq!(response.len(), 1_500);
     for (line, number) in response.iter().zip(0..) {
         assert_eq!(line["name"], format!("10.70000/{number}"));
-        assert_eq!(line["error"]["code"], "bad-metadata");
+        assert_eq!(line["error"]["code"], "invalid-metadata");
         let (length, fault) = (line.to_string().len(), &line["error"]["faults"][0]);
         assert!(
-            length < 1_500 && fault["code"] == "not-allowed" && fault["allowed"].is_null(),
+            length < 1_500 && fault["code"] == "value-not-allowed" && fault["allowed"].is_null(),
             "{length}: {line}"
         );
     }
@@ -269,8 +269,8 @@ fn csv_batches(client: &ApiClient) {
         .collect();
     let expected = [
         (2, "created", ""),
-        (3, "refused", "bad-metadata"),
-        (5, "refused", "bad-name"),
+        (3, "refused", "invalid-metadata"),
+        (5, "refused", "invalid-name"),
         (6, "created", ""),
         (7, "refused", "malformed"),
     ];
@@ -293,7 +293,7 @@ fn slow_csv_rows(client: &ApiClient) {
     let response = client.send_in_parts("POST", "/api/v1/dois/batch", TOKEN, &csv, &parts).json_lines();
     let results: Vec<_> =
         response.iter().map(|line| (line["line"].clone(), line["error"]["code"].clone())).collect();
-    let expected = [(2, Json::Null), (3, json!("bad-metadata")), (7, Json::Null)];
+    let expected = [(2, Json::Null), (3, json!("invalid-metadata")), (7, Json::Null)];
     assert_eq!(results, expected.map(|(line, code)| (json!(line), code)), "{response:?}");
 }
 
@@ -339,7 +339,7 @@ fn token_revoked_during_a_batch(client: &ApiClient) {
     let path = format!("/tokens/{}", listed["items"][0]["id"].as_str().unwrap());
     client.check("DELETE", &path, TOKEN, &Json::Null, (204, ""));
     let refused = send_line("10.70000/b");
-    assert_eq!((&refused["status"], &refused["error"]["code"]), (&json!("refused"), &json!("bad-token")));
+    assert_eq!((&refused["status"], &refused["error"]["code"]), (&json!("refused"), &json!("invalid-token")));
     assert_eq!(refused["name"], "10.70000/b");
     assert_eq!(client.redirect_of("10.70000/b").0, 404);
 }

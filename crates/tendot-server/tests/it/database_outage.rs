@@ -147,7 +147,7 @@ fn native_responses() {
             server.exchange(transport, &resolution("10.5555/before").to_bytes().unwrap()).remove(0);
         assert_eq!(response_code(&response), 3, "{transport:?}");
         assert!(
-            error_message(&response).contains("the database is not reached"),
+            error_message(&response).contains("database unavailable"),
             "{}",
             error_message(&response)
         );

@@ -298,7 +298,7 @@ fn trace_of_an_upstream_query() {
     assert_eq!(trace_json["upstream"]["cache_status"], "miss");
     let trace_json = trace("10.7777/SEVERAL");
     assert_eq!(trace_json["upstream"]["cache_status"], "hit");
-    assert!(upstream_steps(&trace_json)[0].contains("it may be kept for"), "{trace_json}");
+    assert!(upstream_steps(&trace_json)[0].contains("fresh for"), "{trace_json}");
     let trace_json = trace("10.7777/NONE");
     assert_eq!(
         (trace_json["outcome"].as_str(), upstream_steps(&trace_json).len()),
@@ -382,7 +382,7 @@ fn stale_responses_while_the_upstream_is_down() {
         response.head
     );
     let page = resolver.get("/10.7777/SHORT?noredirect").text().into_owned();
-    assert!(page.contains("does not answer; this is what it said"), "{page}");
+    assert!(page.contains("is unavailable; stale response, cached"), "{page}");
     assert!(resolver.metric("tendot_upstream_cache_stale_total") >= 3.0);
     // Authoritative queries and other names fail.
     assert_eq!(resolver.get("/api/handles/10.7777/SHORT?auth").status, 502);

@@ -104,7 +104,7 @@ impl Provenance {
     pub(crate) fn describe(self, upstream: &str) -> String {
         let age = self.age_seconds;
         match (self.stale_seconds, self.cache_status) {
-            (Some(_), _) => format!("stale: {upstream} is unavailable; cached {age} s ago"),
+            (Some(_), _) => format!("{upstream} is unavailable; stale response, cached {age} s ago"),
             (None, CacheStatus::Hit) => {
                 format!("cached from {upstream} {age} s ago, fresh for {} s", self.fresh_seconds)
             }

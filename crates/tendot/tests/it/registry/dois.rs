@@ -108,7 +108,7 @@ fn dois(store: StoreKind) {
     let retired = registry.run(&["doi", "retire", "10.70000/soc"]);
     assert!(String::from_utf8_lossy(&retired.stdout).contains("\n  state       tombstone\n"), "{retired:?}");
     assert_eq!(String::from_utf8_lossy(&retired.stderr), "retired; the name will not be reassigned\n");
-    registry.run_error(&["doi", "update", "10.70000/soc", "--url", "https://example.org/"], 1, "(ended");
+    registry.run_error(&["doi", "update", "10.70000/soc", "--url", "https://example.org/"], 1, "(retired)");
     let history = registry.json(&["doi", "history", "10.70000/soc"]);
     let kinds: Vec<_> = history.iter().map(|change| change["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["create", "update", "update", "tombstone"]);

@@ -261,7 +261,7 @@ fn other_formats_refuse_by_line() {
     let file = store.dir.write("dump.json", dump);
     let output = store.run(&["import", &file]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("line 4: handle: must be"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("line 4: handle: expected a string"), "{}", stderr(&output));
     assert_eq!(store.export().len(), 4);
     // Nothing of a truncated document is imported.
     let file = store.dir.write("dump.json", &dump.replace("10/10", "10/11")[..70]);

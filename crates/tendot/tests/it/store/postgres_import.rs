@@ -166,7 +166,7 @@ fn lost_connection_is_reported() {
     );
     let output = import.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("error: importing records: "), "{}", stderr(&output));
+    assert!(stderr(&output).contains("error: importing records failed: "), "{}", stderr(&output));
     release();
     assert_eq!(test.import(&file, 0), [500, 0, 0, 0]);
 }

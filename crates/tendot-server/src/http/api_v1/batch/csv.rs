@@ -33,7 +33,7 @@ impl CsvColumns {
                 "metadata" => CsvColumn::Metadata,
                 other => {
                     return Err(format!(
-                        "unknown column `{other}`; columns are name, prefix, url, state, metadata"
+                        "unknown column `{other}` in the header row; columns are name, prefix, url, state, metadata"
                     ));
                 }
             };
