@@ -1,5 +1,5 @@
-//! A program of its own because it replaces the global allocator: a local name costs as many allocations with an upstream
-//! resolver as without one.
+//! Allocation test: an upstream resolver adds no allocations to the resolution of a local name. A separate test program, because
+//! it replaces the global allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -17,7 +17,7 @@ thread_local! {
     static COUNT: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
-#[allow(unsafe_code, reason = "an allocator can't be written without it")]
+#[allow(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait")]
 // SAFETY: every call is passed on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -25,12 +25,12 @@ unsafe impl GlobalAlloc for CountingAllocator {
             let (number, bytes) = count.get();
             count.set((number + 1, bytes + layout.size()));
         });
-        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc::alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `GlobalAlloc::dealloc`.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc::dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -38,8 +38,8 @@ unsafe impl GlobalAlloc for CountingAllocator {
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-fn http() -> HttpServer {
-    let http = HttpServer::new(Arc::new(Registry::new(
+fn start_server() -> HttpServer {
+    let server = HttpServer::new(Arc::new(Registry::new(
         AnyStore::from(MemoryStore::new()),
         RegistrySettings::default(),
     )));
@@ -48,19 +48,19 @@ fn http() -> HttpServer {
         Edit::Put { name: "10.5555/ONE".into(), values, precondition: Precondition::Absent },
         Edit::Home { prefix: "10.5555".into() },
     ];
-    pollster::block_on(http.registry().store().commit(ChangeSet {
+    pollster::block_on(server.registry().store().commit(ChangeSet {
         author: "test".into(),
         timestamp_ms: 0,
         edits,
     }))
     .unwrap();
-    http
+    server
 }
 
-/// The number of allocations and their bytes, after a first call that initializes what is initialized once.
-fn cost(http: &HttpServer) -> (usize, usize) {
+/// Number and bytes of the allocations of one trace; a first trace does all one-time initialization.
+fn allocation_cost(server: &HttpServer) -> (usize, usize) {
     let trace = || {
-        let traced = pollster::block_on(http.trace_text("10.5555/ONE"));
+        let traced = pollster::block_on(server.trace_text("10.5555/ONE"));
         assert_eq!(traced.outcome(), TraceOutcome::Resolves);
     };
     trace();
@@ -71,10 +71,10 @@ fn cost(http: &HttpServer) -> (usize, usize) {
 
 #[test]
 fn upstream_adds_no_allocations() {
-    let alone = http();
+    let without_upstream = start_server();
     let upstream = UpstreamClient::Http(Box::new(HttpUpstream::new("http://127.0.0.1:9").unwrap()));
-    let with_upstream = http().upstream(upstream, CacheSettings::default());
-    let expected = cost(&alone);
+    let with_upstream = start_server().upstream(upstream, CacheSettings::default());
+    let expected = allocation_cost(&without_upstream);
     assert!(expected.0 > 0);
-    assert_eq!(cost(&with_upstream), expected);
+    assert_eq!(allocation_cost(&with_upstream), expected);
 }

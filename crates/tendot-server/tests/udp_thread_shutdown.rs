@@ -1,4 +1,4 @@
-//! Own program because it replaces `getpid`: the UDP threads have ended before the store closes.
+//! Shutdown of the UDP threads: all have ended before the store closes. A separate test program, because it replaces `getpid`.
 
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "a function of the C library is replaced")]

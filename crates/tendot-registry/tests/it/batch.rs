@@ -1,4 +1,4 @@
-//! Batch registration: each line gets its own outcome, quotas hold, and concurrent changes count.
+//! Batch registration: each line has its own outcome, quotas hold, and permissions are checked as of the commit.
 
 use std::collections::BTreeSet;
 use std::sync::Barrier;
@@ -44,28 +44,29 @@ fn aux_entry_too_large_falls_back_to_single_lines() {
     let lines = lines(["a", "b", "c"].map(|suffix| request(&name(suffix), "https://a/")).into());
     let extra_edits = |outcomes: &[BatchLineOutcome]| {
         let Some(first) = outcomes.first() else { return Vec::new() };
-        // Too large for several lines, and for the second if it succeeds.
+        // Too large for several lines, and for the second line if it succeeds.
         let is_small = outcomes.len() == 1 && (first.number != 2 || first.result.is_err());
         let body = vec![b'x'; if is_small { 1 } else { 5 << 20 }].into();
-        let key: Box<[u8]> = format!("receipt/{}", first.number).into_bytes().into();
+        let key: Box<[u8]> = format!("journal/{}", first.number).into_bytes().into();
         vec![Edit::RequireAux { key: key.clone(), value: None }, Edit::PutAux { key, value: body }]
     };
-    let one = fixture.caller('1');
-    let outcomes = block_on(fixture.registry.execute_batch(&lines, &one, NOW, false, extra_edits)).unwrap();
+    let caller = fixture.caller('1');
+    let outcomes =
+        block_on(fixture.registry.execute_batch(&lines, &caller, NOW, false, extra_edits)).unwrap();
     assert_eq!(
-        outcome_words(&outcomes),
+        outcome_texts(&outcomes),
         ["created 10.71000/a", "refused rejected-by-store", "created 10.71000/c"]
     );
     assert_eq!(outcomes[1].name.as_deref(), Some("10.71000/b"));
-    let entries = block_on(fixture.registry.store().list_aux(b"receipt/", None, 9)).unwrap();
+    let entries = block_on(fixture.registry.store().list_aux(b"journal/", None, 9)).unwrap();
     assert_eq!(entries.len(), 3);
 }
 
 fn mixed_lines(kind: StoreKind) {
     let fixture = FixtureSource::new(kind).fixture();
-    let one = fixture.caller('1');
-    fixture.register(&name("gone"), "https://a/", &one).unwrap();
-    fixture.retire(&name("gone"), &one).unwrap();
+    let caller = fixture.caller('1');
+    fixture.register(&name("gone"), "https://a/", &caller).unwrap();
+    fixture.retire(&name("gone"), &caller).unwrap();
     let reserved = |name: &str| request_from_json(&format!(r#"{{"name": "{name}", "state": "reserved"}}"#));
     let registered =
         |name: &str| request_from_json(&format!(r#"{{"name": "{name}", "state": "registered"}}"#));
@@ -96,11 +97,11 @@ fn mixed_lines(kind: StoreKind) {
     ];
     let mut lines: Vec<BatchLine> = Vec::new();
     let mut expected = Vec::new();
-    for (number, (body, words)) in (1..).zip(cases) {
+    for (number, (body, expected_text)) in (1..).zip(cases) {
         // The same random bytes for both minted names.
         let random_bytes = [7; 16];
         lines.push(BatchLine { random_bytes, ..batch_line(number, body) });
-        expected.push(words);
+        expected.push(expected_text);
     }
     lines.push(BatchLine {
         number: 24,
@@ -112,19 +113,20 @@ fn mixed_lines(kind: StoreKind) {
     let before = fixture.log_len();
     let extra_edits = |outcomes: &[BatchLineOutcome]| {
         vec![Edit::PutAux {
-            key: b"receipt"[..].into(),
-            value: outcome_words(outcomes).join("\n").into_bytes().into(),
+            key: b"journal"[..].into(),
+            value: outcome_texts(outcomes).join("\n").into_bytes().into(),
         }]
     };
-    let dry = block_on(fixture.registry.execute_batch(&lines, &one, NOW, true, extra_edits)).unwrap();
+    let dry_run = block_on(fixture.registry.execute_batch(&lines, &caller, NOW, true, extra_edits)).unwrap();
     assert_eq!(fixture.log_len(), before, "a dry run changes nothing");
-    assert_eq!(block_on(fixture.registry.store().get_aux(b"receipt")).unwrap(), None);
-    let outcomes = block_on(fixture.registry.execute_batch(&lines, &one, NOW, false, extra_edits)).unwrap();
-    assert_eq!(outcome_words(&outcomes), outcome_words(&dry));
-    for ((outcome, words), expected) in outcomes.iter().zip(outcome_words(&outcomes)).zip(&expected) {
+    assert_eq!(block_on(fixture.registry.store().get_aux(b"journal")).unwrap(), None);
+    let outcomes =
+        block_on(fixture.registry.execute_batch(&lines, &caller, NOW, false, extra_edits)).unwrap();
+    assert_eq!(outcome_texts(&outcomes), outcome_texts(&dry_run));
+    for ((outcome, actual), expected) in outcomes.iter().zip(outcome_texts(&outcomes)).zip(&expected) {
         let is_expected =
-            if *expected == "created" { words.starts_with("created ") } else { words == *expected };
-        assert!(is_expected, "line {}: {words}, not {expected}", outcome.number);
+            if *expected == "created" { actual.starts_with("created ") } else { actual == *expected };
+        assert!(is_expected, "line {}: {actual}, not {expected}", outcome.number);
     }
     assert_eq!(outcomes.len(), expected.len());
     assert!(outcomes.iter().zip(1..).all(|(outcome, number)| outcome.number == number));
@@ -133,8 +135,8 @@ fn mixed_lines(kind: StoreKind) {
         minted.len() == 2 && minted.iter().all(|name| is_minted(name.split_once('/').unwrap().1)),
         "{minted:?}"
     );
-    let receipt = block_on(fixture.registry.store().get_aux(b"receipt")).unwrap().unwrap();
-    assert_eq!(String::from_utf8(receipt.into()).unwrap(), outcome_words(&outcomes).join("\n"));
+    let journal = block_on(fixture.registry.store().get_aux(b"journal")).unwrap().unwrap();
+    assert_eq!(String::from_utf8(journal.into()).unwrap(), outcome_texts(&outcomes).join("\n"));
     // One log entry per name, in the order of the lines.
     let log = block_on(fixture.registry.store().read_log(before as u64, 100)).unwrap();
     let logged: Vec<_> = log.iter().map(|line| line.name.to_string()).collect();
@@ -149,19 +151,19 @@ fn mixed_lines(kind: StoreKind) {
     assert!(log.iter().all(|line| *line.author == *format!("registrant:{}", fixture.id("A1"))));
     check_invariants(&fixture.registry);
     // The same batch again: minted names are new, all other lines are unchanged.
-    let again = outcome_words(&fixture.batch(&lines, &one));
-    let unchanged = again.iter().filter(|words| words.starts_with("unchanged")).count();
-    // The first line changes what the second changes back.
+    let repeated = outcome_texts(&fixture.batch(&lines, &caller));
+    let unchanged = repeated.iter().filter(|text| text.starts_with("unchanged")).count();
+    // The first line changes the URL, and the second changes it back.
     assert_eq!(
-        (unchanged, again[0].as_str(), again[1].as_str()),
+        (unchanged, repeated[0].as_str(), repeated[1].as_str()),
         (6, "updated 10.71000/a", "updated 10.71000/a")
     );
 }
 
 fn quotas(kind: StoreKind) {
     let fixture = FixtureSource::new(kind).fixture();
-    let one = fixture.caller('1');
-    let set = |quota| {
+    let caller = fixture.caller('1');
+    let set_quota = |quota| {
         let policy = Some(PrefixPolicy { quota: Some(quota), ..PrefixPolicy::default() });
         fixture.execute_as_operator(&UpdatePrefix {
             prefix: PREFIX_A1_OTHER.into(),
@@ -170,25 +172,25 @@ fn quotas(kind: StoreKind) {
         });
     };
     let name = |suffix: &str| format!("{PREFIX_A1_OTHER}/{suffix}");
-    set(3);
+    set_quota(3);
     let batch = |suffixes: &[&str]| {
         let bodies = suffixes.iter().map(|suffix| request(&name(suffix), "https://a/")).collect();
-        let words = outcome_words(&fixture.batch(&lines(bodies), &one));
-        words
+        let texts = outcome_texts(&fixture.batch(&lines(bodies), &caller));
+        texts
             .iter()
-            .map(|words| words.split(' ').next_back().unwrap().replace("10.71001/", ""))
+            .map(|text| text.split(' ').next_back().unwrap().replace("10.71001/", ""))
             .collect::<Vec<_>>()
     };
     assert_eq!(
         batch(&["a", "A", "b", "c", "d", "a", "e"]),
         ["a", "a", "b", "c", "quota-exceeded", "a", "quota-exceeded"]
     );
-    let register = |suffix: &str| outcome_letter(&fixture.register(&name(suffix), "https://a/", &one));
+    let register = |suffix: &str| outcome_letter(&fixture.register(&name(suffix), "https://a/", &caller));
     assert_eq!((register("d"), register("a")), ('f', 'c'));
     // The quota of another prefix is not affected.
-    assert_eq!(outcome_letter(&fixture.register(&format!("{PREFIX_A1}/d"), "https://a/", &one)), '+');
+    assert_eq!(outcome_letter(&fixture.register(&format!("{PREFIX_A1}/d"), "https://a/", &caller)), '+');
     // Retiring a name frees quota, by the registry API and by the Handle protocol.
-    fixture.retire(&name("a"), &one).unwrap();
+    fixture.retire(&name("a"), &caller).unwrap();
     assert_eq!((register("d"), register("e")), ('+', 'f'));
     let write = |write: HandleWrite<'_>| outcome_letter(&fixture.write(&write, &key_caller("300:10.9/key")));
     let create = |name: &str| {
@@ -202,9 +204,9 @@ fn quotas(kind: StoreKind) {
         (delete(&name("b")), create(&name("n")), create(&name("m")), register("m")),
         ('+', '+', 'f', 'f')
     );
-    set(5);
+    set_quota(5);
     assert_eq!(batch(&["o", "p", "q"]), ["o", "p", "quota-exceeded"]);
-    set(1);
+    set_quota(1);
     assert_eq!(batch(&["q", "o"]), ["quota-exceeded", "o"]);
     check_invariants(&fixture.registry);
 }
@@ -214,7 +216,7 @@ fn attack_d9_concurrent_quota(kind: StoreKind) {
     const THREADS: u64 = 8;
     let fixture = FixtureSource::new(kind).fixture();
     let rounds = repetitions("TENDOT_TEST_QUOTA_ROUNDS", 10, 60);
-    let (one, registry) = (&fixture.caller('1'), &fixture.registry);
+    let (caller, registry) = (&fixture.caller('1'), &fixture.registry);
     for round in 1..=rounds {
         // One more name than in the last round; every other round is long after the last count, so that names are counted while
         // they are registered.
@@ -234,11 +236,11 @@ fn attack_d9_concurrent_quota(kind: StoreKind) {
                         start.wait();
                         if thread.is_multiple_of(2) {
                             let lines = lines(vec![body]);
-                            let batch = registry.execute_batch(&lines, one, now_ms, false, |_| Vec::new());
+                            let batch = registry.execute_batch(&lines, caller, now_ms, false, |_| Vec::new());
                             return outcome_letter(&block_on(batch).unwrap().remove(0).result);
                         }
-                        let new = RegisterDoi { request: body, random_bytes: [0; 16] };
-                        outcome_letter(&block_on(registry.execute(&new, one, now_ms, &mut budget())))
+                        let command = RegisterDoi { request: body, random_bytes: [0; 16] };
+                        outcome_letter(&block_on(registry.execute(&command, caller, now_ms, &mut budget())))
                     })
                 })
                 .collect();
@@ -246,17 +248,16 @@ fn attack_d9_concurrent_quota(kind: StoreKind) {
         });
         let count = |letter| outcomes.iter().filter(|outcome| **outcome == letter).count();
         assert_eq!((count('+'), count('f')), (1, 7), "{round}: {outcomes:?}");
-        let counted =
-            block_on(registry.store().count_names(PREFIX_A1_OTHER.as_bytes(), None, 1_000)).unwrap();
-        assert_eq!(counted.live, round);
+        let names = block_on(registry.store().count_names(PREFIX_A1_OTHER.as_bytes(), None, 1_000)).unwrap();
+        assert_eq!(names.live, round);
     }
 }
 
-/// Concurrent registrations wait for one count of the names, and count again if that one was cancelled.
+/// Concurrent registrations share one count of the names; if it is cancelled, the next registration counts again.
 #[test]
 fn one_count_serves_all_waiters() {
     let (fixture, store) = FixtureSource::new(StoreKind::Memory).hooked_fixture();
-    let (one, registry) = (&fixture.caller('1'), &fixture.registry);
+    let (caller, registry) = (&fixture.caller('1'), &fixture.registry);
     let policy = Some(PrefixPolicy { quota: Some(4), ..PrefixPolicy::default() });
     fixture.execute_as_operator(&UpdatePrefix {
         prefix: PREFIX_A1_OTHER.into(),
@@ -266,8 +267,8 @@ fn one_count_serves_all_waiters() {
     let before = store.count_calls();
     let register = |number: usize| async move {
         let body = request(&format!("{PREFIX_A1_OTHER}/{number}"), "https://a/");
-        let new = RegisterDoi { request: body, random_bytes: [0; 16] };
-        outcome_letter(&registry.execute(&new, one, NOW + 60_000, &mut budget()).await)
+        let command = RegisterDoi { request: body, random_bytes: [0; 16] };
+        outcome_letter(&registry.execute(&command, caller, NOW + 60_000, &mut budget()).await)
     };
     let mut waiting: Vec<_> = (0..8).map(|number| Box::pin(register(number))).collect();
     let mut context = Context::from_waker(Waker::noop());
@@ -295,7 +296,7 @@ fn forced(subject: TransferSubject, to: Box<str>) -> ProposeTransfer {
 fn attack_p9_races(kind: StoreKind) {
     let source = FixtureSource::new(kind);
     let refused = |code: &str| [&*format!("refused {code}"); 3].map(str::to_owned);
-    let all = ["created 10.71000/new", "updated 10.71000/x", "created 10.71000/p"].map(str::to_owned);
+    let all_applied = ["created 10.71000/new", "updated 10.71000/x", "created 10.71000/p"].map(str::to_owned);
     let attempt = |letter: char, hook: HookFactory<'_>, expected: [String; 3]| {
         let (fixture, store) = source.hooked_fixture();
         let caller = fixture.caller(letter);
@@ -304,7 +305,7 @@ fn attack_p9_races(kind: StoreKind) {
         let bodies = ["new", "x", "p"].map(|suffix| request(&name(suffix), "https://c/"));
         let outcomes = fixture.batch(&lines(bodies.into()), &caller);
         assert!(store.has_run_all_hooks());
-        assert_eq!(outcome_words(&outcomes), expected, "{letter}");
+        assert_eq!(outcome_texts(&outcomes), expected, "{letter}");
         let author = match letter {
             'k' => "300:10.9/key".to_owned(),
             'A' => "agency:alpha".to_owned(),
@@ -312,11 +313,11 @@ fn attack_p9_races(kind: StoreKind) {
         };
         let log = block_on(fixture.registry.store().read_log(before as u64, 1_000)).unwrap();
         let written = log.iter().filter(|line| *line.author == *author).count();
-        let done = expected.iter().filter(|words| !words.starts_with("refused")).count();
-        assert_eq!(written, done, "{letter}: {log:?}");
+        let applied = expected.iter().filter(|text| !text.starts_with("refused")).count();
+        assert_eq!(written, applied, "{letter}: {log:?}");
         check_invariants(&fixture.registry);
     };
-    attempt('1', &|_| Box::new(|_| {}), all.clone());
+    attempt('1', &|_| Box::new(|_| {}), all_applied.clone());
     attempt(
         '1',
         &|fixture| {
@@ -331,7 +332,7 @@ fn attack_p9_races(kind: StoreKind) {
             let id = fixture.token_id('2');
             Box::new(move |store| store.execute(&RevokeToken { id }))
         },
-        all.clone(),
+        all_applied.clone(),
     );
     attempt(
         '1',
@@ -341,7 +342,7 @@ fn attack_p9_races(kind: StoreKind) {
         },
         refused("forbidden"),
     );
-    // The agency of the former holder neither.
+    // The agency of the former holder has lost its permission, too.
     attempt(
         'A',
         &|fixture| {
@@ -361,7 +362,7 @@ fn attack_p9_races(kind: StoreKind) {
         },
         without_x,
     );
-    attempt('k', &|_| Box::new(|_| {}), all.clone());
+    attempt('k', &|_| Box::new(|_| {}), all_applied.clone());
     attempt(
         'k',
         &|fixture| {
@@ -386,7 +387,7 @@ fn attack_p9_races(kind: StoreKind) {
                 store.execute(&forced(TransferSubject::Agency("alpha".into()), "beta".into()));
             })
         },
-        all.clone(),
+        all_applied.clone(),
     );
     let policy = |policy: PrefixPolicy| {
         move |_: &RegistryFixture| -> CommitHook {
@@ -408,7 +409,8 @@ fn attack_p9_races(kind: StoreKind) {
     let quota = PrefixPolicy { quota: Some(4), ..PrefixPolicy::default() };
     let fits = ["created 10.71000/new", "updated 10.71000/x", "refused quota"].map(str::to_owned);
     attempt('1', &policy(quota), fits);
-    let other = ["updated 10.71000/NEW", "updated 10.71000/x", "created 10.71000/p"].map(str::to_owned);
+    let existing_updated =
+        ["updated 10.71000/NEW", "updated 10.71000/x", "created 10.71000/p"].map(str::to_owned);
     attempt(
         '1',
         &|_| {
@@ -417,7 +419,7 @@ fn attack_p9_races(kind: StoreKind) {
                 store.execute(&RegisterDoi { request: body, random_bytes: [0; 16] });
             })
         },
-        other,
+        existing_updated,
     );
     let retired =
         ["created 10.71000/new", "refused already-registered", "created 10.71000/p"].map(str::to_owned);

@@ -1,4 +1,4 @@
-//! A process is killed in the middle of batches and transfers: each change is stored completely or not at all.
+//! Crash consistency: a process is killed during batches and transfers, and each change is stored completely or not at all.
 
 #![allow(clippy::print_stdout, reason = "the child process reports its progress")]
 
@@ -33,17 +33,17 @@ fn writer_process() {
     let Ok(directory) = std::env::var(CHILD_DIR_ENV) else { return };
     let fixture =
         RegistryFixture::in_memory().with_store(EmbeddedStore::open(Path::new(&directory)).unwrap());
-    let one = fixture.caller('1');
+    let caller = fixture.caller('1');
     report("opened");
     for round in 0_u64.. {
         let name = |number| format!("{PREFIX_A1}/{round}-{number}");
         let lines: Vec<_> =
             (0..BATCH_LINES).map(|number| batch_line(number, request(&name(number), "https://a/"))).collect();
         let extra_edits = |outcomes: &[_]| {
-            let body = outcome_words(outcomes).join("\n").into_bytes().into();
-            vec![Edit::PutAux { key: format!("receipt/{round}").into_bytes().into(), value: body }]
+            let body = outcome_texts(outcomes).join("\n").into_bytes().into();
+            vec![Edit::PutAux { key: format!("journal/{round}").into_bytes().into(), value: body }]
         };
-        block_on(fixture.registry.execute_batch(&lines, &one, NOW, false, extra_edits)).unwrap();
+        block_on(fixture.registry.execute_batch(&lines, &caller, NOW, false, extra_edits)).unwrap();
         report(&format!("batch {round}"));
         let names = (0..BATCH_LINES).map(|number| name(number).into()).collect();
         transfer(&fixture.registry, TransferSubject::Names(names), fixture.id("A2"), round, 1);
@@ -52,8 +52,8 @@ fn writer_process() {
         transfer(&fixture.registry, TransferSubject::Prefix(PREFIX_A1_OTHER.into()), to, round, 2);
         report(&format!("prefix {round}"));
         let code = agency_code(round);
-        let new = format!(r#"{{"code": "{code}", "name": "An agency"}}"#);
-        fixture.execute_as_operator(&serde_json::from_str::<CreateAgency>(&new).unwrap());
+        let agency_json = format!(r#"{{"code": "{code}", "name": "An agency"}}"#);
+        fixture.execute_as_operator(&serde_json::from_str::<CreateAgency>(&agency_json).unwrap());
         for number in 0..3 {
             let agency = Some(code.as_str().into());
             let (name, contact, admins) = ("R".into(), None, Vec::new());
@@ -91,7 +91,7 @@ fn transfer(registry: &Registry, subject: TransferSubject, to: Box<str>, round: 
     assert!(outcome.is_ok(), "{:?}", outcome.err());
 }
 
-/// Reports in a line of its own, with an end mark to recognize one that was cut off.
+/// Prints a change in its own line, with an end mark to detect truncated lines.
 fn report(change: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "\n{change} .");
@@ -118,7 +118,7 @@ fn commits_are_atomic() {
     assert_eq!(kinds.len(), 4, "each kind of change was committed before some kill: {kinds:?}");
 }
 
-/// Kills a process some time after it reported a number of changes, and returns all that it reported.
+/// Kills the child process some time after it has reported a number of changes; returns all reported changes.
 fn run_and_kill(directory: &Path, changes: usize, delay: Duration) -> BTreeSet<String> {
     let mut writer = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "crash_consistency::writer_process", "--nocapture"])
@@ -166,13 +166,13 @@ fn check(directory: &Path, reported: &BTreeSet<String>) -> usize {
             .iter()
             .filter_map(|name| block_on(registry.get_doi(name, operator, NOW, &mut budget())).ok())
             .collect();
-        let receipt = block_on(registry.store().get_aux(format!("receipt/{round}").as_bytes())).unwrap();
-        assert_eq!(found.len(), if receipt.is_some() { names.len() } else { 0 }, "batch {round}");
-        if let Some(receipt) = &receipt {
+        let journal = block_on(registry.store().get_aux(format!("journal/{round}").as_bytes())).unwrap();
+        assert_eq!(found.len(), if journal.is_some() { names.len() } else { 0 }, "batch {round}");
+        if let Some(journal) = &journal {
             let expected = names.iter().map(|name| format!("created {name}")).collect::<Vec<_>>().join("\n");
-            assert_eq!(String::from_utf8_lossy(receipt), expected);
+            assert_eq!(String::from_utf8_lossy(journal), expected);
         }
-        compare(format!("batch {round}"), receipt.is_some());
+        compare(format!("batch {round}"), journal.is_some());
         let transferred = found.iter().filter(|name| name.registrant == a2).count();
         let is_transferred = is_done(
             // A list has the first names of a transfer.
@@ -195,15 +195,13 @@ fn check(directory: &Path, reported: &BTreeSet<String>) -> usize {
         }
         compare(format!("agency {round}"), is_closed);
     }
-    let moves = transfers
-        .iter()
-        .filter(|object| matches!(object.transfer.subject, TransferSubject::Prefix(_)))
-        .count();
+    let prefix_transfers =
+        transfers.iter().filter(|item| matches!(item.transfer.subject, TransferSubject::Prefix(_))).count();
     let agency = block_on(registry.get_prefix(PREFIX_A1_OTHER, &mut budget())).unwrap().value.agency;
-    assert_eq!(&*agency, if moves.is_multiple_of(2) { "alpha" } else { "beta" });
-    let moves_reported = reported.iter().filter(|change| change.starts_with("prefix")).count();
-    assert!(moves >= moves_reported);
+    assert_eq!(&*agency, if prefix_transfers.is_multiple_of(2) { "alpha" } else { "beta" });
+    let reported_prefix_transfers = reported.iter().filter(|change| change.starts_with("prefix")).count();
+    assert!(prefix_transfers >= reported_prefix_transfers);
     let AnyStore::Embedded(store) = registry.store() else { panic!("another store") };
     assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
-    unreported + moves - moves_reported
+    unreported + prefix_transfers - reported_prefix_transfers
 }

@@ -1,5 +1,5 @@
-//! Attacks on permissions, names and records by handle operations, each with the response that it gets; those on the
-//! registry are in `registry_attacks.rs`.
+//! Attacks on permissions, names and records by handle operations, each with its expected response code. `registry_attacks.rs`
+//! has the attacks on the registry.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -41,7 +41,7 @@ fn attack_p1_modify_value_is_not_modify_admin() {
     // An administrator becomes a value.
     check_with(0x0010, &modify("10.1/x", vec![url_value(100, "https://b/")]), 400);
     check_with(0x0110, &forced(modify("10.1/x", vec![url_value(100, "https://b/")])), 1);
-    // The same by the other operations.
+    // Other operations with this effect.
     check_with(0x0050, &add("10.1/x", true, vec![full_admin()]), 400);
     check_with(0x0080, &add("10.1/x", true, vec![full_admin()]), 1);
     check_with(0x0040, &add("10.1/x", false, vec![admin_value(101, 0x0fff, ADMIN)]), 400);
@@ -125,7 +125,7 @@ fn attack_p2_public_write() {
 /// it proves, and of no other.
 #[test]
 fn attack_p3_index_0() {
-    let attempt = |entry: &str, claimed: &str, proven: &str, authorized: u32, done: u32| {
+    let attempt = |entry: &str, claimed: &str, proven: &str, prechecked: u32, expected: u32| {
         let registry = registry();
         put_record(
             registry.store(),
@@ -136,8 +136,8 @@ fn attack_p3_index_0() {
         let operation = HandleOperation::Write(change.clone());
         let claim = ValueReference::parse(claimed);
         let outcome = block_on(registry.precheck(&operation, &claim, &mut Budget::new(20_000)));
-        assert_eq!(response_code(&outcome), authorized, "{entry} {claimed}");
-        check_write(&registry, proven, &change, done);
+        assert_eq!(response_code(&outcome), prechecked, "{entry} {claimed}");
+        check_write(&registry, proven, &change, expected);
     };
     attempt("300:10.1/a", "300:10.1/a", "300:10.1/a", 1, 1);
     attempt("300:10.1/a", "301:10.1/a", "301:10.1/a", 400, 400);
@@ -157,7 +157,7 @@ fn attack_p3_index_0_is_not_a_group() {
     put_record(registry.store(), "10.1/g", vec![group_value(200, &["300:10.1/b"])]);
     put_record(registry.store(), "10.1/x", vec![admin_value(100, 0x0fff, "0:10.1/g")]);
     check_write(&registry, "300:10.1/b", &delete("10.1/x"), 400);
-    // Not even if a value has index 0, which no operation creates.
+    // Not even if a value has index 0, which no operation can create.
     put_record(registry.store(), "10.1/g", vec![group_value(0, &["300:10.1/b"])]);
     check_write(&registry, "300:10.1/b", &delete("10.1/x"), 400);
 }
@@ -195,20 +195,20 @@ fn attack_p5_cyclic_and_large_groups() {
     let cycle =
         || vec![("10.1/g", group_value(200, &["200:10.1/h"])), ("10.1/h", group_value(200, &["200:10.1/G"]))];
     check_with(cycle(), 400);
-    // More members than are read.
-    let crowd = |count: u32| {
+    // More members than the limit.
+    let group_of_size = |count: u32| {
         let mut members: Vec<_> =
             (0..count).map(|index| ValueReference::new(index + 1, &b"10.1/c"[..])).collect();
         members.push(ValueReference::parse("300:10.1/b"));
         HandleValue::with_data(200, "HS_VLIST", ValueList { members }.to_bytes())
     };
-    check_with(vec![("10.1/g", crowd(255))], 1);
-    check_with(vec![("10.1/g", crowd(256))], 400);
-    check_with(vec![("10.1/g", crowd(50_000))], 400);
+    check_with(vec![("10.1/g", group_of_size(255))], 1);
+    check_with(vec![("10.1/g", group_of_size(256))], 400);
+    check_with(vec![("10.1/g", group_of_size(50_000))], 400);
     // A group of another service, though a record of that name is still in the store.
-    let elsewhere =
+    let foreign_group =
         vec![("10.1/g", group_value(200, &["200:10.9/h"])), ("10.9/h", group_value(200, &["300:10.1/b"]))];
-    check_with(elsewhere, 400);
+    check_with(foreign_group, 400);
     // Values that are not groups.
     check_with(
         vec![(
@@ -289,22 +289,22 @@ fn attack_p6_removing_the_last_admin() {
         let outcome = write(&registry, ADMIN, &forced(change.clone())).unwrap();
         assert_eq!(outcome.warnings, [WriteWarning::NoAdmin], "{change:?}");
         // Prefix admins can recover the record; the former administrator cannot.
-        let rescue = || add("10.1/x", true, vec![admin_value(100, 0x0fff, ADMIN)]);
-        check_write(&registry, ADMIN, &rescue(), 400);
-        check_write(&registry, "300:0.NA/10.2", &rescue(), 400);
-        check_write(&registry, "300:0.NA/10.1", &rescue(), 1);
+        let add_admin = || add("10.1/x", true, vec![admin_value(100, 0x0fff, ADMIN)]);
+        check_write(&registry, ADMIN, &add_admin(), 400);
+        check_write(&registry, "300:0.NA/10.2", &add_admin(), 400);
+        check_write(&registry, "300:0.NA/10.1", &add_admin(), 1);
         // With another administrator, removal needs no `force`.
         check_write(&registry, ADMIN, &add("10.1/x", false, vec![admin_value(101, 1, "300:10.1/b")]), 1);
         check_write(&registry, ADMIN, &remove("10.1/x", &[100]), 1);
     }
     // A record that never had an administrator: a warning each time.
     let registry = registry();
-    let one = "300:0.NA/10.1";
+    let prefix_admin = "300:0.NA/10.1";
     for change in [
         create("10.1/y", vec![admin_value(100, 0, ADMIN)]),
         add("10.1/y", false, vec![url_value(1, "https://a/")]),
     ] {
-        assert_eq!(write(&registry, one, &change).unwrap().warnings, [WriteWarning::NoAdmin]);
+        assert_eq!(write(&registry, prefix_admin, &change).unwrap().warnings, [WriteWarning::NoAdmin]);
     }
 }
 
@@ -315,15 +315,15 @@ fn attack_p6_recovery_by_prefix_admins() {
     put_record(registry.store(), "10.1/x", vec![url_value(1, "https://a/"), admin_value(100, 0x0fff, ADMIN)]);
     let outcome = write(&registry, ADMIN, &forced(remove("10.1/x", &[100]))).unwrap();
     assert_eq!(outcome.warnings, [WriteWarning::NoAdmin]);
-    let rescue = || add("10.1/x", false, vec![admin_value(100, 0x0fff, ADMIN)]);
-    check_write(&registry, ADMIN, &rescue(), 400);
-    check_write(&registry, "300:0.NA/10.2", &rescue(), 400);
+    let add_admin = || add("10.1/x", false, vec![admin_value(100, 0x0fff, ADMIN)]);
+    check_write(&registry, ADMIN, &add_admin(), 400);
+    check_write(&registry, "300:0.NA/10.2", &add_admin(), 400);
     // Prefix admins without permission to create names cannot.
     put_record(registry.store(), "0.NA/10.1", vec![admin_value(100, 0x0ffe, "300:0.NA/10.1")]);
-    check_write(&registry, "300:0.NA/10.1", &rescue(), 400);
+    check_write(&registry, "300:0.NA/10.1", &add_admin(), 400);
     put_record(registry.store(), "0.NA/10.1", vec![admin_value(100, 0x0201, "300:0.NA/10.1")]);
     check_write(&registry, "300:0.NA/10.1", &delete("10.1/x"), 400);
-    check_write(&registry, "300:0.NA/10.1", &rescue(), 1);
+    check_write(&registry, "300:0.NA/10.1", &add_admin(), 1);
     // With an administrator, the prefix admins have no permission again.
     check_write(&registry, "300:0.NA/10.1", &delete("10.1/x"), 400);
     let outcome =
@@ -338,27 +338,32 @@ fn attack_p6_recovery_by_prefix_admins() {
 #[test]
 fn attack_p7_foreign_prefixes() {
     let registry = registry();
-    let (one, two) = ("300:0.NA/10.1", "300:0.NA/10.2");
-    check_write(&registry, two, &create("10.1/new", vec![]), 400);
-    check_write(&registry, two, &create("0.NA/10.1234", vec![]), 400);
-    check_write(&registry, two, &create("0.NA/10.1.5", vec![]), 400);
-    check_write(&registry, two, &overwrite("0.NA/10.1", vec![admin_value(100, 0x0fff, two)]), 400);
-    check_write(&registry, two, &create("10.1.5/new", vec![]), 301);
-    check_write(&registry, two, &HandleWrite::Home { prefix: Handle::from("10.1.5") }, 400);
-    check_write(&registry, two, &HandleWrite::Unhome { prefix: Handle::from("10.1") }, 400);
+    let (own_admin, other_admin) = ("300:0.NA/10.1", "300:0.NA/10.2");
+    check_write(&registry, other_admin, &create("10.1/new", vec![]), 400);
+    check_write(&registry, other_admin, &create("0.NA/10.1234", vec![]), 400);
+    check_write(&registry, other_admin, &create("0.NA/10.1.5", vec![]), 400);
+    check_write(
+        &registry,
+        other_admin,
+        &overwrite("0.NA/10.1", vec![admin_value(100, 0x0fff, other_admin)]),
+        400,
+    );
+    check_write(&registry, other_admin, &create("10.1.5/new", vec![]), 301);
+    check_write(&registry, other_admin, &HandleWrite::Home { prefix: Handle::from("10.1.5") }, 400);
+    check_write(&registry, other_admin, &HandleWrite::Unhome { prefix: Handle::from("10.1") }, 400);
     // Creating names and deriving prefixes are separate permissions.
-    put_record(registry.store(), "0.NA/10.1", vec![admin_value(100, 0x0ffb, one)]);
-    check_write(&registry, one, &create("0.NA/10.1.5", vec![]), 400);
-    put_record(registry.store(), "0.NA/10.1", vec![admin_value(100, 0x0004, one)]);
-    check_write(&registry, one, &create("10.1/new", vec![]), 400);
-    check_write(&registry, one, &create("0.NA/10.1.5", vec![]), 1);
+    put_record(registry.store(), "0.NA/10.1", vec![admin_value(100, 0x0ffb, own_admin)]);
+    check_write(&registry, own_admin, &create("0.NA/10.1.5", vec![]), 400);
+    put_record(registry.store(), "0.NA/10.1", vec![admin_value(100, 0x0004, own_admin)]);
+    check_write(&registry, own_admin, &create("10.1/new", vec![]), 400);
+    check_write(&registry, own_admin, &create("0.NA/10.1.5", vec![]), 1);
     // Permission to derive a prefix grants nothing under the derived prefix.
     commit(registry.store(), Edit::Home { prefix: "10.1.5".into() });
     put_record(registry.store(), "0.NA/10.1.5", vec![admin_value(100, 0x0fff, "300:0.NA/10.1.5")]);
-    check_write(&registry, one, &create("10.1.5/new", vec![]), 400);
+    check_write(&registry, own_admin, &create("10.1.5/new", vec![]), 400);
     check_write(&registry, "300:0.NA/10.1.5", &create("10.1.5/new", vec![]), 1);
     // Top-level prefixes need permission of the root record.
-    check_write(&registry, one, &create("0.NA/30", vec![]), 400);
+    check_write(&registry, own_admin, &create("0.NA/30", vec![]), 400);
     put_record(registry.store(), "0.NA/0.NA", vec![admin_value(100, 0x0001, "300:0.NA/0.NA")]);
     check_write(&registry, "300:0.NA/0.NA", &create("0.NA/30", vec![]), 1);
 }
@@ -418,8 +423,8 @@ fn attack_p9_permission_source_changed_before_commit() {
         values,
         precondition: Precondition::NotTombstone,
     };
-    let end = |name: &str| Edit::Tombstone { name: name.into(), precondition: Precondition::Live };
-    let gone = |name: &str| Edit::Remove { name: name.into(), precondition: Precondition::Live };
+    let tombstone = |name: &str| Edit::Tombstone { name: name.into(), precondition: Precondition::Live };
+    let remove_record = |name: &str| Edit::Remove { name: name.into(), precondition: Precondition::Live };
     let unhome = |prefix: &str| Edit::Unhome { prefix: prefix.into() };
     let member = "300:10.1/b";
     // The group `10.2/g` administers the prefix 10.1 and the record `10.1/x`, and `10.2/h` is in it.
@@ -439,8 +444,8 @@ fn attack_p9_permission_source_changed_before_commit() {
         let (registry, store) = fixture(vec![before.clone()]);
         assert_eq!(response_code(&write(&registry, caller_name, change)), expected, "{change:?} {before:?}");
         assert_eq!(store.commit_calls(), 1);
-        let by: Vec<_> = block_on(registry.store().read_log(0, 100)).unwrap();
-        assert!(by.iter().all(|line| &*line.author == "test"), "{change:?} {before:?}");
+        let log: Vec<_> = block_on(registry.store().read_log(0, 100)).unwrap();
+        assert!(log.iter().all(|line| &*line.author == "test"), "{change:?} {before:?}");
     };
     let by_prefix = [
         create("10.1/new", vec![]),
@@ -450,8 +455,8 @@ fn attack_p9_permission_source_changed_before_commit() {
     for change in &by_prefix {
         attempt(member, change, &put("0.NA/10.1", vec![admin_value(100, 0x0fff, "300:0.NA/10.1")]), 400);
         attempt(member, change, &put("0.NA/10.1", vec![admin_value(100, 0x0800, "200:10.2/g")]), 400);
-        attempt(member, change, &gone("0.NA/10.1"), 400);
-        attempt(member, change, &end("0.NA/10.1"), 400);
+        attempt(member, change, &remove_record("0.NA/10.1"), 400);
+        attempt(member, change, &tombstone("0.NA/10.1"), 400);
     }
     let by_group = [
         delete("10.1/x"),
@@ -463,8 +468,8 @@ fn attack_p9_permission_source_changed_before_commit() {
     for change in by_group.iter().chain(&by_prefix) {
         attempt(member, change, &put("10.2/h", vec![]), 400);
         attempt(member, change, &put("10.2/g", vec![group_value(200, &["300:10.1/c"])]), 400);
-        attempt(member, change, &gone("10.2/h"), 400);
-        attempt(member, change, &end("10.2/g"), 400);
+        attempt(member, change, &remove_record("10.2/h"), 400);
+        attempt(member, change, &tombstone("10.2/g"), 400);
         attempt(member, change, &unhome("10.2"), 400);
     }
     // No caller writes names for which the service is no longer responsible.
@@ -519,18 +524,18 @@ fn attack_p9_concurrent_grant_and_revoke() {
             let before = created.load(Ordering::Relaxed);
             commit(registry.store(), prefix(number % 2));
             if number % 2 == 1 {
-                // Four threads may each count one that they created under the last permission.
+                // Each of the four threads may count one name that it created under the previous grant.
                 wait_until("the permission is used", || created.load(Ordering::Relaxed) > before + 4);
             }
         }
         is_finished.store(true, Ordering::Relaxed);
-        // The scope does not wait until they have left the store: see `Embedded`.
+        // A scope does not wait for thread-local destructors: see `EmbeddedStore`.
         writers.into_iter().for_each(|writer| writer.join().unwrap());
     });
     let (mut changes, mut written, mut is_granted) = (0, 0, false);
     for line in block_on(registry.store().read_log(0, 1_000_000)).unwrap() {
         if &*line.name == "0.NA/10.1" {
-            // The first is of the fixture, the second revokes; then it is revoked, granted, revoked ...
+            // The first change is from the fixture, the second revokes; then revoked and granted alternate.
             changes += 1;
             is_granted = changes > 2 && changes % 2 == 0;
         } else if &*line.author == "300:10.1/b" {
@@ -539,7 +544,7 @@ fn attack_p9_concurrent_grant_and_revoke() {
         }
     }
     assert_eq!(changes, 62);
-    assert!(written >= 30, "once each time at least");
+    assert!(written >= 30, "at least one write per grant");
 }
 
 /// A write that conflicts each time gives up after eight attempts.
@@ -684,20 +689,20 @@ fn attack_r3_composed_and_decomposed() {
     let owner = || admin_value(100, 0x0fff, ADMIN);
     let warnings = |name: &str, values| write(&registry, "operator", &create(name, values)).unwrap().warnings;
     assert_eq!(warnings("10.1/\u{e9}", vec![url_value(1, "https://composed/"), owner()]), []);
-    let with = |name: &str| WriteWarning::ConfusableWith { name: name.into() };
+    let confusable_with = |name: &str| WriteWarning::ConfusableWith { name: name.into() };
     assert_eq!(
         warnings("10.1/e\u{301}", vec![url_value(2, "https://decomposed/"), owner()]),
-        [with("10.1/\u{e9}")]
+        [confusable_with("10.1/\u{e9}")]
     );
     // The other way round, in another ASCII case, and with a retired name.
     assert_eq!(warnings("10.1/Xe\u{301}", vec![owner()]), []);
-    assert_eq!(warnings("10.1/x\u{e9}", vec![owner()]), [with("10.1/Xe\u{301}")]);
+    assert_eq!(warnings("10.1/x\u{e9}", vec![owner()]), [confusable_with("10.1/Xe\u{301}")]);
     assert_eq!(warnings("10.1/\u{f6}", vec![owner()]), []);
     commit(
         registry.store(),
         Edit::Tombstone { name: "10.1/\u{f6}".into(), precondition: Precondition::Live },
     );
-    assert_eq!(warnings("10.1/o\u{308}", vec![owner()]), [with("10.1/\u{f6}")]);
+    assert_eq!(warnings("10.1/o\u{308}", vec![owner()]), [confusable_with("10.1/\u{f6}")]);
     let limits = RecordLimits { allow_confusable_names: false, ..RecordLimits::default() };
     let strict = with_store(MemoryStore::new(), RegistrySettings { limits, ..RegistrySettings::default() });
     check_write(&strict, "operator", &create("10.1/\u{e9}", vec![]), 1);
@@ -772,12 +777,12 @@ fn attack_list_of_any_length() {
 #[test]
 fn attack_n7_n8_names() {
     let registry = registry();
-    let long = format!("10.1/{}", "x".repeat(2_044));
-    for name in ["", "10.1", "/", "//", "/x", &long] {
+    let long_name = format!("10.1/{}", "x".repeat(2_044));
+    for name in ["", "10.1", "/", "//", "/x", &long_name] {
         check_write(&registry, "operator", &create(name, vec![]), 102);
     }
     check_write(&registry, "operator", &create(&format!("10.1/{}", "/".repeat(255)), vec![]), 1);
-    check_write(&registry, "operator", &create(&long[..2_048], vec![]), 1);
+    check_write(&registry, "operator", &create(&long_name[..2_048], vec![]), 1);
     let resolved = |name: &[u8]| resolve(&registry, "anonymous", &ResolveQuery::new(Handle::new(name)));
     for suffix in [&b"\x80"[..], b"\xc0\xaf", b"\xed\xa0\x80"] {
         let name = [b"10.1/", suffix].concat();
@@ -808,7 +813,7 @@ fn attack_n7_n8_names() {
         }
         assert_eq!(resolved(&name), Err(102));
     }
-    assert_eq!(resolved(long.as_bytes()), Err(102));
+    assert_eq!(resolved(long_name.as_bytes()), Err(102));
     assert_eq!(resolved(b""), Err(100));
     assert_eq!(resolved(b"/"), Err(301));
 }
@@ -838,23 +843,23 @@ fn attack_n9_n10_values() {
         "10.1/x",
         (1..=2_048).map(|index| HandleValue::new(index, "X", "")).collect(),
     );
-    let many = |count| (1..=count).map(|index| HandleValue::new(index, "X", "")).collect();
-    check_write(&registry, "operator", &create("10.1/new", many(2_049)), 202);
+    let values = |count| (1..=count).map(|index| HandleValue::new(index, "X", "")).collect();
+    check_write(&registry, "operator", &create("10.1/new", values(2_049)), 202);
     check_write(&registry, "operator", &add("10.1/x", false, vec![HandleValue::new(3_000, "X", "")]), 202);
     let large = |length| vec![HandleValue::new(1, "X", "x".repeat(length))];
     check_write(&registry, "operator", &create("10.1/new", large((1 << 20) + 1)), 202);
     check_write(&registry, "operator", &create("10.1/new", large(262_144)), 202);
-    let twice = || vec![url_value(1, "https://a/"), url_value(1, "https://b/")];
-    check_write(&registry, "operator", &create("10.1/new", twice()), 201);
-    check_write(&registry, "operator", &add("10.1/x", true, twice()), 201);
-    check_write(&registry, "operator", &modify("10.1/x", twice()), 201);
+    let duplicate_index = || vec![url_value(1, "https://a/"), url_value(1, "https://b/")];
+    check_write(&registry, "operator", &create("10.1/new", duplicate_index()), 201);
+    check_write(&registry, "operator", &add("10.1/x", true, duplicate_index()), 201);
+    check_write(&registry, "operator", &modify("10.1/x", duplicate_index()), 201);
     for index in [0, 1 << 31, u32::MAX] {
         check_write(&registry, "operator", &create("10.1/new", vec![url_value(index, "https://a/")]), 202);
     }
     check_write(&registry, "operator", &add("10.1/x", false, vec![]), 202);
     check_write(&registry, "operator", &modify("10.1/x", vec![]), 202);
     check_write(&registry, "operator", &remove("10.1/x", &[]), 202);
-    check_write(&registry, "operator", &create("10.1/new", many(2_048)), 1);
+    check_write(&registry, "operator", &create("10.1/new", values(2_048)), 1);
 }
 
 /// A query with many indexes for a record with many values exceeds the budget.
@@ -870,7 +875,7 @@ fn attack_n9_expensive_query() {
         ResolveQuery { indexes: (10_000..60_000).collect(), ..ResolveQuery::new(Handle::from("10.1/x")) };
     assert_eq!(resolve(&registry, "anonymous", &query), Err(3));
     let query = ResolveQuery { indexes: (2_000..2_050).collect(), ..query };
-    assert_eq!(resolve(&registry, "anonymous", &query).map(|found| found.len()), Ok(49));
+    assert_eq!(resolve(&registry, "anonymous", &query).map(|values| values.len()), Ok(49));
 }
 
 #[test]
@@ -881,7 +886,7 @@ fn attack_h1_h2_d8_urls() {
         "10.1/x",
         vec![url_value(1, "relative/but/old"), url_value(2, "https://a/")],
     );
-    for address in [
+    for url in [
         "https://x/\r\nSet-Cookie:a=1",
         "https://x/\0",
         "javascript:alert(1)",
@@ -896,14 +901,14 @@ fn attack_h1_h2_d8_urls() {
         "https://xn--pple-43d.example/",
         "https://xn--80ak6aa92e.com/",
     ] {
-        check_write(&registry, "operator", &create("10.1/new", vec![url_value(1, address)]), 202);
-        check_write(&registry, "operator", &add("10.1/x", false, vec![url_value(3, address)]), 202);
-        check_write(&registry, "operator", &add("10.1/x", true, vec![url_value(2, address)]), 202);
-        check_write(&registry, "operator", &modify("10.1/x", vec![url_value(2, address)]), 202);
-        check_write(&registry, "operator", &overwrite("10.1/x", vec![url_value(2, address)]), 202);
+        check_write(&registry, "operator", &create("10.1/new", vec![url_value(1, url)]), 202);
+        check_write(&registry, "operator", &add("10.1/x", false, vec![url_value(3, url)]), 202);
+        check_write(&registry, "operator", &add("10.1/x", true, vec![url_value(2, url)]), 202);
+        check_write(&registry, "operator", &modify("10.1/x", vec![url_value(2, url)]), 202);
+        check_write(&registry, "operator", &overwrite("10.1/x", vec![url_value(2, url)]), 202);
         // Unauthorized callers do not learn what is invalid.
-        check_write(&registry, "anonymous", &create("10.1/new", vec![url_value(1, address)]), 402);
-        check_write(&registry, "300:0.NA/10.2", &create("10.1/new", vec![url_value(1, address)]), 400);
+        check_write(&registry, "anonymous", &create("10.1/new", vec![url_value(1, url)]), 402);
+        check_write(&registry, "300:0.NA/10.2", &create("10.1/new", vec![url_value(1, url)]), 400);
     }
     // Existing invalid values do not prevent other changes.
     let unchanged = vec![url_value(1, "relative/but/old"), url_value(2, "https://b/")];

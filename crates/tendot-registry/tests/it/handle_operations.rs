@@ -1,4 +1,4 @@
-//! Handle operations: resolution, writes, lists and reverse lookup, over memory and PostgreSQL.
+//! Handle operations over memory and PostgreSQL: resolution, writes, lists, templates and reverse lookup.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::support::{StoreKind, store_tests};
 
 store_tests!(memory, postgres => {
     response_codes_by_caller,
-    dates_and_order,
+    timestamps_and_order,
     write_outcomes,
     minted_suffixes,
     deleted_names,
@@ -102,8 +102,8 @@ fn response_codes_by_caller(kind: StoreKind) {
     check_write(&registry, ADMIN, &remove("10.1/x", &[1, 7]), 200);
 }
 
-/// Timestamps are the server's, and stay for values that do not change; the order is that of the record, then of the request.
-fn dates_and_order(kind: StoreKind) {
+/// The server sets timestamps, and keeps those of unchanged values; values are in the order of the record, then of the request.
+fn timestamps_and_order(kind: StoreKind) {
     let now = u32::try_from(NOW.unix).unwrap();
     let source = HandleFixtureSource::new(kind);
     let check = |attempt: &HandleWrite<'_>, expected: &[(u32, u32)]| {
@@ -113,8 +113,8 @@ fn dates_and_order(kind: StoreKind) {
         put_record(registry.store(), "10.1/x", record);
         let outcome = write(&registry, "operator", attempt).unwrap();
         let values = stored_values(registry.store(), &outcome.name).unwrap();
-        let found: Vec<_> = values.iter().map(|value| (value.index, value.timestamp)).collect();
-        assert_eq!(found, expected, "{attempt:?}");
+        let actual: Vec<_> = values.iter().map(|value| (value.index, value.timestamp)).collect();
+        assert_eq!(actual, expected, "{attempt:?}");
     };
     let from_client = HandleValue { timestamp: 7, ..url_value(9, "https://new/") };
     let old = FIXTURE_TIMESTAMP;
@@ -135,8 +135,8 @@ fn dates_and_order(kind: StoreKind) {
         &overwrite("10.1/x", vec![url_value(2, "https://b/"), unchanged(), from_client]),
         &[(2, old), (100, old), (9, now)],
     );
-    let longer = HandleValue { ttl: tendot_proto::Ttl::Relative(5), ..url_value(2, "https://b/") };
-    check(&overwrite("10.1/x", vec![longer, unchanged()]), &[(2, now), (100, old)]);
+    let other_ttl = HandleValue { ttl: tendot_proto::Ttl::Relative(5), ..url_value(2, "https://b/") };
+    check(&overwrite("10.1/x", vec![other_ttl, unchanged()]), &[(2, now), (100, old)]);
 }
 
 fn write_outcomes(kind: StoreKind) {
@@ -146,10 +146,11 @@ fn write_outcomes(kind: StoreKind) {
     assert_eq!((&*first.name, first.replaced, first.warnings.len()), ("10.1/Abc", false, 0));
     let added = write(&registry, ADMIN, &add("10.1/ABC", true, vec![url_value(1, "https://a/")])).unwrap();
     assert!(!added.replaced && added.revision > first.revision);
-    let again = write(&registry, ADMIN, &add("10.1/ABC", true, vec![url_value(1, "https://b/")])).unwrap();
-    assert!(again.replaced);
-    let same = write(&registry, ADMIN, &add("10.1/ABC", true, vec![url_value(1, "https://b/")])).unwrap();
-    assert_eq!((same.replaced, same.revision), (true, None), "nothing changed");
+    let replaced = write(&registry, ADMIN, &add("10.1/ABC", true, vec![url_value(1, "https://b/")])).unwrap();
+    assert!(replaced.replaced);
+    let unchanged =
+        write(&registry, ADMIN, &add("10.1/ABC", true, vec![url_value(1, "https://b/")])).unwrap();
+    assert_eq!((unchanged.replaced, unchanged.revision), (true, None), "nothing changed");
     let error = write(&registry, PREFIX_ADMIN, &create("10.1/aBC", vec![])).unwrap_err();
     assert_eq!(error.to_string(), "handle already exists as `10.1/Abc`");
     let log = block_on(registry.store().read_log(0, 1_000)).unwrap();
@@ -182,7 +183,7 @@ fn minted_suffixes(kind: StoreKind) {
     check_write(&registry, PREFIX_ADMIN, &without_slash, 102);
 }
 
-/// Deleted names can be created again, unless the prefix is permanent or they were deleted for ever.
+/// Deleted names can be created again, unless the prefix or the deletion is permanent.
 fn deleted_names(kind: StoreKind) {
     let settings =
         RegistrySettings { permanent_prefixes: vec!["10.2".into()], ..RegistrySettings::default() };
@@ -223,8 +224,8 @@ fn homed_prefixes(kind: StoreKind) {
         assert_eq!(resolve(&registry, "anonymous", &ResolveQuery::new(Handle::from("20.A/x"))), Err(301));
         let page = listed(caller_name, None, 2).unwrap();
         assert_eq!(page.names, ["0.NA/0.NA".into(), "0.NA/10.1".into()]);
-        let rest = listed(caller_name, page.next.as_deref(), 2).unwrap();
-        assert_eq!(rest, HandleList { names: vec!["0.NA/10.2".into()], next: None });
+        let second_page = listed(caller_name, page.next.as_deref(), 2).unwrap();
+        assert_eq!(second_page, HandleList { names: vec!["0.NA/10.2".into()], next: None });
     }
     assert_eq!(response_code(&listed("301:10.1/server", None, 2)), 400);
     assert_eq!(response_code(&listed("anonymous", None, 2)), 402);
@@ -265,9 +266,9 @@ fn lists_and_counts(kind: StoreKind) {
             let (caller, mut budget) = (caller(caller_name), Budget::new(1_000));
             let counted =
                 registry.count_handles(Handle::from(prefix), after.as_deref(), limit, &caller, &mut budget);
-            let part = block_on(counted).unwrap();
-            total += part.names;
-            after = part.next;
+            let page = block_on(counted).unwrap();
+            total += page.names;
+            after = page.next;
             if after.is_none() {
                 return total;
             }
@@ -312,8 +313,9 @@ fn lists_and_counts(kind: StoreKind) {
         let counted = block_on(registry.count_handles(Handle::from(prefix), None, 9, &caller, &mut budget));
         assert_eq!(counted.map_err(|error| error.response_code().0), Err(expected), "{caller_name} {prefix}");
     }
-    let closed = fixture(kind, RegistrySettings { allow_listing: false, ..RegistrySettings::default() });
-    let listed = block_on(closed.list_handles(
+    let without_listing =
+        fixture(kind, RegistrySettings { allow_listing: false, ..RegistrySettings::default() });
+    let listed = block_on(without_listing.list_handles(
         Handle::from("10.1"),
         None,
         9,
@@ -335,7 +337,7 @@ fn names_without_a_slash_and_derived_prefixes(kind: StoreKind) {
     check_write(&registry, "operator", &home("0.NA/0.NA/10.1"), 1);
     assert_eq!(resolved("10.1.2"), Err(100));
     assert_eq!(resolved("0.NA/10.1"), Err(301));
-    // The prefix record is elsewhere now; the copy that is left here grants nothing.
+    // Another service has the prefix record now; the stale copy here grants nothing.
     check_write(&registry, PREFIX_ADMIN, &create("10.1/new", vec![]), 400);
 }
 
@@ -445,7 +447,7 @@ fn names_derived_by_templates(kind: StoreKind) {
     assert_eq!(resolve_data(&registry, "10.1/x@y"), Err(100));
     put_record(registry.store(), "0.NA/10.1", vec![namespace(1, "not XML".into())]);
     assert_eq!(resolve_data(&registry, "10.1/x@y"), Err(100));
-    // Prefix records are never derived, whatever the root record says.
+    // Prefix records are never derived, whatever template the root record has.
     put_record(registry.store(), "0.NA/0.NA", vec![namespace(1, template("><value type='A'>b</value>"))]);
     assert_eq!(resolve_data(&registry, "0.NA/10.1@y"), Err(100));
     // Retired names are not derived again.
@@ -556,7 +558,7 @@ fn reverse_lookup(kind: StoreKind) {
                 block_on(registry.reverse_lookup(&lookup, after.as_deref(), &caller(caller_name), budget));
             let matches = matches.map_err(|error| error.response_code().0)?;
             assert!(matches.records.iter().all(|found| found.values.is_empty()));
-            found.extend(matches.records.into_iter().map(|one| one.name.into_string()));
+            found.extend(matches.records.into_iter().map(|record| record.name.into_string()));
             after = matches.next;
             if after.is_none() {
                 return Ok::<_, u32>(found);
@@ -622,18 +624,18 @@ fn records_outside_the_partition(kind: StoreKind) {
     lookup.add_pattern("URL", "*");
     let found =
         block_on(registry.reverse_lookup(&lookup, None, &operator, &mut Budget::new(1_000))).unwrap().records;
-    assert_eq!(found.into_iter().map(|one| one.name).collect::<Vec<_>>(), listed);
-    let (mut counted, mut after) = (0, None::<Box<str>>);
+    assert_eq!(found.into_iter().map(|record| record.name).collect::<Vec<_>>(), listed);
+    let (mut total, mut after) = (0, None::<Box<str>>);
     loop {
         let budget = &mut Budget::new(1_000);
         let count = block_on(registry.count_handles(prefix, after.as_deref(), 7, &operator, budget)).unwrap();
-        counted += count.names;
+        total += count.names;
         after = count.next;
         if after.is_none() {
             break;
         }
     }
-    assert_eq!(counted, listed.len() as u64);
+    assert_eq!(total, listed.len() as u64);
 }
 
 /// Site peer that is a registry in the same process.
@@ -666,7 +668,7 @@ impl SitePeers for PeerRegistry {
     }
 }
 
-/// Values derived by a template are no keys, neither here nor at a site peer.
+/// Values derived by a template are not keys, neither locally nor at a site peer.
 fn derived_values_grant_nothing(kind: StoreKind) {
     let site =
         Site { hash_option: HashOption::WHOLE, servers: vec![SiteServer::default(); 2], ..Site::default() };
@@ -694,9 +696,9 @@ fn derived_values_grant_nothing(kind: StoreKind) {
             Ok(vec![1]),
             "{derived}"
         );
-        let here = server(third, index).with_site_peers(Arc::new(PeerRegistry(peer)));
+        let local = server(third, index).with_site_peers(Arc::new(PeerRegistry(peer)));
         let keys =
-            |name| block_on(here.key_values(Handle::from(name), &mut Budget::new(1_000))).unwrap().len();
+            |name| block_on(local.key_values(Handle::from(name), &mut Budget::new(1_000))).unwrap().len();
         assert_eq!((keys(base), keys(&derived)), (1, 0), "{derived}");
     };
     for index in 0..2 {

@@ -1,4 +1,4 @@
-//! Properties of resolution and overwriting that hold for random records and queries.
+//! Properties of resolution and overwriting for random records and queries.
 
 use proptest::prelude::*;
 use tendot_proto::{Budget, Handle, HandleValue, ValuePermissions};
@@ -60,7 +60,7 @@ proptest! {
 
     /// An overwrite stores the given values, with new timestamps only for those that changed; or it changes nothing.
     #[test]
-    fn overwriting(old in record(), new in record()) {
+    fn overwrite_replaces_all_values(old in record(), new in record()) {
         let registry = registry();
         put_record(registry.store(), "10.1/x", old.clone());
         let before = stored_values(registry.store(), "10.1/x").unwrap();
@@ -68,7 +68,7 @@ proptest! {
         let after = stored_values(registry.store(), "10.1/x").unwrap();
         let without_timestamp = |value: &HandleValue<'static>| HandleValue { timestamp: 0, ..value.clone() };
         match outcome {
-            Ok(done) if done.revision.is_some() => {
+            Ok(outcome) if outcome.revision.is_some() => {
                 prop_assert_eq!(after.iter().map(without_timestamp).collect::<Vec<_>>(), new);
                 for value in &after {
                     let is_unchanged = before.contains(value);

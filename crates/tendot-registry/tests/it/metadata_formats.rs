@@ -1,4 +1,5 @@
-//! Metadata in every format, compared with files; pybtex, bibtexparser and rispy can read those of their formats.
+//! Metadata formats: the output of every format equals its snapshot file. pybtex, bibtexparser and rispy can read the files of
+//! their formats.
 
 use std::path::Path;
 
@@ -11,15 +12,15 @@ const URL: &str = "https://example.org/a_b?c=%7Bd%7D&e#f";
 #[test]
 fn all_formats() {
     for document in ["article", "party", "place"] {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/metadata");
-        let input = std::fs::read(folder.join(format!("{document}.json"))).unwrap();
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/metadata");
+        let input = std::fs::read(directory.join(format!("{document}.json"))).unwrap();
         let kernel =
             KernelMetadata::from_json(&input).unwrap_or_else(|faults| panic!("{document}: {faults:?}"));
         let as_json: serde_json::Value = serde_json::from_slice(&input).unwrap();
         assert_eq!(serde_json::from_str::<serde_json::Value>(&kernel.to_json()).unwrap(), as_json);
         for format in MetadataFormat::ALL {
-            let written = format.render(&kernel, &REGISTRY_FIELDS, Some(URL));
-            let (ending, is_json) = match format {
+            let rendered = format.render(&kernel, &REGISTRY_FIELDS, Some(URL));
+            let (extension, is_json) = match format {
                 MetadataFormat::KernelJson => ("kernel.json", true),
                 MetadataFormat::KernelXml => ("xml", false),
                 MetadataFormat::SystemJson => ("system.json", true),
@@ -30,16 +31,16 @@ fn all_formats() {
                 MetadataFormat::DataCiteJson => ("datacite.json", true),
             };
             let pretty = || {
-                let value: serde_json::Value = serde_json::from_str(&written).unwrap();
+                let value: serde_json::Value = serde_json::from_str(&rendered).unwrap();
                 serde_json::to_string_pretty(&value).unwrap() + "\n"
             };
-            let written = if is_json { pretty() } else { written.clone() };
-            let file = folder.join(format!("{document}.{ending}"));
+            let rendered = if is_json { pretty() } else { rendered.clone() };
+            let file = directory.join(format!("{document}.{extension}"));
             if std::env::var_os("TENDOT_TEST_UPDATE_SNAPSHOTS").is_some() {
-                std::fs::write(&file, &written).unwrap();
+                std::fs::write(&file, &rendered).unwrap();
             }
             let expected = std::fs::read_to_string(&file).unwrap_or_default();
-            assert_eq!(written, expected, "{}", file.display());
+            assert_eq!(rendered, expected, "{}", file.display());
         }
         let xml = MetadataFormat::KernelXml.render(&kernel, &REGISTRY_FIELDS, None);
         assert_eq!(KernelMetadata::from_xml_for(&xml, REGISTRY_FIELDS.name), Ok(kernel));

@@ -1,4 +1,4 @@
-//! Lists with a small budget: a page reads a bounded number of records, and the pages together miss nothing.
+//! Paging with a small budget: a page reads a bounded number of records, and all pages together are complete.
 
 use serde_json::{Value as Json, json};
 use tendot_proto::Budget;
@@ -23,7 +23,7 @@ fn read_all(page: impl Fn(Option<&str>) -> PageResult) -> (Vec<String>, usize) {
         let (items, cursor) = page(next.as_deref()).unwrap_or_else(|error| panic!("{next:?}: {error:?}"));
         pages += 1;
         all.extend(items);
-        assert!(cursor.is_none() || cursor != next, "continues where it began: {cursor:?}");
+        assert!(cursor.is_none() || cursor != next, "the cursor does not advance: {cursor:?}");
         assert!(pages < 1_000);
         next = cursor;
         if next.is_none() {
@@ -57,12 +57,12 @@ fn registration(fixture: &RegistryFixture, name: &str) -> Json {
 fn names(
     fixture: &RegistryFixture,
     prefix: Option<&str>,
-    of: Option<&str>,
+    registrant: Option<&str>,
     caller: &Caller,
 ) -> (Vec<String>, usize) {
     read_all(|after| {
         let mut budget = request_budget();
-        let names = fixture.registry.list_dois(prefix, of, after, 1_000, caller, NOW, &mut budget);
+        let names = fixture.registry.list_dois(prefix, registrant, after, 1_000, caller, NOW, &mut budget);
         let names = block_on(names)?;
         Ok((names.items.into_iter().map(|item| item.name.into()).collect(), names.next))
     })
@@ -93,7 +93,7 @@ fn names_under_foreign_prefixes() {
     found.sort();
     assert!(found.iter().map(|name| &**name).eq(transferred.iter().map(|name| &**name)));
     assert!(pages > 1, "all of them exceed the budget of one request");
-    // The list has the first names of a transfer, the transfer has all.
+    // The list has only the first names of a transfer; the transfer has all.
     let mut budget = request_budget();
     let (items, _) =
         block_on(fixture.registry.list_transfers(None, 10, &fixture.caller('3'), NOW, &mut budget)).unwrap();
@@ -133,7 +133,7 @@ fn own_transfers_among_many() {
                 assert!(found.contains(&&String::from(own.clone())) && found.len() < 5, "{letter} {found:?}");
             }
         }
-        // Whether an agency or a key may see a transfer has to be looked up; for a registrant's token it is known.
+        // Visibility for an agency or a key needs lookups; for a registrant's token it does not.
         assert_eq!(pages > 4, needs_lookups, "{letter} {pages}");
     }
 }
@@ -168,7 +168,7 @@ fn pages_are_bounded_in_bytes() {
 fn sparse_matches() {
     const PAGE_RECORDS: usize = 10_000;
     let other_records = repetitions("TENDOT_TEST_OTHER_RECORDS", 11_000, 25_000) as usize;
-    let pages_of_others = other_records / PAGE_RECORDS;
+    let pages_without_match = other_records / PAGE_RECORDS;
     let fixture = RegistryFixture::in_memory();
     let registrant = registration(&fixture, &format!("0.TENDOT/registrant/{}", fixture.id("B1")));
     fill(
@@ -180,9 +180,9 @@ fn sparse_matches() {
         let list =
             fixture.registry.list_registrants(Some("ALPHA"), after, 10, &Caller::Anonymous, NOW, &mut budget);
         let (items, next) = block_on(list)?;
-        Ok((items.into_iter().map(|object| object.value.name.into()).collect(), next))
+        Ok((items.into_iter().map(|versioned| versioned.value.name.into()).collect(), next))
     });
-    assert_eq!((found.len(), pages), (2, pages_of_others + 1));
+    assert_eq!((found.len(), pages), (2, pages_without_match + 1));
     let token = registration(&fixture, &format!("0.TENDOT/token/{}", fixture.token_id('B')));
     fill(&fixture, (0..other_records).map(|number| (format!("0.TENDOT/token/0{number:06}"), token.clone())));
     let (found, pages) = read_all(|after| {
@@ -190,18 +190,18 @@ fn sparse_matches() {
         let caller = fixture.caller('A');
         let tokens = fixture.registry.list_tokens(after, 10, &caller, NOW, &mut budget);
         let (items, next) = block_on(tokens)?;
-        Ok((items.into_iter().map(|object| object.value.id.into()).collect(), next))
+        Ok((items.into_iter().map(|versioned| versioned.value.id.into()).collect(), next))
     });
     assert!(found.contains(&fixture.token_id('1').into()) && !found.contains(&fixture.token_id('3').into()));
-    assert_eq!(pages, pages_of_others + found.len().div_ceil(10), "{found:?}");
+    assert_eq!(pages, pages_without_match + found.len().div_ceil(10), "{found:?}");
     // Prefixes of another registrant.
     let prefix = registration(&fixture, &format!("0.NA/{PREFIX_B1}"));
-    let empty = (0..other_records).map(|number| {
+    let other_prefixes = (0..other_records).map(|number| {
         let (name, mut prefix) = (format!("10.1{number:06}"), prefix.clone());
         prefix["prefix"] = json!(name);
         (format!("0.NA/{name}"), prefix)
     });
-    fill(&fixture, empty);
+    fill(&fixture, other_prefixes);
     let prefixes = |registrant: Option<&str>, agency: Option<&str>| {
         read_all(|after| {
             let (items, next) = block_on(fixture.registry.list_prefixes(
@@ -211,13 +211,13 @@ fn sparse_matches() {
                 10,
                 &mut request_budget(),
             ))?;
-            Ok((items.into_iter().map(|object| object.value.prefix.into()).collect(), next))
+            Ok((items.into_iter().map(|versioned| versioned.value.prefix.into()).collect(), next))
         })
     };
-    assert_eq!(prefixes(Some("unknown"), None), (vec![], pages_of_others + 1));
-    assert_eq!(prefixes(None, Some("unknown")), (vec![], pages_of_others + 1));
+    assert_eq!(prefixes(Some("unknown"), None), (vec![], pages_without_match + 1));
+    assert_eq!(prefixes(None, Some("unknown")), (vec![], pages_without_match + 1));
     assert_eq!(
         prefixes(Some(&fixture.id("A1")), None),
-        (vec![PREFIX_A1.into(), PREFIX_A1_OTHER.into()], pages_of_others + 1)
+        (vec![PREFIX_A1.into(), PREFIX_A1_OTHER.into()], pages_without_match + 1)
     );
 }

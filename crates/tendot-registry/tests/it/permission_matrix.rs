@@ -122,8 +122,8 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
             fixture.execute_as(&new, caller).map(drop)
         }
         "registrant contact" => {
-            let object = block_on(registry.get_registrant(&fixture.id("A1"), caller, NOW, budget))?;
-            object.value.contact.map(drop).ok_or_else(not_visible)
+            let versioned = block_on(registry.get_registrant(&fixture.id("A1"), caller, NOW, budget))?;
+            versioned.value.contact.map(drop).ok_or_else(not_visible)
         }
         "registrant rename" => {
             let name = Some("Other".into());
@@ -170,7 +170,7 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
         "tokens listed" => {
             let (tokens, _) = block_on(registry.list_tokens(None, 100, caller, NOW, budget))?;
             let a1 = Some(a1());
-            let has_own = tokens.iter().any(|object| object.value.subject == a1);
+            let has_own = tokens.iter().any(|versioned| versioned.value.subject == a1);
             has_own.then_some(()).ok_or_else(not_visible)
         }
         "token revoke" => {
@@ -343,21 +343,21 @@ fn matrix(kind: StoreKind) {
     let mut lines = TABLE.trim_matches('\n').lines();
     assert_eq!(lines.next().map(str::trim), Some(CALLER_LETTERS));
     let source = FixtureSource::new(kind);
-    let mut unused = None;
+    let mut unchanged_fixture = None;
     let mut mismatches = Vec::new();
     for line in lines {
         let (operation, expected) = line.split_at(26);
         let operation = operation.trim();
-        let mut found = String::new();
+        let mut actual = String::new();
         for letter in CALLER_LETTERS.chars() {
-            let fixture = unused.take().unwrap_or_else(|| {
+            let fixture = unchanged_fixture.take().unwrap_or_else(|| {
                 let fixture = source.fixture();
                 fixture.register(&format!("{PREFIX_B1}/gift"), "https://a/", &Caller::Operator).unwrap();
                 fixture
             });
             let before = fixture.log_len();
             let outcome = outcome_letter(&run_operation(&fixture, operation, &fixture.caller(letter)));
-            found.push(outcome);
+            actual.push(outcome);
             // The operator proposes the transfer that is then decided or read.
             let has_proposal =
                 operation.starts_with("accept") || ["decline name", "read transfer"].contains(&operation);
@@ -367,11 +367,11 @@ fn matrix(kind: StoreKind) {
                 "{operation} by {letter} was rejected, and changed something"
             );
             if fixture.log_len() == before {
-                unused = Some(fixture);
+                unchanged_fixture = Some(fixture);
             }
         }
-        if found != expected {
-            mismatches.push(format!("{operation:26}{found}"));
+        if actual != expected {
+            mismatches.push(format!("{operation:26}{actual}"));
         }
     }
     assert!(mismatches.is_empty(), "found:\n{}", mismatches.join("\n"));

@@ -1,5 +1,5 @@
-//! Attacks on the registry API and its rules, each with the response that it gets; those on handles are in
-//! `handle_attacks.rs`.
+//! Attacks on the registry API and its rules, each with its expected outcome. `handle_attacks.rs` has the attacks by handle
+//! operations.
 
 use std::sync::Barrier;
 
@@ -99,37 +99,37 @@ fn attack_p7_prefix_take_over() {
                 (' ', _) => '-',
                 (rejected_with, _) => rejected_with,
             };
-            let found = write(&fixture, &create(name, vec![admin_value(100, KEY)]), &caller);
-            assert_eq!(found, expected, "{name} by {letter}");
+            let actual = write(&fixture, &create(name, vec![admin_value(100, KEY)]), &caller);
+            assert_eq!(actual, expected, "{name} by {letter}");
         }
     }
     // Beta, which has no range, gets no prefix of alpha's range, neither by name nor as the next free one.
-    let next = |prefix: Option<&str>, registrant: &str, letter| {
+    let allocate = |prefix: Option<&str>, registrant: &str, letter| {
         let (registrant, prefix) = (fixture.id(registrant), prefix.map(Into::into));
-        let new = AllocatePrefix { registrant, prefix, is_test: false, policy: PrefixPolicy::default() };
+        let command = AllocatePrefix { registrant, prefix, is_test: false, policy: PrefixPolicy::default() };
         fixture
-            .execute_as(&new, &fixture.caller(letter))
+            .execute_as(&command, &fixture.caller(letter))
             .map(|created| created.output.prefix)
             .map_err(|error| error.code)
     };
-    assert_eq!(next(Some("10.71500"), "B1", 'B'), Err("prefix-out-of-range"));
-    assert_eq!(next(Some("10.72500"), "A1", 'A'), Err("prefix-out-of-range"));
-    assert_eq!(next(Some("10.69999"), "B1", 'B'), Err("prefix-out-of-range"));
-    assert_eq!(next(Some("10.71000.1"), "B1", 'B'), Err("prefix-out-of-range"));
-    assert_eq!(next(Some("10.71000"), "B1", 'B'), Err("prefix-in-use"));
-    assert_eq!(next(Some("10.0070000"), "B1", 'B'), Err("prefix-out-of-range"));
-    assert_eq!(next(Some("11.1"), "B1", 'B'), Err("invalid-prefix"));
+    assert_eq!(allocate(Some("10.71500"), "B1", 'B'), Err("prefix-out-of-range"));
+    assert_eq!(allocate(Some("10.72500"), "A1", 'A'), Err("prefix-out-of-range"));
+    assert_eq!(allocate(Some("10.69999"), "B1", 'B'), Err("prefix-out-of-range"));
+    assert_eq!(allocate(Some("10.71000.1"), "B1", 'B'), Err("prefix-out-of-range"));
+    assert_eq!(allocate(Some("10.71000"), "B1", 'B'), Err("prefix-in-use"));
+    assert_eq!(allocate(Some("10.0070000"), "B1", 'B'), Err("prefix-out-of-range"));
+    assert_eq!(allocate(Some("11.1"), "B1", 'B'), Err("invalid-prefix"));
     fixture.agency("narrow", Some(("10.70000", "10.70001")));
-    assert_eq!(next(None, "B1", 'B').as_deref(), Ok("10.70002"));
-    assert_eq!(next(None, "A1", 'A').as_deref(), Ok("10.71003"));
-    assert_eq!(next(Some("10.70003"), "B1", 'B').as_deref(), Ok("10.70003"));
-    assert_eq!(next(None, "B1", 'B').as_deref(), Ok("10.70004"));
+    assert_eq!(allocate(None, "B1", 'B').as_deref(), Ok("10.70002"));
+    assert_eq!(allocate(None, "A1", 'A').as_deref(), Ok("10.71003"));
+    assert_eq!(allocate(Some("10.70003"), "B1", 'B').as_deref(), Ok("10.70003"));
+    assert_eq!(allocate(None, "B1", 'B').as_deref(), Ok("10.70004"));
     let policy = |pattern: &str| {
         let policy = Some(PrefixPolicy { pattern: Some(pattern.into()), ..PrefixPolicy::default() });
         let change = UpdatePrefix { prefix: PREFIX_A1.into(), policy, expected_revision: None };
         fixture.execute_as(&change, &fixture.caller('A')).map(drop).map_err(|error| error.code)
     };
-    assert_eq!(policy("a)|(?:.*"), Err("invalid-pattern"), "it would match everything");
+    assert_eq!(policy("a)|(?:.*"), Err("invalid-pattern"), "the pattern would match everything");
     assert_eq!(policy("(a{1000}){1000}"), Err("invalid-pattern"));
     assert_eq!(policy("[a-z]+"), Ok(()));
     check_invariants(&fixture.registry);
@@ -139,7 +139,7 @@ fn attack_p7_prefix_take_over() {
 #[test]
 fn attack_p8_previous_holder_keys() {
     let fixture = RegistryFixture::in_memory();
-    let (own, other) = ("10.71000/own", "10.71000/x");
+    let (own_name, other_name) = ("10.71000/own", "10.71000/x");
     // The creator added its own key twice.
     let values = vec![
         HandleValue::new(1, "URL", "https://a/"),
@@ -147,32 +147,32 @@ fn attack_p8_previous_holder_keys() {
         admin_value(100, KEY),
         admin_value(101, KEY),
     ];
-    assert_eq!(write(&fixture, &create(own, values), &key_caller(KEY)), '+');
-    let secret = key_caller(KEY);
+    assert_eq!(write(&fixture, &create(own_name, values), &key_caller(KEY)), '+');
+    let key = key_caller(KEY);
     let attempts = |caller: &Caller, new: &str| {
         [
-            write(&fixture, &modify(own), caller),
-            write(&fixture, &modify(other), caller),
-            write(&fixture, &add(own, vec![admin_value(102, KEY)]), caller),
+            write(&fixture, &modify(own_name), caller),
+            write(&fixture, &modify(other_name), caller),
+            write(&fixture, &add(own_name, vec![admin_value(102, KEY)]), caller),
             write(
                 &fixture,
-                &HandleWrite::RemoveValues { name: Handle::from(own), indexes: vec![102], force: false },
+                &HandleWrite::RemoveValues { name: Handle::from(own_name), indexes: vec![102], force: false },
                 caller,
             ),
             write(&fixture, &create(new, vec![admin_value(100, KEY)]), caller),
-            read_hidden(&fixture, own, caller),
+            read_hidden(&fixture, own_name, caller),
             list(&fixture, PREFIX_A1, caller),
-            outcome_letter(&fixture.update(other, "https://b/", caller)),
+            outcome_letter(&fixture.update(other_name, "https://b/", caller)),
         ]
     };
-    for caller in [&secret, &fixture.caller('1')] {
+    for caller in [&key, &fixture.caller('1')] {
         assert_eq!(attempts(caller, &format!("10.71000/{caller}")), ['+'; 8], "{caller}");
     }
     let before = block_on(fixture.registry.store().read_log(0, 10_000)).unwrap().len();
     fixture.transfer(TransferSubject::Prefix(PREFIX_A1.into()), "B1", true, &Caller::Operator).unwrap();
-    for caller in [&secret, &fixture.caller('1'), &fixture.caller('A')] {
+    for caller in [&key, &fixture.caller('1'), &fixture.caller('A')] {
         let new = format!("10.71000/later-{caller}");
-        // Not even removing what they added before.
+        // Not even removing values that they added before.
         assert_eq!(attempts(caller, &new), ['-'; 8], "{caller}");
     }
     let log = block_on(fixture.registry.store().read_log(before as u64, 10)).unwrap();
@@ -187,9 +187,9 @@ fn attack_p8_previous_holder_keys() {
         '+'
     );
     // A name transfer removes the old keys from the record.
-    fixture.transfer(TransferSubject::Names(vec![own.into()]), "A2", true, &Caller::Operator).unwrap();
-    assert_eq!(write(&fixture, &modify(own), &key_caller("300:10.9/two")), '+');
-    assert_eq!(write(&fixture, &modify(own), &secret), '-');
+    fixture.transfer(TransferSubject::Names(vec![own_name.into()]), "A2", true, &Caller::Operator).unwrap();
+    assert_eq!(write(&fixture, &modify(own_name), &key_caller("300:10.9/two")), '+');
+    assert_eq!(write(&fixture, &modify(own_name), &key), '-');
 }
 
 fn forced(subject: TransferSubject, to: &str) -> ProposeTransfer {
@@ -322,9 +322,9 @@ fn attack_p9_phantoms(kind: StoreKind) {
         }
         assert!(store.has_run_all_hooks());
         check_invariants(&fixture.registry);
-        let (left, _) = {
+        let (remaining, _) = {
             let mut budget = budget();
-            let left = fixture.registry.list_registrants(
+            let remaining = fixture.registry.list_registrants(
                 Some("alpha"),
                 None,
                 10,
@@ -332,9 +332,9 @@ fn attack_p9_phantoms(kind: StoreKind) {
                 NOW,
                 &mut budget,
             );
-            block_on(left).unwrap()
+            block_on(remaining).unwrap()
         };
-        assert_eq!(left.is_empty(), is_closing);
+        assert_eq!(remaining.is_empty(), is_closing);
     };
     for is_closing in [true, false] {
         attempt(is_closing, &|_| {
@@ -402,7 +402,7 @@ fn attack_p10_hidden_values() {
     assert!(!format!("{:?}", block_on(history).unwrap()).contains("hidden"));
 }
 
-/// Private objects of others give the same errors as absent ones, and ids cannot be guessed.
+/// Private objects of others get the same errors as absent ones, and ids cannot be guessed.
 #[test]
 fn attack_p11_private_objects_look_absent() {
     let fixture = RegistryFixture::in_memory();
@@ -478,7 +478,7 @@ fn attack_p11_private_objects_look_absent() {
             );
         }
     }
-    // The same after the reserved name was deleted.
+    // Also after the reserved name was deleted.
     fixture.retire("10.71000/r", &fixture.caller('1')).unwrap();
     assert_eq!(
         fields(history("10.71000/r"), "10.71000/r"),
@@ -491,9 +491,9 @@ fn attack_p11_private_objects_look_absent() {
             fixture.execute_as_operator(&token).output.id
         })
         .collect();
-    for (one, two) in ids.iter().zip(&ids[1..]) {
-        let same = one.bytes().zip(two.bytes()).filter(|(one, two)| one == two).count();
-        assert!(one.len() == 12 && same < 6, "{one} {two}");
+    for (first, second) in ids.iter().zip(&ids[1..]) {
+        let equal_bytes = first.bytes().zip(second.bytes()).filter(|(first, second)| first == second).count();
+        assert!(first.len() == 12 && equal_bytes < 6, "{first} {second}");
     }
 }
 
@@ -518,17 +518,18 @@ fn attack_r1_one_name_many_spellings(kind: StoreKind) {
                     start.wait();
                     let error = match number % 3 {
                         0 => {
-                            let new = RegisterDoi { request: body, random_bytes: [0; 16] };
-                            block_on(registry.execute(&new, caller, NOW, &mut budget())).err()
+                            let command = RegisterDoi { request: body, random_bytes: [0; 16] };
+                            block_on(registry.execute(&command, caller, NOW, &mut budget())).err()
                         }
                         1 => {
                             let write = create(&name, vec![admin_value(100, KEY)]);
-                            let done = block_on(registry.write(&write, caller, write_time(), &mut budget()));
-                            done.err().map(RegistryError::from)
+                            let written =
+                                block_on(registry.write(&write, caller, write_time(), &mut budget()));
+                            written.err().map(RegistryError::from)
                         }
                         _ => {
-                            let new = RegisterDoi { request: body, random_bytes: [0; 16] };
-                            block_on(registry.execute(&new, &key_caller(KEY), NOW, &mut budget())).err()
+                            let command = RegisterDoi { request: body, random_bytes: [0; 16] };
+                            block_on(registry.execute(&command, &key_caller(KEY), NOW, &mut budget())).err()
                         }
                     };
                     let outcome = match error {
@@ -573,22 +574,27 @@ fn attack_r2_other_letters() {
 #[test]
 fn attack_r3_composed_and_decomposed() {
     let fixture = RegistryFixture::in_memory();
-    let one = fixture.caller('1');
+    let caller = fixture.caller('1');
     let register = |name: &str| {
-        let created = fixture
-            .execute_as(&RegisterDoi { request: request(name, "https://a/"), random_bytes: [0; 16] }, &one);
+        let created = fixture.execute_as(
+            &RegisterDoi { request: request(name, "https://a/"), random_bytes: [0; 16] },
+            &caller,
+        );
         created.map(|created| created.output.warnings).map_err(|error| error.code)
     };
-    let with = |name: &str| WriteWarning::ConfusableWith { name: name.into() };
+    let confusable_with = |name: &str| WriteWarning::ConfusableWith { name: name.into() };
     assert_eq!(register("10.71000/\u{e9}"), Ok(vec![]));
-    assert_eq!(register("10.71000/e\u{301}"), Ok(vec![with("10.71000/\u{e9}")]));
+    assert_eq!(register("10.71000/e\u{301}"), Ok(vec![confusable_with("10.71000/\u{e9}")]));
     let batch = |names: [&str; 2]| {
         let lines: Vec<_> = names.iter().map(|name| batch_line(1, request(name, "https://a/"))).collect();
-        let outcomes = fixture.batch(&lines, &one);
-        (outcome_words(&outcomes).remove(1), outcomes.into_iter().nth(1).unwrap().warnings)
+        let outcomes = fixture.batch(&lines, &caller);
+        (outcome_texts(&outcomes).remove(1), outcomes.into_iter().nth(1).unwrap().warnings)
     };
     let (last, warnings) = batch(["10.71000/\u{f6}", "10.71000/o\u{308}"]);
-    assert_eq!((&*last, &*warnings), ("created 10.71000/o\u{308}", &[with("10.71000/\u{f6}")][..]));
+    assert_eq!(
+        (&*last, &*warnings),
+        ("created 10.71000/o\u{308}", &[confusable_with("10.71000/\u{f6}")][..])
+    );
     let policy = r#"{"policy": {"confusable": "refuse"}}"#;
     fixture.execute_as_operator(&UpdatePrefix {
         prefix: PREFIX_A1.into(),
@@ -607,10 +613,10 @@ fn attack_r3_composed_and_decomposed() {
 #[test]
 fn attack_r4_confusables() {
     let fixture = RegistryFixture::in_memory();
-    let one = fixture.caller('1');
+    let caller = fixture.caller('1');
     let register = |suffix: &str| {
         let body = request(&format!("{PREFIX_A1}/{suffix}"), "https://a/");
-        let created = fixture.execute_as(&RegisterDoi { request: body, random_bytes: [0; 16] }, &one);
+        let created = fixture.execute_as(&RegisterDoi { request: body, random_bytes: [0; 16] }, &caller);
         created.map(|created| created.output.warnings).map_err(|error| error.code)
     };
     for suffix in ["a\u{200b}", "\u{202e}a", "a\u{e0041}", "a\u{0}", "a\nb", "\u{feff}a", "a\u{ad}"] {
@@ -626,8 +632,11 @@ fn attack_r4_confusables() {
     assert_eq!(register("p\u{430}pers"), Err("confusable"));
     for (text, code) in [("", "missing"), ("a\u{202e}b", "invisible-character")] {
         let (agency, name, random_bytes) = (Some("alpha".into()), text.into(), [5; 16]);
-        let new = CreateRegistrant { agency, name, contact: None, admins: Vec::new(), random_bytes };
-        assert_eq!(fixture.execute_as(&new, &Caller::Operator).map_err(|error| error.code).err(), Some(code));
+        let command = CreateRegistrant { agency, name, contact: None, admins: Vec::new(), random_bytes };
+        assert_eq!(
+            fixture.execute_as(&command, &Caller::Operator).map_err(|error| error.code).err(),
+            Some(code)
+        );
     }
 }
 
@@ -664,9 +673,9 @@ fn attack_d1_json() {
         ("null".into(), "malformed"),
     ] {
         let error = RegistrationRequest::from_json(json.as_bytes()).unwrap_err();
-        let shown: String = json.chars().take(80).collect();
-        assert_eq!(error.code, code, "{shown}: {}", error.detail);
-        assert!(!error.detail.is_empty() && error.detail.len() < 1_000, "{shown}");
+        let excerpt: String = json.chars().take(80).collect();
+        assert_eq!(error.code, code, "{excerpt}: {}", error.detail);
+        assert!(!error.detail.is_empty() && error.detail.len() < 1_000, "{excerpt}");
     }
     assert_eq!(RegistrationRequest::from_json(b"{\"name\": \"\xff\"}").unwrap_err().code, "malformed");
     // Parsed as other implementations do, then rejected.
@@ -685,12 +694,12 @@ fn attack_d1_json() {
 #[test]
 fn attack_d8_urls() {
     let fixture = RegistryFixture::in_memory();
-    let one = fixture.caller('1');
-    let long = format!("https://example.org/{}", "x".repeat(100_000));
+    let caller = fixture.caller('1');
+    let long_url = format!("https://example.org/{}", "x".repeat(100_000));
     for url in [
         "/relative",
         "//example.org/",
-        &long,
+        &long_url,
         "https://\u{430}pple.example/",
         "https://xn--pple-43d.example/",
         "https://user:password@example.org/",
@@ -698,19 +707,19 @@ fn attack_d8_urls() {
         "https://x/\r\nSet-Cookie:a=1",
         "",
     ] {
-        let new = RegisterDoi { request: request("10.71000/d8", url), random_bytes: [0; 16] };
-        let error = fixture.execute_as(&new, &one).map(drop).unwrap_err();
+        let command = RegisterDoi { request: request("10.71000/d8", url), random_bytes: [0; 16] };
+        let error = fixture.execute_as(&command, &caller).map(drop).unwrap_err();
         assert_eq!((error.code, error.pointer.as_deref()), ("invalid-url", Some("/url")), "{url}");
         let body = RegistrationRequest { url: Some(url.into()), ..RegistrationRequest::default() };
         let change = UpdateDoi { name: "10.71000/x".into(), request: body, expected_revision: None };
-        assert_eq!(fixture.execute_as(&change, &one).map(drop).unwrap_err().code, "invalid-url", "{url}");
+        assert_eq!(fixture.execute_as(&change, &caller).map(drop).unwrap_err().code, "invalid-url", "{url}");
         let body = RegistrationRequest {
             name: Some("10.71000/d8".into()),
             values: Some(vec![HandleValue::new(2, "URL", url.to_owned())]),
             ..RegistrationRequest::default()
         };
         let error = fixture
-            .execute_as(&RegisterDoi { request: body, random_bytes: [0; 16] }, &one)
+            .execute_as(&RegisterDoi { request: body, random_bytes: [0; 16] }, &caller)
             .map(drop)
             .unwrap_err();
         assert_eq!((error.code, error.pointer.as_deref()), ("invalid-value", Some("/values/0")), "{url}");
@@ -725,26 +734,26 @@ fn attack_d8_urls() {
     let loc = |href: &str| {
         HandleValue::new(2, "10320/loc", format!(r#"<locations><location href="{href}"/></locations>"#))
     };
-    let with = |value: HandleValue<'static>| RegistrationRequest {
+    let request_with = |value: HandleValue<'static>| RegistrationRequest {
         values: Some(vec![value]),
         ..request("10.71000/hosts", "https://www.example.org/")
     };
     let register = |body: RegistrationRequest| {
         fixture
-            .execute_as(&RegisterDoi { request: body, random_bytes: [0; 16] }, &one)
+            .execute_as(&RegisterDoi { request: body, random_bytes: [0; 16] }, &caller)
             .map(drop)
             .map_err(|error| error.code)
     };
     assert_eq!(register(request("10.71000/hosts", "https://evil.net/")), Err("host-not-allowed"));
     assert_eq!(
-        register(with(HandleValue::new(2, "URL", "https://example.org.evil.net/"))),
+        register(request_with(HandleValue::new(2, "URL", "https://example.org.evil.net/"))),
         Err("host-not-allowed")
     );
-    assert_eq!(register(with(loc("https://evil.net/"))), Err("host-not-allowed"));
+    assert_eq!(register(request_with(loc("https://evil.net/"))), Err("host-not-allowed"));
     let handle_add =
         |value: HandleValue<'static>| write(&fixture, &add("10.71000/x", vec![value]), &key_caller(KEY));
     assert_eq!((handle_add(loc("https://evil.net/")), handle_add(loc("https://example.org/"))), ('!', '+'));
-    assert_eq!(register(with(loc("https://example.org/x"))), Ok(()));
+    assert_eq!(register(request_with(loc("https://example.org/x"))), Ok(()));
 }
 
 /// Revoked and expired tokens, and tokens of a closed agency, are rejected.
@@ -765,27 +774,27 @@ fn attack_a14_old_tokens() {
             "{letter}"
         );
     }
-    // Not with another secret, not in part, not in other case.
-    let (one, two) = (&fixture.tokens[&'1'], &fixture.tokens[&'2']);
-    let (id, secret) = one.rsplit_once('_').unwrap();
-    let (_, other) = two.rsplit_once('_').unwrap();
-    for wrong in [
-        format!("{id}_{other}"),
+    // Another secret, a truncated token, another case.
+    let (valid_token, second_token) = (&fixture.tokens[&'1'], &fixture.tokens[&'2']);
+    let (id, secret) = valid_token.rsplit_once('_').unwrap();
+    let (_, other_secret) = second_token.rsplit_once('_').unwrap();
+    for invalid_token in [
+        format!("{id}_{other_secret}"),
         format!("{id}_"),
         id.to_owned(),
         format!("{id}_{}", secret.to_uppercase()),
         format!("{id}_{}", &secret[..63]),
-        format!("{one} "),
-        one.replace("tendot_", ""),
+        format!("{valid_token} "),
+        valid_token.replace("tendot_", ""),
         "tendot_".to_owned(),
         String::new(),
         format!("tendot_../agency/alpha_{secret}"),
         format!("tendot_{}_{secret}", "x".repeat(100_000)),
     ] {
         assert_eq!(
-            block_on(fixture.registry.authenticate_token(&wrong, NOW, &mut budget())).unwrap(),
+            block_on(fixture.registry.authenticate_token(&invalid_token, NOW, &mut budget())).unwrap(),
             None,
-            "{wrong:.40}"
+            "{invalid_token:.40}"
         );
     }
     // The store has no token secrets.
@@ -800,7 +809,7 @@ fn attack_a14_old_tokens() {
         let (_, secret) = token.rsplit_once('_').unwrap();
         assert!(!registrations.contains(secret));
     }
-    // Nor has the list of tokens.
+    // The list of tokens has no secrets, either.
     let (tokens, _) =
         block_on(fixture.registry.list_tokens(None, 100, &Caller::Operator, NOW, &mut budget())).unwrap();
     assert!(tokens.len() > 10);
@@ -919,9 +928,9 @@ fn attack_p13_reserved_indexes() {
 #[test]
 fn attack_a15_token_expires_during_feed() {
     let fixture = RegistryFixture::in_memory();
-    let read = |letter: char, at| {
+    let read = |letter: char, now_ms| {
         let (start, caller, mut budget) = (ChangeCursor::default(), fixture.caller(letter), budget());
-        let changes = fixture.registry.list_changes(&start, 1_000, &caller, at, &mut budget);
+        let changes = fixture.registry.list_changes(&start, 1_000, &caller, now_ms, &mut budget);
         block_on(changes).map_err(RegistryError::from).map(|changes| {
             let names: Vec<_> = changes.items.iter().map(|item| &*item.name).collect();
             (
@@ -932,11 +941,17 @@ fn attack_a15_token_expires_during_feed() {
     };
     assert_eq!(read('x', NOW - 1).unwrap(), (true, false));
     assert_eq!(outcome_letter(&read('x', NOW)), '?');
-    let history = |at| {
+    let history = |now_ms| {
         let (order, caller, mut budget) =
             (HistoryOrder::OldestFirst { after: 0 }, fixture.caller('x'), budget());
-        let history =
-            fixture.registry.record_history(Handle::from("10.71000/r"), order, 10, &caller, at, &mut budget);
+        let history = fixture.registry.record_history(
+            Handle::from("10.71000/r"),
+            order,
+            10,
+            &caller,
+            now_ms,
+            &mut budget,
+        );
         outcome_letter(&block_on(history).map_err(RegistryError::from))
     };
     assert_eq!((history(NOW - 1), history(NOW)), ('+', '?'));
@@ -948,15 +963,15 @@ fn attack_a15_token_expires_during_feed() {
     }
 }
 
-/// Concurrent statistics of two processes are added.
+/// Statistics that two processes write concurrently are added.
 #[test]
 fn attack_d9_concurrent_statistics() {
     let (fixture, store) = FixtureSource::new(StoreKind::Memory).hooked_fixture();
-    let counted = |count| [ResolutionCount { prefix: PREFIX_A1.into(), name_hash: 7, count }];
+    let counts = |count| [ResolutionCount { prefix: PREFIX_A1.into(), name_hash: 7, count }];
     store.before_commit(move |store| {
-        block_on(store.registry().add_resolutions(&counted(1), NOW)).unwrap();
+        block_on(store.registry().add_resolutions(&counts(1), NOW)).unwrap();
     });
-    block_on(fixture.registry.add_resolutions(&counted(2), NOW)).unwrap();
+    block_on(fixture.registry.add_resolutions(&counts(2), NOW)).unwrap();
     assert!(store.has_run_all_hooks());
     let entries = block_on(fixture.registry.store().list_aux(b"stats/", None, 10)).unwrap();
     assert!(String::from_utf8_lossy(&entries[0].value).contains("\"count\":3"), "{entries:?}");

@@ -1,4 +1,4 @@
-//! Random commands by random callers, compared with a model of a few maps.
+//! Model test: random commands by random callers have the outcomes of a model that consists of a few maps.
 
 #![allow(clippy::print_stdout, reason = "the seed is needed when a test fails")]
 
@@ -35,7 +35,7 @@ const START_MS: u64 = 1_800_000_000_000;
 /// Quota of the second prefix.
 const QUOTA: usize = 40;
 
-/// `TENDOT_TEST_SEED` is another sequence of commands than the usual one.
+/// `TENDOT_TEST_SEED` selects another sequence of commands.
 fn random_commands(kind: StoreKind) {
     let (ordinary, full) = match kind {
         StoreKind::Memory => (10_000, 100_000),
@@ -82,7 +82,7 @@ enum ModelActor {
     Operator,
     Agency(String),
     Registrant(Box<str>),
-    /// With a handle key, which may be one of a registrant's.
+    /// Handle key, which may be a key of a registrant.
     Key(String),
 }
 
@@ -266,7 +266,7 @@ impl RegistryModel {
     }
 
     fn step(&mut self, step: u64) {
-        let actor = self.actor();
+        let actor = self.random_actor();
         let kind = self.rng.below(100);
         let (command, expected, found) = match kind {
             0..25 => self.register(step, &actor),
@@ -276,15 +276,15 @@ impl RegistryModel {
             57..75 => self.handle_write(step, &actor),
             75..83 => self.transfer(step, &actor),
             83..93 => self.decide(&actor),
-            93..96 => self.admins(&actor),
-            96..98 => self.token(&actor),
+            93..96 => self.update_admins(&actor),
+            96..98 => self.revoke_or_replace_token(&actor),
             _ => self.add_parties(step),
         };
         assert_eq!(found, expected, "step {step}: {command} by {actor:?}");
         *self.outcomes.entry(format!("{command} {found}")).or_default() += 1;
     }
 
-    fn actor(&mut self) -> ModelActor {
+    fn random_actor(&mut self) -> ModelActor {
         let members: Vec<_> = self.registrants.keys().cloned().collect();
         match self.rng.below(20) {
             0 => ModelActor::Anonymous,
@@ -301,7 +301,7 @@ impl RegistryModel {
     }
 
     /// A name of those that are used around this step, in either case.
-    fn name(&mut self, step: u64) -> (String, String) {
+    fn random_name(&mut self, step: u64) -> (String, String) {
         let prefixes: Vec<_> = self.prefixes.keys().cloned().collect();
         let prefix = match self.rng.below(50) {
             0 => "10.79999".to_owned(),
@@ -346,7 +346,7 @@ impl RegistryModel {
     }
 
     fn register(&mut self, step: u64, actor: &ModelActor) -> (&'static str, char, char) {
-        let (prefix, name) = self.name(step);
+        let (prefix, name) = self.random_name(step);
         let url = format!("https://example.org/{step}");
         let (state, becomes) = self.random_state();
         let body = RegistrationRequest { state, ..request(&name, &url) };
@@ -372,7 +372,7 @@ impl RegistryModel {
     }
 
     fn update(&mut self, step: u64, actor: &ModelActor) -> (&'static str, char, char) {
-        let (prefix, name) = self.name(step);
+        let (prefix, name) = self.random_name(step);
         let url = format!("https://example.org/{step}");
         let state = request_from_json(r#"{"state": "registered"}"#).state;
         let state = if self.rng.below(2) == 0 { state } else { None };
@@ -403,7 +403,7 @@ impl RegistryModel {
     }
 
     fn retire(&mut self, step: u64, actor: &ModelActor) -> (&'static str, char, char) {
-        let (prefix, name) = self.name(step);
+        let (prefix, name) = self.random_name(step);
         let found =
             self.execute_as(&RetireDoi { name: name.as_str().into(), expected_revision: None }, actor);
         let expected = self.may_update(&prefix, &name, actor);
@@ -417,11 +417,11 @@ impl RegistryModel {
         let count = 1 + self.rng.below(5);
         let (mut lines, mut expected) = (Vec::new(), Vec::new());
         for number in 0..count {
-            let (prefix, name) = self.name(step);
+            let (prefix, name) = self.random_name(step);
             let url = format!("https://example.org/{step}/{}", self.rng.below(3));
             let body = request(&name, &url);
             lines.push(batch_line(number as u64, body));
-            expected.push(self.line(&prefix, &name, &url, actor));
+            expected.push(self.apply_line(&prefix, &name, &url, actor));
         }
         let outcomes =
             block_on(
@@ -434,13 +434,13 @@ impl RegistryModel {
             };
             assert_eq!(found, *expected, "step {step}: {outcome:?} by {actor:?}");
         }
-        let is_all = expected.iter().all(|one| one.len() > 1);
-        ("batch", if is_all { '+' } else { '.' }, if is_all { '+' } else { '.' })
+        let all_applied = expected.iter().all(|text| text.len() > 1);
+        ("batch", if all_applied { '+' } else { '.' }, if all_applied { '+' } else { '.' })
     }
 
-    fn line(&mut self, prefix: &str, name: &str, url: &str, actor: &ModelActor) -> String {
+    fn apply_line(&mut self, prefix: &str, name: &str, url: &str, actor: &ModelActor) -> String {
         let existing = self.names.get(&name.to_ascii_uppercase()).cloned();
-        let judge = |model: &Self| -> Result<&'static str, char> {
+        let outcome = |model: &Self| -> Result<&'static str, char> {
             model.authenticated(actor)?;
             let holder = &model.prefixes.get(prefix).ok_or('0')?.holder;
             let Some(existing) = &existing else {
@@ -457,7 +457,7 @@ impl RegistryModel {
                 _ => Err('-'),
             }
         };
-        match judge(self) {
+        match outcome(self) {
             Ok("created") => self.insert(name, DoiStatus::Registered, url),
             Ok("updated") => self.names.get_mut(&name.to_ascii_uppercase()).unwrap().url = url.into(),
             Ok(_) => {}
@@ -468,7 +468,7 @@ impl RegistryModel {
 
     /// A write by the Handle protocol.
     fn handle_write(&mut self, step: u64, actor: &ModelActor) -> (&'static str, char, char) {
-        let (prefix, name) = self.name(step);
+        let (prefix, name) = self.random_name(step);
         let url = format!("https://example.org/{step}");
         let existing = self.names.get(&name.to_ascii_uppercase()).cloned();
         let value = || HandleValue::new(1, "URL", url.clone());
@@ -603,7 +603,7 @@ impl RegistryModel {
             }
             _ => {
                 let count = 1 + self.rng.below(3);
-                let names = (0..count).map(|_| self.name(step).1.into()).collect();
+                let names = (0..count).map(|_| self.random_name(step).1.into()).collect();
                 (TransferSubject::Names(names), self.rng.pick(&ids).clone())
             }
         };
@@ -677,7 +677,7 @@ impl RegistryModel {
         ("decide", expected_letter(expected.map(drop)), outcome_letter(&found))
     }
 
-    fn admins(&mut self, actor: &ModelActor) -> (&'static str, char, char) {
+    fn update_admins(&mut self, actor: &ModelActor) -> (&'static str, char, char) {
         let ids: Vec<_> = self.registrants.keys().cloned().collect();
         let id = self.rng.pick(&ids).clone();
         let count = self.rng.below(3);
@@ -694,7 +694,7 @@ impl RegistryModel {
     }
 
     /// Revokes a token, or replaces a revoked one.
-    fn token(&mut self, actor: &ModelActor) -> (&'static str, char, char) {
+    fn revoke_or_replace_token(&mut self, actor: &ModelActor) -> (&'static str, char, char) {
         let owners: Vec<_> = self.tokens.keys().cloned().collect();
         let owner = self.rng.pick(&owners).clone();
         let (_, id, is_valid) = self.tokens[&owner].clone();

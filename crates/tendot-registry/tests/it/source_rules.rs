@@ -1,4 +1,4 @@
-//! The sources of the crate use no sockets, files, clocks, SQL or randomness: all of that is passed in.
+//! Source rules: the crate uses no sockets, files, clocks, SQL or randomness; callers pass these in.
 
 use std::fs;
 use std::path::Path;
@@ -21,12 +21,12 @@ const FORBIDDEN: &[&str] = &[
 #[test]
 fn no_sockets_files_clocks_or_sql() {
     let mut files = 0;
-    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
+    let mut directories = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                folders.push(path);
+                directories.push(path);
                 continue;
             }
             files += 1;

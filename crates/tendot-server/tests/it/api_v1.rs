@@ -1,4 +1,5 @@
-//! The registry API over each store: parties, DOI names, transfers; `api_v1_batches.rs` has the batches.
+//! Registry API over each store: parties, DOI names, conditional and idempotent requests, transfers. `api_v1_batches.rs` has the
+//! batches.
 
 use serde_json::{Value as Json, json};
 
@@ -8,19 +9,19 @@ use crate::support::http_server::TOKEN;
 over_all_stores!(
     parties,
     registrations,
-    conditions,
+    conditional_requests,
     idempotency_keys,
     metadata,
     reserved_names,
     retired_names,
     policies,
     transfers,
-    agency_closes,
+    closed_agency,
     malformed_requests,
 );
 
 fn parties(client: &ApiClient) {
-    let none = &Json::Null;
+    let no_body = &Json::Null;
     client.check("POST", "/agencies", "", &json!({"code": "A", "name": "A"}), (401, "unauthenticated"));
     client.check(
         "POST",
@@ -40,10 +41,10 @@ fn parties(client: &ApiClient) {
         &json!({"code": "C", "name": "C"}),
         (403, "forbidden"),
     );
-    let listed = client.check("GET", "/agencies", "", none, (200, ""));
+    let listed = client.check("GET", "/agencies", "", no_body, (200, ""));
     assert_eq!(listed["items"].as_array().unwrap().len(), 2);
-    client.check("GET", "/agencies/a", "", none, (200, ""));
-    client.check("GET", "/agencies/c", "", none, (404, "not-found"));
+    client.check("GET", "/agencies/a", "", no_body, (200, ""));
+    client.check("GET", "/agencies/c", "", no_body, (404, "not-found"));
     // An agency creates its own registrants.
     let created = client.json(
         "POST",
@@ -54,9 +55,12 @@ fn parties(client: &ApiClient) {
     );
     assert_eq!((created.status, &created.json["agency"]), (201, &json!("A")));
     let path = format!("/registrants/{}", created.json["id"].as_str().unwrap());
-    assert_eq!(client.check("GET", &path, &fixtures.agency_tokens[0], none, (200, ""))["contact"], "a@b.c");
     assert_eq!(
-        client.check("GET", &path, &fixtures.agency_tokens[1], none, (200, ""))["contact"],
+        client.check("GET", &path, &fixtures.agency_tokens[0], no_body, (200, ""))["contact"],
+        "a@b.c"
+    );
+    assert_eq!(
+        client.check("GET", &path, &fixtures.agency_tokens[1], no_body, (200, ""))["contact"],
         Json::Null
     );
     client.check("PUT", &path, &fixtures.agency_tokens[1], &json!({"name": "x"}), (403, "forbidden"));
@@ -105,20 +109,20 @@ fn parties(client: &ApiClient) {
         "GET",
         &format!("/prefixes?registrant={}", fixtures.registrants[0]),
         "",
-        none,
+        no_body,
         (200, ""),
     );
     assert_eq!(listed["items"].as_array().unwrap().len(), 2, "{listed}");
-    assert_eq!(client.check("GET", "/prefixes/10.70001", "", none, (200, ""))["agency"], "B");
+    assert_eq!(client.check("GET", "/prefixes/10.70001", "", no_body, (200, ""))["agency"], "B");
     // Tokens.
-    client.check("GET", "/tokens", "", none, (401, "unauthenticated"));
-    let listed = client.check("GET", "/tokens", &fixtures.tokens[0], none, (200, ""));
+    client.check("GET", "/tokens", "", no_body, (401, "unauthenticated"));
+    let listed = client.check("GET", "/tokens", &fixtures.tokens[0], no_body, (200, ""));
     let items = listed["items"].as_array().unwrap();
     assert_eq!((items.len(), &items[0]["token"]), (1, &Json::Null), "{listed}");
     let path = format!("/tokens/{}", items[0]["id"].as_str().unwrap());
-    client.check("DELETE", &path, &fixtures.tokens[1], none, (404, "not-found"));
-    client.check("DELETE", &path, &fixtures.tokens[0], none, (204, ""));
-    client.check("GET", "/tokens", &fixtures.tokens[0], none, (401, "unauthenticated"));
+    client.check("DELETE", &path, &fixtures.tokens[1], no_body, (404, "not-found"));
+    client.check("DELETE", &path, &fixtures.tokens[0], no_body, (204, ""));
+    client.check("GET", "/tokens", &fixtures.tokens[0], no_body, (401, "unauthenticated"));
     let body = json!({"role": "agency", "subject": "B"});
     client.check("POST", "/tokens", &fixtures.tokens[1], &body, (403, "forbidden"));
     let body = json!({"role": "operator", "expires": "2001-01-01T00:00:00Z"});
@@ -196,11 +200,15 @@ fn registrations(client: &ApiClient) {
     let listed = client.check("GET", "/dois?prefix=10.70000&limit=2", "", &Json::Null, (200, ""));
     assert_eq!(listed["items"].as_array().unwrap().len(), 2);
     let path = format!("/dois?prefix=10.70000&after={}", listed["next"].as_str().unwrap());
-    let rest = client.check("GET", &path, "", &Json::Null, (200, ""));
-    assert_eq!((rest["items"].as_array().unwrap().len(), &rest["next"]), (1, &Json::Null), "{rest}");
+    let second_page = client.check("GET", &path, "", &Json::Null, (200, ""));
+    assert_eq!(
+        (second_page["items"].as_array().unwrap().len(), &second_page["next"]),
+        (1, &Json::Null),
+        "{second_page}"
+    );
 }
 
-fn conditions(client: &ApiClient) {
+fn conditional_requests(client: &ApiClient) {
     client.create_fixtures();
     let created = client.json(
         "POST",
@@ -219,8 +227,8 @@ fn conditions(client: &ApiClient) {
     assert_eq!((stale.status, stale.json["code"].as_str()), (412, Some("revision-mismatch")));
     let read = client.json("GET", "/dois/10.70000/a", "", &[], &Json::Null);
     assert_eq!(read.http.header("etag"), changed.http.header("etag"));
-    let same = format!("If-None-Match: {}", read.http.header("etag").unwrap());
-    assert_eq!(client.json("GET", "/dois/10.70000/a", "", &[&same], &Json::Null).status, 304);
+    let if_none_match = format!("If-None-Match: {}", read.http.header("etag").unwrap());
+    assert_eq!(client.json("GET", "/dois/10.70000/a", "", &[&if_none_match], &Json::Null).status, 304);
     assert_eq!(put("https://example.org/4", "If-None-Match: *").status, 412);
     let body = json!({"name": "10.70000/b", "url": "https://example.org/n"});
     let other = client.json("PUT", "/dois/10.70000/new", TOKEN, &["If-None-Match: *"], &body);
@@ -230,14 +238,14 @@ fn conditions(client: &ApiClient) {
     let listed = client.check("GET", "/prefixes/10.70001", "", &Json::Null, (200, ""));
     client.create("/transfers", &json!({"prefix": "10.70000", "to": listed["registrant"], "force": true}));
     assert_eq!(client.json("GET", "/dois/10.70000/a", "", &[&tag], &Json::Null).status, 200);
-    let new = client.json(
+    let created_by_put = client.json(
         "PUT",
         "/dois/10.70000/new",
         TOKEN,
         &["If-None-Match: *"],
         &json!({"url": "https://example.org/n"}),
     );
-    assert_eq!((new.status, client.redirect_of("10.70000/new").0), (201, 302));
+    assert_eq!((created_by_put.status, client.redirect_of("10.70000/new").0), (201, 302));
     assert_eq!(client.redirect_of("10.70000/a").1.as_deref(), Some("https://example.org/2"));
 }
 
@@ -272,9 +280,9 @@ fn metadata(client: &ApiClient) {
         &json!({"name": "10.70000/m", "url": "https://example.org/", "metadata": kernel_json("One")}),
     );
     assert_eq!(created["metadata"]["referentCreation"]["name"][0]["value"], "One");
-    let mut wrong = kernel_json("Two");
-    wrong["referentCreation"]["mode"] = json!(["Visual", "Loud"]);
-    let body = json!({"name": "10.70000/w", "url": "https://example.org/", "metadata": wrong});
+    let mut invalid = kernel_json("Two");
+    invalid["referentCreation"]["mode"] = json!(["Visual", "Loud"]);
+    let body = json!({"name": "10.70000/w", "url": "https://example.org/", "metadata": invalid});
     let response = client.check("POST", "/dois", TOKEN, &body, (422, "invalid-metadata"));
     assert_eq!(response["pointer"], "/metadata/referentCreation/mode/1");
     assert!(response["faults"][0]["allowed"].as_array().unwrap().contains(&json!("Audio")), "{response}");
@@ -317,11 +325,11 @@ fn reserved_names(client: &ApiClient) {
         &json!({"state": "reserved"}),
         (409, "invalid-state-transition"),
     );
-    // A name that never resolved can be removed.
+    // A reserved name, which never resolved, can be deleted.
     client.create("/dois", &json!({"name": "10.70000/s", "state": "reserved"}));
     client.check("DELETE", "/dois/10.70000/s?dry-run=true", TOKEN, &Json::Null, (200, ""));
-    let gone = client.check("DELETE", "/dois/10.70000/s", TOKEN, &Json::Null, (200, ""));
-    assert_eq!(gone["state"], "deleted");
+    let deleted = client.check("DELETE", "/dois/10.70000/s", TOKEN, &Json::Null, (200, ""));
+    assert_eq!(deleted["state"], "deleted");
     client.create("/dois", &json!({"name": "10.70000/s", "state": "reserved"}));
 }
 
@@ -329,23 +337,23 @@ fn retired_names(client: &ApiClient) {
     let fixtures = client.create_fixtures();
     client.create("/dois", &json!({"name": "10.70000/a", "url": "https://example.org/"}));
     client.check("DELETE", "/dois/10.70000/a", &fixtures.tokens[1], &Json::Null, (403, "forbidden"));
-    let ended = client.check("DELETE", "/dois/10.70000/A", &fixtures.tokens[0], &Json::Null, (200, ""));
-    assert_eq!(ended["state"], "tombstone");
+    let retired = client.check("DELETE", "/dois/10.70000/A", &fixtures.tokens[0], &Json::Null, (200, ""));
+    assert_eq!(retired["state"], "tombstone");
     assert_eq!(client.redirect_of("10.70000/a").0, 410);
     assert_eq!(client.send("GET", "/api/handles/10.70000/a", "", &[], b"").status, 404);
     let read = client.check("GET", "/dois/10.70000/a", "", &Json::Null, (200, ""));
     assert_eq!((&read["state"], read["retired"].is_string()), (&json!("tombstone"), true));
-    let again = json!({"name": "10.70000/A", "url": "https://example.org/"});
-    client.check("POST", "/dois", TOKEN, &again, (409, "already-registered"));
+    let duplicate = json!({"name": "10.70000/A", "url": "https://example.org/"});
+    client.check("POST", "/dois", TOKEN, &duplicate, (409, "already-registered"));
     client.check("PUT", "/dois/10.70000/a", TOKEN, &json!({}), (410, "retired"));
     client.check("DELETE", "/dois/10.70000/a", TOKEN, &Json::Null, (410, "retired"));
     let history = client.check("GET", "/history/10.70000/a", "", &Json::Null, (200, ""));
     assert_eq!(history["items"].as_array().unwrap().len(), 2);
-    // The same over the Handle API.
+    // Retirement over the Handle API.
     client.create("/dois", &json!({"name": "10.70000/b", "url": "https://example.org/"}));
     assert_eq!(client.send("DELETE", "/api/handles/10.70000/b", &fixtures.tokens[0], &[], b"").status, 200);
     assert_eq!(client.redirect_of("10.70000/b").0, 410);
-    // Names under a test prefix can be removed.
+    // Names under a test prefix can be deleted and registered again.
     client.create(
         "/prefixes",
         &json!({"registrant": fixtures.registrants[0], "prefix": "10.5072", "test": true}),
@@ -358,32 +366,32 @@ fn retired_names(client: &ApiClient) {
 
 fn policies(client: &ApiClient) {
     client.create_fixtures();
-    let set = |policy: Json| {
+    let set_policy = |policy: Json| {
         client.json("PUT", "/prefixes/10.70000", TOKEN, &[], &json!({"policy": policy})).status
     };
-    let doi = |name: &str, url: &str| {
+    let register = |name: &str, url: &str| {
         let response = client.json("POST", "/dois", TOKEN, &[], &json!({"name": name, "url": url}));
         (response.status, response.json["code"].as_str().unwrap_or_default().to_owned())
     };
-    assert_eq!(set(json!({"pattern": "[a-z]{2,4}"})), 200);
-    assert_eq!(doi("10.70000/abc", "https://example.org/").0, 201);
-    assert_eq!(doi("10.70000/abcde", "https://example.org/"), (422, "suffix-pattern".into()));
-    assert_eq!(set(json!({"pattern": "("})), 422);
-    assert_eq!(set(json!({"hosts": ["example.org"]})), 200);
-    assert_eq!(doi("10.70000/h", "https://www.example.org/").0, 201);
-    assert_eq!(doi("10.70000/i", "https://example.com/"), (422, "host-not-allowed".into()));
+    assert_eq!(set_policy(json!({"pattern": "[a-z]{2,4}"})), 200);
+    assert_eq!(register("10.70000/abc", "https://example.org/").0, 201);
+    assert_eq!(register("10.70000/abcde", "https://example.org/"), (422, "suffix-pattern".into()));
+    assert_eq!(set_policy(json!({"pattern": "("})), 422);
+    assert_eq!(set_policy(json!({"hosts": ["example.org"]})), 200);
+    assert_eq!(register("10.70000/h", "https://www.example.org/").0, 201);
+    assert_eq!(register("10.70000/i", "https://example.com/"), (422, "host-not-allowed".into()));
     let body = br#"[{"index":1,"type":"URL","data":"https://example.com/"}]"#;
     let native = client.send("PUT", "/api/handles/10.70000/j", TOKEN, &[], body);
     assert_eq!(native.status, 400, "{}", native.text());
-    assert_eq!(set(json!({"quota": 4})), 200);
-    assert_eq!(doi("10.70000/q1", "https://example.com/").0, 201);
-    assert_eq!(doi("10.70000/q2", "https://example.com/").0, 201);
-    assert_eq!(doi("10.70000/q3", "https://example.com/"), (507, "quota-exceeded".into()));
-    assert_eq!(set(json!({"confusable": "refuse"})), 200);
-    assert_eq!(doi("10.70000/caf\u{e9}", "https://example.com/").0, 201);
-    assert_eq!(doi("10.70000/cafe\u{301}", "https://example.com/"), (409, "confusable".into()));
-    assert_eq!(set(json!({"confusable": "warn"})), 200);
-    assert_eq!(doi("10.70000/cafe\u{301}", "https://example.com/").0, 201);
+    assert_eq!(set_policy(json!({"quota": 4})), 200);
+    assert_eq!(register("10.70000/q1", "https://example.com/").0, 201);
+    assert_eq!(register("10.70000/q2", "https://example.com/").0, 201);
+    assert_eq!(register("10.70000/q3", "https://example.com/"), (507, "quota-exceeded".into()));
+    assert_eq!(set_policy(json!({"confusable": "refuse"})), 200);
+    assert_eq!(register("10.70000/caf\u{e9}", "https://example.com/").0, 201);
+    assert_eq!(register("10.70000/cafe\u{301}", "https://example.com/"), (409, "confusable".into()));
+    assert_eq!(set_policy(json!({"confusable": "warn"})), 200);
+    assert_eq!(register("10.70000/cafe\u{301}", "https://example.com/").0, 201);
 }
 
 fn transfers(client: &ApiClient) {
@@ -441,7 +449,7 @@ fn transfers(client: &ApiClient) {
     let third = client.create("/registrants", &body);
     let token = client.create("/tokens", &json!({"role": "registrant", "subject": third["id"]}));
     client.check("GET", &path, token["token"].as_str().unwrap(), &Json::Null, (404, "not-found"));
-    // Declined.
+    // A declined transfer.
     let created = client.json(
         "POST",
         "/transfers",
@@ -464,7 +472,7 @@ fn transfers(client: &ApiClient) {
     client.check("POST", "/transfers", TOKEN, &json!({"to": "x"}), (400, "malformed"));
 }
 
-fn agency_closes(client: &ApiClient) {
+fn closed_agency(client: &ApiClient) {
     let fixtures = client.create_fixtures();
     client.create("/dois", &json!({"name": "10.70000/a", "url": "https://example.org/"}));
     let body = json!({"agency": "A", "to": "B"});
@@ -475,8 +483,8 @@ fn agency_closes(client: &ApiClient) {
         client.check("POST", &path, &fixtures.agency_tokens[1], &Json::Null, (200, ""))["state"],
         "done"
     );
-    let ended = client.check("GET", "/agencies/A", "", &Json::Null, (200, ""));
-    assert_eq!((&ended["state"], &ended["successor"]), (&json!("closed"), &json!("B")));
+    let closed = client.check("GET", "/agencies/A", "", &Json::Null, (200, ""));
+    assert_eq!((&closed["state"], &closed["successor"]), (&json!("closed"), &json!("B")));
     assert_eq!(client.redirect_of("10.70000/a").0, 302);
     assert_eq!(client.check("GET", "/dois/10.70000/a", "", &Json::Null, (200, ""))["agency"], "B");
     let response = client.send("GET", "/doiRA/10.70000/a", "", &[], b"");

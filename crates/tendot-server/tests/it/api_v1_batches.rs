@@ -1,4 +1,5 @@
-//! Batches of the registry API over each store: results, replay and resume, CSV, revoked tokens.
+//! Batches of the registry API over each store: one result per line, replay and resumption by idempotency key, CSV, revoked
+//! tokens.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -12,7 +13,7 @@ use crate::support::api_client::{ApiClient, kernel_json, over_all_stores};
 use crate::support::http_server::{TOKEN, TestServer};
 
 over_all_stores!(
-    batches,
+    batch_results,
     batches_are_replayed,
     batches_resume_after_gaps,
     batch_keys_are_bound_to_the_body,
@@ -23,7 +24,7 @@ over_all_stores!(
     token_revoked_during_a_batch,
 );
 
-fn batches(client: &ApiClient) {
+fn batch_results(client: &ApiClient) {
     let fixtures = client.create_fixtures();
     // Every hundredth of 5,000 lines is invalid; each line has a result, in order.
     let mut body = String::new();
@@ -62,7 +63,7 @@ fn batches(client: &ApiClient) {
     assert_eq!(statuses, ["unchanged", "updated", "created", "updated", "refused", "refused"]);
     assert_eq!((&response[2]["line"], &response[3]["name"]), (&json!(4), &json!("10.70000/new")));
     assert_eq!(client.redirect_of("10.70000/same").1.as_deref(), Some("https://example.org/2999"));
-    // A dry run.
+    // A dry run creates nothing.
     let response = client.send(
         "POST",
         "/api/v1/dois/batch?dry-run=true",
@@ -72,7 +73,7 @@ fn batches(client: &ApiClient) {
     );
     assert_eq!(response.json_lines()[0]["status"], "created");
     assert_eq!(client.redirect_of("10.70000/dry").0, 404);
-    // Without permission.
+    // Without valid credentials.
     for (token, status) in [("", 401), ("tendot_a_b", 401)] {
         assert_eq!(client.send("POST", "/api/v1/dois/batch", token, &[], b"{}").status, status);
     }
@@ -80,9 +81,9 @@ fn batches(client: &ApiClient) {
         client.send("POST", "/api/v1/dois/batch", TOKEN, &["Content-Type: text/xml"], b"{}").status,
         415
     );
-    for kind in ["application/ndjson", "text/plain; charset=utf-8"] {
-        let response = client.batch(TOKEN, &[&format!("Content-Type: {kind}")], &body);
-        assert_eq!(response[0]["status"], "unchanged", "{kind}");
+    for media_type in ["application/ndjson", "text/plain; charset=utf-8"] {
+        let response = client.batch(TOKEN, &[&format!("Content-Type: {media_type}")], &body);
+        assert_eq!(response[0]["status"], "unchanged", "{media_type}");
     }
     assert_eq!(client.batch(TOKEN, &[], ""), Vec::<Json>::new());
 }
@@ -103,7 +104,7 @@ fn batches_are_replayed(client: &ApiClient) {
         let response = client.send("POST", "/api/v1/dois/batch", TOKEN, &[key], other.as_bytes());
         assert_eq!(response.status, 422, "{}", response.text());
     }
-    // A batch whose connection is lost continues where it was: nothing is created twice, and every line has a result.
+    // A batch resumes after a lost connection: no line is executed twice, and every line has a result.
     let half = body.len() / 2;
     let mut stream = client.server.connect();
     let head = format!(
@@ -114,7 +115,7 @@ fn batches_are_replayed(client: &ApiClient) {
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(&body.as_bytes()[..half]).unwrap();
     let mut buffer = [0; 1_000];
-    assert!(stream.read(&mut buffer).unwrap() > 0, "results come while the body is sent");
+    assert!(stream.read(&mut buffer).unwrap() > 0, "results are streamed while the body is sent");
     drop(stream);
     let key = ["Idempotency-Key: batch-2"];
     // The interrupted request may still be running.
@@ -129,21 +130,22 @@ fn batches_are_replayed(client: &ApiClient) {
         .map(|line| (line["name"].as_str().unwrap(), line["line"].as_u64().unwrap()))
         .collect();
     assert_eq!(names.len(), 2_500);
-    let mut all = 0;
+    let mut name_count = 0;
     let mut after = String::new();
     loop {
         let path = format!("/dois?prefix=10.70000&limit=1000{after}");
         let listed = client.check("GET", &path, "", &Json::Null, (200, ""));
-        all += listed["items"].as_array().unwrap().len();
+        name_count += listed["items"].as_array().unwrap().len();
         match listed["next"].as_str() {
             Some(next) => after = format!("&after={next}"),
             None => break,
         }
     }
-    assert_eq!(all, 5_000);
+    assert_eq!(name_count, 5_000);
 }
 
-/// Lines that were in flight when the server ended, while later ones were done, are executed when the batch is sent again.
+/// Lines without a result in the journal are executed when the batch is sent again, also if later lines have one, as after a
+/// crash of the server.
 fn batches_resume_after_gaps(client: &ApiClient) {
     client.create_fixtures();
     let body: String = (0..3_500)
@@ -184,19 +186,19 @@ fn batches_resume_after_gaps(client: &ApiClient) {
 /// An idempotency key belongs to one request: its format, its columns and the lengths of its lines.
 fn batch_keys_are_bound_to_the_body(client: &ApiClient) {
     client.create_fixtures();
-    let send = |key: &str, kind: &str, body: &str| {
-        let headers = [&*format!("Idempotency-Key: {key}"), &*format!("Content-Type: {kind}")];
+    let send = |key: &str, media_type: &str, body: &str| {
+        let headers = [&*format!("Idempotency-Key: {key}"), &*format!("Content-Type: {media_type}")];
         client.send("POST", "/api/v1/dois/batch", TOKEN, &headers, body.as_bytes())
     };
-    let long = |length: usize| format!("{}\n", "x".repeat(length));
-    let (lines, table) = ("application/x-ndjson", "text/csv");
+    let line_of_length = |length: usize| format!("{}\n", "x".repeat(length));
+    let (ndjson, csv) = ("application/x-ndjson", "text/csv");
     let row = "10.70000/a,https://example.org/\n";
     for (key, first, second) in [
-        ("a", (table, "name,url\n"), (lines, "")),
-        ("b", (table, "name,url\n"), (table, "name,state\n")),
-        ("c", (table, &*format!("name,url\n{row}")), (table, &*format!("url,name\n{row}"))),
-        ("d", (lines, &*long(70_000)), (lines, &*long(70_001))),
-        ("e", (table, "name\n\"a\n"), (table, "name\n\"ab\n")),
+        ("a", (csv, "name,url\n"), (ndjson, "")),
+        ("b", (csv, "name,url\n"), (csv, "name,state\n")),
+        ("c", (csv, &*format!("name,url\n{row}")), (csv, &*format!("url,name\n{row}"))),
+        ("d", (ndjson, &*line_of_length(70_000)), (ndjson, &*line_of_length(70_001))),
+        ("e", (csv, "name\n\"a\n"), (csv, "name\n\"ab\n")),
     ] {
         assert_eq!(send(key, first.0, first.1).status, 200, "{key}");
         let other = send(key, second.0, second.1);
@@ -208,7 +210,7 @@ fn batch_keys_are_bound_to_the_body(client: &ApiClient) {
     }
 }
 
-/// A refused line has its name and the position of its fault, and is short: a thousand are in one journal entry.
+/// The result of a refused line has the name and the position of the fault, and is short: a thousand are in one journal entry.
 fn refused_lines(client: &ApiClient) {
     client.create_fixtures();
     let response = client.batch(TOKEN, &[], "{\"name\":\"10.70000/a\",\"url\":7}\n7\n");
@@ -255,7 +257,7 @@ fn csv_batches(client: &ApiClient) {
     let response =
         client.send("POST", "/api/v1/dois/batch", TOKEN, &["Content-Type: text/csv"], body.as_bytes());
     let response = response.json_lines();
-    let shown: Vec<(u64, &str, &str)> = response
+    let results: Vec<(u64, &str, &str)> = response
         .iter()
         .map(|line| {
             (
@@ -272,13 +274,13 @@ fn csv_batches(client: &ApiClient) {
         (6, "created", ""),
         (7, "refused", "malformed"),
     ];
-    assert_eq!(shown, expected, "{response:?}");
+    assert_eq!(results, expected, "{response:?}");
     let response =
         client.send("POST", "/api/v1/dois/batch", TOKEN, &["Content-Type: text/csv"], b"name,title\n");
     assert_eq!(response.status, 400);
 }
 
-/// A quoted field that is interrupted for longer than lines are gathered remains one field.
+/// A quoted CSV field that arrives with pauses longer than the interval of line groups remains one field.
 fn slow_csv_rows(client: &ApiClient) {
     client.create_fixtures();
     let parts = [
@@ -289,25 +291,27 @@ fn slow_csv_rows(client: &ApiClient) {
     let parts = parts.map(str::as_bytes);
     let csv = ["Content-Type: text/csv"];
     let response = client.send_in_parts("POST", "/api/v1/dois/batch", TOKEN, &csv, &parts).json_lines();
-    let shown: Vec<_> =
+    let results: Vec<_> =
         response.iter().map(|line| (line["line"].clone(), line["error"]["code"].clone())).collect();
     let expected = [(2, Json::Null), (3, json!("invalid-metadata")), (7, Json::Null)];
-    assert_eq!(shown, expected.map(|(line, code)| (json!(line), code)), "{response:?}");
+    assert_eq!(results, expected.map(|(line, code)| (json!(line), code)), "{response:?}");
 }
 
 /// An oversized row is refused once; the next row begins after its closing quote.
 fn oversized_csv_rows(client: &ApiClient) {
     client.create_fixtures();
-    let many = "x\n".repeat(100_000);
-    let long = "x".repeat(100_000);
-    for (field, next) in [(many, 100_003), (format!("{long}\n,"), 4), (format!("\n{long}\n,\n"), 6)] {
+    let many_lines = "x\n".repeat(100_000);
+    let long_line = "x".repeat(100_000);
+    for (field, next) in
+        [(many_lines, 100_003), (format!("{long_line}\n,"), 4), (format!("\n{long_line}\n,\n"), 6)]
+    {
         let body = format!(
             "name,url\n10.70000/a,\"{field}\"\n10.70000/b,https://example.org/b\n10.70000/c,\"open\n\n"
         );
         let response = client.batch(TOKEN, &["Content-Type: text/csv"], &body);
-        let shown: Vec<_> =
+        let results: Vec<_> =
             response.iter().map(|line| (line["line"].as_u64(), line["status"] == "refused")).collect();
-        assert_eq!(shown, [(Some(2), true), (Some(next), false), (Some(next + 1), true)], "{response:?}");
+        assert_eq!(results, [(Some(2), true), (Some(next), false), (Some(next + 1), true)], "{response:?}");
     }
 }
 

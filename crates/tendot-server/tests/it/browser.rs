@@ -1,5 +1,5 @@
-//! The pages work in a real browser and are accessible: Debian's Chromium, driven over WebDriver. Screenshots are left in the
-//! directory for test files of the target directory, for review.
+//! Pages in a real browser: they work and are accessible (WCAG 2.2, AA). Debian's Chromium is driven over WebDriver; screenshots
+//! are left in the temporary directory of the target directory, for review.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
@@ -42,8 +42,8 @@ const PAGES: [&str; 14] = [
 #[test]
 fn pages_in_a_browser() {
     let target = start_publisher();
-    let running = start_server(target);
-    let server = running.address;
+    let test_server = start_server(target);
+    let server = test_server.address;
     let driver = WebDriver::start();
     let browser = driver.browser();
     pasted_text_redirects(&browser, server, target);
@@ -71,7 +71,7 @@ fn pages_in_a_browser() {
 
 fn pasted_text_redirects(browser: &Browser<'_>, server: SocketAddr, target: SocketAddr) {
     browser.open(server, "/");
-    assert_eq!(browser.run("return document.activeElement.id"), "text", "the box has the focus");
+    assert_eq!(browser.run("return document.activeElement.id"), "text", "the search box has the focus");
     browser.press(&format!(
         "Bak, P. Self-organized criticality. https://doi.org/10.5555/one. Accessed 2026{ENTER}"
     ));
@@ -99,7 +99,7 @@ fn name_is_selected_by_one_click(browser: &Browser<'_>, server: SocketAddr) {
     browser.open(server, "/10.5555/ONE?noredirect");
     let selected = browser.run(
         "const all = [...document.querySelectorAll('.copy code')];
-         return all.every(one => getComputedStyle(one).userSelect == 'all') && all[0].textContent",
+         return all.every(element => getComputedStyle(element).userSelect == 'all') && all[0].textContent",
     );
     assert_eq!(selected, "https://doi.org/10.5555/ONE");
 }
@@ -111,41 +111,41 @@ fn check_accessible(browser: &Browser<'_>, page: &str) {
 }
 
 const CHECKS: &str = r"
-const wrong = [];
+const faults = [];
 const all = selector => [...document.querySelectorAll(selector)];
-if (document.documentElement.lang != 'en') wrong.push('no language');
-if (!document.title) wrong.push('no title');
-for (const one of ['header', 'main', 'footer', 'h1', 'header nav']) if (all(one).length != 1) wrong.push('not one ' + one);
+if (document.documentElement.lang != 'en') faults.push('no language');
+if (!document.title) faults.push('no title');
+for (const element of ['header', 'main', 'footer', 'h1', 'header nav']) if (all(element).length != 1) faults.push('not exactly one ' + element);
 const levels = all('h1, h2, h3, h4').map(heading => Number(heading.tagName[1]));
-if (levels.some((level, at) => at ? level > levels[at - 1] + 1 : level != 1)) wrong.push('headings ' + levels);
-for (const input of all('input')) if (!input.labels.length) wrong.push('input without label');
-for (const one of all('a, button, summary')) if (!one.textContent.trim()) wrong.push('nothing to read in ' + one.outerHTML);
-for (const image of all('img')) if (!image.hasAttribute('alt') || !image.naturalWidth) wrong.push('image ' + image.src);
-const ids = all('[id]').map(one => one.id);
-if (new Set(ids).size != ids.length) wrong.push('an id twice');
-for (const one of all('[aria-labelledby]')) if (!ids.includes(one.getAttribute('aria-labelledby'))) wrong.push('label');
-if (all('script').length) wrong.push('a script');
-const light = color => {
+if (levels.some((level, index) => index ? level > levels[index - 1] + 1 : level != 1)) faults.push('headings ' + levels);
+for (const input of all('input')) if (!input.labels.length) faults.push('input without label');
+for (const element of all('a, button, summary')) if (!element.textContent.trim()) faults.push('no text in ' + element.outerHTML);
+for (const image of all('img')) if (!image.hasAttribute('alt') || !image.naturalWidth) faults.push('image ' + image.src);
+const ids = all('[id]').map(element => element.id);
+if (new Set(ids).size != ids.length) faults.push('duplicate id');
+for (const element of all('[aria-labelledby]')) if (!ids.includes(element.getAttribute('aria-labelledby'))) faults.push('missing label');
+if (all('script').length) faults.push('script');
+const luminance = color => {
     const [r, g, b] = color.match(/[\d.]+/g).map(Number).map(c => c / 255).map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 };
-const behind = one => {
-    for (; one; one = one.parentElement) {
-        const color = getComputedStyle(one).backgroundColor;
+const background = element => {
+    for (; element; element = element.parentElement) {
+        const color = getComputedStyle(element).backgroundColor;
         if (!/, 0\)$/.test(color)) return color;
     }
     return 'rgb(255, 255, 255)';
 };
-for (const one of all('body *')) {
-    const has_text = [...one.childNodes].some(node => node.nodeType == 3 && node.textContent.trim());
-    if (!has_text && one.tagName != 'INPUT') continue;
-    const [a, b] = [light(getComputedStyle(one).color), light(behind(one))];
+for (const element of all('body *')) {
+    const has_text = [...element.childNodes].some(node => node.nodeType == 3 && node.textContent.trim());
+    if (!has_text && element.tagName != 'INPUT') continue;
+    const [a, b] = [luminance(getComputedStyle(element).color), luminance(background(element))];
     const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (contrast < 4.5) wrong.push('contrast ' + contrast.toFixed(2) + ' of ' + one.tagName + ' ' + one.className);
+    if (contrast < 4.5) faults.push('contrast ' + contrast.toFixed(2) + ' of ' + element.tagName + ' ' + element.className);
 }
-return wrong;";
+return faults;";
 
-/// A server with the page that a name redirects to.
+/// Starts a server with the page that a name redirects to.
 fn start_publisher() -> SocketAddr {
     let listener = bind();
     let address = listener.local_addr().unwrap();
@@ -165,8 +165,8 @@ fn start_server(target: SocketAddr) -> TestServer {
     let registry = server.http.registry();
     server.runtime.block_on(async {
         let parties = PartyFixtures::create(registry).await;
-        let titled = format!(r#"{{"metadata":{}}}"#, kernel_metadata("Another title"));
-        parties.update(registry, "10.70000/PAPER", &titled).await;
+        let update = format!(r#"{{"metadata":{}}}"#, kernel_metadata("Another title"));
+        parties.update(registry, "10.70000/PAPER", &update).await;
         parties.transfer(registry, TransferSubject::Prefix("10.70000".into()), &parties.second).await;
     });
     server
@@ -234,7 +234,7 @@ impl WebDriver {
     fn request(&self, method: &str, path: &str, body: &Json) -> Json {
         let request = HttpRequest::new(method, path);
         let request = if method == "GET" { request } else { request.json(body) };
-        // ChromeDriver keeps connections open whatever the client asks for.
+        // ChromeDriver ignores `Connection: close`.
         let mut connection = HttpConnection::open(self.address).unwrap();
         let mut response = connection.exchange(&request).unwrap().json();
         let value = response["value"].take();
@@ -257,12 +257,12 @@ struct Browser<'d> {
 
 impl Browser<'_> {
     #[track_caller]
-    fn post(&self, what: &str, body: &Json) -> Json {
-        self.driver.request("POST", &format!("/session/{}/{what}", self.session), body)
+    fn post(&self, path: &str, body: &Json) -> Json {
+        self.driver.request("POST", &format!("/session/{}/{path}", self.session), body)
     }
 
-    fn get(&self, what: &str) -> Json {
-        self.driver.request("GET", &format!("/session/{}/{what}", self.session), &Json::Null)
+    fn get(&self, path: &str) -> Json {
+        self.driver.request("GET", &format!("/session/{}/{path}", self.session), &Json::Null)
     }
 
     fn open(&self, server: SocketAddr, page: &str) {

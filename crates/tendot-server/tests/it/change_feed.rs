@@ -1,4 +1,4 @@
-//! The change feed, read from any cursor and followed live: no change is missed, none comes twice.
+//! Change feed, read from any cursor and followed live: no change is missed or repeated.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -20,7 +20,7 @@ use crate::support::http_server::{TOKEN, TestServer, bind, read_text, start_over
 use crate::support::stores::{StoreKind, over_stores};
 
 over_stores!(
-    reads_once,
+    ndjson_feed,
     rejected_requests,
     attack_under_load_no_change_is_missed_or_repeated,
     changes_are_visible_at_once,
@@ -42,14 +42,14 @@ fn start(store: AnyStore, edits: Vec<Edit>, limits: HttpLimits) -> TestServer {
     start_over(store, bind(), edits, limits, None, |http| http)
 }
 
-fn commit(server: &TestServer, by: &str, edits: Vec<Edit>) {
+fn commit(server: &TestServer, author: &str, edits: Vec<Edit>) {
     let store = server.http.registry().store();
-    let change = ChangeSet { author: by.into(), timestamp_ms: 1_700_000_000_000, edits };
+    let change = ChangeSet { author: author.into(), timestamp_ms: 1_700_000_000_000, edits };
     server.runtime.block_on(store.commit(change)).unwrap();
 }
 
-/// All lines of the feed. HTTP/1.0 has no chunks.
-fn lines(server: &TestServer, query: &str, headers: &str) -> Vec<Json> {
+/// Reads all lines of the feed, over HTTP/1.0, which has no chunks.
+fn read_feed(server: &TestServer, query: &str, headers: &str) -> Vec<Json> {
     let response = server.send_raw(format!("GET /api/v1/changes?{query} HTTP/1.0\r\n{headers}\r\n"));
     let (head, body) = response.split_once("\r\n\r\n").unwrap();
     assert!(head.contains("200 OK") && head.contains("content-type: application/x-ndjson"), "{head}");
@@ -97,8 +97,10 @@ impl Subscriber {
     fn change(&mut self) -> Option<(String, Json)> {
         loop {
             let event = self.event()?;
-            let of = |field: &str| event.iter().find_map(|line| line.strip_prefix(field));
-            if let (Some(id), Some(kind), Some(data)) = (of("id: "), of("event: "), of("data: ")) {
+            let field_value = |field: &str| event.iter().find_map(|line| line.strip_prefix(field));
+            if let (Some(id), Some(kind), Some(data)) =
+                (field_value("id: "), field_value("event: "), field_value("data: "))
+            {
                 let data: Json = serde_json::from_str(data).unwrap();
                 assert_eq!(data["kind"], kind);
                 return Some((id.to_owned(), data));
@@ -107,7 +109,7 @@ impl Subscriber {
     }
 }
 
-fn reads_once(store: StoreKind) {
+fn ndjson_feed(store: StoreKind) {
     let server = start(store.open(), vec![Edit::Home { prefix: "10.1".into() }], HttpLimits::default());
     commit(&server, "300:0.NA/10.1", vec![put("10.1/x"), put("10.1/X")]);
     commit(&server, "me@example.org", vec![put("0.TENDOT/agency/alpha"), put("0.TENDOT/token/t")]);
@@ -117,7 +119,7 @@ fn reads_once(store: StoreKind) {
         vec![Edit::Tombstone { name: "10.1/x".into(), precondition: Precondition::Live }],
     );
     let line = |json: &Json| json.to_string();
-    let all = lines(&server, "", "");
+    let all = read_feed(&server, "", "");
     assert_eq!(
         all.iter().map(line).collect::<Vec<_>>(),
         [
@@ -128,10 +130,14 @@ fn reads_once(store: StoreKind) {
             r#"{"at":"2023-11-14T22:13:20Z","by":"operator","kind":"tombstone","name":"10.1/x","seq":6}"#,
         ]
     );
-    assert_eq!(lines(&server, "after=2&limit=2", ""), all[2..4]);
-    assert_eq!(lines(&server, "after=6", ""), Vec::<Json>::new());
-    assert_eq!(lines(&server, "after=2", "Last-Event-ID: 4\r\n"), all[2..], "which is for events");
-    let for_operator = lines(&server, "after=4&limit=1", &format!("Authorization: Bearer {TOKEN}\r\n"));
+    assert_eq!(read_feed(&server, "after=2&limit=2", ""), all[2..4]);
+    assert_eq!(read_feed(&server, "after=6", ""), Vec::<Json>::new());
+    assert_eq!(
+        read_feed(&server, "after=2", "Last-Event-ID: 4\r\n"),
+        all[2..],
+        "Last-Event-ID applies to event streams only"
+    );
+    let for_operator = read_feed(&server, "after=4&limit=1", &format!("Authorization: Bearer {TOKEN}\r\n"));
     assert_eq!(for_operator[0]["kind"], "token");
 }
 
@@ -180,16 +186,16 @@ fn imports_are_resumed_at_any_cursor() {
         vec![put("10.1/after")],
         HttpLimits::default(),
     );
-    let all = lines(&server, "", "");
+    let all = read_feed(&server, "", "");
     assert_eq!(all.len(), 301);
     assert!(all[..300].iter().all(|change| change["kind"] == "import" && change["cursor"].is_string()));
     let mut after = "0".to_owned();
     for expected in &all {
-        let next = lines(&server, &format!("after={after}&limit=1"), "");
+        let next = read_feed(&server, &format!("after={after}&limit=1"), "");
         assert_eq!(next, std::slice::from_ref(expected));
         after = cursor(expected);
     }
-    assert!(lines(&server, &format!("after={after}"), "").is_empty());
+    assert!(read_feed(&server, &format!("after={after}"), "").is_empty());
     for expected in [150, 299] {
         let last_event_id = format!("Last-Event-ID: {}\r\n", cursor(&all[expected]));
         let (id, change) = Subscriber::new(&server, "after=0", &last_event_id).change().unwrap();
@@ -219,30 +225,33 @@ fn attack_under_load_no_change_is_missed_or_repeated(store: StoreKind) {
             .map(|reader| {
                 let (server, is_finished) = (&server, &is_finished);
                 scope.spawn(move || {
-                    let (mut seen, mut after) = (Vec::new(), "0".to_owned());
+                    let (mut received, mut after) = (Vec::new(), "0".to_owned());
                     let mut rng = SeededRng::new(reader);
                     let last = 1 + WRITERS * changes * 2;
-                    while seen.len() as u64 != last {
-                        let some = rng.below(200) as u64 + 1;
+                    while received.len() as u64 != last {
+                        let count = rng.below(200) as u64 + 1;
                         if reader % 2 == 0 {
                             let mut subscriber =
                                 Subscriber::new(server, "", &format!("Last-Event-ID: {after}\r\n"));
-                            for _ in 0..some.min(last - seen.len() as u64) {
+                            for _ in 0..count.min(last - received.len() as u64) {
                                 let (id, change) = subscriber.change().unwrap();
-                                seen.push((change["seq"].as_u64().unwrap(), change["name"].to_string()));
+                                received.push((change["seq"].as_u64().unwrap(), change["name"].to_string()));
                                 after = id;
                             }
                         } else {
                             let was_finished = is_finished.load(Ordering::SeqCst);
-                            let read = lines(server, &format!("after={after}&limit={some}"), "");
+                            let read = read_feed(server, &format!("after={after}&limit={count}"), "");
                             for change in &read {
-                                seen.push((change["seq"].as_u64().unwrap(), change["name"].to_string()));
+                                received.push((change["seq"].as_u64().unwrap(), change["name"].to_string()));
                                 after = cursor(change);
                             }
-                            assert!(!read.is_empty() || !was_finished, "all is there");
+                            assert!(
+                                !read.is_empty() || !was_finished,
+                                "the feed ended before the last change"
+                            );
                         }
                     }
-                    seen
+                    received
                 })
             })
             .collect();
@@ -258,7 +267,7 @@ fn attack_under_load_no_change_is_missed_or_repeated(store: StoreKind) {
 }
 
 /// Each of ten subscribers receives a change as soon as it is committed, not with a later one or the next heartbeat. The bounds
-/// of the contract hold for a machine that has nothing else to do, as in full runs.
+/// of the contract are checked in full runs only, which have the machine for themselves.
 fn changes_are_visible_at_once(store: StoreKind) {
     let changes = repetitions("TENDOT_TEST_FEED_DELAYS", 40, 200);
     let server = start(store.open(), vec![put("10.1/first")], HttpLimits::default());
@@ -274,12 +283,12 @@ fn changes_are_visible_at_once(store: StoreKind) {
         }
     }
     delays.sort_unstable();
-    let (median, high) = (delays[delays.len() / 2], delays[delays.len() * 99 / 100]);
+    let (median, p99) = (delays[delays.len() / 2], delays[delays.len() * 99 / 100]);
     // The log is polled every 10 ms, and a heartbeat comes every 15 s.
     assert!(median < 2 * SECOND, "median {median:?}");
     if is_full_run() {
         assert!(median < SECOND / 20, "median {median:?}");
-        assert!(high < SECOND / 2, "99 of 100: {high:?}");
+        assert!(p99 < SECOND / 2, "99th percentile: {p99:?}");
     }
 }
 
@@ -301,7 +310,7 @@ fn quiet_subscribers_stay_connected(store: StoreKind) {
     assert!(String::from_utf8_lossy(&frame).contains("10.1/second"), "{frame:?}");
 }
 
-/// The body of the feed over HTTP/2, and what keeps its connection open. Only its first frame is read.
+/// The body of the feed over HTTP/2, and the sender, which keeps its connection open. Only the first frame is read.
 async fn http2(address: SocketAddr, query: &str) -> (Incoming, SendRequest<Empty<Bytes>>) {
     let stream = tokio::net::TcpStream::connect(address).await.unwrap();
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
@@ -315,11 +324,11 @@ async fn http2(address: SocketAddr, query: &str) -> (Incoming, SendRequest<Empty
     (body, sender)
 }
 
-/// Clients that do not read are disconnected, and see that the response is incomplete.
+/// Clients that do not read are disconnected, and can tell that the response is incomplete.
 fn attack_h10_subscribers_that_do_not_read(store: StoreKind) {
     let limits = HttpLimits { write_timeout: SECOND / 2, ..HttpLimits::default() };
-    let long = "x".repeat(2_000);
-    let edits = (0..15_000).map(|number| put(&format!("10.1/{number}{long}"))).collect();
+    let long_suffix = "x".repeat(2_000);
+    let edits = (0..15_000).map(|number| put(&format!("10.1/{number}{long_suffix}"))).collect();
     let server = start(store.open(), edits, limits);
     let streams = ["*/*", "text/event-stream"].map(|accept| {
         let mut stream = server.connect();
@@ -344,8 +353,8 @@ fn subscribers_end_with_the_server(store: StoreKind) {
     stream
         .write_all(b"GET /api/v1/changes HTTP/1.1\r\nHost: a\r\nAccept: text/event-stream\r\n\r\n")
         .unwrap();
-    let mut begin = [0; 64];
-    stream.read_exact(&mut begin).unwrap();
+    let mut first_bytes = [0; 64];
+    stream.read_exact(&mut first_bytes).unwrap();
     let started = Instant::now();
     drop(server.shutdown.take());
     let read = read_text(&stream);
@@ -360,9 +369,9 @@ fn attack_too_many_subscribers(store: StoreKind) {
     let mut subscribers: Vec<_> = (0..192).map(|_| Subscriber::new(&server, "", "")).collect();
     let overloaded = server.request("GET", "/api/v1/changes", "");
     assert_eq!((overloaded.status, overloaded.header("retry-after")), (503, Some("10")));
-    // Some places are reserved for authenticated clients.
-    let known = format!("Authorization: Bearer {}", TOKEN);
-    assert_eq!(server.request("GET", "/api/v1/changes", &known).status, 200);
+    // Some permits are reserved for authenticated clients.
+    let authorization = format!("Authorization: Bearer {}", TOKEN);
+    assert_eq!(server.request("GET", "/api/v1/changes", &authorization).status, 200);
     subscribers.truncate(191);
     wait_until("the permit of the subscriber is free", || server.get("/api/v1/changes").status != 503);
     let head = server.request("HEAD", "/api/v1/changes", "Accept: text/event-stream");

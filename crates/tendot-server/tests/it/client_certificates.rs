@@ -1,4 +1,4 @@
-//! Clients that authenticate with a certificate: its key counts, not its name.
+//! Client certificates: the key authenticates a client, the subject of the certificate only selects the record.
 
 use std::sync::Arc;
 
@@ -52,11 +52,11 @@ impl ClientKey {
     }
 }
 
-/// The authenticated identity of the client; `anonymous`, or the status if it is not 200.
+/// The authenticated identity of the client, or `anonymous`; the status if it is not 200.
 fn authenticated_identity(
     server: &TestServer,
     root: &CertificateDer<'static>,
-    certificate_of: Option<(&ClientKey, CertificateDer<'static>)>,
+    client: Option<(&ClientKey, CertificateDer<'static>)>,
     header: &str,
 ) -> String {
     let mut roots = RootCertStore::empty();
@@ -66,7 +66,7 @@ fn authenticated_identity(
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots);
-    let config = match certificate_of {
+    let config = match client {
         Some((key, certificate)) => {
             let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.0.clone()));
             config.with_client_auth_cert(vec![certificate], key).unwrap()
@@ -91,7 +91,7 @@ fn authenticated_identity(
     body["id"].as_str().map_or_else(|| if status == "200" { "anonymous".into() } else { status }, Into::into)
 }
 
-/// The key counts, not the name in the certificate, and only with a header that requests it.
+/// The subject of another client's certificate does not authenticate; a certificate is used only if a header requests it.
 #[test]
 fn attack_a16_name_of_another_client() {
     let (server_key, client_key, other_key) = (ClientKey::new(), ClientKey::new(), ClientKey::new());
@@ -120,39 +120,39 @@ fn attack_a16_name_of_another_client() {
             allow_plain_loopback(http, false)
         })
     };
-    let read = || ServerCertificate::load(path("certificate"), path("key")).unwrap();
-    let server = start(read().request_client_certificates().unwrap());
+    let load_certificate = || ServerCertificate::load(path("certificate"), path("key")).unwrap();
+    let server = start(load_certificate().request_client_certificates().unwrap());
     const HEADER: &str = "Authorization: Handle clientCert=\"true\"";
     let user_id = || DnType::CustomDnType(vec![0, 9, 2342, 19_200_300, 100, 1, 1]);
     let check = |key: &ClientKey, names: &[(DnType, &str)], header: &str, expected: &str| {
         let response = authenticated_identity(&server, &root, Some((key, key.certificate(names))), header);
         assert_eq!(response, expected, "{names:?}");
     };
-    let common = |name: &'static str| [(DnType::CommonName, name)];
+    let common_name = |name: &'static str| [(DnType::CommonName, name)];
     let identity = "300:10.5555/WHO";
-    check(&client_key, &common(identity), HEADER, identity);
-    check(&client_key, &common("10.5555/WHO"), HEADER, identity);
-    check(&other_key, &common("301:10.5555/WHO"), HEADER, "301:10.5555/WHO");
+    check(&client_key, &common_name(identity), HEADER, identity);
+    check(&client_key, &common_name("10.5555/WHO"), HEADER, identity);
+    check(&other_key, &common_name("301:10.5555/WHO"), HEADER, "301:10.5555/WHO");
     check(&client_key, &[(DnType::CommonName, "x"), (user_id(), identity)], HEADER, identity);
     check(&client_key, &[(DnType::CommonName, identity), (user_id(), "301:10.5555/WHO")], HEADER, "401");
-    check(&other_key, &common(identity), HEADER, "401");
-    check(&server_key, &common(identity), HEADER, "401");
-    check(&client_key, &common("301:10.5555/WHO"), HEADER, "401");
-    check(&client_key, &common("302:10.5555/WHO"), HEADER, "401");
-    check(&client_key, &common("300:10.5555/NOBODY"), HEADER, "401");
-    check(&client_key, &common("somebody"), HEADER, "401");
+    check(&other_key, &common_name(identity), HEADER, "401");
+    check(&server_key, &common_name(identity), HEADER, "401");
+    check(&client_key, &common_name("301:10.5555/WHO"), HEADER, "401");
+    check(&client_key, &common_name("302:10.5555/WHO"), HEADER, "401");
+    check(&client_key, &common_name("300:10.5555/NOBODY"), HEADER, "401");
+    check(&client_key, &common_name("somebody"), HEADER, "401");
     check(&client_key, &[], HEADER, "401");
     // Browsers send certificates by themselves, also for pages of other sites.
-    check(&client_key, &common(identity), "X-Other: value", "anonymous");
+    check(&client_key, &common_name(identity), "X-Other: value", "anonymous");
     assert_eq!(authenticated_identity(&server, &root, None, HEADER), "401");
     assert_eq!(authenticated_identity(&server, &root, None, "X-Other: value"), "anonymous");
     // A server that does not request certificates gets none.
-    let without_client_auth = start(read());
+    let without_client_auth = start(load_certificate());
     assert_eq!(
         authenticated_identity(
             &without_client_auth,
             &root,
-            Some((&client_key, client_key.certificate(&common(identity)))),
+            Some((&client_key, client_key.certificate(&common_name(identity)))),
             HEADER
         ),
         "401"

@@ -1,5 +1,5 @@
-//! While the database is down every protocol says so, outcomes that are unknown are reported as unknown, and the server continues
-//! when the database is back.
+//! Database outages: every protocol reports them, unknown commit outcomes are reported as unknown, and the server recovers when
+//! the database is back.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::sync::Arc;
@@ -30,16 +30,15 @@ use crate::support::native_server::{
 
 const DATABASE: &str = "directory";
 
-/// A server that is killed, and the store of one of its databases.
+/// Starts a PostgreSQL server, which a test kills, and opens a store in one of its databases.
 fn database() -> (PostgresServer, AnyStore) {
     // A kill of its processes loses nothing without fsync, unlike a power failure.
     let postgres = PostgresServer::start("fsync = off\nfull_page_writes = off");
     block_on(postgres.execute("postgres", &format!("create database {DATABASE}")));
     let url = postgres.url(DATABASE);
-    // Requests wait no longer for the database.
-    let patience = Duration::from_secs(1);
-    let settings =
-        PostgresSettings { wait_timeout: patience, max_connections: 4, ..PostgresSettings::default() };
+    // How long requests wait for the database.
+    let wait_timeout = Duration::from_secs(1);
+    let settings = PostgresSettings { wait_timeout, max_connections: 4, ..PostgresSettings::default() };
     (postgres, block_on(PostgresStore::open(&url, &settings)).unwrap().into())
 }
 
@@ -63,18 +62,18 @@ fn http_responses() {
     let client = ApiClient::start(store);
     let fixtures = client.create_fixtures();
     let (token, url) = (&fixtures.tokens[0], "https://example.org/");
-    for name in ["kept", "other"] {
+    for name in ["cached", "other"] {
         client.create("/dois", &json!({"name": format!("10.70000/{name}"), "url": url}));
     }
-    // The store polls its log five times a second and discards cached responses about what it finds there; ten times as long, because
-    // there is no event for the last entry read.
+    // The store polls its log five times a second and discards cached responses about changed names. Ten times as long: there is
+    // no event for the last entry read.
     thread::sleep(Duration::from_secs(2));
     for _ in 0..2 {
-        assert_eq!(client.redirect_of("10.70000/kept").0, 302);
+        assert_eq!(client.redirect_of("10.70000/cached").0, 302);
     }
     postgres.kill();
     // A cached redirect stays valid, because nothing can change the record.
-    assert_eq!(client.redirect_of("10.70000/kept"), (302, Some(url.into())));
+    assert_eq!(client.redirect_of("10.70000/cached"), (302, Some(url.into())));
     let get = |path: &str, headers: &[&str]| client.send("GET", path, "", headers, b"");
     check_unavailable(&get("/10.70000/other", &[]), None);
     let page = get("/10.70000/other", &["Accept: text/html"]);
@@ -119,11 +118,11 @@ fn http_responses() {
     check_unavailable(&put, None);
     assert_eq!(put.json()["responseCode"], 3);
     let basic = "Authorization: Basic MzAwJTNBMTAuNzAwMDAlMkZPVEhFUjp4";
-    let unknown = client.send("GET", "/api/handles/10.70000/other", "", &[basic], b"");
-    check_unavailable(&unknown, unreachable);
+    let with_password = client.send("GET", "/api/handles/10.70000/other", "", &[basic], b"");
+    check_unavailable(&with_password, unreachable);
 
     postgres.restart();
-    wait_until("the server continues", || client.redirect_of("10.70000/other").0 == 302);
+    wait_until("the server has recovered", || client.redirect_of("10.70000/other").0 == 302);
     client.check("POST", "/dois", token, &serde_json::from_str(&body).unwrap(), (201, ""));
 }
 
@@ -138,22 +137,27 @@ fn native_responses() {
         let request = Request::WriteValues { handle: Handle::from(name), values };
         Message::request(Opcode::CREATE_HANDLE, request, 7, now())
     };
-    let prove = |request: &Message<'_>| {
+    let send_authenticated = |request: &Message<'_>| {
         server.authenticated_code(request, SERVER_ADMIN, ClientKey::PrivateKey(&*key))
     };
-    assert_eq!(prove(&create("10.5555/before")), 1);
+    assert_eq!(send_authenticated(&create("10.5555/before")), 1);
     postgres.kill();
     for transport in [Transport::Udp, Transport::Tcp, Transport::Http] {
-        let answer = server.exchange(transport, &resolution("10.5555/before").to_bytes().unwrap()).remove(0);
-        assert_eq!(response_code(&answer), 3, "{transport:?}");
-        assert!(error_message(&answer).contains("database unavailable"), "{}", error_message(&answer));
+        let response =
+            server.exchange(transport, &resolution("10.5555/before").to_bytes().unwrap()).remove(0);
+        assert_eq!(response_code(&response), 3, "{transport:?}");
+        assert!(
+            error_message(&response).contains("database unavailable"),
+            "{}",
+            error_message(&response)
+        );
     }
-    assert_eq!(prove(&create("10.5555/after")), 3);
+    assert_eq!(send_authenticated(&create("10.5555/after")), 3);
     postgres.restart();
-    wait_until("the server continues", || prove(&create("10.5555/after")) == 1);
+    wait_until("the server has recovered", || send_authenticated(&create("10.5555/after")) == 1);
 }
 
-/// A name does not redirect while the record of its prefix, or another record that it includes, cannot be read.
+/// A name does not redirect while the record of its prefix, or a record that it includes, cannot be read.
 #[test]
 fn unreadable_prefix_record() {
     let (postgres, store) = database();
@@ -199,7 +203,7 @@ fn unreadable_prefix_record() {
 
 /// A batch that an outage interrupts continues with its idempotency key, and no line is executed twice.
 #[test]
-fn batch_continues() {
+fn interrupted_batch_resumes() {
     let lines = repetitions("TENDOT_TEST_OUTAGE_LINES", 5_000, 20_000) as usize;
     let (postgres, store) = database();
     let client = ApiClient::start(store);
@@ -210,7 +214,7 @@ fn batch_continues() {
     let (received, is_killed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let send = || {
         let (path, key) = ("/api/v1/dois/batch", ["Idempotency-Key: one"]);
-        // The second half comes after the outage has begun, however fast the first one was.
+        // The second half is sent after the outage has begun, however fast the first half was.
         let before_part = |number| {
             if number == parts.len() / 2 {
                 wait_until("the database is killed", || is_killed.load(Ordering::SeqCst));
@@ -219,17 +223,17 @@ fn batch_continues() {
         client.send_in_parts_counting("POST", path, &fixtures.tokens[0], &key, &parts, &received, before_part)
     };
     let partial = thread::scope(|scope| {
-        let sent = scope.spawn(send);
+        let sending = scope.spawn(send);
         // More than the head of the response, and far less than all its lines.
         wait_until("the first results have come", || received.load(Ordering::SeqCst) > 20_000);
         postgres.kill();
         is_killed.store(true, Ordering::SeqCst);
-        sent.join().unwrap()
+        sending.join().unwrap()
     });
     let results = partial.json_lines();
     assert!(!results.is_empty() && results.len() < lines, "{} results: not interrupted", results.len());
     postgres.restart();
-    let all_results = wait_for("the server continues", || {
+    let all_results = wait_for("the server has recovered", || {
         let response = send();
         let all_results = response.json_lines();
         (response.status == 200 && all_results.len() == lines).then_some(all_results)
@@ -240,11 +244,11 @@ fn batch_continues() {
     names.dedup();
     assert_eq!(names.len(), lines);
     let registry = client.server.http.registry();
-    let counted = client.server.runtime.block_on(registry.store().count_names(b"10.70000", None, 1_000_000));
-    assert_eq!(counted.unwrap().live as usize, lines, "nothing was executed twice");
+    let count = client.server.runtime.block_on(registry.store().count_names(b"10.70000", None, 1_000_000));
+    assert_eq!(count.unwrap().live as usize, lines, "nothing was executed twice");
 }
 
-/// When the acknowledgement of a commit is lost, the response says that the outcome is unknown; with an idempotency key the
+/// When the acknowledgement of a commit is lost, the response reports an unknown outcome; with an idempotency key the
 /// request is not executed twice.
 #[test]
 fn unknown_commit_outcome() {
@@ -258,7 +262,7 @@ fn unknown_commit_outcome() {
     check_unavailable(&response.http, Some("outcome-unknown"));
     let detail = response.json["detail"].as_str().unwrap();
     assert!(detail.contains("outcome unknown") && detail.contains("read the name"), "{detail}");
-    let response = wait_for("the server continues", || {
+    let response = wait_for("the server has recovered", || {
         let response = client.json("POST", "/dois", token, &[key], &body);
         (response.status != 503).then_some(response)
     });
@@ -272,14 +276,14 @@ fn unknown_commit_outcome() {
     check_unavailable(&response, None);
     let json = response.json();
     assert_eq!((&json["responseCode"], &json["message"]), (&json!(2), &json!(OUTCOME_UNKNOWN)));
-    wait_until("the server continues", || {
+    wait_until("the server has recovered", || {
         client.redirect_of("10.70000/lost").1.as_deref() == Some("https://example.org/2")
     });
     assert_eq!(put().status, 200);
 }
 
 #[test]
-fn unknown_commit_outcome_natively() {
+fn unknown_native_commit_outcome() {
     let (postgres, store) = database();
     let server = NativeTestServer::start_over(store, NativeServerOptions::default());
     let key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
@@ -287,18 +291,19 @@ fn unknown_commit_outcome_natively() {
     let request =
         Request::WriteValues { handle: Handle::from("10.5555/lost"), values: WireList::from(&values[..]) };
     let create = Message::request(Opcode::CREATE_HANDLE, request, 7, now());
-    let prove = || server.authenticated_response(&create, SERVER_ADMIN, ClientKey::PrivateKey(&*key));
-    let answer = with_lost_commit_response(&postgres, prove);
-    assert_eq!((response_code(&answer), &*error_message(&answer)), (2, OUTCOME_UNKNOWN));
-    wait_for("the server continues", || {
-        let answer =
+    let send_authenticated =
+        || server.authenticated_response(&create, SERVER_ADMIN, ClientKey::PrivateKey(&*key));
+    let response = with_lost_commit_response(&postgres, send_authenticated);
+    assert_eq!((response_code(&response), &*error_message(&response)), (2, OUTCOME_UNKNOWN));
+    wait_for("the server has recovered", || {
+        let response =
             server.exchange(Transport::Tcp, &resolution("10.5555/lost").to_bytes().unwrap()).remove(0);
-        (response_code(&answer) == 1).then_some(())
+        (response_code(&response) == 1).then_some(())
     });
-    assert_eq!(response_code(&prove()), 101, "it is there already");
+    assert_eq!(response_code(&send_authenticated()), 101, "the handle exists");
 }
 
-/// Resolutions appear in reports once, also if the outcome of the flush is unknown.
+/// Resolutions are counted once, also if the outcome of the flush is unknown.
 #[test]
 fn resolutions_are_not_counted_twice() {
     let (postgres, store) = database();
@@ -310,16 +315,16 @@ fn resolutions_are_not_counted_twice() {
         let registry = client.server.http.registry();
         client.server.runtime.block_on(Maintenance::default().flush(registry, &counter));
     };
-    let response = || client.json("GET", "/reports/10.70000", TOKEN, &[], &Json::Null);
-    for (name, counted) in [("10.70000/x", (1, 0)), ("10.70000/none", (1, 1))] {
+    let get_report = || client.json("GET", "/reports/10.70000", TOKEN, &[], &Json::Null);
+    for (name, expected) in [("10.70000/x", (1, 0)), ("10.70000/none", (1, 1))] {
         client.redirect_of(name);
         with_lost_commit_response(&postgres, flush);
-        wait_until("the server continues", || response().status == 200);
+        wait_until("the server has recovered", || get_report().status == 200);
         flush();
-        let json = response().json;
+        let json = get_report().json;
         assert_eq!(
             (&json["resolutions"], &json["failures"]),
-            (&json!(counted.0), &json!(counted.1)),
+            (&json!(expected.0), &json!(expected.1)),
             "{json}"
         );
     }
@@ -331,19 +336,19 @@ fn metrics_while_the_database_hangs() {
     let (postgres, store) = database();
     let client = ApiClient::start(store);
     client.create_fixtures();
-    let head = || {
+    let head_metric = || {
         let response = client.server.get("/metrics");
         let body = response.text();
         assert!(response.status == 200 && body.contains("tendot_http_requests_total"), "{body}");
         body.lines().find(|line| line.starts_with("tendot_store_head_sequence")).map(str::to_owned)
     };
-    let known = head();
+    let before = head_metric();
     postgres.signal("STOP");
     let started = Instant::now();
-    let while_hanging = head();
+    let while_hanging = head_metric();
     let elapsed = started.elapsed();
     postgres.signal("CONT");
-    assert_eq!(while_hanging, known);
+    assert_eq!(while_hanging, before);
     // The server waits half a second for the database.
     assert!(elapsed < Duration::from_secs(20), "{elapsed:?}");
 }
@@ -373,14 +378,14 @@ fn truncated_change_log() {
         let head = "GET /api/v1/changes HTTP/1.0\r\nAccept: text/event-stream\r\n\r\n";
         stream.write_all(head.as_bytes()).unwrap();
         let mut events = BufReader::new(stream).lines().map_while(Result::ok);
-        let known = format!("id: {}", sequence());
-        assert!(events.any(|line| line == known));
+        let last_event = format!("id: {}", sequence());
+        assert!(events.any(|line| line == last_event));
         // A change that the subscriber receives as it happens: the server has seen the end of the log.
         create(&format!("10.70000/seen-{is_noticed_before_writes}"));
-        let seen = format!("id: {}", sequence());
-        assert!(events.any(|line| line == seen));
-        let lose = "begin; delete from tendot_log where sequence > $; update tendot_counters set sequence = $; commit";
-        block_on(postgres.execute(DATABASE, &lose.replace('$', &(last - 4).to_string())));
+        let new_event = format!("id: {}", sequence());
+        assert!(events.any(|line| line == new_event));
+        let truncate_log = "begin; delete from tendot_log where sequence > $; update tendot_counters set sequence = $; commit";
+        block_on(postgres.execute(DATABASE, &truncate_log.replace('$', &(last - 4).to_string())));
         if is_noticed_before_writes {
             let lines = get(&format!("after={last}"), &[]);
             assert_eq!((lines.status, &*lines.body), (200, b"" as &[u8]));
@@ -389,13 +394,13 @@ fn truncated_change_log() {
                 (response.status, &*response.body),
                 (200, b"id:\nevent: reset\ndata: {}\n\n" as &[u8])
             );
-            // There is no event for the poll of the shorter log. Too short a wait only makes both rounds the same.
+            // There is no event for the poll of the truncated log. If the wait is too short, both rounds test the same case.
             thread::sleep(Duration::from_secs(2));
         }
         // The loss is certain, and the stream ends, when the log grows again.
         let reader = thread::spawn(move || events.collect::<Vec<_>>());
         let mut number = 0;
-        wait_until("the subscriber is told of the loss", || {
+        wait_until("the subscriber receives a reset", || {
             create(&format!("10.70000/{is_noticed_before_writes}-{number}"));
             number += 1;
             reader.is_finished()
@@ -415,11 +420,13 @@ fn with_lost_commit_response<T: Send>(postgres: &PostgresServer, request: impl F
     let is_set = || block_on(postgres.query_text("postgres", "show synchronous_standby_names")) == "missing";
     wait_until("the setting is loaded", is_set);
     let response = thread::scope(|scope| {
-        let asked = scope.spawn(request);
-        let waiting = "select count(*) from pg_stat_activity where wait_event = 'SyncRep'";
-        wait_until("the server continues", || block_on(postgres.query_text("postgres", waiting)) != "0");
+        let pending = scope.spawn(request);
+        let waiting_commits = "select count(*) from pg_stat_activity where wait_event = 'SyncRep'";
+        wait_until("the commit waits for a standby", || {
+            block_on(postgres.query_text("postgres", waiting_commits)) != "0"
+        });
         postgres.kill();
-        asked.join().unwrap()
+        pending.join().unwrap()
     });
     std::fs::write(postgres.dir().join("data/postgresql.auto.conf"), "").unwrap();
     postgres.restart();

@@ -1,4 +1,4 @@
-//! Handle.Net's HTTP API beside the recorded exchanges: each case was tried with its server 9.2 and has the same result.
+//! Handle.Net's HTTP API beyond the recorded exchanges: each expected result was observed with the Handle.Net server 9.2.
 
 use serde_json::{Value as Json, json};
 use tendot_server::http::ProxyTrust;
@@ -64,31 +64,36 @@ fn check(server: &RecordsServer, authorization: &str, target: &str, status: u16,
     );
 }
 
-const NO_CREDENTIALS: &str = "X-Nothing: said";
+/// A header without meaning, for requests without credentials.
+const NO_CREDENTIALS: &str = "X-Unused: none";
 
 fn handle_lists(store: StoreKind) {
     let (server, admin) = (start_trusting(store), admin());
-    let total = |page: Json, size: Json, handles: Json| json!({"responseCode": 1, "totalCount": "13", "page": page, "pageSize": size, "handles": handles});
+    let page_json = |page: Json, size: Json, handles: Json| json!({"responseCode": 1, "totalCount": "13", "page": page, "pageSize": size, "handles": handles});
     let all = server.request("GET", "/api/handles?prefix=10.5555", &[&admin], "").json()["handles"].clone();
     assert_eq!(all.as_array().unwrap().len(), 13);
     let check = |query: &str, status, expected: Json| {
         check(&server, &admin, &format!("GET /api/handles{query}"), status, &expected);
         check(&server, &admin, &format!("POST /api/handles{query}"), status, &expected);
     };
-    let everything = || total(Json::Null, Json::Null, all.clone());
-    check("?prefix=10.5555&page=0", 200, everything());
-    check("?prefix=10.5555&pageSize=2", 200, everything());
-    check("?prefix=10.5555&page=-1&pageSize=2", 200, everything());
-    check("?prefix=10.5555&page=0&pageSize=-1", 200, everything());
-    check("?prefix=10.5555&page=99&pageSize=2", 200, total(99.into(), 2.into(), json!([])));
-    check("?prefix=10.5555&page=2&pageSize=0", 200, total(2.into(), 0.into(), json!([])));
-    check("?prefix=0.na/10.5555&page=0&pageSize=1", 200, total(0.into(), 1.into(), json!(["10.5555/ADMIN"])));
-    check("/?prefix=10.5555&page=0&pageSize=1", 200, total(0.into(), 1.into(), json!(["10.5555/ADMIN"])));
-    let huge = i32::MAX;
+    let all_handles = || page_json(Json::Null, Json::Null, all.clone());
+    check("?prefix=10.5555&page=0", 200, all_handles());
+    check("?prefix=10.5555&pageSize=2", 200, all_handles());
+    check("?prefix=10.5555&page=-1&pageSize=2", 200, all_handles());
+    check("?prefix=10.5555&page=0&pageSize=-1", 200, all_handles());
+    check("?prefix=10.5555&page=99&pageSize=2", 200, page_json(99.into(), 2.into(), json!([])));
+    check("?prefix=10.5555&page=2&pageSize=0", 200, page_json(2.into(), 0.into(), json!([])));
     check(
-        &format!("?prefix=10.5555&page={huge}&pageSize={huge}"),
+        "?prefix=0.na/10.5555&page=0&pageSize=1",
         200,
-        total(huge.into(), huge.into(), json!([])),
+        page_json(0.into(), 1.into(), json!(["10.5555/ADMIN"])),
+    );
+    check("/?prefix=10.5555&page=0&pageSize=1", 200, page_json(0.into(), 1.into(), json!(["10.5555/ADMIN"])));
+    let max_int = i32::MAX;
+    check(
+        &format!("?prefix=10.5555&page={max_int}&pageSize={max_int}"),
+        200,
+        page_json(max_int.into(), max_int.into(), json!([])),
     );
     check("?prefix=10.5555&page=x&pageSize=2", 400, json!({"responseCode": 4}));
     check("?prefix=10.5555&page=0&pageSize=4294967296", 400, json!({"responseCode": 4}));
@@ -147,19 +152,19 @@ fn passwords(store: StoreKind) {
     let check = |user: &str, secret: &str, expected: &str| {
         let authorization = basic(user, secret);
         let response = server.get("/api/sessions/this", &[&authorization]);
-        let shown =
+        let identity =
             response.json()["id"].as_str().map_or_else(|| response.status.to_string(), ToOwned::to_owned);
-        assert_eq!(shown, expected, "{user}:{secret}");
+        assert_eq!(identity, expected, "{user}:{secret}");
         // Wrong credentials are rejected for reads, too.
         let read = server.get("/api/handles/10.5555/ONE", &[&authorization]).status;
         assert_eq!(read == 200, expected != "401", "{user}:{secret}");
     };
-    let right = "301:10.5555/ADMIN";
-    check("301%3A10.5555%2FADMIN", SECRET, right);
-    check("301%3A10.5555/ADMIN", SECRET, right);
-    check("301%3a10.5555%2fADMIN", SECRET, right);
-    check("10.5555/ADMIN", SECRET, right);
-    check("0%3A10.5555/ADMIN", SECRET, right);
+    let expected_identity = "301:10.5555/ADMIN";
+    check("301%3A10.5555%2FADMIN", SECRET, expected_identity);
+    check("301%3A10.5555/ADMIN", SECRET, expected_identity);
+    check("301%3a10.5555%2fADMIN", SECRET, expected_identity);
+    check("10.5555/ADMIN", SECRET, expected_identity);
+    check("0%3A10.5555/ADMIN", SECRET, expected_identity);
     check("301%3A10.5555%2Fadmin", SECRET, "301:10.5555/admin");
     check("302%3A10.5555/ADMIN", SECRET, "401");
     check("300%3A10.5555/ADMIN", SECRET, "401");
@@ -190,8 +195,9 @@ fn challenges(store: StoreKind) {
     let offered = |authorization: &[&str]| {
         let response = server.get("/api/prefixes", authorization);
         assert_eq!(response.status, 401);
-        let schemes =
-            response.headers("www-authenticate").map(|one| one.split(' ').next().unwrap().to_owned());
+        let schemes = response
+            .headers("www-authenticate")
+            .map(|challenge_header| challenge_header.split(' ').next().unwrap().to_owned());
         (schemes.collect::<Vec<_>>().join(" "), response)
     };
     assert_eq!(offered(&[]).0, "Basic Bearer Handle");
@@ -261,12 +267,18 @@ fn sessions(store: StoreKind) {
     check(&server, &session.secret_proof("AAAA", "wrong"), "PUT /api/sessions/this", 401, &wrong);
     let incomplete = format!("{}, id=\"301:10.5555/ADMIN\"", session.header());
     check(&server, &incomplete, "PUT /api/sessions/this", 401, &json!({"sessionId": session.id}));
-    let known = json!({"sessionId": session.id, "authenticated": true, "id": "301:10.5555/ADMIN"});
-    check(&server, &session.secret_proof("AAAA", SECRET), "PUT /api/sessions/this", 200, &known);
-    check(&server, &session.header(), "GET /api/sessions/this", 200, &known);
+    let authenticated = json!({"sessionId": session.id, "authenticated": true, "id": "301:10.5555/ADMIN"});
+    check(&server, &session.secret_proof("AAAA", SECRET), "PUT /api/sessions/this", 200, &authenticated);
+    check(&server, &session.header(), "GET /api/sessions/this", 200, &authenticated);
     // A session stays authenticated after a wrong proof.
-    let both = json!({"authenticated": true, "error": "Identity not verified"});
-    check(&server, &session.secret_proof("BBBB", "wrong"), "PUT /api/sessions/this", 200, &both);
+    let authenticated_with_error = json!({"authenticated": true, "error": "Identity not verified"});
+    check(
+        &server,
+        &session.secret_proof("BBBB", "wrong"),
+        "PUT /api/sessions/this",
+        200,
+        &authenticated_with_error,
+    );
     check(&server, &session.header(), "DELETE /api/sessions/this", 204, &json!({}));
     check(&server, &session.header(), "GET /api/sessions/this", 403, &json!({}));
 
@@ -276,7 +288,7 @@ fn sessions(store: StoreKind) {
     check(&server, &basic("301%3A10.5555/ADMIN", "wrong"), "POST /api/sessions", 201, &error);
 }
 
-/// The body may have the parameters of the header.
+/// Parameters of the `Authorization` header are accepted in the body, too.
 fn sessions_by_body(store: StoreKind) {
     let server = start_trusting(store);
     let request = |method: &str, target: &str, body: Json| {
@@ -389,7 +401,7 @@ fn attack_a5_downgrade(store: StoreKind) {
     ] {
         let session = HttpSession::create(&server);
         let nonces =
-            [&session.nonce, "AAAA"].map(|one| data_encoding::BASE64.decode(one.as_bytes()).unwrap());
+            [&session.nonce, "AAAA"].map(|nonce| data_encoding::BASE64.decode(nonce.as_bytes()).unwrap());
         let parts = [SECRET.as_bytes(), &nonces[0], &nonces[1], SECRET.as_bytes()];
         let mac = AwsLcProvider
             .hash(hash, &parts)
@@ -444,9 +456,9 @@ fn attack_a12_no_cookies(store: StoreKind) {
         ("GET", "/api/sessions/this"),
     ] {
         let response = server.request(method, target, &headers.each_ref().map(String::as_str), "");
-        let is_stranger =
+        let is_anonymous =
             response.status == 401 || response.json()["id"].is_null() && target.contains("sessions");
-        assert!(is_stranger, "{target}: {}", response.text());
+        assert!(is_anonymous, "{target}: {}", response.text());
         assert_eq!(response.header("set-cookie"), None, "{target}");
         assert_eq!(response.header("access-control-allow-credentials"), None, "{target}");
     }
@@ -503,8 +515,8 @@ fn attack_a11_guessing_passwords(store: StoreKind) {
     let wrong = basic("301%3A10.5555/ADMIN", "wrong");
     for client in ["192.0.2.1", "2001:db8::1"] {
         let statuses: Vec<u16> = (0..40).map(|_| request(client, &wrong).status).collect();
-        let refused = statuses.iter().filter(|status| **status == 429).count();
-        assert!(statuses[..20].iter().all(|status| *status == 401) && refused > 10, "{statuses:?}");
+        let rejected = statuses.iter().filter(|status| **status == 429).count();
+        assert!(statuses[..20].iter().all(|status| *status == 401) && rejected > 10, "{statuses:?}");
         // The right password is rejected, too; the operator token is not, since it cannot be guessed.
         assert_eq!(request(client, &admin()).status, 429);
         assert_eq!(request(client, "Authorization: Bearer wrong").status, 429);
@@ -532,19 +544,19 @@ fn prefixes(store: StoreKind) {
     let all = json!({"responseCode": 1, "totalCount": "2", "prefixes": ["0.NA/0.NA", "0.NA/10.5555"], "page": null});
     check("GET /api/prefixes", 200, all.clone());
     check("GET /api/prefixes/", 200, all);
-    let one = json!({"totalCount": "2", "page": 1, "pageSize": 1, "prefixes": ["0.NA/10.5555"]});
-    check("GET /api/prefixes?page=1&pageSize=1", 200, one);
+    let second_page = json!({"totalCount": "2", "page": 1, "pageSize": 1, "prefixes": ["0.NA/10.5555"]});
+    check("GET /api/prefixes?page=1&pageSize=1", 200, second_page);
     check("GET /api/prefixes?page=0&pageSize=0", 200, json!({"totalCount": "2", "prefixes": []}));
     check("GET /api/prefixes?page=9&pageSize=9", 200, json!({"totalCount": "2", "prefixes": []}));
     check("GET /api/prefixes?page=x", 400, json!({"responseCode": 4}));
     for name in ["10.5561", "0.NA/10.5561", "0.NA%2F10.5561"] {
-        let done = json!({"responseCode": 1, "handle": name.replace("%2F", "/")});
+        let success = json!({"responseCode": 1, "handle": name.replace("%2F", "/")});
         for method in ["POST", "POST", "DELETE", "DELETE"] {
-            check(&format!("{method} /api/prefixes/{name}"), 200, done.clone());
+            check(&format!("{method} /api/prefixes/{name}"), 200, success.clone());
         }
-        check(&format!("POST /api/prefixes?prefix={name}"), 200, done.clone());
+        check(&format!("POST /api/prefixes?prefix={name}"), 200, success.clone());
         check("GET /api/prefixes", 200, json!({"totalCount": "3"}));
-        check(&format!("DELETE /api/prefixes?prefix={name}"), 200, done);
+        check(&format!("DELETE /api/prefixes?prefix={name}"), 200, success);
     }
     check("POST /api/prefixes", 400, json!({"responseCode": 4}));
     check("DELETE /api/prefixes/", 400, json!({"responseCode": 4}));
@@ -579,10 +591,10 @@ fn status(store: StoreKind) {
     let session = HttpSession::create(&server);
     let response = server.get("/api/handles/0.site/STATUS", &[&session.key_proof("AAAA")]).json();
     assert_eq!((&response["responseCode"], response["values"].as_array().unwrap().len()), (&json!(1), 2));
-    let nothing = json!({"responseCode": 200, "values": [], "handle": "0.SITE/status"});
-    check(&server, NO_CREDENTIALS, target, 200, &nothing);
-    check(&start_untrusting(store), NO_CREDENTIALS, target, 200, &nothing);
-    check(&server, &session.header(), &format!("{target}?publicOnly=true"), 200, &nothing);
+    let no_values = json!({"responseCode": 200, "values": [], "handle": "0.SITE/status"});
+    check(&server, NO_CREDENTIALS, target, 200, &no_values);
+    check(&start_untrusting(store), NO_CREDENTIALS, target, 200, &no_values);
+    check(&server, &session.header(), &format!("{target}?publicOnly=true"), 200, &no_values);
     check(&server, &admin(), target, 403, &json!({"responseCode": 400}));
     check(&server, NO_CREDENTIALS, &format!("{target}?publicOnly=false"), 401, &json!({"responseCode": 402}));
     check(&server, &session.header(), "GET /api/handles/0.SITE/other", 400, &json!({"responseCode": 301}));
@@ -590,12 +602,12 @@ fn status(store: StoreKind) {
 
 fn verifications(store: StoreKind) {
     let server = start_trusting(store);
-    let both = HttpSession { id: String::new(), nonce: "AAECAwQFBgcICQoLDA0ODw==".into() };
-    let (cnonce, mac) = ("EBESExQVFhcYGRobHB0eHw==", both.mac("EBESExQVFhcYGRobHB0eHw==", SECRET));
+    let session = HttpSession { id: String::new(), nonce: "AAECAwQFBgcICQoLDA0ODw==".into() };
+    let (cnonce, mac) = ("EBESExQVFhcYGRobHB0eHw==", session.mac("EBESExQVFhcYGRobHB0eHw==", SECRET));
     let encoded = mac.replace('+', "%2B");
     let query =
-        |alg: &str, mac: &str| format!("nonce={}&cnonce={cnonce}&alg={alg}&signature={mac}", both.nonce);
-    let good = query("HMAC-SHA256", &encoded);
+        |alg: &str, mac: &str| format!("nonce={}&cnonce={cnonce}&alg={alg}&signature={mac}", session.nonce);
+    let valid_query = query("HMAC-SHA256", &encoded);
     let check = |identity: &str, query: &str, status, expected: Json| {
         let target = format!("GET /api/verifications/{identity}?{query}");
         check(&server, NO_CREDENTIALS, &target, status, &expected);
@@ -603,29 +615,29 @@ fn verifications(store: StoreKind) {
     };
     let verification =
         |is_valid: bool, handle: &str| json!({"responseCode": 1, "isValid": is_valid, "handle": handle});
-    check("301:10.5555/ADMIN", &good, 200, verification(true, "10.5555/ADMIN"));
-    check("301%3A10.5555%2FADMIN", &good, 200, verification(true, "10.5555/ADMIN"));
-    check("0:10.5555/admin", &good, 200, verification(true, "10.5555/admin"));
-    check("300:10.5555/ADMIN", &good, 200, verification(false, "10.5555/ADMIN"));
-    check("301:10.5555/NOBODY", &good, 200, verification(false, "10.5555/NOBODY"));
-    check("300:0.NA/10.5555", &good, 200, verification(false, "0.NA/10.5555"));
+    check("301:10.5555/ADMIN", &valid_query, 200, verification(true, "10.5555/ADMIN"));
+    check("301%3A10.5555%2FADMIN", &valid_query, 200, verification(true, "10.5555/ADMIN"));
+    check("0:10.5555/admin", &valid_query, 200, verification(true, "10.5555/admin"));
+    check("300:10.5555/ADMIN", &valid_query, 200, verification(false, "10.5555/ADMIN"));
+    check("301:10.5555/NOBODY", &valid_query, 200, verification(false, "10.5555/NOBODY"));
+    check("300:0.NA/10.5555", &valid_query, 200, verification(false, "0.NA/10.5555"));
     check("301:10.5555/ADMIN", &query("HMAC-SHA256", "AAAA"), 200, verification(false, "10.5555/ADMIN"));
     check("301:10.5555/ADMIN", &query("HMAC-SHA256", "!!!"), 200, verification(false, "10.5555/ADMIN"));
-    check("301:10.9999/NOBODY", &good, 400, json!({"responseCode": 301, "handle": "10.9999/NOBODY"}));
+    check("301:10.9999/NOBODY", &valid_query, 400, json!({"responseCode": 301, "handle": "10.9999/NOBODY"}));
     check("301:10.5555/ADMIN", &query("none", &encoded), 400, json!({"responseCode": 4}));
     for (identity, query) in [
-        ("10.5555/ADMIN", &*good),
-        ("x:10.5555/ADMIN", &good),
+        ("10.5555/ADMIN", &*valid_query),
+        ("x:10.5555/ADMIN", &valid_query),
         ("301:10.5555/ADMIN", ""),
         ("301:10.5555/ADMIN", "nonce=AAAA&cnonce=AAAA&alg=HMAC-SHA256"),
-        ("", &good),
+        ("", &valid_query),
     ] {
         check(identity, query, 400, json!({"responseCode": 4}));
     }
     let body =
-        json!({"nonce": both.nonce, "cnonce": cnonce, "alg": "HMAC-SHA256", "signature": mac}).to_string();
-    let kind = ["Content-Type: application/json"];
-    let response = server.request("POST", "/api/verifications/301:10.5555/ADMIN", &kind, &body);
+        json!({"nonce": session.nonce, "cnonce": cnonce, "alg": "HMAC-SHA256", "signature": mac}).to_string();
+    let content_type = ["Content-Type: application/json"];
+    let response = server.request("POST", "/api/verifications/301:10.5555/ADMIN", &content_type, &body);
     assert_eq!(response.json()["isValid"], true, "{}", response.text());
 }
 

@@ -1,4 +1,4 @@
-//! Recorded exchanges with the Handle.Net software get the same responses from this server.
+//! Handle.Net's HTTP API: recorded exchanges get the same responses from this server.
 
 use std::collections::HashMap;
 
@@ -12,28 +12,33 @@ use crate::support::stores::{StoreKind, over_stores};
 
 over_stores!(recorded_exchanges,);
 
-/// Exchanges with a different response on purpose: see docs/reference/handle-net-compatibility.md.
-const DIFFERENT_ON_PURPOSE: [(&str, &str); 7] = [
+/// Exchanges whose response differs on purpose, with the reason: see docs/reference/handle-net-compatibility.md.
+const INTENDED_DIFFERENCES: [(&str, &str); 7] = [
     ("json_unicode_raw", "the record is found"),
-    ("json_bad_pct", "JSON says what is wrong"),
-    ("proxy_query_hdl", "the page has one box for everything"),
-    ("proxy_robots", "pages are not slowed down"),
-    ("proxy_favicon", "the picture is a drawing"),
+    ("json_bad_pct", "the JSON error has a reason"),
+    ("proxy_query_hdl", "the page has one search box"),
+    ("proxy_robots", "no crawl delay"),
+    ("proxy_favicon", "the icon is an SVG"),
     ("json_gzip", "compressed by other code, the bytes differ"),
-    ("proxy_not_homed", "the page says why"),
+    ("proxy_not_homed", "the page has a reason"),
 ];
 
 fn recorded_exchanges(store: StoreKind) {
     let records = include_str!("../../../../conformance/vectors/handle-net/records.jsonl");
-    let many: Vec<String> = (0..100_000).map(|number| record_with_url(&format!("H-{number:06}"))).collect();
+    let loaded: Vec<String> = (0..100_000).map(|number| record_with_url(&format!("H-{number:06}"))).collect();
     // Records that existed during the recording, with unknown content.
-    let others: Vec<String> = (0..8).map(|number| record_with_url(&format!("Z-{number}"))).collect();
-    let all = || records.lines().chain([SECRET_RECORD]).chain(many.iter().chain(&others).map(String::as_str));
+    let unknown_records: Vec<String> = (0..8).map(|number| record_with_url(&format!("Z-{number}"))).collect();
+    let all = || {
+        records
+            .lines()
+            .chain([SECRET_RECORD])
+            .chain(loaded.iter().chain(&unknown_records).map(String::as_str))
+    };
     // The recorded server accepted no credentials over plain HTTP.
     let start =
         |trust| RecordsServer::start_handle_net(store, all(), |http| allow_plain_loopback(http, trust));
-    let (untrusting, trusting) = (start(false), start(true));
-    let mut sessions = Sessions { server: &trusting, known: HashMap::new() };
+    let (plain_server, tls_server) = (start(false), start(true));
+    let mut sessions = Sessions { server: &tls_server, by_recorded_id: HashMap::new() };
     let vectors = include_str!("../../../../conformance/vectors/handle-net/http.jsonl");
     let (mut count, mut differences) = (0, Vec::new());
     for line in vectors.lines() {
@@ -41,7 +46,7 @@ fn recorded_exchanges(store: StoreKind) {
         let name = recorded["name"].as_str().unwrap();
         count += 1;
         let request = &recorded["request"];
-        let server = if request["scheme"] == "https" { &trusting } else { &untrusting };
+        let server = if request["scheme"] == "https" { &tls_server } else { &plain_server };
         let text = |name: &str| request[name].as_str().unwrap();
         let headers = request["headers"].as_object().unwrap().iter();
         let headers: Vec<String> = headers
@@ -67,14 +72,14 @@ fn record_with_url(suffix: &str) -> String {
     format!(r#"{{"handle":"10.5555/{suffix}","values":[{{"index":1,"type":"URL","data":"{page}"}}]}}"#)
 }
 
-/// The recorded sessions, each with the session of this server that stands for it.
+/// Maps each recorded session to a session of this server.
 struct Sessions<'s> {
     server: &'s RecordsServer,
-    known: HashMap<String, HttpSession>,
+    by_recorded_id: HashMap<String, HttpSession>,
 }
 
 impl Sessions<'_> {
-    /// The recorded header for our session, with a new signature.
+    /// Translates a recorded header to the session of this server, with a new signature.
     fn translate(&mut self, parameters: &str, name: &str) -> String {
         let field = |wanted: &str| {
             let mut fields = parameters.split(", ").filter_map(|field| field.split_once('='));
@@ -82,7 +87,7 @@ impl Sessions<'_> {
         };
         let server = self.server;
         let id = field("sessionId").unwrap();
-        let session = self.known.entry(id.to_owned()).or_insert_with(|| HttpSession::create(server));
+        let session = self.by_recorded_id.entry(id.to_owned()).or_insert_with(|| HttpSession::create(server));
         let Some(cnonce) = field("cnonce") else { return session.header() };
         let secret = if name.contains("bad") { "wrong" } else { SECRET };
         match field("type") {
@@ -91,26 +96,32 @@ impl Sessions<'_> {
         }
     }
 
-    /// The recorded exchange with our session id and nonce.
+    /// The recorded exchange with the session id and nonce of this server's session.
     fn replace_session(&mut self, recorded: &Json, response: &HttpResponse) -> Json {
         let Ok(body) = serde_json::from_str::<Json>(recorded["body"].as_str().unwrap()) else {
             return recorded.clone();
         };
         let Some(id) = body["sessionId"].as_str() else { return recorded.clone() };
-        let ours =
-            self.known.entry(id.to_owned()).or_insert_with(|| HttpSession::from_json(&response.json()));
-        let whole = recorded.to_string().replace(id, &ours.id);
-        serde_json::from_str(&whole.replace(body["nonce"].as_str().unwrap(), &ours.nonce)).unwrap()
+        let session = self
+            .by_recorded_id
+            .entry(id.to_owned())
+            .or_insert_with(|| HttpSession::from_json(&response.json()));
+        let text = recorded.to_string().replace(id, &session.id);
+        serde_json::from_str(&text.replace(body["nonce"].as_str().unwrap(), &session.nonce)).unwrap()
     }
 }
 
 fn difference(name: &str, recorded: &Json, response: &HttpResponse) -> Option<String> {
     let status = recorded["status"].as_u64().unwrap();
-    if DIFFERENT_ON_PURPOSE.iter().any(|(other, _)| *other == name) {
+    if INTENDED_DIFFERENCES.iter().any(|(other, _)| *other == name) {
         return (response.status >= 500).then(|| format!("status {}", response.status));
     }
     if u64::from(response.status) != status {
-        return Some(format!("status {status} was recorded, {} came: {}", response.status, response.text()));
+        return Some(format!(
+            "status {status} was recorded, {} was received: {}",
+            response.status,
+            response.text()
+        ));
     }
     let header = |wanted: &str| {
         let headers = recorded["headers"].as_array().unwrap().iter();
@@ -118,7 +129,7 @@ fn difference(name: &str, recorded: &Json, response: &HttpResponse) -> Option<St
     };
     if header("Location").as_deref() != response.header("location") {
         return Some(format!(
-            "{:?} was recorded, {:?} came",
+            "{:?} was recorded, {:?} was received",
             header("Location"),
             response.header("location")
         ));
@@ -134,7 +145,7 @@ fn difference(name: &str, recorded: &Json, response: &HttpResponse) -> Option<St
 
 /// Compares bodies without messages, minted names and times.
 fn json_difference(name: &str, recorded: &Json, response: &Json) -> Option<String> {
-    let untrusting = |json: &Json| {
+    let normalized = |json: &Json| {
         let mut json = json.clone();
         if let Some(members) = json.as_object_mut() {
             members.remove("message");
@@ -149,8 +160,8 @@ fn json_difference(name: &str, recorded: &Json, response: &Json) -> Option<Strin
         }
         json
     };
-    let (recorded, response) = (untrusting(recorded), untrusting(response));
-    (recorded != response).then(|| format!("\n  {recorded}\nwas recorded,\n  {response}\ncame"))
+    let (recorded, response) = (normalized(recorded), normalized(response));
+    (recorded != response).then(|| format!("\n  {recorded}\nwas recorded,\n  {response}\nwas received"))
 }
 
 /// A record that was created during the recording.

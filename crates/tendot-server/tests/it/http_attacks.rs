@@ -1,5 +1,5 @@
-//! Attacks over HTTP by real connections: slow and silent clients, oversized heads, request smuggling, HTTP/2 abuse. The
-//! numbers are those of the list of attacks.
+//! Attacks over real HTTP connections: slow and silent clients, oversized heads, request smuggling, HTTP/2 abuse. The numbers in
+//! the test names are those of the list of attacks.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -94,7 +94,7 @@ fn attack_h10_write_timeout() {
     // The other connection is that of the request for the metrics.
     wait_until("the connection is closed", || server.metric("tendot_http_connections") == 1.0);
     let received = read_text(&stream).len();
-    assert!(received < 20 * 2_000_000, "all of it came: {received}");
+    assert!(received < 20 * 2_000_000, "the whole response was sent: {received}");
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn attack_h10_http2_write_timeout() {
 #[test]
 fn attack_h11_oversized_heads() {
     let server = start_default();
-    let many: String = (0..1_000).map(|number| format!("X-{number}: y\r\n")).collect();
-    check(&server, format!("GET / HTTP/1.1\r\n{many}\r\n"), 431);
+    let many_headers: String = (0..1_000).map(|number| format!("X-{number}: y\r\n")).collect();
+    check(&server, format!("GET / HTTP/1.1\r\n{many_headers}\r\n"), 431);
     check(&server, format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(1 << 20)), 431);
     let cookies = format!("Cookie: {}\r\n", "y".repeat(8 << 10)).repeat(100);
     check(&server, format!("GET / HTTP/1.1\r\n{cookies}\r\n"), 431);
@@ -124,9 +124,9 @@ fn attack_h11_oversized_heads() {
         stream.write_all(&[b'y'; 1 << 10]).unwrap();
     }
     assert!(read_text(&stream).starts_with("HTTP/1.1 431 "));
-    // The limit itself is allowed.
-    let enough: String = (0..90).map(|number| format!("X-{number}: y\r\n")).collect();
-    check(&server, format!("GET /livez HTTP/1.1\r\nConnection: close\r\n{enough}\r\n"), 200);
+    // Fewer header fields than the limit are accepted.
+    let allowed_headers: String = (0..90).map(|number| format!("X-{number}: y\r\n")).collect();
+    check(&server, format!("GET /livez HTTP/1.1\r\nConnection: close\r\n{allowed_headers}\r\n"), 200);
 }
 
 #[test]
@@ -166,9 +166,9 @@ fn attack_h12_request_smuggling() {
 #[track_caller]
 fn check(server: &TestServer, request: String, expected: u16) {
     let response = server.send_raw(&request);
-    let shown: String = request.chars().take(200).collect();
-    assert!(response.starts_with(&format!("HTTP/1.1 {expected} ")), "{shown:?}: {response}");
-    assert_eq!(response.matches("HTTP/1.1 ").count(), 1, "{shown:?}: {response}");
+    let excerpt: String = request.chars().take(200).collect();
+    assert!(response.starts_with(&format!("HTTP/1.1 {expected} ")), "{excerpt:?}: {response}");
+    assert_eq!(response.matches("HTTP/1.1 ").count(), 1, "{excerpt:?}: {response}");
     check_request_id_and_length(&response);
 }
 
@@ -187,25 +187,29 @@ fn attack_h11_rejected_heads_get_a_reason() {
     let check = |request: String, expected: &str| {
         let response = server.send_raw(&request);
         check_request_id_and_length(&response);
-        let shown: String = request.chars().take(200).collect();
+        let excerpt: String = request.chars().take(200).collect();
         let (head, body) = response.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap();
-        assert_eq!(format!("{status} {}", body.trim_end()), expected, "{shown:?}");
+        assert_eq!(format!("{status} {}", body.trim_end()), expected, "{excerpt:?}");
     };
-    let shape = "400 malformed request head: expected `METHOD TARGET HTTP/1.1` and `name: value` lines";
+    let malformed_head =
+        "400 malformed request head: expected `METHOD TARGET HTTP/1.1` and `name: value` lines";
     let line = |number: u32, reason: &str| format!("400 malformed request head: line {number}: {reason}");
     check("GET /10.5555/\0 HTTP/1.1\r\nHost: a\r\n\r\n".into(), &line(1, "line has control characters"));
     check("GET /x HTTP/1.1\r\nHost: a\r\nX: \u{1b}\r\n\r\n".into(), &line(3, "line has control characters"));
     check("GET /x HTTP/1.1\nHost: a\r\n\r\n".into(), &line(1, "line does not end with CRLF"));
-    check("GET /x HTTP/1.1\r\nHost a\r\n\r\n".into(), shape);
-    check("GET /x HTTP/9.9\r\nHost: a\r\n\r\n".into(), shape);
-    check("hello\r\n\r\n".into(), shape);
+    check("GET /x HTTP/1.1\r\nHost a\r\n\r\n".into(), malformed_head);
+    check("GET /x HTTP/9.9\r\nHost: a\r\n\r\n".into(), malformed_head);
+    check("hello\r\n\r\n".into(), malformed_head);
     check("\u{16}\u{3}\u{1}\u{2}\0\u{1}".into(), &line(1, "line has control characters"));
-    let long = "y".repeat(64 << 10);
-    check(format!("GET /{long} HTTP/1.1\r\nHost: a\r\n\r\n"), "414 the request target exceeds 65534 bytes");
-    let large = "431 the request head exceeds 100 header fields or 98304 bytes";
-    check(format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(128 << 10)), large);
-    check(format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(200)), large);
+    let long_target = "y".repeat(64 << 10);
+    check(
+        format!("GET /{long_target} HTTP/1.1\r\nHost: a\r\n\r\n"),
+        "414 the request target exceeds 65534 bytes",
+    );
+    let head_too_large = "431 the request head exceeds 100 header fields or 98304 bytes";
+    check(format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(128 << 10)), head_too_large);
+    check(format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(200)), head_too_large);
     // Invalid percent-encoding is rejected by the handlers, with a page or JSON.
     for target in ["/10.5555/%zz", "/10.5555/%00", "/api/handles/10.5555/%4"] {
         let response =
@@ -222,8 +226,8 @@ fn attack_h11_rejected_heads_get_a_reason() {
 fn attack_h11_rejection_after_pipelined_requests() {
     let server = start_default();
     for method in ["GET", "HEAD"] {
-        let good = format!("{method} /livez HTTP/1.1\r\nHost: a\r\n\r\n");
-        let response = server.send_raw(format!("{}GET /\0 HTTP/1.1\r\n\r\n", good.repeat(3)));
+        let valid_request = format!("{method} /livez HTTP/1.1\r\nHost: a\r\n\r\n");
+        let response = server.send_raw(format!("{}GET /\0 HTTP/1.1\r\n\r\n", valid_request.repeat(3)));
         assert_eq!(response.matches("HTTP/1.1 200 OK\r\n").count(), 3, "{response}");
         assert_eq!(response.matches("\r\nx-request-id: ").count(), 4, "{response}");
         let last = response.rfind("HTTP/1.1 ").unwrap();
@@ -268,8 +272,8 @@ fn attack_h13_endless_headers() {
     stream.write_all(&http2(&[settings()])).unwrap();
     // HEADERS without END_HEADERS, followed by CONTINUATION frames.
     let _ = stream.write_all(&frame(1, 0, 1, &[0x82, 0x86, 0x84]));
-    let more = frame(9, 0, 1, &[0x40, 1, b'x', 1, b'y'].repeat(3_000));
-    let sent = (0..10_000).take_while(|_| stream.write_all(&more).is_ok()).count();
+    let continuation = frame(9, 0, 1, &[0x40, 1, b'x', 1, b'y'].repeat(3_000));
+    let sent = (0..10_000).take_while(|_| stream.write_all(&continuation).is_ok()).count();
     assert!(sent < 10_000, "the server accepts everything");
     assert_eq!(server.request("GET", "/livez", "").status, 200);
 }
@@ -292,12 +296,12 @@ fn attack_h18_methods() {
     let server = start_default();
     let get = server.request("GET", "/10.5555/ONE", "");
     let head = server.request("HEAD", "/10.5555/ONE", "");
-    let fixed = |head: &str| -> Vec<String> {
+    let stable_lines = |head: &str| -> Vec<String> {
         let varying = ["date", "expires", "x-request-id"];
         let lines = head.lines().filter(|line| !varying.iter().any(|name| line.starts_with(name)));
         lines.map(str::to_owned).collect()
     };
-    assert_eq!(fixed(&get.head), fixed(&head.head));
+    assert_eq!(stable_lines(&get.head), stable_lines(&head.head));
     assert!(head.body.is_empty() && !get.body.is_empty());
     for method in ["TRACE", "PROPFIND", "get", "PUT", "DELETE", "POST", "PATCH"] {
         let response = server.request(method, "/10.5555/ONE", "");
@@ -318,7 +322,7 @@ fn attack_h19_ranges_and_etags() {
     let response = server.request("GET", "/api/handles/10.5555/ONE", "Range: bytes=0-1");
     assert_eq!(response.status, 200);
     let tag = response.header("etag").unwrap().to_owned();
-    let tags = |before: usize| format!("If-None-Match: {}{tag}", "\"x\", ".repeat(before));
+    let tags = |other_tags: usize| format!("If-None-Match: {}{tag}", "\"x\", ".repeat(other_tags));
     assert_eq!(server.request("GET", "/api/handles/10.5555/ONE", &tags(63)).status, 304);
     assert_eq!(server.request("GET", "/api/handles/10.5555/ONE", &tags(10_000)).status, 200);
 }
@@ -341,13 +345,13 @@ fn get(stream: u32, path: &str) -> Vec<u8> {
 }
 
 /// HEADERS of a request, as literal fields of HPACK.
-fn head(stream: u32, method: &str, path: &str, is_all: bool) -> Vec<u8> {
+fn head(stream: u32, method: &str, path: &str, ends_stream: bool) -> Vec<u8> {
     let mut block = vec![0x86, 0x02, u8::try_from(method.len()).unwrap()];
     block.extend(method.bytes());
     block.extend([0x04, u8::try_from(path.len()).unwrap()]);
     block.extend(path.bytes());
     block.extend([0x01, 1, b'a']);
-    frame(1, 4 + u8::from(is_all), stream, &block)
+    frame(1, 4 + u8::from(ends_stream), stream, &block)
 }
 
 /// The type and the payload of the next frame.

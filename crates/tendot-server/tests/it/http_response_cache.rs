@@ -1,4 +1,4 @@
-//! Cached responses equal uncached ones, and a write invalidates them at once.
+//! HTTP response cache: cached responses equal uncached ones, and a write invalidates them at once.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -42,7 +42,7 @@ fn cached_responses_equal_uncached_ones(store: StoreKind) {
             ] {
                 for method in ["GET", "HEAD"] {
                     // Responses to a path with a query are not cached.
-                    let fresh = server.request(method, &format!("{path}?"), headers, "");
+                    let uncached = server.request(method, &format!("{path}?"), headers, "");
                     let first = server.request(method, &path, headers, "");
                     let second = server.request(method, &path, headers, "");
                     let stable_parts = |response: &HttpResponse| {
@@ -53,10 +53,10 @@ fn cached_responses_equal_uncached_ones(store: StoreKind) {
                         head.sort();
                         (head, response.body.clone(), response.header("Expires").is_some())
                     };
-                    assert_eq!(stable_parts(&first), stable_parts(&fresh), "{method} {path} {headers:?}");
+                    assert_eq!(stable_parts(&first), stable_parts(&uncached), "{method} {path} {headers:?}");
                     assert_eq!(
                         stable_parts(&second),
-                        stable_parts(&fresh),
+                        stable_parts(&uncached),
                         "{method} {path} {headers:?} again"
                     );
                 }
@@ -93,7 +93,7 @@ fn writes_invalidate_at_once(store: StoreKind) {
             assert_eq!(history.contains(&format!("{url}\"")), has_after, "{path}: {history}");
         }
     }
-    // Deletion, too.
+    // Deletion invalidates, too.
     put(&server, "10.5555/plain", "https://example.org/a");
     let deleted = server.request("DELETE", "/api/handles/10.5555/plain", &[BASIC], "");
     assert_eq!(deleted.status, 200, "{deleted:?}");
@@ -101,7 +101,7 @@ fn writes_invalidate_at_once(store: StoreKind) {
     assert_eq!(server.get("/api/handles/10.5555/plain", &[]).status, 404);
 }
 
-/// A client that has seen a change never sees an earlier state, on whichever path.
+/// A client that has read a change never reads an earlier state, on any path.
 fn reads_are_monotonic(store: StoreKind) {
     let server = RecordsServer::start(store, RECORDS, true);
     put(&server, "10.5555/plain", "https://example.org/0");

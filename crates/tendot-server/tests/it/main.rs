@@ -1,4 +1,4 @@
-//! Tests of HTTP and the native protocol over real sockets.
+//! Integration tests of the HTTP API and the native protocol over real sockets, one module per topic.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Two servers on one database agree, and nothing is executed twice.
+//! Two servers over one PostgreSQL database: writes are executed once, and changes are visible on both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -54,12 +54,12 @@ impl ServerPair {
                     })
                 })
                 .collect();
-            threads.into_iter().map(|threads| threads.join().unwrap()).collect()
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         })
     }
 
     /// The number of names under the first prefix.
-    fn names(&self) -> usize {
+    fn name_count(&self) -> usize {
         let (mut after, mut count) = (String::new(), 0);
         loop {
             let path = format!("/dois?prefix={}&limit=1000&after={after}", self.fixtures.prefixes[0]);
@@ -79,24 +79,24 @@ fn concurrent_registrations_of_the_same_names() {
     const NAMES: usize = 12;
     let pair = ServerPair::new();
     let token = &pair.fixtures.tokens[0];
-    let answers = pair.concurrently(CLIENTS, |client, server| {
-        let answer = |number: usize| {
+    let results = pair.concurrently(CLIENTS, |client, server| {
+        let register = |number: usize| {
             let name = format!("10.70000/{}", (number + client) % NAMES);
             let body = json!({"name": name, "url": format!("https://example.org/{client}")});
             let response = server.json("POST", "/dois", token, &[], &body);
             (name, response.status, response.json["code"].as_str().unwrap_or_default().to_owned(), client)
         };
-        (0..NAMES).map(answer).collect::<Vec<_>>()
+        (0..NAMES).map(register).collect::<Vec<_>>()
     });
     let mut created = BTreeMap::new();
-    for (name, status, code, client) in answers.into_iter().flatten() {
+    for (name, status, code, client) in results.into_iter().flatten() {
         match (status, &*code) {
             (201, _) => assert_eq!(created.insert(name.clone(), client), None, "{name} was created twice"),
             (409, "already-registered") => {}
             other => panic!("{name}: {other:?}"),
         }
     }
-    assert_eq!((created.len(), pair.names()), (NAMES, NAMES));
+    assert_eq!((created.len(), pair.name_count()), (NAMES, NAMES));
     for (name, client) in created {
         for server in &pair.servers {
             assert_eq!(server.redirect_of(&name), (302, Some(format!("https://example.org/{client}"))));
@@ -109,7 +109,7 @@ fn concurrent_registrations_of_the_same_names() {
 fn concurrent_prefix_allocations() {
     let pair = ServerPair::new();
     let body = json!({"registrant": pair.fixtures.registrants[0]});
-    let given = pair.concurrently(8, |_, server| {
+    let allocated = pair.concurrently(8, |_, server| {
         loop {
             let response = server.json("POST", "/prefixes", TOKEN, &[], &body);
             match response.status {
@@ -119,7 +119,7 @@ fn concurrent_prefix_allocations() {
             }
         }
     });
-    assert_eq!(given.iter().collect::<BTreeSet<_>>().len(), given.len(), "{given:?}");
+    assert_eq!(allocated.iter().collect::<BTreeSet<_>>().len(), allocated.len(), "{allocated:?}");
 }
 
 /// A revoked token and a transferred prefix take effect on the other server at once.
@@ -153,7 +153,7 @@ fn idempotency_key_of_a_registration() {
             response.json["name"].as_str().unwrap().to_owned()
         });
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), 1, "{names:?}");
-        assert_eq!(pair.names(), round + 1);
+        assert_eq!(pair.name_count(), round + 1);
     }
 }
 
@@ -165,11 +165,11 @@ fn idempotency_key_of_a_batch() {
     let line = "{\"prefix\":\"10.70000\",\"url\":\"https://example.org/\"}\n";
     for round in 1..=2 {
         let key = format!("Idempotency-Key: batch-{round}");
-        let answers = pair.concurrently(2, |client, server| {
-            // The second client starts while the first is at work, later in each round.
+        let results = pair.concurrently(2, |client, server| {
+            // The second client starts while the first batch is in progress, later in each round.
             if client == 1 {
                 let names = LINES * (round - 1) + 400 * (round - 1);
-                wait_until("the first client is at work", || pair.names() > names);
+                wait_until("the first batch is in progress", || pair.name_count() > names);
             }
             // Different sizes, so that the servers group the lines differently.
             let body = line.repeat(LINES);
@@ -178,19 +178,19 @@ fn idempotency_key_of_a_batch() {
                 let path = "/api/v1/dois/batch";
                 let response = server.send_in_parts("POST", path, &pair.fixtures.tokens[0], &[&key], &parts);
                 if response.status == 200 {
-                    let answers = response.json_lines();
-                    assert!(answers.iter().all(|line| line["status"] == "created"), "{answers:?}");
-                    if answers.len() == LINES {
-                        return answers;
+                    let results = response.json_lines();
+                    assert!(results.iter().all(|line| line["status"] == "created"), "{results:?}");
+                    if results.len() == LINES {
+                        return results;
                     }
                 }
                 // Backoff, different for each client: each attempt cancels that of the other.
                 thread::sleep(Duration::from_millis(50 * attempt * (1 + client as u64)));
             }
-            panic!("the batch never ends");
+            panic!("the batch is never completed");
         });
-        assert!(answers[0] == answers[1], "both are told the same names");
-        assert_eq!(pair.names(), LINES * round);
+        assert!(results[0] == results[1], "both clients get the same results");
+        assert_eq!(pair.name_count(), LINES * round);
     }
 }
 
@@ -265,8 +265,8 @@ fn changes_are_visible_on_the_other_server() {
     check_delays(delays);
 }
 
-/// Changes are visible within a second. Checked in full runs, which have the machine for themselves; here it shows that the
-/// cache is invalidated, since entries are valid for a day.
+/// Changes are visible within a second. The bound is checked in full runs only, which have the machine for themselves; other runs
+/// show that the cache is invalidated, since entries are valid for a day.
 fn check_delays(mut delays: Vec<Duration>) {
     delays.sort();
     assert!(!is_full_run() || delays[delays.len() / 2] < Duration::from_secs(1), "{delays:?}");
@@ -274,27 +274,27 @@ fn check_delays(mut delays: Vec<Duration>) {
 
 /// Like [`changes_are_visible_on_the_other_server`], over the native protocol.
 #[test]
-fn changes_are_visible_natively() {
-    let url = postgres_url();
-    let [first, second] =
-        [(); 2].map(|()| NativeTestServer::start_over(open_postgres(&url), NativeServerOptions::default()));
-    let plain = resolution("10.5555/moving");
-    let mut authoritative = plain;
+fn changes_are_visible_over_the_native_protocol() {
+    let database_url = postgres_url();
+    let [first, second] = [(); 2]
+        .map(|()| NativeTestServer::start_over(open_postgres(&database_url), NativeServerOptions::default()));
+    let cacheable = resolution("10.5555/moving");
+    let mut authoritative = cacheable;
     authoritative.header.flags = authoritative.header.flags.with(OpFlags::AUTHORITATIVE);
     let mut delays = Vec::new();
-    for to in ["https://example.org/first", "https://example.org/second", "https://example.org/third"] {
-        first.put("10.5555/moving", vec![url_value(1, to)]);
+    for url in ["https://example.org/first", "https://example.org/second", "https://example.org/third"] {
+        first.put("10.5555/moving", vec![url_value(1, url)]);
         let changed = Instant::now();
-        let redirect_of = |query: &tendot_proto::Message<'_>| {
-            let answer = second.exchange(Transport::Tcp, &query.to_bytes().unwrap()).remove(0);
-            answer.windows(to.len()).any(|part| part == to.as_bytes())
+        let has_url = |query: &tendot_proto::Message<'_>| {
+            let response = second.exchange(Transport::Tcp, &query.to_bytes().unwrap()).remove(0);
+            response.windows(url.len()).any(|part| part == url.as_bytes())
         };
-        assert!(redirect_of(&authoritative), "authoritative queries bypass the cache");
-        wait_until("the other server shows the change", || redirect_of(&plain));
+        assert!(has_url(&authoritative), "authoritative queries bypass the cache");
+        wait_until("the other server shows the change", || has_url(&cacheable));
         delays.push(changed.elapsed());
         // Fill the cache with both.
-        for query in [&plain, &authoritative, &plain, &authoritative] {
-            assert!(redirect_of(query));
+        for query in [&cacheable, &authoritative, &cacheable, &authoritative] {
+            assert!(has_url(query));
         }
     }
     check_delays(delays);

@@ -1,4 +1,5 @@
-//! Malformed, oversized, slow and pipelined messages get the right error or no response, and change nothing (attacks N1–N17).
+//! Attacks N1–N17 on the native protocol: malformed, oversized, slow and pipelined messages get the right error or no response,
+//! and change nothing.
 
 use std::io::{ErrorKind, Write as _};
 use std::time::{Duration, Instant};
@@ -31,7 +32,7 @@ fn patched(at: usize, bytes: &[u8]) -> Vec<u8> {
     message
 }
 
-/// A resolution request that asks to keep the connection open.
+/// A resolution request with the keep-alive flag.
 fn keep_alive_request(handle: &str) -> Vec<u8> {
     let mut message = resolution(handle);
     message.header.flags = message.header.flags.with(OpFlags::KEEP_CONNECTION);
@@ -82,7 +83,7 @@ fn attack_n2_stalled_messages() {
 }
 
 #[test]
-fn slow_messages_are_answered() {
+fn slow_messages_get_a_response() {
     let server = NativeTestServer::start(NativeServerOptions::default());
     let message = resolution("10.5555/ONE").to_bytes().unwrap();
     let mut stream = server.connect();
@@ -97,12 +98,13 @@ fn slow_messages_are_answered() {
 #[test]
 fn attack_n3_trailing_bytes() {
     let server = NativeTestServer::start(NativeServerOptions::default());
-    let two = [keep_alive_request("10.5555/ONE"), resolution("10.5555/NONE").to_bytes().unwrap()].concat();
+    let pipelined =
+        [keep_alive_request("10.5555/ONE"), resolution("10.5555/NONE").to_bytes().unwrap()].concat();
     let codes: Vec<u32> =
-        split_messages(&server.send_raw(&two)).iter().map(|response| response_code(response)).collect();
+        split_messages(&server.send_raw(&pipelined)).iter().map(|response| response_code(response)).collect();
     assert_eq!(codes, [1, 100]);
-    assert_eq!(server.code_for_bytes(UDP, &two), 4);
-    assert_eq!(server.code_for_bytes(Transport::Http, &two), 4);
+    assert_eq!(server.code_for_bytes(UDP, &pipelined), 4);
+    assert_eq!(server.code_for_bytes(Transport::Http, &pipelined), 4);
 }
 
 #[test]
@@ -123,16 +125,16 @@ fn attack_n4_counts() {
 #[test]
 fn attack_n5_short_messages() {
     let server = NativeTestServer::start(NativeServerOptions::default());
-    let whole = resolution("10.5555/ONE").to_bytes().unwrap();
+    let full_message = resolution("10.5555/ONE").to_bytes().unwrap();
     for length in 0..24_u32 {
-        let mut message = whole[..20 + length as usize].to_vec();
+        let mut message = full_message[..20 + length as usize].to_vec();
         message[16..20].copy_from_slice(&length.to_be_bytes());
         for transport in [UDP, TCP, Transport::Http] {
             assert_eq!(server.code_for_bytes(transport, &message), 4, "{length}");
         }
     }
     for length in 0..20 {
-        server.assert_no_udp_reply(&server.udp_socket(), &[&whole[..length]]);
+        server.assert_no_udp_reply(&server.udp_socket(), &[&full_message[..length]]);
     }
 }
 
@@ -182,7 +184,7 @@ fn attack_n6_all_operations_and_flags() {
 #[test]
 fn attack_n7_n8_names() {
     let server = NativeTestServer::start(NativeServerOptions::default());
-    let long = format!("10.5555/{}", "x".repeat(2_041));
+    let long_name = format!("10.5555/{}", "x".repeat(2_041));
     let values = [url_value(1, "https://example.org/")];
     let before = server.change_count();
     let check = |handle: &[u8], resolved: u32, created: u32| {
@@ -194,7 +196,7 @@ fn attack_n7_n8_names() {
         let request = Message::request(Opcode::CREATE_HANDLE, request, 7, now());
         assert_eq!(server.code(TCP, &request), created, "{handle}");
     };
-    check(long.as_bytes(), 102, 102);
+    check(long_name.as_bytes(), 102, 102);
     check(&vec![b'1'; 200_000][..], 102, 102);
     check(b"", 100, 102);
     check(b"/", 301, 102);
@@ -211,11 +213,11 @@ fn attack_n7_n8_names() {
 fn attack_n9_n10_values() {
     let server = NativeTestServer::start(NativeServerOptions::default());
     let before = server.change_count();
-    let many: Vec<_> = (1..=2_049).map(|index| HandleValue::new(index, "X", "")).collect();
-    assert_eq!(server.code(TCP, &create("10.5555/N9", &many)), 202);
-    assert_eq!(server.code(TCP, &create("10.5555/N9", &many[1..])), 402);
-    let twice = [url_value(1, "https://example.org/"), url_value(1, "https://example.org/2")];
-    assert_eq!(server.code(TCP, &create("10.5555/N10", &twice)), 201);
+    let too_many: Vec<_> = (1..=2_049).map(|index| HandleValue::new(index, "X", "")).collect();
+    assert_eq!(server.code(TCP, &create("10.5555/N9", &too_many)), 202);
+    assert_eq!(server.code(TCP, &create("10.5555/N9", &too_many[1..])), 402);
+    let same_index = [url_value(1, "https://example.org/"), url_value(1, "https://example.org/2")];
+    assert_eq!(server.code(TCP, &create("10.5555/N10", &same_index)), 201);
     for index in [0, 0x8000_0000, u32::MAX] {
         let values = [HandleValue { index, ..url_value(1, "https://example.org/") }];
         assert_eq!(server.code(TCP, &create("10.5555/N10", &values)), 202, "{index}");
@@ -232,7 +234,7 @@ fn attack_n9_n10_values() {
 #[test]
 fn attack_n11_versions() {
     let server = NativeTestServer::start(NativeServerOptions::default());
-    for (major, minor, spoken) in [
+    for (major, minor, expected_version) in [
         (0, 0, (2, 0)),
         (2, 0, (2, 0)),
         (2, 1, (2, 1)),
@@ -249,7 +251,7 @@ fn attack_n11_versions() {
         let version = Message::from_bytes(&response).unwrap().envelope.version;
         assert_eq!(
             (response_code(&response), version),
-            (1, ProtocolVersion::new(spoken.0, spoken.1)),
+            (1, ProtocolVersion::new(expected_version.0, expected_version.1)),
             "{major}.{minor}"
         );
     }
@@ -295,8 +297,8 @@ fn attack_n14_unread_responses() {
     let error = (0..100_000).find_map(|_| stream.write_all(&message).err());
     let kind = error.map(|error| error.kind());
     assert!(matches!(kind, Some(ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)), "{kind:?}");
-    let made = server.request_count("tcp", "resolve", 1);
-    assert!(made < 10_000, "{made} responses were made and not read");
+    let response_count = server.request_count("tcp", "resolve", 1);
+    assert!(response_count < 10_000, "{response_count} unread responses");
 }
 
 /// Ten thousand requests on one connection, all sent before the first response is read.
@@ -319,14 +321,14 @@ fn pipelined_requests() {
         assert_eq!(response_code(&response), if number % 2 == 0 { 1 } else { 100 });
     }
     sender.join().unwrap();
-    // Without the keep-alive flag only the first request is answered.
-    let one = resolution("10.5555/ONE").to_bytes().unwrap();
-    assert_eq!(split_messages(&server.send_raw(&one.repeat(3))).len(), 1);
+    // Without the keep-alive flag only the first request gets a response.
+    let without_keep_alive = resolution("10.5555/ONE").to_bytes().unwrap();
+    assert_eq!(split_messages(&server.send_raw(&without_keep_alive.repeat(3))).len(), 1);
 }
 
 #[test]
 fn attack_n15_idle_connections() {
-    // No time-out closes the idle connections while the test waits: they are closed because others need the room.
+    // No time-out closes the idle connections while the test waits: they are closed when new connections exceed the limit.
     let limits = NativeLimits {
         max_connections: 20,
         message_timeout: HOUR,
@@ -354,11 +356,12 @@ fn attack_n16_inside_http() {
     assert_eq!(server.code_for_bytes(Transport::Http, &message[..50]), 4);
     assert_eq!(status(&message, "application/octet-stream"), 405);
     // Clients read the body as it is, so it is neither compressed nor chunked.
-    let big = server.post(&resolution("10.5555/BIG").to_bytes().unwrap(), tunnel::CONTENT_TYPE);
+    let large_response = server.post(&resolution("10.5555/BIG").to_bytes().unwrap(), tunnel::CONTENT_TYPE);
     assert!(
-        big.header("content-length").is_some() && big.header("content-encoding").is_none(),
+        large_response.header("content-length").is_some()
+            && large_response.header("content-encoding").is_none(),
         "{}",
-        big.head
+        large_response.head
     );
 }
 

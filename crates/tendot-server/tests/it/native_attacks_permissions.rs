@@ -1,4 +1,4 @@
-//! Authentication and permissions can't be forged, replayed or exceeded over any transport (attacks A1–A15 and P1–P10).
+//! Attacks A1–A15 and P1–P10 on the native protocol: authentication and permissions cannot be forged, replayed or exceeded.
 
 use std::collections::HashSet;
 
@@ -79,17 +79,17 @@ fn attack_a1_a2_challenges_are_single_use(store: StoreKind) {
     for transport in [TCP, Transport::Udp, Transport::Http] {
         assert_eq!(server.code_for_bytes(transport, &proof), 405);
     }
-    // The answer to another challenge, with the session number of this one.
-    let one = server.exchange(TCP, &request).remove(0);
-    let two = server.exchange(TCP, &request).remove(0);
-    let mut wrong = challenge_response(&request, &one, SERVER_ADMIN, credentials, 8);
-    wrong[4..8].copy_from_slice(&two[4..8]);
-    assert_eq!(server.code_for_bytes(TCP, &wrong), 403);
-    // A wrong answer uses up the challenge.
-    let late = challenge_response(&request, &two, SERVER_ADMIN, credentials, 8);
-    assert_eq!(server.code_for_bytes(TCP, &late), 405);
+    // The proof for another challenge, with the session number of this one.
+    let first_challenge = server.exchange(TCP, &request).remove(0);
+    let second_challenge = server.exchange(TCP, &request).remove(0);
+    let mut swapped = challenge_response(&request, &first_challenge, SERVER_ADMIN, credentials, 8);
+    swapped[4..8].copy_from_slice(&second_challenge[4..8]);
+    assert_eq!(server.code_for_bytes(TCP, &swapped), 403);
+    // An invalid proof uses up the challenge.
+    let second_proof = challenge_response(&request, &second_challenge, SERVER_ADMIN, credentials, 8);
+    assert_eq!(server.code_for_bytes(TCP, &second_proof), 405);
     // Administration is rejected over UDP, also if the challenge was obtained over TCP.
-    let proof = challenge_response(&request, &one, SERVER_ADMIN, credentials, 8);
+    let proof = challenge_response(&request, &first_challenge, SERVER_ADMIN, credentials, 8);
     assert_eq!(server.code_for_bytes(Transport::Udp, &proof), 4);
     assert_eq!(server.change_count(), before);
 }
@@ -115,16 +115,16 @@ fn attack_a3_nonces(store: StoreKind) {
 fn attack_a4_a5_a6_a9_a10_proofs(store: StoreKind) {
     let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let public = private_key("admpriv.bin").public_key().unwrap().to_bytes();
-    let short = PublicKey::rsa(&[0xc1; 64], &[1, 0, 1]).to_bytes();
-    let dsa = PublicKey::dsa(&[0xc1; 20], &[0xc1; 128], &[2], &[0xc1; 128]).to_bytes();
+    let short_key = PublicKey::rsa(&[0xc1; 64], &[1, 0, 1]).to_bytes();
+    let dsa_key = PublicKey::dsa(&[0xc1; 20], &[0xc1; 128], &[2], &[0xc1; 128]).to_bytes();
     server.put(
         "10.5555/KEYS",
         vec![
             admin_value(100, 0x0fff, "0:10.5555/KEYS"),
             HandleValue::with_data(300, "HS_PUBKEY", public.clone()),
             secret_value(301, "secret"),
-            HandleValue::with_data(302, "HS_PUBKEY", short),
-            HandleValue::with_data(303, "HS_PUBKEY", dsa),
+            HandleValue::with_data(302, "HS_PUBKEY", short_key),
+            HandleValue::with_data(303, "HS_PUBKEY", dsa_key),
             HandleValue::new(304, "HS_PUBKEY", "no key"),
             HandleValue::new(305, "NOTE", "secret"),
         ],
@@ -133,8 +133,8 @@ fn attack_a4_a5_a6_a9_a10_proofs(store: StoreKind) {
     let check = |kind: &str, index: u32, proof: &[u8], expected: u32| {
         let challenge = server.exchange(TCP, &request).remove(0);
         let identity = format!("{index}:10.5555/KEYS");
-        let answer = challenge_response_with(&challenge, kind.as_bytes(), &identity, proof, 8);
-        let code = server.code_for_bytes(TCP, &answer);
+        let message = challenge_response_with(&challenge, kind.as_bytes(), &identity, proof, 8);
+        let code = server.code_for_bytes(TCP, &message);
         assert_eq!(code, expected, "{kind} {index} {:x?}", &proof[..proof.len().min(40)]);
     };
     let pbkdf2 = |salt: usize, rounds: u32, bits: u32| {
@@ -155,7 +155,7 @@ fn attack_a4_a5_a6_a9_a10_proofs(store: StoreKind) {
         writer.bytes(bytes);
         proof
     };
-    // A4: a public key used as a secret key, a value that is no key, an unknown kind of proof.
+    // A4: a public key used as a secret key, a value that is not a key, an unknown kind of proof.
     let challenge = server.exchange(TCP, &request).remove(0);
     let forged =
         challenge_response(&request, &challenge, "300:10.5555/KEYS", ClientKey::SecretKey(&public), 8);
@@ -250,9 +250,9 @@ fn in_session(session: &mut Session, mut message: Message<'_>) -> Vec<u8> {
 fn attack_a13_replayed_session_messages(store: StoreKind) {
     let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let key = admin_key();
-    let mut own = open_session(&server, Some(SERVER_ADMIN));
+    let mut session = open_session(&server, Some(SERVER_ADMIN));
     let values = [url_value(1, "https://example.org/"), admin_value(100, 0x0fff, SERVER_ADMIN)];
-    let first = in_session(&mut own, create("10.5555/A13", &values));
+    let first = in_session(&mut session, create("10.5555/A13", &values));
     let challenge = server.exchange(TCP, &first).remove(0);
     assert_eq!(response_code(&challenge), 402);
     assert_eq!(
@@ -263,46 +263,46 @@ fn attack_a13_replayed_session_messages(store: StoreKind) {
         1
     );
     // Later requests of the session get no challenge.
-    let mut more = Vec::new();
+    let mut later_requests = Vec::new();
     for index in 2..6 {
         let value = [url_value(index, "https://example.org/")];
-        more.push(in_session(&mut own, with_values(Opcode::ADD_VALUE, "10.5555/A13", &value)));
-        assert_eq!(server.code_for_bytes(TCP, more.last().unwrap()), 1, "{index}");
+        later_requests.push(in_session(&mut session, with_values(Opcode::ADD_VALUE, "10.5555/A13", &value)));
+        assert_eq!(server.code_for_bytes(TCP, later_requests.last().unwrap()), 1, "{index}");
     }
     let before = server.change_count();
-    for message in &more {
+    for message in &later_requests {
         assert_eq!(server.code_for_bytes(TCP, message), 505);
     }
     // Forged: a changed byte, no MAC, the MAC of another session.
-    let mut good = in_session(&mut own, delete("10.5555/A13"));
-    let at = good.len() - 1;
-    good[at] ^= 1;
-    assert_eq!(server.code_for_bytes(TCP, &good), 502);
-    let mut bare = delete("10.5555/A13");
-    bare.envelope.session_id = own.id();
-    assert_eq!(server.code(TCP, &bare), 404);
-    let mut stranger = open_session(&server, None);
+    let mut delete_request = in_session(&mut session, delete("10.5555/A13"));
+    let at = delete_request.len() - 1;
+    delete_request[at] ^= 1;
+    assert_eq!(server.code_for_bytes(TCP, &delete_request), 502);
+    let mut without_mac = delete("10.5555/A13");
+    without_mac.envelope.session_id = session.id();
+    assert_eq!(server.code(TCP, &without_mac), 404);
+    let mut other_session = open_session(&server, None);
     let mut message = delete("10.5555/A13");
-    message.envelope.session_id = stranger.id();
+    message.envelope.session_id = other_session.id();
     let mut bytes = message.to_bytes().unwrap();
-    stranger.add_mac(&mut bytes, &AwsLcProvider, &mut { Budget::PER_REQUEST }).unwrap();
-    bytes[4..8].copy_from_slice(&own.id().to_be_bytes());
+    other_session.add_mac(&mut bytes, &AwsLcProvider, &mut { Budget::PER_REQUEST }).unwrap();
+    bytes[4..8].copy_from_slice(&session.id().to_be_bytes());
     assert_eq!(server.code_for_bytes(TCP, &bytes), 502);
     // The other session has no identity.
-    assert_eq!(server.code_for_bytes(TCP, &in_session(&mut stranger, delete("10.5555/A13"))), 402);
+    assert_eq!(server.code_for_bytes(TCP, &in_session(&mut other_session, delete("10.5555/A13"))), 402);
     assert_eq!(server.change_count(), before);
-    good[at] ^= 1;
-    assert_eq!(server.code_for_bytes(TCP, &good), 1, "forged messages use up no message number");
+    delete_request[at] ^= 1;
+    assert_eq!(server.code_for_bytes(TCP, &delete_request), 1, "forged messages use up no message number");
     let end = Message::request(Opcode::SESSION_TERMINATE, Request::NoOperand { handle: None }, 7, now());
-    assert_eq!(server.code_for_bytes(TCP, &in_session(&mut own, end)), 1);
-    assert_eq!(server.code_for_bytes(TCP, &in_session(&mut own, end)), 500);
+    assert_eq!(server.code_for_bytes(TCP, &in_session(&mut session, end)), 1);
+    assert_eq!(server.code_for_bytes(TCP, &in_session(&mut session, end)), 500);
     assert_eq!(server.code(TCP, &end), 500, "without a session");
 }
 
-/// Errors have a MAC where the request request for one and had a valid one itself.
+/// Error responses have a MAC if the request asks for one and has a valid MAC itself.
 fn session_errors_have_a_mac(store: StoreKind) {
     let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
-    let mut own = open_session(&server, None);
+    let mut session = open_session(&server, None);
     let work = &mut { Budget::PER_REQUEST };
     let certified = |mut message: Message<'static>| {
         message.header.flags = message.header.flags.with(OpFlags::CERTIFY);
@@ -311,14 +311,14 @@ fn session_errors_have_a_mac(store: StoreKind) {
     for (transport, message, expected) in
         [(Transport::Udp, delete("10.5555/ONE"), 4), (TCP, create("no-slash", &[]), 102)]
     {
-        let mut request = in_session(&mut own, certified(message));
+        let mut request = in_session(&mut session, certified(message));
         let response = server.exchange(transport, &request).remove(0);
         assert_eq!(response_code(&response), expected, "{}", error_message(&response));
-        own.verify(&MessageParts::split(&response).unwrap(), &AwsLcProvider, work).unwrap();
+        session.verify(&MessageParts::split(&response).unwrap(), &AwsLcProvider, work).unwrap();
         let end = request.len() - 1;
         request[end] ^= 1;
         let response = server.exchange(transport, &request).remove(0);
-        assert!(own.verify(&MessageParts::split(&response).unwrap(), &AwsLcProvider, work).is_err());
+        assert!(session.verify(&MessageParts::split(&response).unwrap(), &AwsLcProvider, work).is_err());
     }
 }
 
@@ -326,32 +326,35 @@ fn session_errors_have_a_mac(store: StoreKind) {
 fn attack_p3_index_0_in_a_session(store: StoreKind) {
     let server = server_with_secret_keys(store);
     server.put("10.5555/P3", vec![url_value(1, "https://example.org/"), admin_value(100, 0x0fff, KEY_2)]);
-    let mut own = open_session(&server, Some("0:10.5555/KEYHOLDER"));
-    let other = [url_value(1, "https://example.org/2")];
-    let request = in_session(&mut own, modify("10.5555/P3", &other));
+    let mut session = open_session(&server, Some("0:10.5555/KEYHOLDER"));
+    let new_values = [url_value(1, "https://example.org/2")];
+    let request = in_session(&mut session, modify("10.5555/P3", &new_values));
     let challenge = server.exchange(TCP, &request).remove(0);
     let proof =
         challenge_response(&request, &challenge, "0:10.5555/KEYHOLDER", ClientKey::SecretKey(b"one"), 8);
     assert_eq!(server.code_for_bytes(TCP, &proof), 400, "the first key has no permission");
-    let request = in_session(&mut own, delete("10.5555/P3"));
+    let request = in_session(&mut session, delete("10.5555/P3"));
     assert_eq!(server.code_for_bytes(TCP, &request), 400, "and there is no further challenge");
-    let mut own = open_session(&server, Some("0:10.5555/KEYHOLDER"));
-    let request = in_session(&mut own, modify("10.5555/P3", &other));
+    let mut session = open_session(&server, Some("0:10.5555/KEYHOLDER"));
+    let request = in_session(&mut session, modify("10.5555/P3", &new_values));
     let challenge = server.exchange(TCP, &request).remove(0);
     let proof =
         challenge_response(&request, &challenge, "0:10.5555/KEYHOLDER", ClientKey::SecretKey(b"two"), 8);
     assert_eq!(server.code_for_bytes(TCP, &proof), 1);
-    let request = in_session(&mut own, delete("10.5555/P3"));
+    let request = in_session(&mut session, delete("10.5555/P3"));
     assert_eq!(server.code_for_bytes(TCP, &request), 1, "there is no further challenge");
 }
 
 fn attack_a15_weak_session_keys(store: StoreKind) {
     let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let work = &mut { Budget::PER_REQUEST };
-    let good = ClientKeyExchange::new(DhGroup::Modp2048, &AwsLcProvider, &mut SystemRandom, work).unwrap();
-    let SessionKeyMaterial::PublicKey(bytes) = good.request(None, 60).key else { panic!() };
-    let half = PublicKey::from_bytes(bytes).unwrap();
-    let tendot_proto::record::KeyComponents::DiffieHellman { p, g, y } = half.components() else { panic!() };
+    let key_exchange =
+        ClientKeyExchange::new(DhGroup::Modp2048, &AwsLcProvider, &mut SystemRandom, work).unwrap();
+    let SessionKeyMaterial::PublicKey(bytes) = key_exchange.request(None, 60).key else { panic!() };
+    let client_key = PublicKey::from_bytes(bytes).unwrap();
+    let tendot_proto::record::KeyComponents::DiffieHellman { p, g, y } = client_key.components() else {
+        panic!()
+    };
     let mut below = p.to_vec();
     *below.last_mut().unwrap() -= 1;
     let composite = [&p[..p.len() - 1], &[p[p.len() - 1] - 2]].concat();
@@ -414,33 +417,35 @@ fn attack_p1_p2_admin_permissions(store: StoreKind) {
             admin_value(101, 0x0fff, KEY_2),
         ],
     );
-    let other = [url_value(1, "https://example.org/2")];
-    check(&server, KEY_1, &modify("10.5555/P1", &other), 1);
+    let new_url = [url_value(1, "https://example.org/2")];
+    check(&server, KEY_1, &modify("10.5555/P1", &new_url), 1);
     check(&server, KEY_1, &modify("10.5555/P1", &[admin_value(100, 0x0fff, KEY_1)]), 400);
     check(&server, KEY_1, &modify("10.5555/P1", &[admin_value(1, 0x0fff, KEY_1)]), 400);
     check(&server, KEY_1, &delete("10.5555/P1"), 400);
     check(&server, KEY_2, &modify("10.5555/P1", &[url_value(3, "https://example.org/4")]), 401);
-    let mut overwrite = with_values(Opcode::ADD_VALUE, "10.5555/P1", &other);
+    let mut overwrite = with_values(Opcode::ADD_VALUE, "10.5555/P1", &new_url);
     check(&server, KEY_2, &overwrite, 201);
-    let three = [url_value(3, "https://example.org/4")];
-    overwrite = with_values(Opcode::ADD_VALUE, "10.5555/P1", &three);
+    let value_3 = [url_value(3, "https://example.org/4")];
+    overwrite = with_values(Opcode::ADD_VALUE, "10.5555/P1", &value_3);
     overwrite.header.flags = overwrite.header.flags.with(OpFlags::OVERWRITE);
     check(&server, KEY_2, &overwrite, 401);
-    let four = [url_value(4, "https://example.org/4")];
-    check(&server, KEY_1, &with_values(Opcode::ADD_VALUE, "10.5555/P1", &four), 400);
+    let value_4 = [url_value(4, "https://example.org/4")];
+    check(&server, KEY_1, &with_values(Opcode::ADD_VALUE, "10.5555/P1", &value_4), 400);
 }
 
 fn attack_p3_index_0(store: StoreKind) {
     let server = server_with_secret_keys(store);
-    for (written, claimed, expected) in [
+    for (administrator, claimed, expected) in [
         ("301:10.5555/KEYHOLDER", KEY_1, 1),
         ("301:10.5555/KEYHOLDER", KEY_2, 400),
         ("0:10.5555/KEYHOLDER", KEY_2, 1),
         ("301:10.5555/KEYHOLDER", "0:10.5555/KEYHOLDER", 400),
         ("302:10.5555/KEYHOLDER", "0:10.5555/KEYHOLDER", 1),
     ] {
-        server
-            .put("10.5555/P3", vec![url_value(1, "https://example.org/"), admin_value(100, 0x0fff, written)]);
+        server.put(
+            "10.5555/P3",
+            vec![url_value(1, "https://example.org/"), admin_value(100, 0x0fff, administrator)],
+        );
         // Index 0 has the permissions of the key that proves it, which is the second.
         check(&server, claimed, &delete("10.5555/P3"), expected);
     }
@@ -533,6 +538,6 @@ fn attack_p10_hidden_values(store: StoreKind) {
     let key = admin_key();
     assert_eq!(server.authenticated_code(&restricted, SERVER_ADMIN, ClientKey::PrivateKey(&*key)), 1);
     // A signature by another key.
-    let stranger = OwnSite::generate_key().unwrap().signing_key(&AwsLcProvider).unwrap();
-    assert_eq!(server.authenticated_code(&restricted, SERVER_ADMIN, ClientKey::PrivateKey(&*stranger)), 403);
+    let other_key = OwnSite::generate_key().unwrap().signing_key(&AwsLcProvider).unwrap();
+    assert_eq!(server.authenticated_code(&restricted, SERVER_ADMIN, ClientKey::PrivateKey(&*other_key)), 403);
 }

@@ -1,4 +1,4 @@
-//! Datagrams with forged senders cause no amplification, memory use or writes (attacks U1–U9).
+//! Attacks U1–U9 over UDP: datagrams with forged senders cause no amplification, memory use or writes.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -29,8 +29,8 @@ fn strict_limits() -> NativeServerOptions {
 #[test]
 fn attack_u1_large_responses_to_many_requests() {
     let server = NativeTestServer::start(strict_limits());
-    let large = (1..=50).map(|index| HandleValue::new(index, "DESC", "x".repeat(1_000))).collect();
-    server.put("10.5555/LARGE", large);
+    let large_values = (1..=50).map(|index| HandleValue::new(index, "DESC", "x".repeat(1_000))).collect();
+    server.put("10.5555/LARGE", large_values);
     let large_request = resolution("10.5555/LARGE").to_bytes().unwrap();
     let socket = server.udp_socket();
     // An unused allowance is enough for one response, however long.
@@ -89,13 +89,13 @@ fn attack_u3_first_fragments() {
         indexes: WireList::EMPTY,
         types: WireList::from(&types[..]),
     };
-    let mut long = Message::request(Opcode::RESOLUTION, request, 7, now()).to_bytes().unwrap();
+    let mut long_message = Message::request(Opcode::RESOLUTION, request, 7, now()).to_bytes().unwrap();
     let socket = server.udp_socket();
-    // Each of them announces 100 kB; the server has room for some hundred.
+    // Each of them announces 100 kB; the reassembly table holds some hundred.
     let flood = u32::try_from(repetitions("TENDOT_TEST_FRAGMENTS", 20_000, 100_000)).unwrap();
     for number in 0..flood {
-        long[8..12].copy_from_slice(&number.to_be_bytes());
-        let first = Fragments::new(&long).unwrap().next().unwrap();
+        long_message[8..12].copy_from_slice(&number.to_be_bytes());
+        let first = Fragments::new(&long_message).unwrap().next().unwrap();
         let _ = socket.send(&first);
     }
     // With retries, as clients do: the socket buffer of the server may have been full.
@@ -167,13 +167,13 @@ fn attack_u4_u5_inconsistent_fragments() {
 }
 
 #[test]
-fn attack_u6_responses_are_not_answered() {
+fn attack_u6_no_reply_to_responses() {
     let server = NativeTestServer::start(NativeServerOptions::default());
     let request = resolution("10.5555/ONE").to_bytes().unwrap();
     let response = server.exchange_udp(&request).unwrap();
     server.assert_no_udp_reply(&server.udp_socket(), &[&response]);
     assert_eq!(server.dropped("not_a_request"), 1);
-    // From the port of another server, which would answer the response.
+    // From the port of another server, which would reply to the response.
     let [_, _, high, low] = std::process::id().to_be_bytes();
     let other = UdpSocket::bind((Ipv4Addr::new(127, high, low, 77), 2641)).unwrap();
     other.connect(server.native).unwrap();
@@ -188,15 +188,15 @@ fn attack_u7_administration_over_udp() {
     let server = NativeTestServer::start(NativeServerOptions::default());
     let before = server.change_count();
     let values = [url_value(1, "https://example.org/")];
-    let named = Request::HandleOnly { handle: Handle::from("10.5555/ONE") };
-    let written =
+    let handle_only = Request::HandleOnly { handle: Handle::from("10.5555/ONE") };
+    let write_values =
         Request::WriteValues { handle: Handle::from("10.5555/U7"), values: WireList::from(&values[..]) };
     for (opcode, request) in [
-        (Opcode::CREATE_HANDLE, written),
-        (Opcode::ADD_VALUE, written),
-        (Opcode::MODIFY_VALUE, written),
-        (Opcode::DELETE_HANDLE, named),
-        (Opcode::LIST_HANDLES, named),
+        (Opcode::CREATE_HANDLE, write_values),
+        (Opcode::ADD_VALUE, write_values),
+        (Opcode::MODIFY_VALUE, write_values),
+        (Opcode::DELETE_HANDLE, handle_only),
+        (Opcode::LIST_HANDLES, handle_only),
         (Opcode::HOME_PREFIX, Request::HandleOnly { handle: Handle::from("0.NA/10.5560") }),
         (Opcode::UNHOME_PREFIX, Request::HandleOnly { handle: Handle::from("0.NA/10.5555") }),
         (Opcode::LIST_HOMED_PREFIXES, Request::NoOperand { handle: None }),
@@ -218,11 +218,11 @@ fn attack_u7_administration_over_udp() {
 #[test]
 fn attack_u8_flood_of_challenges() {
     let server = NativeTestServer::start(NativeServerOptions::default());
-    let named = Request::HandleOnly { handle: Handle::from("10.5555/ONE") };
-    let request = Message::request(Opcode::DELETE_HANDLE, named, 7, now()).to_bytes().unwrap();
+    let operand = Request::HandleOnly { handle: Handle::from("10.5555/ONE") };
+    let request = Message::request(Opcode::DELETE_HANDLE, operand, 7, now()).to_bytes().unwrap();
     let challenge = server.exchange(Transport::Tcp, &request).remove(0);
     let (socket, mut flood, mut number) = (server.udp_socket(), restricted_request(), 0);
-    // The table of challenges has room for fewer than these.
+    // More challenges than the table holds.
     while server.request_count("udp", "resolve", 402) <= 10_000 {
         for _ in 0..16 {
             for _ in 0..64 {
@@ -230,25 +230,25 @@ fn attack_u8_flood_of_challenges() {
                 let _ = socket.send(&flood.to_bytes().unwrap());
                 number += 1;
             }
-            // Not faster than the server makes challenges; some datagrams may have been dropped.
+            // Paced by the responses; some datagrams may have been dropped.
             (0..64).all(|_| receive_udp(&socket, Duration::from_millis(300)).is_some());
         }
-        assert!(number < 1_000_000, "challenges are made");
+        assert!(number < 1_000_000, "too few challenges are issued");
     }
     // The challenge of a client that has proved its address by TCP is still in the table.
     let key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
     let credentials = ClientKey::PrivateKey(&*key);
-    let answer = challenge_response(&request, &challenge, SERVER_ADMIN, credentials, 8);
-    assert_eq!(server.code_for_bytes(Transport::Tcp, &answer), 1);
+    let proof = challenge_response(&request, &challenge, SERVER_ADMIN, credentials, 8);
+    assert_eq!(server.code_for_bytes(Transport::Tcp, &proof), 1);
 }
 
 /// One client can't fill the table of challenges, also not over TCP.
 #[test]
 fn attack_u8_challenges_of_one_client() {
     let server = NativeTestServer::start(strict_limits());
-    let named = Request::HandleOnly { handle: Handle::from("10.5555/ONE") };
-    let request = Message::request(Opcode::DELETE_HANDLE, named, 7, now()).to_bytes().unwrap();
-    // At once, because the allowance refills while the test runs, on a busy machine as fast as one connection uses it up.
+    let operand = Request::HandleOnly { handle: Handle::from("10.5555/ONE") };
+    let request = Message::request(Opcode::DELETE_HANDLE, operand, 7, now()).to_bytes().unwrap();
+    // Concurrently: on a busy machine the allowance refills as fast as one connection uses it up.
     let codes: Vec<u32> = std::thread::scope(|scope| {
         let send =
             || -> Vec<u32> { (0..200).map(|_| server.code_for_bytes(Transport::Tcp, &request)).collect() };
@@ -268,14 +268,14 @@ fn attack_u9_signatures() {
     let request = request.to_bytes().unwrap();
     let socket = server.udp_socket();
     // On a busy machine the queue overflows before the allowance is used up, so the flood goes on until both have happened.
-    wait_until("most requests were dropped, some for their work", || {
+    wait_until("most requests were dropped, some for the CPU limit", || {
         for _ in 0..200 {
             let _ = socket.send(&request);
         }
         server.dropped("cpu_limit") > 0 && server.dropped("cpu_limit") + server.dropped("overloaded") > 1_000
     });
-    // A signature costs 600 steps of an allowance of 20 milliseconds per second: two seconds' worth, and what was in progress
-    // when the allowance was used up.
+    // A signature costs 600 steps of an allowance of 20 milliseconds per second: two seconds' worth, plus the requests in
+    // flight when the allowance was used up.
     let signed = server.request_count("udp", "resolve", 1);
     assert!((20..600).contains(&signed), "{signed}");
     assert_eq!(server.code_for_bytes(Transport::Tcp, &request), 3, "TCP clients get an error");

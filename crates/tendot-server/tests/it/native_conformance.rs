@@ -1,5 +1,5 @@
-//! Conversations recorded from Handle.Net 9, replayed over every transport: the responses are equal in everything but times,
-//! numbers and nonces.
+//! Native protocol conformance: conversations recorded from Handle.Net 9 are replayed over every transport, and the responses are
+//! equal in everything but times, numbers and nonces.
 
 use std::collections::HashMap;
 
@@ -74,7 +74,7 @@ fn apply_unrecorded_changes(server: &NativeTestServer, conversation: &str) {
                 HandleValue { timestamp: 1_794_765_678, ..admin_value(100, 0x0fff, "200:0.NA/10.5555") };
             server.put("10.5555/SECRET2", vec![hidden, group]);
         }
-        // The recorded client deleted it between the two.
+        // The recorded client deleted the handle between the two conversations.
         "session_encrypted_create" | "default_session_create" => delete(server, "10.5555/V-SES"),
         _ => {}
     }
@@ -86,7 +86,7 @@ fn delete(server: &NativeTestServer, name: &str) {
     }
 }
 
-/// A client that sends what the recorded one sent, with its own session numbers and keys.
+/// A client that sends the recorded requests with its own session numbers and keys.
 struct Replay {
     server: NativeTestServer,
     /// Replaces the recorded transport.
@@ -174,7 +174,7 @@ impl Replay {
     /// The request with the numbers and proofs of this replay: before encryption, and as it is sent.
     fn rewritten(&mut self, bytes: &[u8], is_encrypted: bool) -> (Vec<u8>, Vec<u8>) {
         let proof;
-        let half;
+        let key_exchange;
         let mut message = Message::from_bytes(bytes).unwrap();
         let recorded = message.envelope.session_id;
         let MessageBody::Request(request) = message.body else { panic!() };
@@ -188,12 +188,13 @@ impl Replay {
             }
             Request::SessionSetup(mut setup) if setup.key != SessionKeyMaterial::None => {
                 let work = &mut { Budget::PER_REQUEST };
-                half = ClientKeyExchange::new(DhGroup::Modp1024, &AwsLcProvider, &mut SystemRandom, work)
-                    .unwrap();
-                setup.key = half.request(None, 0).key;
+                key_exchange =
+                    ClientKeyExchange::new(DhGroup::Modp1024, &AwsLcProvider, &mut SystemRandom, work)
+                        .unwrap();
+                setup.key = key_exchange.request(None, 0).key;
                 message.body = MessageBody::Request(Request::SessionSetup(setup));
                 let plain = message.to_bytes().unwrap();
-                self.proposal = Some(half);
+                self.proposal = Some(key_exchange);
                 return (plain.clone(), plain);
             }
             _ => {}
@@ -222,7 +223,7 @@ impl Replay {
     }
 
     /// A proof for the replayed challenge that is valid if the recorded one was.
-    fn proof(&self, answer: &ChallengeResponse<'_>) -> Vec<u8> {
+    fn proof(&self, recorded_response: &ChallengeResponse<'_>) -> Vec<u8> {
         let [(theirs, _), (ours, request)] = self.challenge.as_ref().unwrap();
         let challenge = Message::from_bytes(theirs).unwrap();
         let MessageBody::Response(Response { digest, data: ResponseData::Challenge { nonce, .. } }) =
@@ -231,21 +232,24 @@ impl Replay {
             panic!()
         };
         let recorded = Challenge { nonce, digest: digest.unwrap().bytes };
-        let handle = answer.key_handle.to_string();
+        let handle = recorded_response.key_handle.to_string();
         let keys = self.server.values(&handle).unwrap();
         let (policy, work) = (AuthPolicy::default(), &mut { Budget::PER_REQUEST });
-        let is_secret = answer.auth_type == b"HS_SECKEY";
-        let is_good = if is_secret {
-            let proof = SecretKeyResponse::from_bytes(answer.proof, challenge.envelope.version).unwrap();
-            recorded.verify_secret_key(&proof, answer.key_index, &keys, &policy, &AwsLcProvider, work).is_ok()
+        let is_secret = recorded_response.auth_type == b"HS_SECKEY";
+        let is_valid = if is_secret {
+            let proof =
+                SecretKeyResponse::from_bytes(recorded_response.proof, challenge.envelope.version).unwrap();
+            recorded
+                .verify_secret_key(&proof, recorded_response.key_index, &keys, &policy, &AwsLcProvider, work)
+                .is_ok()
         } else {
-            let key = keys.iter().find(|value| value.index == answer.key_index).unwrap();
+            let key = keys.iter().find(|value| value.index == recorded_response.key_index).unwrap();
             let key = PublicKey::from_bytes(&key.data).unwrap();
-            let proof = PublicKeyResponse::from_bytes(answer.proof).unwrap();
+            let proof = PublicKeyResponse::from_bytes(recorded_response.proof).unwrap();
             proof.verify(&key, recorded, &policy, &AwsLcProvider, work).is_ok()
         };
-        let secret = keys.iter().find(|value| value.index == answer.key_index && is_secret);
-        let credentials = match (secret, is_good) {
+        let secret = keys.iter().find(|value| value.index == recorded_response.key_index && is_secret);
+        let credentials = match (secret, is_valid) {
             (Some(secret), true) => ClientKey::SecretKey(&secret.data),
             (Some(_), false) => ClientKey::SecretKey(b"wrong"),
             (None, true) => ClientKey::PrivateKey(&*self.administrator),
@@ -262,10 +266,10 @@ impl Replay {
         let name = &recording.name;
         let ours = self.responses.pop();
         if let Some((_, code, _)) = EXPECTED_DIFFERENCES.iter().find(|(other, ..)| other == name) {
-            let came = ours.as_deref().map_or(0, code_of);
+            let actual = ours.as_deref().map_or(0, code_of);
             let (_, request) = self.request.as_ref().unwrap();
             let has_number = ours.as_ref().is_none_or(|ours| ours[8..12] == request[8..12]);
-            return (came != *code || !has_number).then(|| format!("response code {came}"));
+            return (actual != *code || !has_number).then(|| format!("response code {actual}"));
         }
         let Some(mut ours) = ours else { return Some("no response".into()) };
         let recorded_id = Envelope::from_bytes(&theirs).unwrap().session_id;
@@ -363,11 +367,11 @@ impl Replay {
             );
             assert_eq!(checked, Ok(()), "{name}");
         }
-        outcome_difference(name, one.data, two.data)
+        data_difference(name, one.data, two.data)
     }
 }
 
-fn outcome_difference(name: &str, theirs: ResponseData<'_>, ours: ResponseData<'_>) -> Option<String> {
+fn data_difference(name: &str, theirs: ResponseData<'_>, ours: ResponseData<'_>) -> Option<String> {
     let differ = || Some(format!("{ours:?} instead of {theirs:?}"));
     match (theirs, ours) {
         (
@@ -385,9 +389,7 @@ fn outcome_difference(name: &str, theirs: ResponseData<'_>, ours: ResponseData<'
             if same { None } else { differ() }
         }
         // The texts of errors differ.
-        (ResponseData::Error { .. }, ResponseData::Error { message: Some(words) }) if !words.is_empty() => {
-            None
-        }
+        (ResponseData::Error { .. }, ResponseData::Error { message: Some(text) }) if !text.is_empty() => None,
         (ResponseData::Challenge { nonce: one, .. }, ResponseData::Challenge { nonce: two, .. }) => {
             if one.len() == two.len() && one != two { None } else { differ() }
         }
@@ -403,8 +405,13 @@ fn outcome_difference(name: &str, theirs: ResponseData<'_>, ours: ResponseData<'
             }
         }
         (ResponseData::Created { handle: Some(one) }, ResponseData::Created { handle: Some(two) }) => {
-            let minted = |handle: Handle<'_>| (handle.to_string()[..13].to_owned(), handle.as_bytes().len());
-            let same = if name.starts_with("create_mint") { minted(one) == minted(two) } else { one == two };
+            let minted_parts =
+                |handle: Handle<'_>| (handle.to_string()[..13].to_owned(), handle.as_bytes().len());
+            let same = if name.starts_with("create_mint") {
+                minted_parts(one) == minted_parts(two)
+            } else {
+                one == two
+            };
             if same { None } else { differ() }
         }
         (one, two) if one == two => None,
@@ -412,11 +419,11 @@ fn outcome_difference(name: &str, theirs: ResponseData<'_>, ours: ResponseData<'
     }
 }
 
-fn code_of(answer: &[u8]) -> u32 {
-    MessageHeader::from_bytes(&answer[20..]).unwrap().0.response_code.0
+fn code_of(response: &[u8]) -> u32 {
+    MessageHeader::from_bytes(&response[20..]).unwrap().0.response_code.0
 }
 
-/// Replays all conversations but those to skip; returns how many responses were compared.
+/// Replays all conversations except those that `skips` selects; returns the number of compared responses.
 fn replay(store: StoreKind, transport: Option<Transport>, skips: impl Fn(&str) -> bool) -> usize {
     let mut replay = Replay::new(store, transport);
     let (mut compared, mut differences, mut last) = (0, Vec::new(), String::new());
@@ -468,7 +475,7 @@ fn replay_inside_http(store: StoreKind) {
     });
 }
 
-/// Without administration, which UDP does not carry, and without what is about connections.
+/// Only resolutions: no administration, which is rejected over UDP, and nothing that depends on connections.
 fn replay_resolutions_over_udp(store: StoreKind) {
     const RESOLUTIONS: [&str; 7] =
         ["resolve_", "flag_", "not_resp", "get_site", "prefix_ref", "raw_v2_1#", "verify_"];

@@ -1,4 +1,4 @@
-//! Cached responses of the Handle protocol are those that would be made without the cache.
+//! Response cache of the native protocol: cached responses equal uncached ones, and a write invalidates them at once.
 
 use tendot_proto::endpoint::Transport;
 use tendot_proto::wire::WireList;
@@ -10,12 +10,12 @@ use crate::support::stores::{StoreKind, over_stores};
 
 over_stores!(
     cached_responses_are_identical,
-    digests_are_of_the_own_request,
+    digests_match_the_request,
     changes_are_visible_at_once,
     templates_are_not_cached,
 );
 
-/// The request with a number and an expiration time of its own.
+/// The request with another number and expiration time.
 fn numbered(request: &Message<'_>, number: u32) -> Vec<u8> {
     let mut request = *request;
     request.envelope.request_id = number;
@@ -27,10 +27,10 @@ fn numbered(request: &Message<'_>, number: u32) -> Vec<u8> {
 fn split_response(response: &[u8]) -> (Vec<u8>, u32, bool) {
     let message = Message::from_bytes(response).unwrap();
     let expires_later = u64::from(message.header.expiration) > now().unix;
-    let mut common = response.to_vec();
-    common[8..12].fill(0);
-    common[36..40].fill(0);
-    (common, message.envelope.request_id, expires_later)
+    let mut stable_bytes = response.to_vec();
+    stable_bytes[8..12].fill(0);
+    stable_bytes[36..40].fill(0);
+    (stable_bytes, message.envelope.request_id, expires_later)
 }
 
 fn cached_responses_are_identical(store: StoreKind) {
@@ -41,9 +41,9 @@ fn cached_responses_are_identical(store: StoreKind) {
             let [first, second] = [1, 2].map(|_| {
                 number += 1;
                 let response = server.exchange(transport, &numbered(request, number)).remove(0);
-                let (common, request_id, expires_later) = split_response(&response);
+                let (stable_bytes, request_id, expires_later) = split_response(&response);
                 assert_eq!((request_id, expires_later), (number, true), "{request:?}");
-                common
+                stable_bytes
             });
             assert_eq!(first, second, "{request:?}");
         }
@@ -74,7 +74,7 @@ fn cached_responses_are_identical(store: StoreKind) {
 }
 
 /// The digest in a response is that of its request, also if the rest is cached.
-fn digests_are_of_the_own_request(store: StoreKind) {
+fn digests_match_the_request(store: StoreKind) {
     let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let mut request = resolution("10.5555/MULTI");
     request.header.flags = request.header.flags.with(OpFlags::REQUEST_DIGEST);
@@ -107,7 +107,7 @@ fn changes_are_visible_at_once(store: StoreKind) {
     assert_eq!(code("10.5555/CHANGED"), 100);
 }
 
-/// Responses made by the template of another record follow its changes.
+/// Responses from a template follow changes of the base record.
 fn templates_are_not_cached(store: StoreKind) {
     let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let namespace = r#"<namespace><template delimiter="@"><foreach><if value="type" test="equals" expression="URL"><value data="${data}/${extension}"/></if></foreach></template></namespace>"#;

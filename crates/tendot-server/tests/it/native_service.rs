@@ -1,4 +1,4 @@
-//! The Handle protocol as a service: lists, TLS, templates, referrals, slow and idle clients, draining, metrics.
+//! Native protocol service: lists, TLS, templates, referrals, slow and idle clients, draining, metrics.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -30,7 +30,7 @@ use crate::support::stores::{StoreKind, over_stores};
 over_stores!(
     lists_of_several_messages,
     requests_of_several_datagrams,
-    names_made_by_templates,
+    template_names,
     writes_are_referred,
     tls,
     slow_clients_do_not_block_others,
@@ -40,10 +40,10 @@ over_stores!(
     site_over_http,
 );
 
-/// So long that no time-out interferes while a test runs.
+/// A time-out that never expires during a test.
 const HOUR: Duration = Duration::from_secs(3_600);
 
-fn named(opcode: Opcode, handle: &str) -> Message<'_> {
+fn handle_request(opcode: Opcode, handle: &str) -> Message<'_> {
     Message::request(opcode, Request::HandleOnly { handle: Handle::from(handle) }, 7, now())
 }
 
@@ -60,7 +60,7 @@ fn list(server: &NativeTestServer, transport: Transport, request: &Message<'_>) 
         assert_eq!(
             message.header.flags.contains(OpFlags::CONTINUOUS),
             number < last,
-            "all but the last announce more"
+            "all messages but the last have the flag"
         );
         assert_eq!(message.envelope.request_id, 8);
         let MessageBody::Response(Response { data: ResponseData::Handles(names), .. }) = message.body else {
@@ -83,12 +83,12 @@ fn lists_of_several_messages(store: StoreKind) {
     let tombstone =
         |number| Edit::Tombstone { name: name(number).into(), precondition: Precondition::NotTombstone };
     server.commit_all((0..1_000).map(tombstone).collect());
-    let request = named(Opcode::LIST_HANDLES, "0.NA/10.77");
+    let request = handle_request(Opcode::LIST_HANDLES, "0.NA/10.77");
     let pages = list(&server, Transport::Tcp, &request);
     assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), [50, 50, 50, 50, 34]);
     assert_eq!(pages[0][0], "10.77/1000");
     assert_eq!(list(&server, Transport::Http, &request), pages);
-    assert_eq!(list(&server, Transport::Tcp, &named(Opcode::LIST_HANDLES, "10.77")), pages);
+    assert_eq!(list(&server, Transport::Tcp, &handle_request(Opcode::LIST_HANDLES, "10.77")), pages);
     let homed = Message::request(Opcode::LIST_HOMED_PREFIXES, Request::NoOperand { handle: None }, 7, now());
     assert_eq!(
         list(&server, Transport::Tcp, &homed),
@@ -97,8 +97,14 @@ fn lists_of_several_messages(store: StoreKind) {
     server.put("0.NA/10.5555.1", vec![]);
     server.put("0.NA/10.5555.1.2", vec![]);
     let derived = [["0.NA/10.5555.1", "0.NA/10.5555.1.2"]];
-    assert_eq!(list(&server, Transport::Tcp, &named(Opcode::LIST_DERIVED_PREFIXES, "0.NA/10.5555")), derived);
-    assert_eq!(list(&server, Transport::Tcp, &named(Opcode::LIST_HANDLES, "0.NA/0.NA/10.5555")), derived);
+    assert_eq!(
+        list(&server, Transport::Tcp, &handle_request(Opcode::LIST_DERIVED_PREFIXES, "0.NA/10.5555")),
+        derived
+    );
+    assert_eq!(
+        list(&server, Transport::Tcp, &handle_request(Opcode::LIST_HANDLES, "0.NA/0.NA/10.5555")),
+        derived
+    );
 }
 
 /// Requests of several datagrams are reassembled, also with an inherited socket.
@@ -118,7 +124,7 @@ fn requests_of_several_datagrams(store: StoreKind) {
     }
 }
 
-fn names_made_by_templates(store: StoreKind) {
+fn template_names(store: StoreKind) {
     let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let namespace = r#"<namespace><template delimiter="@"><foreach><if value="type" test="equals" expression="URL"><value data="${data}/${extension}"/></if></foreach></template></namespace>"#;
     let mut values = server.values("0.NA/10.5556").unwrap();
@@ -151,7 +157,7 @@ fn writes_are_referred(store: StoreKind) {
     assert_eq!(create("0.NA/10.5556.7", OpFlags::DO_NOT_REFER, 11), 402);
     assert_eq!(create("0.NA/10.5556.7", OpFlags(0), 9), 402);
     assert_eq!(create("0.NA/10.5555.7", OpFlags(0), 11), 402, "this site is responsible");
-    assert_eq!(server.code(Transport::Tcp, &named(Opcode::HOME_PREFIX, "0.NA/10.5556.7")), 402);
+    assert_eq!(server.code(Transport::Tcp, &handle_request(Opcode::HOME_PREFIX, "0.NA/10.5556.7")), 402);
 }
 
 /// Accepts a certificate if it contains this RSA modulus, the key in the site record.
@@ -245,7 +251,7 @@ fn slow_clients_do_not_block_others(store: StoreKind) {
         }
     }
     assert!(server.metric("tendot_native_connections") >= 500);
-    // They are answered when they are completed.
+    // Each gets a response when its request is complete.
     for (number, stream) in slow.iter_mut().enumerate() {
         stream.write_all(&message[number % message.len()..]).unwrap();
         assert_eq!(response_code(&read_message(stream).unwrap()), 1);
@@ -278,9 +284,9 @@ fn idle_connections_close(store: StoreKind) {
     assert!(elapsed >= idle_timeout / 2 && elapsed < NativeLimits::default().idle_timeout, "{elapsed:?}");
 }
 
-/// Requests received before the shutdown are answered, and idle clients do not delay it.
+/// Requests received before the shutdown get a response, and idle clients do not delay the shutdown.
 fn drain(store: StoreKind) {
-    // The shutdown waits for all that is in progress, however long it takes.
+    // The shutdown waits for all requests in progress.
     let limits = NativeLimits { drain_timeout: HOUR, ..NativeLimits::default() };
     let options = NativeServerOptions { limits, ..NativeServerOptions::default() };
     let mut server = NativeTestServer::start_over(store.open(), options);
@@ -293,7 +299,7 @@ fn drain(store: StoreKind) {
         socket.send(&message).unwrap();
     }
     wait_until("all connections are accepted", || server.metric("tendot_native_connections") == 11);
-    // A connection of which nothing was read yet counts as idle, and there is no metric for what was read.
+    // A connection without received bytes counts as idle, and there is no metric for received bytes.
     std::thread::sleep(Duration::from_millis(100));
     server.shutdown.send(true).unwrap();
     in_progress.write_all(&message[30..]).unwrap();
@@ -301,7 +307,7 @@ fn drain(store: StoreKind) {
     drop(in_progress);
     let listener = server.listener.take().unwrap();
     let drained = async { tokio::time::timeout(WAIT_TIMEOUT, listener).await };
-    tendot_testing::block_on(drained).expect("idle clients do not delay the end").unwrap();
+    tendot_testing::block_on(drained).expect("idle clients do not delay the shutdown").unwrap();
     for number in 0..20 {
         assert!(receive_udp(&socket, WAIT_TIMEOUT).is_some(), "{number}");
     }
@@ -316,7 +322,7 @@ fn metrics(store: StoreKind) {
         server.code(Transport::Udp, &found);
     }
     server.code(Transport::Tcp, &not_found);
-    server.code(Transport::Http, &named(Opcode::DELETE_HANDLE, "10.5555/ONE"));
+    server.code(Transport::Http, &handle_request(Opcode::DELETE_HANDLE, "10.5555/ONE"));
     assert_eq!(server.request_count("udp", "resolve", 1), 3);
     assert_eq!(server.request_count("tcp", "resolve", 100), 1);
     assert_eq!(server.request_count("http", "delete", 402), 1);
@@ -330,11 +336,11 @@ fn site_over_http(store: StoreKind) {
     let recorded = String::from_utf8(handle_net_file("http.jsonl")).unwrap();
     let recorded = recorded.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
     let recorded: Vec<Json> =
-        recorded.filter(|row| row["name"].as_str().unwrap().starts_with("site")).collect();
+        recorded.filter(|exchange| exchange["name"].as_str().unwrap().starts_with("site")).collect();
     assert_eq!(recorded.len(), 2);
-    for row in recorded {
-        let response = server.get(row["request"]["target"].as_str().unwrap());
-        assert_eq!(response.status.to_string(), row["status"].to_string(), "{row}");
-        assert_eq!(response.text(), row["body"].as_str().unwrap(), "{row}");
+    for exchange in recorded {
+        let response = server.get(exchange["request"]["target"].as_str().unwrap());
+        assert_eq!(response.status.to_string(), exchange["status"].to_string(), "{exchange}");
+        assert_eq!(response.text(), exchange["body"].as_str().unwrap(), "{exchange}");
     }
 }

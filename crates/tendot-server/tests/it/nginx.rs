@@ -1,4 +1,5 @@
-//! Behind nginx with the configuration in `deploy/`: names arrive unchanged, client addresses are right, writes are not retried.
+//! Behind nginx with the configuration files of `deploy/`: names arrive unchanged, client addresses are right, writes are not
+//! retried.
 
 use std::fs;
 use std::io::Read as _;
@@ -99,14 +100,14 @@ impl Nginx {
 }
 
 /// A server behind nginx.
-struct Proxied {
+struct ProxiedServer {
     server: TestServer,
     _nginx: Nginx,
     address: SocketAddr,
     directory: tempfile::TempDir,
 }
 
-impl Proxied {
+impl ProxiedServer {
     fn start() -> Self {
         let server = start(HttpLimits::default(), None, |http| {
             http.proxy_trust(ProxyTrust {
@@ -180,7 +181,7 @@ fn long_name() -> String {
 /// Percent-encodings of a name: everything, everything but slashes, the minimum, lower-case digits.
 fn encodings(name: &str) -> Vec<String> {
     let all = utf8_percent_encode(name, NON_ALPHANUMERIC).to_string();
-    let slashes = all.replace("%2F", "/").replace("%2E", ".").replace("%2D", "-");
+    let literal_slashes = all.replace("%2F", "/").replace("%2E", ".").replace("%2D", "-");
     let replacements = [
         ('%', "%25"),
         (' ', "%20"),
@@ -191,18 +192,19 @@ fn encodings(name: &str) -> Vec<String> {
         ('"', "%22"),
         ('`', "%60"),
     ];
-    let minimal = replacements.iter().fold(name.to_owned(), |text, (sign, code)| text.replace(*sign, code));
-    let lower = all.replace("%2F", "%2f").replace("%3C", "%3c");
-    vec![all, slashes, minimal, lower]
+    let minimal =
+        replacements.iter().fold(name.to_owned(), |text, (character, code)| text.replace(*character, code));
+    let lower_case_digits = all.replace("%2F", "%2f").replace("%3C", "%3c");
+    vec![all, literal_slashes, minimal, lower_case_digits]
 }
 
 /// The parts of a response that do not depend on nginx or the time.
 fn forwarded_parts(response: &HttpResponse) -> (u16, Vec<String>, &[u8]) {
-    let others =
+    let ignored =
         ["date", "server", "connection", "expires", "x-request-id", "transfer-encoding", "content-length"];
     let lines = response.head.lines().skip(1).filter(|line| {
         let name = line.split(':').next().unwrap_or_default().to_ascii_lowercase();
-        !name.is_empty() && !others.contains(&&*name)
+        !name.is_empty() && !ignored.contains(&&*name)
     });
     let mut lines: Vec<String> = lines.map(str::to_ascii_lowercase).collect();
     lines.sort();
@@ -211,14 +213,14 @@ fn forwarded_parts(response: &HttpResponse) -> (u16, Vec<String>, &[u8]) {
 
 #[test]
 fn names_arrive_unchanged() {
-    let proxied = Proxied::start();
+    let proxied = ProxiedServer::start();
     let long_name = long_name();
     assert!(long_name.len() >= 2_000, "{}", long_name.len());
     for name in NAMES.into_iter().chain([&*long_name]) {
         for encoding in encodings(name) {
             assert_eq!(percent_decode_str(&encoding).decode_utf8().unwrap(), name);
-            for (start, status) in [("/", 302), ("/api/handles/", 200)] {
-                let target = format!("{start}{encoding}");
+            for (path_prefix, status) in [("/", 302), ("/api/handles/", 200)] {
+                let target = format!("{path_prefix}{encoding}");
                 let direct = request("GET", &target, "").send(proxied.server.address);
                 assert_eq!(direct.status, status, "{target}: {}", direct.head);
                 if status == 302 {
@@ -230,7 +232,7 @@ fn names_arrive_unchanged() {
             }
         }
     }
-    // Errors are the same, too.
+    // Error responses are equal, too.
     for target in
         ["/10.5555/%zz?noredirect", "/10.9999/x", "/10.5555/PLAIN?a=%4", "/api/handles/10.9999/x%2Fy"]
     {
@@ -246,11 +248,11 @@ fn names_arrive_unchanged() {
 
 #[test]
 fn client_address_comes_from_the_proxy() {
-    let proxied = Proxied::start();
+    let proxied = ProxiedServer::start();
     let metrics = |from, headers: &str| proxied.request(from, "GET", "/metrics", headers, "").status;
     assert_eq!(metrics(ALLOWED_CLIENT, ""), 200);
     assert_eq!(metrics(OTHER_CLIENT, ""), 403);
-    // A client behind the proxy is not local, even on this machine.
+    // A client behind the proxy does not count as loopback, even on this machine.
     assert_eq!(metrics(LOOPBACK, ""), 403);
     assert_eq!(metrics(OTHER_CLIENT, "X-Forwarded-For: 127.0.0.2"), 403);
     assert_eq!(metrics(OTHER_CLIENT, "Forwarded: for=127.0.0.2"), 403);
@@ -259,14 +261,14 @@ fn client_address_comes_from_the_proxy() {
     let response = proxied.request(OTHER_CLIENT, "GET", "/livez", id, "");
     assert!(
         response.header("x-request-id").is_some_and(|id| id.len() == 32),
-        "nginx's own: {}",
+        "the request id of nginx: {}",
         response.head
     );
 }
 
 #[test]
 fn credentials_are_accepted_over_https() {
-    let proxied = Proxied::start();
+    let proxied = ProxiedServer::start();
     let body = r#"[{"index":1,"type":"URL","data":"https://example.org/new"}]"#;
     let token = format!("Authorization: Bearer {TOKEN}");
     let put =
@@ -290,9 +292,9 @@ fn writes_are_not_retried() {
         let address = socket.local_addr().unwrap();
         std::thread::spawn(move || {
             for mut stream in socket.incoming().map_while(Result::ok) {
-                let mut read = [0; 4_096];
-                if stream.read(&mut read).is_ok_and(|length| length > 0) {
-                    let line = read.split(|byte| *byte == b'\r').next().unwrap_or_default();
+                let mut buffer = [0; 4_096];
+                if stream.read(&mut buffer).is_ok_and(|length| length > 0) {
+                    let line = buffer.split(|byte| *byte == b'\r').next().unwrap_or_default();
                     received.lock().unwrap().push(String::from_utf8_lossy(line).into_owned());
                 }
             }
@@ -310,12 +312,12 @@ fn writes_are_not_retried() {
     replacements.push(("max_fails=2", "max_fails=0".into()));
     let _nginx = Nginx::start(directory.path(), address, shipped, &replacements);
     let bodies = ["\r\n", "Content-Length: 0\r\n\r\n", "Content-Length: 2\r\n\r\n{}"];
-    for (method, times) in [("GET", 3), ("HEAD", 3), ("PUT", 1), ("DELETE", 1), ("POST", 1)] {
+    for (method, attempts) in [("GET", 3), ("HEAD", 3), ("PUT", 1), ("DELETE", 1), ("POST", 1)] {
         for body in bodies {
             let line = format!("{method} /api/handles/10.5555%2Fa%2f%2e%2e//x%20y/../z?a=%41 HTTP/1.1");
             let response = send_raw(address, format!("{line}\r\nHost: a\r\nConnection: close\r\n{body}"));
             assert_eq!(response.status, 502, "{method}: {}", response.head);
-            assert_eq!(std::mem::take(&mut *received.lock().unwrap()), vec![line; times], "{body:?}");
+            assert_eq!(std::mem::take(&mut *received.lock().unwrap()), vec![line; attempts], "{body:?}");
         }
     }
 }

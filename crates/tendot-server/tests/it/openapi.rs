@@ -1,4 +1,4 @@
-//! The OpenAPI document describes exactly what the server does.
+//! OpenAPI document: it lists exactly the paths and methods that the server serves.
 
 use std::collections::BTreeSet;
 
@@ -23,14 +23,14 @@ fn methods_match_the_document() {
     let server = start_default();
     let document = document(&server);
     assert_eq!(document["openapi"], "3.1.0");
-    for (path, described) in document["paths"].as_object().unwrap() {
+    for (path, path_item) in document["paths"].as_object().unwrap() {
         let target = path
             .replace("{names}", "10.5555")
             .replace("{prefix}", "10.5555")
             .replace("{name}", "10.5555/ONE");
         let expected: BTreeSet<&str> = METHODS
             .into_iter()
-            .filter(|method| described.get(method.to_ascii_lowercase()).is_some())
+            .filter(|method| path_item.get(method.to_ascii_lowercase()).is_some())
             .collect();
         let served = METHODS.into_iter().filter(|method| {
             let response = server.request(method, &target, "");
@@ -70,13 +70,13 @@ fn undescribed_paths_are_names() {
 fn references_and_operation_ids() {
     let document = document(&start_default());
     let (mut references, mut identifiers) = (Vec::new(), BTreeSet::new());
-    collect(&document, &mut references);
+    collect_references(&document, &mut references);
     for reference in references {
         let pointer = reference.strip_prefix('#').unwrap();
         assert!(document.pointer(pointer).is_some(), "{reference}");
     }
-    for (path, described) in document["paths"].as_object().unwrap() {
-        for (method, operation) in described.as_object().unwrap() {
+    for (path, path_item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in path_item.as_object().unwrap() {
             assert!(identifiers.insert(operation["operationId"].as_str().unwrap()), "{method} {path}");
             let groups = document["tags"].as_array().unwrap().iter().map(|tag| &tag["name"]);
             assert!(groups.clone().any(|group| *group == operation["tags"][0]), "{method} {path}");
@@ -84,12 +84,12 @@ fn references_and_operation_ids() {
     }
 }
 
-fn collect<'j>(json: &'j Json, references: &mut Vec<&'j str>) {
+fn collect_references<'j>(json: &'j Json, references: &mut Vec<&'j str>) {
     match json {
-        Json::Array(items) => items.iter().for_each(|item| collect(item, references)),
+        Json::Array(items) => items.iter().for_each(|item| collect_references(item, references)),
         Json::Object(members) => {
             references.extend(members.get("$ref").and_then(Json::as_str));
-            members.values().for_each(|member| collect(member, references));
+            members.values().for_each(|member| collect_references(member, references));
         }
         _ => {}
     }
@@ -99,11 +99,11 @@ fn collect<'j>(json: &'j Json, references: &mut Vec<&'j str>) {
 fn document_is_cacheable_and_compressed() {
     let server = start_default();
     for path in ["/openapi.json", "/docs"] {
-        let whole = server.request("GET", path, "");
-        let tag = whole.header("etag").unwrap();
+        let uncompressed = server.request("GET", path, "");
+        let tag = uncompressed.header("etag").unwrap();
         assert_eq!(server.request("GET", path, &format!("If-None-Match: {tag}")).status, 304, "{path}");
-        let small = server.request("GET", path, "Accept-Encoding: gzip");
-        assert_eq!(small.header("content-encoding"), Some("gzip"), "{path}");
-        assert!(small.body.len() < whole.body.len() / 4, "{path}: {}", small.body.len());
+        let compressed = server.request("GET", path, "Accept-Encoding: gzip");
+        assert_eq!(compressed.header("content-encoding"), Some("gzip"), "{path}");
+        assert!(compressed.body.len() < uncompressed.body.len() / 4, "{path}: {}", compressed.body.len());
     }
 }

@@ -1,4 +1,4 @@
-//! Operability: metrics, request ids, compression, rate limits, trusted proxies, graceful shutdown.
+//! Operability of the HTTP server: metrics, request ids, compression, rate limits, trusted proxies, graceful shutdown.
 
 use std::io::{Read as _, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -37,7 +37,7 @@ fn metrics() {
         "tendot_store_head_sequence 3.0",
         "tendot_x_total 5.0",
     ] {
-        assert!(text.lines().any(|one| one == line), "{line}\n{text}");
+        assert!(text.lines().any(|metric| metric == line), "{line}\n{text}");
     }
     assert!(text.contains("tendot_build_info{version=\"") && text.contains("process_start_time_seconds 1"));
     assert!(!text.contains("5555"), "a name is a label");
@@ -155,15 +155,15 @@ fn responses_are_compressed() {
         compressed.body.len(),
         uncompressed.body.len()
     );
-    let mut unpacked = Vec::new();
-    flate2::read::GzDecoder::new(&compressed.body[..]).read_to_end(&mut unpacked).unwrap();
-    assert_eq!(unpacked, uncompressed.body);
-    // The same content in other bytes.
+    let mut decompressed = Vec::new();
+    flate2::read::GzDecoder::new(&compressed.body[..]).read_to_end(&mut decompressed).unwrap();
+    assert_eq!(decompressed, uncompressed.body);
+    // The compressed body has a weak ETag.
     assert_eq!(compressed.header("etag").unwrap(), format!("W/{tag}"));
-    for known in [&tag, &format!("W/{tag}")] {
-        let headers = format!("Accept-Encoding: gzip\nIf-None-Match: {known}");
-        let same = server.request("GET", target, &headers);
-        assert_eq!((same.status, same.header("vary")), (304, Some("Accept-Encoding")));
+    for etag in [&tag, &format!("W/{tag}")] {
+        let headers = format!("Accept-Encoding: gzip\nIf-None-Match: {etag}");
+        let not_modified = server.request("GET", target, &headers);
+        assert_eq!((not_modified.status, not_modified.header("vary")), (304, Some("Accept-Encoding")));
     }
     let head = server.request("HEAD", target, "Accept-Encoding: gzip");
     assert_eq!(head.header("content-length"), compressed.header("content-length"));
@@ -177,24 +177,25 @@ fn responses_are_compressed() {
     assert_eq!((private.status, private.header("content-encoding")), (200, None));
 }
 
-/// A shutdown under load answers all accepted requests and announces the end of their connections.
+/// A shutdown under load completes all accepted requests and closes their connections with `Connection: close`.
 #[test]
 fn attack_s12_drain_under_load() {
     for round in 0..3 {
         let limits = HttpLimits { drain_timeout: Duration::from_secs(60), ..HttpLimits::default() };
         let mut server = start(limits, None, |http| http);
-        let (failed, list, is_ending) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+        let (failed, responses, is_shutting_down) =
+            (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
         let address = server.address;
         std::thread::scope(|scope| {
             for number in 0..8 {
-                let (failed, list, is_ending) = (&failed, &list, &is_ending);
+                let (failed, responses, is_shutting_down) = (&failed, &responses, &is_shutting_down);
                 scope.spawn(move || {
                     loop {
                         let Ok(mut stream) = std::net::TcpStream::connect(address) else { return };
                         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
                         // Some clients send many requests on a connection, some one.
                         for request in 0..if number % 2 == 0 { 1_000 } else { 1 } {
-                            // Some of those are idle in between, which no event could show.
+                            // Some clients are idle between requests; there is no event to wait for.
                             std::thread::sleep(Duration::from_millis(if number % 4 == 0 { 2 } else { 0 }));
                             let request_text = b"GET /10.5555/ONE HTTP/1.1\r\nHost: a\r\n\r\n";
                             let mut buffer = [0; 4 << 10];
@@ -202,11 +203,11 @@ fn attack_s12_drain_under_load() {
                                 stream.write_all(request_text).and_then(|()| stream.read(&mut buffer));
                             let Some(read) = response.ok().filter(|read| *read > 0) else {
                                 // A connection that is opened just before the socket closes is not accepted.
-                                let is_taken = request > 0 || !is_ending.load(Ordering::Relaxed);
-                                failed.fetch_add(usize::from(is_taken), Ordering::Relaxed);
+                                let was_accepted = request > 0 || !is_shutting_down.load(Ordering::Relaxed);
+                                failed.fetch_add(usize::from(was_accepted), Ordering::Relaxed);
                                 return;
                             };
-                            list.fetch_add(1, Ordering::Relaxed);
+                            responses.fetch_add(1, Ordering::Relaxed);
                             let response = HttpResponse::parse(&buffer[..read]);
                             assert_eq!(response.status, 302);
                             if response.header("connection") == Some("close") {
@@ -216,20 +217,22 @@ fn attack_s12_drain_under_load() {
                     }
                 });
             }
-            wait_until("the clients are at work", || list.load(Ordering::Relaxed) > 200 * (round + 1));
+            wait_until("the clients have received responses", || {
+                responses.load(Ordering::Relaxed) > 200 * (round + 1)
+            });
             let started = Instant::now();
-            is_ending.store(true, Ordering::Relaxed);
+            is_shutting_down.store(true, Ordering::Relaxed);
             let _ = server.shutdown.take().unwrap().send(());
             server.runtime.block_on(server.serving.take().unwrap()).unwrap();
             // Takes about a second; the time-outs for clients that do not finish are a minute.
             assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
         });
-        assert!(list.load(Ordering::Relaxed) > 100);
-        assert_eq!(failed.load(Ordering::Relaxed), 0, "of {}", list.load(Ordering::Relaxed));
+        assert!(responses.load(Ordering::Relaxed) > 100);
+        assert_eq!(failed.load(Ordering::Relaxed), 0, "of {}", responses.load(Ordering::Relaxed));
     }
 }
 
-/// A request on an idle connection is answered after the shutdown has begun.
+/// A request on an idle connection gets a response after the shutdown has begun.
 #[test]
 fn attack_s12_idle_clients_during_drain() {
     let mut server = start_default();

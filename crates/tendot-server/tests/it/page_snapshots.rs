@@ -86,19 +86,19 @@ fn check(name: &str, target: &str, accept: &str) {
     }
     let expected = fs::read_to_string(&path).unwrap_or_default();
     let difference = expected.lines().zip(actual.lines()).position(|(expected, actual)| expected != actual);
-    let at = difference.unwrap_or_else(|| expected.lines().count().min(actual.lines().count()));
-    let line = |text: &str| text.lines().nth(at).unwrap_or("(end of file)").to_owned();
+    let line_index = difference.unwrap_or_else(|| expected.lines().count().min(actual.lines().count()));
+    let line = |text: &str| text.lines().nth(line_index).unwrap_or("(end of file)").to_owned();
     assert!(
         expected == actual,
         "{target} differs from {} at line {}:\n- {}\n+ {}",
         path.display(),
-        at + 1,
+        line_index + 1,
         line(&expected),
         line(&actual)
     );
 }
 
-/// No page exceeds 60 kB with its stylesheet, whatever the record; only `/docs` may be larger.
+/// No page exceeds 60 kB including its stylesheet, for any record; only `/docs` may be larger.
 #[test]
 fn page_sizes_are_bounded() {
     let style = get("/static/style.css", "*/*").body.len();
@@ -131,7 +131,7 @@ fn attack_h5_values_are_escaped() {
     for query in ["?noredirect", "?explain", "?noredirect&type=10320/loc", "?history"] {
         let page = get(&format!("/10.5555/HOSTILE{query}"), PAGE);
         assert_harmless(&page);
-        // Metadata, too.
+        // Metadata is escaped, too.
         assert_harmless(&get(&format!("/10.70000/PAPER{query}"), PAGE));
     }
     let body = body_of("/10.5555/HOSTILE?noredirect");
@@ -182,15 +182,15 @@ fn history_hides_private_values() {
             assert!(!body.replace("\"300:<script>", "").contains(forbidden), "{target}: {forbidden}");
         }
     }
-    let (mut after, mut seen) = (0, Vec::new());
+    let (mut after, mut kinds) = (0, Vec::new());
     loop {
         let response = get(&format!("/api/v1/history/10.5555/CHANGED?limit=1&after={after}"), JSON);
         let response = response.json();
-        seen.extend(response["items"].as_array().unwrap().iter().map(|item| item["kind"].clone()));
+        kinds.extend(response["items"].as_array().unwrap().iter().map(|item| item["kind"].clone()));
         let Some(next) = response["next"].as_u64() else { break };
         after = next;
     }
-    assert_eq!(seen, ["create", "update", "update", "remove", "create", "tombstone"]);
+    assert_eq!(kinds, ["create", "update", "update", "remove", "create", "tombstone"]);
     let (json, page) = ("/api/v1/history/10.5555/LARGE", "/10.5555/LARGE?history");
     assert!(get(json, JSON).body.len() > 900_000 && get(page, PAGE).text().contains("The JSON is complete."));
     for (target, status) in [
@@ -235,12 +235,11 @@ fn attack_h5_bidi_characters_are_escaped() {
 fn attack_h2_links_have_safe_schemes() {
     for name in ["SCRIPT", "HOSTILE", "TYPES", "SPLIT"] {
         let body = body_of(&format!("/10.5555/{name}?noredirect"));
-        for address in attributes(&body, "href").chain(attributes(&body, "src")) {
-            let is_own_path =
-                address.starts_with('/') && !address.starts_with("//") || address.starts_with('#');
+        for url in attributes(&body, "href").chain(attributes(&body, "src")) {
+            let is_own_path = url.starts_with('/') && !url.starts_with("//") || url.starts_with('#');
             assert!(
-                is_own_path || address.starts_with("https://") || address.starts_with("http://"),
-                "{name}: {address}"
+                is_own_path || url.starts_with("https://") || url.starts_with("http://"),
+                "{name}: {url}"
             );
         }
     }
@@ -347,10 +346,10 @@ fn stable_head(response: &HttpResponse) -> String {
 fn stable_body(response: &HttpResponse) -> String {
     let mut body = response.text().into_owned();
     for (before, after) in [("\"duration_us\": ", "\n"), ("Took ", " µs")] {
-        if let Some(at) = body.find(before).map(|at| at + before.len())
-            && let Some(end) = body[at..].find(after)
+        if let Some(start) = body.find(before).map(|start| start + before.len())
+            && let Some(end) = body[start..].find(after)
         {
-            body.replace_range(at..at + end, "0");
+            body.replace_range(start..start + end, "0");
         }
     }
     body
@@ -368,17 +367,17 @@ static SERVER: LazyLock<TestServer> = LazyLock::new(|| {
     let server = start_at(bind(), edits(), HttpLimits::default(), None, |http| http);
     let registry = server.http.registry();
     server.runtime.block_on(async {
-        for (number, (by, edit)) in changes().into_iter().enumerate() {
-            let at = 1_700_000_000_000 + 86_400_000 * number as u64;
+        for (number, (author, edit)) in changes().into_iter().enumerate() {
+            let timestamp_ms = 1_700_000_000_000 + 86_400_000 * number as u64;
             registry
                 .store()
-                .commit(ChangeSet { author: by.into(), timestamp_ms: at, edits: vec![edit] })
+                .commit(ChangeSet { author: author.into(), timestamp_ms, edits: vec![edit] })
                 .await
                 .unwrap();
         }
         let parties = PartyFixtures::create(registry).await;
-        let titled = format!(r#"{{"metadata":{}}}"#, kernel_metadata("<script>alert(1)</script>"));
-        parties.update(registry, "10.70000/PAPER", &titled).await;
+        let update = format!(r#"{{"metadata":{}}}"#, kernel_metadata("<script>alert(1)</script>"));
+        parties.update(registry, "10.70000/PAPER", &update).await;
         parties.transfer(registry, TransferSubject::Prefix("10.70000".into()), &parties.second).await;
     });
     server
@@ -463,10 +462,13 @@ const LOCATIONS: &str = "<locations chooseby='locatt,country,weighted'>\
     <location id='2' href='javascript:alert(1)' weight='0' role='pdf'/></locations>";
 
 fn large_values() -> Vec<HandleValue<'static>> {
-    vec![HandleValue::new(1, "NOTE", "<&>\"'".repeat(150_000)), HandleValue::new(2, "10320/loc", large())]
+    vec![
+        HandleValue::new(1, "NOTE", "<&>\"'".repeat(150_000)),
+        HandleValue::new(2, "10320/loc", large_locations()),
+    ]
 }
 
-fn large() -> String {
+fn large_locations() -> String {
     let locations = (0..250)
         .map(|number| format!("<location href='https://example.org/{}{number}'/>", "&amp;".repeat(30)));
     format!("<locations>{}</locations>", locations.collect::<String>())
@@ -474,7 +476,7 @@ fn large() -> String {
 
 /// One value of each type that has its own presentation; the site and the key are from the recordings.
 fn types() -> Vec<HandleValue<'static>> {
-    let rights = AdminPermissions::ADD_HANDLE | AdminPermissions::MODIFY_VALUE;
+    let permissions_subset = AdminPermissions::ADD_HANDLE | AdminPermissions::MODIFY_VALUE;
     let admin = |permissions| {
         let reference = ValueReference::new(200, &b"0.NA/10.5555"[..]);
         Admin { permissions, reference, legacy_byte_length: false }.to_bytes()
@@ -500,17 +502,17 @@ fn types() -> Vec<HandleValue<'static>> {
         HandleValue::with_data(6, "X.BYTES", vec![0, 1, 2, 0xff]),
         HandleValue::new(7, "X.LINES", "one\ntwo\n\tthree"),
         HandleValue::with_data(100, "HS_ADMIN", admin(AdminPermissions::ALL)),
-        HandleValue::with_data(101, "HS_ADMIN", admin(rights)),
+        HandleValue::with_data(101, "HS_ADMIN", admin(permissions_subset)),
         HandleValue::with_data(102, "HS_ADMIN", &b"not one"[..]),
         HandleValue::with_data(200, "HS_VLIST", group.to_bytes()),
     ];
     for line in include_str!("../../../../conformance/vectors/handle-net/records.jsonl").lines() {
         let record = HandleRecord::from_json(line.as_bytes()).unwrap();
-        let special = record.values.into_iter().filter(|value| {
+        let sites_and_keys = record.values.into_iter().filter(|value| {
             (value.has_type("HS_SITE") || value.has_type("HS_PUBKEY")) && value.permissions.is_public()
         });
-        for value in special {
-            if !values.iter().any(|known| known.value_type == value.value_type) {
+        for value in sites_and_keys {
+            if !values.iter().any(|other| other.value_type == value.value_type) {
                 values.push(HandleValue { index: 300 + values.len() as u32, ..value });
             }
         }

@@ -1,10 +1,10 @@
-//! Redirects: forms of names, aliases, locations, and hostile requests and records.
+//! Redirects: written forms of names, aliases, locations, and hostile requests and records.
 
 use crate::support::records_server::RecordsServer;
 use crate::support::stores::{StoreKind, over_stores};
 
 over_stores!(
-    forms_of_names,
+    written_forms,
     aliases,
     locations,
     attack_r5_percent_encoding,
@@ -50,7 +50,7 @@ fn check_redirect(server: &RecordsServer, target: &str, headers: &[&str], status
     );
 }
 
-fn forms_of_names(store: StoreKind) {
+fn written_forms(store: StoreKind) {
     let server = start(
         store,
         &[
@@ -98,7 +98,7 @@ fn forms_of_names(store: StoreKind) {
 }
 
 fn aliases(store: StoreKind) {
-    let alias = |name: &str, of: &str| record(name, &[(1, "HS_ALIAS", of)]);
+    let alias = |name: &str, target: &str| record(name, &[(1, "HS_ALIAS", target)]);
     let mut records = vec![
         alias("10.5555/a", "10.5555/b"),
         alias("10.5555/b", "10.5555/c"),
@@ -245,19 +245,19 @@ fn attack_r6_paths_are_not_normalized(store: StoreKind) {
 fn attack_r7_long_paths(store: StoreKind) {
     let server = start(store, &[url("10.5555/1", "https://example.org/")]);
     assert_eq!(server.get(&format!("/10.5555/{}", "x".repeat(64 << 10)), &[]).status, 414);
-    // Shorter paths are names that are too long to exist.
+    // Shorter paths are names that exceed the maximum length.
     let status = server.get(&format!("/10.5555/{}", "x".repeat(20_000)), &[]).status;
     assert!((400..500).contains(&status), "{status}");
 }
 
 fn attack_r9_own_paths(store: StoreKind) {
     let server = start(store, &[url("10.5555/1", "https://example.org/")]);
-    for varying in ["/livez", "/readyz", "/robots.txt", "/static/style.css", "/", "/favicon.ico"] {
-        assert!(server.get(varying, &[]).status < 300 || varying == "/readyz", "{varying}");
+    for path in ["/livez", "/readyz", "/robots.txt", "/static/style.css", "/", "/favicon.ico"] {
+        assert!(server.get(path, &[]).status < 300 || path == "/readyz", "{path}");
     }
-    for unknown in ["/static/../../etc/passwd", "/static/%2e%2e/x", "/api/", "/api/x", "/apix"] {
-        let status = server.get(unknown, &[]).status;
-        assert!((400..500).contains(&status), "{unknown}: {status}");
+    for unknown_path in ["/static/../../etc/passwd", "/static/%2e%2e/x", "/api/", "/api/x", "/apix"] {
+        let status = server.get(unknown_path, &[]).status;
+        assert!((400..500).contains(&status), "{unknown_path}: {status}");
     }
 }
 
@@ -295,21 +295,21 @@ fn attack_h2_unsafe_schemes(store: StoreKind) {
     for (number, address) in hostile.iter().enumerate() {
         let response = server.get(&format!("/10.5555/{number}"), &[]);
         assert_eq!((response.status, response.header("location")), (200, None), "{address}");
-        let linked = response
+        let has_unsafe_link = response
             .text()
             .split("href=\"")
             .skip(1)
             .any(|rest| !rest.starts_with(['/', '#']) && !rest.starts_with("http"));
-        assert!(!linked, "{}", response.text());
+        assert!(!has_unsafe_link, "{}", response.text());
     }
 }
 
 fn attack_h3_urlappend(store: StoreKind) {
     let server =
         start(store, &[url("10.5555/1", "https://example.org"), url("10.5555/2", "https://example.org/a")]);
-    let stable_lines = "https://example.org";
+    let unchanged = "https://example.org";
     for suffix in [".evil.net", "@evil.net", ":81/", "%0d%0aX:y", "%40evil.net/", "%5C@evil.net", "%09/x"] {
-        check_redirect(&server, &format!("/10.5555/1?urlappend={suffix}"), &[], 302, stable_lines);
+        check_redirect(&server, &format!("/10.5555/1?urlappend={suffix}"), &[], 302, unchanged);
     }
     check_redirect(&server, "/10.5555/1?urlappend=//", &[], 302, "https://example.org//");
     check_redirect(&server, "/10.5555/2?urlappend=%3Fb%3Dc", &[], 302, "https://example.org/a?b=c");
@@ -318,11 +318,11 @@ fn attack_h3_urlappend(store: StoreKind) {
 
 fn attack_h6_xml_bombs(store: StoreKind) {
     let bomb = "<!DOCTYPE l [<!ENTITY a 'aaaa'><!ENTITY b '&a;&a;&a;'>]><locations><location href='&b;'/></locations>";
-    let many = format!("<locations>{}</locations>", "<location href='https://x/'/>".repeat(10_000));
-    let deep = format!("{}{}", "<locations>".repeat(10_000), "</locations>".repeat(10_000));
-    let long = format!("<locations><location href='https://x/{}'/></locations>", "y".repeat(100_000));
-    let all = [bomb.to_owned(), many, deep, long];
-    let records: Vec<_> = all
+    let many_locations = format!("<locations>{}</locations>", "<location href='https://x/'/>".repeat(10_000));
+    let deep_nesting = format!("{}{}", "<locations>".repeat(10_000), "</locations>".repeat(10_000));
+    let long_url = format!("<locations><location href='https://x/{}'/></locations>", "y".repeat(100_000));
+    let documents = [bomb.to_owned(), many_locations, deep_nesting, long_url];
+    let records: Vec<_> = documents
         .iter()
         .zip(0..)
         .map(|(loc, n)| {
@@ -330,7 +330,7 @@ fn attack_h6_xml_bombs(store: StoreKind) {
         })
         .collect();
     let server = start(store, &records);
-    for number in 0..all.len() {
+    for number in 0..documents.len() {
         check_redirect(&server, &format!("/10.5555/{number}"), &[], 302, "https://safe/");
     }
 }

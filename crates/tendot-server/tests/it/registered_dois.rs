@@ -1,4 +1,4 @@
-//! Registered DOI names over every protocol: their metadata, their retirement, and that reserved names stay hidden.
+//! Registered DOI names over every protocol: content negotiation, retirement, histories, and that reserved names stay hidden.
 
 use serde_json::{Value as Json, json};
 use tendot_proto::endpoint::Transport;
@@ -51,28 +51,32 @@ fn serve(store: StoreKind) -> (TestServer, PartyFixtures) {
     (server, parties)
 }
 
-fn write(server: &TestServer, what: &HandleWrite<'_>) -> Result<WriteOutcome, Error> {
+fn write(server: &TestServer, operation: &HandleWrite<'_>) -> Result<WriteOutcome, Error> {
     let work = &mut Budget::new(10_000);
     let registry = server.http.registry();
-    server.runtime.block_on(registry.write(what, &Caller::Operator, now(), work))
+    server.runtime.block_on(registry.write(operation, &Caller::Operator, now(), work))
 }
 
 fn metadata_by_content_negotiation(store: StoreKind) {
     let (server, _) = serve(store);
-    let check = |accept: &str, kind: &str, has: &str| {
+    let check = |accept: &str, media_type: &str, excerpt: &str| {
         let response = server.request("GET", "/10.70000/paper", &format!("Accept: {accept}"));
         assert_eq!(response.status, 200, "{accept}: {}", response.text());
-        assert_eq!(response.header("content-type"), Some(&*format!("{kind};charset=utf-8")), "{accept}");
+        assert_eq!(
+            response.header("content-type"),
+            Some(&*format!("{media_type};charset=utf-8")),
+            "{accept}"
+        );
         assert_eq!(
             (response.header("vary"), response.header("location")),
             (Some("Accept"), None),
             "{accept}"
         );
-        assert!(response.text().contains(has), "{accept}: {}", response.text());
+        assert!(response.text().contains(excerpt), "{accept}: {}", response.text());
         let tag = response.header("etag").unwrap();
-        let again =
+        let not_modified =
             server.request("GET", "/10.70000/PAPER", &format!("Accept: {accept}\nIf-None-Match: {tag}"));
-        assert_eq!((again.status, again.body.len()), (304, 0), "{accept}");
+        assert_eq!((not_modified.status, not_modified.body.len()), (304, 0), "{accept}");
         let head = server.request("HEAD", "/10.70000/PAPER", &format!("Accept: {accept}"));
         assert_eq!((head.status, head.header("etag"), head.body.len()), (200, Some(tag), 0), "{accept}");
     };
@@ -128,12 +132,12 @@ fn redirects_without_metadata_preference(store: StoreKind) {
 /// The response cache is not used where `Accept` matters, also if the record of the prefix has no rule.
 fn cache_varies_by_accept(store: StoreKind) {
     let (server, _) = serve(store);
-    let plain = Edit::Put {
+    let prefix_record = Edit::Put {
         name: "0.NA/10.70000".into(),
         values: Vec::new(),
         precondition: Precondition::NotTombstone,
     };
-    server.commit(vec![plain]);
+    server.commit(vec![prefix_record]);
     for _ in 0..3 {
         for (accept, status) in [(BROWSER, 302), ("Accept: application/x-bibtex", 200), ("Accept: a/b", 406)]
         {
@@ -161,17 +165,18 @@ fn trace(store: StoreKind) {
         let trace = server.request("GET", target, accept).json();
         let steps = trace["steps"].as_array().unwrap().iter();
         let metadata = steps.filter(|step| step["step"] == "metadata");
-        let says: Vec<String> = metadata.map(|step| step["message"].as_str().unwrap().to_owned()).collect();
-        (trace["outcome"].as_str().unwrap().to_owned(), says.join("; "))
+        let messages: Vec<String> =
+            metadata.map(|step| step["message"].as_str().unwrap().to_owned()).collect();
+        (trace["outcome"].as_str().unwrap().to_owned(), messages.join("; "))
     };
-    let (outcome, says) = steps("/10.70000/PAPER?explain=json", "Accept: application/x-bibtex");
+    let (outcome, messages) = steps("/10.70000/PAPER?explain=json", "Accept: application/x-bibtex");
     assert_eq!(outcome, "resolves");
-    assert!(says.ends_with("`Accept` selects `application/x-bibtex`"), "{says}");
-    let (outcome, says) = steps("/10.70000/PAPER?explain", "Accept: application/json");
-    assert_eq!((&*outcome, &*says), ("resolves", "available by content negotiation"));
-    let (outcome, says) = steps("/10.70000/PAPER?explain=json", "Accept: text/turtle");
+    assert!(messages.ends_with("`Accept` selects `application/x-bibtex`"), "{messages}");
+    let (outcome, messages) = steps("/10.70000/PAPER?explain", "Accept: application/json");
+    assert_eq!((&*outcome, &*messages), ("resolves", "available by content negotiation"));
+    let (outcome, messages) = steps("/10.70000/PAPER?explain=json", "Accept: text/turtle");
     assert_eq!(outcome, "does-not-resolve");
-    assert!(says.ends_with("no format matches `Accept`"), "{says}");
+    assert!(messages.ends_with("no format matches `Accept`"), "{messages}");
     assert_eq!(
         steps("/10.70000/PLAIN?explain=json", "Accept: text/turtle"),
         ("resolves".into(), String::new())
@@ -180,17 +185,17 @@ fn trace(store: StoreKind) {
 
 fn metadata_endpoint(store: StoreKind) {
     let (server, parties) = serve(store);
-    let check = |target: &str, accept: &str, status: u16, kind: &str| {
+    let check = |target: &str, accept: &str, status: u16, content_type: &str| {
         let response = server.request("GET", &format!("/api/v1/metadata/{target}"), accept);
-        let told = (response.status, response.header("content-type").unwrap().to_owned());
-        assert_eq!(told, (status, kind.to_owned()), "{target} {accept}: {}", response.text());
+        let actual = (response.status, response.header("content-type").unwrap().to_owned());
+        assert_eq!(actual, (status, content_type.to_owned()), "{target} {accept}: {}", response.text());
         response.text().into_owned()
     };
     let (as_json, problem) = ("application/json;charset=utf-8", "application/problem+json");
-    let whole: Json = serde_json::from_str(&check("10.70000/PAPER", "", 200, as_json)).unwrap();
+    let metadata: Json = serde_json::from_str(&check("10.70000/PAPER", "", 200, as_json)).unwrap();
     let sent: Json = serde_json::from_str(&kernel_metadata("Self-organized criticality")).unwrap();
-    assert_eq!(whole["referentCreation"]["name"], sent["referentCreation"]["name"]);
-    assert!(whole.to_string().contains("10.70000/PAPER"), "{whole}");
+    assert_eq!(metadata["referentCreation"]["name"], sent["referentCreation"]["name"]);
+    assert!(metadata.to_string().contains("10.70000/PAPER"), "{metadata}");
     check("10.70000%2Fpaper", BROWSER, 200, "application/xml;charset=utf-8");
     check("10.70000/PAPER", "Accept: */*", 200, as_json);
     check("10.70000/PAPER", "Accept: application/xml", 200, "application/xml;charset=utf-8");
@@ -220,9 +225,9 @@ fn reserved_names_are_hidden(store: StoreKind) {
     let (server, parties) = serve(store);
     let operator = format!("Authorization: Bearer {TOKEN}");
     let secret = "10.70000/secret";
-    let check_hidden = |response: &HttpResponse, what: &str| {
-        let told = response.text().to_lowercase().replace(secret, "");
-        assert!(!told.contains("secret") && !told.contains("not told yet"), "{what}: {told}");
+    let check_hidden = |response: &HttpResponse, request: &str| {
+        let body = response.text().to_lowercase().replace(secret, "");
+        assert!(!body.contains("secret") && !body.contains("unpublished title"), "{request}: {body}");
     };
     for (target, accept, status) in [
         ("/10.70000/SECRET", BROWSER, 404),
@@ -254,7 +259,7 @@ fn reserved_names_are_hidden(store: StoreKind) {
     let listed = server.request("GET", "/api/handles?prefix=10.70000", &operator).json();
     assert_eq!(listed["handles"], json!(["10.70000/PAPER", "10.70000/PLAIN"]), "{listed}");
     assert_eq!(listed["totalCount"], json!("2"), "{listed}");
-    // The operator sees it.
+    // The operator sees the reserved name.
     let history = server.request("GET", "/api/v1/history/10.70000/SECRET", &operator).json();
     assert_eq!(history["items"][0]["after"]["state"], "reserved", "{history}");
     let changes = server.request("GET", "/api/v1/changes", &operator).text().into_owned();
@@ -265,11 +270,11 @@ fn reserved_names_are_hidden(store: StoreKind) {
     for target in ["/10.70000/SECRET", "/api/v1/history/10.70000/SECRET", "/10.70000/SECRET?history"] {
         assert_eq!(server.request("GET", target, "").status, 404, "{target}");
     }
-    check_hidden(&server.request("GET", "/api/v1/changes", ""), "changes after its end");
+    check_hidden(&server.request("GET", "/api/v1/changes", ""), "changes after its deletion");
 }
 
-/// Writes to a reserved name get the same errors as those to a missing one; except for the change of values, where Handle.Net
-/// requires no authentication if there is nothing to change.
+/// Writes to a reserved name get the same errors as writes to a missing name. Not tested for changes of values, for which
+/// Handle.Net requires no authentication if the name is missing.
 fn writes_do_not_reveal_reserved_names(store: StoreKind) {
     let (server, _) = serve(store);
     let registry = server.http.registry();
@@ -292,12 +297,12 @@ fn writes_do_not_reveal_reserved_names(store: StoreKind) {
             ];
             writes.map(|write| {
                 let work = &mut Budget::new(10_000);
-                let done = server.runtime.block_on(registry.write(&write, caller, now(), work));
+                let outcome = server.runtime.block_on(registry.write(&write, caller, now(), work));
                 let operation = HandleOperation::Write(write);
                 let claim = ValueReference::parse("300:10.5555/ONE");
                 let work = &mut Budget::new(10_000);
-                let may = server.runtime.block_on(registry.precheck(&operation, &claim, work));
-                (done.unwrap_err().response_code(), may.map_err(|error| error.response_code()))
+                let precheck = server.runtime.block_on(registry.precheck(&operation, &claim, work));
+                (outcome.unwrap_err().response_code(), precheck.map_err(|error| error.response_code()))
             })
         };
         assert_eq!(codes("10.70000/SECRET"), codes("10.70000/NONE"), "{caller}");
@@ -347,15 +352,15 @@ fn native_reads_and_writes(store: StoreKind) {
     let work = || Budget::new(100_000);
     let operator = &Caller::Operator;
     let list = |prefix: &'static str| {
-        let (mut all, mut after) = (Vec::new(), None::<Box<str>>);
+        let (mut names, mut after) = (Vec::new(), None::<Box<str>>);
         loop {
             let (prefix, work) = (Handle::from(prefix), &mut work());
             let page = server.registry.list_handles(prefix, after.as_deref(), 1, operator, work);
             let page = block_on(page)?;
-            all.extend(page.names.into_iter().map(String::from));
+            names.extend(page.names.into_iter().map(String::from));
             after = page.next;
             if after.is_none() {
-                return Ok::<_, Error>(all);
+                return Ok::<_, Error>(names);
             }
         }
     };
@@ -367,10 +372,10 @@ fn native_reads_and_writes(store: StoreKind) {
     let mut search = ReverseLookup::default();
     search.add_pattern("URL", "*10.70000*");
     let search_work = &mut work();
-    let response = server.registry.reverse_lookup(&search, None, operator, search_work);
-    let response = block_on(response).unwrap();
-    let response: Vec<&str> = response.records.iter().map(|one| &*one.name).collect();
-    assert_eq!(response, ["10.70000/PAPER", "10.70000/PLAIN"]);
+    let found = server.registry.reverse_lookup(&search, None, operator, search_work);
+    let found = block_on(found).unwrap();
+    let found: Vec<&str> = found.records.iter().map(|record| &*record.name).collect();
+    assert_eq!(found, ["10.70000/PAPER", "10.70000/PLAIN"]);
 }
 
 /// A registered name becomes a tombstone whichever API deletes it, and is never registered again.
@@ -385,8 +390,8 @@ fn retired_names(store: StoreKind) {
         let page = server.request("GET", &format!("/10.70000/{name}"), BROWSER);
         assert_eq!(page.status, 410, "{name}");
         let page = page.text();
-        for told in ["This name is retired", "will not be reused", "First Press", "Retired", "?history"] {
-            assert!(page.contains(told), "{name}: {told} is missing: {page}");
+        for text in ["This name is retired", "will not be reused", "First Press", "Retired", "?history"] {
+            assert!(page.contains(text), "{name}: {text} is missing: {page}");
         }
         assert!(title.is_none_or(|title| page.contains(title)), "{name}: {page}");
         let problem = server.request("GET", &format!("/10.70000/{name}"), "Accept: application/json");
@@ -398,9 +403,9 @@ fn retired_names(store: StoreKind) {
         let (status, handle) = (handle.status, handle.json());
         assert_eq!((status, &handle["responseCode"]), (404, &json!(100)), "{handle}");
         assert!(handle["message"].as_str().unwrap().contains("retired"), "{handle}");
-        let full = format!("10.70000/{name}");
+        let full_name = format!("10.70000/{name}");
         let create = HandleWrite::Create {
-            name: Handle::from(&*full),
+            name: Handle::from(&*full_name),
             values: Vec::new(),
             overwrite: true,
             uuid_bytes: None,
@@ -408,7 +413,7 @@ fn retired_names(store: StoreKind) {
         };
         assert_eq!(write(&server, &create).unwrap_err().response_code().0, 101, "{name}");
     }
-    // A reserved name does not exist for the protocol.
+    // For the Handle protocol, a reserved name does not exist.
     let delete = HandleWrite::Delete { name: Handle::from("10.70000/SECRET"), permanent: false };
     assert_eq!(write(&server, &delete).unwrap_err().response_code().0, 100);
     assert_eq!(server.request("GET", "/10.70000/SECRET", BROWSER).status, 404);
@@ -450,8 +455,8 @@ fn registry_prefix_is_hidden(store: StoreKind) {
     assert_eq!(server.request("GET", "/api/handles?prefix=0.TENDOT", &operator).status, 400);
     // Five names, including the reserved one, and the record of the prefix; PostgreSQL does not report a count.
     let home = server.request("GET", "/", BROWSER).text().into_owned();
-    let is_told = server.runtime.block_on(server.http.registry().store().name_count()).unwrap().is_some();
-    assert_eq!(home.contains("<dd>6</dd>"), is_told, "{home}");
+    let has_count = server.runtime.block_on(server.http.registry().store().name_count()).unwrap().is_some();
+    assert_eq!(home.contains("<dd>6</dd>"), has_count, "{home}");
 }
 
 /// Histories show state, registrant and metadata before and after, and transfers of the prefix, page by page.
@@ -476,22 +481,22 @@ fn histories(store: StoreKind) {
         parties.transfer(registry, TransferSubject::Agency("BETA".into()), "ALPHA").await;
         parties.retire(registry, "10.70000/PAPER").await;
     });
-    let told = |item: &Json| match item["kind"].as_str().unwrap() {
+    let summary = |item: &Json| match item["kind"].as_str().unwrap() {
         "transfer" => format!("{} > {}", item["from"]["registrant"], item["to"]["registrant"]),
         kind => {
-            let then = |then: &Json| match then {
+            let state = |state: &Json| match state {
                 Json::Null => "-".to_owned(),
-                then => format!(
+                state => format!(
                     "{} {} {}",
-                    then["state"].as_str().unwrap(),
-                    then["registrant"].as_str().unwrap(),
-                    then["metadata"]["referentCreation"]["name"][0]["value"]
+                    state["state"].as_str().unwrap(),
+                    state["registrant"].as_str().unwrap(),
+                    state["metadata"]["referentCreation"]["name"][0]["value"]
                 ),
             };
-            format!("{kind} {} > {}", then(&item["before"]), then(&item["after"]))
+            format!("{kind} {} > {}", state(&item["before"]), state(&item["after"]))
         }
     };
-    let all = |name: &str, limit: usize| {
+    let read_history = |name: &str, limit: usize| {
         let (mut after, mut items) = (0, Vec::new());
         loop {
             let target = format!("/api/v1/history/{name}?limit={limit}&after={after}");
@@ -500,7 +505,7 @@ fn histories(store: StoreKind) {
             assert!(page.len() <= limit, "{history}");
             items.extend(page.iter().map(|item| {
                 assert_eq!(item["by"], "operator", "{item}");
-                told(item).replace(first, "1").replace(second, "2").replace('"', "")
+                summary(item).replace(first, "1").replace(second, "2").replace('"', "")
             }));
             let Some(next) = history["next"].as_u64() else { return items };
             assert!(next > after, "{history}");
@@ -518,18 +523,18 @@ fn histories(store: StoreKind) {
     ];
     let late = ["create - > registered 2 null", "2 > 1", "1 > 2", "2 > 2"];
     for limit in [1, 2, 3, 4, 100] {
-        assert_eq!(all("10.70000/paper", limit), paper, "by {limit}");
-        assert_eq!(all("10.70000/LATE", limit), late, "by {limit}");
+        assert_eq!(read_history("10.70000/paper", limit), paper, "by {limit}");
+        assert_eq!(read_history("10.70000/LATE", limit), late, "by {limit}");
     }
-    let moved = server.request("GET", "/api/v1/history/10.70000/LATE", "").json();
-    let last = moved["items"].as_array().unwrap().last().unwrap();
+    let history = server.request("GET", "/api/v1/history/10.70000/LATE", "").json();
+    let last = history["items"].as_array().unwrap().last().unwrap();
     assert_eq!((&last["from"]["agency"], &last["to"]["agency"]), (&json!("BETA"), &json!("ALPHA")));
-    // The page has the newest first.
+    // The page lists the newest entry first.
     let page = server.request("GET", "/10.70000/PAPER?history", BROWSER).text().into_owned();
-    for told in
+    for text in
         ["Transferred with its prefix", "<del><bdi>Self-organized criticality</bdi></del>", "Second title"]
     {
-        assert!(page.contains(told), "{told}: {page}");
+        assert!(page.contains(text), "{text}: {page}");
     }
     assert_eq!(page.matches("Transferred with its prefix").count(), 2, "{page}");
 }
@@ -538,7 +543,7 @@ fn histories(store: StoreKind) {
 fn record_pages(store: StoreKind) {
     let (server, parties) = serve(store);
     let page = server.request("GET", "/10.70000/paper?noredirect", BROWSER).text().into_owned();
-    for told in [
+    for text in [
         "<h2 id=\"registration\">Registered</h2>",
         "Self-organized criticality",
         "Bak, Per; Tang, Chao",
@@ -548,7 +553,7 @@ fn record_pages(store: StoreKind) {
         "2023-11-19",
         "/api/v1/metadata/10.70000/PAPER?format=bibtex",
     ] {
-        assert!(page.contains(told), "{told}: {page}");
+        assert!(page.contains(text), "{text}: {page}");
     }
     let page = server.request("GET", "/10.70000/PLAIN?noredirect", BROWSER).text().into_owned();
     assert!(page.contains("First Press") && !page.contains("/api/v1/metadata"), "{page}");
@@ -572,11 +577,12 @@ fn change_feed_skips_hidden_entries(store: StoreKind) {
             }
         }
     };
-    let whole = read(100);
+    let all_names = read(100);
     assert!(
-        whole.iter().any(|name| name == "10.70000/GONE") && !whole.iter().any(|name| name.contains("SECRET"))
+        all_names.iter().any(|name| name == "10.70000/GONE")
+            && !all_names.iter().any(|name| name.contains("SECRET"))
     );
     for limit in [1, 2, 3] {
-        assert_eq!(read(limit), whole, "by {limit}");
+        assert_eq!(read(limit), all_names, "by {limit}");
     }
 }

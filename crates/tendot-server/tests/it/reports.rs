@@ -1,4 +1,4 @@
-//! Reports of a prefix: counts, permissions, and the reports of a store with known content.
+//! Reports of a prefix: exact counts over every protocol, authorization, paging, CSV and retention.
 
 use std::sync::Arc;
 
@@ -192,7 +192,7 @@ fn resolutions_are_counted_over_every_protocol(store: StoreKind) {
 /// Concurrent resolutions, cached and not, while counts are flushed all the time.
 fn counts_are_exact_under_load(store: StoreKind) {
     const THREADS: usize = 8;
-    const EACH: usize = 300;
+    const REQUESTS_PER_THREAD: usize = 300;
     let fixtures = ReportFixtures::new(store);
     for number in 0..10 {
         fixtures.register(&format!("n{number}"));
@@ -202,13 +202,13 @@ fn counts_are_exact_under_load(store: StoreKind) {
             let fixtures = &fixtures;
             scope.spawn(move || {
                 let mut requests = String::new();
-                for number in 0..EACH {
+                for number in 0..REQUESTS_PER_THREAD {
                     let name = match (number + thread) % 3 {
                         0 => format!("n{}", number % 10),
                         1 => "n0".to_owned(),
                         _ => format!("none{}", number % 20),
                     };
-                    let end = if number + 1 == EACH { "Connection: close\r\n" } else { "" };
+                    let end = if number + 1 == REQUESTS_PER_THREAD { "Connection: close\r\n" } else { "" };
                     requests += &format!("GET /10.70000/{name} HTTP/1.1\r\nHost: localhost\r\n{end}\r\n");
                 }
                 send_raw(fixtures.server.http, requests);
@@ -221,11 +221,12 @@ fn counts_are_exact_under_load(store: StoreKind) {
     let sum = |report: &str| -> u64 {
         fixtures.report(report).iter().map(|line| line["count"].as_u64().unwrap()).sum()
     };
-    let all = (0..THREADS).flat_map(|thread| (0..EACH).map(move |number| (number + thread) % 3));
-    let failed = all.filter(|kind| *kind == 2).count();
+    let kinds =
+        (0..THREADS).flat_map(|thread| (0..REQUESTS_PER_THREAD).map(move |number| (number + thread) % 3));
+    let failed = kinds.filter(|kind| *kind == 2).count();
     assert_eq!(
         (sum("failed-resolutions"), sum("resolved")),
-        (failed as u64, (THREADS * EACH - failed) as u64)
+        (failed as u64, (THREADS * REQUESTS_PER_THREAD - failed) as u64)
     );
 }
 
@@ -274,36 +275,37 @@ fn agency_locations_apply_at_once(store: StoreKind) {
     assert_eq!(location(), "https://example.net/all");
 }
 
-/// Attack P11: reports do not exist for others.
+/// Attack P11: for callers without permission, a report is not found.
 fn report_authorization(store: StoreKind) {
     let fixtures = ReportFixtures::new(store);
     fixtures.register("x");
-    let [own, agency, other, other_agency] = &fixtures.tokens;
+    let [registrant_token, agency_token, other_token, other_agency_token] = &fixtures.tokens;
     let token_for = |body: Json| fixtures.create("tokens", body)["token"].as_str().unwrap().to_owned();
-    let elsewhere =
+    let other_prefix_token =
         token_for(json!({"role": "registrant", "subject": fixtures.registrant, "prefixes": ["10.70009"]}));
-    let reads = token_for(json!({"role": "registrant", "subject": fixtures.registrant, "scopes": ["read"]}));
+    let read_token =
+        token_for(json!({"role": "registrant", "subject": fixtures.registrant, "scopes": ["read"]}));
     for report in
         ["", "/resolved", "/never-resolved", "/failed-resolutions", "/invalid-links", "/confusable-names"]
     {
         let path = format!("/api/v1/reports/{PREFIX}{report}");
         for (token, expected) in [
-            (own, 200),
-            (agency, 200),
+            (registrant_token, 200),
+            (agency_token, 200),
             (&OPERATOR_TOKEN.to_owned(), 200),
-            (&reads, 200),
-            (other, 404),
-            (other_agency, 404),
-            (&elsewhere, 404),
+            (&read_token, 200),
+            (other_token, 404),
+            (other_agency_token, 404),
+            (&other_prefix_token, 404),
             (&String::new(), 404),
             (&"wrong".to_owned(), 401),
         ] {
             let (status, body) = fixtures.request("GET", &path, token, &[], "");
             assert_eq!(status, expected, "{path} {token}: {body}");
         }
-        assert_eq!(fixtures.request("POST", &path, own, &[], "").0, 405, "{path}");
-        for nothing in ["10.70001", "10.5555", "0.NA", "10.70000%2Fx", "%00"] {
-            let path = format!("/api/v1/reports/{nothing}{report}");
+        assert_eq!(fixtures.request("POST", &path, registrant_token, &[], "").0, 405, "{path}");
+        for unknown_prefix in ["10.70001", "10.5555", "0.NA", "10.70000%2Fx", "%00"] {
+            let path = format!("/api/v1/reports/{unknown_prefix}{report}");
             let (status, body) = fixtures.request("GET", &path, OPERATOR_TOKEN, &[], "");
             assert!(matches!(status, 400 | 404), "{path}: {body}");
         }
@@ -324,9 +326,14 @@ fn names_of_other_registrants(store: StoreKind) {
         assert_eq!(fixtures.get(&format!("/{name}")), if state == "reserved" { 404 } else { 302 });
     }
     assert_eq!(fixtures.columns("invalid-links", &["name", "index"]), ["secret 2", "theirs 2"]);
-    let others = fixtures.request("GET", "/api/v1/registrants?agency=ONE", OPERATOR_TOKEN, &[], "").1;
-    let others: Json = serde_json::from_str(&others).unwrap();
-    let other = others["items"].as_array().unwrap().iter().find(|one| one["name"] == "Another").unwrap();
+    let registrants = fixtures.request("GET", "/api/v1/registrants?agency=ONE", OPERATOR_TOKEN, &[], "").1;
+    let registrants: Json = serde_json::from_str(&registrants).unwrap();
+    let other = registrants["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|registrant| registrant["name"] == "Another")
+        .unwrap();
     let names = ["10.70000/theirs", "10.70000/secret"];
     fixtures.create("transfers", json!({"names": names, "to": other["id"], "force": true}));
     assert_eq!(fixtures.columns("invalid-links", &["name"]), Vec::<String>::new());
@@ -410,7 +417,7 @@ fn report_paging(store: StoreKind) {
             }
         }
         let all: Vec<Json> = fixtures.report(report);
-        let (mut after, mut response) = (String::new(), Vec::new());
+        let (mut after, mut paged) = (String::new(), Vec::new());
         loop {
             let path = format!("/api/v1/reports/{PREFIX}/{report}?limit={limit}&after={after}");
             let (status, body) = fixtures.request("GET", &path, &fixtures.tokens[0], &[], "");
@@ -419,9 +426,9 @@ fn report_paging(store: StoreKind) {
             assert!(page.len() < limit + lines, "{} lines of {report}", page.len());
             let Some(last) = page.last() else { break };
             after = last["name"].as_str().unwrap().to_owned();
-            response.extend(page);
+            paged.extend(page);
         }
-        assert_eq!(response, all, "{report}");
+        assert_eq!(paged, all, "{report}");
     }
     for query in ["limit=0", "limit=x"] {
         let path = format!("/api/v1/reports/{PREFIX}/invalid-links?{query}");
@@ -438,7 +445,7 @@ fn csv_has_no_formulas(store: StoreKind) {
         assert_eq!(fixtures.get(&format!("/10.70000/{suffix}")), 404);
     }
     fixtures.flush();
-    let table = |report: &str| {
+    let csv = |report: &str| {
         let path = format!("/api/v1/reports/{PREFIX}/{report}");
         let (status, body) = fixtures.request("GET", &path, &fixtures.tokens[0], &["Accept: text/csv"], "");
         assert_eq!(status, 200, "{body}");
@@ -446,23 +453,23 @@ fn csv_has_no_formulas(store: StoreKind) {
     };
     let detail = "invalid URL: relative URL; add a scheme such as `https:`";
     assert_eq!(
-        table("invalid-links"),
+        csv("invalid-links"),
         format!(
             "name,index,data,code,detail\r\n10.70000/x,1,\"'=cmd|'/C calc'!A0\",relative,{detail}\r\n\
              10.70000/x,2,\"'@SUM(1,\"\"2\"\")\",relative,{detail}\r\n"
         )
     );
-    let failed = table("failed-resolutions");
+    let failed = csv("failed-resolutions");
     assert!(failed.starts_with("name,count,first,last,state\r\n"), "{failed}");
     for name in ["10.70000/=1+1,1,", "\"10.70000/a,b\",1,", "\"10.70000/\"\"q\"\"\",1,"] {
         assert!(failed.contains(&format!("\n{name}")), "{failed}");
     }
     for report in ["resolved", "never-resolved", "confusable-names"] {
-        assert!(table(report).starts_with("name,"), "{report}");
+        assert!(csv(report).starts_with("name,"), "{report}");
     }
 }
 
-/// Random names take bounded space in memory and in the store; the rarest are dropped first.
+/// Names that fail take bounded space in memory and in the store; the least requested are dropped first.
 fn failed_names_are_bounded(store: StoreKind) {
     let mut fixtures = ReportFixtures::new(store);
     fixtures.maintenance.max_failed_per_prefix = 100;
@@ -507,10 +514,13 @@ fn failures_expire(store: StoreKind) {
     assert_eq!(purge(90, now + 89 * DAY), 1);
     assert_eq!(purge(90, now + 90 * DAY), 0);
 
-    let silent = ResolutionCounter::new(false);
+    let disabled_counter = ResolutionCounter::new(false);
     let server = NativeTestServer::start_over(
         store.open(),
-        NativeServerOptions { resolution_counter: Some(Arc::new(silent)), ..NativeServerOptions::default() },
+        NativeServerOptions {
+            resolution_counter: Some(Arc::new(disabled_counter)),
+            ..NativeServerOptions::default()
+        },
     );
     assert_eq!(server.get("/10.5555/none").status, 404);
 }
@@ -518,7 +528,7 @@ fn failures_expire(store: StoreKind) {
 /// Idempotency records are purged after a day, with their journals; nothing else is.
 fn idempotency_records_expire(store: StoreKind) {
     let fixtures = ReportFixtures::new(store);
-    let deposit = |key: &str, path: &str, body: &str| {
+    let register = |key: &str, path: &str, body: &str| {
         let header = format!("Idempotency-Key: {key}");
         let (status, body) = fixtures.request("POST", path, OPERATOR_TOKEN, &[&header], body);
         assert!(matches!(status, 200 | 201), "{body}");
@@ -529,22 +539,22 @@ fn idempotency_records_expire(store: StoreKind) {
     };
     let start = unix_ms();
     let line = |number: usize| format!("{{\"name\":\"10.70000/b{number}\",\"url\":\"https://e.org/\"}}\n");
-    let many: String = (0..20_000).map(line).collect();
-    deposit("one", "/api/v1/dois", &line(100_000));
-    deposit("many", "/api/v1/dois/batch", &many);
+    let batch_body: String = (0..20_000).map(line).collect();
+    register("one", "/api/v1/dois", &line(100_000));
+    register("many", "/api/v1/dois/batch", &batch_body);
     let store = fixtures.server.registry.store();
     let aux_entries = |prefix: &str| block_on(store.list_aux(prefix.as_bytes(), None, 10_000)).unwrap().len();
-    let (keys, all) = (aux_entries("idempotency/"), aux_entries(""));
+    let (keys, all_entries) = (aux_entries("idempotency/"), aux_entries(""));
     assert!(keys > 20, "{keys}");
     // A journal entry without its header.
     fixtures.server.commit(Edit::PutAux { key: b"idempotency/ff/0000".as_slice().into(), value: [1].into() });
     let purge = |at| block_on(purge_idempotency_keys(&fixtures.server.registry, at)).unwrap();
     purge(unix_ms());
-    assert_eq!((aux_entries("idempotency/"), aux_entries("")), (keys, all));
-    deposit("one", "/api/v1/dois", &line(100_000));
-    deposit("many", "/api/v1/dois/batch", &many);
+    assert_eq!((aux_entries("idempotency/"), aux_entries("")), (keys, all_entries));
+    register("one", "/api/v1/dois", &line(100_000));
+    register("many", "/api/v1/dois/batch", &batch_body);
     purge(start + DAY - 60_000);
     assert_eq!(aux_entries("idempotency/"), keys);
     purge(unix_ms() + DAY + 60_000);
-    assert_eq!((aux_entries("idempotency/"), aux_entries("")), (0, all - keys));
+    assert_eq!((aux_entries("idempotency/"), aux_entries("")), (0, all_entries - keys));
 }

@@ -1,4 +1,4 @@
-//! Reverse lookup (`/hrls/handles`): names by the values of their records, within limits of time and size.
+//! Reverse lookup (`/hrls/handles`): names by the values of their records, with limits on time and size.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -117,8 +117,8 @@ fn rejected_requests(store: StoreKind) {
         403,
         "insecure-transport",
     );
-    for wrong in ["limit=x", "limit=-1", "limit=", "page=1.5", "limit=4294967296", "URL=%zz"] {
-        check(&format!("/hrls/handles?URL=*&{wrong}"), &operator, 400, "malformed");
+    for parameter in ["limit=x", "limit=-1", "limit=", "page=1.5", "limit=4294967296", "URL=%zz"] {
+        check(&format!("/hrls/handles?URL=*&{parameter}"), &operator, 400, "malformed");
     }
     let many = "&URL=*".repeat(33);
     check(&format!("/hrls/handles?limit=1{many}"), &operator, 400, "malformed");
@@ -197,11 +197,11 @@ impl Store for GatedStore {
 
     async fn list_aux(
         &self,
-        beginning: &[u8],
+        key_prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<tendot_store::AuxEntry>, StoreError> {
-        self.store.list_aux(beginning, after, limit).await
+        self.store.list_aux(key_prefix, after, limit).await
     }
 
     async fn names_at_revision(
@@ -218,44 +218,45 @@ impl Store for GatedStore {
 fn niceness(name: &str) -> Vec<i32> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path().join("stat"));
     let stats = tasks.filter_map(|path| std::fs::read_to_string(path).ok());
-    let of_it = stats.filter(|stat| stat.contains(&format!("({name})")));
-    of_it
+    let matching = stats.filter(|stat| stat.contains(&format!("({name})")));
+    matching
         .map(|stat| stat.rsplit(')').next().unwrap().split_whitespace().nth(16).unwrap().parse().unwrap())
         .collect()
 }
 
-/// Names resolve during a lookup; a lookup has a time limit, others queue for it; and a lookup whose client disconnects ends.
+/// Names resolve during a lookup; lookups have a time limit and queue for each other; a lookup whose client disconnects is
+/// cancelled.
 fn attack_long_lookups(store: StoreKind) {
     let gated = GatedStore { store: store.open(), gate: Arc::default(), visits: Arc::default() };
     let (gate, visits) = (Arc::clone(&gated.gate), Arc::clone(&gated.visits));
-    // The last lookup has to end within it on a busy machine, in a thread with a low priority.
-    let time = Duration::from_secs(5);
+    // Long enough for the last lookup on a busy machine, in a thread with a low priority.
+    let timeout = Duration::from_secs(5);
     let server = start_over(AnyStore::boxed(gated), bind(), records(), HttpLimits::default(), None, |http| {
-        http.reverse_lookup_timeout(time)
+        http.reverse_lookup_timeout(timeout)
     });
     let closed_gate = gate.lock().unwrap();
-    let wait = |count| {
+    let wait_for_visits = |count| {
         wait_until(&format!("{count} slices are visited"), || visits.load(Ordering::SeqCst) >= count);
     };
-    let code = || {
+    let look_up_code = || {
         let response = look_up(&server, "/hrls/handles?URL=*");
         let problem = response.json();
         assert_eq!(response.header("retry-after").is_some(), problem["code"] == "overloaded");
         (response.status, problem["code"].as_str().unwrap().to_owned())
     };
     let mut codes = std::thread::scope(|scope| {
-        let first = scope.spawn(code);
-        wait(1);
+        let first = scope.spawn(look_up_code);
+        wait_for_visits(1);
         if cfg!(target_os = "linux") {
             assert!(niceness("reverse-lookup").contains(&10));
         }
         // The second runs when the first has timed out; the third has timed out while waiting by then.
-        let others = [scope.spawn(code), scope.spawn(code)];
+        let waiting = [scope.spawn(look_up_code), scope.spawn(look_up_code)];
         for _ in 0..100 {
             assert_eq!(server.request("GET", "/10.5555/ONE", "").status, 302);
         }
-        let others = others.map(|other| other.join().unwrap());
-        [vec![first.join().unwrap()], others.into()].concat()
+        let waiting = waiting.map(|other| other.join().unwrap());
+        [vec![first.join().unwrap()], waiting.into()].concat()
     });
     codes.sort();
     assert_eq!(
@@ -270,10 +271,10 @@ fn attack_long_lookups(store: StoreKind) {
         stream
     };
     let abandoned = start_lookup();
-    wait(3);
+    wait_for_visits(3);
     drop(abandoned);
     let next = start_lookup();
-    wait(4);
+    wait_for_visits(4);
     drop(closed_gate);
     assert!(read_text(&next).starts_with("HTTP/1.1 200 "));
     // The three lookups without a client have visited one slice each, and visit none while others are run to their end.

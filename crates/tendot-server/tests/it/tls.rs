@@ -1,4 +1,4 @@
-//! TLS over real connections: certificates are reloaded, HTTP/2 is negotiated, keys that others can read are rejected.
+//! TLS over real connections: certificates are reloaded, HTTP/2 is negotiated, world-readable keys are rejected.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -51,16 +51,16 @@ impl CertificateFiles {
         fs::rename(temporary, self.path(name)).unwrap();
     }
 
-    fn read(&self) -> Result<ServerCertificate, TlsError> {
+    fn load(&self) -> Result<ServerCertificate, TlsError> {
         ServerCertificate::load(self.path("certificate"), self.path("key"))
     }
 }
 
-/// A server in the middle cannot impersonate the upstream.
+/// A man in the middle cannot impersonate the upstream.
 #[test]
 fn attack_c6_upstream_with_untrusted_certificate() {
     let upstream =
-        start(HttpLimits::default(), Some(Arc::new(CertificateFiles::new().read().unwrap())), |http| http);
+        start(HttpLimits::default(), Some(Arc::new(CertificateFiles::new().load().unwrap())), |http| http);
     let base = format!("https://localhost:{}", upstream.address.port());
     let upstream = UpstreamClient::Http(Box::new(HttpUpstream::new(&base).unwrap()));
     let server = start(HttpLimits::default(), None, |http| http.upstream(upstream, CacheSettings::default()));
@@ -103,7 +103,7 @@ const LIVEZ: &str = "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close
 #[test]
 fn certificates_are_reloaded() {
     let files = CertificateFiles::new();
-    let tls = Arc::new(files.read().unwrap());
+    let tls = Arc::new(files.load().unwrap());
     assert_eq!(tls.not_after(), Some(1_893_456_000));
     let server = start(HttpLimits::default(), Some(Arc::clone(&tls)), |http| http);
     let is_trusted = |trusted: &str| request(&server, &files.path(trusted), b"http/1.1", LIVEZ).is_ok();
@@ -116,20 +116,20 @@ fn certificates_are_reloaded() {
     assert_eq!(tls.not_after(), Some(1_924_992_000));
 }
 
-/// A certificate that is broken or does not match its key is not used: the old one stays.
+/// A certificate that is malformed or does not match its key is rejected, and the old one stays in use.
 #[test]
 fn invalid_certificates_are_not_used() {
     let other = CertificateFiles::new();
     let mismatch = fs::read_to_string(other.path("certificate")).unwrap();
     let servers = ["-----BEGIN CERTIFICATE-----\nbroken", &*mismatch].map(|certificate| {
         let files = CertificateFiles::new();
-        let tls = Arc::new(files.read().unwrap());
+        let tls = Arc::new(files.load().unwrap());
         let server = start(HttpLimits::default(), Some(Arc::clone(&tls)), |http| http);
         fs::copy(files.path("certificate"), files.path("old")).unwrap();
         files.replace("certificate", certificate);
         (files, tls, server)
     });
-    // The files are checked every two seconds; that nothing changes is no event to wait for.
+    // The files are checked every two seconds, and there is no event for a rejected file.
     std::thread::sleep(Duration::from_secs(3));
     let is_trusted = |number: usize, trusted: &str| {
         let (files, _, server) = &servers[number];
@@ -143,7 +143,7 @@ fn invalid_certificates_are_not_used() {
 #[test]
 fn http2_is_negotiated() {
     let files = CertificateFiles::new();
-    let server = start(HttpLimits::default(), Some(Arc::new(files.read().unwrap())), |http| http);
+    let server = start(HttpLimits::default(), Some(Arc::new(files.load().unwrap())), |http| http);
     let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
     let (alpn, response) = request(&server, &files.path("certificate"), b"h2", preface).unwrap();
     assert_eq!(alpn.as_deref(), Some(&b"h2"[..]));
@@ -154,7 +154,7 @@ fn http2_is_negotiated() {
 #[test]
 fn credentials_are_accepted_over_tls() {
     let files = CertificateFiles::new();
-    let tls = Some(Arc::new(files.read().unwrap()));
+    let tls = Some(Arc::new(files.load().unwrap()));
     let server = start(HttpLimits::default(), tls, |http| allow_plain_loopback(http, false));
     let put = |token: &str| {
         let body = r#"[{"index":1,"type":"URL","data":"https://example.org/"}]"#;
@@ -174,7 +174,7 @@ fn credentials_are_accepted_over_tls() {
 fn clients_without_tls_are_disconnected() {
     let files = CertificateFiles::new();
     let limits = HttpLimits { header_timeout: Duration::from_millis(200), ..HttpLimits::default() };
-    let server = start(limits, Some(Arc::new(files.read().unwrap())), |http| http);
+    let server = start(limits, Some(Arc::new(files.load().unwrap())), |http| http);
     let started = Instant::now();
     assert_eq!(read_text(&server.connect()), "");
     assert!(
@@ -189,10 +189,10 @@ fn clients_without_tls_are_disconnected() {
 fn attack_s14_readable_key() {
     let files = CertificateFiles::new();
     fs::set_permissions(files.path("key"), fs::Permissions::from_mode(0o644)).unwrap();
-    let error = files.read().unwrap_err().to_string();
+    let error = files.load().unwrap_err().to_string();
     assert!(error.contains("mode 644") && error.contains("chmod 600") && error.contains("/key`"), "{error}");
     fs::set_permissions(files.path("key"), fs::Permissions::from_mode(0o640)).unwrap();
-    assert!(files.read().is_ok());
+    assert!(files.load().is_ok());
     fs::remove_file(files.path("key")).unwrap();
-    assert!(matches!(files.read(), Err(TlsError::Read { .. })));
+    assert!(matches!(files.load(), Err(TlsError::Read { .. })));
 }

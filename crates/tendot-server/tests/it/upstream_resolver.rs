@@ -1,4 +1,4 @@
-//! The upstream resolver: names of another server of ours, and responses of an upstream that misbehaves.
+//! Upstream resolver: names of another server are resolved and cached, and an upstream that misbehaves does no harm.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -89,7 +89,7 @@ fn start_upstream(socket: TcpListener) -> TestServer {
     start_at(socket, edits, HttpLimits::default(), None, |http| http)
 }
 
-/// An upstream that responds as the test says and remembers the requests.
+/// A fake upstream that responds as the test specifies and records the requests.
 struct FakeUpstream {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
@@ -100,15 +100,16 @@ impl FakeUpstream {
         let listener = bind();
         let address = listener.local_addr().unwrap();
         let (requests, respond) = (Arc::new(Mutex::new(Vec::new())), Arc::new(respond));
-        let seen = Arc::clone(&requests);
+        let received_requests = Arc::clone(&requests);
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let (mut stream, seen, respond) = (stream.unwrap(), Arc::clone(&seen), Arc::clone(&respond));
+                let (mut stream, received_requests, respond) =
+                    (stream.unwrap(), Arc::clone(&received_requests), Arc::clone(&respond));
                 thread::spawn(move || {
                     let mut head = vec![0; 16 << 10];
                     let Ok(length @ 1..) = stream.read(&mut head) else { return };
                     let head = String::from_utf8_lossy(&head[..length]).into_owned();
-                    seen.lock().unwrap().push(head.clone());
+                    received_requests.lock().unwrap().push(head.clone());
                     respond(&head, &mut stream);
                 });
             }
@@ -116,10 +117,10 @@ impl FakeUpstream {
         Self { address, requests }
     }
 
-    /// The same response to every request.
-    fn respond_always(respond: impl Into<Vec<u8>>) -> Self {
-        let respond = respond.into();
-        Self::start(move |_, stream| _ = stream.write_all(&respond))
+    /// Starts an upstream that sends one response to every request.
+    fn respond_always(response: impl Into<Vec<u8>>) -> Self {
+        let response = response.into();
+        Self::start(move |_, stream| _ = stream.write_all(&response))
     }
 
     fn take_requests(&self) -> Vec<String> {
@@ -143,8 +144,8 @@ fn names_of_another_server() {
     let resolver = start_resolver(upstream.address);
     let check = |target: &str, status: u16, location: Option<&str>| {
         let response = resolver.get(target);
-        let shown = (response.status, response.header("location"));
-        assert_eq!(shown, (status, location), "{target}: {}", response.text());
+        let actual = (response.status, response.header("location"));
+        assert_eq!(actual, (status, location), "{target}: {}", response.text());
     };
     check("/10.5555/ONE", 302, Some("https://example.org/one"));
     check("/10.7777/SEVERAL", 302, Some("https://example.org/a"));
@@ -231,15 +232,15 @@ fn age_and_max_age() {
         let response = resolver.get("/api/handles/10.7777/several");
         response.header("age").is_some_and(|age| age != "0").then_some(response)
     });
-    let number = |response: &HttpResponse, name: &str, before: &str| -> u64 {
+    let number = |response: &HttpResponse, name: &str, prefix: &str| -> u64 {
         let value = response.header(name).unwrap_or_else(|| panic!("{name}: {}", response.head));
-        value.strip_prefix(before).unwrap_or_else(|| panic!("{value}")).parse().unwrap()
+        value.strip_prefix(prefix).unwrap_or_else(|| panic!("{value}")).parse().unwrap()
     };
     let age = number(&second, "age", "");
     assert!((1..=60).contains(&age), "{}", second.head);
-    let left = number(&second, "cache-control", "public, max-age=") - age;
-    assert!((540..=599).contains(&left), "{}", second.head);
-    assert_eq!(number(&second, "cache-status", "tendot; hit; ttl="), left);
+    let remaining = number(&second, "cache-control", "public, max-age=") - age;
+    assert!((540..=599).contains(&remaining), "{}", second.head);
+    assert_eq!(number(&second, "cache-status", "tendot; hit; ttl="), remaining);
     let redirect = resolver.get("/10.7777/several");
     assert!(
         redirect.header("age").is_some() && redirect.header("cache-status").is_some(),
@@ -251,8 +252,8 @@ fn age_and_max_age() {
     let response = third.get("/api/handles/10.7777/several");
     assert!(number(&response, "age", "") >= 1, "{}", response.head);
     // Local names have no such headers.
-    let ours = resolver.get("/10.5555/ONE");
-    assert_eq!((ours.header("age"), ours.header("cache-status")), (None, None));
+    let local_name = resolver.get("/10.5555/ONE");
+    assert_eq!((local_name.header("age"), local_name.header("cache-status")), (None, None));
 }
 
 #[test]
@@ -273,11 +274,11 @@ fn auth_bypasses_the_cache() {
     assert_eq!(lines(upstream.take_requests()), ["GET /api/handles/10.7777/x?auth HTTP/1.1"]);
     let page = resolver.get("/10.7777/x?auth&noredirect");
     assert_eq!(page.status, 200);
-    let take_requests = lines(upstream.take_requests());
+    let requests_taken = lines(upstream.take_requests());
     assert_eq!(
-        take_requests.iter().filter(|line| line.contains("/10.7777/x")).count(),
+        requests_taken.iter().filter(|line| line.contains("/10.7777/x")).count(),
         1,
-        "{take_requests:?}"
+        "{requests_taken:?}"
     );
 }
 
@@ -414,16 +415,16 @@ fn attack_c6_invalid_responses() {
         record_response(&format!(r#"{{"index":1,"type":"DESC","data":"{}"}}"#, "x".repeat(300_000))).into(),
     ];
     for case in cases {
-        let shown = String::from_utf8_lossy(&case[..case.len().min(80)]).into_owned();
+        let excerpt = String::from_utf8_lossy(&case[..case.len().min(80)]).into_owned();
         let resolver = start_resolver(FakeUpstream::respond_always(case).address);
         let response = resolver.get("/api/handles/10.7777/x");
-        assert_eq!(response.status, 502, "{shown}: {}", response.text());
+        assert_eq!(response.status, 502, "{excerpt}: {}", response.text());
         assert!(
             response.text().starts_with(r#"{"responseCode":2,"message":"this server is not responsible for"#)
         );
         let page = resolver.request("GET", "/10.7777/x", "Accept: text/html");
         assert_eq!((page.status, page.header("cache-control")), (502, Some("no-cache")));
-        assert!(page.text().contains("Retry later."), "{shown}");
+        assert!(page.text().contains("Retry later."), "{excerpt}");
         let problem = resolver.request("GET", "/10.7777/x", "Accept: application/json");
         assert!(problem.text().contains(r#""code":"upstream-failed""#), "{}", problem.text());
         assert_eq!(resolver.get("/10.5555/ONE").status, 302);
@@ -433,18 +434,20 @@ fn attack_c6_invalid_responses() {
 /// A redirect of the upstream is not followed.
 #[test]
 fn attack_h16_upstream_redirects_are_not_followed() {
-    let inside = FakeUpstream::respond_always(record_response(ONE));
-    let location =
-        format!("HTTP/1.1 302 X\r\nLocation: http://{}/\r\nContent-Length: 0\r\n\r\n", inside.address);
+    let internal_server = FakeUpstream::respond_always(record_response(ONE));
+    let location = format!(
+        "HTTP/1.1 302 X\r\nLocation: http://{}/\r\nContent-Length: 0\r\n\r\n",
+        internal_server.address
+    );
     let resolver = start_resolver(FakeUpstream::respond_always(location).address);
     assert_eq!(resolver.get("/10.7777/x").status, 502);
-    assert!(inside.take_requests().is_empty());
+    assert!(internal_server.take_requests().is_empty());
 }
 
 #[test]
 fn attack_c6_upstream_timeout() {
     let upstream = FakeUpstream::start(|_, stream| {
-        // A byte now and then gains no time; the read is the pause, and ends when the resolver gives up.
+        // Single bytes do not extend the time-out; the read is the pause, and ends when the resolver disconnects.
         stream.set_read_timeout(Some(SECOND)).unwrap();
         while stream.write_all(b"H").is_ok() && stream.read(&mut [0]).is_err() {}
     });
@@ -489,8 +492,8 @@ fn attack_c6_queries_in_flight_are_limited() {
         }
     });
     // On a slow machine the first queries time out before the last ones come.
-    let (take_requests, rejected) = (upstream.take_requests().len(), rejected.into_inner() as usize);
-    assert!(take_requests + rejected == 200 && (1..=72).contains(&rejected), "{take_requests} {rejected}");
+    let (query_count, rejected) = (upstream.take_requests().len(), rejected.into_inner() as usize);
+    assert!(query_count + rejected == 200 && (1..=72).contains(&rejected), "{query_count} {rejected}");
     assert_eq!(resolver.metric("tendot_upstream_requests_total{outcome=\"overloaded\"}"), rejected as f64);
 }
 
@@ -515,10 +518,10 @@ fn attack_h4_resolver_loops() {
         }
     });
     // A server that is its own upstream.
-    let own = bind();
-    let address = own.local_addr().unwrap();
-    let own = start_resolver_at(own, address, CacheSettings::default());
-    assert_eq!(own.get("/10.7777/x").status, 508);
+    let self_resolver = bind();
+    let address = self_resolver.local_addr().unwrap();
+    let self_resolver = start_resolver_at(self_resolver, address, CacheSettings::default());
+    assert_eq!(self_resolver.get("/10.7777/x").status, 508);
     // Too many hops count as a loop.
     let upstream = start_upstream(bind());
     let resolver = start_resolver(upstream.address);
@@ -581,8 +584,8 @@ fn attack_c6_queries_per_request_are_limited() {
     });
     let resolver = start_resolver(upstream.address);
     resolver.get("/10.7777/x");
-    let take_requests = upstream.take_requests().len();
-    assert!((3..=32).contains(&take_requests), "{take_requests}");
+    let query_count = upstream.take_requests().len();
+    assert!((3..=32).contains(&query_count), "{query_count}");
     let names: Vec<String> = (0..100).map(|number| format!("10.{number}/x")).collect();
     resolver.get(&format!("/doiRA/{}", names.join(",")));
     assert_eq!(upstream.take_requests().len(), 32);

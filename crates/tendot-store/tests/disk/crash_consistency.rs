@@ -1,7 +1,7 @@
 //! Crash consistency: power loss after every write, sync and rename; unsynced pages arrive in any subset, also torn.
 //!
 //! Every write, sync and rename of the store's files is recorded. For each moment, images of the disk are made: everything
-//! that was synced, and of the rest every subset of pages if there are few, otherwise random subsets; also torn pages, of
+//! that was synced, and every subset of the other pages if there are few, otherwise random subsets; also torn pages, of
 //! which only some sectors of 512 bytes arrived. Each image is opened as a store.
 //!
 //! Model: a sync that returned holds for all bytes of its file, a write through a descriptor that was opened with `O_DSYNC`
@@ -79,16 +79,16 @@ fn change(number: usize) -> ChangeSet {
         key: (number % 5).to_string().into_bytes().into(),
         value: format!("{number}{}", "n".repeat(length)).into_bytes().into(),
     };
-    let named = |name: usize| format!("10.1/name-{name}").into();
+    let name_of = |name: usize| format!("10.1/name-{name}").into();
     let edits = match number % 6 {
         0 => vec![register(number % 4, 10), put(4, 5), put_aux(5), put(5, 5)],
         1 => vec![put(10 + number, 9_000)],
         2 => vec![put(6, 20), Edit::Home { prefix: format!("10.{number}").into() }],
-        3 => vec![Edit::Remove { name: named(6), precondition: Precondition::Live }, put(7, 100)],
+        3 => vec![Edit::Remove { name: name_of(6), precondition: Precondition::Live }, put(7, 100)],
         4 => vec![put(8, 1), register(10 + number, 3_000)],
         // Only aux entries.
         _ if number % 12 == 5 => vec![put_aux(3_000), Edit::RemoveAux { key: b"1"[..].into() }],
-        _ => vec![Edit::Tombstone { name: named(9 + number), precondition: Precondition::Live }],
+        _ => vec![Edit::Tombstone { name: name_of(9 + number), precondition: Precondition::Live }],
     };
     ChangeSet { author: "tester".into(), timestamp_ms: number as u64, edits }
 }
@@ -140,9 +140,9 @@ fn imports_survive_power_loss() {
     const RECORDS: usize = 130;
     let root = ram_dir();
     let path = Path::new("store");
-    let before = EmbeddedStore::open(&root.path().join(path)).unwrap();
-    block_on(before.commit(change(0))).unwrap();
-    drop(before);
+    let store = EmbeddedStore::open(&root.path().join(path)).unwrap();
+    block_on(store.commit(change(0))).unwrap();
+    drop(store);
     let import = |directory: &Path| {
         let mut importer = EmbeddedImporter::open(directory, "importer", 1)
             .unwrap()
@@ -164,21 +164,21 @@ fn imports_survive_power_loss() {
     let records = |state: StoreSnapshot| -> BTreeMap<Box<str>, Vec<HandleValue<'static>>> {
         state.0.into_iter().map(|record| (record.name, record.values)).collect()
     };
-    let whole = records(reopen(&root.path().join(path)));
-    assert_eq!(whole.len(), RECORDS + 3);
+    let expected = records(reopen(&root.path().join(path)));
+    assert_eq!(expected.len(), RECORDS + 3);
     let mut number = 0;
     check_images_from(initial, root.path(), &events, |image, acknowledged| {
         let image = image.join(path);
         let found = records(reopen(&image));
         for (name, values) in &found {
-            assert_eq!(Some(values), whole.get(name), "{name}");
+            assert_eq!(Some(values), expected.get(name), "{name}");
         }
         assert!(found.len() >= 3, "records from before the import");
-        assert!(acknowledged == 0 || found == whole);
+        assert!(acknowledged == 0 || found == expected);
         number += 1;
         if acknowledged == 0 && number % 10 == 0 {
             import(&image);
-            assert_eq!(records(reopen(&image)), whole);
+            assert_eq!(records(reopen(&image)), expected);
         }
     });
 }
@@ -233,7 +233,7 @@ struct FileModel {
 struct PendingWrite {
     at: usize,
     bytes: Vec<u8>,
-    has_arrived: bool,
+    is_durable: bool,
 }
 
 impl FileModel {
@@ -253,7 +253,7 @@ impl FileModel {
 }
 
 impl DiskModel {
-    /// Applies the begin of a call: its effect may be durable.
+    /// Applies the start of a call: its effect may be durable.
     fn begin(&mut self, event: &DiskEvent) {
         match event {
             DiskEvent::Write { file, at, bytes, .. } => {
@@ -263,7 +263,7 @@ impl DiskModel {
                 let mut bytes = &bytes[..];
                 while !bytes.is_empty() {
                     let (page, rest) = bytes.split_at(bytes.len().min(PAGE_BYTES - at % PAGE_BYTES));
-                    file.pending.push(PendingWrite { at, bytes: page.to_vec(), has_arrived: false });
+                    file.pending.push(PendingWrite { at, bytes: page.to_vec(), is_durable: false });
                     at += page.len();
                     bytes = rest;
                 }
@@ -283,11 +283,11 @@ impl DiskModel {
         match event {
             DiskEvent::Write { file, bytes, is_durable: true, .. } => {
                 let pages = &mut self.files.entry(*file).or_default().pending;
-                let (mut left, mut pages) = (bytes.len(), pages.iter_mut().rev());
-                while left > 0 {
+                let (mut remaining, mut pages) = (bytes.len(), pages.iter_mut().rev());
+                while remaining > 0 {
                     let page = pages.next().unwrap();
-                    page.has_arrived = true;
-                    left -= page.bytes.len();
+                    page.is_durable = true;
+                    remaining -= page.bytes.len();
                 }
             }
             DiskEvent::Sync { file } => self.files.entry(*file).or_default().sync(),
@@ -311,12 +311,12 @@ impl DiskModel {
         }
     }
 
-    /// Possible bytes of a file: `arrives` returns a bit mask of sectors for each page that was not synced.
-    fn bytes(&self, file: u64, mut arrives: impl FnMut() -> u8) -> Vec<u8> {
+    /// Possible bytes of a file: `sector_mask` returns a bit mask of durable sectors for each page that was not synced.
+    fn bytes(&self, file: u64, mut sector_mask: impl FnMut() -> u8) -> Vec<u8> {
         let Some(file) = self.files.get(&file) else { return Vec::new() };
         let mut bytes = file.bytes.clone();
         for page in &file.pending {
-            let sectors = if page.has_arrived { 0xff } else { arrives() };
+            let sectors = if page.is_durable { 0xff } else { sector_mask() };
             for (number, sector) in page.bytes.chunks(SECTOR_BYTES).enumerate() {
                 if sectors >> (number % 8) & 1 == 1 {
                     FileModel::write(&mut bytes, page.at + number * SECTOR_BYTES, sector);
@@ -329,7 +329,7 @@ impl DiskModel {
     /// How many pages may be durable or not.
     fn pending(&self) -> usize {
         let pages = self.files.values().flat_map(|file| &file.pending);
-        pages.filter(|page| !page.has_arrived).count()
+        pages.filter(|page| !page.is_durable).count()
     }
 
     /// The names after this many pending changes.

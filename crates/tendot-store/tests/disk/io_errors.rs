@@ -1,4 +1,4 @@
-//! I/O errors at every write and sync: clear error, reads continue, no acknowledged change is lost.
+//! I/O errors at every write and sync: each is reported clearly, reads continue, and no acknowledged change is lost.
 
 #![allow(unsafe_code, reason = "limits and the user of a child process are changed")]
 
@@ -21,7 +21,7 @@ use tendot_testing::{child_test, ram_dir, wait_until};
 use crate::libc_shim::{DiskCall, RecordingGuard};
 use crate::{serialize_tests, share_test_lock};
 
-/// Error number, whether later calls fail too, and the text in our messages.
+/// Error number, whether later calls fail, too, and the text in messages.
 const INJECTED_ERRORS: [(i32, bool, &str); 4] = [
     (libc::ENOSPC, true, "No space left on device"),
     (libc::EIO, false, "Input/output error"),
@@ -43,13 +43,13 @@ fn put(number: usize, length: usize) -> ChangeSet {
     ChangeSet { author: "tester".into(), timestamp_ms: number as u64, edits }
 }
 
-/// The numbers of the change sets in the store; asserts that each is there completely.
+/// The numbers of the change sets in the store; asserts that each is stored completely.
 fn committed_changes(store: &EmbeddedStore) -> Vec<usize> {
-    let has = |name: String| block_on(store.get(&NameKey::new(&name).unwrap())).unwrap().is_some();
+    let is_present = |name: String| block_on(store.get(&NameKey::new(&name).unwrap())).unwrap().is_some();
     let mut numbers = Vec::new();
     for number in 0..100 {
-        let is_stored = has(format!("10.1/name-{number}"));
-        assert_eq!(is_stored, has(format!("10.1/name-{number}-twin")), "{number}");
+        let is_stored = is_present(format!("10.1/name-{number}"));
+        assert_eq!(is_stored, is_present(format!("10.1/name-{number}-twin")), "{number}");
         if is_stored {
             numbers.push(number);
         }
@@ -66,7 +66,7 @@ fn reopen_and_check(directory: &Path) -> Vec<usize> {
     committed_changes(&store)
 }
 
-/// After a failed write of the meta page LMDB wrote it once more, with half of its earlier content: `verify` reports that until
+/// After a failed write of the meta page, LMDB writes it once more, with half of its earlier content: `verify` reports that until
 /// the next commit.
 fn repair_meta_page(directory: &Path) {
     let store = EmbeddedStore::open(directory).unwrap();
@@ -84,7 +84,7 @@ fn assert_contains(error: &str, expected: &str) {
 #[test]
 fn commits() {
     let _lock = share_test_lock();
-    for (error, stays, expected) in INJECTED_ERRORS {
+    for (error, is_persistent, expected) in INJECTED_ERRORS {
         let mut failed_calls = BTreeMap::new();
         for call in 1..MAX_CALLS {
             let root = ram_dir();
@@ -96,31 +96,31 @@ fn commits() {
                 acknowledged.push(number);
             }
             let recording = RecordingGuard::start(root.path());
-            recording.inject(call, error, stays);
-            let mut refused = Vec::new();
+            recording.inject(call, error, is_persistent);
+            let mut rejected = Vec::new();
             for number in 3..7 {
                 match block_on(store.commit(put(number, 5_000))) {
                     Ok(_) => acknowledged.push(number),
                     Err(failed) => {
-                        if refused.is_empty() {
+                        if rejected.is_empty() {
                             assert_contains(&failed.to_string(), expected);
                         }
-                        refused.push((number, failed.to_string()));
+                        rejected.push((number, failed.to_string()));
                     }
                 }
-                let found = committed_changes(&store);
-                let known = |number: &usize| {
-                    acknowledged.contains(number) || refused.iter().any(|(refused, _)| refused == number)
+                let stored = committed_changes(&store);
+                let is_expected = |number: &usize| {
+                    acknowledged.contains(number) || rejected.iter().any(|(rejected, _)| rejected == number)
                 };
-                assert!(acknowledged.iter().all(|number| found.contains(number)), "{call}: reads continue");
-                assert!(found.iter().all(known), "{call}: {found:?}");
+                assert!(acknowledged.iter().all(|number| stored.contains(number)), "{call}: reads continue");
+                assert!(stored.iter().all(is_expected), "{call}: {stored:?}");
             }
             let Some(failed) = recording.clear() else {
-                assert!(refused.is_empty() && call > 5);
+                assert!(rejected.is_empty() && call > 5);
                 break;
             };
             *failed_calls.entry(format!("{failed:?}")).or_insert(0) += 1;
-            assert!(!refused.is_empty(), "{call}: {failed:?} failed without an error");
+            assert!(!rejected.is_empty(), "{call}: {failed:?} failed without an error");
             // After a full disk commits succeed again, unless the state on disk is unknown.
             let continues = error == libc::ENOSPC && failed != DiskCall::DurableWrite;
             match block_on(store.commit(put(50, 10))) {
@@ -132,14 +132,14 @@ fn commits() {
                 other => panic!("{call}, {failed:?}: {other:?}"),
             }
             assert!(store.verify(|_| {}).is_ok() && store.backup(&mut tempfile::tempfile().unwrap()).is_ok());
-            let (_, last) = refused.last().unwrap();
-            assert!(continues || refused.len() == 1 || last.starts_with("store is read-only: "), "{last}");
+            let (_, last) = rejected.last().unwrap();
+            assert!(continues || rejected.len() == 1 || last.starts_with("store is read-only: "), "{last}");
             drop((store, recording));
             if failed == DiskCall::DurableWrite {
                 repair_meta_page(&path);
             }
-            let found = reopen_and_check(&path);
-            assert!(acknowledged.iter().all(|number| found.contains(number)), "{call}: {found:?}");
+            let stored = reopen_and_check(&path);
+            assert!(acknowledged.iter().all(|number| stored.contains(number)), "{call}: {stored:?}");
             block_on(EmbeddedStore::open(&path).unwrap().commit(put(61, 10))).unwrap();
         }
         assert_eq!(failed_calls.len(), 3, "writes, syncs and the last page: {failed_calls:?}");
@@ -172,7 +172,7 @@ fn readers_during_write_errors() {
             let before = reads.load(Ordering::SeqCst);
             wait_until("reads continue", || reads.load(Ordering::SeqCst) >= before + 20);
             is_finished.store(true, Ordering::SeqCst);
-            // The scope does not wait until they have left the store: see `EmbeddedStore`.
+            // A scope does not wait for thread-local destructors: see `EmbeddedStore`.
             readers.into_iter().for_each(|reader| reader.join().unwrap());
         });
         if recording.clear().is_none() {
@@ -185,12 +185,12 @@ fn readers_during_write_errors() {
 #[test]
 fn creation() {
     let _lock = share_test_lock();
-    for (error, stays, expected) in INJECTED_ERRORS {
+    for (error, is_persistent, expected) in INJECTED_ERRORS {
         for call in 1..MAX_CALLS {
             let root = ram_dir();
             let path = root.path().join("data/store");
             let recording = RecordingGuard::start(root.path());
-            recording.inject(call, error, stays);
+            recording.inject(call, error, is_persistent);
             let opened = EmbeddedStore::open(&path);
             let failed = recording.clear();
             match opened {
@@ -222,13 +222,13 @@ fn imports() {
         }
         Ok(importer.finish(|_| {}).map(|_| ())?)
     };
-    for (error, stays, expected) in INJECTED_ERRORS {
+    for (error, is_persistent, expected) in INJECTED_ERRORS {
         for call in 1..MAX_CALLS {
             let root = ram_dir();
             let path = root.path().join("store");
             block_on(EmbeddedStore::open(&path).unwrap().commit(put(1, 10))).unwrap();
             let recording = RecordingGuard::start(root.path());
-            recording.inject(call, error, stays);
+            recording.inject(call, error, is_persistent);
             let result = import(&path);
             let failed = recording.clear();
             drop(recording);
@@ -254,7 +254,7 @@ fn imports() {
 #[test]
 fn backups_and_restores() {
     let _lock = share_test_lock();
-    for (error, stays, expected) in INJECTED_ERRORS {
+    for (error, is_persistent, expected) in INJECTED_ERRORS {
         for call in 1..MAX_CALLS {
             let root = ram_dir();
             let (path, file) = (root.path().join("store"), root.path().join("backup"));
@@ -262,15 +262,15 @@ fn backups_and_restores() {
             let store = EmbeddedStore::open(&path).unwrap();
             block_on(store.commit(put(1, 10))).unwrap();
             block_on(EmbeddedStore::open(&other).unwrap().commit(put(2, 10))).unwrap();
-            let mut good = tempfile::tempfile().unwrap();
-            store.backup(&mut good).unwrap();
+            let mut valid_backup = tempfile::tempfile().unwrap();
+            store.backup(&mut valid_backup).unwrap();
             let recording = RecordingGuard::start(root.path());
-            recording.inject(call, error, stays);
+            recording.inject(call, error, is_persistent);
             let open = || File::options().read(true).write(true).create_new(true).open(&file).unwrap();
             let backup = store.backup(&mut open());
             let during_backup = recording.clear().is_some();
-            recording.inject(call, error, stays);
-            let restored = restore(&mut good, &other, true);
+            recording.inject(call, error, is_persistent);
+            let restored = restore(&mut valid_backup, &other, true);
             let during_restore = recording.clear().is_some();
             drop(recording);
             assert_eq!(backup.is_err(), during_backup, "{call}");
@@ -284,7 +284,7 @@ fn backups_and_restores() {
                     assert_contains(&error.to_string(), expected);
                     let found = reopen_and_check(&other);
                     assert!(found == [1] || found == [2], "{call}: {found:?}");
-                    restore(&mut good, &other, true).unwrap();
+                    restore(&mut valid_backup, &other, true).unwrap();
                     assert_eq!(reopen_and_check(&other), [1]);
                 }
             }
@@ -396,7 +396,7 @@ fn disk_full() {
     }
 }
 
-/// A limit for the size of files, in a child process that gets an error instead of a signal.
+/// A file size limit, in a child process that ignores the signal and gets an error.
 #[test]
 fn file_size_limit() {
     let _lock = serialize_tests();
@@ -410,7 +410,7 @@ fn child_with_file_size_limit() {
     let Some(path) = child_directory() else { return };
     for limit in [200_000, 214_000, 262_144] {
         let path = path.join(limit.to_string());
-        let set = |limit: u64| {
+        let set_limit = |limit: u64| {
             let limit = libc::rlimit { rlim_cur: limit, rlim_max: libc::RLIM_INFINITY };
             // SAFETY: sets a limit of this process.
             assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
@@ -418,9 +418,9 @@ fn child_with_file_size_limit() {
         // SAFETY: ignores a signal.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
         let store = EmbeddedStore::open(&path).unwrap();
-        set(limit);
+        set_limit(limit);
         let acknowledged = fill_disk(&store);
-        set(libc::RLIM_INFINITY);
+        set_limit(libc::RLIM_INFINITY);
         block_on(store.commit(put(95, 7_000))).unwrap();
         drop(store);
         assert_eq!(reopen_and_check(&path), [&acknowledged[..], &[95]].concat());

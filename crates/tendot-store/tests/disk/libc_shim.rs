@@ -1,4 +1,4 @@
-//! Replaces the C library's functions that change files, to record or refuse calls.
+//! Replacements of the C library's functions that change files; they record calls, and inject errors.
 //!
 //! LMDB is linked into this program, so its calls and those of the standard library arrive here. Only calls for files under
 //! one directory are recorded, for one test at a time.
@@ -46,7 +46,7 @@ pub(crate) enum DiskCall {
     Sync,
 }
 
-/// Records and refuses file-system calls.
+/// Records file-system calls and injects errors.
 struct Recorder {
     root: PathBuf,
     events: Vec<DiskEvent>,
@@ -60,8 +60,8 @@ struct Recorder {
 struct InjectedFault {
     /// The call that fails, from 1.
     call: u32,
-    /// Whether all after it fail too.
-    stays: bool,
+    /// Whether all later calls fail, too.
+    is_persistent: bool,
     error: c_int,
 }
 
@@ -74,15 +74,15 @@ fn recorder() -> MutexGuard<'static, Option<Recorder>> {
 
 /// Records calls under a directory while it lives.
 pub(crate) struct RecordingGuard {
-    _one: MutexGuard<'static, ()>,
+    _lock: MutexGuard<'static, ()>,
 }
 
 impl RecordingGuard {
     pub(crate) fn start(root: &Path) -> Self {
-        let one = RECORDING_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = RECORDING_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         let root = root.canonicalize().unwrap();
         *recorder() = Some(Recorder { root, events: Vec::new(), fault: None, calls: 0, failed: None });
-        Self { _one: one }
+        Self { _lock: lock }
     }
 
     /// Adds a mark between the recorded calls.
@@ -97,10 +97,10 @@ impl RecordingGuard {
         recorder().as_mut().map(|recorder| std::mem::take(&mut recorder.events)).unwrap_or_default()
     }
 
-    /// Lets a call fail, counted from now on, and all after it if the error `stays`.
-    pub(crate) fn inject(&self, call: u32, error: c_int, stays: bool) {
+    /// Makes a call fail, counted from now on, and all later ones if the error `is_persistent`.
+    pub(crate) fn inject(&self, call: u32, error: c_int, is_persistent: bool) {
         if let Some(recorder) = recorder().as_mut() {
-            recorder.fault = Some(InjectedFault { call, stays, error });
+            recorder.fault = Some(InjectedFault { call, is_persistent, error });
             recorder.calls = 0;
             recorder.failed = None;
         }
@@ -122,11 +122,11 @@ impl Drop for RecordingGuard {
 }
 
 impl Recorder {
-    /// Whether this call is to fail.
+    /// The error with which this call has to fail.
     fn should_fail(&mut self, call: DiskCall) -> Option<c_int> {
         let fault = self.fault?;
         self.calls += 1;
-        let fails = self.calls == fault.call || self.calls > fault.call && fault.stays;
+        let fails = self.calls == fault.call || self.calls > fault.call && fault.is_persistent;
         if fails {
             self.failed.get_or_insert(call);
         }
@@ -213,7 +213,7 @@ fn sync_with(fd: c_int, real: impl FnOnce() -> c_int) -> c_int {
         return fail(error);
     }
     recorder.events.push(if path.is_dir() { DiskEvent::SyncDir { path } } else { DiskEvent::Sync { file } });
-    // Only the record counts: the real disk is not synced.
+    // The event is sufficient: the real disk is not synced.
     0
 }
 
@@ -332,31 +332,31 @@ unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_uint) -> c_
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int {
-    let (here, flags) = (libc::AT_FDCWD, 0);
+    let (cwd, flags) = (libc::AT_FDCWD, 0);
     // SAFETY: the arguments of the caller.
-    let result = unsafe { libc::syscall(libc::SYS_renameat2, here, from, here, to, flags) as c_int };
+    let result = unsafe { libc::syscall(libc::SYS_renameat2, cwd, from, cwd, to, flags) as c_int };
     name_with(result, |recorder| {
         Some(DiskEvent::Rename {
-            from: watched_path(recorder, here, from)?,
-            to: watched_path(recorder, here, to)?,
+            from: watched_path(recorder, cwd, from)?,
+            to: watched_path(recorder, cwd, to)?,
         })
     })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn linkat(
-    from_folder: c_int,
+    from_dir: c_int,
     from: *const c_char,
-    to_folder: c_int,
+    to_dir: c_int,
     to: *const c_char,
     flags: c_int,
 ) -> c_int {
     // SAFETY: the arguments of the caller.
-    let result = unsafe { libc::syscall(libc::SYS_linkat, from_folder, from, to_folder, to, flags) as c_int };
+    let result = unsafe { libc::syscall(libc::SYS_linkat, from_dir, from, to_dir, to, flags) as c_int };
     name_with(result, |recorder| {
         Some(DiskEvent::Link {
-            from: watched_path(recorder, from_folder, from)?,
-            to: watched_path(recorder, to_folder, to)?,
+            from: watched_path(recorder, from_dir, from)?,
+            to: watched_path(recorder, to_dir, to)?,
         })
     })
 }

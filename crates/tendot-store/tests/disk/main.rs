@@ -1,4 +1,5 @@
-//! Own program because it replaces functions of the C library: file functions, to record or refuse changes of files, and `getpid`.
+//! Disk failures: power loss, I/O errors and thread exit. A separate test program, because it replaces functions of the C
+//! library: file functions, to record calls and inject errors, and `getpid`.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::print_stdout, reason = "the seed of a failed test is shown")]

@@ -1,7 +1,7 @@
-//! Threads that have read from a store exit before it is closed.
+//! Thread exit: threads that have read from a store exit before it is closed.
 //!
 //! Each thread has an entry in LMDB's reader table and clears it when it exits: after its function has returned, when a scope no
-//! longer waits for it. If the store is closed by then, the table is unmapped, and the process crashes.
+//! longer waits for it. If the store is already closed, the table is unmapped, and the process crashes.
 
 #![allow(unsafe_code, reason = "a function of the C library is replaced")]
 

@@ -1,6 +1,6 @@
 //! Corruption: every bit flip is detected by `verify` or harmless; a wrong record is never served.
 //!
-//! One thing cannot be excluded, because LMDB's pages have no checksums: a flipped bit in a page number can lead to an older
+//! One case cannot be excluded, because LMDB's pages have no checksums: a flipped bit in a page number can refer to an older
 //! page with the same key, and so to an older state of the record. `verify` reports that. Flips in free pages and between
 //! entries are harmless; this is checked by writing.
 
@@ -73,7 +73,7 @@ fn commit(store: &EmbeddedStore, edits: Vec<Edit>) {
 /// Every state that each name ever had, the latest last.
 type RecordVersions = BTreeMap<String, Vec<Option<StoredRecord>>>;
 
-/// A store with everything: branch pages, large records, free pages, tombstones, dictionary entries.
+/// A store with pages of every kind: branch pages, large records, free pages, tombstones, dictionary entries.
 fn build_store(directory: &Path) -> RecordVersions {
     let names: Vec<String> = (0..120).map(|number| format!("10.1/Name-{number:03}")).collect();
     let mut importer = EmbeddedImporter::open(directory, "importer", 1).unwrap();
@@ -89,14 +89,14 @@ fn build_store(directory: &Path) -> RecordVersions {
     let record_versions = |versions: &mut RecordVersions| {
         for name in &names {
             let entry = block_on(store.get(&key(name))).unwrap();
-            let known = versions.entry(name.clone()).or_default();
-            if known.last() != Some(&entry) {
-                known.push(entry);
+            let states = versions.entry(name.clone()).or_default();
+            if states.last() != Some(&entry) {
+                states.push(entry);
             }
         }
     };
     record_versions(&mut versions);
-    // So many that one bit flip makes the number of the last transaction that of the one before.
+    // So many that one bit flip can turn the number of the last transaction into that of the previous one.
     for round in 0..42 {
         let name = &names[round * 7 % names.len()];
         let edit = match round % 8 {
@@ -118,18 +118,18 @@ fn bit_flips_are_detected_or_harmless() {
     const PROCESSES: usize = 2;
     let seed = test_seed();
     println!("TENDOT_TEST_SEED={seed}");
-    let share = flip_count().div_ceil(PROCESSES);
-    let all: Vec<BTreeMap<String, usize>> = std::thread::scope(|scope| {
+    let flips_per_process = flip_count().div_ceil(PROCESSES);
+    let counts: Vec<BTreeMap<String, usize>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..PROCESSES)
             .map(|number| {
-                let end = flip_count().min((number + 1) * share);
-                scope.spawn(move || flip_range(number * share..end, seed))
+                let end = flip_count().min((number + 1) * flips_per_process);
+                scope.spawn(move || flip_range(number * flips_per_process..end, seed))
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
-    for (outcome, count) in all.into_iter().flatten() {
+    for (outcome, count) in counts.into_iter().flatten() {
         *outcomes.entry(outcome).or_default() += count;
     }
     println!("{outcomes:?}");
@@ -159,7 +159,7 @@ fn flip_range(range: Range<usize>, seed: u64) -> BTreeMap<String, usize> {
             let words: Vec<&str> = line.split(' ').collect();
             match words[..] {
                 ["flip", number] => last = Some((number.parse::<usize>().unwrap(), "crashed")),
-                // `verify` has reported it before a reader crashed.
+                // `verify` has reported the flip before a reader crashed.
                 ["found"] => last = last.map(|(number, _)| (number, "found, and readers crashed")),
                 ["outcome", outcome] => {
                     *outcomes.entry(outcome.to_owned()).or_default() += 1;
@@ -174,7 +174,7 @@ fn flip_range(range: Range<usize>, seed: u64) -> BTreeMap<String, usize> {
             assert!(output.status.success(), "{errors}");
             break;
         };
-        // A crash is acceptable: `tendot verify` reads in a process of its own and reports it.
+        // A crash is acceptable: `tendot verify` reads in a child process and reports its crash.
         *outcomes.entry(outcome.to_owned()).or_default() += 1;
         first = number + 1;
     }
@@ -189,23 +189,23 @@ fn child_flips_bits() {
     let (first, end) = (number(FIRST_FLIP_VAR), number(END_FLIP_VAR));
     let versions = build_store(&root.join(format!("versions-{first}")));
     std::fs::remove_dir_all(root.join(format!("versions-{first}"))).unwrap();
-    let good = std::fs::read(root.join("store/data.mdb")).unwrap();
+    let original = std::fs::read(root.join("store/data.mdb")).unwrap();
     let path = root.join("flipped");
     let _ = std::fs::remove_dir_all(&path);
     std::fs::create_dir(&path).unwrap();
-    std::fs::write(path.join("data.mdb"), &good).unwrap();
+    std::fs::write(path.join("data.mdb"), &original).unwrap();
     let file = File::options().write(true).open(path.join("data.mdb")).unwrap();
     let seed = test_seed();
     for flip in first..end {
-        let (byte, bit) = flip_position(flip, good.len(), seed);
+        let (byte, bit) = flip_position(flip, original.len(), seed);
         emit(&format!("flip {flip}"));
-        file.write_all_at(&[good[byte] ^ bit], byte as u64).unwrap();
+        file.write_all_at(&[original[byte] ^ bit], byte as u64).unwrap();
         let outcome = check_reads(&path, &versions, &format!("byte {byte}, bit {bit}"));
-        file.write_all_at(&good[byte..=byte], byte as u64).unwrap();
+        file.write_all_at(&original[byte..=byte], byte as u64).unwrap();
         if outcome == "harmless" && (flip < meta_page_flips() || flip % 4 == 0) {
-            file.write_all_at(&[good[byte] ^ bit], byte as u64).unwrap();
+            file.write_all_at(&[original[byte] ^ bit], byte as u64).unwrap();
             check_writes(&path, &versions, &format!("byte {byte}, bit {bit}"));
-            std::fs::write(path.join("data.mdb"), &good).unwrap();
+            std::fs::write(path.join("data.mdb"), &original).unwrap();
         }
         emit(&format!("outcome {outcome}"));
     }
@@ -214,27 +214,30 @@ fn child_flips_bits() {
 /// Verifies and reads everything.
 fn check_reads(path: &Path, versions: &RecordVersions, flip: &str) -> &'static str {
     let Ok(store) = EmbeddedStore::open_read_only(path) else { return "refused" };
-    let is_found = store.verify(|_| {}).map_or(true, |verified| verified.error_count > 0);
-    if is_found {
+    let is_detected = store.verify(|_| {}).map_or(true, |verified| verified.error_count > 0);
+    if is_detected {
         emit("found");
     }
-    let mut is_old = false;
+    let mut has_old_state = false;
     for (name, versions) in versions {
         let last = versions.last().unwrap();
         match block_on(store.get(&key(name))) {
             Ok(entry) if entry == *last => {}
             Ok(entry) => {
-                assert!(is_found, "{flip}: {name} has changed, and `verify` does not report it: {entry:?}");
+                assert!(
+                    is_detected,
+                    "{flip}: {name} has changed, and `verify` does not report it: {entry:?}"
+                );
                 assert!(
                     entry.is_none() || versions.contains(&entry),
                     "{flip}: {name} is served wrong: {entry:?}"
                 );
-                is_old |= entry.is_some();
+                has_old_state |= entry.is_some();
             }
-            Err(error) => assert!(is_found, "{flip}: {name}: {error}, and `verify` does not report it"),
+            Err(error) => assert!(is_detected, "{flip}: {name}: {error}, and `verify` does not report it"),
         }
     }
-    match (is_found, is_old) {
+    match (is_detected, has_old_state) {
         (true, true) => "found,old",
         (true, false) => "found",
         (false, _) => {
@@ -256,14 +259,14 @@ fn check_writes(path: &Path, versions: &RecordVersions, flip: &str) {
     for round in 0..6 {
         let name = format!("10.1/new-{round}");
         commit(&store, vec![put(&name, "y".repeat(round * 1_500))]);
-        let live = |versions: &Vec<Option<StoredRecord>>| {
+        let is_live = |versions: &Vec<Option<StoredRecord>>| {
             versions
                 .last()
                 .unwrap()
                 .as_ref()
                 .is_some_and(|entry| entry.status == tendot_store::RecordStatus::Live)
         };
-        let (name, _) = versions.iter().filter(|(_, versions)| live(versions)).nth(round * 11).unwrap();
+        let (name, _) = versions.iter().filter(|(_, versions)| is_live(versions)).nth(round * 11).unwrap();
         commit(&store, vec![Edit::Remove { name: (**name).into(), precondition: Precondition::Live }]);
         changed.insert(name);
     }

@@ -1,4 +1,4 @@
-//! The embedded store beyond the common test suite: reopening, locking, corruption, limits, concurrent writers.
+//! Embedded store beyond the common test suite: reopening, locking, corruption, limits, concurrent writers.
 
 use std::collections::BTreeMap;
 use std::future::Future as _;
@@ -60,19 +60,19 @@ fn commits_survive_reopen() {
 #[test]
 fn single_writer_many_readers() {
     let directory = ram_dir();
-    let refused = EmbeddedStore::open_read_only(directory.path()).unwrap_err();
-    assert!(matches!(refused, OpenError::NotFound { .. }), "{refused}");
+    let error = EmbeddedStore::open_read_only(directory.path()).unwrap_err();
+    assert!(matches!(error, OpenError::NotFound { .. }), "{error}");
     let store = EmbeddedStore::open(directory.path()).unwrap();
     block_on(store.commit(change(vec![put("10.1000/1", "a", Precondition::Absent)]))).unwrap();
-    let refused = EmbeddedStore::open(directory.path()).unwrap_err().to_string();
+    let error = EmbeddedStore::open(directory.path()).unwrap_err().to_string();
     let holder = format!("is in use by process {}", std::process::id());
-    assert!(refused.ends_with(&holder), "{refused}");
+    assert!(error.ends_with(&holder), "{error}");
     drop(store);
     let reader = EmbeddedStore::open_read_only(directory.path()).unwrap();
     assert!(get(&reader, "10.1000/1").is_some());
-    let refused =
+    let error =
         block_on(reader.commit(change(vec![put("10.1000/2", "a", Precondition::Absent)]))).unwrap_err();
-    assert!(matches!(refused, CommitError::Store(StoreError::ReadOnly { .. })), "{refused}");
+    assert!(matches!(error, CommitError::Store(StoreError::ReadOnly { .. })), "{error}");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn rejects_other_formats() {
     assert!(EmbeddedStore::open(directory.path()).is_err());
 }
 
-/// Bytes of records are changed one by one: a read returns what was written, nothing, or an error.
+/// Bytes of records are changed one by one: a read returns the written record, nothing, or an error.
 #[test]
 fn corruption_is_never_served() {
     let directory = ram_dir();
@@ -113,49 +113,49 @@ fn corruption_is_never_served() {
         (names.len() as u64, names.len() as u64, vec![])
     );
     drop(store);
-    let good = std::fs::read(directory.path().join("data.mdb")).unwrap();
-    let (mut found, mut harmless) = (0, 0);
+    let original = std::fs::read(directory.path().join("data.mdb")).unwrap();
+    let (mut detected, mut harmless) = (0, 0);
     // The last pages with records; LMDB's own pages are the topic of `corruption`.
     let name = b"10.1000/NAME-";
-    let offsets = good.windows(name.len()).enumerate().filter(|(_, at)| at == name).map(|(at, _)| at);
+    let offsets = original.windows(name.len()).enumerate().filter(|(_, at)| at == name).map(|(at, _)| at);
     let offsets: Vec<usize> = offsets.collect();
     assert!(offsets.len() >= names.len());
     for start in offsets.into_iter().rev().take(200) {
         for offset in [13, 16, 20, 28] {
-            let mut bad = good.clone();
-            bad[start + offset] ^= 0x10;
+            let mut corrupt = original.clone();
+            corrupt[start + offset] ^= 0x10;
             let copy = ram_dir();
-            std::fs::write(copy.path().join("data.mdb"), &bad).unwrap();
-            // `verify` reports what readers would miss or reject.
+            std::fs::write(copy.path().join("data.mdb"), &corrupt).unwrap();
+            // `verify` reports every record that readers would miss or reject.
             let verified = EmbeddedStore::open_read_only(copy.path())
                 .map(|store| store.verify(|_| {}).unwrap())
                 .map_or(1, |verified| verified.error_count);
             match read_all(copy.path(), &names) {
                 Ok(true) => harmless += 1,
                 Ok(false) | Err(_) => {
-                    found += 1;
+                    detected += 1;
                     assert!(verified > 0, "byte {} is not reported", start + offset);
                 }
             }
         }
     }
-    assert!(found > 0 && harmless > 0, "{found} found, {harmless} in pages that are no longer used");
+    assert!(detected > 0 && harmless > 0, "{detected} detected, {harmless} in unused pages");
 }
 
-/// Whether all records are there; an error if one is corrupt. Panics if one has other content.
+/// Whether all records are found; an error if one is corrupt. Panics if one has other content.
 fn read_all(directory: &Path, names: &[String]) -> Result<bool, StoreError> {
     let Ok(store) = EmbeddedStore::open_read_only(directory) else { return Ok(false) };
-    let mut all = true;
+    let mut is_complete = true;
     for name in names {
         match block_on(store.get(&NameKey::new(name).unwrap()))? {
             Some(entry) => {
                 assert_eq!(*entry.name, **name);
                 assert_eq!(*entry.values[0].data, *format!("https://example.org/{name}").as_bytes());
             }
-            None => all = false,
+            None => is_complete = false,
         }
     }
-    Ok(all)
+    Ok(is_complete)
 }
 
 /// 64 clients register the same name in different case at the same time: exactly one wins, for each of many names.
@@ -172,9 +172,10 @@ fn one_of_64_registrations_wins() {
 
 fn check_one_wins(store: &impl Store, round: u32) {
     let spelled = |number: u32| -> String {
-        let upper =
-            |(at, c): (usize, char)| if number >> (at % 6) & 1 == 1 { c.to_ascii_uppercase() } else { c };
-        "10.1000/abcdef".chars().enumerate().map(upper).collect()
+        let recased = |(position, c): (usize, char)| {
+            if number >> (position % 6) & 1 == 1 { c.to_ascii_uppercase() } else { c }
+        };
+        "10.1000/abcdef".chars().enumerate().map(recased).collect()
     };
     let register = |number: u32| {
         let name = format!("{}-{round}", spelled(number));
@@ -184,12 +185,12 @@ fn check_one_wins(store: &impl Store, round: u32) {
             Err(error) => panic!("{error}"),
         }
     };
-    let won: Vec<String> = std::thread::scope(|scope| {
+    let winners: Vec<String> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..64).map(|number| scope.spawn(move || register(number))).collect();
         threads.into_iter().filter_map(|thread| thread.join().unwrap()).collect()
     });
     let entry = get(store, &format!("10.1000/ABCDEF-{round}")).unwrap();
-    assert_eq!(won, [entry.name.into_string()], "the spelling of the winner is stored");
+    assert_eq!(winners, [entry.name.into_string()], "the spelling of the winner is stored");
 }
 
 /// Random change sets.
@@ -215,7 +216,7 @@ fn edits() -> impl Strategy<Value = Vec<Vec<Edit>>> {
                 9 => Edit::Unhome { prefix: name.split('/').next().unwrap_or_default().into() },
                 10..=12 => Edit::PutAux { key: name.as_bytes().into(), value: data.as_bytes().into() },
                 13 => Edit::RemoveAux { key: name.as_bytes().into() },
-                // Often holds.
+                // Often met.
                 14 => Edit::RequireAux { key: name.as_bytes().into(), value: None },
                 _ => Edit::RequireAux { key: b"10.1/name1"[..].into(), value: Some(data.as_bytes().into()) },
             }
@@ -295,16 +296,16 @@ fn aux_entries_and_registrations_are_durable() {
     let restored = ram_dir();
     tendot_store::restore(&mut file, restored.path(), false).unwrap();
     check(restored.path());
-    let good = std::fs::read(directory.path().join("data.mdb")).unwrap();
+    let original = std::fs::read(directory.path().join("data.mdb")).unwrap();
     for content in [aux, registration] {
-        let mut bad = good.clone();
-        for at in 0..bad.len() - content.len() {
-            if &good[at..at + content.len()] == content.as_bytes() {
-                bad[at] ^= 1;
+        let mut corrupt = original.clone();
+        for at in 0..corrupt.len() - content.len() {
+            if &original[at..at + content.len()] == content.as_bytes() {
+                corrupt[at] ^= 1;
             }
         }
         let copy = ram_dir();
-        std::fs::write(copy.path().join("data.mdb"), &bad).unwrap();
+        std::fs::write(copy.path().join("data.mdb"), &corrupt).unwrap();
         let store = EmbeddedStore::open_read_only(copy.path()).unwrap();
         let errors = store.verify(|_| {}).unwrap().errors;
         let expected = if content == aux { "aux entry `key`: checksum" } else { "registration `" };
@@ -332,8 +333,8 @@ fn rejects_oversized_records() {
     };
     let put_aux = |length: usize| Edit::PutAux { key: b"key"[..].into(), value: vec![b'x'; length].into() };
     for edit in [&register as &dyn Fn(usize) -> Edit, &put_aux] {
-        let refused = block_on(store.commit(change(vec![edit(LIMIT + 1)]))).unwrap_err();
-        assert!(matches!(refused, CommitError::TooLarge { edit: 0, .. }), "{refused}");
+        let error = block_on(store.commit(change(vec![edit(LIMIT + 1)]))).unwrap_err();
+        assert!(matches!(error, CommitError::TooLarge { edit: 0, .. }), "{error}");
         block_on(store.commit(change(vec![edit(LIMIT)]))).unwrap();
     }
 }
@@ -344,8 +345,8 @@ fn tombstones_keep_their_values() {
     let directory = ram_dir();
     let store = EmbeddedStore::open(directory.path()).unwrap();
     block_on(store.commit(change(vec![put("10.1000/1", "a", Precondition::Absent)]))).unwrap();
-    let end = Edit::Tombstone { name: "10.1000/1".into(), precondition: Precondition::Live };
-    block_on(store.commit(change(vec![end]))).unwrap();
+    let tombstone = Edit::Tombstone { name: "10.1000/1".into(), precondition: Precondition::Live };
+    block_on(store.commit(change(vec![tombstone]))).unwrap();
     let entry = get(&store, "10.1000/1").unwrap();
     assert_eq!((entry.status, entry.values.len()), (RecordStatus::Tombstone, 2));
 }
@@ -358,16 +359,16 @@ fn changes_of_one_record_in_one_transaction() {
     for round in 0..100 {
         let name = format!("10.1000/{round}");
         block_on(store.commit(change(vec![put(&name, "https://a/b/c", Precondition::Absent)]))).unwrap();
-        let both = std::thread::scope(|scope| {
+        let results = std::thread::scope(|scope| {
             let data = format!("https://example.org/{round}/x/y");
             let update = put(&name, &data, Precondition::NotTombstone);
-            let end = Edit::Tombstone { name: name.clone().into(), precondition: Precondition::Live };
+            let tombstone = Edit::Tombstone { name: name.clone().into(), precondition: Precondition::Live };
             let store = &store;
-            [update, end]
+            [update, tombstone]
                 .map(|edit| scope.spawn(move || block_on(store.commit(change(vec![edit])))))
                 .map(|thread| thread.join().unwrap())
         });
-        for result in both {
+        for result in results {
             assert!(!matches!(result, Err(CommitError::Store(_))), "{result:?}");
         }
         assert_eq!(get(&store, &name).unwrap().status, RecordStatus::Tombstone);
@@ -438,7 +439,7 @@ fn dictionary_grows_with_record_count() {
     let directory = ram_dir();
     let store = EmbeddedStore::open(directory.path()).unwrap();
     for name in ["10.1000/A", "10.1000/B", "10.1000/C"] {
-        // What occurs a second time is added to the dictionary.
+        // The second occurrence of a string is added to the dictionary.
         for _ in 0..2 {
             let address =
                 |index| HandleValue::new(index, "URL", format!("https://example.org/{name}/{index}/"));
@@ -459,7 +460,7 @@ fn dictionary_grows_with_record_count() {
 }
 
 /// A record that is created and removed in one transaction leaves free pages at the end of the file that were never written, so
-/// that the file is shorter than LMDB says. That is not corruption.
+/// that the file is shorter than the size in LMDB's meta page. That is not corruption.
 #[test]
 fn unwritten_free_pages_are_valid() {
     let directory = ram_dir();

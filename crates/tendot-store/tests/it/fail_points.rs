@@ -1,5 +1,5 @@
-//! The process aborts at every fail point of commit, import, migration and restore: everything acknowledged is there, nothing is
-//! there in part, and what was interrupted can be repeated.
+//! Aborts at every fail point of commit, import, migration and restore: every acknowledged change is durable, none is stored in
+//! part, and the interrupted operation can be repeated.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,7 +27,7 @@ const CHANGE_COUNT: u64 = 6;
 /// Records that are imported, in transactions of ten.
 const IMPORTED_RECORDS: u32 = 35;
 
-/// The child test that reaches a fail point, and the check of what it leaves.
+/// The child test that reaches a fail point, and the check of the store afterwards.
 fn scenario(point: &str) -> (&'static str, fn(&Path, &Output)) {
     match point.split('-').next().unwrap() {
         "create" | "commit" => ("child_commits", check_commits),
@@ -39,7 +39,7 @@ fn scenario(point: &str) -> (&'static str, fn(&Path, &Output)) {
 
 #[test]
 fn abort_at_every_fail_point() {
-    // Several at a time: most of it is starting processes.
+    // In parallel, because most of the time is spent on starting processes.
     let points = Mutex::new(FAIL_POINTS.iter());
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -67,7 +67,7 @@ fn abort_at(point: &str) {
     assert!(aborted > 0, "`{point}` was never reached");
 }
 
-/// Without a fail point the children succeed: otherwise the test above would prove nothing.
+/// Control: without a fail point the children succeed.
 #[test]
 fn completes_without_fail_point() {
     for point in ["commit", "import", "migrate"] {
@@ -93,13 +93,13 @@ fn child_directory() -> Option<PathBuf> {
     std::env::var_os(DIRECTORY_VAR).map(PathBuf::from)
 }
 
-/// The words that a child printed when something was durable.
+/// The changes that a child reported as durable.
 fn emitted(output: &Output) -> Vec<String> {
     let text = String::from_utf8_lossy(&output.stdout);
     emitted_lines(&text).filter_map(|line| line.strip_prefix("durable ")).map(str::to_owned).collect()
 }
 
-/// Creates what the child expects.
+/// Creates the files that the child needs.
 fn prepare(child: &str, directory: &Path) {
     let store = directory.join("store");
     match child {
@@ -122,8 +122,8 @@ fn prepare(child: &str, directory: &Path) {
             }
         }
         "child_restores" => {
-            for (name, to) in [("old", "store"), ("new", "other")] {
-                let store = EmbeddedStore::open(&directory.join(to)).unwrap();
+            for (name, directory_name) in [("old", "store"), ("new", "other")] {
+                let store = EmbeddedStore::open(&directory.join(directory_name)).unwrap();
                 block_on(store.commit(put(name, 1))).unwrap();
             }
             let mut file = File::create_new(directory.join("backup")).unwrap();
@@ -233,9 +233,9 @@ fn check_import(directory: &Path, output: &Output) {
         .map(|number| (format!("10.1/Import-{number:03}"), values(&number.to_string())))
         .chain((0..10).map(|number| (format!("10.1/before-{number:03}"), values("before"))))
         .collect();
-    let is_whole = emitted(output) == ["import"];
-    for again in [false, true] {
-        if again {
+    let is_complete = emitted(output) == ["import"];
+    for is_repeated in [false, true] {
+        if is_repeated {
             import(&path);
         }
         let store = EmbeddedStore::open(&path).unwrap();
@@ -256,7 +256,7 @@ fn check_import(directory: &Path, output: &Output) {
             .map(|log_entry| log_entry.record_count)
             .sum();
         assert_eq!(logged, found.len() as u64);
-        if is_whole || again {
+        if is_complete || is_repeated {
             assert_eq!(found.len(), expected.len());
             assert!(block_on(store.is_homed(b"10.1")).unwrap());
             assert_eq!(log.iter().filter(|log_entry| log_entry.kind == EditKind::Home).count(), 1);
@@ -292,7 +292,7 @@ fn check_migration(directory: &Path, output: &Output) {
         Err(OpenError::IncompleteMigration { .. }) => assert!(emitted(output).is_empty()),
         opened => {
             let stored = log(&opened.unwrap()).len();
-            // Nothing yet, or everything of the first or of the second migration.
+            // Empty, or the complete result of the first or the second migration.
             assert!(
                 [0, 2 * CHANGE_COUNT as usize, 2 * CHANGE_COUNT as usize + 2].contains(&stored),
                 "{stored}"
@@ -322,16 +322,16 @@ fn replace(directory: &Path) -> Option<PathBuf> {
 
 fn check_restore(directory: &Path, output: &Output) {
     let path = directory.join("store");
-    let has = |path: &Path, name: &str| {
+    let has_record = |path: &Path, name: &str| {
         let store = EmbeddedStore::open(path).unwrap();
         assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
         ["", "-twin"]
             .map(|twin| NameKey::new(&format!("10.1/{name}{twin}")).unwrap())
             .map(|key| block_on(store.get(&key)).unwrap().is_some())
     };
-    // Readers find one of the stores and recover nothing.
+    // Readers open one of the stores and recover nothing.
     drop(EmbeddedStore::open_read_only(&path).unwrap());
-    let (old, new) = (has(&path, "old"), has(&path, "new"));
+    let (old, new) = (has_record(&path, "old"), has_record(&path, "new"));
     assert!(
         old == [true; 2] && new == [false; 2] || old == [false; 2] && new == [true; 2],
         "{old:?} {new:?}"
@@ -340,11 +340,11 @@ fn check_restore(directory: &Path, output: &Output) {
         assert_eq!(new, [true; 2]);
     }
     if new == [true; 2] {
-        assert_eq!(has(&path.join("old-1"), "old"), [true; 2], "the replaced store still exists");
+        assert_eq!(has_record(&path.join("old-1"), "old"), [true; 2], "the replaced store still exists");
     } else {
         assert!(!path.join("old-1").exists());
     }
     assert!(!path.join("restoring").exists());
     replace(directory);
-    assert_eq!(has(&path, "new"), [true; 2]);
+    assert_eq!(has_record(&path, "new"), [true; 2]);
 }

@@ -94,12 +94,13 @@ fn reimport_is_idempotent() {
     let store = EmbeddedStore::open(directory.path()).unwrap();
     let log = block_on(store.read_log(0, 100)).unwrap();
     assert_eq!(log.len(), 2, "nothing is logged if nothing changed");
-    let end = Edit::Tombstone { name: "10.1000/rec-7".into(), precondition: Precondition::Live };
-    block_on(store.commit(ChangeSet { author: "tester".into(), timestamp_ms: 0, edits: vec![end] })).unwrap();
+    let tombstone = Edit::Tombstone { name: "10.1000/rec-7".into(), precondition: Precondition::Live };
+    block_on(store.commit(ChangeSet { author: "tester".into(), timestamp_ms: 0, edits: vec![tombstone] }))
+        .unwrap();
     assert!(matches!(EmbeddedImporter::open(directory.path(), "x", 0), Err(OpenError::Locked(_))));
     drop(store);
 
-    let other = [
+    let changes = [
         record("10.1000/REC-1", "https://b/"),
         record("10.1000/rec-7", "https://b/"),
         record("10.1000/new", "https://b/"),
@@ -107,7 +108,7 @@ fn reimport_is_idempotent() {
         record("10.1000/NEW", "https://c/"),
     ];
     for (round, expected) in [(0, (1, 1, 1)), (1, (0, 0, 3))] {
-        let imported = import(directory.path(), 1, &other);
+        let imported = import(directory.path(), 1, &changes);
         assert_eq!((imported.created, imported.changed, imported.unchanged), expected, "round {round}");
         assert_eq!(imported.superseded, 1, "the same name twice");
         assert_eq!((imported.tombstoned, imported.tombstoned_names), (1, vec!["10.1000/Rec-7".into()]));
@@ -176,21 +177,20 @@ fn all_bytes_of_a_record_count() {
     let references = (0..5).map(|index| ValueReference::new(index, vec![b'x'; 1 << 20])).collect();
     let large = vec![HandleValue { references, ..HandleValue::new(1, "DESC", "") }];
     let mut importer = EmbeddedImporter::open(directory.path(), "importer", 0).unwrap();
-    let refused = importer.add("10.1000/1".into(), &large);
-    assert!(matches!(refused, Err(ImportError::TooLarge { limit: 4_194_304, .. })));
+    let result = importer.add("10.1000/1".into(), &large);
+    assert!(matches!(result, Err(ImportError::TooLarge { limit: 4_194_304, .. })));
     drop(importer);
     assert!(!directory.path().join("import-runs").exists(), "an abandoned import leaves nothing");
     let store = EmbeddedStore::open(directory.path()).unwrap();
     let put = Edit::Put { name: "10.1000/1".into(), values: large, precondition: Precondition::NotTombstone };
-    let refused =
+    let result =
         block_on(store.commit(ChangeSet { author: "tester".into(), timestamp_ms: 0, edits: vec![put] }));
-    assert!(matches!(refused, Err(CommitError::TooLarge { limit: 4_194_304, .. })));
+    assert!(matches!(result, Err(CommitError::TooLarge { limit: 4_194_304, .. })));
 }
 
-/// An import that is interrupted after its first transaction: what was written stays and is logged, and repeating it writes the
-/// rest.
+/// An import is interrupted after its first transaction: the written records are logged, and a repeated import writes the rest.
 #[test]
-fn interrupted() {
+fn interrupted_import_is_completed() {
     // 50,000 is the default.
     let (count, per_transaction) = if is_full_run() { (120_000, 50_000) } else { (1_200, 500) };
     let directory = ram_dir();
@@ -273,23 +273,27 @@ fn imports_are_in_the_history() {
         let change = ChangeSet { author: "tester".into(), timestamp_ms: 1, edits };
         block_on(EmbeddedStore::open(directory.path()).unwrap().commit(change)).unwrap();
     };
-    let long = format!("10.1/{}", "x".repeat(3_000));
+    let long_name = format!("10.1/{}", "x".repeat(3_000));
     let record = |name: &str, data: &str| (name.to_owned(), data.to_owned());
     commit(vec![put("10.1/found", "a"), put("10.1/removed", "a"), put("10.1/same", "i")]);
     commit(vec![remove("10.1/removed")]);
-    let names = ["10.1/only", "10.1/found", "10.1/removed", "10.1/same", "10.1/changed", &long];
+    let names = ["10.1/only", "10.1/found", "10.1/removed", "10.1/same", "10.1/changed", &long_name];
     import(directory.path(), 100, &names.map(|name| record(name, "i")));
-    import(directory.path(), 100, &[record("10.1/Found", "j"), record("10.1/only", "i"), record(&long, "j")]);
+    import(
+        directory.path(),
+        100,
+        &[record("10.1/Found", "j"), record("10.1/only", "i"), record(&long_name, "j")],
+    );
     commit(vec![put("10.1/removed", "b"), put("10.1/changed", "b"), put("10.1/changed", "c")]);
 
     let store = EmbeddedStore::open(directory.path()).unwrap();
     let check = |name: &str, expected: &[(EditKind, Option<&str>)]| {
         let key = NameKey::new(name).unwrap();
         for limit in [1, 2, 100] {
-            for is_back in [false, true] {
-                let (mut found, mut from) = (Vec::new(), if is_back { u64::MAX } else { 0 });
+            for newest_first in [false, true] {
+                let (mut found, mut from) = (Vec::new(), if newest_first { u64::MAX } else { 0 });
                 loop {
-                    let order = match is_back {
+                    let order = match newest_first {
                         true => HistoryOrder::NewestFirst { before: from },
                         false => HistoryOrder::OldestFirst { after: from },
                     };
@@ -303,7 +307,7 @@ fn imports_are_in_the_history() {
                     let Some(next) = history.next else { break };
                     from = next;
                 }
-                if is_back {
+                if newest_first {
                     found.reverse();
                 }
                 let expected: Vec<_> =
@@ -317,7 +321,7 @@ fn imports_are_in_the_history() {
     check("10.1/removed", &[(Create, None), (Remove, Some("a")), (Import, None), (Update, Some("i"))]);
     check("10.1/same", &[(Create, None)]);
     check("10.1/changed", &[(Import, None), (Update, Some("i")), (Update, Some("b"))]);
-    check(&long, &[(Import, None), (Import, Some("i"))]);
+    check(&long_name, &[(Import, None), (Import, Some("i"))]);
     check("10.1/none", &[]);
     assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
 }
@@ -342,8 +346,8 @@ fn import_keeps_registrations_and_aux() {
     import(directory.path(), 100, &records);
     let store = EmbeddedStore::open(directory.path()).unwrap();
     let entries = scan(&store);
-    let known: Vec<_> = entries.iter().map(|entry| (&*entry.name, &*entry.registration)).collect();
-    assert_eq!(known, [("10.1/found", &b"known"[..]), ("10.1/new", b"")]);
+    let registrations: Vec<_> = entries.iter().map(|entry| (&*entry.name, &*entry.registration)).collect();
+    assert_eq!(registrations, [("10.1/found", &b"known"[..]), ("10.1/new", b"")]);
     assert!(entries.iter().all(|entry| entry.values == values("i")));
     let (key, order) = (NameKey::new("10.1/found").unwrap(), HistoryOrder::OldestFirst { after: 0 });
     let history = block_on(store.history(&key, order, 9)).unwrap();

@@ -1,4 +1,4 @@
-//! Linearizability of concurrent operations on one name (Wing and Gong search).
+//! Linearizability of concurrent operations on one name, by the search of Wing and Gong.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Barrier;
@@ -83,28 +83,28 @@ impl Observation {
     /// The next state, if this result is possible in this state.
     fn apply(&self, current: ModelState) -> Option<ModelState> {
         let head = current.map(|(revision, status, ..)| (revision, status));
-        let known = current.map_or(0, |(.., known)| known);
+        let registration = current.map_or(0, |(.., registration)| registration);
         let aux = |data: u64| Some((0, RecordStatus::Live, data, 0));
         let current_data = current.map(|(_, _, data, _)| data);
-        let written = |precondition: &Precondition,
-                       result: &Result<u64, Option<(u64, RecordStatus)>>,
-                       next: &dyn Fn(u64) -> ModelState| {
+        let after_write = |precondition: &Precondition,
+                           result: &Result<u64, Option<(u64, RecordStatus)>>,
+                           next: &dyn Fn(u64) -> ModelState| {
             match result {
                 Ok(revision) => is_met(*precondition, head).then(|| next(*revision)),
                 Err(actual) => (!is_met(*precondition, head) && *actual == head).then_some(current),
             }
         };
         match self {
-            Self::Put { precondition, data, result } => {
-                written(precondition, result, &|revision| Some((revision, RecordStatus::Live, *data, known)))
-            }
-            Self::Register { precondition, data, result } => {
-                written(precondition, result, &|revision| Some((revision, RecordStatus::Live, *data, *data)))
-            }
-            Self::Tombstone { precondition, result } => written(precondition, result, &|revision| {
-                Some((revision, RecordStatus::Tombstone, current_data.unwrap_or(0), known))
+            Self::Put { precondition, data, result } => after_write(precondition, result, &|revision| {
+                Some((revision, RecordStatus::Live, *data, registration))
             }),
-            Self::Remove { precondition, result } => written(precondition, result, &|_| None),
+            Self::Register { precondition, data, result } => after_write(precondition, result, &|revision| {
+                Some((revision, RecordStatus::Live, *data, *data))
+            }),
+            Self::Tombstone { precondition, result } => after_write(precondition, result, &|revision| {
+                Some((revision, RecordStatus::Tombstone, current_data.unwrap_or(0), registration))
+            }),
+            Self::Remove { precondition, result } => after_write(precondition, result, &|_| None),
             Self::Get { found } => (*found == current).then_some(current),
             Self::Listed { found } => (*found == head.map(|(_, status)| status)).then_some(current),
             Self::PutAux { data } => Some(aux(*data)),
@@ -118,7 +118,7 @@ impl Observation {
     }
 }
 
-/// The definition of preconditions, written down independently.
+/// Independent implementation of preconditions.
 fn is_met(precondition: Precondition, current: Option<(u64, RecordStatus)>) -> bool {
     match current {
         None => matches!(precondition, Precondition::NotTombstone | Precondition::Absent),
@@ -131,7 +131,7 @@ fn is_met(precondition: Precondition, current: Option<(u64, RecordStatus)>) -> b
     }
 }
 
-/// Whether there is an order of the operations on one name that explains all results: next can be each operation that began
+/// Whether some order of the operations on one name explains all results: the next can be any operation that began
 /// before any other remaining one ended. States that were tried are remembered.
 fn is_linearizable(operations: &[Operation]) -> bool {
     fn search(
@@ -146,9 +146,9 @@ fn is_linearizable(operations: &[Operation]) -> bool {
         if !tried.insert((done, current)) {
             return false;
         }
-        let left = || operations.iter().enumerate().filter(|(number, _)| done >> number & 1 == 0);
-        let first_end = left().map(|(_, operation)| operation.end).min().unwrap_or(u64::MAX);
-        left().filter(|(_, operation)| operation.begin < first_end).any(|(number, operation)| {
+        let remaining = || operations.iter().enumerate().filter(|(number, _)| done >> number & 1 == 0);
+        let first_end = remaining().map(|(_, operation)| operation.end).min().unwrap_or(u64::MAX);
+        remaining().filter(|(_, operation)| operation.begin < first_end).any(|(number, operation)| {
             operation
                 .observation
                 .apply(current)
@@ -177,7 +177,7 @@ fn run_aux_operation(
     name: &str,
     data: u64,
     choice: usize,
-    known: &mut Option<u64>,
+    last_seen: &mut Option<u64>,
 ) -> Observation {
     let key = || name.as_bytes().into();
     let value = |data: u64| data.to_string().into_bytes().into();
@@ -187,16 +187,16 @@ fn run_aux_operation(
     match choice {
         0..=2 => {
             commit(vec![put()]).unwrap();
-            *known = Some(data);
+            *last_seen = Some(data);
             Observation::PutAux { data }
         }
         3 => {
             commit(vec![Edit::RemoveAux { key: key() }]).unwrap();
-            *known = None;
+            *last_seen = None;
             Observation::RemoveAux
         }
         4..=7 => {
-            let expected = *known;
+            let expected = *last_seen;
             let is_met =
                 match commit(vec![Edit::RequireAux { key: key(), value: expected.map(value) }, put()]) {
                     Ok(_) => true,
@@ -206,8 +206,8 @@ fn run_aux_operation(
             Observation::Replace { expected, data, is_met }
         }
         _ => {
-            *known = block_on(store.get_aux(name.as_bytes())).unwrap().map(|value| number_of(&value));
-            Observation::GetAux { found: *known }
+            *last_seen = block_on(store.get_aux(name.as_bytes())).unwrap().map(|value| number_of(&value));
+            Observation::GetAux { found: *last_seen }
         }
     }
 }
@@ -221,7 +221,7 @@ fn run_thread(
     thread: usize,
 ) -> Vec<Operation> {
     let mut operations = Vec::new();
-    let (mut known, mut known_aux) = (0, None);
+    let (mut last_revision, mut last_aux) = (0, None);
     for step in 0..OPERATIONS_PER_THREAD {
         let number = rng.below(NAME_COUNT);
         let name = name(history, number);
@@ -229,7 +229,7 @@ fn run_thread(
             0 => Precondition::NotTombstone,
             1 => Precondition::Absent,
             2 => Precondition::Live,
-            _ => Precondition::AtRevision(known),
+            _ => Precondition::AtRevision(last_revision),
         };
         let data = (thread * 100 + step + 1) as u64;
         let commit = |edit: Edit| {
@@ -251,7 +251,7 @@ fn run_thread(
         }
         let values = vec![HandleValue::new(1, "DATA", data.to_string())];
         let observation = match choice {
-            _ if number >= RECORD_NAMES => run_aux_operation(store, &name, data, choice, &mut known_aux),
+            _ if number >= RECORD_NAMES => run_aux_operation(store, &name, data, choice, &mut last_aux),
             0..=1 => {
                 let (name, registration) = (name.into(), data.to_string().into_bytes().into());
                 let edit = Edit::Register { name, values, registration, precondition };
@@ -292,7 +292,7 @@ fn run_thread(
         | Observation::Put { result: Ok(revision) | Err(Some((revision, _))), .. }
         | Observation::Register { result: Ok(revision) | Err(Some((revision, _))), .. } = observation
         {
-            known = revision;
+            last_revision = revision;
         }
         operations.push(Operation { name: number, begin, end, observation });
     }
@@ -320,9 +320,12 @@ fn check(store: &impl Store, histories: u64) {
         });
         overlaps += operations.iter().filter(|operation| operation.end > operation.begin + 1).count();
         for number in 0..NAME_COUNT {
-            let of_name: Vec<Operation> =
+            let operations_on_name: Vec<Operation> =
                 operations.iter().filter(|operation| operation.name == number).cloned().collect();
-            assert!(is_linearizable(&of_name), "seed {seed}, history {history}: {of_name:#?}");
+            assert!(
+                is_linearizable(&operations_on_name),
+                "seed {seed}, history {history}: {operations_on_name:#?}"
+            );
         }
     }
     println!("{overlaps} operations overlapped others in {histories} histories");
@@ -342,9 +345,9 @@ fn embedded_store() {
 
 /// Change sets of several names are atomic: no list contains a part of one, and revisions never go back.
 fn check_atomicity(store: &impl Store) {
-    const GROUP: usize = 5;
+    const CHANGE_SET_SIZE: usize = 5;
     const ROUNDS: u64 = 150;
-    let names: Vec<String> = (0..GROUP).map(|number| format!("10.1/name-{number}")).collect();
+    let names: Vec<String> = (0..CHANGE_SET_SIZE).map(|number| format!("10.1/name-{number}")).collect();
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for writer in 0..3_u64 {
@@ -383,7 +386,10 @@ fn check_atomicity(store: &impl Store) {
                 let mut last = 0;
                 for _ in 0..4 * ROUNDS {
                     let listed = block_on(store.list_names(b"10.1", None, 100)).unwrap();
-                    assert!(listed.is_empty() || listed.len() == GROUP, "a part of a change set: {listed:?}");
+                    assert!(
+                        listed.is_empty() || listed.len() == CHANGE_SET_SIZE,
+                        "a part of a change set: {listed:?}"
+                    );
                     let revisions: Vec<u64> = names
                         .iter()
                         .filter_map(|name| block_on(store.get(&NameKey::new(name).unwrap())).unwrap())
@@ -402,7 +408,7 @@ fn check_atomicity(store: &impl Store) {
     let log = block_on(store.read_log(0, usize::MAX)).unwrap();
     assert!(log.is_sorted_by_key(|log_entry| log_entry.revision));
     let revisions: BTreeSet<u64> = log.iter().map(|log_entry| log_entry.revision).collect();
-    assert_eq!(log.len(), revisions.len() * GROUP);
+    assert_eq!(log.len(), revisions.len() * CHANGE_SET_SIZE);
 }
 
 #[test]
@@ -425,18 +431,18 @@ fn checker_rejects_invalid_histories() {
     let record = |revision, data| Some((revision, RecordStatus::Live, data, 0));
     for (expected, operations) in [
         (true, vec![operation(0, 1, put(5, Ok(1))), operation(2, 3, get(record(1, 5)))]),
-        // Missing after it was acknowledged.
+        // A record is missing after its write was acknowledged.
         (false, vec![operation(0, 1, put(5, Ok(1))), operation(2, 3, get(None))]),
         // Concurrent: either is possible.
         (true, vec![operation(0, 3, put(5, Ok(1))), operation(1, 2, get(None))]),
         (true, vec![operation(0, 3, put(5, Ok(1))), operation(1, 2, get(record(1, 5)))]),
-        // Both registered the same name.
+        // Two clients register the same name.
         (false, vec![operation(0, 2, put(5, Ok(1))), operation(1, 3, put(6, Ok(2)))]),
         (
             true,
             vec![operation(0, 2, put(5, Ok(1))), operation(1, 3, put(6, Err(Some((1, RecordStatus::Live)))))],
         ),
-        // Read once, and then missing.
+        // A record is read, and then missing.
         (
             false,
             vec![

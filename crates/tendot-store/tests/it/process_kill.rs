@@ -1,4 +1,4 @@
-//! A writing process is killed at random moments; everything it acknowledged is durable.
+//! Process kills: a writing process is killed at random moments, and every acknowledged change is durable.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -86,7 +86,7 @@ fn child_imports() {
         .buffer_bytes(50_000);
     emit("opened");
     for number in 0..IMPORTED_RECORDS {
-        // Not in the order of names.
+        // Not in name order.
         let name = imported_name(number * 389 % IMPORTED_RECORDS);
         importer.add(name.clone().into(), &values(&name, round.parse().unwrap())).unwrap();
     }
@@ -117,15 +117,15 @@ fn durable_after_kill() {
         }
         let is_import = kill % 2 == 1;
         let child = if is_import { "process_kill::child_imports" } else { "process_kill::child_writes" };
-        let moment = Duration::from_millis(rng.below(if is_import { 200 } else { 60 }) as u64);
-        let moment = match kill % KILLS_PER_STORE {
+        let kill_time = Duration::from_millis(rng.below(if is_import { 200 } else { 60 }) as u64);
+        let kill_time = match kill % KILLS_PER_STORE {
             // At the end an import is completed, however often it was interrupted.
             last if last == KILLS_PER_STORE - 1 => KillTime::Never,
-            _ if rng.coin() => KillTime::AfterStart(moment),
-            _ => KillTime::AfterOpening(moment),
+            _ if rng.coin() => KillTime::AfterStart(kill_time),
+            _ => KillTime::AfterOpening(kill_time),
         };
         let mut is_imported = false;
-        for line in lines_until_killed(child, directory.path(), round, moment) {
+        for line in lines_until_killed(child, directory.path(), round, kill_time) {
             // A line without its last word was cut off by the kill.
             let words: Vec<&str> = line.split(' ').collect();
             match words[..] {
@@ -161,7 +161,7 @@ enum KillTime {
 }
 
 /// The lines that a child process prints until it is killed.
-fn lines_until_killed(child: &str, directory: &Path, round: u64, moment: KillTime) -> Vec<String> {
+fn lines_until_killed(child: &str, directory: &Path, round: u64, kill_time: KillTime) -> Vec<String> {
     let mut writer = child_test(child)
         .env(DIRECTORY_VAR, directory)
         .env(ROUND_VAR, round.to_string())
@@ -172,7 +172,7 @@ fn lines_until_killed(child: &str, directory: &Path, round: u64, moment: KillTim
     let out = BufReader::new(writer.stdout.take().unwrap());
     let (opened, is_opened) = channel();
     let killer = std::thread::spawn(move || {
-        let delay = match moment {
+        let delay = match kill_time {
             KillTime::AfterStart(delay) => Some(delay),
             KillTime::AfterOpening(delay) => {
                 // Or the process has ended.
@@ -201,7 +201,7 @@ fn lines_until_killed(child: &str, directory: &Path, round: u64, moment: KillTim
     lines
 }
 
-/// Imported records are of the current import or of the one before; a completed import is there completely.
+/// Imported records are of the current import or of the one before; a completed import is stored completely.
 fn check_import(directory: &Path, round: u64, imported: u64) {
     let store = EmbeddedStore::open(directory).unwrap();
     let names = block_on(store.list_names(b"10.2000", None, usize::MAX)).unwrap();
@@ -218,7 +218,7 @@ fn check_import(directory: &Path, round: u64, imported: u64) {
     assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
 }
 
-/// The store has at least what was acknowledged, and every change set completely or not at all.
+/// Every acknowledged change set is stored, and every change set completely or not at all.
 fn check(directory: &Path, durable: &BTreeMap<String, u64>) {
     let store = EmbeddedStore::open(directory).unwrap();
     for (name, round) in durable {

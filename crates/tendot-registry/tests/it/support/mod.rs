@@ -1,4 +1,4 @@
-//! Stores of every kind, and tests that run over several of them.
+//! Stores of every kind, and a macro that runs tests over several of them.
 
 pub(crate) mod stores;
 

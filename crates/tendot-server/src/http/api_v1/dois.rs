@@ -45,19 +45,19 @@ pub(crate) struct DoiJson<'a> {
 }
 
 impl<'a> From<&'a DoiRecord> for DoiJson<'a> {
-    fn from(name: &'a DoiRecord) -> Self {
+    fn from(record: &'a DoiRecord) -> Self {
         Self {
-            name: &name.name,
-            state: name.state.as_str(),
-            registrant: &name.registrant,
-            agency: &name.agency,
-            url: name.url(),
-            values: &name.values,
-            metadata: name.metadata.as_deref(),
-            created: format_millis(name.created_ms),
-            updated: format_millis(name.updated_ms),
-            retired: name.retired_ms.map(format_millis),
-            warnings: name.warnings.iter().map(ToString::to_string).collect(),
+            name: &record.name,
+            state: record.state.as_str(),
+            registrant: &record.registrant,
+            agency: &record.agency,
+            url: record.url(),
+            values: &record.values,
+            metadata: record.metadata.as_deref(),
+            created: format_millis(record.created_ms),
+            updated: format_millis(record.updated_ms),
+            retired: record.retired_ms.map(format_millis),
+            warnings: record.warnings.iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -134,20 +134,21 @@ impl HttpServer {
         draft: RegistrationRequest,
         idempotency_key: Option<&IdempotencyKey>,
     ) -> ApiResult {
-        let task = RegisterDoi { request: draft, random_bytes: random()? };
+        let command = RegisterDoi { request: draft, random_bytes: random()? };
         let mut budget = request_budget();
         if request.parameters.is_set("dry-run") {
-            let done = self.registry.dry_run(&task, &request.caller, request.now_ms, &mut budget).await?;
-            return Ok(json_reply(&DoiJson::from(&done), 0, request));
+            let record =
+                self.registry.dry_run(&command, &request.caller, request.now_ms, &mut budget).await?;
+            return Ok(json_reply(&DoiJson::from(&record), 0, request));
         }
-        let extra_edits = |done: &DoiRecord| {
+        let extra_edits = |record: &DoiRecord| {
             idempotency_key
-                .map(|idempotency_key| idempotency_key.store_edits(&DoiJson::from(done), request.now_ms))
+                .map(|idempotency_key| idempotency_key.store_edits(&DoiJson::from(record), request.now_ms))
                 .unwrap_or_default()
         };
         let outcome = self
             .registry
-            .execute_with(&task, &request.caller, request.now_ms, &mut budget, extra_edits)
+            .execute_with(&command, &request.caller, request.now_ms, &mut budget, extra_edits)
             .await?;
         let path = doi_path(&outcome.output.name);
         let headers = request.head.headers;
@@ -155,11 +156,11 @@ impl HttpServer {
     }
 
     pub(crate) async fn get_doi(&self, request: &ApiRequest<'_>) -> ApiResult {
-        let found = self
+        let record = self
             .registry
             .get_doi(&request.path_param, &request.caller, request.now_ms, &mut request_budget())
             .await?;
-        Ok(json_reply(&DoiJson::from(&found), found.revision, request))
+        Ok(json_reply(&DoiJson::from(&record), record.revision, request))
     }
 
     pub(crate) async fn update_doi(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
@@ -180,31 +181,34 @@ impl HttpServer {
                 .await
                 .map_err(|error| as_precondition_failed(*error));
         }
-        let expect = request.expected_revision()?;
-        let task =
-            UpdateDoi { name: request.path_param.as_str().into(), request: draft, expected_revision: expect };
+        let expected_revision = request.expected_revision()?;
+        let command =
+            UpdateDoi { name: request.path_param.as_str().into(), request: draft, expected_revision };
         let mut budget = request_budget();
         if request.parameters.is_set("dry-run") {
-            let done = self.registry.dry_run(&task, &request.caller, request.now_ms, &mut budget).await?;
-            return Ok(json_reply(&DoiJson::from(&done), 0, request));
+            let record =
+                self.registry.dry_run(&command, &request.caller, request.now_ms, &mut budget).await?;
+            return Ok(json_reply(&DoiJson::from(&record), 0, request));
         }
-        let outcome = self.registry.execute(&task, &request.caller, request.now_ms, &mut budget).await?;
+        let outcome = self.registry.execute(&command, &request.caller, request.now_ms, &mut budget).await?;
         let revision = outcome.revision.unwrap_or(outcome.output.revision);
         Ok(json_reply(&DoiJson::from(&outcome.output), revision, request))
     }
 
     pub(crate) async fn retire_doi(&self, request: &ApiRequest<'_>) -> ApiResult {
-        let task = RetireDoi {
+        let command = RetireDoi {
             name: request.path_param.as_str().into(),
             expected_revision: request.expected_revision()?,
         };
         if request.parameters.is_set("dry-run") {
-            let done =
-                self.registry.dry_run(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
-            return Ok(json_reply(&DoiJson::from(&done), 0, request));
+            let record = self
+                .registry
+                .dry_run(&command, &request.caller, request.now_ms, &mut request_budget())
+                .await?;
+            return Ok(json_reply(&DoiJson::from(&record), 0, request));
         }
         let outcome =
-            self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
+            self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
         Ok(json_reply(&DoiJson::from(&outcome.output), outcome.revision.unwrap_or_default(), request))
     }
 }
@@ -224,7 +228,8 @@ fn as_precondition_failed(error: ApiError) -> Box<ApiError> {
     }
 }
 
-const DRY: &str = "Dry run: validate without writing";
+/// Description of the query parameter `dry-run`.
+const DRY_RUN_DESCRIPTION: &str = "Dry run: validate without writing";
 
 pub(crate) fn describe() -> PathSpec {
     let get = with_paging(with_common_responses(OperationSpec::new("List the DOIs of a prefix or registrant"), false))
@@ -242,7 +247,7 @@ pub(crate) fn describe() -> PathSpec {
             "`name`, or a generated suffix under `prefix`. The DOI resolves when the response arrives. DOIs are \
              case-insensitive. With `Idempotency-Key`, a repeated request gets the stored response for 24 hours.",
         )
-        .query_param("dry-run", DRY, text_schema())
+        .query_param("dry-run", DRY_RUN_DESCRIPTION, text_schema())
         .request_body::<NewDoiForm>(JSON, "Name, URL, metadata", Required::True)
         .response(StatusCode::CREATED, "The DOI")
         .json_content::<DoiForm>(JSON)
@@ -269,7 +274,7 @@ pub(crate) fn describe_one() -> PathSpec {
             "Replaces the given fields; omitted fields are unchanged. With `If-Match`, only if the revision matches; with \
              `If-None-Match: *`, registers the DOI if it does not exist.",
         )
-        .query_param("dry-run", DRY, text_schema())
+        .query_param("dry-run", DRY_RUN_DESCRIPTION, text_schema())
         .request_body::<DoiUpdateForm>(JSON, "Fields to update", Required::True)
         .response(StatusCode::OK, "The updated DOI")
         .json_content::<DoiForm>(JSON)
@@ -283,7 +288,7 @@ pub(crate) fn describe_one() -> PathSpec {
             "It no longer resolves and is never reused; its history is kept. Reserved DOIs, and those under a test prefix, \
              are `deleted` and can be registered again.",
         )
-        .query_param("dry-run", DRY, text_schema())
+        .query_param("dry-run", DRY_RUN_DESCRIPTION, text_schema())
         .response(StatusCode::OK, "The retired DOI")
         .json_content::<DoiForm>(JSON)
         .response_header("ETag", "Revision");

@@ -33,8 +33,8 @@ const MAX_SUMMARY_NAMES: u64 = 1_000_000;
 /// Lines per page of the scan.
 const REPORT_PAGE_SIZE: u64 = 500;
 
-const LINES: &str = "application/x-ndjson";
-const CSV: &str = "text/csv";
+const MEDIA_TYPE_NDJSON: &str = "application/x-ndjson";
+const MEDIA_TYPE_CSV: &str = "text/csv";
 
 /// Summary of a prefix.
 #[derive(Serialize)]
@@ -109,8 +109,8 @@ impl<'a> From<&'a ReportFinding> for ReportLineJson<'a> {
                 last: format_day(*last),
                 state: state.map(|state| state.as_str()),
             },
-            ReportFinding::Link { name, index, data, code, detail: why } => {
-                Self::Link { name, index: *index, data, code, detail: why }
+            ReportFinding::Link { name, index, data, code, detail } => {
+                Self::Link { name, index: *index, data, code, detail }
             }
             ReportFinding::Confusable { name, confusable_with: with } => {
                 let code = if with.is_some() { "same-text" } else { "mixed-scripts" };
@@ -207,8 +207,8 @@ impl ReportStream {
             // A local store never yields: let other tasks run.
             tokio::task::yield_now().await;
             findings = tokio::select! {
-                read = self.next_page(Some(&next)) => read.map_err(|refusal| {
-                    if let Some(error) = &refusal.source {
+                read = self.next_page(Some(&next)) => read.map_err(|registry_error| {
+                    if let Some(error) = &registry_error.source {
                         tracing::error!(%error, "report aborted");
                     }
                     StreamAborted
@@ -244,12 +244,12 @@ impl HttpServer {
         let complete = loop {
             let _permit = self.subscribers.backlog_permits.acquire().await.ok();
             let (prefix, caller) = (&request.path_param, &request.caller);
-            let part = self
+            let page = self
                 .registry
                 .prefix_summary(prefix, after.as_deref(), caller, unix_millis(), &mut request_budget())
                 .await?;
-            summary.merge(&part.0);
-            after = part.1;
+            summary.merge(&page.0);
+            after = page.1;
             if after.is_none() {
                 break true;
             }
@@ -299,7 +299,8 @@ impl HttpServer {
         };
         // An error of the first page can still be reported with a status.
         let findings = report_stream.next_page(after).await?;
-        let media_type = HeaderValue::from_static(if is_csv { "text/csv;charset=utf-8" } else { LINES });
+        let media_type =
+            HeaderValue::from_static(if is_csv { "text/csv;charset=utf-8" } else { MEDIA_TYPE_NDJSON });
         let mut response = stream(StatusCode::OK, media_type, async move |sink| {
             let _permit = permit;
             report_stream.send_all(findings, sink).await
@@ -337,7 +338,7 @@ pub(crate) fn describe_summary() -> PathSpec {
 }
 
 pub(crate) fn describe(report: ReportKind) -> PathSpec {
-    let (summary, about) = match report {
+    let (summary, description) = match report {
         ReportKind::Resolved => (
             "List resolved names",
             "Number of resolutions over HTTP and the native protocol, with the first and last day.",
@@ -363,18 +364,18 @@ pub(crate) fn describe(report: ReportKind) -> PathSpec {
         ),
     };
     let get = report_spec(summary)
-        .description(&format!("{about} NDJSON; with `Accept: text/csv`, CSV in which formula-like fields are prefixed with a quote."))
+        .description(&format!("{description} NDJSON; with `Accept: text/csv`, CSV in which formula-like fields are prefixed with a quote."))
         .query_param("after", "Names after this one: the name of the last line", text_schema())
         .query_param("limit", "Maximum number of lines, plus the rest of the last name; default unlimited", count_schema())
         .response(StatusCode::OK, "Streamed lines");
     let get = match report {
-        ReportKind::Resolved => get.json_content::<ResolvedNameForm>(LINES),
-        ReportKind::NeverResolved => get.json_content::<NeverResolvedForm>(LINES),
-        ReportKind::FailedResolutions => get.json_content::<FailedResolutionForm>(LINES),
-        ReportKind::Links => get.json_content::<InvalidLinkForm>(LINES),
-        ReportKind::Confusable => get.json_content::<ConfusableNameForm>(LINES),
+        ReportKind::Resolved => get.json_content::<ResolvedNameForm>(MEDIA_TYPE_NDJSON),
+        ReportKind::NeverResolved => get.json_content::<NeverResolvedForm>(MEDIA_TYPE_NDJSON),
+        ReportKind::FailedResolutions => get.json_content::<FailedResolutionForm>(MEDIA_TYPE_NDJSON),
+        ReportKind::Links => get.json_content::<InvalidLinkForm>(MEDIA_TYPE_NDJSON),
+        ReportKind::Confusable => get.json_content::<ConfusableNameForm>(MEDIA_TYPE_NDJSON),
     };
-    PathSpec::readable(get.text_content(CSV))
+    PathSpec::readable(get.text_content(MEDIA_TYPE_CSV))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use tendot_testing::http::{HttpRequest, HttpResponse};
 
 use super::http_server::{TOKEN, TestServer, bind, start_over};
 
-/// Between two parts of a body: longer than the server waits for more lines before it executes those that it has.
+/// Pause between two parts of a body: longer than the server waits for more lines before it executes those it has received.
 const PART_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A server and a client of its API.
@@ -52,8 +52,8 @@ impl ApiClient {
         response
     }
 
-    /// Sends a body in parts, each of which the server executes by itself. The response may be cut off: then it has as much as
-    /// came, or the status 0 without a head.
+    /// Sends a body in parts, each of which the server executes by itself. If the connection is lost, the response has the bytes
+    /// received so far, and the status 0 without a head.
     pub(crate) fn send_in_parts(
         &self,
         method: &str,
@@ -84,7 +84,7 @@ impl ApiClient {
         let mut stream = self.server.connect();
         stream.write_all(&request[..request.len() - length]).unwrap();
         std::thread::scope(|scope| {
-            // Read at the same time: a reset of the connection discards what was received but not read.
+            // Read concurrently: a reset of the connection discards received bytes that were not read.
             let mut reader = stream.try_clone().unwrap();
             let reading = scope.spawn(move || {
                 let (mut bytes, mut buffer) = (Vec::new(), [0; 64 << 10]);
@@ -96,7 +96,7 @@ impl ApiClient {
             });
             for (number, part) in parts.iter().enumerate() {
                 if number > 0 {
-                    // The gap itself is what makes the server execute a part: there is no event to wait for.
+                    // The pause makes the server execute the part: there is no event to wait for.
                     std::thread::sleep(PART_INTERVAL);
                 }
                 before_part(number);

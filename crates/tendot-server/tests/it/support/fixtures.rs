@@ -1,4 +1,4 @@
-//! Agencies and registrants with names that are registered, reserved and retired, made without a server.
+//! Fixtures of the registry: agencies and registrants with registered, reserved and retired names, created without a server.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -8,7 +8,7 @@ use tendot_registry::registration::{RegisterDoi, RegistrationRequest, RetireDoi,
 use tendot_registry::transfer::{ProposeTransfer, TransferSubject};
 use tendot_registry::{Caller, Command, Registry};
 
-/// When the first command is executed; each further one is a day later.
+/// Time of the first command; each further command is a day later.
 const FIRST_COMMAND_AT_MS: u64 = 1_700_000_000_000;
 const DAY_MS: u64 = 86_400_000;
 
@@ -54,7 +54,7 @@ impl PartyFixtures {
         parties.execute(registry, &prefix).await;
         parties.register(registry, "10.70000/PAPER", Some("Self-organized criticality"), "registered").await;
         parties.register(registry, "10.70000/PLAIN", None, "registered").await;
-        parties.register(registry, "10.70000/SECRET", Some("Not told yet"), "reserved").await;
+        parties.register(registry, "10.70000/SECRET", Some("Unpublished title"), "reserved").await;
         parties.register(registry, "10.70000/GONE", Some("What was"), "registered").await;
         parties.retire(registry, "10.70000/GONE").await;
         parties
@@ -75,32 +75,27 @@ impl PartyFixtures {
         let metadata = title.map_or_else(|| "null".to_owned(), kernel_metadata);
         let url = format!("https://example.org/{}", name.to_lowercase());
         let json = format!(r#"{{"name":"{name}","url":"{url}","metadata":{metadata},"state":"{state}"}}"#);
-        let draft = RegistrationRequest::from_json(json.as_bytes()).unwrap();
-        self.execute(registry, &RegisterDoi { request: draft, random_bytes: [0; 16] }).await;
+        let request = RegistrationRequest::from_json(json.as_bytes()).unwrap();
+        self.execute(registry, &RegisterDoi { request, random_bytes: [0; 16] }).await;
     }
 
     pub(crate) async fn update(&self, registry: &Registry, name: &str, json: &str) {
-        let draft = RegistrationRequest::from_json(json.as_bytes()).unwrap();
-        self.execute(registry, &UpdateDoi { name: name.into(), request: draft, expected_revision: None })
-            .await;
+        let request = RegistrationRequest::from_json(json.as_bytes()).unwrap();
+        self.execute(registry, &UpdateDoi { name: name.into(), request, expected_revision: None }).await;
     }
 
     pub(crate) async fn retire(&self, registry: &Registry, name: &str) {
         self.execute(registry, &RetireDoi { name: name.into(), expected_revision: None }).await;
     }
 
-    pub(crate) async fn transfer(&self, registry: &Registry, what: TransferSubject, to: &str) {
-        let random = [self.executed.load(Ordering::Relaxed) + 100; 16];
-        self.execute(
-            registry,
-            &ProposeTransfer { subject: what, to: to.into(), force: true, random_bytes: random },
-        )
-        .await;
+    pub(crate) async fn transfer(&self, registry: &Registry, subject: TransferSubject, to: &str) {
+        let random_bytes = [self.executed.load(Ordering::Relaxed) + 100; 16];
+        self.execute(registry, &ProposeTransfer { subject, to: to.into(), force: true, random_bytes }).await;
     }
 
-    async fn execute<T: Command>(&self, registry: &Registry, task: &T) -> T::Output {
-        let at = FIRST_COMMAND_AT_MS + DAY_MS * u64::from(self.executed.fetch_add(1, Ordering::Relaxed));
-        let carried = registry.execute(task, &Caller::Operator, at, &mut Budget::new(100_000)).await;
-        carried.unwrap_or_else(|refusal| panic!("{refusal:?}")).output
+    async fn execute<T: Command>(&self, registry: &Registry, command: &T) -> T::Output {
+        let now_ms = FIRST_COMMAND_AT_MS + DAY_MS * u64::from(self.executed.fetch_add(1, Ordering::Relaxed));
+        let outcome = registry.execute(command, &Caller::Operator, now_ms, &mut Budget::new(100_000)).await;
+        outcome.unwrap_or_else(|error| panic!("{error:?}")).output
     }
 }

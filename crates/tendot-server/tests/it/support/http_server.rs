@@ -1,4 +1,4 @@
-//! HTTP server inside the test process, with a runtime of its own: it is gone when it is dropped.
+//! HTTP server in the test process, with its own runtime; it stops on drop.
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -24,7 +24,7 @@ pub(crate) struct TestServer {
     pub(crate) runtime: Runtime,
     pub(crate) address: SocketAddr,
     pub(crate) http: Arc<HttpServer>,
-    /// Dropped or used to let the server drain and end.
+    /// Drains and stops the server when it is dropped or used.
     pub(crate) shutdown: Option<oneshot::Sender<()>>,
     /// Completes when the server has drained.
     pub(crate) serving: Option<JoinHandle<()>>,
@@ -110,15 +110,14 @@ pub(crate) fn start_over(
 }
 
 impl TestServer {
-    /// A connection that carries exactly what the test writes.
+    /// A raw TCP connection to the server.
     pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(WAIT_TIMEOUT)).unwrap();
         stream
     }
 
-    /// Sends bytes and returns everything that comes until the connection is closed; the server may close it before it has
-    /// read everything.
+    /// Sends bytes and reads until the connection is closed; the server may close it before it has read everything.
     pub(crate) fn send_raw(&self, bytes: impl AsRef<[u8]>) -> String {
         let mut stream = self.connect();
         let _ = stream.write_all(bytes.as_ref());
@@ -143,14 +142,14 @@ impl TestServer {
         line.unwrap_or_else(|| panic!("{name}: {metrics}")).parse().unwrap()
     }
 
-    /// Commits edits to the store past the registry's rules.
+    /// Commits edits to the store without the checks of the registry.
     pub(crate) fn commit(&self, edits: Vec<Edit>) {
         let change = ChangeSet { author: "test".into(), timestamp_ms: 0, edits };
         self.runtime.block_on(self.http.registry().store().commit(change)).unwrap();
     }
 }
 
-/// Everything that comes until the connection is closed, as text.
+/// Reads until the connection is closed, as text.
 pub(crate) fn read_text(stream: &TcpStream) -> String {
     String::from_utf8_lossy(&read_to_close(stream)).into_owned()
 }

@@ -10,7 +10,7 @@ use super::records_server::RecordsServer;
 /// The secret key of `301:10.5555/ADMIN`.
 pub(crate) const SECRET: &str = "opensesame";
 
-/// A session as its client knows it.
+/// Client side of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpSession {
     pub(crate) id: String,

@@ -1,4 +1,4 @@
-//! Servers, clients, stores and fixtures that several modules of this program use.
+//! Servers, clients, stores and fixtures that several test modules share.
 
 pub(crate) mod api_client;
 pub(crate) mod fixtures;

@@ -1,4 +1,4 @@
-//! Server with the Handle protocol and HTTP in the test process, and a client that sends exactly what a test writes.
+//! Server with the native protocol and HTTP in the test process, and a client that sends raw messages.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -105,7 +105,7 @@ impl NativeTestServer {
         }
         let http = Arc::new(http);
         let (shutdown, is_shut_down) = watch::channel(false);
-        // The end of the sender counts, too.
+        // Dropping the sender is a shutdown, too.
         let ended = move || {
             let mut is_shut_down = is_shut_down.clone();
             async move { drop(is_shut_down.wait_for(|is_shut_down| *is_shut_down).await) }
@@ -134,14 +134,14 @@ impl NativeTestServer {
         }
     }
 
-    /// Sends a message in as many datagrams as it needs and returns the response; none if none comes within [`WAIT_TIMEOUT`].
+    /// Sends a message in as many datagrams as it needs and returns the response; `None` after [`WAIT_TIMEOUT`].
     pub(crate) fn exchange_udp(&self, message: &[u8]) -> Option<Vec<u8>> {
         let socket = self.udp_socket();
         send_udp(&socket, message);
         receive_udp(&socket, WAIT_TIMEOUT)
     }
 
-    /// Sends datagrams that must not be answered: the first response is that to a request sent after them.
+    /// Asserts that datagrams get no response: the first response is to a request sent after them.
     #[track_caller]
     pub(crate) fn assert_no_udp_reply(&self, socket: &UdpSocket, datagrams: &[&[u8]]) {
         for datagram in datagrams {
@@ -151,9 +151,14 @@ impl NativeTestServer {
         let mut marker = resolution("10.5555/ONE");
         marker.envelope.request_id = 0x4d41_524b;
         socket.send(&marker.to_bytes().unwrap()).unwrap();
-        let response = receive_udp(socket, WAIT_TIMEOUT).expect("the marker is answered");
+        let response = receive_udp(socket, WAIT_TIMEOUT).expect("no response to the marker");
         let request_id = Envelope::from_bytes(&response).unwrap().request_id;
-        assert_eq!(request_id, marker.envelope.request_id, "answered with {}", response_code(&response));
+        assert_eq!(
+            request_id,
+            marker.envelope.request_id,
+            "unexpected response with code {}",
+            response_code(&response)
+        );
     }
 
     pub(crate) fn udp_socket(&self) -> UdpSocket {
@@ -169,7 +174,7 @@ impl NativeTestServer {
         stream
     }
 
-    /// Sends bytes on a new TCP connection, ends the sending side, and returns everything that comes back. The server may close
+    /// Sends bytes on a new TCP connection, shuts down the sending side, and reads until the end. The server may close
     /// the connection before it has read everything.
     pub(crate) fn send_raw(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = self.connect();
@@ -245,7 +250,7 @@ impl NativeTestServer {
         self.exchange(transport, request).first().map_or(0, |response| response_code(response))
     }
 
-    /// The response code to a request whose challenge was answered with these credentials.
+    /// The response code to a request that is authenticated with these credentials.
     pub(crate) fn authenticated_code(
         &self,
         request: &Message<'_>,
@@ -255,7 +260,7 @@ impl NativeTestServer {
         response_code(&self.authenticated_response(request, identity, credentials))
     }
 
-    /// The response to a request whose challenge, if one came, was answered with these credentials.
+    /// The response to a request that is authenticated with these credentials if the server sends a challenge.
     pub(crate) fn authenticated_response(
         &self,
         request: &Message<'_>,
@@ -267,8 +272,8 @@ impl NativeTestServer {
         if response_code(&challenge) != ResponseCode::AUTHENTICATION_NEEDED.0 {
             return challenge;
         }
-        let answer = challenge_response(&request, &challenge, identity, credentials, 99);
-        self.exchange(Transport::Tcp, &answer).remove(0)
+        let proof = challenge_response(&request, &challenge, identity, credentials, 99);
+        self.exchange(Transport::Tcp, &proof).remove(0)
     }
 }
 
@@ -329,13 +334,13 @@ pub(crate) fn challenge_response_with(
     request_id: u32,
 ) -> Vec<u8> {
     let identity = ValueReference::parse(identity);
-    let answer = Request::ChallengeResponse(ChallengeResponse {
+    let request = Request::ChallengeResponse(ChallengeResponse {
         auth_type,
         key_handle: identity.handle(),
         key_index: identity.index,
         proof,
     });
-    let mut message = Message::request(Opcode::CHALLENGE_RESPONSE, answer, request_id, now());
+    let mut message = Message::request(Opcode::CHALLENGE_RESPONSE, request, request_id, now());
     message.envelope.session_id = Envelope::from_bytes(challenge).unwrap().session_id;
     message.to_bytes().unwrap()
 }
@@ -351,7 +356,7 @@ pub(crate) fn send_udp(socket: &UdpSocket, message: &[u8]) {
     }
 }
 
-/// The next whole message from a socket; none if no datagram comes within `timeout`.
+/// The next whole message from a socket; `None` if no datagram arrives within `timeout`.
 pub(crate) fn receive_udp(socket: &UdpSocket, timeout: Duration) -> Option<Vec<u8>> {
     socket.set_read_timeout(Some(timeout)).unwrap();
     let (mut reassembly, mut buffer) = (Reassembly::new(), [0; 1024]);
@@ -365,7 +370,7 @@ pub(crate) fn receive_udp(socket: &UdpSocket, timeout: Duration) -> Option<Vec<u
     None
 }
 
-/// Everything that comes until the server closes or resets a connection; panics if it stays open for [`WAIT_TIMEOUT`].
+/// Reads until the server closes or resets a connection; panics if it stays open for [`WAIT_TIMEOUT`].
 #[track_caller]
 pub(crate) fn read_until_closed(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! The stores that tests run over.
+//! Stores over which tests run.
 
 use tendot_store::{AnyStore, MemoryStore, PostgresSettings, PostgresStore};
 use tendot_testing::postgres::{database_from_template, shared_server};

@@ -1,4 +1,4 @@
-//! A TCP proxy between a store and its server that cuts, delays or refuses connections.
+//! TCP proxy between a store and its server that cuts, holds or refuses connections.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -21,8 +21,8 @@ pub(crate) enum Direction {
 pub(crate) enum CutMode {
     /// The bytes are lost.
     Both,
-    /// The client's connection is closed at once; the server receives the rest of what was sent after the client has sent
-    /// something on another connection.
+    /// The client's connection is closed at once; the server receives the rest of the sent bytes after the client
+    /// has sent something on another connection.
     Late,
 }
 
@@ -32,7 +32,7 @@ struct FaultPlan {
     cut: Option<(Direction, usize, CutMode)>,
     is_refusing: bool,
     /// A connection on which these bytes are sent is held from there on.
-    held: Option<&'static [u8]>,
+    hold_pattern: Option<&'static [u8]>,
     /// Bytes by direction.
     passed: [usize; 2],
     /// Cut connections; each reference is valid until the server has closed its side.
@@ -90,7 +90,7 @@ impl ChaosProxy {
         self.plan.lock().unwrap().cut.is_none()
     }
 
-    /// Waits until the server has closed all connections that were cut: it has done everything that it received on them.
+    /// Waits until the server has closed all connections that were cut: it has processed everything that it received on them.
     pub(crate) async fn wait_until_closed(&self) {
         let is_closed = async || {
             let connections = &mut self.plan.lock().unwrap().cut_connections;
@@ -104,9 +104,9 @@ impl ChaosProxy {
         self.plan.lock().unwrap().is_refusing = is_refusing;
     }
 
-    /// Holds connections from these bytes on; those that are held already stay so.
-    pub(crate) fn hold_at(&self, held: Option<&'static [u8]>) {
-        self.plan.lock().unwrap().held = held;
+    /// Holds connections from these bytes on; those that are already held stay held.
+    pub(crate) fn hold_at(&self, hold_pattern: Option<&'static [u8]>) {
+        self.plan.lock().unwrap().hold_pattern = hold_pattern;
     }
 
     /// How many bytes have passed since the last call: to the server, and to the client.
@@ -139,7 +139,7 @@ impl Relay {
                 let _ = to.shutdown().await;
                 return;
             }
-            if self.is_held(&buffer[..read]) {
+            if self.matches_hold_pattern(&buffer[..read]) {
                 while from.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
                 return;
             }
@@ -159,9 +159,11 @@ impl Relay {
         }
     }
 
-    fn is_held(&self, bytes: &[u8]) -> bool {
-        let held = self.plan.lock().unwrap().held;
-        held.is_some_and(|held| bytes.windows(held.len()).any(|window| window == held))
+    fn matches_hold_pattern(&self, bytes: &[u8]) -> bool {
+        let hold_pattern = self.plan.lock().unwrap().hold_pattern;
+        hold_pattern.is_some_and(|hold_pattern| {
+            bytes.windows(hold_pattern.len()).any(|window| window == hold_pattern)
+        })
     }
 
     /// How many of the bytes that were read pass, and whether the connection is cut then.
@@ -172,10 +174,10 @@ impl Relay {
             self.sent.notify_waiters();
         }
         match &mut plan.cut {
-            Some((planned, left, mode)) if *planned == direction => {
-                let passing = read.min(*left);
-                *left -= passing;
-                let mode = (*left == 0).then_some(*mode);
+            Some((planned, remaining, mode)) if *planned == direction => {
+                let passing = read.min(*remaining);
+                *remaining -= passing;
+                let mode = (*remaining == 0).then_some(*mode);
                 if mode.is_some() {
                     plan.cut = None;
                     plan.cut_connections.push(Weak::clone(&self.server_side));
@@ -196,7 +198,7 @@ impl Relay {
     }
 
     async fn deliver_late(&self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut rest: Vec<u8>) {
-        // What the client has sent already; it sends no more until it has an answer.
+        // The bytes that the client has already sent; it sends no more until it gets a response.
         let _ = tokio::time::timeout(Duration::from_millis(20), from.read_to_end(&mut rest)).await;
         let sent = self.sent.notified();
         let _ = self.cut.send(true);

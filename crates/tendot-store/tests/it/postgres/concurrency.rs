@@ -1,4 +1,4 @@
-//! Many concurrent clients of two stores on one database: no name is registered twice, no update is lost.
+//! Concurrent clients of two stores on one database: no name is registered twice, no update is lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,13 +20,13 @@ fn one_of_64_registrations_wins() {
     const NAMES: usize = 40;
     block_on(async {
         let stores = two_stores().await;
-        let is_done = Arc::new(AtomicBool::new(false));
-        let follower = tokio::spawn(follow(Arc::clone(&stores[0]), Arc::clone(&is_done)));
+        let is_finished = Arc::new(AtomicBool::new(false));
+        let follower = tokio::spawn(follow(Arc::clone(&stores[0]), Arc::clone(&is_finished)));
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| {
                 let store = Arc::clone(&stores[client % 2]);
                 tokio::spawn(async move {
-                    let mut won = Vec::new();
+                    let mut registered = Vec::new();
                     for number in 0..NAMES {
                         // Each client begins with another name and writes two, so that transactions overlap crosswise.
                         let name = |number: usize| format!("10.1000/{}", (number + client) % NAMES);
@@ -35,27 +35,27 @@ fn one_of_64_registrations_wins() {
                             put(&name(number + NAMES / 2), &client.to_string(), Precondition::NotTombstone),
                         ];
                         match commit(&store, edits).await {
-                            Ok(_) => won.push(name(number)),
+                            Ok(_) => registered.push(name(number)),
                             Err(CommitError::RecordConflict(_)) => {}
                             Err(error) => panic!("{error}"),
                         }
                     }
-                    won
+                    registered
                 })
             })
             .collect();
-        let mut won = Vec::new();
+        let mut registered = Vec::new();
         for client in clients {
-            won.extend(client.await.unwrap());
+            registered.extend(client.await.unwrap());
         }
-        is_done.store(true, Ordering::SeqCst);
+        is_finished.store(true, Ordering::SeqCst);
         let followed = follower.await.unwrap();
         let log = logged_names(&stores[1]).await;
         assert_eq!(followed, log);
-        assert_eq!(log.len(), 2 * won.len(), "two log entries for each change set");
-        won.sort();
-        won.dedup();
-        assert_eq!(2 * won.len(), log.len(), "no name was registered twice");
+        assert_eq!(log.len(), 2 * registered.len(), "two log entries for each change set");
+        registered.sort();
+        registered.dedup();
+        assert_eq!(2 * registered.len(), log.len(), "no name was registered twice");
         for number in 0..NAMES {
             let key = NameKey::new(&format!("10.1000/{number}")).unwrap();
             assert!(stores[0].get(&key).await.unwrap().is_some());
@@ -63,12 +63,12 @@ fn one_of_64_registrations_wins() {
     });
 }
 
-async fn follow(store: Arc<PostgresStore>, is_done: Arc<AtomicBool>) -> Vec<String> {
+async fn follow(store: Arc<PostgresStore>, is_finished: Arc<AtomicBool>) -> Vec<String> {
     let (mut names, mut after) = (Vec::new(), 0);
     loop {
-        let was_done = is_done.load(Ordering::SeqCst);
+        let was_finished = is_finished.load(Ordering::SeqCst);
         let log_entries = store.read_log(after, 50).await.unwrap();
-        if was_done && log_entries.is_empty() {
+        if was_finished && log_entries.is_empty() {
             return names;
         }
         for log_entry in log_entries {

@@ -1,4 +1,4 @@
-//! The connection is cut at every byte of a commit: it is done once and as a whole, or its outcome is reported as in doubt.
+//! Connection loss at every byte of a commit: the commit is applied once and completely, or its outcome is reported as in doubt.
 
 use std::time::Duration;
 
@@ -27,9 +27,9 @@ impl ProxyFixture {
         let proxy = ChaosProxy::start(server.port).await;
         let address = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port);
         let store = PostgresStore::open(&address, settings).await.unwrap();
-        // The first one prepares the statements.
+        // The first commit prepares the statements.
         warm_up(&store, 0).await;
-        // The least of several: polls of the monitor pass the proxy, too.
+        // The minimum of several commits: polls of the monitor pass the proxy, too.
         let mut bytes = [usize::MAX; 2];
         for number in 1..6 {
             proxy.take_byte_counts();
@@ -41,9 +41,9 @@ impl ProxyFixture {
         Self { proxy, store, direct, bytes }
     }
 
-    /// How often a commit is found; asserts that all of its parts are there equally often.
-    async fn found(&self, round: &str, number: usize) -> usize {
-        let mut found = Vec::new();
+    /// How often a commit was applied; asserts that all of its parts were applied equally often.
+    async fn committed_count(&self, round: &str, number: usize) -> usize {
+        let mut counts = Vec::new();
         for end in ["a", "b"] {
             let key = NameKey::new(&format!("10.1000/{round}-{number:06}-{end}")).unwrap();
             let history = self
@@ -51,14 +51,14 @@ impl ProxyFixture {
                 .history(&key, tendot_store::HistoryOrder::OldestFirst { after: 0 }, 10)
                 .await
                 .unwrap();
-            let is_there = self.direct.get(&key).await.unwrap().is_some();
-            assert_eq!(is_there, !history.entries.is_empty());
-            found.push(history.entries.len());
+            let exists = self.direct.get(&key).await.unwrap().is_some();
+            assert_eq!(exists, !history.entries.is_empty());
+            counts.push(history.entries.len());
         }
         let aux = self.direct.get_aux(format!("{round}-{number:06}").as_bytes()).await.unwrap();
-        found.push(usize::from(aux.is_some()));
-        assert!(found == [found[0]; 3], "{round} {number}: only parts of it, {found:?}");
-        found[0]
+        counts.push(usize::from(aux.is_some()));
+        assert!(counts == [counts[0]; 3], "{round} {number}: applied in part, {counts:?}");
+        counts[0]
     }
 
     /// Cuts at `cuts` positions of a commit. The store resolves the transaction in doubt and repeats it if it was not committed.
@@ -72,11 +72,11 @@ impl ProxyFixture {
             let revision =
                 result.unwrap_or_else(|error| panic!("after {number} bytes {direction:?}: {error}"));
             assert!(self.proxy.was_cut(), "after {number} of {bytes} bytes {direction:?}");
-            assert_eq!(self.found(&round, number).await, 1, "after {number} bytes {direction:?}");
+            assert_eq!(self.committed_count(&round, number).await, 1, "after {number} bytes {direction:?}");
             let key = NameKey::new(&format!("10.1000/{round}-{number:06}-a")).unwrap();
             assert_eq!(self.direct.get(&key).await.unwrap().unwrap().revision, revision);
         }
-        // The whole log has no gaps and no name twice.
+        // The log has no gaps and no duplicate names.
         let mut names = logged_names(&self.direct).await;
         let count = names.len();
         names.sort();
@@ -85,7 +85,8 @@ impl ProxyFixture {
     }
 }
 
-/// If it were done twice, the first name would be rejected, and the second one would have two log entries.
+/// Commits two records and an aux entry. If they were committed twice, the first name would be rejected, and the second would
+/// have two log entries.
 async fn commit_parts(store: &PostgresStore, round: &str, number: usize) -> Result<u64, CommitError> {
     let name = |end| format!("10.1000/{round}-{number:06}-{end}");
     let aux = format!("{round}-{number:06}");
@@ -134,33 +135,34 @@ fn late_delivery() {
     });
 }
 
-/// If the server cannot be reached again, the outcome may be reported as in doubt; any other error means that nothing was done.
+/// If the server cannot be reached again, the outcome may be reported as in doubt; any other error means that nothing was written.
 #[test]
 fn in_doubt_without_server() {
     let settings = PostgresSettings { wait_timeout: Duration::from_millis(400), ..settings() };
     block_on(async {
         let fixture = ProxyFixture::new(&settings).await;
         let [to_server, to_client] = fixture.bytes;
-        let all = (0..=to_server).step_by(97).map(|bytes| (Direction::ToServer, bytes));
-        let all = all.chain((0..=to_client).step_by(41).map(|bytes| (Direction::ToClient, bytes)));
-        let (mut in_doubt, mut refused) = (0, 0);
-        for (number, (direction, bytes)) in all.enumerate() {
+        let positions = (0..=to_server).step_by(97).map(|bytes| (Direction::ToServer, bytes));
+        let positions =
+            positions.chain((0..=to_client).step_by(41).map(|bytes| (Direction::ToClient, bytes)));
+        let (mut in_doubt, mut rejected) = (0, 0);
+        for (number, (direction, bytes)) in positions.enumerate() {
             fixture.proxy.set_refusing(true);
             fixture.proxy.cut_after(direction, bytes, CutMode::Both);
             let result = commit_parts(&fixture.store, "unreachable", number).await;
             fixture.proxy.wait_until_closed().await;
-            let found = fixture.found("unreachable", number).await;
+            let count = fixture.committed_count("unreachable", number).await;
             match result {
-                Ok(_) => assert_eq!(found, 1, "{bytes} bytes {direction:?}"),
+                Ok(_) => assert_eq!(count, 1, "{bytes} bytes {direction:?}"),
                 Err(CommitError::Store(StoreError::InDoubt { .. })) => in_doubt += 1,
                 Err(CommitError::Store(error)) => {
-                    assert_eq!(found, 0, "{bytes} bytes {direction:?}: {error}");
-                    refused += 1;
+                    assert_eq!(count, 0, "{bytes} bytes {direction:?}: {error}");
+                    rejected += 1;
                 }
                 Err(error) => panic!("{bytes} bytes {direction:?}: {error}"),
             }
             fixture.proxy.set_refusing(false);
-            // An attempt that fails may have reserved its names.
+            // A failed attempt may have created its names.
             let mut attempts = 0;
             wait_until_async("commits succeed again", async || {
                 attempts += 1;
@@ -168,6 +170,6 @@ fn in_doubt_without_server() {
             })
             .await;
         }
-        assert!(in_doubt > 0 && refused > 0, "{in_doubt} in doubt, {refused} refused");
+        assert!(in_doubt > 0 && rejected > 0, "{in_doubt} in doubt, {rejected} rejected");
     });
 }

@@ -1,4 +1,4 @@
-//! A primary with two standbys: routing of reads, and what happens when hosts lag, diverge, stop or fail.
+//! Failover: a primary with two standbys, the routing of reads, and hosts that lag, diverge, stop responding or fail.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -97,12 +97,14 @@ fn read_routing() {
         for _ in 0..50 {
             assert!(with_stale_reads(url(&store, NAME)).await.is_some());
         }
-        wait_until_async("its failure is noticed", async || host_roles(&store)[1] == HostRole::Unreachable)
-            .await;
+        wait_until_async("the failure of the standby is noticed", async || {
+            host_roles(&store)[1] == HostRole::Unreachable
+        })
+        .await;
         commit(&store, vec![put(NAME, "with one", Precondition::NotTombstone)]).await.unwrap();
         assert_eq!(with_stale_reads(url(&store, NAME)).await.as_deref(), Some("with one"));
         cluster.standbys[0].restart();
-        wait_until_async("it is back", async || host_roles(&store)[1] == HostRole::Standby).await;
+        wait_until_async("the standby is back", async || host_roles(&store)[1] == HostRole::Standby).await;
     });
 }
 
@@ -134,7 +136,7 @@ fn lagging_standby() {
         })
         .await;
         cluster.standbys[0].execute("postgres", "select pg_wal_replay_resume()").await;
-        wait_until_async("it has caught up", async || store.hosts()[1].lag_entries == Some(0)).await;
+        wait_until_async("the standby has caught up", async || store.hosts()[1].lag_entries == Some(0)).await;
     });
 }
 
@@ -145,9 +147,9 @@ fn standby_rejects_logins() {
     block_on(async {
         cluster.primary.execute("postgres", "create role tendot superuser login").await;
         let address = cluster.url("postgres", "").replace("//postgres@", "//tendot@");
-        let known = "select count(*) from pg_roles where rolname = 'tendot'";
+        let count_roles = "select count(*) from pg_roles where rolname = 'tendot'";
         for standby in &cluster.standbys {
-            wait_until_async("the standby has the role", async || standby.psql(known) == "1").await;
+            wait_until_async("the standby has the role", async || standby.psql(count_roles) == "1").await;
         }
         let store = super::open(&address).await;
         commit(&store, vec![put(NAME, "first", Precondition::Absent)]).await.unwrap();
@@ -157,9 +159,9 @@ fn standby_rejects_logins() {
             let before = std::fs::read_to_string(&rules).unwrap();
             std::fs::write(&rules, format!("host all tendot all reject\n{before}")).unwrap();
             standby.psql("select pg_reload_conf()");
-            let own = standby.url("postgres").replace("//postgres@", "//tendot@");
+            let standby_url = standby.url("postgres").replace("//postgres@", "//tendot@");
             wait_until_async("the rule is in force", async || {
-                tokio_postgres::connect(&own, tokio_postgres::NoTls).await.is_err()
+                tokio_postgres::connect(&standby_url, tokio_postgres::NoTls).await.is_err()
             })
             .await;
             // The monitor keeps its connection, so that the standby is still a candidate for reads.
@@ -178,7 +180,7 @@ fn standby_rejects_logins() {
     });
 }
 
-/// Commits wait for synchronous standbys even if the database's default for `synchronous_commit` says otherwise.
+/// Commits wait for synchronous standbys even if the database has another default for `synchronous_commit`.
 #[test]
 fn synchronous_commit_is_enforced() {
     let server = PostgresServer::start_volatile("");
@@ -194,7 +196,7 @@ fn synchronous_commit_is_enforced() {
                 "select count(*) from pg_stat_activity where datname = '{database}' and wait_event = 'SyncRep'"
             );
             let mut number = 0;
-            let waiting = wait_for_async("a commit waits for a standby", async || {
+            let waiting_commit = wait_for_async("a commit waits for a standby", async || {
                 number += 1;
                 let (store, name) = (Arc::clone(&store), format!("10.1000/{number}"));
                 let committing =
@@ -208,15 +210,15 @@ fn synchronous_commit_is_enforced() {
                 (!committing.is_finished()).then_some(committing)
             })
             .await;
-            assert!(!waiting.is_finished(), "{default}: acknowledged before a standby has it");
+            assert!(!waiting_commit.is_finished(), "{default}: acknowledged before a standby has it");
             server.alter_system("synchronous_standby_names = ''");
-            waiting.await.unwrap().unwrap();
+            waiting_commit.await.unwrap().unwrap();
         }
     });
 }
 
 /// The primary is killed under load. Reads go on, commits are rejected soon, and after a promotion commits succeed again: no
-/// acknowledged commit is lost, and none is there twice.
+/// acknowledged commit is lost, and none is applied twice.
 #[test]
 fn failover_under_load() {
     let cluster = PostgresCluster::start();
@@ -225,16 +227,16 @@ fn failover_under_load() {
         let other = open(&cluster, "").await;
         commit(&store, vec![put(NAME, "first", Precondition::Absent)]).await.unwrap();
         let acknowledged = Arc::new(AtomicU64::new(0));
-        let (end, ended) = tokio::sync::watch::channel(false);
+        let (stop, is_stopped) = tokio::sync::watch::channel(false);
         let clients: Vec<_> = (0..16)
             .map(|client| {
-                let (store, mut ended) = (Arc::clone(&store), ended.clone());
+                let (store, mut is_stopped) = (Arc::clone(&store), is_stopped.clone());
                 let acknowledged = Arc::clone(&acknowledged);
                 tokio::spawn(async move {
                     let mut results = HashMap::new();
                     let mut slowest = Duration::ZERO;
                     for number in 0.. {
-                        if *ended.borrow() {
+                        if *is_stopped.borrow() {
                             break;
                         }
                         let name = format!("10.1000/{client}-{number}");
@@ -249,8 +251,8 @@ fn failover_under_load() {
                             Err(CommitError::Store(StoreError::ReadOnly { .. })) => {
                                 slowest = slowest.max(start.elapsed());
                                 // Not more often than this while there is no primary.
-                                let _ =
-                                    tokio::time::timeout(Duration::from_millis(50), ended.changed()).await;
+                                let _ = tokio::time::timeout(Duration::from_millis(50), is_stopped.changed())
+                                    .await;
                                 Some(false)
                             }
                             Err(CommitError::Store(_)) => Some(false),
@@ -269,7 +271,7 @@ fn failover_under_load() {
         };
         more_commits(200).await;
         cluster.primary.kill();
-        // Reads go on meanwhile: both standbys may have everything.
+        // Reads continue meanwhile: both standbys may be current.
         let mut reads = 0;
         wait_until_async("the failure is noticed", async || {
             assert_eq!(with_stale_reads(url(&other, NAME)).await.as_deref(), Some("first"));
@@ -277,9 +279,8 @@ fn failover_under_load() {
             reads >= 200 && host_roles(&other)[0] == HostRole::Unreachable
         })
         .await;
-        let refused =
-            commit(&other, vec![put(NAME, "second", Precondition::NotTombstone)]).await.unwrap_err();
-        assert!(matches!(refused, CommitError::Store(StoreError::ReadOnly { .. })), "{refused}");
+        let error = commit(&other, vec![put(NAME, "second", Precondition::NotTombstone)]).await.unwrap_err();
+        assert!(matches!(error, CommitError::Store(StoreError::ReadOnly { .. })), "{error}");
 
         cluster.promote();
         wait_until_async("commits succeed again", async || {
@@ -287,21 +288,21 @@ fn failover_under_load() {
         })
         .await;
         more_commits(50).await;
-        end.send(true).unwrap();
+        stop.send(true).unwrap();
         let mut in_doubt = 0;
         for client in clients {
             let (results, slowest) = client.await.unwrap();
             // Normally after one second; not after the time-out for commits, which is 20 seconds.
             assert!(slowest < Duration::from_secs(15), "rejected after {slowest:?}");
             for (name, result) in results {
-                let is_there = store.get(&NameKey::new(&name).unwrap()).await.unwrap().is_some();
+                let exists = store.get(&NameKey::new(&name).unwrap()).await.unwrap().is_some();
                 match result {
-                    Some(expected) => assert_eq!(is_there, expected, "{name}"),
+                    Some(expected) => assert_eq!(exists, expected, "{name}"),
                     None => in_doubt += 1,
                 }
             }
         }
-        assert_eq!(in_doubt, 0, "the new primary resolves them");
+        assert_eq!(in_doubt, 0, "the new primary resolves all commits in doubt");
         wait_until_async("the other store follows", async || {
             with_stale_reads(url(&other, NAME)).await.as_deref() == Some("third")
         })
@@ -310,8 +311,8 @@ fn failover_under_load() {
 
         // The old primary comes back as a standby.
         let is_primary = |server: &&PostgresServer| server.psql("select pg_is_in_recovery()") == "f";
-        let new = cluster.standbys.iter().find(is_primary).unwrap();
-        cluster.primary.rejoin(new, "old");
+        let new_primary = cluster.standbys.iter().find(is_primary).unwrap();
+        cluster.primary.rejoin(new_primary, "old");
         wait_until_async("both standbys have caught up", async || {
             host_roles(&store).iter().filter(|role| **role == HostRole::Standby).count() == 2
                 && store.hosts().iter().all(|host| host.lag_entries == Some(0))
@@ -327,10 +328,10 @@ fn diverged_standby_is_not_used() {
     let cluster = PostgresCluster::start();
     block_on(async {
         let store = open(&cluster, "").await;
-        let other = "10.1000/2";
+        let other_name = "10.1000/2";
         commit(
             &store,
-            vec![put(NAME, "first", Precondition::Absent), put(other, "first", Precondition::Absent)],
+            vec![put(NAME, "first", Precondition::Absent), put(other_name, "first", Precondition::Absent)],
         )
         .await
         .unwrap();
@@ -348,17 +349,19 @@ fn diverged_standby_is_not_used() {
         let version = counters.version_of(&key).unwrap();
         cluster.primary.kill();
         cluster.standbys.iter().for_each(PostgresServer::restart);
-        let new = cluster.promote();
-        cluster.primary.restart_diverged(new);
+        let new_primary = cluster.promote();
+        cluster.primary.restart_diverged(new_primary);
         wait_until_async("commits succeed again", async || {
-            commit(&store, vec![put(other, "second", Precondition::NotTombstone)]).await.is_ok()
+            commit(&store, vec![put(other_name, "second", Precondition::NotTombstone)]).await.is_ok()
         })
         .await;
         assert!(!counters.is_current(version), "the lost commit is still current");
-        wait_until_async("it is seen as a standby", async || host_roles(&store)[0] == HostRole::Standby)
-            .await;
+        wait_until_async("the old primary is seen as a standby", async || {
+            host_roles(&store)[0] == HostRole::Standby
+        })
+        .await;
         for _ in 0..200 {
-            assert_eq!(with_stale_reads(url(&store, other)).await.as_deref(), Some("second"));
+            assert_eq!(with_stale_reads(url(&store, other_name)).await.as_deref(), Some("second"));
             assert_eq!(with_stale_reads(url(&store, NAME)).await.as_deref(), Some("first"));
             // Spread over several polls of the monitor, which come every 200 ms and are not visible here.
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -401,7 +404,7 @@ fn standbys_restart_without_primary() {
         };
         cluster.primary.kill();
         cluster.standbys.iter().for_each(PostgresServer::kill);
-        wait_until_async("no host answers", async || read(&store).await.is_none()).await;
+        wait_until_async("no host responds", async || read(&store).await.is_none()).await;
         let serving = || store.hosts().iter().map(|host| host.serves_reads).collect::<Vec<_>>();
         cluster.standbys[1].restart();
         wait_until_async("the delayed standby serves reads", async || {
@@ -417,13 +420,13 @@ fn standbys_restart_without_primary() {
     });
 }
 
-/// Hosts that accept connections and never answer: other hosts serve the reads, commits are rejected soon, and succeed again after a
+/// Hosts that accept connections and never respond: other hosts serve the reads, commits are rejected soon, and succeed again after a
 /// promotion.
 #[test]
 fn unresponsive_hosts() {
     let cluster = PostgresCluster::start();
     block_on(async {
-        // So long that a test fails if something waits for it.
+        // Much longer than the limits below: the test fails if a call waits for it.
         let timeout = Duration::from_secs(120);
         let settings = PostgresSettings { wait_timeout: timeout, statement_timeout: timeout, ..settings() };
         let store = PostgresStore::open(&cluster.url("postgres", ""), &settings).await.unwrap();
@@ -442,12 +445,12 @@ fn unresponsive_hosts() {
         })
         .await;
         // Normally one or two seconds.
-        assert!(slowest < timeout / 4, "answered after {slowest:?}");
+        assert!(slowest < timeout / 4, "the slowest read took {slowest:?}");
         cluster.standbys[0].signal("CONT");
         wait_until_caught_up(&store).await;
 
         cluster.primary.signal("STOP");
-        let waiting: Vec<_> = (0..4)
+        let commits: Vec<_> = (0..4)
             .map(|number| {
                 let store = Arc::clone(&store);
                 tokio::spawn(async move {
@@ -459,12 +462,12 @@ fn unresponsive_hosts() {
                 })
             })
             .collect();
-        for waiting in waiting {
-            let (refused, time) = waiting.await.unwrap();
-            let refused = refused.unwrap_err();
-            assert!(matches!(refused, CommitError::Store(StoreError::ReadOnly { .. })), "{refused}");
+        for pending in commits {
+            let (error, elapsed) = pending.await.unwrap();
+            let error = error.unwrap_err();
+            assert!(matches!(error, CommitError::Store(StoreError::ReadOnly { .. })), "{error}");
             // Normally three or four seconds.
-            assert!(time < timeout / 2, "rejected after {time:?}");
+            assert!(elapsed < timeout / 2, "rejected after {elapsed:?}");
         }
         assert_eq!(with_stale_reads(url(&store, NAME)).await.as_deref(), Some("first"));
 

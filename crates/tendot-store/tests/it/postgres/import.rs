@@ -1,4 +1,4 @@
-//! Imports into PostgreSQL: same result as into an embedded store, beside other writers, interrupted and cut at any byte.
+//! Imports into PostgreSQL: same result as into an embedded store, with concurrent writers, interrupted, and cut at any byte.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -83,7 +83,7 @@ async fn dump(store: &impl Store, names: &[String]) -> StoreDump {
         let mut newest = pages(store, &key, HistoryOrder::NewestFirst { before: u64::MAX }).await;
         newest.reverse();
         assert_eq!(oldest, newest, "{name}");
-        // The pages of one entry per_transaction are the whole history.
+        // The pages of one entry each are the whole history.
         let all = store.history(&key, HistoryOrder::OldestFirst { after: 0 }, 1_000).await.unwrap();
         assert_eq!(all, History { entries: oldest.clone(), next: None }, "{name}");
         histories.insert(name.clone(), oldest);
@@ -92,9 +92,9 @@ async fn dump(store: &impl Store, names: &[String]) -> StoreDump {
     for log_entry in log.iter().filter(|log_entry| log_entry.kind == EditKind::Import) {
         let (mut names, mut after) = (Vec::new(), None);
         loop {
-            let piece = store.names_at_revision(log_entry.revision, after.as_ref(), 3).await.unwrap();
-            names.extend(piece.names.into_iter().map(|listed| listed.name));
-            after = piece.next;
+            let page = store.names_at_revision(log_entry.revision, after.as_ref(), 3).await.unwrap();
+            names.extend(page.names.into_iter().map(|listed| listed.name));
+            after = page.next;
             if after.is_none() {
                 break;
             }
@@ -122,9 +122,9 @@ async fn pages(store: &impl Store, key: &NameKey, mut order: HistoryOrder) -> Ve
 fn matches_embedded_import() {
     let mut rng = SeededRng::new(7);
     let mut random = |below: usize| rng.below(below) as u64;
-    let long = "x".repeat(2_000);
+    let long_suffix = "x".repeat(2_000);
     let name = |number: u64| match number {
-        0..=2 => format!("10.{}/{long}{number}", number % 3),
+        0..=2 => format!("10.{}/{long_suffix}{number}", number % 3),
         number => format!("10.{}/Name-{number}", number % 3),
     };
     let names: Vec<String> = (0..24).map(name).collect();
@@ -152,8 +152,12 @@ fn matches_embedded_import() {
                 timestamp_ms: TIMESTAMP_MS,
                 edits: vec![edit.clone()],
             };
-            let (one, two) = (block_on(embedded.commit(change())), block_on(store.commit(change())));
-            assert_eq!(one.map_err(|error| error.to_string()), two.map_err(|error| error.to_string()));
+            let (embedded_result, postgres_result) =
+                (block_on(embedded.commit(change())), block_on(store.commit(change())));
+            assert_eq!(
+                embedded_result.map_err(|error| error.to_string()),
+                postgres_result.map_err(|error| error.to_string())
+            );
         }
         drop(embedded);
         let records: Vec<(String, String)> = (0..random(30))
@@ -163,8 +167,8 @@ fn matches_embedded_import() {
                 (name, format!("imported {}", random(10)))
             })
             .collect();
-        let one = import_embedded(directory.path(), &records);
-        assert_eq!(one, block_on(import(&store, 1_000, &records)));
+        let embedded_result = import_embedded(directory.path(), &records);
+        assert_eq!(embedded_result, block_on(import(&store, 1_000, &records)));
         let embedded = EmbeddedStore::open(directory.path()).unwrap();
         assert_eq!(block_on(dump(&embedded, &names)), block_on(dump(&store, &names)));
     }
@@ -218,9 +222,9 @@ fn several_transactions() {
     assert_eq!(block_on(dump(&store, &names)), second);
 }
 
-/// An import that ends between two transactions: what it wrote stays, and repeating it writes the rest.
+/// An import ends between two transactions: the written records stay, and a repeated import writes the rest.
 #[test]
-fn interrupted() {
+fn interrupted_import_is_completed() {
     block_on(async {
         let store = new_store().await;
         let records = records(50, "data");
@@ -238,7 +242,7 @@ fn interrupted() {
         tokio::select! {
             biased;
             _ = received => {}
-            _ = finish => panic!("it was not interrupted"),
+            _ = finish => panic!("the import was not interrupted"),
         }
         let log = store.read_log(0, 100).await.unwrap();
         assert!(log.iter().all(|log_entry| log_entry.record_count == 10));
@@ -249,7 +253,7 @@ fn interrupted() {
     });
 }
 
-/// Others write the same names through another store during an import: no change is lost, and prior states are right.
+/// Other clients write the same names through another store during an import: no change is lost, and prior states are right.
 #[test]
 fn concurrent_writers() {
     block_on(async {
@@ -257,36 +261,36 @@ fn concurrent_writers() {
         let (store, other) = (open(&url).await, open(&url).await);
         let all = records(3_000, "imported");
         let committed = Arc::new(AtomicUsize::new(0));
-        let writing = tokio::spawn({
+        let writer = tokio::spawn({
             let (all, committed) = (all.clone(), Arc::clone(&committed));
             async move {
-                let mut deposited = Vec::new();
+                let mut written = Vec::new();
                 for number in 0..200_usize {
                     let name = &all[number * 7_919 % all.len()].0;
-                    // A new name or an existing one, depending on how far the import is.
+                    // A new name or an existing one, depending on the progress of the import.
                     let edit = put(name, &format!("deposited {number}"), Precondition::NotTombstone);
-                    deposited.push((name.clone(), commit(&other, vec![edit]).await.unwrap()));
+                    written.push((name.clone(), commit(&other, vec![edit]).await.unwrap()));
                     if number % 50 == 0 {
-                        let ended = format!("10.1/ended-{number}");
-                        commit(&other, vec![put(&ended, "x", Precondition::Absent)]).await.unwrap();
+                        let new_name = format!("10.1/ended-{number}");
+                        commit(&other, vec![put(&new_name, "x", Precondition::Absent)]).await.unwrap();
                     }
                     committed.fetch_add(1, Ordering::SeqCst);
                 }
-                deposited
+                written
             }
         });
         // Holds the import up until the others have committed something since its last transaction.
         let mut before = 0;
         let imported = import_with(&store, 100, &all, |_| {
-            let has_more = || committed.load(Ordering::SeqCst) > before || writing.is_finished();
+            let has_more = || committed.load(Ordering::SeqCst) > before || writer.is_finished();
             wait_until("the others commit something", has_more);
             before = committed.load(Ordering::SeqCst);
         })
         .await;
-        let deposited = writing.await.unwrap();
+        let written = writer.await.unwrap();
         assert_eq!(imported.created + imported.changed, 3_000);
         logged_names(&store).await;
-        for (name, revision) in deposited {
+        for (name, revision) in written {
             let key = NameKey::new(&name).unwrap();
             let history_entry =
                 store.history(&key, HistoryOrder::OldestFirst { after: 0 }, 100).await.unwrap().entries;
@@ -311,10 +315,10 @@ fn concurrent_writers() {
         }
         let kinds: Vec<EditKind> =
             store.read_log(0, 10_000).await.unwrap().into_iter().map(|log_entry| log_entry.kind).collect();
-        let of_import = |kind: &EditKind| *kind == EditKind::Import;
-        let (first, last) = (kinds.iter().position(of_import), kinds.iter().rposition(of_import));
+        let is_import = |kind: &EditKind| *kind == EditKind::Import;
+        let (first, last) = (kinds.iter().position(is_import), kinds.iter().rposition(is_import));
         let between = &kinds[first.unwrap()..last.unwrap()];
-        assert!(!between.iter().all(of_import), "nothing was written in between");
+        assert!(!between.iter().all(is_import), "nothing was written in between");
     });
 }
 
@@ -328,13 +332,13 @@ fn connection_terminated() {
         importer.add("10.1/1".into(), &values("1")).unwrap();
         let holder = server.connect(&database).await;
         holder.batch_execute("begin; select * from tendot_counters for update").await.unwrap();
-        let cut = async {
-            let end = "select count(pg_terminate_backend(pid)) from pg_stat_activity \
+        let terminate = async {
+            let sql = "select count(pg_terminate_backend(pid)) from pg_stat_activity \
                  where datname = current_database() and wait_event_type = 'Lock'";
-            let is_ended = async || server.query_text(&database, end).await != "0";
-            wait_until_async("the waiting session is terminated", is_ended).await;
+            let is_terminated = async || server.query_text(&database, sql).await != "0";
+            wait_until_async("the waiting session is terminated", is_terminated).await;
         };
-        let (imported, ()) = tokio::join!(importer.finish(|_| {}), cut);
+        let (imported, ()) = tokio::join!(importer.finish(|_| {}), terminate);
         let error = imported.unwrap_err().to_string();
         assert!(error.starts_with("importing records failed: "), "{error}");
         holder.batch_execute("rollback").await.unwrap();
@@ -342,8 +346,8 @@ fn connection_terminated() {
     });
 }
 
-/// The connection is cut at many positions in both directions: what was reported as written is there, nothing else is unless the
-/// outcome is reported as in doubt, and repeating the import writes the rest.
+/// The connection is cut at many positions in both directions: everything that was reported as written is stored, and nothing
+/// else unless the outcome is reported as in doubt; a repeated import writes the rest.
 #[test]
 fn cut_at_any_byte() {
     block_on(async {
@@ -351,7 +355,7 @@ fn cut_at_any_byte() {
         let direct = open(&server.url(&database)).await;
         let proxy = ChaosProxy::start(server.port).await;
         let address = format!("postgres://postgres@127.0.0.1:{}/{database}", proxy.port);
-        let behind = open(&address).await;
+        let proxied = open(&address).await;
         let attempt = async |store: &PostgresStore, number: usize, reported: &mut u64| {
             let mut importer =
                 store.start_import("importer", TIMESTAMP_MS).unwrap().records_per_transaction(10);
@@ -361,36 +365,36 @@ fn cut_at_any_byte() {
             importer.finish(|imported| *reported = imported.created).await
         };
         proxy.take_byte_counts();
-        attempt(&behind, 0, &mut 0).await.unwrap();
+        attempt(&proxied, 0, &mut 0).await.unwrap();
         let [to_server, to_client] = proxy.take_byte_counts();
         let cuts = usize::try_from(repetitions("TENDOT_TEST_IMPORT_CUTS", 40, 400)).unwrap();
-        let all =
+        let positions =
             (0..to_server).step_by((to_server * 2 / cuts).max(1)).map(|bytes| (Direction::ToServer, bytes));
         // The reply to the commit comes last and has few bytes.
         let middle = to_client / 2;
         let replies = (0..middle)
             .step_by((middle * 8 / cuts).max(1))
             .chain((middle..to_client).step_by((middle * 3 / cuts).max(1)));
-        let all: Vec<_> = all.chain(replies.map(|bytes| (Direction::ToClient, bytes))).collect();
+        let positions: Vec<_> = positions.chain(replies.map(|bytes| (Direction::ToClient, bytes))).collect();
         // Polls of the monitor pass the proxy, too, more of them on a busy machine, so that the reply to the last commit comes later: go
         // on until one was cut.
         let last_reply =
             (to_client - 40..to_client + 600).step_by(4).map(|bytes| (Direction::ToClient, bytes));
-        let more = std::iter::repeat_n(last_reply, 4).flatten();
-        let planned = all.len();
+        let extra_positions = std::iter::repeat_n(last_reply, 4).flatten();
+        let planned = positions.len();
         let (mut in_doubt, mut failed) = (0, 0);
-        for (number, (direction, bytes)) in all.into_iter().chain(more).enumerate() {
+        for (number, (direction, bytes)) in positions.into_iter().chain(extra_positions).enumerate() {
             if number >= planned && in_doubt > 0 {
                 break;
             }
             proxy.cut_after(direction, bytes, CutMode::Both);
             let mut reported = 0;
-            let result = attempt(&behind, number + 1, &mut reported).await;
+            let result = attempt(&proxied, number + 1, &mut reported).await;
             // The lock is free when the transaction that was cut has ended.
             commit(&direct, vec![put("10.1/after", "x", Precondition::NotTombstone)]).await.unwrap();
-            let mut rest = 0;
-            let again = attempt(&direct, number + 1, &mut rest).await.unwrap();
-            let found = again.unchanged;
+            let mut repeated_count = 0;
+            let repeated = attempt(&direct, number + 1, &mut repeated_count).await.unwrap();
+            let found = repeated.unchanged;
             let context = format!("{bytes} bytes {direction:?}: reported {reported}, found {found}");
             match result {
                 Ok(_) => assert_eq!(found, 20, "{context}"),
@@ -403,7 +407,7 @@ fn cut_at_any_byte() {
                     failed += 1;
                 }
             }
-            assert_eq!(again.created + found, 20, "{context}");
+            assert_eq!(repeated.created + found, 20, "{context}");
         }
         assert!(in_doubt > 0 && failed > planned / 4, "{in_doubt} in doubt, {failed} failed");
         logged_names(&direct).await;

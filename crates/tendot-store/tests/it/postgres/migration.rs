@@ -1,4 +1,4 @@
-//! Migration between embedded and PostgreSQL stores preserves everything, also while the source is written.
+//! Migration between embedded and PostgreSQL stores preserves everything, also while the source is being written.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use tendot_testing::{SeededRng, is_full_run, ram_dir, test_seed};
 
 use super::{block_on, open, settings, shared_server};
 
-/// More edits than are searched for one of them.
+/// More edits than the store searches for one name.
 const LARGE_CHANGE_SET: usize = 4_300;
 
 /// Edits of the largest change set: in ordinary runs only [`large_change_set_is_preserved`] has a large one.
@@ -79,8 +79,8 @@ async fn history(
     first: u64,
 ) -> Vec<HistoryEntry> {
     let (mut entries, mut next) = (Vec::new(), Some(first));
-    while let Some(at) = next {
-        let history = store.history(key, order(at), 7).await.unwrap();
+    while let Some(position) = next {
+        let history = store.history(key, order(position), 7).await.unwrap();
         entries.extend(history.entries);
         next = history.next;
     }
@@ -110,9 +110,9 @@ fn change(rng: &mut SeededRng) -> ChangeSet {
 }
 
 fn edit(rng: &mut SeededRng) -> Edit {
-    let long = "x".repeat(2_000);
+    let long_suffix = "x".repeat(2_000);
     let name = match rng.below(30) {
-        0 => format!("10.1/{long}{}", rng.below(3)),
+        0 => format!("10.1/{long_suffix}{}", rng.below(3)),
         1 => "10.1".into(),
         n if n < 15 => format!("10.1/Name-{}", rng.below(12)),
         _ => format!("10.2/{}\u{e9}", rng.below(40)),
@@ -155,7 +155,7 @@ async fn make_changes(store: &impl Store, rng: &mut SeededRng, number: usize) {
 }
 
 /// A store with imports, random changes and one large change set of this many edits.
-fn grown_store(directory: &std::path::Path, rng: &mut SeededRng, large: usize) -> EmbeddedStore {
+fn build_store(directory: &std::path::Path, rng: &mut SeededRng, large_edits: usize) -> EmbeddedStore {
     import(directory, rng, 30);
     let store = EmbeddedStore::open(directory).unwrap();
     block_on(make_changes(&store, rng, 150));
@@ -164,13 +164,13 @@ fn grown_store(directory: &std::path::Path, rng: &mut SeededRng, large: usize) -
         values: Vec::new(),
         precondition: Precondition::NotTombstone,
     };
-    let edits = (0..large).map(put).collect();
+    let edits = (0..large_edits).map(put).collect();
     block_on(store.commit(ChangeSet { author: "many".into(), timestamp_ms: 5, edits })).unwrap();
     drop(store);
     import(directory, rng, 40);
     let store = EmbeddedStore::open(directory).unwrap();
     block_on(make_changes(&store, rng, 100));
-    // Some aux entries and homed prefixes, whatever the random changes have left.
+    // Aux entries and homed prefixes that do not depend on the random changes.
     let aux =
         |number| Edit::PutAux { key: format!("fixed/{number}").into_bytes().into(), value: b"x"[..].into() };
     let homes = ["10.7", "10.8"].map(|prefix| Edit::Home { prefix: prefix.into() });
@@ -201,7 +201,7 @@ fn round_trip_preserves_everything() {
     let rng = &mut SeededRng::new(seed);
     let directory = ram_dir();
     let large = change_set_size();
-    let first = grown_store(&directory.path().join("first"), rng, large);
+    let first = build_store(&directory.path().join("first"), rng, large);
     let url = empty_database_url();
     let other_url = empty_database_url();
     let expected = block_on(dump(&first));
@@ -244,13 +244,15 @@ fn round_trip_preserves_everything() {
         let sql = "delete from tendot_history h using tendot_log l \
                    where l.sequence = h.sequence and l.kind = 7 and h.name is null";
         server.execute(database, sql).await;
-        let without = directory.path().join("without");
+        let without_history = directory.path().join("without");
         let report =
-            migrate(&third, &mut EmbeddedStore::open_target(&without).unwrap(), false, |_| {}).await.unwrap();
+            migrate(&third, &mut EmbeddedStore::open_target(&without_history).unwrap(), false, |_| {})
+                .await
+                .unwrap();
         assert_eq!(report.difference_count, 0, "{:?}", report.differences);
-        assert_same(&expected, &dump(&EmbeddedStore::open_read_only(&without).unwrap()).await);
+        assert_same(&expected, &dump(&EmbeddedStore::open_read_only(&without_history).unwrap()).await);
 
-        // The same changes afterwards have the same results.
+        // Later changes have the same results in both stores.
         let stores = (EmbeddedStore::open(&directory.path().join("again")).unwrap(), second);
         let state = rng.next_u64();
         make_changes(&stores.0, &mut SeededRng::new(state), 40).await;
@@ -265,7 +267,7 @@ fn round_trip_preserves_everything() {
 fn large_change_set_is_preserved() {
     let rng = &mut SeededRng::new(11);
     let directory = ram_dir();
-    let first = grown_store(&directory.path().join("first"), rng, LARGE_CHANGE_SET);
+    let first = build_store(&directory.path().join("first"), rng, LARGE_CHANGE_SET);
     let url = empty_database_url();
     let expected = block_on(dump(&first));
     assert!(expected.records.len() > LARGE_CHANGE_SET);
@@ -283,7 +285,7 @@ fn large_change_set_is_preserved() {
     });
 }
 
-/// Migrates several times while the source is written; when the writer has stopped, a last run makes both the same.
+/// Migrates several times while the source is written; when the writer has stopped, a last run makes both equal.
 async fn run_under_load<S: Store + 'static>(
     source: Arc<S>,
     rng: &mut SeededRng,
@@ -291,7 +293,7 @@ async fn run_under_load<S: Store + 'static>(
 ) {
     let is_finished = Arc::new(AtomicBool::new(false));
     let state = rng.next_u64();
-    let writing = tokio::spawn({
+    let writer = tokio::spawn({
         let (source, is_finished) = (Arc::clone(&source), Arc::clone(&is_finished));
         async move {
             let mut rng = SeededRng::new(state);
@@ -316,7 +318,7 @@ async fn run_under_load<S: Store + 'static>(
         );
     }
     is_finished.store(true, Ordering::SeqCst);
-    assert!(writing.await.unwrap() > 20);
+    assert!(writer.await.unwrap() > 20);
     let report = run().await;
     assert_eq!((report.difference_count, report.concurrently_changed), (0, 0));
     let report = run().await;
@@ -332,7 +334,7 @@ fn migrate_under_load() {
     println!("TENDOT_TEST_SEED={seed}");
     let rng = &mut SeededRng::new(seed);
     let directory = ram_dir();
-    let source = Arc::new(grown_store(&directory.path().join("first"), rng, change_set_size()));
+    let source = Arc::new(build_store(&directory.path().join("first"), rng, change_set_size()));
     block_on(async {
         let address = empty_database_url();
         run_under_load(Arc::clone(&source), rng, async || {
@@ -354,13 +356,13 @@ fn migrate_under_load() {
     });
 }
 
-/// Changes of others in a target are detected, and a target that is not a copy of the source is not overwritten.
+/// Foreign changes in a target are detected, and a target that is not a copy of the source is not overwritten.
 #[test]
 fn detects_differences_and_foreign_targets() {
     let rng = &mut SeededRng::new(7);
     let directory = ram_dir();
-    let source = grown_store(&directory.path().join("first"), rng, 200);
-    let other = grown_store(&directory.path().join("other"), rng, 200);
+    let source = build_store(&directory.path().join("first"), rng, 200);
+    let other = build_store(&directory.path().join("other"), rng, 200);
     block_on(async {
         let server = shared_server();
         let database = server.create_database();
@@ -410,16 +412,16 @@ fn detects_differences_and_foreign_targets() {
                 "{sql}: {report:?}"
             );
             // An incomplete target cannot be opened.
-            let refused = PostgresStore::open(&address, &settings()).await.unwrap_err();
-            assert!(matches!(refused, PostgresOpenError::IncompleteMigration { .. }), "{refused}");
+            let error = PostgresStore::open(&address, &settings()).await.unwrap_err();
+            assert!(matches!(error, PostgresOpenError::IncompleteMigration { .. }), "{error}");
             server.execute(&database, undo).await;
         }
         assert_eq!(run(true).await.unwrap().difference_count, 0);
 
         // A copy of another source.
         let mut target = PostgresStore::open_target(&address, &settings()).await.unwrap();
-        let refused = migrate(&other, &mut target, false, |_| {}).await.unwrap_err();
-        assert!(matches!(refused, MigrationError::SourceMismatch), "{refused}");
+        let error = migrate(&other, &mut target, false, |_| {}).await.unwrap_err();
+        assert!(matches!(error, MigrationError::SourceMismatch), "{error}");
         drop(target);
         // A copy that was written, even if only an aux entry.
         let store = open(&address).await;
@@ -429,23 +431,24 @@ fn detects_differences_and_foreign_targets() {
             .await
             .unwrap();
         assert!(matches!(run(false).await.unwrap_err(), MigrationError::TargetModified));
-        // The same for an embedded target.
-        let to = directory.path().join("to");
-        let into =
-            async || migrate(&source, &mut EmbeddedStore::open_target(&to).unwrap(), false, |_| {}).await;
-        into().await.unwrap();
-        into().await.unwrap();
-        let store = EmbeddedStore::open(&to).unwrap();
+        // An embedded target that was written.
+        let target_path = directory.path().join("to");
+        let migrate_embedded = async || {
+            migrate(&source, &mut EmbeddedStore::open_target(&target_path).unwrap(), false, |_| {}).await
+        };
+        migrate_embedded().await.unwrap();
+        migrate_embedded().await.unwrap();
+        let store = EmbeddedStore::open(&target_path).unwrap();
         store.commit(ChangeSet { author: "tester".into(), timestamp_ms: 1, edits: vec![aux] }).await.unwrap();
         drop(store);
-        assert!(matches!(into().await.unwrap_err(), MigrationError::TargetModified));
+        assert!(matches!(migrate_embedded().await.unwrap_err(), MigrationError::TargetModified));
         let mut target = EmbeddedStore::open_target(&directory.path().join("other-to")).unwrap();
         migrate(&other, &mut target, false, |_| {}).await.unwrap();
         assert!(matches!(
             migrate(&source, &mut target, false, |_| {}).await,
             Err(MigrationError::SourceMismatch)
         ));
-        // A store that never was a copy.
+        // A store that is not a copy.
         drop(other);
         let mut target = EmbeddedStore::open_target(&directory.path().join("other")).unwrap();
         assert!(matches!(
@@ -459,7 +462,7 @@ fn detects_differences_and_foreign_targets() {
 #[test]
 fn commit_ids_are_written() {
     let directory = ram_dir();
-    let source = grown_store(&directory.path().join("from"), &mut SeededRng::new(11), 200);
+    let source = build_store(&directory.path().join("from"), &mut SeededRng::new(11), 200);
     block_on(async {
         let server = shared_server();
         let database = server.create_database();

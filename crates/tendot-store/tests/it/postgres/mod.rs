@@ -1,4 +1,4 @@
-//! The store in PostgreSQL, with real servers.
+//! PostgreSQL store, tested with real servers.
 
 mod chaos_proxy;
 mod concurrency;

@@ -36,63 +36,63 @@ fn open_errors() {
         let port = server.port;
         server.create_role("locked login password 'right'");
         server.create_role("guest login");
-        let (empty, newer, made) =
+        let (empty, newer, created) =
             (server.create_database(), server.create_database(), server.create_database());
         let read_only = server.create_database();
-        for database in [&newer, &made] {
+        for database in [&newer, &created] {
             drop(open(&server.url(database)).await);
         }
         server.execute(&newer, "update tendot_schema set version = 99, compatible = 98").await;
         let sql = format!("alter database {read_only} set default_transaction_read_only = on");
         server.execute("postgres", &sql).await;
-        let at = |user: &str, database: &str| format!("postgres://{user}@127.0.0.1:{port}/{database}");
+        let url = |user: &str, database: &str| format!("postgres://{user}@127.0.0.1:{port}/{database}");
 
         check("postgres://", "no host given").await;
         check("embedded:somewhere", "invalid connection string").await;
         check("postgres://postgres@127.0.0.1:1/x", "cannot reach the database 127.0.0.1:1/x").await;
         check("postgres://postgres@no-such-host.invalid/x", "cannot reach the database").await;
-        check(&at("locked:wrong", &empty), "authentication failed").await;
-        check(&at("locked", &empty), "authentication failed").await;
-        check(&at("nobody", &empty), "authentication failed").await;
-        check(&at("postgres", "no_such"), "does not exist").await;
-        check(&at("guest", &empty), "insufficient privileges").await;
-        check(&at("guest", &made), "insufficient privileges").await;
-        check(&at("postgres", &read_only), "is read-only").await;
-        check(&at("postgres", &newer), "requires a program that supports version 98; this one supports 4")
+        check(&url("locked:wrong", &empty), "authentication failed").await;
+        check(&url("locked", &empty), "authentication failed").await;
+        check(&url("nobody", &empty), "authentication failed").await;
+        check(&url("postgres", "no_such"), "does not exist").await;
+        check(&url("guest", &empty), "insufficient privileges").await;
+        check(&url("guest", &created), "insufficient privileges").await;
+        check(&url("postgres", &read_only), "is read-only").await;
+        check(&url("postgres", &newer), "requires a program that supports version 98; this one supports 4")
             .await;
-        check(&format!("{}?sslmode=require", at("postgres", &empty)), "TLS connection to").await;
-        let bound = at("locked:right", &empty);
+        check(&format!("{}?sslmode=require", url("postgres", &empty)), "TLS connection to").await;
+        let bound = url("locked:right", &empty);
         check(&format!("{bound}?channel_binding=require"), "authentication failed").await;
         assert_eq!(server.query_text(&empty, COUNT_TABLES).await, "0", "no table was created");
 
         // A schema from before the first release.
         server.execute(&newer, "update tendot_schema set version = 3, compatible = 2").await;
-        check(&at("postgres", &newer), "schema version 3 in").await;
-        check(&at("postgres", &newer), "is not supported; the first supported version is 4").await;
+        check(&url("postgres", &newer), "schema version 3 in").await;
+        check(&url("postgres", &newer), "is not supported; the first supported version is 4").await;
         server.execute(&newer, "update tendot_schema set version = 99").await;
 
         // A newer schema that is compatible.
         server.execute(&newer, "update tendot_schema set compatible = 1").await;
-        commit(&open(&at("postgres", &newer)).await, vec![put("10.1000/1", "x", Precondition::Absent)])
+        commit(&open(&url("postgres", &newer)).await, vec![put("10.1000/1", "x", Precondition::Absent)])
             .await
             .unwrap();
         let settings = PostgresSettings { migrate_schema: false, ..settings() };
-        let refused = PostgresStore::open(&at("postgres", &empty), &settings).await.unwrap_err();
-        assert!(matches!(refused, PostgresOpenError::SchemaTooOld { version: 0, .. }), "{refused}");
+        let error = PostgresStore::open(&url("postgres", &empty), &settings).await.unwrap_err();
+        assert!(matches!(error, PostgresOpenError::SchemaTooOld { version: 0, .. }), "{error}");
         // A role that may not create tables may use existing ones.
         let grant = "grant select, insert, update, delete on all tables in schema public to guest";
-        server.execute(&made, grant).await;
-        commit(&open(&at("guest", &made)).await, vec![put("10.1000/1", "x", Precondition::Absent)])
+        server.execute(&created, grant).await;
+        commit(&open(&url("guest", &created)).await, vec![put("10.1000/1", "x", Precondition::Absent)])
             .await
             .unwrap();
         server.execute("postgres", &format!("alter database {empty} owner to locked")).await;
-        commit(&open(&at("locked:right", &empty)).await, vec![put("10.1000/1", "x", Precondition::Absent)])
+        commit(&open(&url("locked:right", &empty)).await, vec![put("10.1000/1", "x", Precondition::Absent)])
             .await
             .unwrap();
     });
 }
 
-/// Every missing privilege is reported when the store is opened, and named.
+/// Opening the store reports every missing privilege by name.
 #[test]
 fn each_missing_privilege_is_named() {
     const REQUIRED_PRIVILEGES: &[(&str, &[&str])] = &[
@@ -132,25 +132,24 @@ fn each_missing_privilege_is_named() {
                 Edit::PutAux { key: b"aux"[..].into(), value: b"x"[..].into() },
             ]
         };
-        let undone = || {
+        let inverse_edits = || {
             vec![
                 Edit::Remove { name: "10.1000/1".into(), precondition: Precondition::NotTombstone },
                 Edit::Unhome { prefix: "10.1000".into() },
                 Edit::RemoveAux { key: b"aux"[..].into() },
             ]
         };
-        for edits in [edits(), edits(), undone()] {
+        for edits in [edits(), edits(), inverse_edits()] {
             commit(&store, edits).await.unwrap();
         }
     });
 }
 
 async fn check(address: &str, expected: &str) {
-    let refused =
-        PostgresStore::open(address, &settings()).await.err().unwrap_or_else(|| panic!("{address}"));
-    assert!(refused.to_string().contains(expected), "{address}: {refused}");
-    assert!(!refused.to_string().contains("wrong"), "no passwords: {refused}");
-    assert!(!refused.hint().is_empty());
+    let error = PostgresStore::open(address, &settings()).await.err().unwrap_or_else(|| panic!("{address}"));
+    assert!(error.to_string().contains(expected), "{address}: {error}");
+    assert!(!error.to_string().contains("wrong"), "no passwords: {error}");
+    assert!(!error.hint().is_empty());
 }
 
 /// A schema migration that fails at its end, or is terminated, changes nothing; the next one does everything.
@@ -161,8 +160,8 @@ fn schema_migration_is_atomic() {
         let database = server.create_database();
         let address = server.url(&database);
         server.execute(&database, "create table tendot_counters (id text)").await;
-        let refused = PostgresStore::open(&address, &settings()).await.unwrap_err();
-        assert!(matches!(refused, PostgresOpenError::Other { .. }), "{refused}");
+        let error = PostgresStore::open(&address, &settings()).await.unwrap_err();
+        assert!(matches!(error, PostgresOpenError::Other { .. }), "{error}");
         assert_eq!(server.query_text(&database, COUNT_TABLES).await, "1");
         server.execute(&database, "drop table tendot_counters").await;
 
@@ -196,34 +195,34 @@ fn waits_for_concurrent_migration() {
         server.execute(&database, "update tendot_schema set version = 0").await;
         let settings = PostgresSettings { wait_timeout: Duration::from_millis(300), ..settings() };
         other.batch_execute("begin; select 1 from tendot_schema for update").await.unwrap();
-        // With this time-out other calls may fail, too, on a busy machine.
+        // With this short time-out, other calls may fail, too, on a busy machine.
         wait_until_async("opening ends because of the lock", async || {
-            let refused = PostgresStore::open(&address, &settings).await.unwrap_err();
+            let error = PostgresStore::open(&address, &settings).await.unwrap_err();
             assert!(
                 matches!(
-                    refused,
+                    error,
                     PostgresOpenError::SchemaLocked { .. } | PostgresOpenError::Unreachable { .. }
                 ),
-                "{refused}"
+                "{error}"
             );
-            matches!(refused, PostgresOpenError::SchemaLocked { .. })
+            matches!(error, PostgresOpenError::SchemaLocked { .. })
         })
         .await;
-        let end = async {
+        let release = async {
             // Longer than the time-out for other locks.
             tokio::time::sleep(3 * settings.wait_timeout).await;
             other.batch_execute("commit").await.unwrap();
         };
-        let (opened, ()) = tokio::join!(PostgresStore::open(&address, &settings), end);
+        let (opened, ()) = tokio::join!(PostgresStore::open(&address, &settings), release);
         match opened {
-            Err(refused) => assert!(matches!(refused, PostgresOpenError::Unreachable { .. }), "{refused}"),
+            Err(error) => assert!(matches!(error, PostgresOpenError::Unreachable { .. }), "{error}"),
             Ok(opened) => drop(opened),
         }
         commit(&open(&address).await, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
     });
 }
 
-/// Over Unix sockets, which are never encrypted whatever `sslmode` says, with the host among the options.
+/// Over Unix sockets, which are never encrypted, whatever the `sslmode`; the host is given as an option.
 #[test]
 fn unix_sockets() {
     block_on(async {
@@ -244,11 +243,11 @@ fn unix_sockets() {
 /// Over TLS, with a certificate that is verified.
 #[test]
 fn tls() {
-    let issued = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let (certificate, key) = (directory.path().join("certificate.pem"), directory.path().join("key.pem"));
-    std::fs::write(&certificate, issued.cert.pem()).unwrap();
-    std::fs::write(&key, issued.signing_key.serialize_pem()).unwrap();
+    std::fs::write(&certificate, certified.cert.pem()).unwrap();
+    std::fs::write(&key, certified.signing_key.serialize_pem()).unwrap();
     std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     chown_private_file(&key);
     let server = PostgresServer::start_volatile(&format!(
@@ -258,23 +257,23 @@ fn tls() {
     ));
     block_on(async {
         server.execute("postgres", "create role locked login superuser password 'right'").await;
-        let at = |host: &str, rest: &str| {
+        let url = |host: &str, rest: &str| {
             format!("postgres://locked:right@{host}:{}/postgres?hostaddr=127.0.0.1{rest}", server.port)
         };
         let trusted = format!("&sslrootcert={}", certificate.display());
         for mode in
             ["", "&sslmode=require", "&sslmode=verify-full", "&sslmode=require&channel_binding=require"]
         {
-            let store = open(&at("localhost", &format!("{mode}{trusted}"))).await;
+            let store = open(&url("localhost", &format!("{mode}{trusted}"))).await;
             let name = format!("10.1000/{mode}");
             commit(&store, vec![put(&name, "x", Precondition::Absent)]).await.unwrap();
             let sql = "select count(*) from pg_stat_ssl join pg_stat_activity using (pid) \
                        where ssl and application_name = 'tendot'";
             assert_ne!(server.query_text("postgres", sql).await, "0", "{mode}");
         }
-        check(&at("localhost", ""), "TLS connection to").await;
-        check(&at("localhost", "&sslmode=require"), "TLS connection to").await;
-        check(&at("other.example.org", &trusted), "TLS connection to").await;
-        drop(open(&at("localhost", "&sslmode=disable")).await);
+        check(&url("localhost", ""), "TLS connection to").await;
+        check(&url("localhost", "&sslmode=require"), "TLS connection to").await;
+        check(&url("other.example.org", &trusted), "TLS connection to").await;
+        drop(open(&url("localhost", "&sslmode=disable")).await);
     });
 }

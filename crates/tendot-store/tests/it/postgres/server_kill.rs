@@ -1,4 +1,4 @@
-//! A server that is killed in the middle of commits, or never answers.
+//! Server failure: the server is killed in the middle of commits, or stops responding.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::{block_on, commit, logged_names, open, put, settings};
 
 const CLIENTS: usize = 16;
 
-/// Every acknowledged change set is there once, every rejected one is not, and none is there in part.
+/// Every acknowledged change set is stored once, no rejected one is stored, and none is stored in part.
 #[test]
 fn acknowledged_commits_survive_crash() {
     let server = PostgresServer::start_volatile("");
@@ -23,15 +23,15 @@ fn acknowledged_commits_survive_crash() {
         let address = server.url(&server.create_database());
         let store = Arc::new(open(&address).await);
         let acknowledged = Arc::new(AtomicU64::new(0));
-        let (end, ended) = tokio::sync::watch::channel(false);
+        let (stop, is_stopped) = tokio::sync::watch::channel(false);
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| {
-                let (store, mut ended) = (Arc::clone(&store), ended.clone());
+                let (store, mut is_stopped) = (Arc::clone(&store), is_stopped.clone());
                 let acknowledged = Arc::clone(&acknowledged);
                 tokio::spawn(async move {
                     let mut results = HashMap::new();
                     for number in 0.. {
-                        if *ended.borrow() {
+                        if *is_stopped.borrow() {
                             break;
                         }
                         let name = format!("10.1000/{client}-{number}");
@@ -47,8 +47,8 @@ fn acknowledged_commits_survive_crash() {
                             Err(CommitError::Store(StoreError::InDoubt { .. })) => None,
                             Err(CommitError::Store(_)) => {
                                 // Not more often than this while the server is down.
-                                let _ =
-                                    tokio::time::timeout(Duration::from_millis(10), ended.changed()).await;
+                                let _ = tokio::time::timeout(Duration::from_millis(10), is_stopped.changed())
+                                    .await;
                                 Some(None)
                             }
                             Err(error) => panic!("{name}: {error}"),
@@ -73,7 +73,7 @@ fn acknowledged_commits_survive_crash() {
             server.restart();
         }
         more_commits(20).await;
-        end.send(true).unwrap();
+        stop.send(true).unwrap();
         let mut in_doubt = 0;
         let mut log: HashMap<String, u32> = HashMap::new();
         let mut results = HashMap::new();
@@ -99,16 +99,16 @@ fn acknowledged_commits_survive_crash() {
                 }
             }
         }
-        assert_eq!(in_doubt, 0, "the server was back in time");
+        assert_eq!(in_doubt, 0, "commits in doubt were resolved, since the server was back in time");
     });
 }
 
-/// Calls to a server that accepts connections and never answers end with a time-out.
+/// Calls to a server that accepts connections and never responds end with a time-out.
 #[test]
 fn unresponsive_server_times_out() {
     let server = PostgresServer::start_volatile("");
-    let time = Duration::from_secs(2);
-    let settings = PostgresSettings { wait_timeout: time, statement_timeout: time, ..settings() };
+    let timeout = Duration::from_secs(2);
+    let settings = PostgresSettings { wait_timeout: timeout, statement_timeout: timeout, ..settings() };
     block_on(async {
         let store = PostgresStore::open(&server.url("postgres"), &settings).await.unwrap();
         let key = NameKey::new("10.1000/1").unwrap();
@@ -122,7 +122,8 @@ fn unresponsive_server_times_out() {
                 store.list_names(b"10.1000", None, 10),
             )
         };
-        let (read, written, listed) = tokio::time::timeout(WAIT_TIMEOUT, calls).await.expect("an end");
+        let (read, written, listed) =
+            tokio::time::timeout(WAIT_TIMEOUT, calls).await.expect("the calls did not time out");
         assert_eq!([read.is_err(), written.is_err(), listed.is_err()], [true; 3]);
         server.signal("CONT");
         wait_until_async("commits succeed again", async || {

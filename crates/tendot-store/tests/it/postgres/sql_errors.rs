@@ -1,4 +1,4 @@
-//! Errors of the server: transient ones are retried until a deadline, permanent ones are reported at once.
+//! SQL errors: transient errors are retried until a deadline, permanent ones are reported at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use tendot_testing::postgres::PostgresServer;
 use super::chaos_proxy::ChaosProxy;
 use super::{block_on, commit, logged_names, open, put, server_and_database, settings};
 
-/// A database in which an insert into the log fails this many times with this SQLSTATE.
-async fn failing(
+/// Opens a database in which an insert into the log fails this many times with this SQLSTATE.
+async fn open_failing(
     code: &str,
     times: u32,
     settings: &PostgresSettings,
@@ -33,7 +33,7 @@ async fn failing(
     (store, server, database)
 }
 
-/// For what is expected to end with a time-out; other calls must not take as long on a busy machine.
+/// Settings for calls that are expected to time out; long enough for other calls on a busy machine.
 fn short_timeout() -> PostgresSettings {
     PostgresSettings { wait_timeout: Duration::from_secs(2), ..settings() }
 }
@@ -42,7 +42,7 @@ fn short_timeout() -> PostgresSettings {
 fn retries_transient_errors() {
     block_on(async {
         for code in ["40001", "40P01", "57P01"] {
-            let (store, ..) = failing(code, 3, &settings()).await;
+            let (store, ..) = open_failing(code, 3, &settings()).await;
             commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
             assert_eq!(logged_names(&store).await, ["10.1000/1"], "{code}");
         }
@@ -52,11 +52,11 @@ fn retries_transient_errors() {
 #[test]
 fn retries_end_at_deadline() {
     block_on(async {
-        let (store, server, database) = failing("40001", u32::MAX, &short_timeout()).await;
+        let (store, server, database) = open_failing("40001", u32::MAX, &short_timeout()).await;
         let committing = commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]);
-        let refused = tokio::time::timeout(WAIT_TIMEOUT, committing).await.expect("an end").unwrap_err();
-        assert!(matches!(refused, CommitError::Store(StoreError::Unavailable { .. })), "{refused}");
-        assert!(refused.to_string().contains("not now"), "{refused}");
+        let error = tokio::time::timeout(WAIT_TIMEOUT, committing).await.expect("no time-out").unwrap_err();
+        assert!(matches!(error, CommitError::Store(StoreError::Unavailable { .. })), "{error}");
+        assert!(error.to_string().contains("not now"), "{error}");
         assert!(store.get(&NameKey::new("10.1000/1").unwrap()).await.unwrap().is_none());
         server.execute(&database, "drop trigger fail on tendot_log").await;
         commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
@@ -71,10 +71,9 @@ fn reports_permanent_errors() {
         for (code, expected) in
             [("53100", "disk full"), ("25006", "store is read-only"), ("22000", "not now")]
         {
-            let (store, ..) = failing(code, 1, &settings()).await;
-            let refused =
-                commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap_err();
-            assert!(refused.to_string().contains(expected), "{code}: {refused}");
+            let (store, ..) = open_failing(code, 1, &settings()).await;
+            let error = commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap_err();
+            assert!(error.to_string().contains(expected), "{code}: {error}");
             assert_eq!(logged_names(&store).await, [""; 0]);
             commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
         }
@@ -85,7 +84,7 @@ fn reports_permanent_errors() {
 #[test]
 fn isolates_failing_change_set() {
     block_on(async {
-        let (store, server, database) = failing("22000", 0, &settings()).await;
+        let (store, server, database) = open_failing("22000", 0, &settings()).await;
         let sql = "create or replace function fail() returns trigger language plpgsql as $$ begin \
              if new.name = convert_to('10.1000/7', 'UTF8') then raise exception 'not this' using errcode = '22000'; end if; \
              return new; end $$";
@@ -99,8 +98,8 @@ fn isolates_failing_change_set() {
             .collect();
         for (number, committed) in committing.into_iter().enumerate() {
             match committed.await.unwrap() {
-                Err(refused) => {
-                    assert!(number == 7 && refused.to_string().contains("not this"), "{number}: {refused}");
+                Err(error) => {
+                    assert!(number == 7 && error.to_string().contains("not this"), "{number}: {error}");
                 }
                 Ok(_) => assert_ne!(number, 7),
             }
@@ -120,11 +119,11 @@ fn terminated_connections_are_replaced() {
             commit(&store, vec![put("10.1000/1", &number.to_string(), Precondition::NotTombstone)])
                 .await
                 .unwrap();
-            let end = format!(
+            let terminate_sql = format!(
                 "select pg_terminate_backend(pid) from pg_stat_activity \
                  where datname = '{database}' and pid <> pg_backend_pid()"
             );
-            server.execute(&database, &end).await;
+            server.execute(&database, &terminate_sql).await;
             let entry = store.get(&key).await.unwrap().unwrap();
             assert_eq!(entry.values[0].data, number.to_string().as_bytes());
         }
@@ -140,15 +139,15 @@ fn lock_timeout() {
         let store = PostgresStore::open(&server.url(&database), &short_timeout()).await.unwrap();
         let other = server.connect(&database).await;
         other.batch_execute("begin; select 1 from tendot_counters for update").await.unwrap();
-        let refused = commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap_err();
-        assert!(refused.to_string().contains("lock"), "{refused}");
+        let error = commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap_err();
+        assert!(error.to_string().contains("lock"), "{error}");
         assert!(store.get(&NameKey::new("10.1000/1").unwrap()).await.unwrap().is_none());
         other.batch_execute("rollback").await.unwrap();
         commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
     });
 }
 
-/// Opening ends with a time-out if the server, such as a connection pooler, accepts logins and then never answers.
+/// Opening ends with a time-out if the server, such as a connection pooler, accepts logins and then never responds.
 #[test]
 fn unresponsive_after_login() {
     block_on(async {
@@ -158,9 +157,9 @@ fn unresponsive_after_login() {
         let settings = short_timeout();
         proxy.hold_at(Some(b"set statement_timeout"));
         let opened = tokio::time::timeout(WAIT_TIMEOUT, PostgresStore::open(&address, &settings));
-        let refused = opened.await.expect("an end").unwrap_err();
-        assert!(matches!(refused, PostgresOpenError::Unreachable { .. }), "{refused}");
-        assert!(refused.to_string().contains("request timed out"), "{refused}");
+        let error = opened.await.expect("no time-out").unwrap_err();
+        assert!(matches!(error, PostgresOpenError::Unreachable { .. }), "{error}");
+        assert!(error.to_string().contains("request timed out"), "{error}");
         proxy.hold_at(None);
         let store = open(&address).await;
         commit(&store, vec![put("10.1000/1", "x", Precondition::Absent)]).await.unwrap();
@@ -177,11 +176,11 @@ fn corrupt_record() {
         server.execute(&database, "update tendot_records set body = substr(body, 2)").await;
         let error = store.get(&NameKey::new("10.1000/1").unwrap()).await.unwrap_err();
         assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
-        let (one, other) = tokio::join!(
+        let (corrupt, intact) = tokio::join!(
             commit(&store, vec![put("10.1000/1", "y", Precondition::NotTombstone)]),
             commit(&store, vec![put("10.1000/2", "y", Precondition::NotTombstone)]),
         );
-        assert!(matches!(one.unwrap_err(), CommitError::Store(StoreError::Corrupt { .. })));
-        other.unwrap();
+        assert!(matches!(corrupt.unwrap_err(), CommitError::Store(StoreError::Corrupt { .. })));
+        intact.unwrap();
     });
 }

@@ -1,4 +1,4 @@
-//! `verify` of a PostgreSQL store reports every kind of corrupt row.
+//! Verification of a PostgreSQL store: `verify` reports every kind of corrupt row.
 
 use tendot_store::Precondition;
 

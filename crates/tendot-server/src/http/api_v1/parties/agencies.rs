@@ -43,8 +43,8 @@ impl<'a> From<&'a Agency> for AgencyJson<'a> {
             range: agency.prefix_range.as_ref(),
             locations: agency.locations.as_deref(),
             created: format_millis(agency.created_ms),
-            closed: agency.closed.as_ref().map(|ended| format_millis(ended.time_ms)),
-            successor: agency.closed.as_ref().map(|ended| &*ended.successor),
+            closed: agency.closed.as_ref().map(|closure| format_millis(closure.time_ms)),
+            successor: agency.closed.as_ref().map(|closure| &*closure.successor),
         }
     }
 }
@@ -53,13 +53,13 @@ impl HttpServer {
     pub(crate) async fn list_agencies(&self, request: &ApiRequest<'_>) -> ApiResult {
         let (after, limit) = request.page_params()?;
         let (items, next) = self.registry.list_agencies(after, limit, &mut request_budget()).await?;
-        Ok(list_reply(items.iter().map(|held| AgencyJson::from(&held.value)).collect(), next))
+        Ok(list_reply(items.iter().map(|stored| AgencyJson::from(&stored.value)).collect(), next))
     }
 
     pub(crate) async fn create_agency(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
-        let task: CreateAgency = self.read_json(body).await?;
+        let command: CreateAgency = self.read_json(body).await?;
         let outcome =
-            self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
+            self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
         let path = format!("/api/v1/agencies/{}", outcome.output.code);
         Ok(created_reply(&AgencyJson::from(&outcome.output), outcome.revision, &path, request.head.headers))
     }
@@ -71,13 +71,13 @@ impl HttpServer {
     }
 
     pub(crate) async fn update_agency(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
-        let form: UpdateAgency = self.read_json(body).await?;
-        let task = UpdateAgency {
+        let update: UpdateAgency = self.read_json(body).await?;
+        let command = UpdateAgency {
             code: request.path_param.as_str().into(),
             expected_revision: request.expected_revision()?,
-            ..form
+            ..update
         };
-        self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
+        self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
         self.get_agency(request).await
     }
 }

@@ -44,31 +44,31 @@ impl HttpServer {
         let (registrant, agency) = (request.parameters.get("registrant"), request.parameters.get("agency"));
         let (items, next) =
             self.registry.list_prefixes(registrant, agency, after, limit, &mut request_budget()).await?;
-        Ok(list_reply(items.iter().map(|held| PrefixJson::from(&held.value)).collect(), next))
+        Ok(list_reply(items.iter().map(|stored| PrefixJson::from(&stored.value)).collect(), next))
     }
 
     pub(crate) async fn allocate_prefix(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
-        let task: AllocatePrefix = self.read_json(body).await?;
-        let carried =
-            self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
-        let path = format!("/api/v1/prefixes/{}", carried.output.prefix);
-        Ok(created_reply(&PrefixJson::from(&carried.output), carried.revision, &path, request.head.headers))
+        let command: AllocatePrefix = self.read_json(body).await?;
+        let outcome =
+            self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
+        let path = format!("/api/v1/prefixes/{}", outcome.output.prefix);
+        Ok(created_reply(&PrefixJson::from(&outcome.output), outcome.revision, &path, request.head.headers))
     }
 
     pub(crate) async fn get_prefix(&self, request: &ApiRequest<'_>) -> ApiResult {
-        let Versioned { value: it, revision } =
+        let Versioned { value: prefix, revision } =
             self.registry.get_prefix(&request.path_param, &mut request_budget()).await?;
-        Ok(json_reply(&PrefixJson::from(&it), revision, request))
+        Ok(json_reply(&PrefixJson::from(&prefix), revision, request))
     }
 
     pub(crate) async fn update_prefix(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
-        let form: UpdatePrefix = self.read_json(body).await?;
-        let task = UpdatePrefix {
+        let update: UpdatePrefix = self.read_json(body).await?;
+        let command = UpdatePrefix {
             prefix: request.path_param.as_str().into(),
             expected_revision: request.expected_revision()?,
-            ..form
+            ..update
         };
-        self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
+        self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
         self.get_prefix(request).await
     }
 }

@@ -56,40 +56,40 @@ impl HttpServer {
             &mut budget,
         );
         let (items, next) = list.await?;
-        Ok(list_reply(items.iter().map(|held| RegistrantJson::from(&held.value)).collect(), next))
+        Ok(list_reply(items.iter().map(|stored| RegistrantJson::from(&stored.value)).collect(), next))
     }
 
     pub(crate) async fn create_registrant(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
-        let form: CreateRegistrant = self.read_json(body).await?;
-        let task = CreateRegistrant { random_bytes: random()?, ..form };
-        let carried =
-            self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
-        let path = format!("/api/v1/registrants/{}", carried.output.id);
+        let parsed: CreateRegistrant = self.read_json(body).await?;
+        let command = CreateRegistrant { random_bytes: random()?, ..parsed };
+        let outcome =
+            self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
+        let path = format!("/api/v1/registrants/{}", outcome.output.id);
         Ok(created_reply(
-            &RegistrantJson::from(&carried.output),
-            carried.revision,
+            &RegistrantJson::from(&outcome.output),
+            outcome.revision,
             &path,
             request.head.headers,
         ))
     }
 
     pub(crate) async fn get_registrant(&self, request: &ApiRequest<'_>) -> ApiResult {
-        let found = self
+        let versioned = self
             .registry
             .get_registrant(&request.path_param, &request.caller, request.now_ms, &mut request_budget())
             .await?;
-        let Versioned { value: it, revision } = found;
-        Ok(json_reply(&RegistrantJson::from(&it), revision, request))
+        let Versioned { value: registrant, revision } = versioned;
+        Ok(json_reply(&RegistrantJson::from(&registrant), revision, request))
     }
 
     pub(crate) async fn update_registrant(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
-        let form: UpdateRegistrant = self.read_json(body).await?;
-        let task = UpdateRegistrant {
+        let update: UpdateRegistrant = self.read_json(body).await?;
+        let command = UpdateRegistrant {
             id: request.path_param.as_str().into(),
             expected_revision: request.expected_revision()?,
-            ..form
+            ..update
         };
-        self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
+        self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
         self.get_registrant(request).await
     }
 }

@@ -79,31 +79,31 @@ impl HttpServer {
             .registry
             .list_tokens(after, limit, &request.caller, request.now_ms, &mut request_budget())
             .await?;
-        Ok(list_reply(items.iter().map(|held| TokenJson::new(&held.value, None)).collect(), next))
+        Ok(list_reply(items.iter().map(|stored| TokenJson::new(&stored.value, None)).collect(), next))
     }
 
     pub(crate) async fn create_token(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
-        let form: NewTokenJson = self.read_json(body).await?;
-        let expires = form.expires.as_deref().map(parse_timestamp).transpose()?;
-        let task = CreateToken {
-            role: form.role,
-            subject: form.subject,
-            scopes: form.scopes,
-            prefixes: form.prefixes,
+        let new_token: NewTokenJson = self.read_json(body).await?;
+        let expires = new_token.expires.as_deref().map(parse_timestamp).transpose()?;
+        let command = CreateToken {
+            role: new_token.role,
+            subject: new_token.subject,
+            scopes: new_token.scopes,
+            prefixes: new_token.prefixes,
             expires_ms: expires,
-            label: form.label,
+            label: new_token.label,
             random_bytes: random()?,
         };
-        let carried =
-            self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
-        let created = TokenJson::new(&carried.output, Some(task.plaintext()));
-        let path = format!("/api/v1/tokens/{}", carried.output.id);
-        Ok(created_reply(&created, carried.revision, &path, request.head.headers))
+        let outcome =
+            self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
+        let created = TokenJson::new(&outcome.output, Some(command.plaintext()));
+        let path = format!("/api/v1/tokens/{}", outcome.output.id);
+        Ok(created_reply(&created, outcome.revision, &path, request.head.headers))
     }
 
     pub(crate) async fn revoke_token(&self, request: &ApiRequest<'_>) -> ApiResult {
-        let task = RevokeToken { id: request.path_param.as_str().into() };
-        self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
+        let command = RevokeToken { id: request.path_param.as_str().into() };
+        self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
         let mut response = reply(StatusCode::NO_CONTENT, reply::JSON, "");
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         Ok(response)

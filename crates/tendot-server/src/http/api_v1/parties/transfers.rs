@@ -37,7 +37,7 @@ struct NewTransferJson {
 struct TransferJson<'a> {
     id: &'a str,
     #[serde(flatten)]
-    what: &'a TransferSubject,
+    subject: &'a TransferSubject,
     /// Number of names, where not all of them are listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<usize>,
@@ -54,7 +54,7 @@ impl<'a> From<&'a Transfer> for TransferJson<'a> {
     fn from(transfer: &'a Transfer) -> Self {
         Self {
             id: &transfer.id,
-            what: &transfer.subject,
+            subject: &transfer.subject,
             count: None,
             from: &transfer.from,
             to: &transfer.to,
@@ -81,32 +81,33 @@ impl HttpServer {
     }
 
     pub(crate) async fn propose_transfer(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
-        let form: NewTransferJson = self.read_json(body).await?;
-        let what = match (form.names, form.prefix, form.agency) {
+        let proposal: NewTransferJson = self.read_json(body).await?;
+        let subject = match (proposal.names, proposal.prefix, proposal.agency) {
             (Some(names), None, None) => TransferSubject::Names(names),
             (None, Some(prefix), None) => TransferSubject::Prefix(prefix),
             (None, None, Some(code)) => TransferSubject::Agency(code),
             _ => return Err(malformed("give exactly one of `names`, `prefix`, `agency`")),
         };
-        let task = ProposeTransfer { subject: what, to: form.to, force: form.force, random_bytes: random()? };
-        let carried =
-            self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
-        let path = format!("/api/v1/transfers/{}", carried.output.id);
-        Ok(created_reply(&TransferJson::from(&carried.output), carried.revision, &path, request.head.headers))
+        let command =
+            ProposeTransfer { subject, to: proposal.to, force: proposal.force, random_bytes: random()? };
+        let outcome =
+            self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
+        let path = format!("/api/v1/transfers/{}", outcome.output.id);
+        Ok(created_reply(&TransferJson::from(&outcome.output), outcome.revision, &path, request.head.headers))
     }
 
     pub(crate) async fn get_transfer(&self, request: &ApiRequest<'_>) -> ApiResult {
-        let found = self
+        let versioned = self
             .registry
             .get_transfer(&request.path_param, &request.caller, request.now_ms, &mut request_budget())
             .await?;
-        let Versioned { value: it, revision } = found;
-        Ok(json_reply(&TransferJson::from(&it), revision, request))
+        let Versioned { value: transfer, revision } = versioned;
+        Ok(json_reply(&TransferJson::from(&transfer), revision, request))
     }
 
     pub(crate) async fn decide_transfer(&self, request: &ApiRequest<'_>, accept: bool) -> ApiResult {
-        let task = DecideTransfer { id: request.path_param.as_str().into(), accept };
-        self.registry.execute(&task, &request.caller, request.now_ms, &mut request_budget()).await?;
+        let command = DecideTransfer { id: request.path_param.as_str().into(), accept };
+        self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
         self.get_transfer(request).await
     }
 }
