@@ -407,7 +407,7 @@ fn attack_p9_races(kind: StoreKind) {
         refused("host-not-allowed"),
     );
     let quota = PrefixPolicy { quota: Some(4), ..PrefixPolicy::default() };
-    let fits = ["created 10.71000/new", "updated 10.71000/x", "refused quota"].map(str::to_owned);
+    let fits = ["created 10.71000/new", "updated 10.71000/x", "refused quota-exceeded"].map(str::to_owned);
     attempt('1', &policy(quota), fits);
     let existing_updated =
         ["updated 10.71000/NEW", "updated 10.71000/x", "created 10.71000/p"].map(str::to_owned);

@@ -146,11 +146,7 @@ fn native_responses() {
         let response =
             server.exchange(transport, &resolution("10.5555/before").to_bytes().unwrap()).remove(0);
         assert_eq!(response_code(&response), 3, "{transport:?}");
-        assert!(
-            error_message(&response).contains("database unavailable"),
-            "{}",
-            error_message(&response)
-        );
+        assert!(error_message(&response).contains("database unavailable"), "{}", error_message(&response));
     }
     assert_eq!(send_authenticated(&create("10.5555/after")), 3);
     postgres.restart();

@@ -144,7 +144,11 @@ fn batch_import_sources(store: StoreKind) {
     assert!(output.status.success());
 
     registry.dir.write("empty.csv", "");
-    registry.run_error(&["doi", "import", "empty.csv"], 2, "unknown column `` in the header row; columns are name");
+    registry.run_error(
+        &["doi", "import", "empty.csv"],
+        2,
+        "unknown column `` in the header row; columns are name",
+    );
     registry.run_error(&["doi", "import", "none.csv"], 2, "cannot read `none.csv`");
     registry.run_error(&["doi", "import", "."], 2, "cannot read `.`");
     registry.run_error(
