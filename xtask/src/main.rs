@@ -9,6 +9,7 @@ mod passed;
 mod peers;
 mod process;
 mod report;
+mod screenshots;
 mod test;
 mod test_programs;
 mod unicode;
@@ -30,6 +31,7 @@ usage: cargo xtask COMMAND
   fuzz [TARGET] [SECONDS]  fuzz one target or all [default: 60 seconds each]
   fuzz-minimize TARGET     minimize the corpus of a target and save it
   docs                     generate docs/reference/cli.md, settings.md and errors.md
+  screenshots              write docs/images/*.png with headless Chromium
   unicode                  generate the character table from the Unicode database
 
 Benchmarks, as ratios to other programs; each writes its section of docs/reference/performance.md:
@@ -82,6 +84,7 @@ fn run() -> anyhow::Result<()> {
         ["interop"] => interop_alone(None),
         ["interop", tendot] => interop_alone(Some(Path::new(tendot))),
         ["docs"] => docs::write_reference_pages(),
+        ["screenshots"] => screenshots::take_screenshots(),
         ["unicode"] => unicode::unicode(),
         _ => anyhow::bail!("{USAGE}"),
     }
