@@ -13,7 +13,7 @@ pub struct ErrorCodeSpec {
     /// Kinds of error with this code, the usual one first. A code has a second kind if the same fault can be in the path or
     /// in the body of a request.
     pub kinds: &'static [RegistryErrorKind],
-    /// Meaning: what is wrong.
+    /// Meaning of the code.
     pub meaning: &'static str,
     /// Advice: what to do.
     pub advice: &'static str,
@@ -106,7 +106,7 @@ error_codes! {
         "the transfer was already accepted or declined",
         "read the transfer, or propose a new one";
     ALREADY_OWNER = "already-owner", Conflict,
-        "the recipient already has what is transferred",
+        "the recipient already owns everything in the transfer",
         "nothing to do";
     OWNERSHIP_CHANGED = "ownership-changed", Conflict,
         "the ownership changed after the transfer was proposed",

@@ -63,7 +63,7 @@ macro_rules! metadata_fault_codes {
                 }
             }
 
-            /// Meaning: what is wrong. For the reference page.
+            /// Meaning, for the reference page.
             pub const fn meaning(self) -> &'static str {
                 match self {
                     $(Self::$variant => $meaning,)+
