@@ -2,17 +2,20 @@
 
 #![allow(unsafe_code, reason = "LMDB cannot be opened without")]
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use heed::types::Bytes;
-use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions};
+use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, WithTls};
 
 use super::page_check::PageFile;
 use crate::embedded::OpenError;
 use crate::embedded::format::checksum;
 
-/// Size of the memory map: address space, not memory or disk. A store can grow to this without being reopened.
-const MAP_SIZE_BYTES: usize = if cfg!(target_pointer_width = "64") { 1 << 40 } else { 1 << 30 };
+/// Sizes of the memory map, largest first: address space, not memory or disk. A store can grow to this without being reopened.
+/// The smaller one is for processes with limited address space, as by `ulimit -v`, in some containers and in valgrind.
+const MAP_SIZES_BYTES: [usize; 2] =
+    if cfg!(target_pointer_width = "64") { [1 << 40, 1 << 34] } else { [1 << 30, 1 << 28] };
 
 /// Maximum number of concurrent readers in all processes.
 const MAX_READERS: u32 = 1_024;
@@ -27,7 +30,7 @@ pub(crate) fn open_environment(directory: &Path, read_only: bool) -> Result<Env,
         return Err(OpenError::Truncated { directory: directory.into(), expected: 1, actual: 0 });
     }
     let mut options = EnvOpenOptions::new();
-    options.map_size(MAP_SIZE_BYTES).max_readers(MAX_READERS).max_dbs(8);
+    options.max_readers(MAX_READERS).max_dbs(8);
     // Reads are random, so read-ahead is useless.
     let mut flags = EnvFlags::NO_READ_AHEAD;
     flags.set(EnvFlags::READ_ONLY, read_only);
@@ -35,7 +38,8 @@ pub(crate) fn open_environment(directory: &Path, read_only: bool) -> Result<Env,
     unsafe { options.flags(flags) };
     // SAFETY: only LMDB changes the file: it locks writers across processes, we lock the directory as well, and network file
     // systems are ruled out in the documentation.
-    let env = unsafe { options.open(directory) }.map_err(lmdb_error)?;
+    let env = open_with_largest_map(&mut options, |options| unsafe { options.open(directory) });
+    let env = env.map_err(lmdb_error)?;
     // Reading a mapped page beyond the end of the file would kill the process.
     if let Some(actual) = length {
         let pages = (env.info().last_page_number as u64).saturating_add(1);
@@ -54,12 +58,29 @@ pub(crate) fn open_environment(directory: &Path, read_only: bool) -> Result<Env,
 /// Opens an existing environment a second time in this process, read-only, after LMDB has failed.
 pub(crate) fn open_read_only_fallback(directory: &Path) -> Result<Env, heed::Error> {
     let mut options = EnvOpenOptions::new();
-    options.map_size(MAP_SIZE_BYTES).max_dbs(8);
+    options.max_dbs(8);
     let flags = EnvFlags::READ_ONLY | EnvFlags::NO_LOCK | EnvFlags::NO_SUB_DIR | EnvFlags::NO_READ_AHEAD;
     // SAFETY: no lock is needed without writers: LMDB refuses our writes, and our directory lock excludes other processes.
     unsafe { options.flags(flags) };
     // SAFETY: as above. The path is that of the file, so this environment is distinct from that of the directory.
-    unsafe { options.open(directory.join("data.mdb")) }
+    open_with_largest_map(&mut options, |options| unsafe { options.open(directory.join("data.mdb")) })
+}
+
+/// Opens with the largest of [`MAP_SIZES_BYTES`] for which there is address space.
+fn open_with_largest_map(
+    options: &mut EnvOpenOptions<WithTls>,
+    open: impl Fn(&EnvOpenOptions<WithTls>) -> Result<Env, heed::Error>,
+) -> Result<Env, heed::Error> {
+    let [largest, smaller] = MAP_SIZES_BYTES;
+    match open(options.map_size(largest)) {
+        // ENOMEM; valgrind answers EINVAL.
+        Err(heed::Error::Io(error))
+            if matches!(error.kind(), ErrorKind::OutOfMemory | ErrorKind::InvalidInput) =>
+        {
+            open(options.map_size(smaller))
+        }
+        result => result,
+    }
 }
 
 /// LMDB database with byte-string keys and values.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value as Json, json};
 use tendot_store::{ChangeSet, Edit, EmbeddedStore, Precondition, Store as _};
@@ -126,6 +126,24 @@ fn parallel_import_round_trip() {
 }
 
 /// Refused lines are reported in order. The last record of a name wins, with the spelling of the first, at any distance.
+/// Address space of 24 GiB is too small for the usual memory map of a store.
+#[test]
+fn opens_store_in_limited_address_space() {
+    let store = StoreDir::new();
+    let records = store.dir.write("records.jsonl", to_lines(&generate_records(10)));
+    let run = |arguments: &[&str]| {
+        let command = store.command(arguments);
+        let mut limited = Command::new("prlimit");
+        let output =
+            limited.arg("--as=25769803776").arg(command.get_program()).args(command.get_args()).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+        output.stdout
+    };
+    run(&["import", &records]);
+    assert_eq!(by_name(&run(&["export"])), store.export());
+}
+
 #[test]
 fn last_duplicate_wins_first_spelling_stays() {
     let store = StoreDir::new();
