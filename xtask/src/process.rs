@@ -1,13 +1,17 @@
 //! Running other programs: prints each command line; a failed program is an error.
 
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use tendot_testing::ServerProcess;
 
+/// Time in which a server is ready: Handle.Net first loads a million records.
+const START_TIMEOUT: Duration = Duration::from_secs(600);
+
 /// Starts a server and waits until it prints a line that begins with `ready` on stderr.
 pub(crate) fn start_server(command: &mut Command) -> Result<ServerProcess> {
-    ServerProcess::try_start(command.stdout(Stdio::null()))
+    ServerProcess::try_start(command.stdout(Stdio::null()), START_TIMEOUT)
         .map_err(|output| anyhow!("`{}` did not become ready:\n{output}", command_line(command)))
 }
 

@@ -22,12 +22,13 @@ impl ServerProcess {
     /// ends before that.
     #[track_caller]
     pub fn start(command: &mut Command) -> Self {
-        Self::try_start(command)
+        Self::try_start(command, WAIT_TIMEOUT)
             .unwrap_or_else(|output| panic!("{command:?} did not become ready:\n{output}"))
     }
 
-    /// Like [`ServerProcess::start`], but returns what the server wrote to stderr if it does not become ready.
-    pub fn try_start(command: &mut Command) -> Result<Self, String> {
+    /// Like [`ServerProcess::start`], but returns what the server wrote to stderr if it ends or is silent for `timeout` before it is
+    /// ready.
+    pub fn try_start(command: &mut Command, timeout: Duration) -> Result<Self, String> {
         let mut process =
             command.stderr(Stdio::piped()).spawn().map_err(|error| format!("{command:?}: {error}"))?;
         let lines = BufReader::new(process.stderr.take().unwrap()).lines();
@@ -36,7 +37,7 @@ impl ServerProcess {
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
         let mut server = Self { process, ready: String::new(), log };
         let mut output = String::new();
-        while let Ok(line) = server.log.recv_timeout(WAIT_TIMEOUT) {
+        while let Ok(line) = server.log.recv_timeout(timeout) {
             if line.starts_with("ready") {
                 server.ready = line;
                 return Ok(server);
