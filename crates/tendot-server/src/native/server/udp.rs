@@ -113,7 +113,7 @@ impl UdpWorker {
         if is_public_read(&message)
             && let Some(reply) = native.try_inline(&message, Transport::Udp, client)
         {
-            let Some(response) = check_amplification(native, reply, message.len(), client) else { return };
+            let Some(response) = limit_response(native, reply, message.len(), client) else { return };
             if response.len() <= MAX_INLINE_SEND_BYTES {
                 return self.ready_responses.push((response, from));
             }
@@ -143,7 +143,7 @@ struct UdpSender {
 impl UdpSender {
     /// Sends the response to a request of `request_len` bytes, within the rate limits.
     fn send(&self, reply: NativeReply, request_len: usize, to: UdpPeer) {
-        let Some(response) = check_amplification(&self.native, reply, request_len, to.address.ip()) else {
+        let Some(response) = limit_response(&self.native, reply, request_len, to.address.ip()) else {
             return;
         };
         if response.len() <= MAX_INLINE_SEND_BYTES {
@@ -176,8 +176,8 @@ impl UdpSender {
     }
 }
 
-/// Response if the rate limits allow to send it: see `middleware/rate_limit.rs`.
-fn check_amplification(
+/// Response if the rate limits allow sending it: see `middleware/rate_limit.rs`.
+fn limit_response(
     native: &NativeServer,
     reply: NativeReply,
     request_len: usize,

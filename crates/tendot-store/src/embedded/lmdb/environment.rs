@@ -1,6 +1,6 @@
 //! Opens LMDB; the only unsafe code of the crate.
 
-#![allow(unsafe_code, reason = "LMDB cannot be opened without")]
+#![allow(unsafe_code, reason = "opening LMDB is unsafe")]
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub(crate) fn open_environment(directory: &Path, read_only: bool) -> Result<Env,
         return Err(OpenError::Truncated { directory: directory.into(), expected: 1, actual: 0 });
     }
     let mut options = EnvOpenOptions::new();
-    options.max_readers(MAX_READERS).max_dbs(8);
+    options.max_readers(MAX_READERS).max_dbs(DATABASE_NAMES.len() as u32);
     // Reads are random, so read-ahead is useless.
     let mut flags = EnvFlags::NO_READ_AHEAD;
     flags.set(EnvFlags::READ_ONLY, read_only);
@@ -58,7 +58,7 @@ pub(crate) fn open_environment(directory: &Path, read_only: bool) -> Result<Env,
 /// Opens an existing environment a second time in this process, read-only, after LMDB has failed.
 pub(crate) fn open_read_only_fallback(directory: &Path) -> Result<Env, heed::Error> {
     let mut options = EnvOpenOptions::new();
-    options.max_dbs(8);
+    options.max_dbs(DATABASE_NAMES.len() as u32);
     let flags = EnvFlags::READ_ONLY | EnvFlags::NO_LOCK | EnvFlags::NO_SUB_DIR | EnvFlags::NO_READ_AHEAD;
     // SAFETY: no lock is needed without writers: LMDB refuses our writes, and our directory lock excludes other processes.
     unsafe { options.flags(flags) };

@@ -11,8 +11,8 @@ use super::host::{ClusterHost, HostState};
 use crate::postgres::PostgresStore;
 use crate::postgres::error::DatabaseError;
 
-/// Maximum index of rounds over the hosts; reads can be repeated safely.
-const MAX_ATTEMPTS: u32 = 3;
+/// Maximum number of rounds over the hosts; reads can be repeated safely.
+const MAX_ROUNDS: u32 = 3;
 
 /// Time to wait for a new primary after one was lost, and poll interval.
 const PRIMARY_WAIT: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ const PRIMARY_POLL_DELAY: Duration = Duration::from_millis(20);
 pub(crate) enum ReadConsistency {
     /// The latest state.
     Latest,
-    /// The state at this log sequence index or later.
+    /// The state at this log sequence number or later.
     AtLeast(u64),
 }
 
@@ -108,7 +108,7 @@ impl PostgresStore {
                     sleep(PRIMARY_POLL_DELAY).await;
                     continue;
                 }
-                if rounds >= MAX_ATTEMPTS || tried == 0 {
+                if rounds >= MAX_ROUNDS || tried == 0 {
                     return Err(last_error);
                 }
                 (tried, rounds) = (0, rounds + 1);
