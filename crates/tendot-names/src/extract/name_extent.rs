@@ -154,3 +154,45 @@ fn assume_valid(text: &str) -> &Doi {
     debug_assert!(Doi::allowing_unassigned(text, SyntaxRules::Current).is_ok(), "{text:?}");
     Doi::new_unchecked(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Extractor;
+    use crate::extract::ExtractionFlags;
+    use crate::extract::context::CandidateContext;
+
+    #[test]
+    fn extents() {
+        check("10.1000/182.", "", Some("10.1000/182"));
+        check("10.1000/a/full", "", Some("10.1000/a"));
+        check("10.1000/a%20b", "", Some("10.1000/a b"));
+        // Not percent-encoding
+        check("10.1000/100%", "", Some("10.1000/100%"));
+        check("10.1000/--", "", None);
+        // Text after the candidate
+        check("10.1000/1doi", " 10.1000/2", Some("10.1000/1"));
+        check("10.1000/1doi", " of", Some("10.1000/1doi"));
+        check("10.1000/1--", ">", Some("10.1000/1"));
+    }
+
+    #[track_caller]
+    fn check(candidate: &str, after: &str, expected: Option<&str>) {
+        let text = [candidate, after].concat();
+        let candidate = TextCandidate {
+            options: &Extractor::new(),
+            text: text.as_bytes(),
+            start: 0,
+            suffix_start: candidate.find('/').unwrap() + 1,
+            end: candidate.len(),
+            context: CandidateContext::default(),
+            unescaped: None,
+            has_percent: candidate.contains('%'),
+            has_encoded_slash: false,
+            is_before_next_doi: false,
+            flags: ExtractionFlags::default(),
+        };
+        let extracted = candidate.extract().map(|found| found.doi.into_owned());
+        assert_eq!(extracted.as_ref().map(|doi| doi.as_str()), expected);
+    }
+}

@@ -39,20 +39,22 @@ fn client_examples() {
 
     let sites = RootSites::from_addresses(&[native], None);
     let client = NativeClient::new(sites.into_direct_config(Handle::from("10.70000/1")));
-    let resolve = |name| block_on(resolve::resolve(&client, name)).unwrap();
-    assert_eq!(
-        resolve("10.70000/1"),
-        format!("10.70000/1, from {native} over UDP\n  https://example.org/1\n")
-    );
-    assert_eq!(resolve("10.70000/2"), format!("10.70000/2, from {native} over UDP\n  not found\n"));
+    let check = |name, expected: &str| {
+        let text = block_on(resolve::resolve(&client, name)).unwrap();
+        assert!(
+            text.starts_with(&format!("{name}, from {native} over ")) && text.ends_with(expected),
+            "{text}"
+        );
+    };
+    check("10.70000/1", "\n  https://example.org/1\n");
+    check("10.70000/2", "\n  not found\n");
 
     let resolver = Resolver::new(HttpUpstream::new(&registry.url).unwrap(), CacheSettings::default());
-    let resolve = |name| block_on(caching_resolver::resolve(&resolver, name)).unwrap();
-    let outcome = resolve("10.70000/1");
-    assert!(
-        outcome.starts_with("10.70000/1: ") && outcome.ends_with(" values, Miss, TTL 86400 s"),
-        "{outcome}"
-    );
-    assert_eq!(resolve("10.70000/1"), outcome.replace("Miss", "Hit"));
-    assert_eq!(resolve("10.70000/2"), "10.70000/2: not found, Miss, TTL 60 s");
+    let check = |name, expected: &str| {
+        let text = block_on(caching_resolver::resolve(&resolver, name)).unwrap();
+        assert!(text.starts_with(&format!("{name}: ")) && text.contains(expected), "{text}");
+    };
+    check("10.70000/1", " values, Miss, TTL ");
+    check("10.70000/1", " values, Hit, TTL ");
+    check("10.70000/2", " not found, Miss, TTL ");
 }
