@@ -39,9 +39,9 @@ impl Default for CacheSettings {
 }
 
 impl CacheSettings {
-    /// Remaining TTL of a reply: the smallest TTL of its values, minus its age.
+    /// Remaining TTL of a reply, minus its age: the smallest TTL of its values, or [`negative_ttl`](Self::negative_ttl).
     fn ttl_of(&self, UpstreamReply { outcome, age }: &UpstreamReply) -> Duration {
-        let LookupOutcome::Values(values) = outcome else { return self.negative_ttl };
+        let LookupOutcome::Values(values) = outcome else { return self.negative_ttl.saturating_sub(*age) };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let seconds = |value: &HandleValue<'_>| match value.ttl {
             Ttl::Relative(seconds) => u64::from(seconds).saturating_sub(age.as_secs()),
@@ -56,17 +56,17 @@ impl CacheSettings {
 /// Cached result of a lookup, successful or failed.
 #[derive(Debug)]
 pub(crate) struct CachedLookup<E> {
-    pub(crate) outcome: Result<Arc<LookupOutcome>, Arc<E>>,
+    outcome: Result<Arc<LookupOutcome>, Arc<E>>,
     /// Time at which the authoritative server sent it: now minus its age when it was fetched.
-    pub(crate) issued_at: Instant,
+    issued_at: Instant,
     /// End of its TTL.
-    pub(crate) expires_at: Instant,
+    expires_at: Instant,
     /// Time of the last upstream request, successful or failed.
-    pub(crate) fetched_at: Instant,
+    fetched_at: Instant,
     /// Earliest time of the next upstream request.
-    pub(crate) retry_at: Instant,
+    retry_at: Instant,
     /// End of stale replies.
-    pub(crate) discard_at: Instant,
+    discard_at: Instant,
 }
 
 impl<E> CachedLookup<E> {
@@ -100,6 +100,27 @@ impl<E> CachedLookup<E> {
             retry_at,
             discard_at: retry_at,
         }
+    }
+
+    /// Cache entry after another request failed: stale until it is discarded; `None` if it must not be served any more.
+    pub(crate) fn extend_stale(&self, settings: &CacheSettings, now: Instant) -> Option<Self> {
+        let retry_at = (now + settings.error_ttl).min(self.discard_at);
+        self.can_be_stale(now).then(|| Self { fetched_at: now, retry_at, ..self.clone() })
+    }
+
+    /// Whether it may be served while the upstream fails, also after its TTL.
+    pub(crate) fn can_be_stale(&self, now: Instant) -> bool {
+        self.outcome.is_ok() && now < self.discard_at
+    }
+
+    /// Whether it is served without another request.
+    pub(crate) fn is_current(&self, now: Instant) -> bool {
+        now < self.retry_at
+    }
+
+    /// Whether the last request ended after `instant`.
+    pub(crate) fn is_fetched_after(&self, instant: Instant) -> bool {
+        self.fetched_at > instant
     }
 
     /// Reply from this entry, or the cached error.

@@ -151,7 +151,7 @@ impl<U: Upstream + 'static> Resolver<U> {
 impl<U: Upstream> ResolverInner<U> {
     /// Cached reply or error, unless the upstream has to be queried again.
     fn get_cached(&self, key: &[u8]) -> Option<Result<CachedReply, Arc<U::Error>>> {
-        let cached = self.cache.get(key).filter(|cached| Instant::now() < cached.retry_at)?;
+        let cached = self.cache.get(key).filter(|cached| cached.is_current(Instant::now()))?;
         Some(cached.reply(CacheStatus::Hit))
     }
 
@@ -164,7 +164,7 @@ impl<U: Upstream> ResolverInner<U> {
     ) -> Result<CachedReply, Arc<U::Error>> {
         let entry = self.cache.entry_async(&key, |_, cached| {
             // A reply fetched while waiting is used even with TTL 0.
-            if Instant::now() < cached.retry_at || cached.fetched_at > started {
+            if cached.is_current(Instant::now()) || cached.is_fetched_after(started) {
                 EntryAction::Retain(cached.clone())
             } else {
                 EntryAction::ReplaceWithGuard
@@ -181,13 +181,11 @@ impl<U: Upstream> ResolverInner<U> {
         };
         let reply = self.upstream.resolve(request).await;
         let now = Instant::now();
-        let lookup = match (reply, old) {
-            (Ok(reply), _) => CachedLookup::from_reply(reply, &self.settings, now),
-            (Err(_), Some(old)) if old.outcome.is_ok() && now < old.discard_at => {
-                let retry_at = (now + self.settings.error_ttl).min(old.discard_at);
-                CachedLookup { fetched_at: now, retry_at, ..old }
-            }
-            (Err(error), _) => CachedLookup::from_error(error, &self.settings, now),
+        let lookup = match reply {
+            Ok(reply) => CachedLookup::from_reply(reply, &self.settings, now),
+            Err(error) => old
+                .and_then(|old| old.extend_stale(&self.settings, now))
+                .unwrap_or_else(|| CachedLookup::from_error(error, &self.settings, now)),
         };
         let reply = lookup.reply(CacheStatus::Miss);
         // Fails only if the placeholder was evicted; others then send their own request.
@@ -210,8 +208,8 @@ impl<U: Upstream> ResolverInner<U> {
                 reply
             }
             Err(error) => {
-                let old = self.cache.get(&key).filter(|old| Instant::now() < old.discard_at);
-                match old.filter(|old| old.outcome.is_ok() && !request.is_authoritative) {
+                let old = self.cache.get(&key).filter(|old| old.can_be_stale(Instant::now()));
+                match old.filter(|_| !request.is_authoritative) {
                     Some(old) => old.reply(CacheStatus::Hit),
                     None => Err(Arc::new(error)),
                 }

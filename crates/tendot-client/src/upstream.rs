@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tendot_proto::HandleValue;
 
-use crate::cdn_loop;
+use crate::cdn_loop::CdnLoop;
 
 /// Source of handle records outside this process, such as an upstream resolver.
 pub trait Upstream: Send + Sync {
@@ -77,21 +77,21 @@ pub struct ResolveRequest<'a> {
     pub name: Cow<'a, str>,
     /// Whether the request bypasses all caches up to the authoritative server.
     pub is_authoritative: bool,
-    /// `CDN-Loop` value (RFC 8586): services that forwarded the request, this one last; empty if loops need not be detected.
-    pub cdn_loop: Cow<'a, str>,
+    /// Services that forwarded the request; empty if loops need not be detected.
+    pub cdn_loop: CdnLoop<'a>,
 }
 
 impl ResolveRequest<'_> {
     /// Whether another service forwarded the request.
     pub(crate) fn is_forwarded(&self) -> bool {
-        cdn_loop::service_count(&self.cdn_loop) > 1
+        self.cdn_loop.has_other_service()
     }
 
     pub(crate) fn into_owned(self) -> ResolveRequest<'static> {
         ResolveRequest {
             name: self.name.into_owned().into(),
             is_authoritative: self.is_authoritative,
-            cdn_loop: self.cdn_loop.into_owned().into(),
+            cdn_loop: self.cdn_loop.into_owned(),
         }
     }
 }

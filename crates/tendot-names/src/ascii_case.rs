@@ -38,8 +38,14 @@ pub(crate) fn starts_with_ignore_case(text: &[u8], start: &[u8]) -> bool {
 /// Whether `text` ends with `end`, ignoring ASCII case.
 #[inline]
 pub(crate) fn ends_with_ignore_case(text: &[u8], end: &[u8]) -> bool {
-    text.len() >= end.len()
-        && text.get(text.len() - end.len()..).is_some_and(|tail| tail.eq_ignore_ascii_case(end))
+    strip_suffix_ignore_case(text, end).is_some()
+}
+
+/// `text` without `end`, ignoring ASCII case; `None` if it ends otherwise.
+#[inline]
+pub(crate) fn strip_suffix_ignore_case<'t>(text: &'t [u8], end: &[u8]) -> Option<&'t [u8]> {
+    let (rest, tail) = text.split_at_checked(text.len().checked_sub(end.len())?)?;
+    tail.eq_ignore_ascii_case(end).then_some(rest)
 }
 
 /// Offset of the first `word` in `text`, ignoring ASCII case.

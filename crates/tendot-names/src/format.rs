@@ -4,6 +4,7 @@ use core::fmt::{self, Write as _};
 
 use crate::Doi;
 use crate::percent::{AsciiUppercaseWriter, UnencodedSet, write_percent_encoded};
+use crate::syntax::prefix_and_suffix;
 
 /// Output form of a DOI.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -166,7 +167,7 @@ impl<'a> FormDisplay<'a> {
 
 /// Whether the prefix belongs to the Entertainment ID Registry (EIDR).
 fn has_eidr_prefix(text: &str) -> bool {
-    matches!(Doi::new_unchecked(text).prefix(), "10.5237" | "10.5238" | "10.5239" | "10.5240")
+    matches!(prefix_and_suffix(text).0, "10.5237" | "10.5238" | "10.5239" | "10.5240")
 }
 
 impl fmt::Display for FormDisplay<'_> {
@@ -177,9 +178,9 @@ impl fmt::Display for FormDisplay<'_> {
             OutputForm::Canonical => AsciiUppercaseWriter(f).write_str(text),
             OutputForm::Uri => write_with_scheme(f, "doi:", text, UnencodedSet::URI),
             OutputForm::Uri202411 => {
-                let doi = Doi::new_unchecked(text);
-                write_with_scheme(f, "doi:", doi.prefix(), UnencodedSet::URI_2024_11)?;
-                write_with_scheme(f, "/", doi.suffix(), UnencodedSet::URI_2024_11)
+                let (prefix, suffix) = prefix_and_suffix(text);
+                write_with_scheme(f, "doi:", prefix, UnencodedSet::URI_2024_11)?;
+                write_with_scheme(f, "/", suffix, UnencodedSet::URI_2024_11)
             }
             OutputForm::Uri2003 => {
                 f.write_str("doi:")?;
@@ -195,9 +196,9 @@ impl fmt::Display for FormDisplay<'_> {
                 f.write_str(text)
             }
             OutputForm::Eidr => {
-                let doi = Doi::new_unchecked(text);
-                write_with_scheme(f, "urn:eidr:", doi.prefix(), UnencodedSet::EIDR)?;
-                write_with_scheme(f, ":", doi.suffix(), UnencodedSet::EIDR)
+                let (prefix, suffix) = prefix_and_suffix(text);
+                write_with_scheme(f, "urn:eidr:", prefix, UnencodedSet::EIDR)?;
+                write_with_scheme(f, ":", suffix, UnencodedSet::EIDR)
             }
             OutputForm::Html => {
                 f.write_str("<a href=\"")?;

@@ -20,6 +20,8 @@ mod percent;
 
 #[cfg(feature = "alloc")]
 mod ascii_case;
+#[cfg(feature = "alloc")]
+mod flag_set;
 
 #[cfg(feature = "alloc")]
 mod extract;

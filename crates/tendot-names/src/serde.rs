@@ -20,13 +20,13 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+use alloc::borrow::Cow;
 use core::fmt;
-use core::marker::PhantomData;
 
 use ::serde::de::Visitor;
 use ::serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Doi, DoiBuf, DoiOrShortDoi, Error, ErrorKind, Parser};
+use crate::{Doi, DoiBuf, Parser};
 
 impl Serialize for Doi {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -42,7 +42,7 @@ impl Serialize for DoiBuf {
 
 impl<'de> Deserialize<'de> for DoiBuf {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(DoiVisitor::<Strict>(PhantomData))
+        deserializer.deserialize_str(DoiVisitor(Parser::strict()))
     }
 }
 
@@ -57,7 +57,7 @@ pub mod lenient {
 
     /// Parses leniently.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DoiBuf, D::Error> {
-        deserializer.deserialize_str(DoiVisitor::<Lenient>(PhantomData))
+        deserializer.deserialize_str(DoiVisitor(Parser::lenient()))
     }
 }
 
@@ -76,34 +76,10 @@ pub mod as_url {
     }
 }
 
-/// Strict or lenient parsing of a deserialized string.
-trait ParseMode {
-    fn parse(text: &str) -> Result<DoiBuf, Error>;
-}
-
-struct Strict;
-
-impl ParseMode for Strict {
-    fn parse(text: &str) -> Result<DoiBuf, Error> {
-        text.parse()
-    }
-}
-
-struct Lenient;
-
-impl ParseMode for Lenient {
-    fn parse(text: &str) -> Result<DoiBuf, Error> {
-        match Parser::lenient().parse(text)?.into_identifier() {
-            DoiOrShortDoi::Doi(doi) => Ok(doi.into_owned()),
-            DoiOrShortDoi::ShortDoi(_) => Err(Error::new(ErrorKind::MissingRegistrant, 0)),
-        }
-    }
-}
-
 /// serde visitor that parses a DOI from a string.
-struct DoiVisitor<M>(PhantomData<M>);
+struct DoiVisitor(Parser);
 
-impl<M: ParseMode> Visitor<'_> for DoiVisitor<M> {
+impl Visitor<'_> for DoiVisitor {
     type Value = DoiBuf;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -111,6 +87,36 @@ impl<M: ParseMode> Visitor<'_> for DoiVisitor<M> {
     }
 
     fn visit_str<E: ::serde::de::Error>(self, text: &str) -> Result<DoiBuf, E> {
-        M::parse(text).map_err(E::custom)
+        self.0.parse_doi(text).map(Cow::into_owned).map_err(E::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString as _;
+
+    use super::*;
+    use crate::ErrorKind;
+
+    /// Deserialization reports what the parser reports.
+    #[test]
+    fn short_dois_are_rejected_at_their_offset() {
+        for (input, offset) in [
+            ("10/gf4gqc", 2),
+            ("doi:10/gf4gqc", 6),
+            ("https://doi.org/10/gf4gqc", 18),
+            ("https://doi.org/10%2Fgf4gqc", 18),
+            ("https://doi.org/1%30/gf4gqc", 20),
+        ] {
+            let error = input.parse::<DoiBuf>().unwrap_err();
+            assert_eq!((error.kind(), error.offset()), (ErrorKind::MissingRegistrant, offset), "{input}");
+            let json = serde_json::to_string(input).unwrap();
+            let strict = serde_json::from_str::<DoiBuf>(&json).unwrap_err().to_string();
+            let mut json = serde_json::Deserializer::from_str(&json);
+            let lenient = lenient::deserialize(&mut json).unwrap_err().to_string();
+            for message in [strict, lenient] {
+                assert!(message.starts_with(&error.to_string()), "{input}: {message}");
+            }
+        }
     }
 }

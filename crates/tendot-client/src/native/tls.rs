@@ -4,6 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use aws_lc_rs::encoding::{AsDer as _, PublicKeyX509Der};
+use aws_lc_rs::rsa::PublicKeyComponents;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
@@ -27,12 +29,11 @@ pub(super) async fn connect_tls(
     domain: Option<&str>,
     key: &[u8],
 ) -> io::Result<TlsStream<TcpStream>> {
+    let public_key_info = rsa_public_key_info(key)?;
     let stream = connect_tcp(to).await?;
     let provider = default_provider();
-    let verifier = PinnedKeyVerifier {
-        public_key_info: rsa_public_key_info(key),
-        algorithms: provider.signature_verification_algorithms,
-    };
+    let verifier =
+        PinnedKeyVerifier { public_key_info, algorithms: provider.signature_verification_algorithms };
     let config = ClientConfig::builder_with_provider(provider.into())
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
@@ -48,7 +49,7 @@ pub(super) async fn connect_tls(
 #[derive(Debug)]
 struct PinnedKeyVerifier {
     /// Pinned key as SubjectPublicKeyInfo; `None` accepts every key.
-    public_key_info: Option<Vec<u8>>,
+    public_key_info: Option<PublicKeyX509Der<'static>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
@@ -63,7 +64,7 @@ impl ServerCertVerifier for PinnedKeyVerifier {
     ) -> Result<ServerCertVerified, Error> {
         let presented = ParsedCertificate::try_from(certificate)?.subject_public_key_info();
         match &self.public_key_info {
-            Some(pinned) if **pinned != *presented => {
+            Some(pinned) if *pinned.as_ref() != *presented => {
                 Err(CertificateError::ApplicationVerificationFailure.into())
             }
             _ => Ok(ServerCertVerified::assertion()),
@@ -93,35 +94,41 @@ impl ServerCertVerifier for PinnedKeyVerifier {
     }
 }
 
-/// RSA key as SubjectPublicKeyInfo (RFC 3279, section 2.3.1); `None` for other keys.
-fn rsa_public_key_info(key: &[u8]) -> Option<Vec<u8>> {
-    /// `rsaEncryption` with NULL parameters.
-    const RSA_ALGORITHM_IDENTIFIER: &[u8] = b"\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00";
-    let key = PublicKey::from_bytes(key).ok()?;
-    let KeyComponents::Rsa { modulus, exponent } = key.components() else { return None };
-    let integer = |number: &[u8]| {
-        // A leading zero keeps the integer positive.
-        let sign: &[u8] = if number.first().is_none_or(|first| first & 0x80 != 0) { &[0] } else { &[] };
-        der_element(0x02, &[sign, number].concat())
-    };
-    let numbers = der_element(0x30, &[integer(modulus), integer(exponent)].concat());
-    let bits = der_element(0x03, &[&[0], &numbers[..]].concat());
-    Some(der_element(0x30, &[RSA_ALGORITHM_IDENTIFIER, &bits].concat()))
+/// RSA key as SubjectPublicKeyInfo (RFC 5280); `None` for other keys.
+fn rsa_public_key_info(key: &[u8]) -> io::Result<Option<PublicKeyX509Der<'static>>> {
+    let Ok(key) = PublicKey::from_bytes(key) else { return Ok(None) };
+    let KeyComponents::Rsa { modulus, exponent } = key.components() else { return Ok(None) };
+    let info = PublicKeyComponents { n: modulus, e: exponent }.as_der();
+    info.map(Some)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "invalid RSA key in the site record"))
 }
 
-/// DER element: tag, length, content.
-fn der_element(tag: u8, content: &[u8]) -> Vec<u8> {
-    let length = content.len().to_be_bytes();
-    let length_bytes =
-        length.iter().position(|byte| *byte != 0).and_then(|first| length.get(first..)).unwrap_or(&[0]);
-    let mut element = vec![tag];
-    match length_bytes {
-        [short] if *short < 0x80 => element.push(*short),
-        _ => {
-            element.push(0x80 | u8::try_from(length_bytes.len()).unwrap_or(0x7f));
-            element.extend(length_bytes);
-        }
+#[cfg(test)]
+mod tests {
+    use tendot_testing::handle_keys::public_key;
+
+    use super::*;
+
+    #[test]
+    fn rsa_keys_are_encoded() {
+        let key = public_key("pubkey.bin");
+        let KeyComponents::Rsa { modulus, exponent } = key.components() else { panic!("not an RSA key") };
+        assert_eq!((modulus.len(), exponent), (256, &[1, 0, 1][..]));
+        let expected = [
+            // SEQUENCE, `rsaEncryption`, BIT STRING, SEQUENCE, INTEGER of 257 bytes
+            &b"\x30\x82\x01\x22\x30\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00"[..],
+            b"\x03\x82\x01\x0f\x00\x30\x82\x01\x0a\x02\x82\x01\x01\x00",
+            modulus,
+            b"\x02\x03",
+            exponent,
+        ];
+        let info = rsa_public_key_info(&key.to_bytes()).unwrap().unwrap();
+        assert_eq!(info.as_ref(), expected.concat());
     }
-    element.extend(content);
-    element
+
+    #[test]
+    fn other_keys_are_not_pinned() {
+        assert!(rsa_public_key_info(b"").unwrap().is_none());
+        assert!(rsa_public_key_info(b"invalid").unwrap().is_none());
+    }
 }

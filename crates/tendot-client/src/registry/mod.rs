@@ -13,18 +13,17 @@ pub use batch::{BatchOptions, BatchResultStream};
 use bytes::Bytes;
 pub use error::{ProblemFault, RegistryClientError, RegistryProblem};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderValue, IF_MATCH, USER_AGENT};
-use http::{Method, Request, Response, Uri};
-use http_body_util::{BodyExt as _, Either, Full, LengthLimitError, Limited};
+use http::{Method, Request, Response};
+use http_body_util::{Either, Full};
 use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::utf8_percent_encode;
 use serde::Serialize;
 use upload::{STALL_TIMEOUT, UploadBody};
 
-use crate::http_client::{error_chain, is_loopback_host, tls_config_with_roots};
+use crate::http_client::{
+    BaseUrl, BodyError, HttpClient, HttpClientSettings, SEGMENT_ENCODE_SET, error_chain, read_body,
+    tls_config_with_roots, user_agent,
+};
 
 /// Maximum size of a response body; a list of a thousand names with metadata is smaller.
 const MAX_BODY_BYTES: usize = 64 << 20;
@@ -34,21 +33,15 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(300);
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Characters to percent-encode in a path segment or query value: all but unreserved ones (RFC 3986).
-///
-/// A `/` in a name is encoded, too, so that no segment is `..`.
-const SEGMENT_ENCODE_SET: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
 /// Request body: buffered, or streamed from a reader.
 type RequestBody = Either<Full<Bytes>, UploadBody>;
 
 /// Client of a service's registry API (`/api/v1`).
 #[derive(Clone, Debug)]
 pub struct RegistryClient {
-    /// Base URL without a trailing slash.
-    base_url: String,
+    base_url: BaseUrl,
     token: Option<HeaderValue>,
-    client: Client<HttpsConnector<HttpConnector>, RequestBody>,
+    client: HttpClient<RequestBody>,
 }
 
 /// Successful reply of the registry API.
@@ -76,24 +69,12 @@ impl RegistryClient {
         token: Option<&str>,
         ca_certificates: Option<&[u8]>,
     ) -> Result<Self, RegistryClientError> {
-        let invalid = |reason: &str| RegistryClientError::InvalidBaseUrl {
+        let base_url = BaseUrl::parse(base_url).map_err(|reason| RegistryClientError::InvalidBaseUrl {
             base_url: base_url.into(),
             reason: reason.into(),
-        };
-        let uri: Uri = base_url.parse().map_err(|_| invalid("not a valid URL"))?;
-        let host = uri.host().unwrap_or_default();
-        if !matches!(uri.scheme_str(), Some("http" | "https")) || host.is_empty() {
-            return Err(invalid("expected `https://HOST` or `http://HOST`"));
-        }
-        if uri.query().is_some() {
-            return Err(invalid("query string not allowed"));
-        }
-        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            return Err(invalid("user name not allowed; use a token"));
-        }
-        let base_url = base_url.trim_end_matches('/').to_owned();
-        if token.is_some() && uri.scheme_str() == Some("http") && !is_loopback_host(host) {
-            return Err(RegistryClientError::InsecureTransport { base_url });
+        })?;
+        if token.is_some() && base_url.is_clear_text() {
+            return Err(RegistryClientError::InsecureTransport { base_url: base_url.to_string() });
         }
         let token = token.map(|token| {
             let mut header = HeaderValue::try_from(format!("Bearer {token}"))
@@ -101,27 +82,18 @@ impl RegistryClient {
             header.set_sensitive(true);
             Ok(header)
         });
-        let builder = match ca_certificates {
-            None => HttpsConnectorBuilder::new().with_webpki_roots(),
-            Some(pem) => {
-                let config = tls_config_with_roots(pem)
-                    .map_err(|reason| RegistryClientError::InvalidCaCertificates { reason })?;
-                HttpsConnectorBuilder::new().with_tls_config(config)
-            }
-        };
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        tcp.set_keepalive(Some(Duration::from_secs(15)));
-        let connector = builder.https_or_http().enable_http1().wrap_connector(tcp);
-        let client = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
-        Ok(Self { base_url, token: token.transpose()?, client })
+        let tls = ca_certificates
+            .map(tls_config_with_roots)
+            .transpose()
+            .map_err(|reason| RegistryClientError::InvalidCaCertificates { reason })?;
+        // HTTP/1 only: a batch streams both ways, over a connection of its own.
+        let settings = HttpClientSettings { connect_timeout: CONNECT_TIMEOUT, allows_http2: false, tls };
+        Ok(Self { base_url, token: token.transpose()?, client: settings.build() })
     }
 
     /// Base URL without a trailing slash.
     pub fn base_url(&self) -> &str {
-        &self.base_url
+        self.base_url.as_str()
     }
 
     /// Whether requests carry a token.
@@ -181,7 +153,7 @@ impl RegistryClient {
             .method(method)
             .uri(url)
             .header(ACCEPT, "application/json, application/problem+json, application/x-ndjson")
-            .header(USER_AGENT, concat!("tendot/", env!("CARGO_PKG_VERSION")));
+            .header(USER_AGENT, user_agent());
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, token);
         }
@@ -212,14 +184,10 @@ impl RegistryClient {
     }
 
     async fn read_body(&self, response: Response<Incoming>) -> Result<Bytes, RegistryClientError> {
-        let body = Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await.map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                self.invalid_response(format!("response exceeds {MAX_BODY_BYTES} bytes"))
-            } else {
-                self.connection_lost(&error_chain(&*error))
-            }
-        })?;
-        Ok(body.to_bytes())
+        read_body(response, MAX_BODY_BYTES).await.map_err(|error| match error {
+            BodyError::TooLong { .. } => self.invalid_response(error.to_string()),
+            BodyError::Connection(reason) => self.connection_lost(&reason),
+        })
     }
 
     async fn read_problem(&self, response: Response<Incoming>) -> RegistryClientError {
@@ -228,13 +196,13 @@ impl RegistryClient {
             Ok(Ok(problem)) if problem.status == status.as_u16() => {
                 RegistryClientError::Problem(problem.into())
             }
-            Ok(_) => RegistryClientError::UnexpectedStatus { base_url: self.base_url.clone(), status },
+            Ok(_) => RegistryClientError::UnexpectedStatus { base_url: self.base_url.to_string(), status },
             Err(error) => error,
         }
     }
 
     fn transport_error(&self, error: &hyper_util::client::legacy::Error) -> RegistryClientError {
-        let (base_url, reason) = (self.base_url.clone(), error_chain(error));
+        let (base_url, reason) = (self.base_url.to_string(), error_chain(error));
         if error.is_connect() {
             RegistryClientError::Unreachable { base_url, reason }
         } else {
@@ -243,11 +211,11 @@ impl RegistryClient {
     }
 
     fn invalid_request(&self, error: &http::Error) -> RegistryClientError {
-        RegistryClientError::InvalidBaseUrl { base_url: self.base_url.clone(), reason: error.to_string() }
+        RegistryClientError::InvalidBaseUrl { base_url: self.base_url.to_string(), reason: error.to_string() }
     }
 
     fn connection_lost(&self, reason: &str) -> RegistryClientError {
-        RegistryClientError::ConnectionLost { base_url: self.base_url.clone(), reason: reason.into() }
+        RegistryClientError::ConnectionLost { base_url: self.base_url.to_string(), reason: reason.into() }
     }
 
     fn stalled(&self) -> RegistryClientError {
@@ -255,7 +223,7 @@ impl RegistryClient {
     }
 
     fn invalid_response(&self, reason: String) -> RegistryClientError {
-        RegistryClientError::InvalidResponse { base_url: self.base_url.clone(), reason }
+        RegistryClientError::InvalidResponse { base_url: self.base_url.to_string(), reason }
     }
 }
 

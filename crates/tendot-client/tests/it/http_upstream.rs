@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tendot_client::{HttpUpstream, HttpUpstreamError, LookupOutcome, Upstream as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::advance;
 
 use crate::stopped_clock::StoppedClock;
@@ -97,6 +97,26 @@ async fn silent_upstream_times_out() {
     advance(Duration::from_millis(200)).await;
     let error = reply.await.unwrap().unwrap_err().to_string();
     assert!(error.ends_with("timed out after 5 s"), "{error}");
+}
+
+/// A host that does not respond uses up the time of connecting, not of the whole request.
+#[tokio::test]
+async fn unresponsive_host_times_out_early() {
+    let _clock = StoppedClock::new();
+    // The queue of one connection is full, so the system drops further ones.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(0).unwrap();
+    let address = listener.local_addr().unwrap();
+    let _queued = TcpStream::connect(address).await.unwrap();
+    let upstream = HttpUpstream::new(&format!("http://{address}")).unwrap();
+    let reply = tokio::spawn(async move { upstream.resolve(&"10.1000/x".into()).await });
+    for _ in 0..49 {
+        advance(Duration::from_millis(100)).await;
+    }
+    assert!(reply.is_finished(), "4.9 s of 5 s are over");
+    let error = reply.await.unwrap().unwrap_err();
+    assert!(matches!(error, HttpUpstreamError::Connection { .. }), "{error}");
 }
 
 /// Dot segments would lead web servers to another path; such names are rejected.

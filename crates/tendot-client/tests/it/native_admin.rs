@@ -10,6 +10,7 @@ use tendot_client::LookupOutcome;
 use tendot_client::native::{
     AdminClient, AdminError, AdminIdentity, AdminServer, NativeClient, ResolveOptions, RootSites,
 };
+use tendot_proto::auth::{AuthPolicy, SecretKeyMacSet};
 use tendot_proto::record::{InterfaceProtocol, SiteServer};
 use tendot_proto::{
     CredentialSection, Envelope, Handle, HandleValue, Message, MessageBody, Opcode, Request, ResponseCode,
@@ -203,6 +204,18 @@ async fn wrong_keys_are_rejected() {
         }
     }
     assert_eq!(server.service().records.len(), 1);
+}
+
+/// A policy without a MAC for secret keys refuses to respond to the challenge; nothing is written.
+#[tokio::test]
+async fn policy_limits_algorithms() {
+    let server = TestHandleServer::start(service()).await;
+    let policy = AuthPolicy { secret_key_macs: SecretKeyMacSet::NONE, ..AuthPolicy::default() };
+    let mut admin = admin(&server, by_secret()).with_policy(policy);
+    let error = admin.create("10.1000/182", &url_value("https://example.org/")).await.unwrap_err();
+    assert!(matches!(error, AdminError::Authentication(_)), "{error}");
+    let mut admin = admin.with_policy(AuthPolicy::default());
+    admin.create("10.1000/182", &url_value("https://example.org/")).await.unwrap();
 }
 
 #[tokio::test]

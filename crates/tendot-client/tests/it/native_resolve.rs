@@ -1,13 +1,13 @@
 //! Native resolution over real sockets: loss, delay, forgery, loops.
 
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tendot_client::native::{NativeClient, ResolveError, ResolveOptions, RootSites};
 use tendot_client::{CacheSettings, LookupOutcome, Resolver};
-use tendot_proto::lookup::{AttemptError, LookupConfig, LookupError, LookupErrorKind};
+use tendot_proto::lookup::{AttemptError, LookupConfig, LookupError, LookupErrorKind, RttEstimates};
 use tendot_proto::record::{HashOption, InterfaceProtocol, Site, SiteAttribute, SiteServer};
 use tendot_proto::{
     Envelope, Fragments, Handle, HandleValue, ResponseCode, Ttl, ValuePermissions, limits, tunnel,
@@ -309,10 +309,22 @@ async fn fast_and_preferred_sites() {
     }
     assert_eq!(slow.service().requests.len(), 1, "the slow site is queried once");
 
-    let native = NativeClient::with_preferred_servers(settings, vec![[127, 0, 0, 2].into()]);
+    // Other response times are used instead of the measured ones.
+    settings.rtt_estimates = Some(Arc::new(PreferredServer([127, 0, 0, 2].into())));
+    let native = NativeClient::new(settings);
     for _ in 0..3 {
         let reply = native.resolve(NAME, &ResolveOptions::default()).await.unwrap();
         assert_eq!(reply.server.unwrap().address.ip().to_string(), "127.0.0.2");
+    }
+}
+
+/// Response times by which one server is the fastest.
+#[derive(Debug)]
+struct PreferredServer(IpAddr);
+
+impl RttEstimates for PreferredServer {
+    fn rtt(&self, server: IpAddr) -> Option<Duration> {
+        Some(if server == self.0 { Duration::ZERO } else { Duration::from_secs(1) })
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use tendot_client::{
-    CacheSettings, CacheStatus, CachedReply, LookupOutcome, ResolveRequest, Resolver, Upstream, UpstreamReply,
+    CacheSettings, CacheStatus, CachedReply, CdnLoop, LookupOutcome, ResolveRequest, Resolver, Upstream,
+    UpstreamReply,
 };
 use tendot_proto::{HandleValue, Ttl};
 use tokio::time::{advance, sleep};
@@ -235,8 +236,8 @@ async fn forwarded_requests_are_not_coalesced() {
     let (upstream, resolver) = new_resolver();
     let first = spawn(&resolver, "10.1000/x".into());
     sleep(Duration::from_millis(50)).await;
-    let forwarded =
-        ResolveRequest { cdn_loop: "tendot-a, tendot-b".into(), ..ResolveRequest::from("10.1000/x") };
+    let cdn_loop = CdnLoop::forward([&b"tendot-a"[..]], "tendot-b").unwrap();
+    let forwarded = ResolveRequest { cdn_loop, ..ResolveRequest::from("10.1000/x") };
     let second = spawn(&resolver, forwarded.clone());
     assert_eq!(first.await.unwrap().unwrap().cache_status, CacheStatus::Miss);
     assert_eq!(second.await.unwrap().unwrap().cache_status, CacheStatus::Miss);
@@ -253,6 +254,19 @@ async fn age_reduces_ttl() {
     assert_eq!((reply.age.as_secs(), reply.remaining_ttl.as_secs()), (500, 100));
     advance(Duration::from_secs(101)).await;
     resolver.resolve("10.1000/x").await.unwrap();
+    assert_eq!(upstream.take_request_count(), 2);
+}
+
+/// Resolvers in a chain do not add up their negative TTLs.
+#[tokio::test(start_paused = true)]
+async fn age_reduces_negative_ttl() {
+    let (upstream, resolver) = new_resolver();
+    upstream.age.store(50, Ordering::Relaxed);
+    let reply = resolver.resolve("10.1000/none").await.unwrap();
+    assert_eq!((reply.age.as_secs(), reply.remaining_ttl.as_secs()), (50, 10));
+    advance(Duration::from_secs(11)).await;
+    upstream.age.store(61, Ordering::Relaxed);
+    assert_eq!(resolver.resolve("10.1000/none").await.unwrap().remaining_ttl, Duration::ZERO);
     assert_eq!(upstream.take_request_count(), 2);
 }
 

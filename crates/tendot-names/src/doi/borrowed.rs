@@ -4,7 +4,7 @@ use core::cmp::Ordering;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
-use crate::syntax::split_prefix;
+use crate::syntax::prefix_and_suffix;
 use crate::{Error, ErrorKind, SyntaxRules};
 
 /// Borrowed, validated DOI name; preserves the input spelling and ignores ASCII case in comparisons.
@@ -95,12 +95,12 @@ impl Doi {
 
     /// Prefix: directory indicator and registrant code, before the first slash.
     pub fn prefix(&self) -> &str {
-        self.split().0
+        prefix_and_suffix(&self.0).0
     }
 
     /// Suffix: the part after the first slash.
     pub fn suffix(&self) -> &str {
-        self.split().1
+        prefix_and_suffix(&self.0).1
     }
 
     /// Registrant code: the prefix after the first dot; empty only under [`SyntaxRules::Minimal2002`].
@@ -154,10 +154,6 @@ impl Doi {
     /// ```
     pub fn eq_exact(&self, other: &Self) -> bool {
         self.0 == other.0
-    }
-
-    fn split(&self) -> (&str, &str) {
-        split_prefix(&self.0).unwrap_or((&self.0, ""))
     }
 }
 

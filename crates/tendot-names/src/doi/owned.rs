@@ -9,7 +9,7 @@ use core::hash::{Hash, Hasher};
 use core::ops::Deref;
 use core::str::FromStr;
 
-use crate::{Doi, DoiOrShortDoi, Error, ErrorKind, Parser, SyntaxRules};
+use crate::{Doi, Error, Parser, SyntaxRules};
 
 /// Owned, validated DOI name; preserves the input spelling and ignores ASCII case in comparisons.
 ///
@@ -102,13 +102,7 @@ impl FromStr for DoiBuf {
 
     /// Parses any strict input form with the current rules; rejects shortDOIs.
     fn from_str(text: &str) -> Result<Self, Error> {
-        match Parser::strict().parse(text)?.into_identifier() {
-            DoiOrShortDoi::Doi(doi) => Ok(doi.into_owned()),
-            DoiOrShortDoi::ShortDoi(_) => {
-                let offset = text.find("10/").map_or(0, |start| start + 2);
-                Err(Error::new(ErrorKind::MissingRegistrant, offset))
-            }
-        }
+        Parser::strict().parse_doi(text).map(Cow::into_owned)
     }
 }
 
@@ -168,5 +162,26 @@ impl TryFrom<String> for DoiBuf {
     /// Accepts a bare DOI only, with the current rules.
     fn try_from(text: String) -> Result<Self, Error> {
         Self::with_rules(text, SyntaxRules::Current)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conversions() {
+        let doi = Doi::new("10.1000/Abc").unwrap();
+        let owned = DoiBuf::from(doi);
+        for other in
+            [DoiBuf::from(Cow::Borrowed(doi)), DoiBuf::try_from(String::from("10.1000/Abc")).unwrap()]
+        {
+            assert!(owned.eq_exact(&other));
+        }
+        assert_eq!((AsRef::<str>::as_ref(&owned), AsRef::<Doi>::as_ref(&owned)), (doi.as_str(), doi));
+        assert_eq!(String::from(owned.clone()), owned.into_string());
+        // Only bare DOIs
+        assert!(DoiBuf::try_from(String::from("doi:10.1000/Abc")).is_err());
+        assert!(<&Doi>::try_from("doi:10.1000/Abc").is_err());
     }
 }

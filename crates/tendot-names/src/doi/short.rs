@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::ascii_case::append_uppercase;
+use crate::syntax::prefix_and_suffix;
 use crate::{FormDisplay, OutputForm};
 
 /// ShortDOI such as `10/gf4gqc`; comparisons ignore ASCII case.
@@ -42,12 +43,12 @@ impl<'a> ShortDoi<'a> {
 
     /// Prefix: always `10`.
     pub fn prefix(&self) -> &str {
-        self.0.split_once('/').map_or("", |(prefix, _)| prefix)
+        prefix_and_suffix(&self.0).0
     }
 
     /// Suffix: the part after `10/`.
     pub fn suffix(&self) -> &str {
-        self.0.split_once('/').map_or("", |(_, suffix)| suffix)
+        prefix_and_suffix(&self.0).1
     }
 
     /// Appends the comparison key, see [`Doi::append_comparison_key`](crate::Doi::append_comparison_key).
@@ -77,5 +78,32 @@ impl Eq for ShortDoi<'_> {}
 impl fmt::Display for ShortDoi<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString as _;
+
+    use super::*;
+    use crate::{DoiOrShortDoi, Parser};
+
+    #[test]
+    fn short_dois_are_formatted_and_compared() {
+        let parse = |text| match Parser::strict().parse(text).unwrap().into_identifier() {
+            DoiOrShortDoi::ShortDoi(short) => short,
+            DoiOrShortDoi::Doi(doi) => panic!("{doi}"),
+        };
+        let short = parse("https://doi.org/10/gf4gqc");
+        assert_eq!(short, parse("10/GF4GQC"));
+        assert_eq!((short.prefix(), short.suffix()), ("10", "gf4gqc"));
+        assert_eq!(short.format(OutputForm::Uri202411).unwrap().to_string(), "doi:10/gf4gqc");
+        assert_eq!(short.format(OutputForm::Url).unwrap().to_string(), "https://doi.org/10/gf4gqc");
+        assert!(short.format(OutputForm::Eidr).is_none());
+        let mut keys = [Vec::new(), Vec::new()];
+        short.append_comparison_key(&mut keys[0]);
+        DoiOrShortDoi::ShortDoi(short.clone()).append_comparison_key(&mut keys[1]);
+        assert_eq!(keys, [b"10/GF4GQC", b"10/GF4GQC"]);
+        assert_eq!(short.to_string(), short.into_string());
     }
 }

@@ -10,7 +10,7 @@ use super::trim::bracket_index;
 use super::unescaped::UnescapedText;
 use super::{ExtractionFlag, ExtractionFlags, Extractor};
 use crate::ErrorKind;
-use crate::ascii_case::ends_with_ignore_case;
+use crate::ascii_case::{ends_with_ignore_case, strip_suffix_ignore_case};
 use crate::percent::decode_triplet;
 use crate::syntax::character::{character_error, is_noncharacter, is_removable_invisible};
 
@@ -20,17 +20,16 @@ const MAX_SICI_PART_LEN: usize = 64;
 /// Maximum length in bytes of the key of a query parameter.
 const MAX_QUERY_KEY_LEN: usize = 32;
 
-/// Candidate in text, scanned from its slash to its end.
-pub(super) struct TextCandidate<'s, 't> {
-    pub(super) options: &'s Extractor,
+/// Scan of a candidate in text, from its slash to its end.
+pub(super) struct CandidateScan<'s, 't> {
+    options: &'s Extractor,
     /// Look-backs stop at this offset.
     look_back_limit: usize,
-    pub(super) text: &'t [u8],
-    pub(super) start: usize,
-    pub(super) suffix_start: usize,
-    /// Current offset; the end of the candidate after [`find_end`](Self::find_end).
-    pub(super) position: usize,
-    pub(super) context: CandidateContext,
+    text: &'t [u8],
+    start: usize,
+    suffix_start: usize,
+    position: usize,
+    context: CandidateContext,
     /// Opening minus closing brackets of each kind.
     bracket_depth: [isize; 4],
     /// Whether a bracket of each kind was open before the candidate; computed at most once, by looking back.
@@ -38,6 +37,22 @@ pub(super) struct TextCandidate<'s, 't> {
     /// Whether a double quote was open before the candidate; computed at most once, by looking back.
     is_quote_open_before: Option<bool>,
     /// Candidate with its escapes decoded, once it differs from the text.
+    unescaped: Option<UnescapedText>,
+    has_percent: bool,
+    has_encoded_slash: bool,
+    is_before_next_doi: bool,
+    flags: ExtractionFlags,
+}
+
+/// Candidate with its end, of which [`extract`](Self::extract) decides which part is the DOI.
+pub(super) struct TextCandidate<'s, 't> {
+    pub(super) options: &'s Extractor,
+    pub(super) text: &'t [u8],
+    pub(super) start: usize,
+    pub(super) suffix_start: usize,
+    pub(super) end: usize,
+    pub(super) context: CandidateContext,
+    /// Candidate with its escapes decoded; `None` if it equals the text.
     pub(super) unescaped: Option<UnescapedText>,
     pub(super) has_percent: bool,
     pub(super) has_encoded_slash: bool,
@@ -46,8 +61,8 @@ pub(super) struct TextCandidate<'s, 't> {
     pub(super) flags: ExtractionFlags,
 }
 
-impl<'s, 't> TextCandidate<'s, 't> {
-    /// Candidate with the given prefix, positioned after its slash of `slash_len` bytes.
+impl<'s, 't> CandidateScan<'s, 't> {
+    /// Scan of a candidate with the given prefix, positioned after its slash of `slash_len` bytes.
     #[inline]
     pub(super) fn new(
         options: &'s Extractor,
@@ -59,7 +74,7 @@ impl<'s, 't> TextCandidate<'s, 't> {
     ) -> Self {
         let first = text.get(prefix.end).copied();
         let has_encoded_slash = first == Some(b'%');
-        let mut candidate = Self {
+        let mut scan = Self {
             options,
             look_back_limit,
             text,
@@ -77,10 +92,10 @@ impl<'s, 't> TextCandidate<'s, 't> {
             flags: ExtractionFlags::default(),
         };
         if first != Some(b'/') && !has_encoded_slash {
-            candidate.replace_escape(slash_len, Some('/'));
+            scan.replace_escape(slash_len, Some('/'));
         }
-        candidate.position = candidate.suffix_start;
-        candidate
+        scan.position = scan.suffix_start;
+        scan
     }
 
     /// Removes invisible characters before `end`, the offset of the slash.
@@ -104,8 +119,9 @@ impl<'s, 't> TextCandidate<'s, 't> {
         self.text.get(offset).copied().unwrap_or(0)
     }
 
-    /// Scans to the first character that is not part of the candidate; returns its offset.
-    pub(super) fn find_end(&mut self) -> usize {
+    /// Scans to the first character that is not part of the candidate.
+    #[inline]
+    pub(super) fn find_end(mut self) -> TextCandidate<'s, 't> {
         let limit = self.start.saturating_add(self.options.max_len);
         while self.position <= limit {
             self.skip_plain(limit);
@@ -113,7 +129,21 @@ impl<'s, 't> TextCandidate<'s, 't> {
                 break;
             }
         }
-        self.position
+        let Self { options, text, start, suffix_start, position, context, unescaped, .. } = self;
+        let Self { has_percent, has_encoded_slash, is_before_next_doi, flags, .. } = self;
+        TextCandidate {
+            options,
+            text,
+            start,
+            suffix_start,
+            end: position,
+            context,
+            unescaped,
+            has_percent,
+            has_encoded_slash,
+            is_before_next_doi,
+            flags,
+        }
     }
 
     /// Skips characters without special meaning.
@@ -300,22 +330,19 @@ impl<'s, 't> TextCandidate<'s, 't> {
     fn ends_before_dot(&mut self) -> bool {
         let before = self.text.get(self.suffix_start..self.position).unwrap_or_default();
         let after = self.text.get(self.position + 1..).unwrap_or_default();
-        let cut = match before {
-            [rest @ .., b'1', b'0'] => {
-                let cut = self.next_doi_start(rest);
-                self.is_before_next_doi = cut.is_some();
-                cut
-            }
-            [rest @ .., a, b, c] if [*a, *b, *c].eq_ignore_ascii_case(b"www") => {
-                rest.last().is_some_and(|byte| *byte != b'/').then_some(rest.len())
-            }
-            [rest @ .., d, o, i]
-                if [*d, *o, *i].eq_ignore_ascii_case(b"doi") && after.starts_with(b"org/10.") =>
-            {
-                let host = rest.strip_suffix(b"dx.").or(rest.strip_suffix(b"www.")).unwrap_or(rest);
-                Some(host.len())
-            }
-            _ => None,
+        let cut = if let Some(rest) = before.strip_suffix(b"10") {
+            let cut = self.next_doi_start(rest);
+            self.is_before_next_doi = cut.is_some();
+            cut
+        } else if let Some(rest) = strip_suffix_ignore_case(before, b"www") {
+            rest.last().is_some_and(|byte| *byte != b'/').then_some(rest.len())
+        } else if let Some(rest) = strip_suffix_ignore_case(before, b"doi")
+            && after.starts_with(b"org/10.")
+        {
+            let host = rest.strip_suffix(b"dx.").or(rest.strip_suffix(b"www.")).unwrap_or(rest);
+            Some(host.len())
+        } else {
+            None
         };
         self.move_end_to(cut)
     }
@@ -334,7 +361,7 @@ impl<'s, 't> TextCandidate<'s, 't> {
         }
         // A label belongs to the next DOI; a dash is a separator.
         let separator_len = match before {
-            [.., d, o, i] if [*d, *o, *i].eq_ignore_ascii_case(b"doi") => 3,
+            _ if ends_with_ignore_case(before, b"doi") => 3,
             [.., b'-'] => 1,
             [.., 0xE2, 0x80, 0x93] => 3,
             _ => 0,

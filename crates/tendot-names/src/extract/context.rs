@@ -1,6 +1,6 @@
 //! Text before a candidate.
 
-use crate::ascii_case::ends_with_ignore_case;
+use crate::ascii_case::{ends_with_ignore_case, find_ignore_case};
 use crate::percent::decode_triplet;
 
 /// Maximum look-back in bytes: from a candidate to the start of its URL or label, and from there to an opening bracket or quote.
@@ -89,7 +89,7 @@ fn is_url(attached: &[u8]) -> bool {
         || starts_with_host(attached)
         || attached.windows(3).any(|bytes| bytes == b"://")
         || attached.windows(5).any(|bytes| bytes == br":\/\/")
-        || attached.windows(9).any(|bytes| bytes.eq_ignore_ascii_case(b"%3A%2F%2F"))
+        || find_ignore_case(attached, b"%3A%2F%2F").is_some()
 }
 
 /// Whether the text starts with a host name: a URL without scheme, such as `tandfonline.com/doi/`.
@@ -110,9 +110,7 @@ pub(super) fn has_label(text: &[u8], start: usize) -> bool {
         return true;
     }
     let attached = behind.rsplit(|byte| !is_url_byte(*byte)).next().unwrap_or_default();
-    if attached.windows(5).any(|bytes| bytes.eq_ignore_ascii_case(b"/doi/"))
-        || ends_with_ignore_case(attached, b"?id=")
-    {
+    if find_ignore_case(attached, b"/doi/").is_some() || ends_with_ignore_case(attached, b"?id=") {
         return true;
     }
     let mut rest = behind;

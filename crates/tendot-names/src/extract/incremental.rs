@@ -1,6 +1,6 @@
 //! Extraction from text in chunks.
 
-use super::candidate::TextCandidate;
+use super::candidate::CandidateScan;
 use super::context::{CandidateContext, MAX_LOOK_BACK, has_label};
 use super::prefix::{
     MAX_PREFIX_LEN, PrefixMatch, can_start_at, is_eidr_urn, match_prefix, needs_more_input, slash_len,
@@ -185,12 +185,13 @@ impl IncrementalExtractor {
             return CandidateOutcome::NoPrefix { resume_at: end + slash };
         }
         let context = CandidateContext::look_back(text, self.look_back_limit, start);
-        let mut candidate =
-            TextCandidate::new(&self.options, self.look_back_limit, text, start..end, slash, context);
+        let mut scan =
+            CandidateScan::new(&self.options, self.look_back_limit, text, start..end, slash, context);
         if has_invisible {
-            candidate.remove_invisible_in_prefix(end);
+            scan.remove_invisible_in_prefix(end);
         }
-        let resume_at = candidate.find_end();
+        let candidate = scan.find_end();
+        let resume_at = candidate.end;
         if !is_last && resume_at + MAX_LOOK_AHEAD > text.len() && !self.is_end_final(text, resume_at) {
             return CandidateOutcome::NeedMoreInput;
         }

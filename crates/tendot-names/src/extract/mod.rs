@@ -3,7 +3,8 @@
 //! `incremental` searches the text for `10.`. At each hit, `prefix` matches the prefix and its slash, and `context` looks
 //! back for a label, URL, bracket or quote. `candidate` scans to the end of the candidate: `escaped_char` decodes
 //! escapes, `line_join` continues on the next line, `unescaped` holds the decoded text and maps its offsets back.
-//! `name_extent` then decides which part is the DOI: `trim` removes punctuation, `publisher_tail` tails and annotations.
+//! `name_extent` then decides which part is the DOI: `trim` removes punctuation, `publisher_tail` tails and annotations,
+//! `field_tail` what follows a DOI in a field.
 //! Each byte is scanned once, and every look back or ahead is bounded, so the work is linear for any input.
 
 mod incremental;
@@ -16,6 +17,7 @@ mod escaped_char;
 mod line_join;
 mod unescaped;
 
+mod field_tail;
 mod name_extent;
 mod publisher_tail;
 mod trim;

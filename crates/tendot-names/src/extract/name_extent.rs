@@ -4,6 +4,7 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 
 use super::candidate::TextCandidate;
+use super::field_tail::trim_field_tail;
 use super::publisher_tail::trim_publisher_tails;
 use super::trim::trim_punctuation;
 use super::{ExtractedDoi, ExtractionFlag};
@@ -13,10 +14,10 @@ use crate::{Doi, DoiBuf, SyntaxRules};
 
 impl<'t> TextCandidate<'_, 't> {
     /// Trims and decodes the candidate.
-    pub(super) fn extract(&mut self) -> Option<ExtractedDoi<'t>> {
+    pub(super) fn extract(mut self) -> Option<ExtractedDoi<'t>> {
         self.flags.insert_if(ExtractionFlag::InUrl, self.context.is_url);
         self.trim_following_label();
-        let (start, end) = (self.start, self.position);
+        let (start, end) = (self.start, self.end);
         let Some(mut unescaped) = self.unescaped.take() else {
             let raw = str::from_utf8(self.text.get(start..end)?).ok()?;
             let (len, decoded) = self.name_extent(raw, self.suffix_start - start)?;
@@ -42,19 +43,19 @@ impl<'t> TextCandidate<'_, 't> {
 
     /// Trims the label of the next DOI, a `pmid` label, and the end of an HTML comment.
     fn trim_following_label(&mut self) {
-        let raw = self.text.get(self.suffix_start..self.position).unwrap_or_default();
-        let after = self.text.get(self.position..).unwrap_or_default();
+        let raw = self.text.get(self.suffix_start..self.end).unwrap_or_default();
+        let after = self.text.get(self.end..).unwrap_or_default();
         if ends_with_ignore_case(raw, b"doi")
             && after.first().is_some_and(|byte| matches!(byte, b' ' | b'\t'))
         {
             let next = after.get(1..).unwrap_or_default();
             if next.starts_with(b"10.") || next.starts_with(b"http") {
-                self.position -= 3;
+                self.end -= 3;
             }
         } else if ends_with_ignore_case(raw, b";pmid") || ends_with_ignore_case(raw, b",pmid") {
-            self.position -= 5;
+            self.end -= 5;
         } else if raw.ends_with(b"--") && after.starts_with(b">") {
-            self.position -= 2;
+            self.end -= 2;
         }
     }
 
@@ -64,7 +65,7 @@ impl<'t> TextCandidate<'_, 't> {
         match if self.has_percent { self.percent_decode_doi(trimmed) } else { None } {
             Some((len, doi)) => Some((len, Some(doi))),
             None if self.has_encoded_slash => None,
-            None => Some((trimmed.len(), None)),
+            None => Some((self.trim_field_tail(trimmed).len(), None)),
         }
     }
 
@@ -126,12 +127,18 @@ impl<'t> TextCandidate<'_, 't> {
             return None;
         }
         self.flags.insert_if(ExtractionFlag::Decoded, true);
+        let trimmed = self.trim_field_tail(trimmed);
         let len = if trimmed.len() < decoded.len() {
             encoded_offset(encoded, trimmed.len())
         } else {
             encoded.len()
         };
         Some((len, DoiBuf::from_validated(String::from(trimmed))))
+    }
+
+    /// Trims what follows a DOI in a field, if the text is one.
+    fn trim_field_tail<'n>(&self, doi: &'n str) -> &'n str {
+        if self.options.is_single_field { trim_field_tail(doi) } else { doi }
     }
 }
 
@@ -146,4 +153,46 @@ fn is_word_byte(byte: u8) -> bool {
 fn assume_valid(text: &str) -> &Doi {
     debug_assert!(Doi::allowing_unassigned(text, SyntaxRules::Current).is_ok(), "{text:?}");
     Doi::new_unchecked(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Extractor;
+    use crate::extract::ExtractionFlags;
+    use crate::extract::context::CandidateContext;
+
+    #[test]
+    fn extents() {
+        check("10.1000/182.", "", Some("10.1000/182"));
+        check("10.1000/a/full", "", Some("10.1000/a"));
+        check("10.1000/a%20b", "", Some("10.1000/a b"));
+        // Not percent-encoding
+        check("10.1000/100%", "", Some("10.1000/100%"));
+        check("10.1000/--", "", None);
+        // Text after the candidate
+        check("10.1000/1doi", " 10.1000/2", Some("10.1000/1"));
+        check("10.1000/1doi", " of", Some("10.1000/1doi"));
+        check("10.1000/1--", ">", Some("10.1000/1"));
+    }
+
+    #[track_caller]
+    fn check(candidate: &str, after: &str, expected: Option<&str>) {
+        let text = [candidate, after].concat();
+        let candidate = TextCandidate {
+            options: &Extractor::new(),
+            text: text.as_bytes(),
+            start: 0,
+            suffix_start: candidate.find('/').unwrap() + 1,
+            end: candidate.len(),
+            context: CandidateContext::default(),
+            unescaped: None,
+            has_percent: candidate.contains('%'),
+            has_encoded_slash: false,
+            is_before_next_doi: false,
+            flags: ExtractionFlags::default(),
+        };
+        let extracted = candidate.extract().map(|found| found.doi.into_owned());
+        assert_eq!(extracted.as_ref().map(|doi| doi.as_str()), expected);
+    }
 }

@@ -14,8 +14,8 @@ pub(super) fn can_start_at(text: &[u8], start: usize) -> bool {
         [.., b'%', high, low] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => true,
         [.., b'\\', b'n' | b'r' | b't'] => true,
         [b'\\', b'u', digits @ ..] if digits.len() == 4 && digits.iter().all(u8::is_ascii_hexdigit) => true,
-        [rest @ .., d, o, i] if [*d, *o, *i].eq_ignore_ascii_case(b"doi") => {
-            !rest.last().is_some_and(u8::is_ascii_alphabetic)
+        _ if ends_with_ignore_case(before, b"doi") => {
+            !before.iter().nth_back(3).is_some_and(u8::is_ascii_alphabetic)
         }
         [.., digit, b'.'] if digit.is_ascii_digit() => false,
         [.., byte] => !byte.is_ascii_alphanumeric(),

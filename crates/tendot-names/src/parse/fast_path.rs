@@ -1,20 +1,43 @@
 //! Fast path for plain ASCII input.
 
+use alloc::borrow::Cow;
+
+use super::adjustment::Adjustments;
 use super::input_form::InputForm;
+use super::parsed::ParsedName;
 use super::urn::is_urn_byte;
+use crate::percent::{InvalidTriplet, percent_decode};
 use crate::syntax::character::is_printable_ascii;
+use crate::{Doi, DoiBuf, SyntaxRules};
+
+/// Parses plain input; `None` leaves it to the full parser, errors included.
+#[inline]
+pub(super) fn parse_fast_path(text: &str, rules: SyntaxRules) -> Option<ParsedName<'_>> {
+    let FastPathInput { doi, form, may_be_encoded } = match_fast_path(text)?;
+    if !may_be_encoded {
+        rules.check_structure(doi).ok()?;
+        return Some(ParsedName::from_doi(
+            Cow::Borrowed(Doi::new_unchecked(doi)),
+            form,
+            Adjustments::default(),
+        ));
+    }
+    let Cow::Owned(doi) = percent_decode(doi, InvalidTriplet::Reject).ok()?.text else { return None };
+    rules.check(&doi, false).ok()?;
+    Some(ParsedName::from_doi(Cow::Owned(DoiBuf::from_validated(doi)), form, Adjustments::default()))
+}
 
 /// Input that strict and lenient parsing treat alike: printable ASCII, bare or after `doi:`, `urn:doi:` or a proxy URL.
-pub(super) struct FastPathInput<'a> {
-    pub(super) doi: &'a str,
-    pub(super) form: InputForm,
+struct FastPathInput<'a> {
+    doi: &'a str,
+    form: InputForm,
     /// Whether it contains `%` in a form that is percent-decoded.
-    pub(super) may_be_encoded: bool,
+    may_be_encoded: bool,
 }
 
 /// Matches input of the fast path; `None` for all other input.
 #[inline]
-pub(super) fn match_fast_path(text: &str) -> Option<FastPathInput<'_>> {
+fn match_fast_path(text: &str) -> Option<FastPathInput<'_>> {
     let (doi, form) = match text.as_bytes().first()? {
         b'1' => (text, InputForm::Bare),
         b'd' => (text.strip_prefix("doi:")?, InputForm::DoiUri),

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use super::adjustment::Adjustments;
 use super::input_form::InputForm;
 use crate::ascii_case::append_uppercase;
+use crate::syntax::prefix_and_suffix;
 use crate::{Doi, FormDisplay, OutputForm, ShortDoi};
 
 /// Result of parsing: the DOI or shortDOI, its input form, and the adjustments.
@@ -80,26 +81,17 @@ impl DoiOrShortDoi<'_> {
 
     /// Prefix: the part before the first slash.
     pub fn prefix(&self) -> &str {
-        match self {
-            Self::Doi(doi) => doi.prefix(),
-            Self::ShortDoi(short) => short.prefix(),
-        }
+        prefix_and_suffix(self.as_str()).0
     }
 
     /// Suffix: the part after the first slash.
     pub fn suffix(&self) -> &str {
-        match self {
-            Self::Doi(doi) => doi.suffix(),
-            Self::ShortDoi(short) => short.suffix(),
-        }
+        prefix_and_suffix(self.as_str()).1
     }
 
     /// Formats the DOI or shortDOI; `None` for [`OutputForm::Eidr`] unless it has an EIDR prefix.
     pub fn format(&self, form: OutputForm) -> Option<FormDisplay<'_>> {
-        match self {
-            Self::Doi(doi) => doi.format(form),
-            Self::ShortDoi(short) => short.format(form),
-        }
+        FormDisplay::new(self.as_str(), form)
     }
 
     /// Appends the comparison key, see [`Doi::append_comparison_key`].

@@ -4,10 +4,11 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 
 use super::adjustment::{Adjustment, Adjustments};
-use super::fast_path::{FastPathInput, match_fast_path};
+use super::fast_path::parse_fast_path;
 use super::input_form::InputForm;
 use super::parsed::{DoiOrShortDoi, ParsedName};
 use super::strip::{StrippedInput, strip_decoded, strip_lenient, strip_strict};
+use crate::ascii_case::find_ignore_case;
 use crate::percent::{InvalidTriplet, encoded_offset, percent_decode};
 use crate::syntax::character::is_removable_invisible;
 use crate::{Doi, DoiBuf, Error, ErrorKind, ShortDoi, SyntaxRules};
@@ -34,15 +35,22 @@ use crate::{Doi, DoiBuf, Error, ErrorKind, ShortDoi, SyntaxRules};
 /// `https://doi.org/gf4gqc`, a shortDOI without `10/`, is rejected: only the proxy can distinguish it from its own pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Parser {
-    rules: SyntaxRules,
-    is_lenient: bool,
-    max_len: usize,
+    pub(crate) rules: SyntaxRules,
+    pub(crate) is_lenient: bool,
+    pub(crate) max_len: usize,
+    /// Whether a shortDOI is an error: it has no registrant code.
+    pub(crate) rejects_short_dois: bool,
 }
 
 impl Parser {
     /// Strict parser: accepts the input forms defined by the standards.
     pub const fn strict() -> Self {
-        Self { rules: SyntaxRules::Current, is_lenient: false, max_len: usize::MAX }
+        Self {
+            rules: SyntaxRules::Current,
+            is_lenient: false,
+            max_len: usize::MAX,
+            rejects_short_dois: false,
+        }
     }
 
     /// Lenient parser: also accepts labels, surrounding white space and quotes, URLs without scheme, repeated proxy URLs
@@ -81,12 +89,29 @@ impl Parser {
         self.parse(text)
     }
 
+    /// Parses text as a DOI; a shortDOI is an error.
+    ///
+    /// ```
+    /// # use tendot_names::{ErrorKind, Parser};
+    /// assert_eq!(Parser::lenient().parse_doi("DOI 10.1000/182 ")?.as_str(), "10.1000/182");
+    /// let error = Parser::strict().parse_doi("https://doi.org/10/gf4gqc").unwrap_err();
+    /// assert_eq!((error.kind(), error.offset()), (ErrorKind::MissingRegistrant, 18));
+    /// # Ok::<(), tendot_names::Error>(())
+    /// ```
+    pub fn parse_doi<'a>(&self, text: &'a str) -> Result<Cow<'a, Doi>, Error> {
+        match (Self { rejects_short_dois: true, ..*self }).parse(text)?.identifier {
+            DoiOrShortDoi::Doi(doi) => Ok(doi),
+            // Not returned by a parser that rejects them.
+            DoiOrShortDoi::ShortDoi(_) => Err(Error::new(ErrorKind::MissingRegistrant, 0)),
+        }
+    }
+
     /// Parses text; allocates only if something is decoded or removed.
     pub fn parse<'a>(&self, text: &'a str) -> Result<ParsedName<'a>, Error> {
         if text.len() > self.max_len {
             return Err(Error::new(ErrorKind::TooLong, self.max_len));
         }
-        if let Some(parsed) = self.parse_fast_path(text) {
+        if let Some(parsed) = parse_fast_path(text, self.rules) {
             return Ok(parsed);
         }
         if !self.is_lenient {
@@ -101,23 +126,6 @@ impl Parser {
         let adjustments = Adjustments::default().with(Adjustment::InvisibleRemoved);
         let stripped = strip_lenient(&clean).map_err(in_input)?;
         Ok(self.parse_stripped(stripped, adjustments).map_err(in_input)?.into_owned())
-    }
-
-    /// Parses plain input; `None` leaves it to the full parser, errors included.
-    #[inline]
-    fn parse_fast_path<'a>(&self, text: &'a str) -> Option<ParsedName<'a>> {
-        let FastPathInput { doi, form, may_be_encoded } = match_fast_path(text)?;
-        if !may_be_encoded {
-            self.rules.check_structure(doi).ok()?;
-            return Some(ParsedName::from_doi(
-                Cow::Borrowed(Doi::new_unchecked(doi)),
-                form,
-                Adjustments::default(),
-            ));
-        }
-        let Cow::Owned(doi) = percent_decode(doi, InvalidTriplet::Reject).ok()?.text else { return None };
-        self.rules.check(&doi, false).ok()?;
-        Some(ParsedName::from_doi(Cow::Owned(DoiBuf::from_validated(doi)), form, Adjustments::default()))
     }
 
     /// Decodes and validates stripped input.
@@ -140,12 +148,8 @@ impl Parser {
         }
         let invalid_triplet = if self.is_lenient { InvalidTriplet::Keep } else { InvalidTriplet::Reject };
         let decoded = percent_decode(text, invalid_triplet).map_err(|error| error.shifted_by(offset))?;
-        if form == InputForm::Bare {
-            adjustments = adjustments.with(Adjustment::PercentDecoded);
-        }
-        if decoded.has_literal_percent {
-            adjustments = adjustments.with(Adjustment::LiteralPercent);
-        }
+        adjustments.insert_if(Adjustment::PercentDecoded, form == InputForm::Bare);
+        adjustments.insert_if(Adjustment::LiteralPercent, decoded.has_literal_percent);
         let in_input = |error: Error| Error::new(error.kind(), offset + encoded_offset(text, error.offset()));
         if self.is_lenient && matches!(decoded.text, Cow::Owned(_)) && !decoded.text.starts_with("10.") {
             // `https://doi.org/doi%3A10.1000%2F182`: the label becomes visible only after decoding; decoding happens once.
@@ -166,7 +170,7 @@ impl Parser {
         text: &str,
         offset: usize,
         form: InputForm,
-        adjustments: Adjustments,
+        mut adjustments: Adjustments,
     ) -> Result<ParsedName<'a>, Error> {
         let encoded = match text.split_once(':') {
             Some((prefix, suffix)) if !prefix.contains('/') => [prefix, "/", suffix].concat(),
@@ -175,11 +179,7 @@ impl Parser {
         };
         let invalid_triplet = if self.is_lenient { InvalidTriplet::Keep } else { InvalidTriplet::Reject };
         let decoded = percent_decode(&encoded, invalid_triplet).map_err(|error| error.shifted_by(offset))?;
-        let adjustments = if decoded.has_literal_percent {
-            adjustments.with(Adjustment::LiteralPercent)
-        } else {
-            adjustments
-        };
+        adjustments.insert_if(Adjustment::LiteralPercent, decoded.has_literal_percent);
         let in_input =
             |error: Error| Error::new(error.kind(), offset + encoded_offset(&encoded, error.offset()));
         Ok(self.validate(decoded.text, form, adjustments).map_err(in_input)?.into_owned())
@@ -190,19 +190,18 @@ impl Parser {
         &self,
         text: Cow<'a, str>,
         form: InputForm,
-        adjustments: Adjustments,
+        mut adjustments: Adjustments,
     ) -> Result<ParsedName<'a>, Error> {
-        if ShortDoi::is_short_doi(&text) {
+        if !self.rejects_short_dois && ShortDoi::is_short_doi(&text) {
             let identifier = DoiOrShortDoi::ShortDoi(ShortDoi::from_validated(text));
             return Ok(ParsedName { identifier, input_form: form, adjustments });
         }
-        let mut adjustments = adjustments;
         if let Err(error) = self.rules.check(&text, false) {
             if !self.is_lenient || error.kind() != ErrorKind::UnassignedCharacter {
                 return Err(error);
             }
             self.rules.check(&text, true)?;
-            adjustments = adjustments.with(Adjustment::UnassignedAccepted);
+            adjustments.insert_if(Adjustment::UnassignedAccepted, true);
         }
         let doi = match text {
             Cow::Borrowed(text) => Cow::Borrowed(Doi::new_unchecked(text)),
@@ -214,9 +213,7 @@ impl Parser {
 
 /// Whether a bare DOI has `%2F` and no `/`; only then is it decoded.
 fn has_only_encoded_slash(text: &str) -> bool {
-    !text.contains('/')
-        && text.contains('%')
-        && text.as_bytes().windows(3).any(|bytes| bytes.eq_ignore_ascii_case(b"%2F"))
+    !text.contains('/') && text.contains('%') && find_ignore_case(text.as_bytes(), b"%2F").is_some()
 }
 
 /// Maps an offset in the cleaned text to the input.

@@ -102,9 +102,7 @@ pub(super) fn strip_lenient(text: &str) -> Result<StrippedInput<'_>, Error> {
             (!url.has_scheme, Adjustment::MissingScheme),
             (url.has_default_port, Adjustment::DefaultPort),
         ] {
-            if applies {
-                stripped.adjustments = stripped.adjustments.with(adjustment);
-            }
+            stripped.adjustments.insert_if(adjustment, applies);
         }
         stripped = stripped.strip_slash().strip_extra_slashes().strip_api_path();
     }

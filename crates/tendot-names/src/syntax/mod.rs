@@ -98,8 +98,13 @@ fn has_simple_prefix(text: &[u8]) -> bool {
     digits > 0 && rest.get(digits) == Some(&b'/') && rest.len() > digits + 1
 }
 
+/// Prefix and suffix of a DOI or shortDOI, which has a slash.
+pub(crate) fn prefix_and_suffix(name: &str) -> (&str, &str) {
+    split_prefix(name).unwrap_or((name, ""))
+}
+
 /// Splits at the first slash.
-pub(crate) fn split_prefix(text: &str) -> Option<(&str, &str)> {
+fn split_prefix(text: &str) -> Option<(&str, &str)> {
     // A prefix is short: a scalar loop is faster than a vectorized search.
     let slash = text.bytes().position(|byte| byte == b'/')?;
     Some((text.get(..slash)?, text.get(slash + 1..)?))

@@ -1,4 +1,5 @@
-//! Integration tests: properties and conformance vectors.
+//! Integration tests: properties, conformance vectors and examples.
 
+mod examples;
 mod properties;
 mod vectors;

@@ -240,6 +240,15 @@ proptest! {
         prop_assert_eq!(repaired.identifier.as_str(), &doi);
         prop_assert_eq!((&*repaired.text_before, &*repaired.text_after), ("", ""));
     }
+
+    #[test]
+    fn repair_reports_parts_of_the_field(field in adversarial_text()) {
+        if let Some(repaired) = repair(&field) && !field.contains("<br") && !field.contains("10..") {
+            let (before, after) = (&*repaired.text_before, &*repaired.text_after);
+            prop_assert!(before.len() + after.len() <= field.len());
+            prop_assert!(field.starts_with(before) && field.ends_with(after), "{:?}", repaired);
+        }
+    }
 }
 
 /// A suffix without characters that could be punctuation of the surrounding text.

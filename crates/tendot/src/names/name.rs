@@ -9,7 +9,8 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use tendot_names::{
-    Adjustment, Doi, DoiOrShortDoi, Error, OutputForm, ParsedName, Parser, SyntaxRules, repair,
+    Adjustment, Adjustments, Doi, DoiOrShortDoi, Error, InputForm, OutputForm, ParsedName, Parser,
+    RepairedDoi, SyntaxRules,
 };
 
 use super::ParseArguments;
@@ -175,27 +176,18 @@ impl NamePrinter {
 
     fn parse_input<'a>(&self, input: &'a [u8]) -> Result<ParsedInput<'a>, Error> {
         if self.repair
-            && input.len() <= crate::line_reader::MAX_LINE_LEN
             && let Ok(field) = str::from_utf8(input)
-            && let Some(repaired) = repair(field)
             // A name that violates `--rules` goes to the parser below, whose error says why.
-            && self.parser.parse(repaired.identifier.as_str()).is_ok()
+            && let Some(repaired) = self.parser.repair(field)
         {
-            // Form and adjustments are those of the complete input, if it parses.
-            let whole = self.parser.parse(field).ok();
-            let input_form = whole.as_ref().map_or("name", |parsed| parsed.input_form().as_str());
-            let mut adjustments: Vec<Adjustment> =
-                whole.iter().flat_map(|parsed| parsed.adjustments().iter()).collect();
-            let is_unchanged = whole.is_some_and(|parsed| *parsed.identifier() == repaired.identifier);
-            let removed = (!is_unchanged)
-                .then_some(RemovedText { before: repaired.text_before, after: repaired.text_after });
-            if removed.is_some() {
-                adjustments.push(Adjustment::Repaired);
-            }
-            return Ok(ParsedInput { target: repaired.identifier, input_form, adjustments, removed });
+            let RepairedDoi { identifier, input_form, adjustments, text_before, text_after, .. } = repaired;
+            let removed = adjustments
+                .contains(Adjustment::Repaired)
+                .then_some(RemovedText { before: text_before, after: text_after });
+            return Ok(ParsedInput { target: identifier, input_form, adjustments, removed });
         }
         let parsed: ParsedName<'a> = self.parser.parse_bytes(input)?;
-        let (input_form, adjustments) = (parsed.input_form().as_str(), parsed.adjustments().iter().collect());
+        let (input_form, adjustments) = (parsed.input_form(), parsed.adjustments());
         Ok(ParsedInput { target: parsed.into_identifier(), input_form, adjustments, removed: None })
     }
 }
@@ -203,8 +195,8 @@ impl NamePrinter {
 /// Successfully parsed input.
 struct ParsedInput<'a> {
     target: DoiOrShortDoi<'a>,
-    input_form: &'static str,
-    adjustments: Vec<Adjustment>,
+    input_form: InputForm,
+    adjustments: Adjustments,
     removed: Option<RemovedText<'a>>,
 }
 
@@ -260,7 +252,7 @@ impl<'a> ParsedNameJson<'a> {
             input: String::from_utf8_lossy(input),
             ok: true,
             kind: if matches!(target, DoiOrShortDoi::Doi(_)) { "doi" } else { "short" },
-            form: parsed.input_form,
+            form: parsed.input_form.as_str(),
             name: target.as_str(),
             prefix: target.prefix(),
             suffix: target.suffix(),
@@ -276,7 +268,7 @@ impl<'a> ParsedNameJson<'a> {
                 z3984: conforms_to(target, SyntaxRules::Z3984),
                 minimal2002: conforms_to(target, SyntaxRules::Minimal2002),
             },
-            notes: parsed.adjustments.iter().map(|adjustment| adjustment.code()).collect(),
+            notes: parsed.adjustments.iter().map(Adjustment::code).collect(),
             removed: parsed.removed.as_ref(),
         }
     }
@@ -319,7 +311,7 @@ fn format_details(parsed: &ParsedInput<'_>) -> String {
         }
     };
     row("type", if matches!(target, DoiOrShortDoi::Doi(_)) { "DOI name" } else { "shortDOI" });
-    row("input form", parsed.input_form);
+    row("input form", parsed.input_form.as_str());
     row("prefix", target.prefix());
     row("suffix", target.suffix());
     for form in [
@@ -335,7 +327,7 @@ fn format_details(parsed: &ParsedInput<'_>) -> String {
         row(form.as_str(), &format_as(target, form));
     }
     row("valid under", &satisfied.join(", "));
-    let adjustments: Vec<_> = parsed.adjustments.iter().map(|adjustment| adjustment.code()).collect();
+    let adjustments: Vec<_> = parsed.adjustments.iter().map(Adjustment::code).collect();
     row("adjusted", &adjustments.join(", "));
     if let Some(removed) = &parsed.removed {
         row("removed before", &quote_input(removed.before.as_bytes()));

@@ -3,14 +3,11 @@
 use std::ops::ControlFlow;
 
 use tendot_proto::auth::AuthPolicy;
-use tendot_proto::record::Site;
 use tendot_proto::wire::WireList;
 use tendot_proto::{Handle, HandleValue, OpFlags, Opcode, Request, ResponseData};
 
-use super::exchange::response_outcome;
-use super::session::SecureSession;
+use super::exchange::{AdminChannel, response_outcome};
 use super::{AdminIdentity, AdminServer};
-use crate::native::clock::Clock;
 use crate::native::{AdminError, ResolveOptions};
 
 /// Client that administers the records of one server.
@@ -41,25 +38,13 @@ use crate::native::{AdminError, ResolveOptions};
 /// ```
 #[derive(Debug)]
 pub struct AdminClient {
-    pub(super) server: AdminServer,
-    pub(super) identity: AdminIdentity,
-    pub(super) policy: AuthPolicy,
-    pub(super) requires_signature: bool,
-    pub(super) session: Option<SecureSession>,
-    pub(super) clock: Clock,
+    channel: AdminChannel,
 }
 
 impl AdminClient {
     /// Client of `server` that acts as `identity`.
     pub fn new(server: AdminServer, identity: AdminIdentity) -> Self {
-        Self {
-            server,
-            identity,
-            policy: AuthPolicy::default(),
-            requires_signature: false,
-            session: None,
-            clock: Clock::new(),
-        }
+        Self { channel: AdminChannel::new(server, identity) }
     }
 
     /// Accepts a success only if the response is signed by the server, also outside a session.
@@ -67,25 +52,33 @@ impl AdminClient {
     /// Needs the public key in the site record.
     #[must_use]
     pub const fn require_signature(mut self) -> Self {
-        self.requires_signature = true;
+        self.channel.requires_signature = true;
         self
     }
 
     /// Uses another authentication policy, for old servers.
     #[must_use]
     pub const fn with_policy(mut self, policy: AuthPolicy) -> Self {
-        self.policy = policy;
+        self.channel.policy = policy;
         self
     }
 
     /// Identity of the administrator.
     pub const fn identity(&self) -> &AdminIdentity {
-        &self.identity
+        &self.channel.identity
     }
 
-    /// Server that is administered.
-    pub const fn server(&self) -> &AdminServer {
-        &self.server
+    /// Sets up a session, in which messages are authenticated and, if `is_encrypted`, encrypted.
+    ///
+    /// Private values are always encrypted. The identity is authenticated once, by the first challenge in the session. The site
+    /// record needs the server's public key, which authenticates the server.
+    pub async fn open_session(&mut self, is_encrypted: bool) -> Result<(), AdminError> {
+        self.channel.open_session(is_encrypted).await
+    }
+
+    /// Ends the session, if there is one.
+    pub async fn close_session(&mut self) -> Result<(), AdminError> {
+        self.channel.close_session().await
     }
 
     /// Creates a record that does not exist.
@@ -134,7 +127,7 @@ impl AdminClient {
     pub async fn remove_values(&mut self, name: &str, indexes: &[u32]) -> Result<(), AdminError> {
         let handle = Handle::from(name);
         let request = Request::RemoveValues { handle, indexes: WireList::from(indexes) };
-        self.execute(Opcode::REMOVE_VALUE, OpFlags::DEFAULT, request, handle).await.map(drop)
+        self.channel.execute(Opcode::REMOVE_VALUE, OpFlags::DEFAULT, request, handle).await.map(drop)
     }
 
     /// Resolves the selected values of a record that this identity may read.
@@ -148,7 +141,7 @@ impl AdminClient {
         let indexes = WireList::from(&options.indexes[..]);
         let request = Request::Resolve { handle, indexes, types: WireList::from(&types[..]) };
         let flags = OpFlags::DEFAULT.without(OpFlags::PUBLIC_ONLY);
-        let response = self.execute(Opcode::RESOLUTION, flags, request, handle).await?;
+        let response = self.channel.execute(Opcode::RESOLUTION, flags, request, handle).await?;
         match response_outcome(&response) {
             Some(ResponseData::Resolved { values, .. }) => {
                 Ok(values.iter().map(HandleValue::into_owned).collect())
@@ -189,17 +182,6 @@ impl AdminClient {
         self.send_handle(Opcode::UNHOME_PREFIX, Handle::new(&handle)).await
     }
 
-    /// Fetches the site record of the server.
-    pub async fn site_info(&mut self) -> Result<Site<'static>, AdminError> {
-        let request = Request::NoOperand { handle: Some(Handle::BLANK) };
-        let response = self.execute(Opcode::GET_SITE_INFO, OpFlags::DEFAULT, request, Handle::BLANK).await?;
-        let bytes = match response_outcome(&response) {
-            Some(ResponseData::SiteInfo(bytes)) => bytes,
-            _ => &[],
-        };
-        Ok(Site::from_bytes(bytes)?.into_owned())
-    }
-
     async fn send_values(
         &mut self,
         opcode: Opcode,
@@ -208,12 +190,13 @@ impl AdminClient {
         values: &[HandleValue<'_>],
     ) -> Result<Vec<u8>, AdminError> {
         let handle = Handle::from(name);
-        self.execute(opcode, flags, Request::WriteValues { handle, values: WireList::from(values) }, handle)
+        self.channel
+            .execute(opcode, flags, Request::WriteValues { handle, values: WireList::from(values) }, handle)
             .await
     }
 
     async fn send_handle(&mut self, opcode: Opcode, handle: Handle<'_>) -> Result<(), AdminError> {
-        self.execute(opcode, OpFlags::DEFAULT, Request::HandleOnly { handle }, handle).await.map(drop)
+        self.channel.execute(opcode, OpFlags::DEFAULT, Request::HandleOnly { handle }, handle).await.map(drop)
     }
 
     async fn send_list(
@@ -229,6 +212,9 @@ impl AdminClient {
             }
             _ => ControlFlow::Continue(()),
         };
-        self.execute_list(opcode, OpFlags::DEFAULT, request, handle, true, &mut on_message).await.map(drop)
+        self.channel
+            .execute_list(opcode, OpFlags::DEFAULT, request, handle, true, &mut on_message)
+            .await
+            .map(drop)
     }
 }

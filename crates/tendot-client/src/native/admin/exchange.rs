@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
-use tendot_proto::auth::{ChallengeResponse, verify_message_signature};
+use tendot_proto::auth::{AuthPolicy, ChallengeResponse, verify_message_signature};
 use tendot_proto::crypto::{AwsLcProvider, SecureRandom as _, SystemRandom};
 use tendot_proto::record::InterfaceProtocol;
 use tendot_proto::{
@@ -11,8 +11,10 @@ use tendot_proto::{
     Opcode, ProtocolVersion, Request, Response, ResponseCode, ResponseData,
 };
 
-use super::AdminClient;
 use super::connection::{AdminConnection, AdminConnectionError};
+use super::session::SecureSession;
+use super::{AdminIdentity, AdminServer};
+use crate::native::clock::Clock;
 use crate::native::error::server_message;
 use crate::native::{AdminError, TransportAddress};
 
@@ -37,7 +39,29 @@ pub(super) struct ValidatedResponse {
     session_id: u32,
 }
 
-impl AdminClient {
+/// Authenticated exchange of messages with one server.
+#[derive(Debug)]
+pub(super) struct AdminChannel {
+    pub(super) server: AdminServer,
+    pub(super) identity: AdminIdentity,
+    pub(super) policy: AuthPolicy,
+    pub(super) requires_signature: bool,
+    pub(super) session: Option<SecureSession>,
+    clock: Clock,
+}
+
+impl AdminChannel {
+    pub(super) fn new(server: AdminServer, identity: AdminIdentity) -> Self {
+        Self {
+            server,
+            identity,
+            policy: AuthPolicy::default(),
+            requires_signature: false,
+            session: None,
+            clock: Clock::new(),
+        }
+    }
+
     /// Encodes a request for the current session, if there is one; it is not sealed yet.
     pub(super) fn encode_request(
         &self,

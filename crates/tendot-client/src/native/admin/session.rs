@@ -4,8 +4,7 @@ use tendot_proto::auth::{ClientKeyExchange, CredentialError, DhGroup, Session, S
 use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 use tendot_proto::{Budget, Envelope, EnvelopeFlags, Handle, MessageParts, OpFlags, Opcode, Request};
 
-use super::AdminClient;
-use super::exchange::OutgoingRequest;
+use super::exchange::{AdminChannel, OutgoingRequest};
 use crate::native::AdminError;
 
 /// Session with the server, and whether every message is encrypted.
@@ -15,15 +14,12 @@ pub(super) struct SecureSession {
     pub(super) is_encrypted: bool,
 }
 
-impl AdminClient {
+impl AdminChannel {
     /// Idle time in seconds after which the server may close the session.
     const SESSION_LIFETIME_SECS: u32 = 3_600;
 
     /// Sets up a session, in which messages are authenticated and, if `is_encrypted`, encrypted.
-    ///
-    /// Private values are always encrypted. The identity is authenticated once, by the first challenge in the session. The site
-    /// record needs the server's public key, which authenticates the server.
-    pub async fn open_session(&mut self, is_encrypted: bool) -> Result<(), AdminError> {
+    pub(super) async fn open_session(&mut self, is_encrypted: bool) -> Result<(), AdminError> {
         self.session = None;
         let key = self.server.public_key().ok_or(AdminError::UnknownServerKey)?.into_owned();
         let mut budget = Budget::PER_REQUEST;
@@ -44,7 +40,7 @@ impl AdminClient {
     }
 
     /// Ends the session, if there is one.
-    pub async fn close_session(&mut self) -> Result<(), AdminError> {
+    pub(super) async fn close_session(&mut self) -> Result<(), AdminError> {
         if self.session.is_some() {
             let request = Request::NoOperand { handle: Some(Handle::BLANK) };
             let ended =

@@ -1,7 +1,6 @@
 //! Handle System client: settings, shared state, resolution.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -24,7 +23,7 @@ use crate::upstream::{LookupOutcome, ResolveRequest, Upstream, UpstreamReply};
 /// Handle System client: resolves names over the native protocol (UDP, TCP, HTTP, HTTPS).
 ///
 /// It starts at [`RootSites`](crate::native::RootSites) and finds the responsible servers through prefix records, service handles
-/// and referrals; preferred sites and those with the lowest smoothed response time are queried first. Lookups are limited in
+/// and referrals; sites with the lowest smoothed response time are queried first. Lookups are limited in
 /// time, messages, bytes and depth, see [`LookupConfig`], and in number.
 ///
 /// It caches sites, not replies: see [`Resolver`](crate::Resolver). Clones share their state.
@@ -106,13 +105,8 @@ impl NativeClient {
 
     /// Client with these settings, see [`RootSites::into_config`](crate::native::RootSites::into_config);
     /// adds response times and cryptography if they are missing.
-    pub fn new(config: LookupConfig) -> Self {
-        Self::with_preferred_servers(config, Vec::new())
-    }
-
-    /// Client that queries the given servers first.
-    pub fn with_preferred_servers(mut config: LookupConfig, servers: Vec<IpAddr>) -> Self {
-        let rtt = Arc::new(RttTable::new(servers));
+    pub fn new(mut config: LookupConfig) -> Self {
+        let rtt = Arc::new(RttTable::new());
         config.rtt_estimates.get_or_insert(Arc::clone(&rtt) as _);
         config.crypto.get_or_insert_with(|| Arc::new(AwsLcProvider));
         let shared = NativeClientInner {

@@ -7,11 +7,10 @@ use quick_cache::sync::Cache;
 use tendot_proto::lookup::RttEstimates;
 use tokio::time::Instant;
 
-/// Smoothed response times of servers, and the servers to prefer.
+/// Smoothed response times of servers.
 #[derive(Debug)]
 pub(super) struct RttTable {
     estimates: Cache<IpAddr, RttEstimate>,
-    preferred: Vec<IpAddr>,
 }
 
 /// Smoothed response time and when it was updated.
@@ -27,35 +26,24 @@ impl RttTable {
     /// Half-life of an estimate: it decays, so that a server that was slow once is tried again.
     const HALF_LIFE: Duration = Duration::from_secs(300);
 
-    /// Penalty of servers that are not preferred; larger than the random part of the order.
-    const NON_PREFERRED_PENALTY: Duration = Duration::from_secs(1);
-
-    pub(super) fn new(preferred: Vec<IpAddr>) -> Self {
-        Self { estimates: Cache::new(Self::MAX_SERVERS), preferred }
+    pub(super) fn new() -> Self {
+        Self { estimates: Cache::new(Self::MAX_SERVERS) }
     }
 
     /// Records a response time: smoothed RTT = 3/4 old + 1/4 new.
     pub(super) fn record(&self, server: IpAddr, sample: Duration) {
-        let old = self.decayed_rtt(server).unwrap_or(sample);
+        let old = self.rtt(server).unwrap_or(sample);
         let rtt = old.saturating_mul(3).saturating_add(sample) / 4;
         self.estimates.insert(server, RttEstimate { rtt, updated_at: Instant::now() });
-    }
-
-    /// Estimate after exponential decay since its last update.
-    fn decayed_rtt(&self, server: IpAddr) -> Option<Duration> {
-        let estimate = self.estimates.get(&server)?;
-        let half_lives = estimate.updated_at.elapsed().as_secs_f64() / Self::HALF_LIFE.as_secs_f64();
-        Some(estimate.rtt.mul_f64(0.5_f64.powf(half_lives)))
     }
 }
 
 impl RttEstimates for RttTable {
+    /// Estimate after exponential decay since its last update.
     fn rtt(&self, server: IpAddr) -> Option<Duration> {
-        let rtt = self.decayed_rtt(server);
-        if self.preferred.is_empty() || self.preferred.contains(&server) {
-            return rtt;
-        }
-        Some(rtt.unwrap_or_default().saturating_add(Self::NON_PREFERRED_PENALTY))
+        let estimate = self.estimates.get(&server)?;
+        let half_lives = estimate.updated_at.elapsed().as_secs_f64() / Self::HALF_LIFE.as_secs_f64();
+        Some(estimate.rtt.mul_f64(0.5_f64.powf(half_lives)))
     }
 }
 
@@ -68,7 +56,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn rtt_is_smoothed_and_decays() {
-        let rtt_table = RttTable::new(Vec::new());
+        let rtt_table = RttTable::new();
         assert_eq!(rtt_table.rtt(ONE), None);
         rtt_table.record(ONE, Duration::from_millis(80));
         assert_eq!(rtt_table.rtt(ONE), Some(Duration::from_millis(80)));
@@ -77,14 +65,5 @@ mod tests {
         tokio::time::advance(RttTable::HALF_LIFE).await;
         assert_eq!(rtt_table.rtt(ONE), Some(Duration::from_millis(80)));
         assert_eq!(rtt_table.rtt(TWO), None);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn preferred_servers_come_first() {
-        let rtt_table = RttTable::new(vec![TWO]);
-        assert_eq!(rtt_table.rtt(ONE), Some(RttTable::NON_PREFERRED_PENALTY));
-        assert_eq!(rtt_table.rtt(TWO), None);
-        rtt_table.record(TWO, Duration::from_millis(80));
-        assert_eq!(rtt_table.rtt(TWO), Some(Duration::from_millis(80)));
     }
 }

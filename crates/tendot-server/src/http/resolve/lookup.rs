@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use http::header::HeaderMap;
+use http::header::{HeaderMap, HeaderValue};
 use serde::{Serialize, Serializer};
-use tendot_client::{CDN_LOOP, CacheStatus, CachedReply, HttpUpstreamError, LookupOutcome, ResolveRequest};
-use tendot_proto::{Budget, limits};
+use tendot_client::{
+    CDN_LOOP, CacheStatus, CachedReply, CdnLoop, HttpUpstreamError, LookupOutcome, ResolveRequest,
+};
+use tendot_proto::Budget;
 use tendot_registry::{Caller, Error, Resolution, ResolveQuery};
 use tokio::time::{Instant, timeout_at};
 use utoipa::ToSchema;
@@ -20,9 +22,6 @@ use crate::http::{HttpServer, REQUEST_BUDGET};
 /// Upstream queries per request, and time for all of them.
 const MAX_UPSTREAM_QUERIES: u32 = 32;
 const UPSTREAM_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Maximum length of the `CDN-Loop` value of a query.
-const MAX_CDN_LOOP_BYTES: usize = 1_024;
 
 /// Budget, provenance and upstream limits of one request.
 #[derive(Debug)]
@@ -181,15 +180,14 @@ impl HttpServer {
         let unavailable = |error| RecordLookupError::UpstreamUnavailable(Arc::new(error));
         let name = query.handle.qualified();
         let Ok(name) = str::from_utf8(&name) else { return Err(error.into()) };
-        let cdn_loop_value = upstream.cdn_loop_value(context.headers).map_err(unavailable)?;
+        let received = context.headers.get_all(CDN_LOOP).into_iter().map(HeaderValue::as_bytes);
+        let cdn_loop =
+            CdnLoop::forward(received, &upstream.id).ok_or_else(|| unavailable(UpstreamError::Loop))?;
         if context.upstream_queries_left == 0 {
             return Err(unavailable(UpstreamError::TooManyQueries));
         }
-        let request = ResolveRequest {
-            name: name.into(),
-            is_authoritative: context.is_authoritative,
-            cdn_loop: cdn_loop_value.into(),
-        };
+        let request =
+            ResolveRequest { name: name.into(), is_authoritative: context.is_authoritative, cdn_loop };
         let deadline = *context.deadline.get_or_insert_with(|| Instant::now() + UPSTREAM_TIMEOUT);
         let reply = timeout_at(deadline, upstream.resolver.resolve(request)).await;
         if !matches!(&reply, Ok(Ok(CachedReply { cache_status: CacheStatus::Hit, .. }))) {
@@ -228,28 +226,5 @@ impl HttpServer {
             Err(error @ Error::BudgetExceeded(_)) => Err(error.into()),
             Err(error) => Err(RecordLookupError::Upstream(error, provenance)),
         }
-    }
-}
-
-impl UpstreamResolver {
-    /// `CDN-Loop` value of an upstream query; an error if the request has been here before or passed too many servers.
-    fn cdn_loop_value(&self, headers: &HeaderMap) -> Result<String, UpstreamError> {
-        let mut cdn_loop_value = String::new();
-        for line in headers.get_all(CDN_LOOP) {
-            let line = line.to_str().map_err(|_| UpstreamError::Loop)?;
-            for server in line.split(',').map(str::trim).filter(|server| !server.is_empty()) {
-                // Parameters after the id do not matter (RFC 8586, section 2).
-                let id = server.split(';').next().unwrap_or_default().trim_end();
-                if id == self.id || cdn_loop_value.len() + server.len() > MAX_CDN_LOOP_BYTES {
-                    return Err(UpstreamError::Loop);
-                }
-                cdn_loop_value += server;
-                cdn_loop_value += ", ";
-            }
-        }
-        if cdn_loop_value.matches(',').count() >= usize::from(limits::MAX_RECURSION_COUNT) {
-            return Err(UpstreamError::Loop);
-        }
-        Ok(cdn_loop_value + &self.id)
     }
 }

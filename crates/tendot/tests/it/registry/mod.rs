@@ -1,6 +1,7 @@
 //! Registry commands, with the embedded store and with PostgreSQL.
 
 mod batch_import;
+mod client_examples;
 mod connection;
 mod dois;
 mod parties;
@@ -25,6 +26,11 @@ impl TestRegistry {
     fn start(store: StoreKind) -> Self {
         let dir = TestDir::new();
         let server = TestServer::builder(&dir).envs(store.env()).start();
+        Self::with_prefix(dir, server)
+    }
+
+    /// Adds agency, registrant and prefix to a server.
+    fn with_prefix(dir: TestDir, server: TestServer) -> Self {
         let mut registry = Self::of(dir, server);
         registry.run_ok(&["agency", "create", "LIB", "The library"]);
         registry.registrant =
