@@ -240,3 +240,47 @@ impl ConnectionMetrics {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn limits_and_drains_connections() {
+        let metrics = Arc::<ConnectionMetrics>::default();
+        let acceptor = Arc::new(ConnectionAcceptor::new(10, 1, Arc::clone(&metrics)));
+        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = socket.local_addr().unwrap();
+        let (accepted, mut connections) = mpsc::unbounded_channel();
+        let mut accept_loops = JoinSet::new();
+        let accepting = Arc::clone(&acceptor);
+        accept_loops.spawn(async move {
+            let spawn = |stream, _, open| drop(accepted.send((stream, open)));
+            accepting.accept_loop(&socket, |_| false, spawn).await;
+        });
+        let read = |metric: &AtomicU64| metric.load(Ordering::Relaxed);
+
+        let _first = TcpStream::connect(address).await.unwrap();
+        let first = connections.recv().await.unwrap();
+        let mut second = TcpStream::connect(address).await.unwrap();
+        assert_eq!(second.read(&mut [0]).await.unwrap_or_default(), 0, "one connection per client");
+        assert_eq!((read(&metrics.accepted), read(&metrics.rejected)), (1, 1));
+        drop(first);
+        assert_eq!(metrics.open.load(Ordering::Relaxed), 0);
+
+        let _third = TcpStream::connect(address).await.unwrap();
+        let (_stream, open) = connections.recv().await.unwrap();
+        let mut close_signal = acceptor.close_signal();
+        let draining = Arc::clone(&acceptor);
+        let drained =
+            tokio::spawn(async move { draining.drain(accept_loops, Duration::from_secs(3_600)).await });
+        close_signal.wait().await;
+        assert!(acceptor.is_draining() && !drained.is_finished());
+        assert!(TcpStream::connect(address).await.is_err());
+        drop(open);
+        drained.await.unwrap();
+    }
+}

@@ -13,9 +13,9 @@ use tendot_store::{ChangeCounters, Store};
 use tokio::sync::SemaphorePermit;
 
 use crate::native::NativeServer;
+use crate::native::classified_message::ClassifiedMessage;
 use crate::native::list::ListContinuation;
 use crate::native::middleware::metrics;
-use crate::native::received_message::ReceivedMessage;
 
 /// Reply to a message: bytes, continuation, opcode, response code and cost.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl NativeServer {
     /// A CPU permit is released before waiting for the disk.
     pub(crate) async fn process(
         &self,
-        message: &ReceivedMessage<'_>,
+        message: &ClassifiedMessage<'_>,
         transport: Transport,
         client: IpAddr,
         cpu_permit: &mut Option<CpuPermit<'_>>,
@@ -76,7 +76,7 @@ impl NativeServer {
     /// Cached reply to a message, if there is a valid one.
     pub(crate) fn cached_reply(
         &self,
-        message: &ReceivedMessage<'_>,
+        message: &ClassifiedMessage<'_>,
         transport: Transport,
         client: IpAddr,
     ) -> Option<NativeReply> {
@@ -106,7 +106,7 @@ impl NativeServer {
     /// Opens a message, if it is encrypted, and executes it.
     async fn open_and_execute(
         &self,
-        message: &ReceivedMessage<'_>,
+        message: &ClassifiedMessage<'_>,
         transport: Transport,
         cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> NativeReply {
@@ -126,7 +126,7 @@ impl NativeServer {
                     return NativeReply { cost: before.saturating_sub(budget.remaining()), ..reply };
                 }
             }
-            message = ReceivedMessage::new(&opened);
+            message = ClassifiedMessage::new(&opened);
         }
         let decoded = self.decode(&message, &envelope, transport, is_encrypted, now, &mut budget);
         let (mut reply, remaining) = match decoded {
@@ -141,7 +141,7 @@ impl NativeServer {
     /// Decrypts a message of a session.
     fn open(
         &self,
-        message: &ReceivedMessage<'_>,
+        message: &ClassifiedMessage<'_>,
         envelope: &Envelope,
         now: Now,
         budget: &mut Budget,
@@ -157,7 +157,7 @@ impl NativeServer {
     /// Decodes and validates a plain message, and verifies its MAC if it came in a session.
     fn decode<'m>(
         &self,
-        message: &ReceivedMessage<'m>,
+        message: &ClassifiedMessage<'m>,
         envelope: &Envelope,
         transport: Transport,
         was_encrypted: bool,
@@ -212,7 +212,7 @@ impl NativeServer {
     /// Executes a decoded message, and caches the response if it is cacheable. Returns the remaining budget, too.
     async fn execute_decoded(
         &self,
-        message: &ReceivedMessage<'_>,
+        message: &ClassifiedMessage<'_>,
         mut incoming: IncomingRequest<'_>,
         cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> (NativeReply, u32) {

@@ -1,7 +1,7 @@
 //! Server for the native protocol of the Handle System (RFC 3652).
 //!
 //! `server/` has the sockets: UDP worker threads, TCP connections, and TLS; messages inside HTTP come from
-//! `http/handle_api/tunnel.rs`. Each message is classified (`received_message.rs`) and passes `middleware/` (CPU fairness, rate
+//! `http/handle_api/tunnel.rs`. Each message is classified (`classified_message.rs`) and passes `middleware/` (CPU fairness, rate
 //! limits, response cache, metrics), then `dispatch.rs` opens it, authenticates the caller with `authentication.rs`, maps it to an
 //! operation (`operation.rs`) and runs that (`execute.rs`, with `list.rs`, `status.rs` and `session.rs`); `respond.rs` seals the
 //! response.
@@ -9,6 +9,7 @@
 //! the other servers of the site.
 
 mod authentication;
+mod classified_message;
 mod dispatch;
 mod execute;
 mod list;
@@ -16,7 +17,6 @@ mod middleware;
 mod native_server;
 mod operation;
 mod own_site;
-mod received_message;
 mod respond;
 mod server;
 mod session;

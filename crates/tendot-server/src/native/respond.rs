@@ -6,7 +6,7 @@ use tendot_proto::{Budget, Message, MessageParts, Now, OpFlags, ResponseCode, Re
 use tendot_registry::{Error, OUTCOME_UNKNOWN};
 use tendot_store::StoreError;
 
-use crate::native::received_message::ReceivedMessage;
+use crate::native::classified_message::ClassifiedMessage;
 use crate::native::{NativeReply, NativeServer};
 
 /// Message for internal errors.
@@ -16,7 +16,7 @@ impl NativeServer {
     /// Error reply with a MAC, if the request came in a session and requested one.
     pub(crate) fn authenticate_error(
         &self,
-        message: &ReceivedMessage<'_>,
+        message: &ClassifiedMessage<'_>,
         rejection: &Rejection,
         was_encrypted: bool,
         now: Now,

@@ -120,13 +120,13 @@ impl HttpServer {
             return response;
         };
         let CachePolicy { record_version, max_age, has_metadata } = policy;
-        let packed = || {
-            let (headers, bytes) = pack(&response)?;
-            let status = response.status();
-            Some((path.into(), HttpResponse { max_age, has_metadata, status, headers, bytes }))
-        };
-        let resolution_counter = self.resolution_counter.as_deref();
-        response_cache.insert(&self.registry, resolution_counter, record_version, packed).await;
+        if response_cache::has_live_record(&self.registry, &record_version.0).await
+            && let Some((headers, bytes)) = pack(&response)
+        {
+            let cached = HttpResponse { max_age, has_metadata, status: response.status(), headers, bytes };
+            let counter = self.resolution_counter.as_deref();
+            response_cache.insert(&self.registry, counter, record_version, path.into(), cached).await;
+        }
         response
     }
 }

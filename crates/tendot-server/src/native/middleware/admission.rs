@@ -11,8 +11,8 @@ use tendot_proto::{Message, OpFlags, Opcode, ResponseCode, ResponseData};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
+use crate::native::classified_message::ClassifiedMessage;
 use crate::native::middleware::metrics::DropReason;
-use crate::native::received_message::ReceivedMessage;
 use crate::native::{NativeReply, NativeServer};
 
 /// Costs below this are not charged.
@@ -27,7 +27,7 @@ impl NativeServer {
     /// Expensive work (signatures, keys, proofs) runs on threads, with at most one per core.
     pub(crate) async fn handle_message(
         self: &Arc<Self>,
-        message: &ReceivedMessage<'_>,
+        message: &ClassifiedMessage<'_>,
         transport: Transport,
         client: IpAddr,
     ) -> NativeReply {
@@ -47,7 +47,7 @@ impl NativeServer {
             let (native, copy, heads) = (Arc::clone(self), message.bytes().to_vec(), message.heads());
             // The task continues, and is charged, even if the client disconnects.
             let task = tokio::task::spawn_blocking(move || {
-                let message = ReceivedMessage::with_heads(&copy, heads);
+                let message = ClassifiedMessage::with_heads(&copy, heads);
                 let reply = Handle::current().block_on(async {
                     let mut cpu_permit = native.cpu_permits.acquire().await.ok();
                     native.process(&message, transport, client, &mut cpu_permit).await
@@ -68,7 +68,7 @@ impl NativeServer {
     /// queue, full ones would deadlock.
     fn admission_queue(
         &self,
-        message: &ReceivedMessage<'_>,
+        message: &ClassifiedMessage<'_>,
         transport: Transport,
         client: IpAddr,
     ) -> &Arc<Semaphore> {
@@ -85,7 +85,7 @@ impl NativeServer {
     /// Handles a public read, if that does not block.
     pub(crate) fn try_inline(
         &self,
-        message: &ReceivedMessage<'_>,
+        message: &ClassifiedMessage<'_>,
         transport: Transport,
         client: IpAddr,
     ) -> Option<NativeReply> {
@@ -134,7 +134,7 @@ impl NativeServer {
         transport: Transport,
         client: IpAddr,
     ) -> Option<Vec<u8>> {
-        let message = ReceivedMessage::new(message);
+        let message = ClassifiedMessage::new(message);
         let mut reply = self.handle_message(&message, transport, client).await;
         let mut messages = reply.message?;
         // The client knows from the announcement that the rest is missing.
@@ -148,7 +148,7 @@ impl NativeServer {
     }
 
     /// Over UDP, nothing is sent: a reply would end the client's retries, and its address may be forged.
-    fn busy_reply(&self, message: &ReceivedMessage<'_>, transport: Transport) -> NativeReply {
+    fn busy_reply(&self, message: &ClassifiedMessage<'_>, transport: Transport) -> NativeReply {
         self.metrics.record_drop(DropReason::CpuLimit);
         let mut reply = NativeReply::none(ResponseCode::SERVER_TOO_BUSY);
         reply.keep_alive = message.has_flag(OpFlags::KEEP_CONNECTION);
@@ -214,7 +214,7 @@ mod tests {
         });
         let (signed, proof) = (signed.to_bytes().unwrap(), proof.to_bytes().unwrap());
         let check = async |message: &[u8], transport, client: [u8; 4], expected| {
-            let message = ReceivedMessage::new(message);
+            let message = ClassifiedMessage::new(message);
             let reply = native.handle_message(&message, transport, client.into());
             let handled = timeout(Duration::from_millis(if expected { 10_000 } else { 50 }), reply).await;
             assert_eq!(handled.is_ok(), expected, "{transport:?} {client:?}");

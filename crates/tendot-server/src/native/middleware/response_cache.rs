@@ -8,7 +8,7 @@ use std::ops::Range;
 use tendot_proto::{MessageHeader, Now, OpFlags, Opcode, Request, ResponseCode};
 use tendot_store::{NameKey, RecordVersion};
 
-use crate::native::received_message::ReceivedMessage;
+use crate::native::classified_message::ClassifiedMessage;
 use crate::native::{NativeReply, NativeServer};
 use crate::response_cache;
 
@@ -30,7 +30,7 @@ struct NormalizedRequest {
 
 impl NormalizedRequest {
     /// `None` if the response would depend on the client, or there is none.
-    fn new(message: &ReceivedMessage<'_>) -> Option<Self> {
+    fn new(message: &ClassifiedMessage<'_>) -> Option<Self> {
         let message = Some(message).filter(|message| message.is_cacheable())?.bytes();
         let mut request = Self { bytes: [0; MAX_CACHED_REQUEST_LEN], length: message.len() };
         let bytes = request.bytes.get_mut(..message.len())?;
@@ -47,7 +47,7 @@ impl NormalizedRequest {
 
 impl NativeServer {
     /// Cached response to a message, if there is a valid one.
-    pub(crate) fn cached_response(&self, message: &ReceivedMessage<'_>, now: Now) -> Option<NativeReply> {
+    pub(crate) fn cached_response(&self, message: &ClassifiedMessage<'_>, now: Now) -> Option<NativeReply> {
         let response_cache = self.response_cache.as_ref()?;
         let cached = response_cache.get(&self.registry, NormalizedRequest::new(message)?.bytes())?;
         let mut response = cached.response.to_vec();
@@ -69,7 +69,7 @@ impl NativeServer {
     /// Requested record and its current version, if the reply is cacheable.
     pub(crate) fn record_version(
         &self,
-        message: &ReceivedMessage<'_>,
+        message: &ClassifiedMessage<'_>,
         request: &Request<'_>,
     ) -> Option<(NameKey, RecordVersion)> {
         self.response_cache.as_ref().filter(|_| message.is_cacheable())?;
@@ -79,7 +79,7 @@ impl NativeServer {
     /// Caches a reply if it is cacheable.
     pub(crate) async fn cache_response(
         &self,
-        message: &ReceivedMessage<'_>,
+        message: &ClassifiedMessage<'_>,
         record: (NameKey, RecordVersion),
         reply: &NativeReply,
     ) {
@@ -87,7 +87,11 @@ impl NativeServer {
         if reply.code != ResponseCode::SUCCESS || response.len() > MAX_CACHED_RESPONSE_LEN {
             return;
         }
-        let entry = || Some((NormalizedRequest::new(message)?.bytes().into(), response.as_slice().into()));
-        response_cache.insert(&self.registry, self.resolution_counter.as_deref(), record, entry).await;
+        if response_cache::has_live_record(&self.registry, &record.0).await
+            && let Some(request) = NormalizedRequest::new(message).map(|request| request.bytes().into())
+        {
+            let counter = self.resolution_counter.as_deref();
+            response_cache.insert(&self.registry, counter, record, request, response.as_slice().into()).await;
+        }
     }
 }

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::connection::{CloseSignal, ConnectionAcceptor, lingering_close, transfer_timeout};
 use crate::native::NativeServer;
-use crate::native::received_message::ReceivedMessage;
+use crate::native::classified_message::ClassifiedMessage;
 use crate::native::server::listener::NativeLimits;
 use crate::native::server::tls;
 
@@ -124,7 +124,7 @@ impl NativeConnection {
                     return Ok(ConnectionEnd::InputUnread);
                 }
             };
-            let message = ReceivedMessage::new(message);
+            let message = ClassifiedMessage::new(message);
             let mut reply = self.native.handle_message(&message, Transport::Tcp, self.client).await;
             let keep_alive = reply.keep_alive;
             loop {

@@ -14,9 +14,9 @@ use tendot_proto::{Fragments, Reassembly, ResponseCode, limits};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
+use crate::native::classified_message::ClassifiedMessage;
 use crate::native::middleware::metrics::DropReason;
 use crate::native::middleware::rate_limit::MAX_AMPLIFICATION;
-use crate::native::received_message::ReceivedMessage;
 use crate::native::server::udp_socket::{MAX_RECV_BATCH, ReceiveBuffer, UdpBatchSocket, UdpPeer};
 use crate::native::{NativeReply, NativeServer};
 
@@ -110,7 +110,7 @@ impl UdpWorker {
             Ok(None) => return,
             Err(_) => return native.metrics.record_drop(DropReason::Malformed),
         };
-        let received = ReceivedMessage::new(&message);
+        let received = ClassifiedMessage::new(&message);
         if received.is_public_read()
             && let Some(reply) = native.try_inline(&received, Transport::Udp, client)
         {
@@ -125,7 +125,7 @@ impl UdpWorker {
         };
         let (sender, heads, message) = (self.sender.clone(), received.heads(), message.into_owned());
         self.sender.runtime.spawn(async move {
-            let received = ReceivedMessage::with_heads(&message, heads);
+            let received = ClassifiedMessage::with_heads(&message, heads);
             let reply = sender.native.handle_message(&received, Transport::Udp, client).await;
             sender.send(reply, message.len(), from);
             drop(permit);

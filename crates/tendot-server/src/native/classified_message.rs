@@ -1,10 +1,10 @@
-//! Received message: its envelope and header are decoded once, and decide how it is handled.
+//! Classification of a message: its envelope and header are decoded once, and decide how it is handled.
 
 use tendot_proto::{Envelope, EnvelopeFlags, MessageHeader, OpFlags, Opcode, limits};
 
-/// Message as received, with its envelope and header.
+/// Message as received, with its envelope, header and class.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ReceivedMessage<'a> {
+pub(crate) struct ClassifiedMessage<'a> {
     bytes: &'a [u8],
     heads: MessageHeads,
 }
@@ -30,7 +30,7 @@ enum MessageClass {
     Expensive,
 }
 
-impl<'a> ReceivedMessage<'a> {
+impl<'a> ClassifiedMessage<'a> {
     /// Decodes envelope and header, and classifies the message.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         let envelope = Envelope::from_bytes(bytes).ok();
@@ -137,7 +137,7 @@ mod tests {
             message.envelope.session_id = session_id;
             message.header.flags = flags;
             let bytes = message.to_bytes().unwrap();
-            let received = ReceivedMessage::new(&bytes);
+            let received = ClassifiedMessage::new(&bytes);
             assert_eq!(
                 (received.heads.class, received.is_cacheable()),
                 (expected, is_cacheable),
@@ -159,7 +159,7 @@ mod tests {
         let flags = EnvelopeFlags::ENCRYPTED;
         let mut bytes = Envelope { flags, ..Envelope::new(ProtocolVersion::LATEST) }.to_bytes().to_vec();
         bytes.extend([0xff; 40]);
-        let received = ReceivedMessage::new(&bytes);
+        let received = ClassifiedMessage::new(&bytes);
         assert!(received.is_encrypted() && received.is_expensive());
         assert!(!received.has_flag(OpFlags::KEEP_CONNECTION));
         assert_eq!(received.opcode(), Opcode::RESERVED);
@@ -169,7 +169,7 @@ mod tests {
     fn short_messages_are_cheap() {
         for len in [0, 10, 20, 30, 43] {
             let bytes = vec![0; len];
-            let received = ReceivedMessage::new(&bytes);
+            let received = ClassifiedMessage::new(&bytes);
             assert!(received.is_public_read() && !received.is_cacheable(), "{len}");
             assert_eq!(received.envelope().is_some(), len >= 20, "{len}");
         }
