@@ -1,41 +1,16 @@
 //! Own program, because it replaces the global allocator. Messages are decoded and encoded without allocating.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::hint::black_box;
 
 use tendot_proto::{Message, MessageBody, Request, Response, ResponseData};
 use tendot_testing::recordings::{encoding, recordings};
-
-/// Global allocator that counts allocations per thread.
-struct CountingAllocator;
-
-thread_local! {
-    static COUNT: Cell<usize> = const { Cell::new(0) };
-}
-
-#[allow(unsafe_code, reason = "GlobalAlloc is an unsafe trait")]
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for CountingAllocator {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        COUNT.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `GlobalAlloc::dealloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+use tendot_testing::{CountingAllocator, count_allocations};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn allocations(operation: impl FnOnce()) -> usize {
-    let before = COUNT.with(Cell::get);
-    operation();
-    COUNT.with(Cell::get) - before
+    count_allocations(operation).count
 }
 
 #[test]

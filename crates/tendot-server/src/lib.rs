@@ -5,13 +5,14 @@
 
 mod client_network;
 mod clock;
-mod connection_limit;
+mod connection;
 mod gcra;
 pub mod http;
 mod maintenance;
 mod metrics;
 pub mod native;
 mod resolution_stats;
+mod response_cache;
 
 pub use maintenance::Maintenance;
 pub use resolution_stats::ResolutionCounter;

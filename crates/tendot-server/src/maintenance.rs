@@ -9,11 +9,11 @@ use tokio::sync::watch;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-pub(crate) use crate::clock::unix_millis;
+use crate::clock::unix_millis;
 use crate::http::purge_idempotency_keys;
 use crate::resolution_stats::ResolutionCounter;
 
-/// Counts per write; other writes can run in between.
+/// Counts per write.
 const FLUSH_BATCH_SIZE: usize = 500;
 
 /// Interval between purges of expired idempotency keys; failed resolutions are purged every so many of them.
@@ -25,6 +25,9 @@ const MIN_FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a store that does not respond may delay the shutdown.
 const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Log line of a purge that failed.
+const PURGE_FAILED: &str = "purging expired entries failed";
 
 /// Background maintenance: flushes resolution statistics and purges expired entries.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -91,30 +94,18 @@ impl Maintenance {
     pub async fn flush(self, registry: &Registry, resolution_counter: &ResolutionCounter) {
         let (resolutions, failures) =
             (resolution_counter.drain_resolutions(), resolution_counter.drain_failures());
-        let mut touched = BTreeSet::new();
-        for (number, batch) in resolutions.chunks(FLUSH_BATCH_SIZE).enumerate() {
-            if let Err(refusal) = registry.add_resolutions(batch, unix_millis()).await {
-                let first = (number + usize::from(is_outcome_unknown(&refusal))) * FLUSH_BATCH_SIZE;
-                log_flush_error(&refusal);
-                resolution_counter.restore(resolutions.get(first..).unwrap_or_default(), &failures);
-                return;
-            }
-            yield_now().await;
+        let add = async |batch: &_| registry.add_resolutions(batch, unix_millis()).await;
+        if let Err(unwritten) = write_batches(&resolutions, add).await {
+            return resolution_counter.restore(unwritten, &failures);
         }
-        for (number, batch) in failures.chunks(FLUSH_BATCH_SIZE).enumerate() {
-            if let Err(refusal) = registry.add_failed_resolutions(batch, unix_millis()).await {
-                let first = (number + usize::from(is_outcome_unknown(&refusal))) * FLUSH_BATCH_SIZE;
-                log_flush_error(&refusal);
-                resolution_counter.restore(&[], failures.get(first..).unwrap_or_default());
-                return;
-            }
-            touched.extend(batch.iter().map(|failure| &failure.prefix));
-            yield_now().await;
+        let add = async |batch: &_| registry.add_failed_resolutions(batch, unix_millis()).await;
+        if let Err(unwritten) = write_batches(&failures, add).await {
+            return resolution_counter.restore(&[], unwritten);
         }
-        for prefix in touched {
+        for prefix in failures.iter().map(|failure| &failure.prefix).collect::<BTreeSet<_>>() {
             let trimmed =
                 registry.trim_failed_resolutions(prefix, self.max_failed_per_prefix, unix_millis()).await;
-            trimmed.unwrap_or_else(|refusal| log_purge_error(&refusal));
+            trimmed.unwrap_or_else(|error| log_error(&error, PURGE_FAILED));
         }
     }
 
@@ -122,11 +113,11 @@ impl Maintenance {
         for round in 0_u64.. {
             purge_idempotency_keys(registry, unix_millis())
                 .await
-                .unwrap_or_else(|refusal| log_purge_error(&refusal));
+                .unwrap_or_else(|error| log_error(&error, PURGE_FAILED));
             if round.is_multiple_of(PURGES_PER_STATS_PURGE) {
                 self.purge_failed_resolutions(registry, unix_millis())
                     .await
-                    .unwrap_or_else(|refusal| log_purge_error(&refusal));
+                    .unwrap_or_else(|error| log_error(&error, PURGE_FAILED));
             }
             sleep(PURGE_INTERVAL).await;
         }
@@ -150,17 +141,29 @@ impl Maintenance {
     }
 }
 
+/// Writes items in batches. On an error, returns those that were not written.
+async fn write_batches<T>(
+    items: &[T],
+    write: impl AsyncFn(&[T]) -> Result<(), RegistryError>,
+) -> Result<(), &[T]> {
+    for (number, batch) in items.chunks(FLUSH_BATCH_SIZE).enumerate() {
+        if let Err(error) = write(batch).await {
+            log_error(&error, "flushing resolution statistics failed");
+            let first = (number + usize::from(is_outcome_unknown(&error))) * FLUSH_BATCH_SIZE;
+            return Err(items.get(first..).unwrap_or_default());
+        }
+        // Other writes can run in between.
+        yield_now().await;
+    }
+    Ok(())
+}
+
 /// Whether the write may have been committed in spite of the error.
-const fn is_outcome_unknown(refusal: &RegistryError) -> bool {
-    matches!(refusal.source, Some(StoreError::InDoubt { .. }))
+const fn is_outcome_unknown(error: &RegistryError) -> bool {
+    matches!(error.source, Some(StoreError::InDoubt { .. }))
 }
 
-fn log_flush_error(refusal: &RegistryError) {
-    let error = refusal.source.as_ref().map_or_else(|| refusal.detail.clone(), ToString::to_string);
-    tracing::error!(%error, "flushing resolution statistics failed");
-}
-
-fn log_purge_error(refusal: &RegistryError) {
-    let error = refusal.source.as_ref().map_or_else(|| refusal.detail.clone(), ToString::to_string);
-    tracing::error!(%error, "purging expired entries failed");
+fn log_error(error: &RegistryError, what: &str) {
+    let error = error.source.as_ref().map_or_else(|| error.detail.clone(), ToString::to_string);
+    tracing::error!(%error, "{what}");
 }

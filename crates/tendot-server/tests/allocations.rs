@@ -1,8 +1,6 @@
 //! Allocation test: an upstream resolver adds no allocations to the resolution of a local name. A separate test program, because
 //! it replaces the global allocator.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
 
 use tendot_client::{CacheSettings, HttpUpstream};
@@ -10,30 +8,7 @@ use tendot_proto::HandleValue;
 use tendot_registry::{Registry, RegistrySettings};
 use tendot_server::http::{HttpServer, TraceOutcome, UpstreamClient};
 use tendot_store::{AnyStore, ChangeSet, Edit, MemoryStore, Precondition, Store as _};
-
-struct CountingAllocator;
-
-thread_local! {
-    static COUNT: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
-}
-
-#[allow(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait")]
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for CountingAllocator {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        COUNT.with(|count| {
-            let (number, bytes) = count.get();
-            count.set((number + 1, bytes + layout.size()));
-        });
-        // SAFETY: the caller upholds the contract of `GlobalAlloc::alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller upholds the contract of `GlobalAlloc::dealloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+use tendot_testing::{Allocations, CountingAllocator, count_allocations};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -57,16 +32,14 @@ fn start_server() -> HttpServer {
     server
 }
 
-/// Number and bytes of the allocations of one trace; a first trace does all one-time initialization.
-fn allocation_cost(server: &HttpServer) -> (usize, usize) {
+/// The allocations of one trace; a first trace does all one-time initialization.
+fn allocation_cost(server: &HttpServer) -> Allocations {
     let trace = || {
         let traced = pollster::block_on(server.trace_text("10.5555/ONE"));
         assert_eq!(traced.outcome(), TraceOutcome::Resolves);
     };
     trace();
-    COUNT.with(|count| count.set((0, 0)));
-    trace();
-    COUNT.with(Cell::get)
+    count_allocations(trace)
 }
 
 #[test]
@@ -75,6 +48,6 @@ fn upstream_adds_no_allocations() {
     let upstream = UpstreamClient::Http(Box::new(HttpUpstream::new("http://127.0.0.1:9").unwrap()));
     let with_upstream = start_server().upstream(upstream, CacheSettings::default());
     let expected = allocation_cost(&without_upstream);
-    assert!(expected.0 > 0);
+    assert!(expected.count > 0);
     assert_eq!(allocation_cost(&with_upstream), expected);
 }

@@ -227,6 +227,18 @@ impl HttpResponse {
         serde_json::from_slice(&self.body).unwrap_or(Json::Null)
     }
 
+    /// The sum of the samples with this metric name, or of the one with these labels, in a response from `/metrics`; `None`
+    /// if there is none.
+    #[track_caller]
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        let text = self.text();
+        let samples = text
+            .lines()
+            .filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '{'])));
+        let values = samples.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap());
+        values.reduce(|sum, value| sum + value)
+    }
+
     /// The lines of the body as JSON.
     #[track_caller]
     pub fn json_lines(&self) -> Vec<Json> {

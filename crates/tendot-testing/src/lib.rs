@@ -14,14 +14,17 @@
 //! - [`http`]: an HTTP/1.1 client that sends exactly what a test writes
 //! - [`ServerProcess`]: a server program, killed on drop
 //! - [`child_test`], [`emit`]: a test of the same program in a process of its own
+//! - [`CountingAllocator`]: counts allocations in a test program of its own
 //! - [`postgres`]: PostgreSQL servers, clusters and databases
 //! - `handle_keys`, `recordings`: keys and messages that were recorded from Handle.Net
+//! - `handle_messages`: requests to Handle servers and their responses
 //! - `handle_server`: Handle servers in the test process
 //!
 //! Every failure panics, because it ends the test.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod allocations;
 mod child;
 mod conformance_files;
 mod directory;
@@ -29,6 +32,8 @@ mod extent;
 pub mod fuzz_inputs;
 #[cfg(feature = "handle")]
 pub mod handle_keys;
+#[cfg(feature = "handle")]
+pub mod handle_messages;
 #[cfg(feature = "handle")]
 pub mod handle_server;
 pub mod hex;
@@ -44,6 +49,7 @@ mod rng;
 mod runtime;
 mod wait;
 
+pub use allocations::{Allocations, CountingAllocator, count_allocations};
 pub use child::{child_test, emit, emitted_lines};
 pub use conformance_files::{conformance, workspace_root};
 pub use directory::ram_dir;

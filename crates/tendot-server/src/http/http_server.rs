@@ -17,15 +17,13 @@ use crate::http::middleware::client_address::ProxyTrust;
 use crate::http::middleware::metrics::HttpMetrics;
 use crate::http::middleware::rate_limit::{HttpRateLimiter, HttpRateLimits};
 use crate::http::middleware::request_id::RequestIdGenerator;
-use crate::http::middleware::response_cache::ResponseCache;
+use crate::http::middleware::response_cache::HttpResponseCache;
 use crate::http::request::body::BodyReader;
 use crate::http::resolve::upstream::UpstreamResolver;
 use crate::metrics::ExternalMetric;
 use crate::native::NativeServer;
 use crate::resolution_stats::ResolutionCounter;
-
-/// Default size of the response cache.
-const DEFAULT_RESPONSE_CACHE_BYTES: usize = 16 << 20;
+use crate::response_cache::DEFAULT_RESPONSE_CACHE_BYTES;
 
 /// Lists that are built concurrently; further requests wait.
 const MAX_CONCURRENT_LISTS: usize = 2;
@@ -39,7 +37,7 @@ pub struct HttpServer {
     pub(super) upstream: Option<Box<UpstreamResolver>>,
     pub(super) proxy_trust: ProxyTrust,
     pub(super) rate_limiter: Option<HttpRateLimiter>,
-    pub(super) response_cache: Option<ResponseCache>,
+    pub(super) response_cache: Option<HttpResponseCache>,
     /// Resolution statistics.
     pub(super) resolution_counter: Option<Arc<ResolutionCounter>>,
     pub(super) body_reader: BodyReader,
@@ -76,7 +74,7 @@ impl HttpServer {
             upstream: None,
             proxy_trust: ProxyTrust::default(),
             rate_limiter: None,
-            response_cache: Some(ResponseCache::new(DEFAULT_RESPONSE_CACHE_BYTES)),
+            response_cache: Some(HttpResponseCache::new(DEFAULT_RESPONSE_CACHE_BYTES)),
             resolution_counter: None,
             body_reader: BodyReader::new(Duration::from_secs(10)),
             reverse_lookups: ReverseLookupGate::new(Duration::from_secs(10)),
@@ -128,7 +126,7 @@ impl HttpServer {
     /// Sets the size of the response cache in bytes; 0 disables it. Default: 16 MiB.
     #[must_use]
     pub fn response_cache_size(mut self, bytes: usize) -> Self {
-        self.response_cache = (bytes > 0).then(|| ResponseCache::new(bytes));
+        self.response_cache = (bytes > 0).then(|| HttpResponseCache::new(bytes));
         self
     }
 

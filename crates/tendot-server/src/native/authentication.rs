@@ -9,7 +9,7 @@ use tendot_proto::{Budget, Message, Now, ResponseCode, ValueReference};
 use tendot_registry::{Caller, HandleIdentity};
 
 use crate::native::dispatch::{CpuPermit, join_parts, release_while_pending};
-use crate::native::operation::to_operation;
+use crate::native::operation::NativeOperation;
 use crate::native::respond::INTERNAL_ERROR;
 use crate::native::{NativeReply, NativeServer};
 
@@ -96,12 +96,17 @@ impl NativeServer {
             }
         };
         let mut challenged = challenged.resume_after_challenge(incoming);
-        let identity = self.verify_identity(&mut challenged, &pending, answer);
+        let (message, mut scratch) = (challenged.message, Vec::new());
+        let Some(operation) = NativeOperation::from_message(&message, &mut scratch) else {
+            return (self.unsupported(&mut challenged), challenged.budget.remaining());
+        };
+        let identity = self.verify_identity(&mut challenged, &operation, &pending, answer);
         let reply = match release_while_pending(cpu_permit, identity).await {
             Ok(identity) => {
                 let key = ValueReference::new(identity.index(), identity.handle().as_bytes());
                 self.lock_sessions().mark_authenticated(pending.id(), &key);
-                self.execute(&mut challenged, &Caller::Handle(identity), cpu_permit).await
+                let caller = Caller::Handle(identity);
+                self.execute_operation(&mut challenged, &operation, &caller, cpu_permit).await
             }
             Err(reply) => reply,
         };
@@ -111,16 +116,16 @@ impl NativeServer {
     async fn verify_identity(
         &self,
         challenged: &mut IncomingRequest<'_>,
+        operation: &NativeOperation<'_>,
         pending: &PendingChallenge,
         answer: &ChallengeResponse<'_>,
     ) -> Result<HandleIdentity, NativeReply> {
-        let mut scratch = Vec::new();
-        let Some(operation) = to_operation(&challenged.message, &mut scratch) else {
+        let Some(operation) = operation.authorized_as() else {
             return Err(self.unsupported(challenged));
         };
         let claim = ValueReference::new(answer.key_index, answer.key_handle.as_bytes());
         let budget = &mut challenged.budget;
-        if let Err(error) = self.registry.precheck(&operation, &claim, budget).await {
+        if let Err(error) = self.registry.precheck(operation, &claim, budget).await {
             return Err(self.registry_error(challenged, &error));
         }
         if answer.auth_type == b"HS_SECKEY" && !self.registry.owns(answer.key_handle) {

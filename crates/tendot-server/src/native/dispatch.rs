@@ -8,15 +8,13 @@ use std::time::{Duration, Instant};
 use tendot_proto::auth::ChallengeResponse;
 use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::endpoint::{IncomingRequest, Rejection, RejectionReason, Transport};
-use tendot_proto::{
-    Budget, Envelope, EnvelopeFlags, MessageHeader, MessageParts, Opcode, ResponseCode, limits,
-};
+use tendot_proto::{Budget, Envelope, MessageHeader, MessageParts, Now, OpFlags, Opcode, ResponseCode};
 use tendot_store::{ChangeCounters, Store};
 use tokio::sync::SemaphorePermit;
 
 use crate::native::NativeServer;
+use crate::native::classified_message::ClassifiedMessage;
 use crate::native::list::ListContinuation;
-use crate::native::middleware::admission::tolerates_stale;
 use crate::native::middleware::metrics;
 
 /// Reply to a message: bytes, continuation, opcode, response code and cost.
@@ -25,27 +23,28 @@ pub(crate) struct NativeReply {
     /// Encoded message; `None` if nothing is sent.
     pub(crate) message: Option<Vec<u8>>,
     /// Continuation of a list response.
-    pub(crate) continuation: Option<ListContinuation>,
+    pub(crate) continuation: Option<Box<ListContinuation>>,
     pub(crate) opcode: Opcode,
     pub(crate) code: ResponseCode,
     /// Work spent, in steps.
     pub(crate) cost: u32,
+    /// Whether the client wants to keep the connection open.
+    pub(crate) keep_alive: bool,
 }
 
 impl NativeReply {
     /// Empty reply: nothing is sent.
     pub(crate) const fn none(code: ResponseCode) -> Self {
-        Self { message: None, continuation: None, opcode: Opcode::RESERVED, code, cost: 0 }
+        Self { message: None, continuation: None, opcode: Opcode::RESERVED, code, cost: 0, keep_alive: false }
     }
 
-    pub(crate) fn from_rejection(opcode: Opcode, rejection: &Rejection) -> Self {
+    pub(crate) fn new(incoming: &IncomingRequest<'_>, code: ResponseCode, message: Vec<u8>) -> Self {
+        Self { message: Some(message), opcode: incoming.message.header.opcode, ..Self::none(code) }
+    }
+
+    fn from_rejection(opcode: Opcode, rejection: &Rejection) -> Self {
         let message = rejection.response().map(Into::into);
-        Self { message, continuation: None, opcode, code: rejection.response_code(), cost: 0 }
-    }
-
-    pub(crate) const fn new(incoming: &IncomingRequest<'_>, code: ResponseCode, message: Vec<u8>) -> Self {
-        let opcode = incoming.message.header.opcode;
-        Self { message: Some(message), continuation: None, opcode, code, cost: 0 }
+        Self { message, opcode, ..Self::none(rejection.response_code()) }
     }
 }
 
@@ -55,24 +54,17 @@ impl NativeServer {
     /// A CPU permit is released before waiting for the disk.
     pub(crate) async fn process(
         &self,
-        bytes: &[u8],
+        message: &ClassifiedMessage<'_>,
         transport: Transport,
         client: IpAddr,
         cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> NativeReply {
-        if let Some(reply) = self.cached_reply(bytes, transport, client) {
+        if let Some(reply) = self.cached_reply(message, transport, client) {
             return reply;
         }
         let started = Instant::now();
-        let reply = async {
-            let record = self.record_version(bytes);
-            let reply = self.decode_and_execute(bytes, transport, cpu_permit).await;
-            if let Some(record) = record {
-                self.cache_response(bytes, record, &reply).await;
-            }
-            reply
-        };
-        let reply = if self.is_store_shared() && tolerates_stale(bytes) {
+        let reply = self.open_and_execute(message, transport, cpu_permit);
+        let reply = if self.is_store_shared() && message.tolerates_stale() {
             tendot_store::with_stale_reads(reply).await
         } else {
             reply.await
@@ -84,16 +76,16 @@ impl NativeServer {
     /// Cached reply to a message, if there is a valid one.
     pub(crate) fn cached_reply(
         &self,
-        bytes: &[u8],
+        message: &ClassifiedMessage<'_>,
         transport: Transport,
         client: IpAddr,
     ) -> Option<NativeReply> {
         let started = Instant::now();
         // A request for current data is not answered from the cache if other servers may have changed the record.
-        if self.is_store_shared() && !tolerates_stale(bytes) {
+        if self.is_store_shared() && !message.tolerates_stale() {
             return None;
         }
-        let reply = self.cached_response(bytes, self.now())?;
+        let reply = self.cached_response(message, self.now())?;
         self.record(&reply, transport, client, started);
         Some(reply)
     }
@@ -111,82 +103,129 @@ impl NativeServer {
         }
     }
 
-    async fn decode_and_execute(
+    /// Opens a message, if it is encrypted, and executes it.
+    async fn open_and_execute(
         &self,
-        bytes: &[u8],
+        message: &ClassifiedMessage<'_>,
         transport: Transport,
         cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> NativeReply {
-        let now = self.now();
-        let Ok(envelope) = Envelope::from_bytes(bytes) else {
+        let Some(envelope) = message.envelope() else {
             return NativeReply::none(ResponseCode::PROTOCOL_ERROR);
         };
-        let id = envelope.session_id;
-        let initial_budget = if cpu_permit.is_some() { Budget::PER_REQUEST } else { INLINE_BUDGET };
-        let before = initial_budget.remaining();
-        let mut budget = initial_budget;
+        let now = self.now();
+        let mut budget = if cpu_permit.is_some() { Budget::PER_REQUEST } else { INLINE_BUDGET };
+        let before = budget.remaining();
+        let is_encrypted = message.is_encrypted() && envelope.session_id != 0;
         let opened;
-        let mut bytes = bytes;
-        let is_encrypted = envelope.flags.contains(EnvelopeFlags::ENCRYPTED) && id != 0;
+        let mut message = *message;
         if is_encrypted {
-            let mut sessions = self.lock_sessions();
-            let is_challenged = self.lock_challenges().contains(id);
-            match sessions.open(bytes, is_challenged, now, &AwsLcProvider, &mut budget) {
-                Ok((plain, _)) => opened = plain,
-                Err(error) => {
-                    let rejection =
-                        self.endpoint.reject(envelope, None, RejectionReason::Session(error), now);
-                    return NativeReply::from_rejection(Opcode::RESERVED, &rejection);
+            match self.open(&message, &envelope, now, &mut budget) {
+                Ok(plain) => opened = plain,
+                Err(reply) => {
+                    return NativeReply { cost: before.saturating_sub(budget.remaining()), ..reply };
                 }
             }
-            bytes = &opened;
+            message = ClassifiedMessage::new(&opened);
         }
-        let mut incoming = match self.endpoint.decode_request(bytes, transport, now) {
-            Ok(incoming) => incoming,
-            Err(rejection) => {
-                let header = bytes.get(limits::ENVELOPE_LEN..).map(MessageHeader::from_bytes);
-                let opcode =
-                    header.and_then(Result::ok).map_or(Opcode::RESERVED, |(header, _)| header.opcode);
-                let mut reply = NativeReply::from_rejection(opcode, &rejection);
+        let decoded = self.decode(&message, &envelope, transport, is_encrypted, now, &mut budget);
+        let (mut reply, remaining) = match decoded {
+            Ok(incoming) => self.execute_decoded(&message, incoming, cpu_permit).await,
+            Err(reply) => (reply, budget.remaining()),
+        };
+        reply.cost = before.saturating_sub(remaining);
+        reply.keep_alive = message.has_flag(OpFlags::KEEP_CONNECTION);
+        reply
+    }
+
+    /// Decrypts a message of a session.
+    fn open(
+        &self,
+        message: &ClassifiedMessage<'_>,
+        envelope: &Envelope,
+        now: Now,
+        budget: &mut Budget,
+    ) -> Result<Vec<u8>, NativeReply> {
+        let mut sessions = self.lock_sessions();
+        let is_challenged = self.lock_challenges().contains(envelope.session_id);
+        let opened = sessions.open(message.bytes(), is_challenged, now, &AwsLcProvider, budget);
+        opened
+            .map(|(plain, _)| plain)
+            .map_err(|error| self.reject(*envelope, None, RejectionReason::Session(error), now))
+    }
+
+    /// Decodes and validates a plain message, and verifies its MAC if it came in a session.
+    fn decode<'m>(
+        &self,
+        message: &ClassifiedMessage<'m>,
+        envelope: &Envelope,
+        transport: Transport,
+        was_encrypted: bool,
+        now: Now,
+        budget: &mut Budget,
+    ) -> Result<IncomingRequest<'m>, NativeReply> {
+        let id = envelope.session_id;
+        let mut incoming =
+            self.endpoint.decode_request(message.bytes(), transport, now).map_err(|rejection| {
+                let mut reply = NativeReply::from_rejection(message.opcode(), &rejection);
                 if id != 0
                     && let Some(sealed) =
-                        self.authenticate_error(bytes, &rejection, is_encrypted, now, &mut budget)
+                        self.authenticate_error(message, &rejection, was_encrypted, now, budget)
                 {
                     reply.message = Some(sealed);
                 }
-                return reply;
-            }
-        };
-        incoming.budget = budget;
+                reply
+            })?;
         if id != 0 {
             let mut sessions = self.lock_sessions();
-            let is_answer = incoming.message.header.opcode == Opcode::CHALLENGE_RESPONSE;
+            let is_answer = message.opcode() == Opcode::CHALLENGE_RESPONSE;
             let in_session = sessions.contains(id);
             // Outside of a session, a challenge response carries the challenge id in place of the session id.
-            if !is_encrypted && (in_session || !is_answer) {
+            if !was_encrypted && (in_session || !is_answer) {
                 let is_challenged = self.lock_challenges().contains(id);
-                let (parts, budget) = (&incoming.parts, &mut incoming.budget);
-                if let Err(error) = sessions.verify(parts, is_challenged, now, &AwsLcProvider, budget) {
-                    let header = incoming.message.header;
-                    let rejection =
-                        self.endpoint.reject(envelope, Some(header), RejectionReason::Session(error), now);
-                    return NativeReply::from_rejection(header.opcode, &rejection);
-                }
+                sessions.verify(&incoming.parts, is_challenged, now, &AwsLcProvider, budget).map_err(
+                    |error| {
+                        let header = incoming.message.header;
+                        self.reject(*envelope, Some(header), RejectionReason::Session(error), now)
+                    },
+                )?;
             }
             if in_session {
                 incoming.session_id = id;
             }
         }
-        let (mut reply, remaining) = match ChallengeResponse::from_request(&incoming.request) {
-            Some(answer) => self.handle_challenge_response(incoming, &answer, cpu_permit).await,
-            None => {
-                let caller = self.session_caller(incoming.session_id);
-                let reply = self.execute(&mut incoming, &caller, cpu_permit).await;
-                (reply, incoming.budget.remaining())
-            }
-        };
-        reply.cost = before.saturating_sub(remaining);
-        reply
+        incoming.budget = budget.clone();
+        Ok(incoming)
+    }
+
+    fn reject(
+        &self,
+        envelope: Envelope,
+        header: Option<MessageHeader>,
+        reason: RejectionReason,
+        now: Now,
+    ) -> NativeReply {
+        let rejection = self.endpoint.reject(envelope, header, reason, now);
+        NativeReply::from_rejection(header.map_or(Opcode::RESERVED, |header| header.opcode), &rejection)
+    }
+
+    /// Executes a decoded message, and caches the response if it is cacheable. Returns the remaining budget, too.
+    async fn execute_decoded(
+        &self,
+        message: &ClassifiedMessage<'_>,
+        mut incoming: IncomingRequest<'_>,
+        cpu_permit: &mut Option<CpuPermit<'_>>,
+    ) -> (NativeReply, u32) {
+        if let Some(answer) = ChallengeResponse::from_request(&incoming.request) {
+            return self.handle_challenge_response(incoming, &answer, cpu_permit).await;
+        }
+        let record = self.record_version(message, &incoming.request);
+        let caller = self.session_caller(incoming.session_id);
+        let reply = self.execute(&mut incoming, &caller, cpu_permit).await;
+        if let Some(record) = record {
+            self.cache_response(message, record, &reply).await;
+        }
+        (reply, incoming.budget.remaining())
     }
 }
 

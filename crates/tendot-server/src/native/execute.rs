@@ -4,58 +4,62 @@ use tendot_proto::auth::{Challenge, SecretKeyResponse};
 use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::endpoint::IncomingRequest;
 use tendot_proto::wire::WireList;
-use tendot_proto::{
-    Handle, Message, MessageBody, OpFlags, Opcode, ProtocolVersion, Request, ResponseCode, ResponseData,
-};
+use tendot_proto::{Handle, OpFlags, Opcode, ProtocolVersion, ResponseCode, ResponseData};
 use tendot_registry::{Caller, Error, HandleOperation, HandleWrite, Resolution, ResolveQuery};
 
 use crate::native::dispatch::{CpuPermit, release_while_pending};
-use crate::native::operation::to_operation;
-use crate::native::status::is_status;
+use crate::native::operation::NativeOperation;
 use crate::native::{NativeReply, NativeServer};
 
 impl NativeServer {
+    /// Executes a request.
     pub(crate) async fn execute(
         &self,
         incoming: &mut IncomingRequest<'_>,
         caller: &Caller,
         cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> NativeReply {
-        match incoming.request {
-            Request::Resolve { handle, .. } if is_status(handle) => {
-                return self.status_reply(incoming, caller).await;
-            }
-            Request::SessionSetup(setup) => return self.set_up_session(incoming, &setup),
-            Request::VerifyChallenge { .. } => return self.verify_challenge(incoming).await,
-            Request::NoOperand { .. } => match incoming.message.header.opcode {
-                Opcode::GET_SITE_INFO => {
-                    let response =
-                        incoming.respond(ResponseCode::SUCCESS, ResponseData::SiteInfo(self.site.bytes()));
-                    return self.seal(incoming, response);
-                }
-                Opcode::SESSION_TERMINATE => return self.terminate_session(incoming),
-                _ => {}
-            },
-            _ => {}
+        // The operation borrows from the message, which is therefore copied.
+        let (message, mut scratch) = (incoming.message, Vec::new());
+        match NativeOperation::from_message(&message, &mut scratch) {
+            Some(operation) => self.execute_operation(incoming, &operation, caller, cpu_permit).await,
+            None => self.unsupported(incoming),
         }
-        let mut scratch = Vec::new();
-        // Its names borrow from the message, which is therefore copied.
-        let message = incoming.message;
-        let result = match to_operation(&message, &mut scratch) {
-            None => return self.unsupported(incoming),
-            Some(HandleOperation::Resolve(query)) => {
-                release_while_pending(cpu_permit, self.resolve(incoming, &query, caller)).await
+    }
+
+    /// Executes the operation of a request.
+    pub(crate) async fn execute_operation(
+        &self,
+        incoming: &mut IncomingRequest<'_>,
+        operation: &NativeOperation<'_>,
+        caller: &Caller,
+        cpu_permit: &mut Option<CpuPermit<'_>>,
+    ) -> NativeReply {
+        let result = match operation {
+            NativeOperation::Registry(HandleOperation::Resolve(query)) => {
+                release_while_pending(cpu_permit, self.resolve(incoming, query, caller)).await
             }
-            Some(HandleOperation::Write(write)) => {
+            NativeOperation::Registry(HandleOperation::Write(write)) => {
                 *cpu_permit = None;
-                if let Some(reply) = self.refer_derived_prefix(incoming).await {
-                    return reply;
+                match self.refer_derived_prefix(incoming).await {
+                    Some(reply) => Ok(reply),
+                    None => self.write(incoming, write, caller).await,
                 }
-                self.write(incoming, &write, caller).await
             }
-            Some(_) => {
-                return release_while_pending(cpu_permit, self.list_reply(incoming, caller, None)).await;
+            NativeOperation::Registry(list) => {
+                release_while_pending(cpu_permit, self.list(incoming, list, caller, None)).await
             }
+            NativeOperation::Status(query) => self.status(incoming, query, caller).await,
+            NativeOperation::SiteInfo => {
+                let response =
+                    incoming.respond(ResponseCode::SUCCESS, ResponseData::SiteInfo(self.site.bytes()));
+                Ok(self.seal(incoming, response))
+            }
+            NativeOperation::VerifyChallenge { key_handle, key_index, challenge, answer } => {
+                self.verify_challenge(incoming, *key_handle, *key_index, *challenge, answer).await
+            }
+            NativeOperation::SetUpSession(setup) => Ok(self.set_up_session(incoming, setup)),
+            NativeOperation::TerminateSession => Ok(self.terminate_session(incoming)),
         };
         result.unwrap_or_else(|error| self.registry_error(incoming, &error))
     }
@@ -114,10 +118,8 @@ impl NativeServer {
 
     /// Referral for a write to the record of a derived prefix that another service stores. Older clients do not understand it.
     async fn refer_derived_prefix(&self, incoming: &mut IncomingRequest<'_>) -> Option<NativeReply> {
-        let Message { envelope, header, body: MessageBody::Request(request), .. } = incoming.message else {
-            return None;
-        };
-        let name = request.handle().filter(|name| name.is_prefix_handle())?;
+        let (envelope, header) = (incoming.message.envelope, incoming.message.header);
+        let name = incoming.request.handle().filter(|name| name.is_prefix_handle())?;
         let is_homing = matches!(header.opcode, Opcode::HOME_PREFIX | Opcode::UNHOME_PREFIX);
         if is_homing
             || header.flags.contains(OpFlags::DO_NOT_REFER)
@@ -135,22 +137,20 @@ impl NativeServer {
     }
 
     /// Verifies the answer to another server's challenge against a secret key that is stored here.
-    async fn verify_challenge(&self, incoming: &mut IncomingRequest<'_>) -> NativeReply {
-        let Request::VerifyChallenge { key_handle, key_index, nonce, digest, response: answer } =
-            incoming.request
-        else {
-            return self.unsupported(incoming);
-        };
+    async fn verify_challenge(
+        &self,
+        incoming: &mut IncomingRequest<'_>,
+        key_handle: Handle<'_>,
+        key_index: u32,
+        challenge: Challenge<'_>,
+        answer: &[u8],
+    ) -> Result<NativeReply, Error> {
         if !self.registry.owns(key_handle) {
-            return self.registry_error(incoming, &Error::OtherServer);
+            return Err(Error::OtherServer);
         }
-        let budget = &mut incoming.budget;
-        let keys = match self.registry.key_values(key_handle, budget).await {
-            Ok(keys) => keys,
-            Err(error) => return self.registry_error(incoming, &error),
-        };
         let version = incoming.message.envelope.response_version();
-        let challenge = Challenge { nonce, digest: digest.bytes };
+        let budget = &mut incoming.budget;
+        let keys = self.registry.key_values(key_handle, budget).await?;
         let is_valid = SecretKeyResponse::from_bytes(answer, version).is_ok_and(|proof| {
             challenge
                 .verify_secret_key(&proof, key_index, &keys, &self.policy, &AwsLcProvider, budget)
@@ -158,6 +158,6 @@ impl NativeServer {
         });
         let response =
             incoming.respond(ResponseCode::SUCCESS, ResponseData::ChallengeVerified(u8::from(is_valid)));
-        self.seal(incoming, response)
+        Ok(self.seal(incoming, response))
     }
 }

@@ -2,11 +2,11 @@
 
 use tendot_proto::endpoint::{IncomingRequest, Transport};
 use tendot_proto::wire::WireList;
-use tendot_proto::{OpFlags, ResponseCode, ResponseData, limits};
+use tendot_proto::{Budget, OpFlags, ResponseCode, ResponseData, limits};
 use tendot_registry::{Caller, Error, HandleList, HandleOperation};
 
 use crate::native::dispatch::join_parts;
-use crate::native::operation::to_operation;
+use crate::native::operation::NativeOperation;
 use crate::native::{NativeReply, NativeServer};
 
 /// Remaining part of a list response.
@@ -22,16 +22,15 @@ pub(crate) struct ListContinuation {
 
 impl NativeServer {
     /// First message of a list of names or prefixes after `after`.
-    pub(crate) async fn list_reply(
+    pub(crate) async fn list(
         &self,
         incoming: &mut IncomingRequest<'_>,
+        operation: &HandleOperation<'_>,
         caller: &Caller,
         after: Option<&str>,
-    ) -> NativeReply {
-        let HandleList { names, next } = match self.list_page(incoming, caller, after).await {
-            Ok(page) => page,
-            Err(error) => return self.registry_error(incoming, &error),
-        };
+    ) -> Result<NativeReply, Error> {
+        let budget = &mut incoming.budget;
+        let HandleList { names, next } = self.list_page(operation, caller, after, budget).await?;
         let names: Vec<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
         let mut response =
             incoming.respond(ResponseCode::SUCCESS, ResponseData::Handles(WireList::from(&names[..])));
@@ -39,42 +38,45 @@ impl NativeServer {
             response.header.flags = response.header.flags.with(OpFlags::CONTINUOUS);
         }
         let mut reply = self.seal(incoming, response);
-        reply.continuation = next.map(|after| ListContinuation {
-            request: join_parts(&incoming.parts),
-            request_id: incoming.message.envelope.request_id,
-            transport: incoming.transport,
-            caller: caller.clone(),
-            after,
+        reply.continuation = next.map(|after| {
+            Box::new(ListContinuation {
+                request: join_parts(&incoming.parts),
+                request_id: incoming.message.envelope.request_id,
+                transport: incoming.transport,
+                caller: caller.clone(),
+                after,
+            })
         });
-        reply
+        Ok(reply)
     }
 
     /// Next message of a list. `None` if it cannot be built: the list is then incomplete, which the client notices because more
     /// was announced.
-    pub(crate) async fn next_list_message(&self, continuation: ListContinuation) -> Option<NativeReply> {
+    pub(crate) async fn next_list_message(&self, continuation: Box<ListContinuation>) -> Option<NativeReply> {
         let mut incoming =
             self.endpoint.decode_request(&continuation.request, continuation.transport, self.now()).ok()?;
         incoming.message.envelope.request_id = continuation.request_id;
-        Some(self.list_reply(&mut incoming, &continuation.caller, Some(&continuation.after)).await)
+        let (message, mut scratch) = (incoming.message, Vec::new());
+        let operation = NativeOperation::from_message(&message, &mut scratch)?;
+        let (caller, after) = (&continuation.caller, Some(&*continuation.after));
+        let listed = self.list(&mut incoming, operation.authorized_as()?, caller, after).await;
+        Some(listed.unwrap_or_else(|error| self.registry_error(&mut incoming, &error)))
     }
 
     /// Collects the names of one message.
     async fn list_page(
         &self,
-        incoming: &mut IncomingRequest<'_>,
+        operation: &HandleOperation<'_>,
         caller: &Caller,
         after: Option<&str>,
+        budget: &mut Budget,
     ) -> Result<HandleList, Error> {
-        let mut scratch = Vec::new();
-        let message = incoming.message;
-        let operation = to_operation(&message, &mut scratch);
         let mut found = HandleList { names: Vec::new(), next: after.map(Into::into) };
         loop {
             let (after, limit) = (found.next.as_deref(), limits::LIST_BATCH_HANDLES - found.names.len());
-            let budget = &mut incoming.budget;
             let page = match operation {
-                Some(HandleOperation::List(prefix)) => {
-                    self.registry.list_handles(prefix, after, limit, caller, budget).await?
+                HandleOperation::List(prefix) => {
+                    self.registry.list_handles(*prefix, after, limit, caller, budget).await?
                 }
                 _ => self.registry.list_homed_prefixes(after, limit, caller, budget).await?,
             };

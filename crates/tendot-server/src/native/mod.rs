@@ -1,13 +1,15 @@
 //! Server for the native protocol of the Handle System (RFC 3652).
 //!
 //! `server/` has the sockets: UDP worker threads, TCP connections, and TLS; messages inside HTTP come from
-//! `http/handle_api/tunnel.rs`. Each message passes `middleware/` (CPU fairness, rate limits, response cache, metrics), then
-//! `dispatch.rs` opens it, authenticates the caller with `authentication.rs`, maps it to a registry operation (`operation.rs`)
-//! and runs that (`execute.rs`, with `list.rs`, `status.rs` and `session.rs`); `respond.rs` seals the response.
+//! `http/handle_api/tunnel.rs`. Each message is classified (`classified_message.rs`) and passes `middleware/` (CPU fairness, rate
+//! limits, response cache, metrics), then `dispatch.rs` opens it, authenticates the caller with `authentication.rs`, maps it to an
+//! operation (`operation.rs`) and runs that (`execute.rs`, with `list.rs`, `status.rs` and `session.rs`); `respond.rs` seals the
+//! response.
 //! `native_server.rs` has the state and settings, `own_site.rs` this site's record and key, and `site_peers.rs` the client for
 //! the other servers of the site.
 
 mod authentication;
+mod classified_message;
 mod dispatch;
 mod execute;
 mod list;

@@ -13,16 +13,14 @@ use crate::clock::to_unix_seconds;
 use crate::native::authentication::PendingChallenges;
 use crate::native::middleware::metrics::NativeMetrics;
 use crate::native::middleware::rate_limit::{NativeRateLimiter, NativeRateLimits};
-use crate::native::middleware::response_cache::ResponseCache;
+use crate::native::middleware::response_cache::NativeResponseCache;
 use crate::native::own_site::OwnSite;
 use crate::resolution_stats::ResolutionCounter;
+use crate::response_cache::DEFAULT_RESPONSE_CACHE_BYTES;
 
 /// Maximum concurrent expensive requests, separately for other servers of the site and for all other clients. Each has a thread, which may
 /// also wait for the disk.
 pub(super) const MAX_EXPENSIVE_REQUESTS: usize = 64;
-
-/// Default size of the response cache.
-const DEFAULT_RESPONSE_CACHE_BYTES: usize = 16 << 20;
 
 /// Native protocol server over a registry: shared state and settings.
 #[derive(Debug)]
@@ -34,7 +32,7 @@ pub struct NativeServer {
     pub(super) challenges: Mutex<PendingChallenges>,
     pub(super) sessions: Mutex<SessionTable>,
     pub(super) rate_limiter: Option<NativeRateLimiter>,
-    pub(super) response_cache: Option<ResponseCache>,
+    pub(super) response_cache: Option<NativeResponseCache>,
     /// Resolution statistics.
     pub(super) resolution_counter: Option<Arc<ResolutionCounter>>,
     /// Permits for expensive requests; `cpu_permits` limits how many of them run at once.
@@ -59,7 +57,7 @@ impl NativeServer {
             challenges: Mutex::new(PendingChallenges::new(policy)),
             sessions: Mutex::new(SessionTable::new(SessionLimits::default())),
             rate_limiter: None,
-            response_cache: Some(ResponseCache::new(DEFAULT_RESPONSE_CACHE_BYTES)),
+            response_cache: Some(NativeResponseCache::new(DEFAULT_RESPONSE_CACHE_BYTES)),
             resolution_counter: None,
             expensive_permits: Arc::new(Semaphore::new(MAX_EXPENSIVE_REQUESTS)),
             peer_permits: Arc::new(Semaphore::new(MAX_EXPENSIVE_REQUESTS)),
@@ -80,7 +78,7 @@ impl NativeServer {
     /// Sets the size of the response cache in bytes; 0 disables it. Default: 16 MiB.
     #[must_use]
     pub fn response_cache_size(mut self, bytes: usize) -> Self {
-        self.response_cache = (bytes > 0).then(|| ResponseCache::new(bytes));
+        self.response_cache = (bytes > 0).then(|| NativeResponseCache::new(bytes));
         self
     }
 

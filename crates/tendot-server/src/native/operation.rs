@@ -1,29 +1,87 @@
-//! Mapping of messages to registry operations.
+//! Mapping of messages to operations.
 
+use tendot_proto::auth::Challenge;
 use tendot_proto::crypto::{SecureRandom as _, SystemRandom};
+use tendot_proto::message::SessionSetup;
 use tendot_proto::{Handle, Message, MessageBody, OpFlags, Opcode, Request};
 use tendot_registry::{HandleOperation, HandleWrite, ResolveQuery};
 
 use crate::native::status::is_status;
 
-/// Operation of a message; `None` if it does not concern records. `scratch` holds names that have to be built.
-pub(crate) fn to_operation<'a>(
+/// Operation that a message requests.
+#[derive(Debug)]
+pub(crate) enum NativeOperation<'a> {
+    /// Operation on records, by the registry.
+    Registry(HandleOperation<'a>),
+    /// Status of the server.
+    Status(ResolveQuery<'a>),
+    /// Site record of the server.
+    SiteInfo,
+    /// Verification of the response to another server's challenge, against a secret key that is stored here.
+    VerifyChallenge {
+        key_handle: Handle<'a>,
+        key_index: u32,
+        challenge: Challenge<'a>,
+        answer: &'a [u8],
+    },
+    SetUpSession(SessionSetup<'a>),
+    TerminateSession,
+}
+
+impl<'a> NativeOperation<'a> {
+    /// Operation of a message; `None` if it is not supported. `scratch` holds names that have to be built.
+    pub(crate) fn from_message(message: &Message<'a>, scratch: &'a mut Vec<u8>) -> Option<Self> {
+        let MessageBody::Request(request) = message.body else { return None };
+        Some(match (message.header.opcode, request) {
+            (_, Request::Resolve { handle, indexes, types }) => {
+                let flags = message.header.flags;
+                let query = ResolveQuery {
+                    handle,
+                    indexes: indexes.iter().collect(),
+                    types: types.iter().collect(),
+                    public_only: flags.contains(OpFlags::PUBLIC_ONLY),
+                    in_session: message.envelope.session_id != 0,
+                    allow_referral: !flags.contains(OpFlags::DO_NOT_REFER),
+                };
+                if is_status(handle) {
+                    Self::Status(query)
+                } else {
+                    Self::Registry(HandleOperation::Resolve(query))
+                }
+            }
+            (Opcode::GET_SITE_INFO, Request::NoOperand { .. }) => Self::SiteInfo,
+            (_, Request::VerifyChallenge { key_handle, key_index, nonce, digest, response }) => {
+                let challenge = Challenge { nonce, digest: digest.bytes };
+                Self::VerifyChallenge { key_handle, key_index, challenge, answer: response }
+            }
+            (_, Request::SessionSetup(setup)) => Self::SetUpSession(setup),
+            (Opcode::SESSION_TERMINATE, Request::NoOperand { .. }) => Self::TerminateSession,
+            _ => Self::Registry(registry_operation(message, &request, scratch)?),
+        })
+    }
+
+    /// Operation of the registry that has the same requirements; `None` if none needs authentication.
+    pub(crate) const fn authorized_as(&self) -> Option<&HandleOperation<'a>> {
+        match self {
+            Self::Registry(operation) => Some(operation),
+            // The server status is for administrators.
+            Self::Status(_) => Some(&HandleOperation::ListHomed),
+            Self::SiteInfo
+            | Self::VerifyChallenge { .. }
+            | Self::SetUpSession(_)
+            | Self::TerminateSession => None,
+        }
+    }
+}
+
+/// Write or list operation of a message; `None` if it is not supported.
+fn registry_operation<'a>(
     message: &Message<'a>,
+    request: &Request<'a>,
     scratch: &'a mut Vec<u8>,
 ) -> Option<HandleOperation<'a>> {
     let flags = message.header.flags;
-    let MessageBody::Request(request) = message.body else { return None };
-    Some(match (message.header.opcode, request) {
-        // The server status is for administrators.
-        (_, Request::Resolve { handle, .. }) if is_status(handle) => HandleOperation::ListHomed,
-        (_, Request::Resolve { handle, indexes, types }) => HandleOperation::Resolve(ResolveQuery {
-            handle,
-            indexes: indexes.iter().collect(),
-            types: types.iter().collect(),
-            public_only: flags.contains(OpFlags::PUBLIC_ONLY),
-            in_session: message.envelope.session_id != 0,
-            allow_referral: !flags.contains(OpFlags::DO_NOT_REFER),
-        }),
+    Some(match (message.header.opcode, *request) {
         (opcode, Request::WriteValues { handle: name, values }) => {
             let values = values.iter().collect();
             let overwrite = flags.contains(OpFlags::OVERWRITE);

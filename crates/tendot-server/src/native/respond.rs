@@ -6,6 +6,7 @@ use tendot_proto::{Budget, Message, MessageParts, Now, OpFlags, ResponseCode, Re
 use tendot_registry::{Error, OUTCOME_UNKNOWN};
 use tendot_store::StoreError;
 
+use crate::native::classified_message::ClassifiedMessage;
 use crate::native::{NativeReply, NativeServer};
 
 /// Message for internal errors.
@@ -15,20 +16,20 @@ impl NativeServer {
     /// Error reply with a MAC, if the request came in a session and requested one.
     pub(crate) fn authenticate_error(
         &self,
-        bytes: &[u8],
+        message: &ClassifiedMessage<'_>,
         rejection: &Rejection,
-        is_opened: bool,
+        was_encrypted: bool,
         now: Now,
         budget: &mut Budget,
     ) -> Option<Vec<u8>> {
-        let parts =
-            MessageParts::split(bytes).ok().filter(|parts| parts.header.flags.contains(OpFlags::CERTIFY))?;
+        let signed = Some(message).filter(|message| message.has_flag(OpFlags::CERTIFY))?;
+        let parts = MessageParts::split(signed.bytes()).ok()?;
         let mut response = Message::from_bytes(rejection.response()?).ok()?;
         response.header.flags = response.header.flags.with(OpFlags::CERTIFY);
         let mut sealed = response.to_bytes().ok()?;
         let mut sessions = self.lock_sessions();
         // Only requests that were verified get a MAC.
-        if !is_opened {
+        if !was_encrypted {
             sessions.verify(&parts, false, now, &AwsLcProvider, budget).ok()?;
         }
         let session = sessions.get_mut(parts.envelope.session_id)?.session_mut();

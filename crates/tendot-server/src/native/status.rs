@@ -2,9 +2,7 @@
 
 use tendot_proto::endpoint::IncomingRequest;
 use tendot_proto::wire::WireList;
-use tendot_proto::{
-    Budget, Handle, HandleValue, OpFlags, Request, ResponseCode, ResponseData, ValuePermissions,
-};
+use tendot_proto::{Budget, Handle, HandleValue, ResponseCode, ResponseData, ValuePermissions};
 use tendot_registry::{Caller, Error, ResolveQuery};
 
 use crate::http::head_sequence;
@@ -18,27 +16,16 @@ pub(crate) fn is_status(handle: Handle<'_>) -> bool {
 
 impl NativeServer {
     /// Replies with the status to administrators of the server.
-    pub(crate) async fn status_reply(
+    pub(crate) async fn status(
         &self,
         incoming: &mut IncomingRequest<'_>,
+        query: &ResolveQuery<'_>,
         caller: &Caller,
-    ) -> NativeReply {
-        let Request::Resolve { handle, indexes, types } = incoming.request else {
-            return self.unsupported(incoming);
-        };
-        let query = ResolveQuery {
-            indexes: indexes.iter().collect(),
-            types: types.iter().collect(),
-            public_only: incoming.message.header.flags.contains(OpFlags::PUBLIC_ONLY),
-            ..ResolveQuery::new(handle)
-        };
-        let values = match self.status_values(&query, caller, &mut incoming.budget).await {
-            Ok(values) => values,
-            Err(error) => return self.registry_error(incoming, &error),
-        };
-        let outcome = ResponseData::Resolved { handle, values: WireList::from(&values[..]) };
+    ) -> Result<NativeReply, Error> {
+        let values = self.status_values(query, caller, &mut incoming.budget).await?;
+        let outcome = ResponseData::Resolved { handle: query.handle, values: WireList::from(&values[..]) };
         let response = incoming.respond(ResponseCode::SUCCESS, outcome);
-        self.seal(incoming, response)
+        Ok(self.seal(incoming, response))
     }
 
     /// Values of the status record, for both protocols.

@@ -11,10 +11,11 @@ use serde_json::{Value as Json, json};
 use tendot_proto::HandleValue;
 use tendot_registry::transfer::TransferSubject;
 use tendot_server::http::HttpLimits;
-use tendot_store::{Edit, Precondition};
+use tendot_store::Edit;
 use tendot_testing::http::{HttpConnection, HttpRequest};
 use tendot_testing::{ensure_programs, wait_until};
 
+use crate::support::edits::{home_edit, put_edit};
 use crate::support::fixtures::{PartyFixtures, kernel_metadata};
 use crate::support::http_server::{TestServer, bind, start_at};
 
@@ -173,8 +174,6 @@ fn start_server(target: SocketAddr) -> TestServer {
 }
 
 fn edits(target: SocketAddr) -> Vec<Edit> {
-    let put =
-        |name: &str, values| Edit::Put { name: name.into(), values, precondition: Precondition::Absent };
     let url =
         |address: String| HandleValue { timestamp: 1_700_000_000, ..HandleValue::new(1, "URL", address) };
     let locations = "<locations chooseby='locatt,country,weighted'>\
@@ -186,19 +185,19 @@ fn edits(target: SocketAddr) -> Vec<Edit> {
         HandleValue::with_data(3, "BYTES", vec![0xff; 600]),
     ];
     vec![
-        put(
+        put_edit(
             "10.5555/ONE",
             vec![url(format!("http://{target}/landed")), HandleValue::new(2, "DESC", "The first")],
         ),
-        put(
+        put_edit(
             "10.5555/LOC",
             vec![url("https://example.org/loc".into()), HandleValue::new(2, "10320/loc", locations)],
         ),
-        put("10.5555/SCRIPT", vec![url("javascript:alert(1)".into())]),
-        put("10.5555/WIDE", wide.clone()),
+        put_edit("10.5555/SCRIPT", vec![url("javascript:alert(1)".into())]),
+        put_edit("10.5555/WIDE", wide.clone()),
         // A second version, so that the history shows all values.
-        Edit::Put { name: "10.5555/WIDE".into(), values: wide, precondition: Precondition::Live },
-        Edit::Home { prefix: "10.5555".into() },
+        put_edit("10.5555/WIDE", wide),
+        home_edit("10.5555"),
     ]
 }
 

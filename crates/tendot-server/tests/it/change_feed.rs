@@ -13,9 +13,10 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value as Json;
 use tendot_proto::HandleValue;
 use tendot_server::http::HttpLimits;
-use tendot_store::{AnyStore, ChangeSet, Edit, EmbeddedImporter, EmbeddedStore, Precondition, Store as _};
+use tendot_store::{AnyStore, Edit, EmbeddedImporter, EmbeddedStore, Precondition, Store as _};
 use tendot_testing::{SeededRng, is_full_run, ram_dir, repetitions, wait_until};
 
+use crate::support::edits::{commit_as, home_edit, put_edit};
 use crate::support::http_server::{TOKEN, TestServer, bind, read_text, start_over};
 use crate::support::stores::{StoreKind, over_stores};
 
@@ -33,8 +34,7 @@ over_stores!(
 const SECOND: Duration = Duration::from_secs(1);
 
 fn put(name: &str) -> Edit {
-    let values = vec![HandleValue::new(1, "URL", "https://example.org/")];
-    Edit::Put { name: name.into(), values, precondition: Precondition::NotTombstone }
+    put_edit(name, vec![HandleValue::new(1, "URL", "https://example.org/")])
 }
 
 /// A server over a store with these changes.
@@ -43,9 +43,7 @@ fn start(store: AnyStore, edits: Vec<Edit>, limits: HttpLimits) -> TestServer {
 }
 
 fn commit(server: &TestServer, author: &str, edits: Vec<Edit>) {
-    let store = server.http.registry().store();
-    let change = ChangeSet { author: author.into(), timestamp_ms: 1_700_000_000_000, edits };
-    server.runtime.block_on(store.commit(change)).unwrap();
+    server.runtime.block_on(commit_as(server.http.registry().store(), author, 1_700_000_000_000, edits));
 }
 
 /// Reads all lines of the feed, over HTTP/1.0, which has no chunks.
@@ -110,7 +108,7 @@ impl Subscriber {
 }
 
 fn ndjson_feed(store: StoreKind) {
-    let server = start(store.open(), vec![Edit::Home { prefix: "10.1".into() }], HttpLimits::default());
+    let server = start(store.open(), vec![home_edit("10.1")], HttpLimits::default());
     commit(&server, "300:0.NA/10.1", vec![put("10.1/x"), put("10.1/X")]);
     commit(&server, "me@example.org", vec![put("0.TENDOT/agency/alpha"), put("0.TENDOT/token/t")]);
     commit(

@@ -10,11 +10,11 @@ use rustls::{ClientConfig, RootCertStore};
 use tendot_proto::HandleValue;
 use tendot_proto::record::PublicKey;
 use tendot_server::http::{HttpLimits, ServerCertificate};
-use tendot_store::{Edit, Precondition};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use crate::support::edits::{home_edit, put_edit};
 use crate::support::http_server::{TestServer, allow_plain_loopback, bind, start_at};
 
 /// An RSA key in PKCS #8.
@@ -110,12 +110,7 @@ fn attack_a16_name_of_another_client() {
         HandleValue::new(302, "HS_SECKEY", "secret"),
     ];
     let start = |tls: ServerCertificate| {
-        let put = Edit::Put {
-            name: "10.5555/WHO".into(),
-            values: values.clone(),
-            precondition: Precondition::Absent,
-        };
-        let edits = vec![put, Edit::Home { prefix: "10.5555".into() }];
+        let edits = vec![put_edit("10.5555/WHO", values.clone()), home_edit("10.5555")];
         start_at(bind(), edits, HttpLimits::default(), Some(Arc::new(tls)), |http| {
             allow_plain_loopback(http, false)
         })

@@ -11,21 +11,21 @@ use serde_json::{Value as Json, json};
 use tendot_proto::auth::ClientKey;
 use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::endpoint::Transport;
-use tendot_proto::wire::WireList;
-use tendot_proto::{Handle, HandleValue, Message, Opcode, Request};
+use tendot_proto::{HandleValue, Message};
 use tendot_registry::OUTCOME_UNKNOWN;
 use tendot_server::{Maintenance, ResolutionCounter};
-use tendot_store::{AnyStore, Edit, PostgresSettings, PostgresStore, Precondition, Store as _};
+use tendot_store::{AnyStore, PostgresSettings, PostgresStore, Store as _};
 use tendot_testing::handle_keys::private_key;
 use tendot_testing::http::HttpResponse;
 use tendot_testing::postgres::PostgresServer;
 use tendot_testing::{block_on, repetitions, wait_for, wait_until};
 
 use crate::support::api_client::ApiClient;
+use crate::support::edits::{home_edit, put_edit};
 use crate::support::http_server::TOKEN;
 use crate::support::native_server::{
-    NativeServerOptions, NativeTestServer, SERVER_ADMIN, admin_value, error_message, now, resolution,
-    response_code, url_value,
+    NativeServerOptions, NativeTestServer, SERVER_ADMIN, admin_value, create_request, error_message,
+    resolution, response_code, url_value,
 };
 
 const DATABASE: &str = "directory";
@@ -132,11 +132,7 @@ fn native_responses() {
     let server = NativeTestServer::start_over(store, NativeServerOptions::default());
     let key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
     let values = [url_value(1, "https://example.org/"), admin_value(100, 0xfff, SERVER_ADMIN)];
-    let create = |name: &'static str| {
-        let values = WireList::from(&values[..]);
-        let request = Request::WriteValues { handle: Handle::from(name), values };
-        Message::request(Opcode::CREATE_HANDLE, request, 7, now())
-    };
+    let create = |name: &'static str| create_request(name, &values);
     let send_authenticated = |request: &Message<'_>| {
         server.authenticated_code(request, SERVER_ADMIN, ClientKey::PrivateKey(&*key))
     };
@@ -159,15 +155,11 @@ fn unreadable_prefix_record() {
     let (postgres, store) = database();
     let client = ApiClient::start(store);
     let inactive = "<namespace><status>inactive</status></namespace>";
-    let put = |name: &str, kind: &'static str, data: &str| Edit::Put {
-        name: name.into(),
-        values: vec![
-            HandleValue::new(1, "URL", "https://example.org/"),
-            HandleValue::new(20, kind, data.to_owned()),
-        ],
-        precondition: Precondition::Absent,
+    let put = |name: &str, kind: &'static str, data: &str| {
+        let other = HandleValue::new(20, kind, data.to_owned());
+        put_edit(name, vec![url_value(1, "https://example.org/"), other])
     };
-    let edits = ["10.6666", "10.7777"].map(|prefix| Edit::Home { prefix: prefix.into() });
+    let edits = ["10.6666", "10.7777"].map(home_edit);
     let edits = edits.into_iter().chain([
         put("0.NA/10.6666", "HS_NAMESPACE", inactive),
         put("10.6666/x", "DESC", ""),
@@ -284,9 +276,7 @@ fn unknown_native_commit_outcome() {
     let server = NativeTestServer::start_over(store, NativeServerOptions::default());
     let key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
     let values = [url_value(1, "https://example.org/"), admin_value(100, 0xfff, SERVER_ADMIN)];
-    let request =
-        Request::WriteValues { handle: Handle::from("10.5555/lost"), values: WireList::from(&values[..]) };
-    let create = Message::request(Opcode::CREATE_HANDLE, request, 7, now());
+    let create = create_request("10.5555/lost", &values);
     let send_authenticated =
         || server.authenticated_response(&create, SERVER_ADMIN, ClientKey::PrivateKey(&*key));
     let response = with_lost_commit_response(&postgres, send_authenticated);

@@ -20,11 +20,6 @@ const UDP: Transport = Transport::Udp;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-fn create<'a>(handle: &'a str, values: &'a [HandleValue<'a>]) -> Message<'a> {
-    let request = Request::WriteValues { handle: Handle::from(handle), values: WireList::from(values) };
-    Message::request(Opcode::CREATE_HANDLE, request, 7, now())
-}
-
 /// A resolution request with some bytes replaced.
 fn patched(at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut message = resolution("10.5555/ONE").to_bytes().unwrap();
@@ -34,9 +29,7 @@ fn patched(at: usize, bytes: &[u8]) -> Vec<u8> {
 
 /// A resolution request with the keep-alive flag.
 fn keep_alive_request(handle: &str) -> Vec<u8> {
-    let mut message = resolution(handle);
-    message.header.flags = message.header.flags.with(OpFlags::KEEP_CONNECTION);
-    message.to_bytes().unwrap()
+    keep_alive_resolution(handle).to_bytes().unwrap()
 }
 
 #[test]
@@ -214,16 +207,16 @@ fn attack_n9_n10_values() {
     let server = NativeTestServer::start(NativeServerOptions::default());
     let before = server.change_count();
     let too_many: Vec<_> = (1..=2_049).map(|index| HandleValue::new(index, "X", "")).collect();
-    assert_eq!(server.code(TCP, &create("10.5555/N9", &too_many)), 202);
-    assert_eq!(server.code(TCP, &create("10.5555/N9", &too_many[1..])), 402);
+    assert_eq!(server.code(TCP, &create_request("10.5555/N9", &too_many)), 202);
+    assert_eq!(server.code(TCP, &create_request("10.5555/N9", &too_many[1..])), 402);
     let same_index = [url_value(1, "https://example.org/"), url_value(1, "https://example.org/2")];
-    assert_eq!(server.code(TCP, &create("10.5555/N10", &same_index)), 201);
+    assert_eq!(server.code(TCP, &create_request("10.5555/N10", &same_index)), 201);
     for index in [0, 0x8000_0000, u32::MAX] {
         let values = [HandleValue { index, ..url_value(1, "https://example.org/") }];
-        assert_eq!(server.code(TCP, &create("10.5555/N10", &values)), 202, "{index}");
+        assert_eq!(server.code(TCP, &create_request("10.5555/N10", &values)), 202, "{index}");
     }
     // A value that is longer than a message.
-    let mut message = create("10.5555/N9", &[]).to_bytes().unwrap();
+    let mut message = create_request("10.5555/N9", &[]).to_bytes().unwrap();
     message.resize(20 + (1 << 20), 0);
     message[16..20].copy_from_slice(&(1_u32 << 20).to_be_bytes());
     assert_eq!(response_code(&split_messages(&server.send_raw(&message))[0]), 4);
@@ -258,7 +251,7 @@ fn attack_n11_versions() {
     // No downgrade of challenges to MD5 or SHA-1.
     let values = [url_value(1, "https://example.org/")];
     for (minor, expected) in [(0, 4), (1, 404), (6, 404), (7, 402), (11, 402)] {
-        let mut message = create("10.5555/N11", &values);
+        let mut message = create_request("10.5555/N11", &values);
         message.envelope.version = ProtocolVersion::new(2, minor);
         message.envelope.suggested_version = message.envelope.version;
         assert_eq!(server.code(TCP, &message), expected, "2.{minor}");

@@ -1,6 +1,7 @@
 //! Attacks A1–A15 and P1–P10 on the native protocol: authentication and permissions cannot be forged, replayed or exceeded.
 
 use std::collections::HashSet;
+use std::io::Write as _;
 
 use tendot_proto::auth::{AuthPolicy, ClientKey, ClientKeyExchange, DhGroup, Session};
 use tendot_proto::crypto::{AwsLcProvider, SigningKey, SystemRandom};
@@ -25,6 +26,7 @@ over_stores!(
     attack_a8_missing_and_wrong_keys_look_alike,
     attack_a13_replayed_session_messages,
     session_errors_have_a_mac,
+    encrypted_messages_keep_the_connection,
     attack_p3_index_0_in_a_session,
     attack_a15_weak_session_keys,
     attack_p1_p2_admin_permissions,
@@ -44,28 +46,15 @@ fn secret_value(index: u32, text: &'static str) -> HandleValue<'static> {
     HandleValue { permissions: ValuePermissions(0x0c), ..HandleValue::new(index, "HS_SECKEY", text) }
 }
 
-fn delete(handle: &str) -> Message<'_> {
-    Message::request(Opcode::DELETE_HANDLE, Request::HandleOnly { handle: Handle::from(handle) }, 7, now())
-}
-
-fn with_values<'a>(opcode: Opcode, handle: &'a str, values: &'a [HandleValue<'a>]) -> Message<'a> {
-    let request = Request::WriteValues { handle: Handle::from(handle), values: WireList::from(values) };
-    Message::request(opcode, request, 7, now())
-}
-
-fn create<'a>(handle: &'a str, values: &'a [HandleValue<'a>]) -> Message<'a> {
-    with_values(Opcode::CREATE_HANDLE, handle, values)
-}
-
 fn modify<'a>(handle: &'a str, values: &'a [HandleValue<'a>]) -> Message<'a> {
-    with_values(Opcode::MODIFY_VALUE, handle, values)
+    values_request(Opcode::MODIFY_VALUE, handle, values)
 }
 
 fn attack_a1_a2_challenges_are_single_use(store: StoreKind) {
     let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let key = admin_key();
     let credentials = ClientKey::PrivateKey(&*key);
-    let request = delete("10.5555/ONE").to_bytes().unwrap();
+    let request = delete_request("10.5555/ONE").to_bytes().unwrap();
     let challenge = server.exchange(TCP, &request).remove(0);
     let proof = challenge_response(&request, &challenge, SERVER_ADMIN, credentials, 8);
     let before = server.change_count();
@@ -97,7 +86,7 @@ fn attack_a1_a2_challenges_are_single_use(store: StoreKind) {
 fn attack_a3_nonces(store: StoreKind) {
     let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let (mut nonces, mut numbers) = (HashSet::new(), HashSet::new());
-    let request = delete("10.5555/ONE").to_bytes().unwrap();
+    let request = delete_request("10.5555/ONE").to_bytes().unwrap();
     for _ in 0..2_000 {
         let challenge = server.exchange(TCP, &request).remove(0);
         let message = Message::from_bytes(&challenge).unwrap();
@@ -109,6 +98,28 @@ fn attack_a3_nonces(store: StoreKind) {
         assert!(nonces.insert(nonce.to_vec()) && numbers.insert(message.envelope.session_id));
         assert!((1..=i32::MAX as u32).contains(&message.envelope.session_id));
     }
+}
+
+/// A proof with a secret key by PBKDF2, whose MAC is wrong.
+fn pbkdf2_proof(salt: usize, rounds: u32, bits: u32) -> Vec<u8> {
+    let mut inner = Vec::new();
+    let mut writer = WireWriter::new(&mut inner);
+    writer.bytes(&vec![7; salt]);
+    writer.u32(rounds);
+    writer.u32(bits);
+    writer.bytes(&[0; 20]);
+    let mut proof = vec![0x22];
+    WireWriter::new(&mut proof).raw(&inner);
+    proof
+}
+
+/// A proof with a public key.
+fn signature_proof(algorithm: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut proof = Vec::new();
+    let mut writer = WireWriter::new(&mut proof);
+    writer.bytes(algorithm.as_bytes());
+    writer.bytes(bytes);
+    proof
 }
 
 /// Forged proofs against a record with keys of all kinds, each of which may delete it.
@@ -129,31 +140,13 @@ fn attack_a4_a5_a6_a9_a10_proofs(store: StoreKind) {
             HandleValue::new(305, "NOTE", "secret"),
         ],
     );
-    let request = delete("10.5555/KEYS").to_bytes().unwrap();
+    let request = delete_request("10.5555/KEYS").to_bytes().unwrap();
     let check = |kind: &str, index: u32, proof: &[u8], expected: u32| {
         let challenge = server.exchange(TCP, &request).remove(0);
         let identity = format!("{index}:10.5555/KEYS");
         let message = challenge_response_with(&challenge, kind.as_bytes(), &identity, proof, 8);
         let code = server.code_for_bytes(TCP, &message);
         assert_eq!(code, expected, "{kind} {index} {:x?}", &proof[..proof.len().min(40)]);
-    };
-    let pbkdf2 = |salt: usize, rounds: u32, bits: u32| {
-        let mut proof = vec![0x22];
-        let mut inner = Vec::new();
-        let mut writer = WireWriter::new(&mut inner);
-        writer.bytes(&vec![7; salt]);
-        writer.u32(rounds);
-        writer.u32(bits);
-        writer.bytes(&[0; 20]);
-        WireWriter::new(&mut proof).raw(&inner);
-        proof
-    };
-    let signature = |algorithm: &str, bytes: &[u8]| {
-        let mut proof = Vec::new();
-        let mut writer = WireWriter::new(&mut proof);
-        writer.bytes(algorithm.as_bytes());
-        writer.bytes(bytes);
-        proof
     };
     // A4: a public key used as a secret key, a value that is not a key, an unknown kind of proof.
     let challenge = server.exchange(TCP, &request).remove(0);
@@ -165,32 +158,32 @@ fn attack_a4_a5_a6_a9_a10_proofs(store: StoreKind) {
         challenge_response(&request, &challenge, "305:10.5555/KEYS", ClientKey::SecretKey(b"secret"), 8);
     assert_eq!(server.code_for_bytes(TCP, &forged), 403);
     check("none", 300, b"", 404);
-    check("HS_PUBKEY", 301, &signature("SHA-256", &[0; 256]), 403);
+    check("HS_PUBKEY", 301, &signature_proof("SHA-256", &[0; 256]), 403);
     // A5: MD5 and SHA-1 are rejected.
     for algorithm in [0x01, 0x02, 0x03, 0x11, 0x12] {
         check("HS_SECKEY", 301, &[&[algorithm][..], &[0; 32]].concat(), 404);
     }
-    check("HS_PUBKEY", 300, &signature("MD5", &[0; 256]), 404);
-    check("HS_PUBKEY", 300, &signature("SHA1", &[0; 256]), 404);
+    check("HS_PUBKEY", 300, &signature_proof("MD5", &[0; 256]), 404);
+    check("HS_PUBKEY", 300, &signature_proof("SHA1", &[0; 256]), 404);
     check("HS_SECKEY", 301, &[&[0x13][..], &[0; 32]].concat(), 403);
     // A6: the cost of PBKDF2 is limited; without a limit, these would run into the time-out of the connection.
-    check("HS_SECKEY", 301, &pbkdf2(16, 0x7fff_ffff, 160), 404);
-    check("HS_SECKEY", 301, &pbkdf2(16, u32::MAX, 160), 404);
-    check("HS_SECKEY", 301, &pbkdf2(16, 0, 160), 404);
-    check("HS_SECKEY", 301, &pbkdf2(200_000, 10_000, 160), 404);
-    check("HS_SECKEY", 301, &pbkdf2(16, 10_000, u32::MAX), 404);
-    check("HS_SECKEY", 301, &pbkdf2(16, 10_000, 160), 403);
-    check("HS_SECKEY", 301, &pbkdf2(16, 200_000, 160), 403);
+    check("HS_SECKEY", 301, &pbkdf2_proof(16, 0x7fff_ffff, 160), 404);
+    check("HS_SECKEY", 301, &pbkdf2_proof(16, u32::MAX, 160), 404);
+    check("HS_SECKEY", 301, &pbkdf2_proof(16, 0, 160), 404);
+    check("HS_SECKEY", 301, &pbkdf2_proof(200_000, 10_000, 160), 404);
+    check("HS_SECKEY", 301, &pbkdf2_proof(16, 10_000, u32::MAX), 404);
+    check("HS_SECKEY", 301, &pbkdf2_proof(16, 10_000, 160), 403);
+    check("HS_SECKEY", 301, &pbkdf2_proof(16, 200_000, 160), 403);
     // A9, A10: forged signatures and invalid keys.
     for bytes in [&[][..], &[0; 1], &[0; 256], &[0xff; 256], &[1; 10_000]] {
         for index in [0, 300, 302, 303, 304, 999] {
-            check("HS_PUBKEY", index, &signature("SHA-256", bytes), 403);
+            check("HS_PUBKEY", index, &signature_proof("SHA-256", bytes), 403);
         }
     }
     // The right proof is accepted.
     assert_eq!(
         server.authenticated_code(
-            &delete("10.5555/KEYS"),
+            &delete_request("10.5555/KEYS"),
             "301:10.5555/KEYS",
             ClientKey::SecretKey(b"secret")
         ),
@@ -204,7 +197,7 @@ fn attack_a8_missing_and_wrong_keys_look_alike(store: StoreKind) {
         "10.5555/A8",
         vec![admin_value(100, 0x0fff, "0:10.5555/NOBODY"), admin_value(101, 0x0fff, "301:10.5555/ADMIN")],
     );
-    let request = delete("10.5555/A8").to_bytes().unwrap();
+    let request = delete_request("10.5555/A8").to_bytes().unwrap();
     let attempt = |identity: &str| {
         let challenge = server.exchange(TCP, &request).remove(0);
         let proof = challenge_response(&request, &challenge, identity, ClientKey::SecretKey(b"wrong"), 8);
@@ -252,7 +245,7 @@ fn attack_a13_replayed_session_messages(store: StoreKind) {
     let key = admin_key();
     let mut session = open_session(&server, Some(SERVER_ADMIN));
     let values = [url_value(1, "https://example.org/"), admin_value(100, 0x0fff, SERVER_ADMIN)];
-    let first = in_session(&mut session, create("10.5555/A13", &values));
+    let first = in_session(&mut session, create_request("10.5555/A13", &values));
     let challenge = server.exchange(TCP, &first).remove(0);
     assert_eq!(response_code(&challenge), 402);
     assert_eq!(
@@ -266,7 +259,8 @@ fn attack_a13_replayed_session_messages(store: StoreKind) {
     let mut later_requests = Vec::new();
     for index in 2..6 {
         let value = [url_value(index, "https://example.org/")];
-        later_requests.push(in_session(&mut session, with_values(Opcode::ADD_VALUE, "10.5555/A13", &value)));
+        later_requests
+            .push(in_session(&mut session, values_request(Opcode::ADD_VALUE, "10.5555/A13", &value)));
         assert_eq!(server.code_for_bytes(TCP, later_requests.last().unwrap()), 1, "{index}");
     }
     let before = server.change_count();
@@ -274,25 +268,28 @@ fn attack_a13_replayed_session_messages(store: StoreKind) {
         assert_eq!(server.code_for_bytes(TCP, message), 505);
     }
     // Forged: a changed byte, no MAC, the MAC of another session.
-    let mut delete_request = in_session(&mut session, delete("10.5555/A13"));
-    let at = delete_request.len() - 1;
-    delete_request[at] ^= 1;
-    assert_eq!(server.code_for_bytes(TCP, &delete_request), 502);
-    let mut without_mac = delete("10.5555/A13");
+    let mut signed_delete = in_session(&mut session, delete_request("10.5555/A13"));
+    let at = signed_delete.len() - 1;
+    signed_delete[at] ^= 1;
+    assert_eq!(server.code_for_bytes(TCP, &signed_delete), 502);
+    let mut without_mac = delete_request("10.5555/A13");
     without_mac.envelope.session_id = session.id();
     assert_eq!(server.code(TCP, &without_mac), 404);
     let mut other_session = open_session(&server, None);
-    let mut message = delete("10.5555/A13");
+    let mut message = delete_request("10.5555/A13");
     message.envelope.session_id = other_session.id();
     let mut bytes = message.to_bytes().unwrap();
     other_session.add_mac(&mut bytes, &AwsLcProvider, &mut { Budget::PER_REQUEST }).unwrap();
     bytes[4..8].copy_from_slice(&session.id().to_be_bytes());
     assert_eq!(server.code_for_bytes(TCP, &bytes), 502);
     // The other session has no identity.
-    assert_eq!(server.code_for_bytes(TCP, &in_session(&mut other_session, delete("10.5555/A13"))), 402);
+    assert_eq!(
+        server.code_for_bytes(TCP, &in_session(&mut other_session, delete_request("10.5555/A13"))),
+        402
+    );
     assert_eq!(server.change_count(), before);
-    delete_request[at] ^= 1;
-    assert_eq!(server.code_for_bytes(TCP, &delete_request), 1, "forged messages use up no message number");
+    signed_delete[at] ^= 1;
+    assert_eq!(server.code_for_bytes(TCP, &signed_delete), 1, "forged messages use up no message number");
     let end = Message::request(Opcode::SESSION_TERMINATE, Request::NoOperand { handle: None }, 7, now());
     assert_eq!(server.code_for_bytes(TCP, &in_session(&mut session, end)), 1);
     assert_eq!(server.code_for_bytes(TCP, &in_session(&mut session, end)), 500);
@@ -309,7 +306,7 @@ fn session_errors_have_a_mac(store: StoreKind) {
         message
     };
     for (transport, message, expected) in
-        [(Transport::Udp, delete("10.5555/ONE"), 4), (TCP, create("no-slash", &[]), 102)]
+        [(Transport::Udp, delete_request("10.5555/ONE"), 4), (TCP, create_request("no-slash", &[]), 102)]
     {
         let mut request = in_session(&mut session, certified(message));
         let response = server.exchange(transport, &request).remove(0);
@@ -320,6 +317,24 @@ fn session_errors_have_a_mac(store: StoreKind) {
         let response = server.exchange(transport, &request).remove(0);
         assert!(session.verify(&MessageParts::split(&response).unwrap(), &AwsLcProvider, work).is_err());
     }
+}
+
+/// The flag that keeps a connection open is read from the decrypted message, not from the bytes of the ciphertext.
+fn encrypted_messages_keep_the_connection(store: StoreKind) {
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
+    let mut session = open_session(&server, None);
+    let mut stream = server.connect();
+    for number in 0..=20 {
+        let is_last = number == 20;
+        let request = if is_last { resolution("10.5555/ONE") } else { keep_alive_resolution("10.5555/ONE") };
+        let request = in_session(&mut session, request);
+        let work = &mut { Budget::PER_REQUEST };
+        let request = session.key().encrypt(&request, &AwsLcProvider, &mut SystemRandom, work).unwrap();
+        stream.write_all(&request).unwrap();
+        let response = read_message(&mut stream).unwrap_or_else(|| panic!("closed after {number} messages"));
+        assert_eq!(response_code(&response), 1);
+    }
+    assert!(read_until_closed(&mut stream).is_empty());
 }
 
 /// A session with index 0 gets the permissions of the key that proved the identity, and of no other key.
@@ -333,7 +348,7 @@ fn attack_p3_index_0_in_a_session(store: StoreKind) {
     let proof =
         challenge_response(&request, &challenge, "0:10.5555/KEYHOLDER", ClientKey::SecretKey(b"one"), 8);
     assert_eq!(server.code_for_bytes(TCP, &proof), 400, "the first key has no permission");
-    let request = in_session(&mut session, delete("10.5555/P3"));
+    let request = in_session(&mut session, delete_request("10.5555/P3"));
     assert_eq!(server.code_for_bytes(TCP, &request), 400, "and there is no further challenge");
     let mut session = open_session(&server, Some("0:10.5555/KEYHOLDER"));
     let request = in_session(&mut session, modify("10.5555/P3", &new_values));
@@ -341,7 +356,7 @@ fn attack_p3_index_0_in_a_session(store: StoreKind) {
     let proof =
         challenge_response(&request, &challenge, "0:10.5555/KEYHOLDER", ClientKey::SecretKey(b"two"), 8);
     assert_eq!(server.code_for_bytes(TCP, &proof), 1);
-    let request = in_session(&mut session, delete("10.5555/P3"));
+    let request = in_session(&mut session, delete_request("10.5555/P3"));
     assert_eq!(server.code_for_bytes(TCP, &request), 1, "there is no further challenge");
 }
 
@@ -421,16 +436,16 @@ fn attack_p1_p2_admin_permissions(store: StoreKind) {
     check(&server, KEY_1, &modify("10.5555/P1", &new_url), 1);
     check(&server, KEY_1, &modify("10.5555/P1", &[admin_value(100, 0x0fff, KEY_1)]), 400);
     check(&server, KEY_1, &modify("10.5555/P1", &[admin_value(1, 0x0fff, KEY_1)]), 400);
-    check(&server, KEY_1, &delete("10.5555/P1"), 400);
+    check(&server, KEY_1, &delete_request("10.5555/P1"), 400);
     check(&server, KEY_2, &modify("10.5555/P1", &[url_value(3, "https://example.org/4")]), 401);
-    let mut overwrite = with_values(Opcode::ADD_VALUE, "10.5555/P1", &new_url);
+    let mut overwrite = values_request(Opcode::ADD_VALUE, "10.5555/P1", &new_url);
     check(&server, KEY_2, &overwrite, 201);
     let value_3 = [url_value(3, "https://example.org/4")];
-    overwrite = with_values(Opcode::ADD_VALUE, "10.5555/P1", &value_3);
+    overwrite = values_request(Opcode::ADD_VALUE, "10.5555/P1", &value_3);
     overwrite.header.flags = overwrite.header.flags.with(OpFlags::OVERWRITE);
     check(&server, KEY_2, &overwrite, 401);
     let value_4 = [url_value(4, "https://example.org/4")];
-    check(&server, KEY_1, &with_values(Opcode::ADD_VALUE, "10.5555/P1", &value_4), 400);
+    check(&server, KEY_1, &values_request(Opcode::ADD_VALUE, "10.5555/P1", &value_4), 400);
 }
 
 fn attack_p3_index_0(store: StoreKind) {
@@ -447,7 +462,7 @@ fn attack_p3_index_0(store: StoreKind) {
             vec![url_value(1, "https://example.org/"), admin_value(100, 0x0fff, administrator)],
         );
         // Index 0 has the permissions of the key that proves it, which is the second.
-        check(&server, claimed, &delete("10.5555/P3"), expected);
+        check(&server, claimed, &delete_request("10.5555/P3"), expected);
     }
 }
 
@@ -466,18 +481,18 @@ fn attack_p4_p5_groups(store: StoreKind) {
         server.put("10.5555/P4", vec![url_value(1, "https://example.org/"), admin_value(100, 0x0fff, group)]);
     };
     record("200:10.5555/G4");
-    check(&server, KEY_1, &delete("10.5555/P4"), 1);
+    check(&server, KEY_1, &delete_request("10.5555/P4"), 1);
     record("200:10.5555/G0");
-    check(&server, KEY_1, &delete("10.5555/P4"), 400);
+    check(&server, KEY_1, &delete_request("10.5555/P4"), 400);
     // Groups in a cycle, and a group that is too large: a search without a limit would run into the time-out of the connection.
     server.put("10.5555/A", vec![group(&["200:10.5555/B".into()])]);
     server.put("10.5555/B", vec![group(&["200:10.5555/A".into(), "200:99.9/FOREIGN".into()])]);
     record("200:10.5555/A");
-    check(&server, KEY_1, &delete("10.5555/P4"), 400);
+    check(&server, KEY_1, &delete_request("10.5555/P4"), 400);
     let many: Vec<String> = (0..5_000).map(|number| format!("200:10.5555/M{number}")).collect();
     server.put("10.5555/MANY", vec![group(&many)]);
     record("200:10.5555/MANY");
-    let code = server.authenticated_code(&delete("10.5555/P4"), KEY_1, ClientKey::SecretKey(b"one"));
+    let code = server.authenticated_code(&delete_request("10.5555/P4"), KEY_1, ClientKey::SecretKey(b"one"));
     assert!(matches!(code, 400 | 3), "{code}");
 }
 
@@ -491,14 +506,13 @@ fn attack_p6_p7_prefixes_and_the_last_administrator(store: StoreKind) {
     // An administrator of 10.5556 only.
     server.put("0.NA/10.5556", vec![admin_value(100, 0x0fff, KEY_1)]);
     let values = [url_value(1, "https://example.org/"), admin_value(100, 0x0fff, KEY_1)];
-    check(&server, KEY_1, &create("10.5556/OWN", &values), 1);
-    check(&server, KEY_1, &create("10.5555/OTHERS", &values), 400);
-    check(&server, KEY_1, &create("0.NA/10.1234", &values), 400);
-    check(&server, KEY_1, &create("0.NA/10.5555.5", &values), 400);
-    check(&server, KEY_1, &create("0.NA/10.5556.5", &values), 1);
+    check(&server, KEY_1, &create_request("10.5556/OWN", &values), 1);
+    check(&server, KEY_1, &create_request("10.5555/OTHERS", &values), 400);
+    check(&server, KEY_1, &create_request("0.NA/10.1234", &values), 400);
+    check(&server, KEY_1, &create_request("0.NA/10.5555.5", &values), 400);
+    check(&server, KEY_1, &create_request("0.NA/10.5556.5", &values), 1);
     for opcode in [Opcode::HOME_PREFIX, Opcode::UNHOME_PREFIX] {
-        let request = Request::HandleOnly { handle: Handle::from("0.NA/10.5556") };
-        check(&server, KEY_1, &Message::request(opcode, request, 7, now()), 400);
+        check(&server, KEY_1, &handle_request(opcode, "0.NA/10.5556"), 400);
     }
     let all = Message::request(Opcode::LIST_HOMED_PREFIXES, Request::NoOperand { handle: None }, 7, now());
     check(&server, KEY_1, &all, 400);
@@ -511,10 +525,7 @@ fn attack_p6_p7_prefixes_and_the_last_administrator(store: StoreKind) {
 fn attack_p10_hidden_values(store: StoreKind) {
     let server = server_with_secret_keys(store);
     let request = |indexes: &'static [u32], types: &'static [&'static [u8]], flags: u32| {
-        let (indexes, types) = (WireList::from(indexes), WireList::from(types));
-        let handle = Handle::from("10.5555/MULTI");
-        let request = Request::Resolve { handle, indexes, types };
-        let mut message = Message::request(Opcode::RESOLUTION, request, 7, now());
+        let mut message = selection("10.5555/MULTI", indexes, types);
         message.header.flags = OpFlags(message.header.flags.0 ^ flags);
         message.to_bytes().unwrap()
     };

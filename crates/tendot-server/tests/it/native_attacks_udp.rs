@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use tendot_proto::auth::ClientKey;
 use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::endpoint::Transport;
-use tendot_proto::wire::WireList;
-use tendot_proto::{Fragments, Handle, HandleValue, Message, OpFlags, Opcode, Request};
+use tendot_proto::{Fragments, HandleValue, Message, OpFlags, Opcode, Request};
 use tendot_server::http::Rate;
 use tendot_server::native::NativeRateLimits;
 use tendot_testing::handle_keys::private_key;
@@ -84,12 +83,8 @@ fn attack_u1_sustained_amplification() {
 fn attack_u3_first_fragments() {
     let server = NativeTestServer::start(NativeServerOptions::default());
     let types: Vec<&[u8]> = vec![b"0123456789"; 10_000];
-    let request = Request::Resolve {
-        handle: Handle::from("10.5555/ONE"),
-        indexes: WireList::EMPTY,
-        types: WireList::from(&types[..]),
-    };
-    let mut long_message = Message::request(Opcode::RESOLUTION, request, 7, now()).to_bytes().unwrap();
+    let request = selection("10.5555/ONE", &[], &types[..]);
+    let mut long_message = request.to_bytes().unwrap();
     let socket = server.udp_socket();
     // Each of them announces 100 kB; the reassembly table holds some hundred.
     let flood = u32::try_from(repetitions("TENDOT_TEST_FRAGMENTS", 20_000, 100_000)).unwrap();
@@ -109,24 +104,16 @@ fn attack_u3_first_fragments() {
     };
     assert_eq!(retry(&resolution("10.5555/ONE")), Some(1));
     // Other requests of several datagrams are still reassembled.
-    let request = Request::Resolve {
-        handle: Handle::from("10.5555/ONE"),
-        indexes: WireList::EMPTY,
-        types: WireList::from(&types[..90]),
-    };
-    assert_eq!(retry(&Message::request(Opcode::RESOLUTION, request, 7, now())), Some(200));
+    let request = selection("10.5555/ONE", &[], &types[..90]);
+    assert_eq!(retry(&request), Some(200));
 }
 
 #[test]
 fn attack_u4_u5_inconsistent_fragments() {
     let server = NativeTestServer::start(NativeServerOptions::default());
     let types: Vec<&[u8]> = vec![b"URL"; 200];
-    let request = Request::Resolve {
-        handle: Handle::from("10.5555/ONE"),
-        indexes: WireList::EMPTY,
-        types: WireList::from(&types[..]),
-    };
-    let message = Message::request(Opcode::RESOLUTION, request, 7, now()).to_bytes().unwrap();
+    let request = selection("10.5555/ONE", &[], &types[..]);
+    let message = request.to_bytes().unwrap();
     let datagrams: Vec<Vec<u8>> =
         Fragments::new(&message).unwrap().map(|datagram| datagram.to_vec()).collect();
     let [one, two, three] = &datagrams[..] else { panic!("{}", datagrams.len()) };
@@ -188,20 +175,18 @@ fn attack_u7_administration_over_udp() {
     let server = NativeTestServer::start(NativeServerOptions::default());
     let before = server.change_count();
     let values = [url_value(1, "https://example.org/")];
-    let handle_only = Request::HandleOnly { handle: Handle::from("10.5555/ONE") };
-    let write_values =
-        Request::WriteValues { handle: Handle::from("10.5555/U7"), values: WireList::from(&values[..]) };
-    for (opcode, request) in [
-        (Opcode::CREATE_HANDLE, write_values),
-        (Opcode::ADD_VALUE, write_values),
-        (Opcode::MODIFY_VALUE, write_values),
-        (Opcode::DELETE_HANDLE, handle_only),
-        (Opcode::LIST_HANDLES, handle_only),
-        (Opcode::HOME_PREFIX, Request::HandleOnly { handle: Handle::from("0.NA/10.5560") }),
-        (Opcode::UNHOME_PREFIX, Request::HandleOnly { handle: Handle::from("0.NA/10.5555") }),
-        (Opcode::LIST_HOMED_PREFIXES, Request::NoOperand { handle: None }),
+    let no_operand = Request::NoOperand { handle: None };
+    for request in [
+        create_request("10.5555/U7", &values),
+        values_request(Opcode::ADD_VALUE, "10.5555/U7", &values),
+        values_request(Opcode::MODIFY_VALUE, "10.5555/U7", &values),
+        delete_request("10.5555/ONE"),
+        handle_request(Opcode::LIST_HANDLES, "10.5555/ONE"),
+        handle_request(Opcode::HOME_PREFIX, "0.NA/10.5560"),
+        handle_request(Opcode::UNHOME_PREFIX, "0.NA/10.5555"),
+        Message::request(Opcode::LIST_HOMED_PREFIXES, no_operand, 7, now()),
     ] {
-        let request = Message::request(opcode, request, 7, now()).to_bytes().unwrap();
+        let request = request.to_bytes().unwrap();
         let response = server.exchange_udp(&request).unwrap();
         let rejection = (4, "admin operations are not accepted over UDP; use TCP or HTTP");
         assert_eq!((response_code(&response), &*error_message(&response)), rejection);
@@ -218,8 +203,7 @@ fn attack_u7_administration_over_udp() {
 #[test]
 fn attack_u8_flood_of_challenges() {
     let server = NativeTestServer::start(NativeServerOptions::default());
-    let operand = Request::HandleOnly { handle: Handle::from("10.5555/ONE") };
-    let request = Message::request(Opcode::DELETE_HANDLE, operand, 7, now()).to_bytes().unwrap();
+    let request = delete_request("10.5555/ONE").to_bytes().unwrap();
     let challenge = server.exchange(Transport::Tcp, &request).remove(0);
     let (socket, mut flood, mut number) = (server.udp_socket(), restricted_request(), 0);
     // More challenges than the table holds.
@@ -246,8 +230,7 @@ fn attack_u8_flood_of_challenges() {
 #[test]
 fn attack_u8_challenges_of_one_client() {
     let server = NativeTestServer::start(strict_limits());
-    let operand = Request::HandleOnly { handle: Handle::from("10.5555/ONE") };
-    let request = Message::request(Opcode::DELETE_HANDLE, operand, 7, now()).to_bytes().unwrap();
+    let request = delete_request("10.5555/ONE").to_bytes().unwrap();
     // Concurrently: on a busy machine the allowance refills as fast as one connection uses it up.
     let codes: Vec<u32> = std::thread::scope(|scope| {
         let send =

@@ -1,10 +1,10 @@
 //! Response cache of the native protocol: cached responses equal uncached ones, and a write invalidates them at once.
 
 use tendot_proto::endpoint::Transport;
-use tendot_proto::wire::WireList;
-use tendot_proto::{Message, MessageBody, OpFlags, ProtocolVersion, Request};
+use tendot_proto::{Message, OpFlags, ProtocolVersion};
 use tendot_store::{Edit, Precondition};
 
+use crate::support::edits::home_edit;
 use crate::support::native_server::*;
 use crate::support::stores::{StoreKind, over_stores};
 
@@ -50,17 +50,8 @@ fn cached_responses_are_identical(store: StoreKind) {
     };
     for name in ["10.5555/1", "10.5555/MULTI", "10.5555/multi", "10.5555/NONE", "10.9999/1", "0.NA/10.5555"] {
         check(&resolution(name));
-        let MessageBody::Request(Request::Resolve { handle, .. }) = resolution(name).body else {
-            unreachable!()
-        };
         for (indexes, types) in [(&[1][..], &[][..]), (&[], &[&b"URL"[..]]), (&[100], &[&b"EMAIL"[..]])] {
-            let mut selection = resolution(name);
-            selection.body = MessageBody::Request(Request::Resolve {
-                handle,
-                indexes: WireList::from(indexes),
-                types: WireList::from(types),
-            });
-            check(&selection);
+            check(&selection(name, indexes, types));
         }
         for flags in [OpFlags::AUTHORITATIVE, OpFlags::KEEP_CONNECTION, OpFlags::RECURSIVE] {
             let mut flagged = resolution(name);
@@ -101,7 +92,7 @@ fn changes_are_visible_at_once(store: StoreKind) {
     let code = |name| server.code(Transport::Udp, &resolution(name));
     server.commit(Edit::Unhome { prefix: "10.5555".into() });
     assert_eq!(code("10.5555/CHANGED"), 301);
-    server.commit(Edit::Home { prefix: "10.5555".into() });
+    server.commit(home_edit("10.5555"));
     assert_eq!(code("10.5555/CHANGED"), 1);
     server.commit(Edit::Remove { name: "10.5555/CHANGED".into(), precondition: Precondition::NotTombstone });
     assert_eq!(code("10.5555/CHANGED"), 100);

@@ -14,16 +14,15 @@ use tendot_proto::auth::ClientKey;
 use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::endpoint::Transport;
 use tendot_proto::record::KeyComponents;
-use tendot_proto::wire::WireList;
 use tendot_proto::{
-    Handle, HandleValue, Message, MessageBody, OpFlags, Opcode, ProtocolVersion, Request, Response,
-    ResponseData,
+    HandleValue, Message, MessageBody, OpFlags, Opcode, ProtocolVersion, Request, Response, ResponseData,
 };
 use tendot_server::native::NativeLimits;
 use tendot_store::{Edit, Precondition};
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 use tendot_testing::{WAIT_TIMEOUT, wait_until};
 
+use crate::support::edits::{home_edit, put_edit};
 use crate::support::native_server::*;
 use crate::support::stores::{StoreKind, over_stores};
 
@@ -36,16 +35,13 @@ over_stores!(
     slow_clients_do_not_block_others,
     idle_connections_close,
     drain,
+    idle_clients_during_drain,
     metrics,
     site_over_http,
 );
 
 /// A time-out that never expires during a test.
 const HOUR: Duration = Duration::from_secs(3_600);
-
-fn handle_request(opcode: Opcode, handle: &str) -> Message<'_> {
-    Message::request(opcode, Request::HandleOnly { handle: Handle::from(handle) }, 7, now())
-}
 
 /// The names in each message of a list, requested by the server administrator.
 fn list(server: &NativeTestServer, transport: Transport, request: &Message<'_>) -> Vec<Vec<String>> {
@@ -73,7 +69,7 @@ fn list(server: &NativeTestServer, transport: Transport, request: &Message<'_>) 
 
 fn lists_of_several_messages(store: StoreKind) {
     let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
-    server.commit(Edit::Home { prefix: "10.77".into() });
+    server.commit(home_edit("10.77"));
     let name = |number: u32| format!("10.77/{number:04}");
     server.commit_all(
         (0..1_234)
@@ -145,9 +141,7 @@ fn writes_are_referred(store: StoreKind) {
     let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let values = [url_value(1, "https://example.org/")];
     let create = |name: &'static str, flags: OpFlags, minor: u8| {
-        let request =
-            Request::WriteValues { handle: Handle::from(name), values: WireList::from(&values[..]) };
-        let mut message = Message::request(Opcode::CREATE_HANDLE, request, 7, now());
+        let mut message = create_request(name, &values);
         message.header.flags = message.header.flags.with(flags);
         message.envelope.suggested_version = ProtocolVersion::new(2, minor);
         server.code(Transport::Tcp, &message)
@@ -230,9 +224,7 @@ fn tls(store: StoreKind) {
 }
 
 fn keep_alive_request() -> Message<'static> {
-    let mut request = resolution("10.5555/ONE");
-    request.header.flags = request.header.flags.with(OpFlags::KEEP_CONNECTION);
-    request
+    keep_alive_resolution("10.5555/ONE")
 }
 
 /// 500 clients that have sent part of a request.
@@ -299,8 +291,6 @@ fn drain(store: StoreKind) {
         socket.send(&message).unwrap();
     }
     wait_until("all connections are accepted", || server.metric("tendot_native_connections") == 11);
-    // A connection without received bytes counts as idle, and there is no metric for received bytes.
-    std::thread::sleep(Duration::from_millis(100));
     server.shutdown.send(true).unwrap();
     in_progress.write_all(&message[30..]).unwrap();
     assert_eq!(response_code(&read_message(&mut in_progress).unwrap()), 1);
@@ -313,6 +303,24 @@ fn drain(store: StoreKind) {
     }
     assert!(TcpStream::connect(server.native).is_err());
     drop(idle);
+}
+
+/// A request on an idle connection gets a response after the shutdown has begun; then the connection is closed.
+fn idle_clients_during_drain(store: StoreKind) {
+    let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
+    let request = keep_alive_request().to_bytes().unwrap();
+    let mut stream = server.connect();
+    stream.write_all(&request).unwrap();
+    assert_eq!(response_code(&read_message(&mut stream).unwrap()), 1);
+    let started = Instant::now();
+    server.shutdown.send(true).unwrap();
+    wait_until("no further connection is accepted", || TcpStream::connect(server.native).is_err());
+    let sent = stream.write_all(&request);
+    let response = read_message(&mut stream);
+    // Idle connections are closed after a second; a busy machine may need longer for the lines above.
+    assert!(response.is_some() || started.elapsed() >= Duration::from_secs(1), "{sent:?}");
+    assert!(response.is_none_or(|response| response_code(&response) == 1));
+    assert!(read_until_closed(&mut stream).is_empty());
 }
 
 fn metrics(store: StoreKind) {

@@ -14,13 +14,13 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tendot_proto::HandleValue;
 use tendot_server::http::{HttpLimits, ProxyTrust};
-use tendot_store::{Edit, Precondition};
 use tendot_testing::http::{HttpRequest, HttpResponse, send_raw};
 use tendot_testing::{free_port, ram_dir, wait_until};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpSocket;
 use tokio_rustls::TlsConnector;
 
+use crate::support::edits::put_edit;
 use crate::support::http_server::{TOKEN, TestServer, bind, start};
 
 const LOOPBACK: Ipv4Addr = Ipv4Addr::LOCALHOST;
@@ -118,7 +118,7 @@ impl ProxiedServer {
         });
         let put = |name: &str| {
             let url = HandleValue::new(1, "URL", format!("https://example.org/{}", name.len()));
-            Edit::Put { name: name.into(), values: vec![url], precondition: Precondition::Absent }
+            put_edit(name, vec![url])
         };
         server.commit(NAMES.iter().map(|name| put(name)).chain([put(&long_name())]).collect());
         let directory = ram_dir();

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use tendot_proto::{HandleValue, ValuePermissions};
 use tendot_server::http::{HttpLimits, HttpRateLimits, ProxyTrust, Rate};
-use tendot_store::{ChangeSet, Edit, Precondition, Store as _};
 use tendot_testing::http::HttpResponse;
 use tendot_testing::wait_until;
 
+use crate::support::edits::{commit_as, put_edit};
 use crate::support::http_server::{TOKEN, TestServer, start, start_default};
 
 #[test]
@@ -260,14 +260,10 @@ fn history_for_the_operator() {
         permissions: ValuePermissions(0x0c),
         ..HandleValue::new(1, "NOTE", "for administrators")
     };
-    let put = Edit::Put {
-        name: "10.5555/HIDDEN".into(),
-        values: vec![hidden],
-        precondition: Precondition::NotTombstone,
-    };
+    let put = put_edit("10.5555/HIDDEN", vec![hidden]);
     for _ in 0..2 {
-        let change = ChangeSet { author: "me@example.org".into(), timestamp_ms: 0, edits: vec![put.clone()] };
-        server.runtime.block_on(server.http.registry().store().commit(change)).unwrap();
+        let edits = vec![put.clone()];
+        server.runtime.block_on(commit_as(server.http.registry().store(), "me@example.org", 0, edits));
     }
     let request = |headers: &str| {
         let response = server.request("GET", "/api/v1/history/10.5555/HIDDEN", headers);

@@ -11,9 +11,10 @@ use tendot_proto::record::{Admin, AdminPermissions, HandleRecord, ValueList};
 use tendot_proto::{HandleValue, ValuePermissions, ValueReference};
 use tendot_registry::transfer::TransferSubject;
 use tendot_server::http::HttpLimits;
-use tendot_store::{ChangeSet, Edit, Precondition, Store as _};
+use tendot_store::{Edit, Precondition};
 use tendot_testing::http::{HttpRequest, HttpResponse};
 
+use crate::support::edits::{commit_as, home_edit, put_edit};
 use crate::support::fixtures::{PartyFixtures, kernel_metadata};
 use crate::support::http_server::{TestServer, bind, start_at};
 
@@ -369,11 +370,7 @@ static SERVER: LazyLock<TestServer> = LazyLock::new(|| {
     server.runtime.block_on(async {
         for (number, (author, edit)) in changes().into_iter().enumerate() {
             let timestamp_ms = 1_700_000_000_000 + 86_400_000 * number as u64;
-            registry
-                .store()
-                .commit(ChangeSet { author: author.into(), timestamp_ms, edits: vec![edit] })
-                .await
-                .unwrap();
+            commit_as(registry.store(), author, timestamp_ms, vec![edit]).await;
         }
         let parties = PartyFixtures::create(registry).await;
         let update = format!(r#"{{"metadata":{}}}"#, kernel_metadata("<script>alert(1)</script>"));
@@ -394,26 +391,32 @@ fn edits() -> Vec<Edit> {
         ..HandleValue::new(1, "URL", "https://example.org/")
     };
     let mut edits = vec![
-        put("10.5555/ONE", vec![url("https://example.org/one"), HandleValue::new(2, "DESC", "The first")]),
-        put("10.5555/TYPES", types()),
-        put("10.5555/LOC", vec![url("https://example.org/loc"), HandleValue::new(2, "10320/loc", LOCATIONS)]),
-        put("10.5555/ALIAS", vec![alias("10.5555/ONE")]),
-        put("10.5555/CIRCLE", vec![alias("10.5555/CIRCLE2")]),
-        put("10.5555/CIRCLE2", vec![alias("10.5555/CIRCLE")]),
-        put("10.5555/NOURL", vec![HandleValue::new(2, "DESC", "Nothing to lead to")]),
-        put("10.5555/SCRIPT", vec![url("javascript:alert(1)")]),
-        put("10.5555/SPLIT", vec![url("https://x/\r\nSet-Cookie:a=1")]),
-        put("10.5555/HIDDEN", vec![hidden]),
-        put("10.5555/ENDED", vec![url("https://example.org/ended")]),
+        put_edit(
+            "10.5555/ONE",
+            vec![url("https://example.org/one"), HandleValue::new(2, "DESC", "The first")],
+        ),
+        put_edit("10.5555/TYPES", types()),
+        put_edit(
+            "10.5555/LOC",
+            vec![url("https://example.org/loc"), HandleValue::new(2, "10320/loc", LOCATIONS)],
+        ),
+        put_edit("10.5555/ALIAS", vec![alias("10.5555/ONE")]),
+        put_edit("10.5555/CIRCLE", vec![alias("10.5555/CIRCLE2")]),
+        put_edit("10.5555/CIRCLE2", vec![alias("10.5555/CIRCLE")]),
+        put_edit("10.5555/NOURL", vec![HandleValue::new(2, "DESC", "Nothing to lead to")]),
+        put_edit("10.5555/SCRIPT", vec![url("javascript:alert(1)")]),
+        put_edit("10.5555/SPLIT", vec![url("https://x/\r\nSet-Cookie:a=1")]),
+        put_edit("10.5555/HIDDEN", vec![hidden]),
+        put_edit("10.5555/ENDED", vec![url("https://example.org/ended")]),
         Edit::Tombstone { name: "10.5555/ENDED".into(), precondition: Precondition::NotTombstone },
-        put("10.5555/HOSTILE", hostile()),
-        put("10.5555/\u{202e}281", vec![url("https://example.org/bidi")]),
-        put("20.500.12345/abc d", vec![url("https://example.org/handle")]),
-        put("10.5555/LARGE", large_values()),
-        put("10.5555/MANY", (1..=2_000).map(|index| HandleValue::new(index, "NOTE", "n")).collect()),
-        put("0.NA/10.5555", vec![HandleValue::new(1, "DESC", "A prefix for tests")]),
+        put_edit("10.5555/HOSTILE", hostile()),
+        put_edit("10.5555/\u{202e}281", vec![url("https://example.org/bidi")]),
+        put_edit("20.500.12345/abc d", vec![url("https://example.org/handle")]),
+        put_edit("10.5555/LARGE", large_values()),
+        put_edit("10.5555/MANY", (1..=2_000).map(|index| HandleValue::new(index, "NOTE", "n")).collect()),
+        put_edit("0.NA/10.5555", vec![HandleValue::new(1, "DESC", "A prefix for tests")]),
     ];
-    edits.extend(["10.5555", "20.500.12345", "0.NA"].map(|prefix| Edit::Home { prefix: prefix.into() }));
+    edits.extend(["10.5555", "20.500.12345", "0.NA"].map(home_edit));
     edits
 }
 
@@ -429,31 +432,22 @@ fn changes() -> Vec<(&'static str, Edit)> {
     };
     let secret =
         HandleValue { permissions: ValuePermissions(0x0c), ..HandleValue::new(300, "HS_SECKEY", "a secret") };
-    let put = |name: &str, values| Edit::Put {
-        name: name.into(),
-        values,
-        precondition: Precondition::NotTombstone,
-    };
     let name = "10.5555/CHANGED";
     vec![
-        ("300:0.NA/10.5555", put(name, vec![url("https://example.org/first"), hidden.clone()])),
-        ("operator", put(name, vec![hidden, secret])),
+        ("300:0.NA/10.5555", put_edit(name, vec![url("https://example.org/first"), hidden.clone()])),
+        ("operator", put_edit(name, vec![hidden, secret])),
         (
             "me@example.org",
-            put(name, vec![url("https://example.org/second"), HandleValue::new(3, "DESC", "Now")]),
+            put_edit(name, vec![url("https://example.org/second"), HandleValue::new(3, "DESC", "Now")]),
         ),
         ("operator", Edit::Remove { name: name.into(), precondition: Precondition::NotTombstone }),
-        ("300:<script>alert(1)</script>/x", put(name, vec![url("https://example.org/third")])),
+        ("300:<script>alert(1)</script>/x", put_edit(name, vec![url("https://example.org/third")])),
         ("operator", Edit::Tombstone { name: name.into(), precondition: Precondition::NotTombstone }),
-        ("operator", put("10.5555/HOSTILE", vec![url("https://example.org/")])),
-        ("operator", put("10.5555/HOSTILE", hostile())),
-        ("operator", put("10.5555/LARGE", vec![url("https://example.org/")])),
-        ("operator", put("10.5555/LARGE", large_values())),
+        ("operator", put_edit("10.5555/HOSTILE", vec![url("https://example.org/")])),
+        ("operator", put_edit("10.5555/HOSTILE", hostile())),
+        ("operator", put_edit("10.5555/LARGE", vec![url("https://example.org/")])),
+        ("operator", put_edit("10.5555/LARGE", large_values())),
     ]
-}
-
-fn put(name: &str, values: Vec<HandleValue<'static>>) -> Edit {
-    Edit::Put { name: name.into(), values, precondition: Precondition::Absent }
 }
 
 const LOCATIONS: &str = "<locations chooseby='locatt,country,weighted'>\

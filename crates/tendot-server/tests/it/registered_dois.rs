@@ -8,10 +8,11 @@ use tendot_registry::{
     Caller, ChangeCursor, Error, HandleIdentity, HandleOperation, HandleWrite, ReverseLookup, WriteOutcome,
 };
 use tendot_server::http::HttpLimits;
-use tendot_store::{Edit, Precondition, Store as _};
+use tendot_store::Store as _;
 use tendot_testing::block_on;
 use tendot_testing::http::{HttpRequest, HttpResponse};
 
+use crate::support::edits::{home_edit, put_edit};
 use crate::support::fixtures::{PartyFixtures, kernel_metadata};
 use crate::support::http_server::{TOKEN, TestServer, bind, start_over};
 use crate::support::native_server::{NativeServerOptions, NativeTestServer, now, resolution, url_value};
@@ -38,14 +39,8 @@ over_stores!(
 const BROWSER: &str = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
 
 fn serve(store: StoreKind) -> (TestServer, PartyFixtures) {
-    let edits = vec![
-        Edit::Home { prefix: "10.5555".into() },
-        Edit::Put {
-            name: "10.5555/ONE".into(),
-            values: vec![url_value(1, "https://example.org/one")],
-            precondition: Precondition::Absent,
-        },
-    ];
+    let edits =
+        vec![home_edit("10.5555"), put_edit("10.5555/ONE", vec![url_value(1, "https://example.org/one")])];
     let server = start_over(store.open(), bind(), edits, HttpLimits::default(), None, |http| http);
     let parties = server.runtime.block_on(PartyFixtures::create(server.http.registry()));
     (server, parties)
@@ -132,12 +127,7 @@ fn redirects_without_metadata_preference(store: StoreKind) {
 /// The response cache is not used where `Accept` matters, also if the record of the prefix has no rule.
 fn cache_varies_by_accept(store: StoreKind) {
     let (server, _) = serve(store);
-    let prefix_record = Edit::Put {
-        name: "0.NA/10.70000".into(),
-        values: Vec::new(),
-        precondition: Precondition::NotTombstone,
-    };
-    server.commit(vec![prefix_record]);
+    server.commit(vec![put_edit("0.NA/10.70000", Vec::new())]);
     for _ in 0..3 {
         for (accept, status) in [(BROWSER, 302), ("Accept: application/x-bibtex", 200), ("Accept: a/b", 406)]
         {

@@ -11,6 +11,7 @@ use tendot_store::{Edit, Precondition, Store as _};
 use tendot_testing::block_on;
 use tendot_testing::http::{HttpRequest, send_raw};
 
+use crate::support::edits::{home_edit, put_edit};
 use crate::support::native_server::{
     NativeServerOptions, NativeTestServer, OPERATOR_TOKEN, resolution, url_value,
 };
@@ -233,7 +234,7 @@ fn counts_are_exact_under_load(store: StoreKind) {
 /// The allocation of a prefix invalidates its cached responses, which are counted from then on.
 fn prefix_allocated_later(store: StoreKind) {
     let fixtures = ReportFixtures::new(store);
-    fixtures.server.commit(Edit::Home { prefix: "10.70001".into() });
+    fixtures.server.commit(home_edit("10.70001"));
     fixtures.server.put("10.70001/x", vec![url_value(1, "https://example.org/x")]);
     for _ in 0..3 {
         assert_eq!(fixtures.get("/10.70001/x"), 302);
@@ -262,7 +263,7 @@ fn agency_locations_apply_at_once(store: StoreKind) {
     let locations =
         r#"<locations><location id="0" href="https://example.net/all" weight="1000000000"/></locations>"#;
     let value = HandleValue::new(1, "10320/loc", locations);
-    fixtures.server.commit(Edit::Home { prefix: "10.SERV".into() });
+    fixtures.server.commit(home_edit("10.SERV"));
     fixtures.server.put("10.SERV/PLACES", vec![value]);
     let (status, body) = fixtures.request(
         "PUT",
@@ -350,8 +351,7 @@ fn invalid_links_and_confusable_names(store: StoreKind) {
     fixtures.register("\u{440}aypal");
     fixtures.register("дом");
     let put = |suffix: &str, values: Vec<HandleValue<'static>>| {
-        let name = format!("{PREFIX}/{suffix}").into();
-        fixtures.server.commit(Edit::Put { name, values, precondition: Precondition::NotTombstone });
+        fixtures.server.put(&format!("{PREFIX}/{suffix}"), values);
     };
     put(
         "odd",
@@ -397,12 +397,8 @@ fn invalid_links_and_confusable_names(store: StoreKind) {
 fn report_paging(store: StoreKind) {
     let fixtures = ReportFixtures::new(store);
     let names: Vec<String> = (0..1_234).map(|number| format!("10.70000/{number:05}")).collect();
-    let put = |name: &String| Edit::Put {
-        name: name.as_str().into(),
-        values: vec![url_value(1, "nowhere"), url_value(2, "nowhere else")],
-        precondition: Precondition::NotTombstone,
-    };
-    fixtures.server.commit_all(names.iter().map(put).collect());
+    let values = vec![url_value(1, "nowhere"), url_value(2, "nowhere else")];
+    fixtures.server.commit_all(names.iter().map(|name| put_edit(name, values.clone())).collect());
     assert_eq!(fixtures.report("invalid-links").len(), 2 * names.len());
     assert_eq!(fixtures.columns("never-resolved", &["name"]).len(), names.len());
     for (report, limit, lines) in [

@@ -10,34 +10,33 @@ use tendot_proto::{HandleValue, ValuePermissions};
 use tendot_server::http::HttpLimits;
 use tendot_store::{
     AnyStore, ChangeSet, CommitError, CommitInfo, CountPage, Edit, History, HistoryOrder, LogEntry,
-    NameEntry, NameKey, NamePage, Precondition, Store, StoreError, StoredRecord,
+    NameEntry, NameKey, NamePage, Store, StoreError, StoredRecord,
 };
 use tendot_testing::http::HttpResponse;
 use tendot_testing::wait_until;
 
+use crate::support::edits::{home_edit, put_edit};
 use crate::support::http_server::{TOKEN, TestServer, bind, read_text, start_over};
 use crate::support::stores::{StoreKind, over_stores};
 
 over_stores!(lookup_results, rejected_requests, attack_long_lookups,);
 
 fn records() -> Vec<Edit> {
-    let put =
-        |name: &str, values| Edit::Put { name: name.into(), values, precondition: Precondition::Absent };
     let url = |data: &'static str| HandleValue::new(1, "URL", data);
     let secret =
         HandleValue { permissions: ValuePermissions(0x0c), ..HandleValue::new(300, "HS_SECKEY", "secret") };
     let mut edits = vec![
-        put("10.5555/ONE", vec![url("https://example.org/one;x?y"), secret]),
-        put(
+        put_edit("10.5555/ONE", vec![url("https://example.org/one;x?y"), secret]),
+        put_edit(
             "10.5555/two",
             vec![url("https://example.org/2"), HandleValue::with_data(2, "RAW", vec![0xff, 0])],
         ),
-        put("10.6666/three", vec![url("https://example.com/3")]),
-        Edit::Home { prefix: "10.5555".into() },
-        Edit::Home { prefix: "10.6666".into() },
+        put_edit("10.6666/three", vec![url("https://example.com/3")]),
+        home_edit("10.5555"),
+        home_edit("10.6666"),
     ];
     let large = || HandleValue::new(2, "LARGE", "x".repeat(1 << 20));
-    edits.extend((0..20).map(|number| put(&format!("10.6666/large-{number}"), vec![large()])));
+    edits.extend((0..20).map(|number| put_edit(&format!("10.6666/large-{number}"), vec![large()])));
     edits
 }
 

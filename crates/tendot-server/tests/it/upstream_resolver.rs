@@ -10,17 +10,13 @@ use std::time::{Duration, Instant};
 use tendot_client::{CacheSettings, HttpUpstream};
 use tendot_proto::{HandleValue, Ttl};
 use tendot_server::http::{HttpLimits, UpstreamClient};
-use tendot_store::{Edit, Precondition};
 use tendot_testing::http::{HttpRequest, HttpResponse};
 use tendot_testing::{wait_for, wait_until};
 
+use crate::support::edits::{home_edit, put_edit};
 use crate::support::http_server::{TOKEN, TestServer, bind, start_at};
 
 const SECOND: Duration = Duration::from_secs(1);
-
-fn put(name: &str, values: Vec<HandleValue<'static>>) -> Edit {
-    Edit::Put { name: name.into(), values, precondition: Precondition::Absent }
-}
 
 fn url(address: &'static str) -> Vec<HandleValue<'static>> {
     vec![HandleValue::new(1, "URL", address)]
@@ -29,10 +25,10 @@ fn url(address: &'static str) -> Vec<HandleValue<'static>> {
 /// A server that resolves names outside of 10.5555 at `upstream`.
 fn start_resolver_at(socket: TcpListener, upstream: SocketAddr, settings: CacheSettings) -> TestServer {
     let edits = vec![
-        put("10.5555/ONE", url("https://example.org/one")),
-        put("10.5555/ALIAS", vec![HandleValue::new(1, "HS_ALIAS", "10.7777/SHORT")]),
-        put("10.5555/CIRCLE", vec![HandleValue::new(1, "HS_ALIAS", "10.7777/CIRCLE")]),
-        Edit::Home { prefix: "10.5555".into() },
+        put_edit("10.5555/ONE", url("https://example.org/one")),
+        put_edit("10.5555/ALIAS", vec![HandleValue::new(1, "HS_ALIAS", "10.7777/SHORT")]),
+        put_edit("10.5555/CIRCLE", vec![HandleValue::new(1, "HS_ALIAS", "10.7777/CIRCLE")]),
+        home_edit("10.5555"),
     ];
     let upstream = HttpUpstream::new(&format!("http://{upstream}")).unwrap();
     start_at(socket, edits, HttpLimits::default(), None, |http| {
@@ -60,31 +56,34 @@ fn start_upstream(socket: TcpListener) -> TestServer {
                        href_template='https://data.example.org/{hdl}'/></locations>";
     let namespace = "<namespace><DOI.RA>10.SERV/DATACITE</DOI.RA></namespace>";
     let edits = vec![
-        put("10.7777/Several", several),
-        put("10.7777/SHORT", vec![short(HandleValue::new(1, "URL", "https://example.org/short"))]),
-        put("10.7777/ALIAS", vec![HandleValue::new(1, "HS_ALIAS", "10.7777/Several")]),
-        put("10.7777/CIRCLE", vec![HandleValue::new(1, "HS_ALIAS", "10.5555/CIRCLE")]),
-        put("10.7777/LOC", vec![HandleValue::new(1, "10320/loc", "<locations include='10.7777/PLACES'/>")]),
-        put("10.7777/PLACES", vec![HandleValue::new(1, "10320/loc", locations)]),
-        put("10.7777/SCRIPT", url("javascript:alert(1)")),
-        put("10.7777/HTML", vec![HandleValue::new(1, "DESC", "<script>alert(1)</script>")]),
-        put("10.7777/HEADERS", {
+        put_edit("10.7777/Several", several),
+        put_edit("10.7777/SHORT", vec![short(HandleValue::new(1, "URL", "https://example.org/short"))]),
+        put_edit("10.7777/ALIAS", vec![HandleValue::new(1, "HS_ALIAS", "10.7777/Several")]),
+        put_edit("10.7777/CIRCLE", vec![HandleValue::new(1, "HS_ALIAS", "10.5555/CIRCLE")]),
+        put_edit(
+            "10.7777/LOC",
+            vec![HandleValue::new(1, "10320/loc", "<locations include='10.7777/PLACES'/>")],
+        ),
+        put_edit("10.7777/PLACES", vec![HandleValue::new(1, "10320/loc", locations)]),
+        put_edit("10.7777/SCRIPT", url("javascript:alert(1)")),
+        put_edit("10.7777/HTML", vec![HandleValue::new(1, "DESC", "<script>alert(1)</script>")]),
+        put_edit("10.7777/HEADERS", {
             let mut values = url("https://example.org/");
             values.push(HandleValue::new(2, "10320/headers", "Set-Cookie: a=b\nX-Shelf: 7"));
             values
         }),
-        put("10.7777/KEY", vec![HandleValue::new(300, "HS_SECKEY", "secret")]),
-        put("0.NA/10.7777", vec![HandleValue::new(1, "HS_NAMESPACE", namespace)]),
-        put("10.6666/ONE", url("https://example.org/one-there")),
-        put(
+        put_edit("10.7777/KEY", vec![HandleValue::new(300, "HS_SECKEY", "secret")]),
+        put_edit("0.NA/10.7777", vec![HandleValue::new(1, "HS_NAMESPACE", namespace)]),
+        put_edit("10.6666/ONE", url("https://example.org/one-there")),
+        put_edit(
             "0.NA/10.6666",
             vec![HandleValue::new(1, "HS_NAMESPACE", "<namespace><locs>10.SERV/X</locs></namespace>")],
         ),
-        put("10.SERV/X", vec![HandleValue::new(1, "10320/loc", negotiating)]),
-        Edit::Home { prefix: "10.7777".into() },
-        Edit::Home { prefix: "10.6666".into() },
-        Edit::Home { prefix: "10.SERV".into() },
-        Edit::Home { prefix: "0.NA".into() },
+        put_edit("10.SERV/X", vec![HandleValue::new(1, "10320/loc", negotiating)]),
+        home_edit("10.7777"),
+        home_edit("10.6666"),
+        home_edit("10.SERV"),
+        home_edit("0.NA"),
     ];
     start_at(socket, edits, HttpLimits::default(), None, |http| http)
 }

@@ -20,16 +20,17 @@ mod service;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use tendot_proto::lookup::LookupConfig;
 use tendot_proto::record::{InterfaceKind, InterfaceProtocol, ServerInterface, Site, SiteServer};
-use tendot_proto::{Envelope, Fragments, Framer, HandleValue, Now, Reassembly, tunnel};
+use tendot_proto::{Envelope, Fragments, Framer, HandleValue, Reassembly, tunnel};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 
 pub use self::service::TestHandleService;
 use crate::free_port;
+pub use crate::handle_messages::now;
 
 /// The transport by which a request reached the server.
 pub use tendot_proto::endpoint::Transport as ServerTransport;
@@ -126,13 +127,6 @@ pub fn config(root: Vec<Site<'static>>) -> LookupConfig {
 /// A value that describes a site, for prefix and service records.
 pub fn site_value(index: u32, site: &Site<'_>) -> HandleValue<'static> {
     HandleValue::with_data(index, "HS_SITE", site.to_bytes())
-}
-
-/// The current time, as `tendot-proto` expects it.
-pub fn now() -> Now {
-    static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
-    let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-    Now { elapsed: START.elapsed(), unix }
 }
 
 /// The envelope of a message or datagram.

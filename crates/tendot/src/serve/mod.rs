@@ -319,11 +319,8 @@ fn shutdown_signal(tls: Option<Arc<ServerCertificate>>) -> io::Result<impl Futur
             tokio::select! {
                 _ = terminate.recv() => return,
                 _ = interrupt.recv() => return,
-                _ = hangup.recv() => match tls.as_ref().map(|tls| tls.reload()) {
-                    Some(Ok(())) => tracing::info!("TLS certificate reloaded"),
-                    Some(Err(error)) => tracing::error!(%error, "TLS certificate not reloaded; keeping the current one"),
-                    None => {}
-                },
+                // The result is logged.
+                _ = hangup.recv() => drop(tls.as_ref().map(|tls| tls.reload())),
             }
         }
     })

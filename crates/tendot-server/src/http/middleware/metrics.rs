@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use http::{Method, StatusCode};
@@ -13,6 +13,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
+use crate::connection::ConnectionMetrics;
 use crate::metrics::{ExternalMetric, LatencyHistogram, encode_counter, encode_gauge};
 use crate::native;
 
@@ -133,10 +134,7 @@ impl UpstreamMetrics {
 pub(crate) struct HttpMetrics {
     requests: [[AtomicU64; STATUS_LABELS.len()]; RequestKind::LABELS.len()],
     durations: [LatencyHistogram; RequestKind::LABELS.len()],
-    pub(crate) connections: AtomicI64,
-    pub(crate) accepted: AtomicU64,
-    /// Connections closed because their client had too many.
-    pub(crate) rejected: AtomicU64,
+    pub(crate) connections: Arc<ConnectionMetrics>,
     pub(crate) rate_limited: AtomicU64,
     pub(crate) store_head: AtomicU64,
     pub(crate) upstream: UpstreamMetrics,
@@ -148,9 +146,7 @@ impl HttpMetrics {
         Self {
             requests: Default::default(),
             durations: Default::default(),
-            connections: AtomicI64::new(0),
-            accepted: AtomicU64::new(0),
-            rejected: AtomicU64::new(0),
+            connections: Arc::default(),
             rate_limited: AtomicU64::new(0),
             store_head: AtomicU64::new(0),
             upstream: UpstreamMetrics::default(),
@@ -208,8 +204,7 @@ impl Collector for HttpCollector {
             "Start time of the process.",
             seconds(metrics.start),
         )?;
-        let connections = metrics.connections.load(Ordering::Relaxed) as f64;
-        encode_gauge(&mut encoder, "tendot_http_connections", "Open HTTP connections.", connections)?;
+        metrics.connections.encode(&mut encoder, "tendot_http_connections")?;
         let head = read(&metrics.store_head) as f64;
         encode_gauge(
             &mut encoder,
@@ -217,17 +212,12 @@ impl Collector for HttpCollector {
             "Sequence number of the last log entry.",
             head,
         )?;
-        for (name, help, number) in [
-            ("tendot_http_connections_accepted", "Accepted connections.", &metrics.accepted),
-            (
-                "tendot_http_connections_rejected",
-                "Connections rejected by the per-client limit.",
-                &metrics.rejected,
-            ),
-            ("tendot_http_rate_limited", "Requests rejected by the rate limit.", &metrics.rate_limited),
-        ] {
-            encode_counter(&mut encoder, name, help, read(number) as f64)?;
-        }
+        encode_counter(
+            &mut encoder,
+            "tendot_http_rate_limited",
+            "Requests rejected by the rate limit.",
+            read(&metrics.rate_limited) as f64,
+        )?;
         external_metrics.iter().try_for_each(|metric| metric.encode(&mut encoder))?;
 
         let (name, help) = ("tendot_http_requests", "HTTP requests.");

@@ -7,6 +7,7 @@ use tendot_registry::registration::DoiStatus;
 use tendot_registry::{Caller, HistoryEvent, HistoryEventKind, RecordSnapshot, SnapshotState};
 use tendot_store::{EditKind, HistoryOrder};
 
+use crate::clock::unix_millis;
 use crate::http::HttpServer;
 use crate::http::api_v1::{format_millis, number};
 use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_chars};
@@ -18,7 +19,6 @@ use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
 use crate::http::resolve::redirect::format;
 use crate::http::response::reply::Reply;
-use crate::maintenance::unix_millis;
 
 /// Changes per page.
 const PAGE_SIZE: usize = 50;

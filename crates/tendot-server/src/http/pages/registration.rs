@@ -7,13 +7,13 @@ use tendot_registry::Caller;
 use tendot_registry::registration::{DoiRecord, DoiStatus};
 use tendot_store::HistoryOrder;
 
+use crate::clock::unix_millis;
 use crate::http::api_v1::format_millis;
 use crate::http::pages::page_budget::{PageBudget, truncate_chars};
 use crate::http::pages::values::format_timestamp;
 use crate::http::resolve::metadata::{METADATA_FORMATS, to_unix_millis};
 use crate::http::resolve::redirect::format;
 use crate::http::{HttpServer, REQUEST_BUDGET};
-use crate::maintenance::unix_millis;
 
 /// Maximum number of creators shown.
 const MAX_CREATORS: usize = 6;

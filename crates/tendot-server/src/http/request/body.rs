@@ -9,8 +9,8 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use tokio::time::{Instant, timeout_at};
 
+use crate::connection::transfer_timeout;
 use crate::http::response::codes;
-use crate::http::server::timeouts::MIN_BYTES_PER_SECOND;
 
 /// Bytes of all bodies being read.
 const MAX_TOTAL_BODY_BYTES: usize = 256 << 20;
@@ -20,7 +20,7 @@ const MAX_TOTAL_BODY_BYTES: usize = 256 << 20;
 pub(crate) enum BodyError {
     #[error("the body exceeds {limit} bytes")]
     TooLarge { limit: usize },
-    #[error("timeout while reading the bodyout")]
+    #[error("timeout while reading the body")]
     Timeout,
     #[error("the body is malformed or incomplete")]
     Malformed,
@@ -77,8 +77,7 @@ impl BodyReader {
         let mut reservation = BodyReservation { total: &self.reserved, reserved: 0 };
         let (started, mut read) = (Instant::now(), BytesMut::new());
         loop {
-            let deadline =
-                started + self.timeout + Duration::from_secs(read.len() as u64 / MIN_BYTES_PER_SECOND);
+            let deadline = started + transfer_timeout(self.timeout, read.len() as u64);
             let frame = match timeout_at(deadline, body.frame()).await {
                 Err(_) => return Err(BodyError::Timeout),
                 Ok(None) => return Ok(read.freeze()),

@@ -13,8 +13,8 @@ use hyper::body::{Body as _, Frame, Incoming};
 use memchr::{memchr, memchr_iter};
 use tokio::time::{Instant, timeout};
 
+use crate::connection::transfer_timeout;
 use crate::http::request::body::{BodyError, BodyReader};
-use crate::http::server::timeouts::MIN_BYTES_PER_SECOND;
 
 /// Maximum decompression ratio, beyond the first bytes.
 const MAX_DECOMPRESSION_RATIO: usize = 100;
@@ -135,8 +135,8 @@ impl BodyLines {
             if self.is_finished {
                 return Ok(self.splitter.finish());
             }
-            let allowed = self.timeout
-                + Duration::from_secs(self.received / MIN_BYTES_PER_SECOND + self.splitter.number);
+            let allowed =
+                transfer_timeout(self.timeout, self.received) + Duration::from_secs(self.splitter.number);
             let (started, remaining) =
                 (Instant::now(), allowed.saturating_sub(self.wait_time).min(self.timeout));
             let frame = timeout(remaining, self.body.frame()).await.map_err(|_| BodyError::Timeout)?;

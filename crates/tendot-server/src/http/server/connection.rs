@@ -12,7 +12,6 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::http::ServerCertificate;
@@ -68,17 +67,16 @@ pub(crate) async fn run_connection(
     stream: TcpStream,
     mut peer: ConnectionPeer,
     tls: Option<&ServerCertificate>,
-    shutdown: watch::Receiver<bool>,
 ) {
     let id = acceptor.http.request_ids.generate();
     let Some(tls) = tls else {
-        return serve_stream(acceptor, TimeoutStream::new(stream, acceptor.limits, id), peer, shutdown).await;
+        return serve_stream(acceptor, TimeoutStream::new(stream, acceptor.limits, id), peer).await;
     };
     match timeout(acceptor.limits.header_timeout, tls.acceptor().accept(stream)).await {
         Ok(Ok(stream)) => {
             let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             peer.certificate = certificate.map(|certificate| Arc::from(&**certificate));
-            serve_stream(acceptor, TimeoutStream::new(stream, acceptor.limits, id), peer, shutdown).await;
+            serve_stream(acceptor, TimeoutStream::new(stream, acceptor.limits, id), peer).await;
         }
         Ok(Err(error)) => tracing::debug!(client = %peer.address, %error, "TLS handshake failed"),
         Err(_) => tracing::debug!(client = %peer.address, "TLS handshake timed out"),
@@ -89,8 +87,8 @@ async fn serve_stream<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     acceptor: &Arc<HttpAcceptor>,
     stream: TimeoutStream<T>,
     peer: ConnectionPeer,
-    mut shutdown: watch::Receiver<bool>,
 ) {
+    let mut close_signal = acceptor.connections.close_signal();
     let activity = Arc::new(ConnectionActivity::default());
     let service = service_fn(|request: Request<Incoming>| respond(acceptor, &activity, request, &peer));
     let connection = acceptor.builder.serve_connection(TokioIo::new(stream), service);
@@ -110,7 +108,7 @@ async fn serve_stream<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
                 }
                 return;
             }
-            _ = shutdown.wait_for(|shutdown| *shutdown), if !is_closing => {
+            () = close_signal.wait(), if !is_closing => {
                 is_closing = true;
                 connection.as_mut().graceful_shutdown();
             }
@@ -143,8 +141,7 @@ fn respond(
     let guard = InFlightGuard::begin(Arc::clone(activity), request.version());
     // After such a body, `smuggling_guard.rs` does not know where the next request begins.
     let is_last = request.version() <= Version::HTTP_11
-        && (acceptor.is_draining.load(Ordering::Relaxed)
-            || request.headers().contains_key(TRANSFER_ENCODING));
+        && (acceptor.connections.is_draining() || request.headers().contains_key(TRANSFER_ENCODING));
     let send = move |mut response: Reply| {
         if is_last {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

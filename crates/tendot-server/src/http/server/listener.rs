@@ -1,19 +1,15 @@
-//! Accept loops: connection limits, and draining at shutdown.
+//! Listening sockets: limits, accept loops, and draining at shutdown.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::connection_limit::ConnectionLimiter;
+use crate::connection::ConnectionAcceptor;
 use crate::http::middleware::client_address::ConnectionPeer;
 use crate::http::server::connection::{self, ConnectionBuilder};
 use crate::http::{HttpServer, ServerCertificate};
@@ -55,13 +51,6 @@ impl Default for HttpLimits {
     }
 }
 
-/// Delay after a failed accept, such as for lack of file descriptors.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
-
-/// At shutdown, time between `Connection: close` in responses and closing idle connections: a client may have sent a request
-/// just before.
-const IDLE_CLOSE_DELAY: Duration = Duration::from_secs(1);
-
 /// Listening socket, plain or TLS.
 #[derive(Debug)]
 pub struct HttpListener {
@@ -97,15 +86,12 @@ impl From<Vec<HttpListener>> for HttpListeners {
     }
 }
 
-/// State shared by the accept loops of all sockets.
+/// State shared by the connections of all sockets.
 pub(crate) struct HttpAcceptor {
     pub(crate) http: Arc<HttpServer>,
     pub(crate) limits: HttpLimits,
     pub(crate) builder: ConnectionBuilder,
-    /// Whether shutdown was requested.
-    pub(crate) is_draining: AtomicBool,
-    permits: Arc<Semaphore>,
-    connection_limiter: Arc<ConnectionLimiter>,
+    pub(crate) connections: ConnectionAcceptor,
 }
 
 /// Serves connections until `shutdown` completes, then drains requests in flight.
@@ -115,123 +101,49 @@ pub async fn serve(
     limits: HttpLimits,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let acceptor = Arc::new(HttpAcceptor {
-        http,
-        builder: connection::connection_builder(&limits),
-        is_draining: AtomicBool::new(false),
-        permits: Arc::new(Semaphore::new(limits.max_connections)),
-        connection_limiter: ConnectionLimiter::new(limits.max_connections_per_client),
-        limits,
-    });
-    let (stop, stopped) = watch::channel(false);
-    let (close, closed) = watch::channel(false);
-    let (mut accepting, mut watching) = (JoinSet::new(), JoinSet::new());
+    let acceptor = Arc::new(HttpAcceptor::new(http, limits));
+    let (mut accept_loops, mut watching) = (JoinSet::new(), JoinSet::new());
     for listener in listeners.into().0 {
         if let Some(tls) = listener.tls.clone() {
             watching.spawn(async move { tls.watch_files().await });
         }
-        accepting.spawn(accept_loop(listener, Arc::clone(&acceptor), stopped.clone(), closed.clone()));
+        accept_loops.spawn(HttpAcceptor::accept_loop(Arc::clone(&acceptor), listener));
     }
     shutdown.await;
-    let deadline = Instant::now() + limits.drain_timeout;
     acceptor.http.set_ready(false);
     // Change feeds do not end by themselves.
     acceptor.http.subscribers.shut_down();
-    acceptor.is_draining.store(true, Ordering::Relaxed);
-    let _ = stop.send(true);
-    while accepting.join_next().await.is_some() {}
-    let all = u32::try_from(limits.max_connections).unwrap_or(u32::MAX);
-    let _ = timeout(IDLE_CLOSE_DELAY.min(limits.drain_timeout), acceptor.permits.acquire_many(all)).await;
-    let _ = close.send(true);
-    let _ = timeout_at(deadline, acceptor.permits.acquire_many(all)).await;
+    acceptor.connections.drain(accept_loops, limits.drain_timeout).await;
     Ok(())
 }
 
-async fn accept_loop(
-    listener: HttpListener,
-    acceptor: Arc<HttpAcceptor>,
-    mut stopped: watch::Receiver<bool>,
-    closed: watch::Receiver<bool>,
-) {
-    let mut error_logged = false;
-    let spawn = |permit, (stream, peer)| {
-        HttpAcceptor::spawn_connection(&acceptor, stream, peer, listener.tls.clone(), permit, closed.clone());
-    };
-    loop {
-        let permit = tokio::select! {
-            permit = Arc::clone(&acceptor.permits).acquire_owned() => permit,
-            _ = stopped.wait_for(|stopped| *stopped) => break,
-        };
-        let Ok(permit) = permit else { return };
-        let accepted = tokio::select! {
-            accepted = listener.socket.accept() => accepted,
-            _ = stopped.wait_for(|stopped| *stopped) => break,
-        };
-        match accepted {
-            Ok(accepted) => {
-                error_logged = false;
-                spawn(permit, accepted);
-            }
-            // The client closed the connection before it was accepted.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-            Err(error) => {
-                if !error_logged {
-                    tracing::error!(%error, "accept failed; retrying");
-                }
-                error_logged = true;
-                sleep(ACCEPT_RETRY_DELAY).await;
-            }
-        }
-    }
-    // Accept connections still in the backlog, which closing the socket would reset; let the runtime poll it once more.
-    sleep(Duration::from_millis(1)).await;
-    let next_in_backlog = || {
-        poll_fn(|context| match listener.socket.poll_accept(context) {
-            Poll::Ready(accepted) => Poll::Ready(accepted.ok()),
-            Poll::Pending => Poll::Ready(None),
-        })
-    };
-    while let Ok(permit) = Arc::clone(&acceptor.permits).try_acquire_owned()
-        && let Some(accepted) = next_in_backlog().await
-    {
-        spawn(permit, accepted);
-    }
-}
-
 impl HttpAcceptor {
-    /// Spawns the task of a connection, unless its client has too many.
-    fn spawn_connection(
-        acceptor: &Arc<Self>,
-        stream: TcpStream,
-        peer: SocketAddr,
-        tls: Option<Arc<ServerCertificate>>,
-        permit: OwnedSemaphorePermit,
-        closed: watch::Receiver<bool>,
-    ) {
-        let address = peer.ip().to_canonical();
-        let metrics = Arc::clone(&acceptor.http.metrics);
-        let client_permit = if acceptor.is_exempt(address) {
-            None
-        } else {
-            Some(acceptor.connection_limiter.acquire(address))
-        };
-        if client_permit.as_ref().is_some_and(Option::is_none) {
-            metrics.rejected.fetch_add(1, Ordering::Relaxed);
-            tracing::debug!(%address, "connection rejected: too many from this client");
-            return;
+    fn new(http: Arc<HttpServer>, limits: HttpLimits) -> Self {
+        let metrics = Arc::clone(&http.metrics.connections);
+        Self {
+            http,
+            builder: connection::connection_builder(&limits),
+            connections: ConnectionAcceptor::new(
+                limits.max_connections,
+                limits.max_connections_per_client,
+                metrics,
+            ),
+            limits,
         }
-        metrics.accepted.fetch_add(1, Ordering::Relaxed);
-        metrics.connections.fetch_add(1, Ordering::Relaxed);
-        // Responses are small: send them without delay.
-        let _ = stream.set_nodelay(true);
-        let peer = ConnectionPeer { address, is_encrypted: tls.is_some(), certificate: None };
-        let acceptor = Arc::clone(acceptor);
-        tokio::spawn(async move {
-            connection::run_connection(&acceptor, stream, peer, tls.as_deref(), closed).await;
-            metrics.connections.fetch_sub(1, Ordering::Relaxed);
-            drop(client_permit);
-            drop(permit);
+    }
+
+    async fn accept_loop(acceptor: Arc<Self>, listener: HttpListener) {
+        let HttpListener { socket, tls } = listener;
+        let is_exempt = |client| acceptor.is_exempt(client);
+        let accepting = acceptor.connections.accept_loop(&socket, is_exempt, |stream, address, open| {
+            let (acceptor, tls) = (Arc::clone(&acceptor), tls.clone());
+            let peer = ConnectionPeer { address, is_encrypted: tls.is_some(), certificate: None };
+            tokio::spawn(async move {
+                connection::run_connection(&acceptor, stream, peer, tls.as_deref()).await;
+                drop(open);
+            });
         });
+        accepting.await;
     }
 
     fn is_exempt(&self, address: IpAddr) -> bool {
@@ -251,18 +163,8 @@ mod tests {
     fn loopback_and_proxies_are_exempt() {
         let trust =
             ProxyTrust { trusted_proxies: vec!["10.0.0.0/8".parse().unwrap()], ..ProxyTrust::default() };
-        let limits = HttpLimits { max_connections_per_client: 2, ..HttpLimits::default() };
-        let acceptor = HttpAcceptor {
-            http: Arc::new(
-                HttpServer::new(Arc::new(Registry::new(MemoryStore::new(), RegistrySettings::default())))
-                    .proxy_trust(trust),
-            ),
-            builder: connection::connection_builder(&limits),
-            is_draining: AtomicBool::new(false),
-            permits: Arc::new(Semaphore::new(0)),
-            connection_limiter: ConnectionLimiter::new(limits.max_connections_per_client),
-            limits,
-        };
+        let http = HttpServer::new(Arc::new(Registry::new(MemoryStore::new(), RegistrySettings::default())));
+        let acceptor = HttpAcceptor::new(Arc::new(http.proxy_trust(trust)), HttpLimits::default());
         let check = |address: &str, expected| {
             assert_eq!(acceptor.is_exempt(address.parse().unwrap()), expected, "{address}");
         };

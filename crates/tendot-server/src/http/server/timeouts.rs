@@ -3,23 +3,16 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
 use http::HeaderValue;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::connection::{LingeringClose, transfer_timeout};
 use crate::http::server::listener::HttpLimits;
 use crate::http::server::parse_error;
 use crate::http::server::smuggling_guard::HeadValidator;
-
-/// Minimum transfer rate of a peer in bytes per second, beyond its base timeout.
-pub(crate) const MIN_BYTES_PER_SECOND: u64 = 1 << 10;
-
-/// Lingering close: time and bytes for which further input is discarded, so that the peer can read the last response.
-const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
-const MAX_LINGER_BYTES: usize = 4 << 20;
 
 /// Stream with timeouts for request heads, slow readers and lingering close.
 #[derive(Debug)]
@@ -34,7 +27,7 @@ pub(crate) struct TimeoutStream<T> {
     /// Request id for a head that cannot be parsed, and the rest of the error response to send.
     request_id: HeaderValue,
     pending_error: Bytes,
-    linger: Option<LingerState>,
+    lingering_close: Option<LingeringClose>,
 }
 
 /// Start of a blocked write, bytes written since, and its timer.
@@ -43,13 +36,6 @@ struct WriteStall {
     started: Instant,
     written: u64,
     deadline: Pin<Box<Sleep>>,
-}
-
-/// State of a lingering close: timer and bytes discarded.
-#[derive(Debug)]
-struct LingerState {
-    deadline: Pin<Box<Sleep>>,
-    discarded_bytes: usize,
 }
 
 impl<T> TimeoutStream<T> {
@@ -65,7 +51,7 @@ impl<T> TimeoutStream<T> {
             write_stall: None,
             request_id,
             pending_error,
-            linger: None,
+            lingering_close: None,
         }
     }
 
@@ -83,9 +69,7 @@ impl<T> TimeoutStream<T> {
             if write_stall.deadline.as_mut().poll(context).is_pending() {
                 return false;
             }
-            let deadline = write_stall.started
-                + limits.write_timeout
-                + Duration::from_secs(write_stall.written / MIN_BYTES_PER_SECOND);
+            let deadline = write_stall.started + transfer_timeout(limits.write_timeout, write_stall.written);
             if deadline <= Instant::now() {
                 return true;
             }
@@ -208,14 +192,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<T> {
         }
     }
 
-    /// Closes the sending side, and lingers: closing the socket with unread input would reset the connection and lose the last
-    /// response.
+    /// Closes the sending side, and lingers.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.linger.is_none() && self.pending_error.has_remaining() {
+        if self.lingering_close.is_none() && self.pending_error.has_remaining() {
             ready!(self.as_mut().poll_flush(context))?;
         }
         let this = &mut *self;
-        if this.linger.is_none() {
+        if this.lingering_close.is_none() {
             match Pin::new(&mut this.stream).poll_shutdown(context) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Pending if this.has_write_timed_out(context) => {
@@ -223,23 +206,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<T> {
                 }
                 other => return other,
             }
-            let deadline = Box::pin(sleep_until(Instant::now() + LINGER_TIMEOUT));
-            this.linger = Some(LingerState { deadline, discarded_bytes: 0 });
         }
-        let Some(linger) = &mut this.linger else { return Poll::Ready(Ok(())) };
-        let mut bytes = [0; 4 << 10];
-        loop {
-            let mut buffer = ReadBuf::new(&mut bytes);
-            match Pin::new(&mut this.stream).poll_read(context, &mut buffer) {
-                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
-                    linger.discarded_bytes += buffer.filled().len();
-                    if linger.discarded_bytes > MAX_LINGER_BYTES {
-                        return Poll::Ready(Ok(()));
-                    }
-                }
-                Poll::Ready(_) => return Poll::Ready(Ok(())),
-                Poll::Pending => return linger.deadline.as_mut().poll(context).map(Ok),
-            }
-        }
+        let lingering_close = this.lingering_close.get_or_insert_with(LingeringClose::begin);
+        lingering_close.poll_discard(&mut this.stream, context).map(Ok)
     }
 }

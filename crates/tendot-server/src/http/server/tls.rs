@@ -82,11 +82,12 @@ struct FileStamp {
     size: u64,
 }
 
-impl FileStamp {
-    fn read(path: &PathBuf) -> Option<Self> {
+fn read_stamps(files: &[PathBuf; 2]) -> [Option<FileStamp>; 2] {
+    files.each_ref().map(|path| {
         let found = fs::metadata(path).ok()?;
-        Some(Self { modified: (found.mtime(), found.mtime_nsec()), inode: found.ino(), size: found.len() })
-    }
+        let modified = (found.mtime(), found.mtime_nsec());
+        Some(FileStamp { modified, inode: found.ino(), size: found.len() })
+    })
 }
 
 /// Certificate resolver that returns the certificate loaded last.
@@ -110,7 +111,7 @@ impl ServerCertificate {
     pub fn load(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Result<Self, TlsError> {
         let files = [certificate.into(), key.into()];
         // Taken before reading, so that a concurrent change triggers a reload.
-        let seen = Mutex::new([FileStamp::read(&files[0]), FileStamp::read(&files[1])]);
+        let seen = Mutex::new(read_stamps(&files));
         let loaded = load_key_pair(&files[0], &files[1])?;
         let current = Arc::new(CurrentCertificate(RwLock::new(Arc::new(loaded))));
         let mismatch =
@@ -128,11 +129,23 @@ impl ServerCertificate {
         Ok(self)
     }
 
-    /// Reloads the files. On error, the current certificate stays in use.
+    /// Reloads the files, and logs the result. On error, the current certificate stays in use.
     pub fn reload(&self) -> Result<(), TlsError> {
-        let loaded = load_key_pair(&self.files[0], &self.files[1])?;
-        *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded);
+        // Taken before reading, so that a concurrent change triggers another reload.
+        self.has_changed_files();
+        let loaded = load_key_pair(&self.files[0], &self.files[1]);
+        match &loaded {
+            Ok(_) => tracing::info!("certificate reloaded"),
+            Err(error) => tracing::error!(%error, "certificate reload failed; keeping the old one"),
+        }
+        *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(loaded?);
         Ok(())
+    }
+
+    /// Whether the files have changed since the last call or reload.
+    fn has_changed_files(&self) -> bool {
+        let now = read_stamps(&self.files);
+        std::mem::replace(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner), now) != now
     }
 
     /// Expiry of the certificate, in Unix seconds.
@@ -146,16 +159,9 @@ impl ServerCertificate {
         loop {
             self.warn_before_expiry(&mut last_warning);
             tokio::time::sleep(FILE_CHECK_INTERVAL).await;
-            let now = [FileStamp::read(&self.files[0]), FileStamp::read(&self.files[1])];
-            let before =
-                std::mem::replace(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner), now);
-            if before == now {
-                continue;
-            }
-            last_warning = None;
-            match self.reload() {
-                Ok(()) => tracing::info!("certificate reloaded"),
-                Err(error) => tracing::error!(%error, "certificate reload failed; keeping the old one"),
+            if self.has_changed_files() {
+                last_warning = None;
+                let _ = self.reload();
             }
         }
     }
@@ -216,4 +222,32 @@ fn load_key_pair(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsErro
         PrivateKeyDer::from_pem_slice(&file(key)?).map_err(|error| invalid_pem(key, "private key", error))?;
     CertifiedKey::from_der(chain, secret, &aws_lc_rs::default_provider())
         .map_err(|error| TlsError::KeyMismatch { certificate: certificate.into(), key: key.into(), error })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files that were reloaded on request are not loaded again when the watcher looks at them.
+    #[test]
+    fn reloaded_files_are_seen() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = ["certificate", "key"].map(|name| directory.path().join(name));
+        let write_new = || {
+            let generated = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+            fs::write(&files[0], generated.cert.pem()).unwrap();
+            fs::write(&files[1], generated.signing_key.serialize_pem()).unwrap();
+            fs::set_permissions(&files[1], fs::Permissions::from_mode(0o600)).unwrap();
+        };
+        write_new();
+        let certificate = ServerCertificate::load(&files[0], &files[1]).unwrap();
+        assert!(!certificate.has_changed_files());
+        let before = certificate.current.get();
+        write_new();
+        certificate.reload().unwrap();
+        assert_ne!(certificate.current.get().cert, before.cert);
+        assert!(!certificate.has_changed_files());
+        write_new();
+        assert!(certificate.has_changed_files());
+    }
 }

@@ -7,12 +7,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use tendot_proto::endpoint::Transport;
-use tendot_proto::{
-    Envelope, EnvelopeFlags, Message, MessageHeader, OpFlags, Opcode, ResponseCode, ResponseData, limits,
-};
+use tendot_proto::{Message, OpFlags, Opcode, ResponseCode, ResponseData};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
+use crate::native::classified_message::ClassifiedMessage;
 use crate::native::middleware::metrics::DropReason;
 use crate::native::{NativeReply, NativeServer};
 
@@ -28,14 +27,14 @@ impl NativeServer {
     /// Expensive work (signatures, keys, proofs) runs on threads, with at most one per core.
     pub(crate) async fn handle_message(
         self: &Arc<Self>,
-        message: &[u8],
+        message: &ClassifiedMessage<'_>,
         transport: Transport,
         client: IpAddr,
     ) -> NativeReply {
         if self.is_over_budget(client) {
             return self.busy_reply(message, transport);
         }
-        if is_expensive(message) {
+        if message.is_expensive() {
             let Ok(permit) =
                 Arc::clone(self.admission_queue(message, transport, client)).acquire_owned().await
             else {
@@ -45,12 +44,13 @@ impl NativeServer {
             if self.is_over_budget(client) {
                 return self.busy_reply(message, transport);
             }
-            let (native, copy) = (Arc::clone(self), message.to_vec());
+            let (native, copy, heads) = (Arc::clone(self), message.bytes().to_vec(), message.heads());
             // The task continues, and is charged, even if the client disconnects.
             let task = tokio::task::spawn_blocking(move || {
+                let message = ClassifiedMessage::with_heads(&copy, heads);
                 let reply = Handle::current().block_on(async {
                     let mut cpu_permit = native.cpu_permits.acquire().await.ok();
-                    native.process(&copy, transport, client, &mut cpu_permit).await
+                    native.process(&message, transport, client, &mut cpu_permit).await
                 });
                 native.charge_reply(client, &reply);
                 drop(permit);
@@ -66,22 +66,26 @@ impl NativeServer {
 
     /// Queue of an expensive message. Servers of a site query each other while their own clients hold permits: with a shared
     /// queue, full ones would deadlock.
-    fn admission_queue(&self, message: &[u8], transport: Transport, client: IpAddr) -> &Arc<Semaphore> {
+    fn admission_queue(
+        &self,
+        message: &ClassifiedMessage<'_>,
+        transport: Transport,
+        client: IpAddr,
+    ) -> &Arc<Semaphore> {
         let servers = &self.site.site().servers;
         // Peers use TCP; the source address of a datagram can be forged.
         let is_peer = transport != Transport::Udp
             && servers.len() > 1
             && servers.iter().any(|server| server.ip() == client.to_canonical());
         // Only servers send this request, and answering it queries no other server.
-        let is_proof =
-            peek_headers(message).is_some_and(|(_, header)| header.opcode == Opcode::VERIFY_CHALLENGE);
+        let is_proof = message.opcode() == Opcode::VERIFY_CHALLENGE;
         if is_proof || is_peer { &self.peer_permits } else { &self.expensive_permits }
     }
 
-    /// Handles a message for which [`is_public_read`] holds, if that does not block.
+    /// Handles a public read, if that does not block.
     pub(crate) fn try_inline(
         &self,
-        message: &[u8],
+        message: &ClassifiedMessage<'_>,
         transport: Transport,
         client: IpAddr,
     ) -> Option<NativeReply> {
@@ -130,7 +134,8 @@ impl NativeServer {
         transport: Transport,
         client: IpAddr,
     ) -> Option<Vec<u8>> {
-        let mut reply = self.handle_message(message, transport, client).await;
+        let message = ClassifiedMessage::new(message);
+        let mut reply = self.handle_message(&message, transport, client).await;
         let mut messages = reply.message?;
         // The client knows from the announcement that the rest is missing.
         while messages.len() < MAX_TUNNEL_BODY_BYTES
@@ -143,11 +148,12 @@ impl NativeServer {
     }
 
     /// Over UDP, nothing is sent: a reply would end the client's retries, and its address may be forged.
-    fn busy_reply(&self, message: &[u8], transport: Transport) -> NativeReply {
+    fn busy_reply(&self, message: &ClassifiedMessage<'_>, transport: Transport) -> NativeReply {
         self.metrics.record_drop(DropReason::CpuLimit);
         let mut reply = NativeReply::none(ResponseCode::SERVER_TOO_BUSY);
+        reply.keep_alive = message.has_flag(OpFlags::KEEP_CONNECTION);
         if transport != Transport::Udp
-            && let Ok(incoming) = self.endpoint.decode_request(message, transport, self.now())
+            && let Ok(incoming) = self.endpoint.decode_request(message.bytes(), transport, self.now())
         {
             let outcome =
                 ResponseData::Error { message: Some(b"CPU limit exceeded for this client; retry later") };
@@ -156,45 +162,6 @@ impl NativeServer {
         }
         reply
     }
-}
-
-/// Whether a message is an unsigned read of public values or of the site: it changes nothing and is cheap.
-pub(crate) fn is_public_read(message: &[u8]) -> bool {
-    let Some((envelope, header)) = peek_headers(message) else { return true };
-    let is_read = header.opcode == Opcode::RESOLUTION && header.flags.contains(OpFlags::PUBLIC_ONLY)
-        || header.opcode == Opcode::GET_SITE_INFO;
-    envelope.session_id == 0 && is_read && !is_expensive(message)
-}
-
-/// Whether a message may be answered with slightly stale data.
-pub(crate) fn tolerates_stale(message: &[u8]) -> bool {
-    peek_headers(message).is_some_and(|(envelope, header)| {
-        envelope.session_id == 0
-            && !envelope.flags.contains(EnvelopeFlags::ENCRYPTED)
-            && header.opcode == Opcode::RESOLUTION
-            && !header.flags.contains(OpFlags::AUTHORITATIVE)
-    })
-}
-
-/// Whether a message needs a signature, a key, or a proof of one. Messages in a session are authenticated by the session.
-fn is_expensive(message: &[u8]) -> bool {
-    let Some((envelope, header)) = peek_headers(message) else { return false };
-    let is_encrypted = envelope.flags.contains(EnvelopeFlags::ENCRYPTED);
-    let is_signed = header.flags.contains(OpFlags::CERTIFY) && envelope.session_id == 0;
-    let uses_key = matches!(
-        header.opcode,
-        Opcode::CHALLENGE_RESPONSE
-            | Opcode::VERIFY_CHALLENGE
-            | Opcode::SESSION_SETUP
-            | Opcode::SESSION_TERMINATE
-    );
-    is_encrypted || is_signed || uses_key
-}
-
-fn peek_headers(message: &[u8]) -> Option<(Envelope, MessageHeader)> {
-    let envelope = Envelope::from_bytes(message).ok()?;
-    let (header, _) = MessageHeader::from_bytes(message.get(limits::ENVELOPE_LEN..)?).ok()?;
-    Some((envelope, header))
 }
 
 #[cfg(test)]
@@ -247,7 +214,8 @@ mod tests {
         });
         let (signed, proof) = (signed.to_bytes().unwrap(), proof.to_bytes().unwrap());
         let check = async |message: &[u8], transport, client: [u8; 4], expected| {
-            let reply = native.handle_message(message, transport, client.into());
+            let message = ClassifiedMessage::new(message);
+            let reply = native.handle_message(&message, transport, client.into());
             let handled = timeout(Duration::from_millis(if expected { 10_000 } else { 50 }), reply).await;
             assert_eq!(handled.is_ok(), expected, "{transport:?} {client:?}");
         };

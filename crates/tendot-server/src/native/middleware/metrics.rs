@@ -2,17 +2,17 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
 use tendot_proto::endpoint::Transport;
 use tendot_proto::{Opcode, ResponseCode};
 
+use crate::connection::ConnectionMetrics;
 use crate::metrics::LatencyHistogram;
 
 const TRANSPORT_LABELS: [(Transport, &str); 3] =
@@ -85,10 +85,7 @@ pub(crate) struct NativeMetrics {
     requests: [[[AtomicU64; RESPONSE_CODE_LABELS.len()]; OPERATION_LABELS.len()]; TRANSPORT_LABELS.len()],
     durations: [LatencyHistogram; TRANSPORT_LABELS.len()],
     dropped: [AtomicU64; DropReason::LABELS.len()],
-    pub(crate) connections: AtomicI64,
-    pub(crate) accepted: AtomicU64,
-    /// Connections closed because their client had too many.
-    pub(crate) rejected: AtomicU64,
+    pub(crate) connections: Arc<ConnectionMetrics>,
 }
 
 impl NativeMetrics {
@@ -154,20 +151,7 @@ impl Collector for NativeCollector {
             ConstCounter::new(read(number)).encode(family.encode_family(&[("reason", *reason)])?)?;
         }
 
-        for (name, help, number) in [
-            ("tendot_native_connections_accepted", "Accepted connections.", &metrics.accepted),
-            (
-                "tendot_native_connections_rejected",
-                "Connections rejected by the per-client limit.",
-                &metrics.rejected,
-            ),
-        ] {
-            let descriptor = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            ConstCounter::new(read(number)).encode(descriptor)?;
-        }
-        let (name, help) = ("tendot_native_connections", "Open native connections.");
-        let open = metrics.connections.load(Ordering::Relaxed);
-        ConstGauge::new(open).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
+        metrics.connections.encode(&mut encoder, "tendot_native_connections")?;
 
         let (name, help) = ("tendot_native_request_duration_seconds", "Message processing duration.");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;

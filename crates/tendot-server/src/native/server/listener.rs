@@ -1,4 +1,4 @@
-//! Native sockets: bind, accept loop, and draining at shutdown.
+//! Native sockets: bind, serve, and draining at shutdown.
 
 use std::future::Future;
 use std::io;
@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::timeout;
 
-use crate::connection_limit::ConnectionLimiter;
+use crate::connection::ConnectionAcceptor;
 use crate::native::NativeServer;
 use crate::native::server::tcp::NativeConnection;
 use crate::native::server::udp::UdpWorker;
@@ -47,9 +47,6 @@ impl Default for NativeLimits {
         }
     }
 }
-
-/// Delay after a failed accept, such as for lack of file descriptors.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Requested receive buffer of UDP sockets; the system may limit it.
 const UDP_RECV_BUFFER_BYTES: usize = 4 << 20;
@@ -115,15 +112,6 @@ fn bind_udp(address: SocketAddr, reuse_port: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// State shared by native connections.
-struct NativeAcceptor {
-    native: Arc<NativeServer>,
-    limits: NativeLimits,
-    permits: Arc<Semaphore>,
-    connection_limiter: Arc<ConnectionLimiter>,
-    at_capacity: watch::Sender<bool>,
-}
-
 /// Serves messages until `shutdown` completes, then drains requests in flight.
 pub async fn serve(
     sockets: NativeSockets,
@@ -131,20 +119,34 @@ pub async fn serve(
     limits: NativeLimits,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let acceptor = Arc::new(NativeAcceptor {
-        permits: Arc::new(Semaphore::new(limits.max_connections)),
-        connection_limiter: ConnectionLimiter::new(limits.max_connections_per_client),
-        at_capacity: watch::channel(false).0,
-        native: Arc::clone(&native),
-        limits,
-    });
-    let (close, closed) = watch::channel(false);
+    let acceptor = Arc::new(ConnectionAcceptor::new(
+        limits.max_connections,
+        limits.max_connections_per_client,
+        Arc::clone(&native.metrics.connections),
+    ));
     let is_draining = Arc::new(AtomicBool::new(false));
-    let mut running = JoinSet::new();
-    let count = sockets.udp.len();
-    for socket in sockets.udp {
-        let (worker, is_draining) =
-            (UdpWorker::new(Arc::clone(&native), socket, count)?, Arc::clone(&is_draining));
+    let mut udp_workers = spawn_udp_workers(sockets.udp, &native, &is_draining)?;
+    let mut accept_loops = JoinSet::new();
+    accept_loops.spawn(accept_loop(sockets.tcp, Arc::clone(&acceptor), native, limits));
+    shutdown.await;
+    is_draining.store(true, Ordering::Relaxed);
+    let udp_drained =
+        timeout(limits.drain_timeout, async { while udp_workers.join_next().await.is_some() {} });
+    let _ = tokio::join!(udp_drained, acceptor.drain(accept_loops, limits.drain_timeout));
+    Ok(())
+}
+
+/// Starts a thread per UDP socket; the returned tasks end when the thread has, and no request of its socket is in flight.
+fn spawn_udp_workers(
+    sockets: Vec<UdpSocket>,
+    native: &Arc<NativeServer>,
+    is_draining: &Arc<AtomicBool>,
+) -> io::Result<JoinSet<()>> {
+    let mut workers = JoinSet::new();
+    let count = sockets.len();
+    for socket in sockets {
+        let worker = UdpWorker::new(Arc::clone(native), socket, count)?;
+        let is_draining = Arc::clone(is_draining);
         let (done, is_done) = oneshot::channel();
         let in_flight = worker.wait_in_flight();
         let thread = std::thread::Builder::new().name("udp-worker".into()).spawn(move || {
@@ -153,106 +155,33 @@ pub async fn serve(
             }
             let _ = done.send(());
         })?;
-        running.spawn(async move {
+        workers.spawn(async move {
             let _ = is_done.await;
             // The thread's last action is to release the store, which may be closed right after this.
             let _ = thread.join();
             in_flight.await;
         });
     }
-    running.spawn(accept_loop(sockets.tcp, Arc::clone(&acceptor), closed));
-    shutdown.await;
-    let deadline = Instant::now() + limits.drain_timeout;
-    is_draining.store(true, Ordering::Relaxed);
-    let _ = close.send(true);
-    let finished = async {
-        while running.join_next().await.is_some() {}
-        let all = u32::try_from(limits.max_connections).unwrap_or(u32::MAX);
-        drop(acceptor.permits.acquire_many(all).await);
-    };
-    let _ = timeout_at(deadline, finished).await;
-    Ok(())
+    Ok(workers)
 }
 
 async fn accept_loop(
     socket: TcpListener,
-    acceptor: Arc<NativeAcceptor>,
-    mut shutdown: watch::Receiver<bool>,
+    acceptor: Arc<ConnectionAcceptor>,
+    native: Arc<NativeServer>,
+    limits: NativeLimits,
 ) {
-    let mut error_logged = false;
-    loop {
-        let permit = tokio::select! {
-            permit = NativeAcceptor::acquire_permit(&acceptor) => permit,
-            _ = shutdown.wait_for(|shutdown| *shutdown) => return,
-        };
-        let Some(permit) = permit else { return };
-        let accepted = tokio::select! {
-            accepted = socket.accept() => accepted,
-            _ = shutdown.wait_for(|shutdown| *shutdown) => return,
-        };
-        match accepted {
-            Ok((stream, peer)) => {
-                error_logged = false;
-                NativeAcceptor::spawn_connection(&acceptor, stream, peer, permit, shutdown.clone());
-            }
-            // The client closed the connection before it was accepted.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-            Err(error) => {
-                if !error_logged {
-                    tracing::error!(%error, "accept failed; retrying");
-                }
-                error_logged = true;
-                sleep(ACCEPT_RETRY_DELAY).await;
-            }
-        }
-    }
-}
-
-impl NativeAcceptor {
-    /// Permit for a connection. At capacity, idle connections are notified.
-    async fn acquire_permit(acceptor: &Arc<Self>) -> Option<OwnedSemaphorePermit> {
-        if let Ok(permit) = Arc::clone(&acceptor.permits).try_acquire_owned() {
-            return Some(permit);
-        }
-        acceptor.at_capacity.send_replace(true);
-        let permit = Arc::clone(&acceptor.permits).acquire_owned().await.ok();
-        acceptor.at_capacity.send_replace(false);
-        permit
-    }
-
-    /// Spawns the task of a connection, unless its client has too many.
-    fn spawn_connection(
-        acceptor: &Arc<Self>,
-        stream: TcpStream,
-        peer: SocketAddr,
-        permit: OwnedSemaphorePermit,
-        shutdown: watch::Receiver<bool>,
-    ) {
-        let client = peer.ip().to_canonical();
-        let metrics = acceptor.native.metrics();
-        let client_permit =
-            if client.is_loopback() { None } else { Some(acceptor.connection_limiter.acquire(client)) };
-        if client_permit.as_ref().is_some_and(Option::is_none) {
-            metrics.rejected.fetch_add(1, Ordering::Relaxed);
-            tracing::debug!(%client, "connection rejected: too many from this client");
-            return;
-        }
-        metrics.accepted.fetch_add(1, Ordering::Relaxed);
-        metrics.connections.fetch_add(1, Ordering::Relaxed);
-        // Responses are small: send them without delay.
-        let _ = stream.set_nodelay(true);
-        let connection = NativeConnection {
-            native: Arc::clone(&acceptor.native),
-            limits: acceptor.limits,
-            client,
-            shutdown,
-            at_capacity: acceptor.at_capacity.subscribe(),
-        };
-        tokio::spawn(async move {
-            connection.run(stream).await;
-            metrics.connections.fetch_sub(1, Ordering::Relaxed);
-            drop(client_permit);
-            drop(permit);
-        });
-    }
+    let accepting = acceptor.accept_loop(
+        &socket,
+        |client| client.is_loopback(),
+        |stream, client, open| {
+            let connection =
+                NativeConnection::new(Arc::clone(&native), Arc::clone(&acceptor), limits, client);
+            tokio::spawn(async move {
+                connection.run(stream).await;
+                drop(open);
+            });
+        },
+    );
+    accepting.await;
 }

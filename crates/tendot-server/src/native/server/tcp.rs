@@ -8,24 +8,18 @@ use std::sync::Arc;
 use std::task::ready;
 use std::time::Duration;
 
+use tendot_proto::Framer;
 use tendot_proto::endpoint::Transport;
-use tendot_proto::{Framer, MessageHeader, OpFlags, limits};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use crate::connection::{CloseSignal, ConnectionAcceptor, lingering_close, transfer_timeout};
 use crate::native::NativeServer;
+use crate::native::classified_message::ClassifiedMessage;
 use crate::native::server::listener::NativeLimits;
 use crate::native::server::tls;
-
-/// Minimum transfer rate of a peer in bytes per second, beyond its base timeout.
-const MIN_BYTES_PER_SECOND: u64 = 1 << 10;
-
-/// Lingering close: time and bytes for which further input is discarded, so that the peer can read the last response.
-const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
-const MAX_LINGER_BYTES: usize = 1 << 20;
 
 /// Timeout for the header of a message that is too long to be read.
 const OVERSIZED_HEADER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -44,23 +38,31 @@ enum ConnectionEnd {
 
 /// One native TCP connection.
 pub(crate) struct NativeConnection {
-    pub(crate) native: Arc<NativeServer>,
-    pub(crate) limits: NativeLimits,
-    pub(crate) client: IpAddr,
-    /// Whether shutdown was requested.
-    pub(crate) shutdown: watch::Receiver<bool>,
+    native: Arc<NativeServer>,
+    acceptor: Arc<ConnectionAcceptor>,
+    limits: NativeLimits,
+    client: IpAddr,
+    close_signal: CloseSignal,
     /// Whether the server is at capacity.
-    pub(crate) at_capacity: watch::Receiver<bool>,
+    at_capacity: watch::Receiver<bool>,
 }
 
 impl NativeConnection {
+    pub(crate) fn new(
+        native: Arc<NativeServer>,
+        acceptor: Arc<ConnectionAcceptor>,
+        limits: NativeLimits,
+        client: IpAddr,
+    ) -> Self {
+        let (close_signal, at_capacity) = (acceptor.close_signal(), acceptor.at_capacity());
+        Self { native, acceptor, limits, client, close_signal, at_capacity }
+    }
+
     /// Serves the connection, after a TLS handshake if it begins with one.
     pub(crate) async fn run(mut self, mut stream: TcpStream) {
         let mut framer = Framer::new();
-        let time = self.limits.message_timeout;
-        let received =
-            self.wait_first_byte(timeout(time, read_into_framer(&mut stream, &mut framer)), Ok(0)).await;
-        if !has_data(received) {
+        let received = self.read_first_bytes(&mut stream, &mut framer, self.limits.message_timeout).await;
+        if !received.is_ok_and(|received| received > 0) {
             return;
         }
         if framer.remaining().first() != Some(&tls::TLS_HANDSHAKE_BYTE) {
@@ -113,7 +115,7 @@ impl NativeConnection {
                     if error.header.is_none()
                         && timeout(OVERSIZED_HEADER_TIMEOUT, read_into_framer(stream, &mut framer))
                             .await
-                            .is_ok_and(has_data)
+                            .is_ok_and(|read| read.is_ok_and(|read| read > 0))
                     {
                         continue;
                     }
@@ -122,8 +124,9 @@ impl NativeConnection {
                     return Ok(ConnectionEnd::InputUnread);
                 }
             };
-            let keep_alive = wants_keep_alive(message);
-            let mut reply = self.native.handle_message(message, Transport::Tcp, self.client).await;
+            let message = ClassifiedMessage::new(message);
+            let mut reply = self.native.handle_message(&message, Transport::Tcp, self.client).await;
+            let keep_alive = reply.keep_alive;
             loop {
                 match &reply.message {
                     Some(message) => self.write(stream, message).await?,
@@ -135,7 +138,7 @@ impl NativeConnection {
                     None => return Ok(ConnectionEnd::InputUnread),
                 }
             }
-            if !keep_alive || *self.shutdown.borrow() {
+            if !keep_alive || self.acceptor.is_draining() {
                 return Ok(if framer.has_partial_message() {
                     ConnectionEnd::InputUnread
                 } else {
@@ -154,17 +157,13 @@ impl NativeConnection {
         wait_timeout: Duration,
     ) -> io::Result<bool> {
         if !framer.has_partial_message() {
-            return Ok(self
-                .wait_first_byte(timeout(wait_timeout, read_into_framer(stream, framer)), Ok(0))
-                .await?
-                > 0);
+            return Ok(self.read_first_bytes(stream, framer, wait_timeout).await? > 0);
         }
         let started = Instant::now();
         let mut received = 0;
         // Fragments may arrive separately, but not without end.
         while framer.bytes_needed() > 0 {
-            let deadline =
-                started + self.limits.message_timeout + Duration::from_secs(received / MIN_BYTES_PER_SECOND);
+            let deadline = started + transfer_timeout(self.limits.message_timeout, received);
             match timeout_at(deadline, read_into_framer(stream, framer)).await {
                 Ok(Ok(0)) => return Ok(false),
                 Ok(read) => received += read? as u64,
@@ -174,16 +173,19 @@ impl NativeConnection {
         Ok(true)
     }
 
-    /// First bytes of a message; `None` on timeout, at capacity or at shutdown.
-    async fn wait_first_byte<T>(
+    /// Reads the first bytes of a message; none on timeout, at capacity or at shutdown.
+    async fn read_first_bytes<T: AsyncRead + Unpin>(
         &mut self,
-        first_bytes: impl Future<Output = Result<io::Result<T>, Elapsed>>,
-        none: io::Result<T>,
-    ) -> io::Result<T> {
+        stream: &mut T,
+        framer: &mut Framer,
+        wait_timeout: Duration,
+    ) -> io::Result<usize> {
         tokio::select! {
-            received = first_bytes => received.unwrap_or(none),
-            _ = self.shutdown.wait_for(|shutdown| *shutdown) => none,
-            () = wait_until_crowded(&mut self.at_capacity) => none,
+            // A request that has arrived is answered.
+            biased;
+            received = timeout(wait_timeout, read_into_framer(stream, framer)) => received.unwrap_or(Ok(0)),
+            () = self.close_signal.wait() => Ok(0),
+            () = wait_until_crowded(&mut self.at_capacity) => Ok(0),
         }
     }
 
@@ -201,8 +203,7 @@ impl NativeConnection {
     }
 
     async fn write<T: AsyncWrite + Unpin>(&self, stream: &mut T, message: &[u8]) -> io::Result<()> {
-        let time =
-            self.limits.write_timeout + Duration::from_secs(message.len() as u64 / MIN_BYTES_PER_SECOND);
+        let time = transfer_timeout(self.limits.write_timeout, message.len() as u64);
         let written = timeout(time, async {
             stream.write_all(message).await?;
             stream.flush().await
@@ -223,36 +224,8 @@ async fn read_into_framer<T: AsyncRead + Unpin>(stream: &mut T, framer: &mut Fra
     .await
 }
 
-fn has_data(read: io::Result<usize>) -> bool {
-    read.is_ok_and(|read| read > 0)
-}
-
-/// Whether the client wants to keep the connection open.
-fn wants_keep_alive(message: &[u8]) -> bool {
-    let header = message.get(limits::ENVELOPE_LEN..).map(MessageHeader::from_bytes);
-    header.is_some_and(|read| read.is_ok_and(|(header, _)| header.flags.contains(OpFlags::KEEP_CONNECTION)))
-}
-
 /// Completes when the server has been at capacity for a while.
 async fn wait_until_crowded(at_capacity: &mut watch::Receiver<bool>) {
     sleep(CROWDED_IDLE_TIMEOUT).await;
     let _ = at_capacity.wait_for(|at_capacity| *at_capacity).await;
-}
-
-/// Closes the sending side, and lingers: closing the socket with unread input would reset the connection and lose the last
-/// response.
-async fn lingering_close<T: AsyncRead + AsyncWrite + Unpin>(stream: &mut T) {
-    let lingering = timeout(LINGER_TIMEOUT, async {
-        stream.shutdown().await?;
-        let (mut framer, mut discarded_bytes) = (Framer::new(), 0);
-        while discarded_bytes < MAX_LINGER_BYTES {
-            match read_into_framer(stream, &mut framer).await? {
-                0 => break,
-                read => discarded_bytes += read,
-            }
-            framer = Framer::new();
-        }
-        Ok::<_, io::Error>(())
-    });
-    let _ = lingering.await;
 }

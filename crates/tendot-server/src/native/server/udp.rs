@@ -14,7 +14,7 @@ use tendot_proto::{Fragments, Reassembly, ResponseCode, limits};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-use crate::native::middleware::admission::is_public_read;
+use crate::native::classified_message::ClassifiedMessage;
 use crate::native::middleware::metrics::DropReason;
 use crate::native::middleware::rate_limit::MAX_AMPLIFICATION;
 use crate::native::server::udp_socket::{MAX_RECV_BATCH, ReceiveBuffer, UdpBatchSocket, UdpPeer};
@@ -110,8 +110,9 @@ impl UdpWorker {
             Ok(None) => return,
             Err(_) => return native.metrics.record_drop(DropReason::Malformed),
         };
-        if is_public_read(&message)
-            && let Some(reply) = native.try_inline(&message, Transport::Udp, client)
+        let received = ClassifiedMessage::new(&message);
+        if received.is_public_read()
+            && let Some(reply) = native.try_inline(&received, Transport::Udp, client)
         {
             let Some(response) = limit_response(native, reply, message.len(), client) else { return };
             if response.len() <= MAX_INLINE_SEND_BYTES {
@@ -122,9 +123,10 @@ impl UdpWorker {
         let Ok(permit) = Arc::clone(&self.in_flight).try_acquire_owned() else {
             return native.metrics.record_drop(DropReason::Overloaded);
         };
-        let (sender, message) = (self.sender.clone(), message.into_owned());
+        let (sender, heads, message) = (self.sender.clone(), received.heads(), message.into_owned());
         self.sender.runtime.spawn(async move {
-            let reply = sender.native.handle_message(&message, Transport::Udp, client).await;
+            let received = ClassifiedMessage::with_heads(&message, heads);
+            let reply = sender.native.handle_message(&received, Transport::Udp, client).await;
             sender.send(reply, message.len(), from);
             drop(permit);
         });

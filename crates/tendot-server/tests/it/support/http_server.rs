@@ -9,12 +9,14 @@ use tendot_registry::{Registry, RegistrySettings};
 use tendot_server::http::{
     HttpLimits, HttpListener, HttpListeners, HttpServer, ProxyTrust, ServerCertificate, serve,
 };
-use tendot_store::{AnyStore, ChangeSet, Edit, MemoryStore, Precondition, Store as _};
+use tendot_store::{AnyStore, Edit, MemoryStore};
 use tendot_testing::WAIT_TIMEOUT;
 use tendot_testing::http::{HttpRequest, HttpResponse, read_to_close};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+
+use super::edits::{self, home_edit, put_edit};
 
 /// The operator's token.
 pub(crate) const TOKEN: &str = "the-operator-s-token";
@@ -48,10 +50,7 @@ pub(crate) fn start(
 ) -> TestServer {
     let one = vec![HandleValue::new(1, "URL", "https://example.org/one")];
     let large = (1..=2_000).map(|index| HandleValue::new(index, "DESC", format!("{index:.>1000}"))).collect();
-    let put =
-        |name: &str, values| Edit::Put { name: name.into(), values, precondition: Precondition::Absent };
-    let edits =
-        vec![put("10.5555/ONE", one), put("10.5555/LARGE", large), Edit::Home { prefix: "10.5555".into() }];
+    let edits = vec![put_edit("10.5555/ONE", one), put_edit("10.5555/LARGE", large), home_edit("10.5555")];
     start_at(bind(), edits, limits, tls, configure)
 }
 
@@ -80,18 +79,25 @@ pub(crate) fn start_over(
     tls: Option<Arc<ServerCertificate>>,
     configure: impl FnOnce(HttpServer) -> HttpServer,
 ) -> TestServer {
+    let registry = Arc::new(Registry::new(store, RegistrySettings::default()));
+    let http = configure(HttpServer::new(registry).operator_token(TOKEN));
+    start_http(http, socket, edits, limits, tls)
+}
+
+/// Starts an HTTP server at this socket, with these records added to its store.
+pub(crate) fn start_http(
+    http: HttpServer,
+    socket: TcpListener,
+    edits: Vec<Edit>,
+    limits: HttpLimits,
+    tls: Option<Arc<ServerCertificate>>,
+) -> TestServer {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let http =
-        HttpServer::new(Arc::new(Registry::new(store, RegistrySettings::default()))).operator_token(TOKEN);
-    let http = Arc::new(configure(http));
+    let http = Arc::new(http);
     http.set_ready(true);
     let (shutdown, is_shut_down) = oneshot::channel::<()>();
     let (address, serving) = runtime.block_on(async {
-        http.registry()
-            .store()
-            .commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits })
-            .await
-            .unwrap();
+        edits::commit(http.registry().store(), edits).await;
         socket.set_nonblocking(true).unwrap();
         let socket = tokio::net::TcpListener::from_std(socket).unwrap();
         let address = socket.local_addr().unwrap();
@@ -136,16 +142,13 @@ impl TestServer {
 
     /// The value of a metric.
     pub(crate) fn metric(&self, name: &str) -> f64 {
-        let response = self.get("/metrics");
-        let metrics = response.text();
-        let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("{name}: {metrics}")).parse().unwrap()
+        let metrics = self.get("/metrics");
+        metrics.metric(name).unwrap_or_else(|| panic!("{name}: {}", metrics.text()))
     }
 
     /// Commits edits to the store without the checks of the registry.
     pub(crate) fn commit(&self, edits: Vec<Edit>) {
-        let change = ChangeSet { author: "test".into(), timestamp_ms: 0, edits };
-        self.runtime.block_on(self.http.registry().store().commit(change)).unwrap();
+        self.runtime.block_on(edits::commit(self.http.registry().store(), edits));
     }
 }
 

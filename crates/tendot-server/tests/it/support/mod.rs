@@ -1,6 +1,7 @@
 //! Servers, clients, stores and fixtures that several test modules share.
 
 pub(crate) mod api_client;
+pub(crate) mod edits;
 pub(crate) mod fixtures;
 pub(crate) mod http_server;
 pub(crate) mod http_session;

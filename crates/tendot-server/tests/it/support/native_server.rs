@@ -3,27 +3,25 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
-use std::time::Duration;
 
-use tendot_proto::auth::{AuthPolicy, ChallengeResponse, ClientKey};
-use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
+use tendot_proto::auth::ClientKey;
 use tendot_proto::endpoint::Transport;
-use tendot_proto::record::{Admin, AdminPermissions, HandleRecord, Site};
-use tendot_proto::{
-    Budget, Envelope, Fragments, Framer, Handle, HandleValue, Message, MessageBody, MessageParts, Now,
-    Opcode, Reassembly, Request, Response, ResponseCode, ResponseData, ValueReference, tunnel,
-};
+use tendot_proto::record::{HandleRecord, Site};
+use tendot_proto::{Envelope, HandleValue, Message, ResponseCode, ValueReference, tunnel};
 use tendot_registry::{Registry, RegistrySettings};
 use tendot_server::ResolutionCounter;
 use tendot_server::http::{HttpServer, serve};
 use tendot_server::native::{self, NativeLimits, NativeRateLimits, NativeServer, NativeSockets, OwnSite};
-use tendot_store::{AnyStore, ChangeSet, Edit, MemoryStore, NameKey, Precondition, Store as _};
+use tendot_store::{AnyStore, Edit, MemoryStore, NameKey, Store as _};
 use tendot_testing::handle_keys::{handle_net_file, private_key};
+pub(crate) use tendot_testing::handle_messages::*;
 use tendot_testing::http::{HttpRequest, HttpResponse, read_to_close};
 use tendot_testing::{WAIT_TIMEOUT, block_on};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+
+use super::edits::{self, home_edit, put_edit};
 
 /// Token of the operator in the HTTP API.
 pub(crate) const OPERATOR_TOKEN: &str = "the-operator-s-token";
@@ -83,12 +81,7 @@ impl NativeTestServer {
             ..RegistrySettings::default()
         };
         let registry = Arc::new(Registry::new(store.into(), settings));
-        block_on(registry.store().commit(ChangeSet {
-            author: "test".into(),
-            timestamp_ms: 0,
-            edits: recorded_records(),
-        }))
-        .unwrap();
+        block_on(edits::commit(registry.store(), recorded_records()));
         let mut native = NativeServer::new(Arc::clone(&registry), recorded_site());
         if let Some(rates) = options.rates {
             native = native.rate_limits(rates);
@@ -199,10 +192,7 @@ impl NativeTestServer {
 
     /// The value of a metric in `/metrics`; 0 if there is none.
     pub(crate) fn metric(&self, name: &str) -> u64 {
-        let metrics = self.get("/metrics");
-        let metrics = metrics.text();
-        let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        value.map_or(0, |value| value.trim().parse::<f64>().unwrap() as u64)
+        self.get("/metrics").metric(name).map_or(0, |value| value as u64)
     }
 
     /// How many datagrams or responses were dropped for a reason.
@@ -222,8 +212,7 @@ impl NativeTestServer {
     }
 
     pub(crate) fn commit_all(&self, edits: Vec<Edit>) {
-        block_on(self.registry.store().commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits }))
-            .unwrap();
+        block_on(edits::commit(self.registry.store(), edits));
     }
 
     /// Puts a record into the store, without authorization.
@@ -280,16 +269,12 @@ impl NativeTestServer {
 /// Homed prefixes and records of the recorded Handle.Net server.
 fn recorded_records() -> Vec<Edit> {
     let prefixes = ["0.NA", "10.5555", "10.5556", "10.5557"];
-    let mut edits: Vec<Edit> = prefixes.map(|prefix| Edit::Home { prefix: prefix.into() }).into();
+    let mut edits: Vec<Edit> = prefixes.map(home_edit).into();
     for line in String::from_utf8(handle_net_file("records.jsonl")).unwrap().lines() {
         let record = HandleRecord::from_json(line.as_bytes()).unwrap();
         edits.push(put_edit(std::str::from_utf8(&record.handle).unwrap(), record.values));
     }
     edits
-}
-
-pub(crate) fn put_edit(name: &str, values: Vec<HandleValue<'static>>) -> Edit {
-    Edit::Put { name: name.into(), values, precondition: Precondition::NotTombstone }
 }
 
 fn bind(has_inherited_sockets: bool) -> NativeSockets {
@@ -303,73 +288,6 @@ fn bind(has_inherited_sockets: bool) -> NativeSockets {
     NativeSockets::from_inherited(tcp, UdpSocket::bind(address).unwrap()).unwrap()
 }
 
-pub(crate) fn now() -> Now {
-    let unix = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
-    Now { elapsed: Duration::ZERO, unix: unix.as_secs() }
-}
-
-/// The response to a challenge.
-pub(crate) fn challenge_response(
-    request: &[u8],
-    challenge: &[u8],
-    identity: &str,
-    credentials: ClientKey<'_>,
-    request_id: u32,
-) -> Vec<u8> {
-    let message = Message::from_bytes(challenge).unwrap();
-    let parts = MessageParts::split(request).unwrap();
-    let work = &mut { Budget::PER_REQUEST };
-    let proof = credentials
-        .respond(&parts, &message, &AuthPolicy::default(), &AwsLcProvider, &mut SystemRandom, work)
-        .unwrap();
-    challenge_response_with(challenge, credentials.auth_type(), identity, &proof, request_id)
-}
-
-/// The response to a challenge with any proof, also an invalid one.
-pub(crate) fn challenge_response_with(
-    challenge: &[u8],
-    auth_type: &[u8],
-    identity: &str,
-    proof: &[u8],
-    request_id: u32,
-) -> Vec<u8> {
-    let identity = ValueReference::parse(identity);
-    let request = Request::ChallengeResponse(ChallengeResponse {
-        auth_type,
-        key_handle: identity.handle(),
-        key_index: identity.index,
-        proof,
-    });
-    let mut message = Message::request(Opcode::CHALLENGE_RESPONSE, request, request_id, now());
-    message.envelope.session_id = Envelope::from_bytes(challenge).unwrap().session_id;
-    message.to_bytes().unwrap()
-}
-
-/// Sends a message in as many datagrams as it needs; a message too short for that as it is.
-pub(crate) fn send_udp(socket: &UdpSocket, message: &[u8]) {
-    if let Ok(datagrams) = Fragments::new(message) {
-        for datagram in datagrams {
-            socket.send(&datagram).unwrap();
-        }
-    } else {
-        socket.send(message).unwrap();
-    }
-}
-
-/// The next whole message from a socket; `None` if no datagram arrives within `timeout`.
-pub(crate) fn receive_udp(socket: &UdpSocket, timeout: Duration) -> Option<Vec<u8>> {
-    socket.set_read_timeout(Some(timeout)).unwrap();
-    let (mut reassembly, mut buffer) = (Reassembly::new(), [0; 1024]);
-    let from = socket.peer_addr().unwrap();
-    while let Ok(length) = socket.recv(&mut buffer) {
-        assert!(length <= 512);
-        if let Some(message) = reassembly.insert(now(), from, &buffer[..length]).unwrap() {
-            return Some(message.into_owned());
-        }
-    }
-    None
-}
-
 /// Reads until the server closes or resets a connection; panics if it stays open for [`WAIT_TIMEOUT`].
 #[track_caller]
 pub(crate) fn read_until_closed(stream: &mut TcpStream) -> Vec<u8> {
@@ -378,55 +296,4 @@ pub(crate) fn read_until_closed(stream: &mut TcpStream) -> Vec<u8> {
         Err(error) if error.kind() != ErrorKind::ConnectionReset => panic!("still open: {error}"),
         _ => bytes,
     }
-}
-
-/// One message of a connection that stays open; none if it was closed.
-pub(crate) fn read_message(stream: &mut impl std::io::Read) -> Option<Vec<u8>> {
-    let mut message = vec![0; 20];
-    stream.read_exact(&mut message).ok()?;
-    let length = Envelope::from_bytes(&message).unwrap().length as usize;
-    message.resize(20 + length, 0);
-    stream.read_exact(&mut message[20..]).ok()?;
-    Some(message)
-}
-
-/// The messages in a byte stream that ends with a whole message.
-pub(crate) fn split_messages(bytes: &[u8]) -> Vec<Vec<u8>> {
-    let mut framer = Framer::new();
-    framer.push(bytes);
-    let mut messages = Vec::new();
-    while let Some(message) = framer.next_message().unwrap() {
-        messages.push(message.to_vec());
-    }
-    assert!(!framer.has_partial_message());
-    messages
-}
-
-pub(crate) fn response_code(response: &[u8]) -> u32 {
-    Message::from_bytes(response).unwrap().header.response_code.0
-}
-
-/// The text of an error response; empty if it has none.
-pub(crate) fn error_message(response: &[u8]) -> String {
-    match Message::from_bytes(response).unwrap().body {
-        MessageBody::Response(Response { data: ResponseData::Error { message: Some(text) }, .. }) => {
-            String::from_utf8(text.to_vec()).unwrap()
-        }
-        _ => String::new(),
-    }
-}
-
-pub(crate) fn resolution(handle: &str) -> Message<'_> {
-    Message::resolution(Handle::from(handle), 7, now())
-}
-
-pub(crate) fn url_value(index: u32, url: &'static str) -> HandleValue<'static> {
-    HandleValue::new(index, "URL", url)
-}
-
-/// An `HS_ADMIN` value with these permission bits.
-pub(crate) fn admin_value(index: u32, bits: u16, admin: &str) -> HandleValue<'static> {
-    let permissions = AdminPermissions(bits);
-    let admin = Admin { permissions, reference: ValueReference::parse(admin), legacy_byte_length: false };
-    HandleValue::with_data(index, "HS_ADMIN", admin.to_bytes())
 }

@@ -1,27 +1,23 @@
 //! HTTP server with given records, and optionally the site of the recorded Handle.Net server.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tendot_proto::record::{HandleRecord, Site};
+use tendot_proto::record::HandleRecord;
 use tendot_proto::{Handle, ValueReference};
 use tendot_registry::{Registry, RegistrySettings};
-use tendot_server::http::{HttpLimits, HttpServer, serve};
-use tendot_server::native::{NativeServer, OwnSite};
-use tendot_store::{ChangeSet, Edit, Precondition, Store as _};
-use tendot_testing::block_on;
-use tendot_testing::handle_keys::{handle_net_file, private_key};
+use tendot_server::http::{HttpLimits, HttpServer};
+use tendot_server::native::NativeServer;
 use tendot_testing::http::{HttpRequest, HttpResponse};
-use tokio::sync::oneshot;
 
-use super::http_server::allow_plain_loopback;
+use super::edits::{home_edit, put_edit};
+use super::http_server::{TestServer, allow_plain_loopback, bind, start_http};
+use super::native_server::recorded_site;
 use super::stores::StoreKind;
 
 /// A running server, which ends when it is dropped.
 pub(crate) struct RecordsServer {
-    address: SocketAddr,
-    _shutdown: oneshot::Sender<()>,
+    server: TestServer,
 }
 
 impl RecordsServer {
@@ -47,9 +43,7 @@ impl RecordsServer {
             ..RegistrySettings::default()
         };
         let registry = Arc::new(Registry::new(store.open(), settings));
-        let site = Site::from_json(&handle_net_file("siteinfo.json")).unwrap();
-        let site = OwnSite::new(site, &private_key("privkey.bin")).unwrap();
-        let native = Arc::new(NativeServer::new(Arc::clone(&registry), site));
+        let native = Arc::new(NativeServer::new(Arc::clone(&registry), recorded_site()));
         Self::serve(records, configure(HttpServer::new(registry).native_server(native)))
     }
 
@@ -61,23 +55,10 @@ impl RecordsServer {
                 HandleRecord::from_json(line.as_bytes()).unwrap_or_else(|error| panic!("{error}: {line}"));
             let handle = Handle::new(&record.handle);
             prefixes.insert(String::from_utf8(handle.prefix().to_vec()).unwrap());
-            let name = handle.to_string().into();
-            edits.push(Edit::Put { name, values: record.values, precondition: Precondition::Absent });
+            edits.push(put_edit(&handle.to_string(), record.values));
         }
-        edits.extend(prefixes.into_iter().map(|prefix| Edit::Home { prefix: prefix.into() }));
-        let (shutdown, is_shut_down) = oneshot::channel::<()>();
-        block_on(async {
-            http.registry()
-                .store()
-                .commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits })
-                .await
-                .unwrap();
-            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let address = listener.local_addr().unwrap();
-            let end = async { drop(is_shut_down.await) };
-            tokio::spawn(serve(listener, Arc::new(http), HttpLimits::default(), end));
-            Self { address, _shutdown: shutdown }
-        })
+        edits.extend(prefixes.iter().map(|prefix| home_edit(prefix)));
+        Self { server: start_http(http, bind(), edits, HttpLimits::default(), None) }
     }
 
     /// The response to a GET request with these header lines.
@@ -87,6 +68,6 @@ impl RecordsServer {
 
     /// The response to a request with these header lines.
     pub(crate) fn request(&self, method: &str, target: &str, headers: &[&str], body: &str) -> HttpResponse {
-        HttpRequest::new(method, target).headers(headers.iter().copied()).body(body).send(self.address)
+        HttpRequest::new(method, target).headers(headers.iter().copied()).body(body).send(self.server.address)
     }
 }

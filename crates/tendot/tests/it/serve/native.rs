@@ -3,13 +3,10 @@
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime};
 
-use tendot_proto::auth::{AuthPolicy, ChallengeResponse, ClientKey};
-use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
+use tendot_proto::auth::ClientKey;
 use tendot_proto::record::Site;
-use tendot_proto::wire::WireList;
-use tendot_proto::{Budget, Handle, HandleValue, Message, MessageParts, Now, Opcode, Request};
+use tendot_testing::handle_messages::{self, challenge_response, create_request, response_code, url_value};
 use tendot_testing::{WAIT_TIMEOUT, conformance, wait_until};
 
 use crate::support::{TestDir, TestServer, text_output};
@@ -36,20 +33,11 @@ pub(super) fn exchange_datagram(address: SocketAddr, message: &[u8]) -> (Vec<u8>
 
 /// A request for all values of a name.
 pub(super) fn resolution(name: &str) -> Vec<u8> {
-    Message::resolution(Handle::from(name), 7, now()).to_bytes().unwrap()
-}
-
-pub(super) fn response_code(response: &[u8]) -> u32 {
-    Message::from_bytes(response).unwrap().header.response_code.0
+    handle_messages::resolution(name).to_bytes().unwrap()
 }
 
 fn resolve(server: &TestServer, name: &str) -> u32 {
     response_code(&exchange(server.native_address(), &resolution(name)).unwrap())
-}
-
-fn now() -> Now {
-    let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-    Now { elapsed: Duration::ZERO, unix }
 }
 
 #[test]
@@ -185,7 +173,7 @@ fn port_in_use() {
     assert_eq!(code, Some(2), "two servers do not share a port");
 }
 
-/// Idle connections are closed at once: the server exits long before their timeout.
+/// Idle connections are closed after a second: the server exits long before their timeout.
 #[test]
 fn shutdown_closes_idle_connections() {
     let dir = TestDir::new();
@@ -200,26 +188,12 @@ fn shutdown_closes_idle_connections() {
 
 /// Creates a handle with the secret key of `301:10.5555/ADMIN`; returns the response code.
 fn create(address: SocketAddr, name: &str) -> std::io::Result<u32> {
-    let values = [HandleValue::new(1, "URL", "https://example.org/")];
-    let request = Request::WriteValues { handle: Handle::from(name), values: WireList::from(&values[..]) };
-    let request = Message::request(Opcode::CREATE_HANDLE, request, 7, now()).to_bytes().unwrap();
+    let values = [url_value(1, "https://example.org/")];
+    let request = create_request(name, &values).to_bytes().unwrap();
     let challenge = exchange(address, &request)?;
-    let (parts, challenge) =
-        (MessageParts::split(&request).unwrap(), Message::from_bytes(&challenge).unwrap());
     let credentials = ClientKey::SecretKey(b"opensesame");
-    let work = &mut { Budget::PER_REQUEST };
-    let proof = credentials
-        .respond(&parts, &challenge, &AuthPolicy::default(), &AwsLcProvider, &mut SystemRandom, work)
-        .unwrap();
-    let answer = Request::ChallengeResponse(ChallengeResponse {
-        auth_type: credentials.auth_type(),
-        key_handle: Handle::from("10.5555/ADMIN"),
-        key_index: 301,
-        proof: &proof,
-    });
-    let mut answer = Message::request(Opcode::CHALLENGE_RESPONSE, answer, 8, now());
-    answer.envelope.session_id = challenge.envelope.session_id;
-    Ok(response_code(&exchange(address, &answer.to_bytes().unwrap())?))
+    let answer = challenge_response(&request, &challenge, "301:10.5555/ADMIN", credentials, 8);
+    Ok(response_code(&exchange(address, &answer)?))
 }
 
 /// Handles whose creation was acknowledged survive a kill of the server.

@@ -10,10 +10,11 @@ use tendot_client::native::{AdminClient, AdminError, AdminIdentity, AdminServer,
 use tendot_proto::record::{Admin, AdminPermissions, Site};
 use tendot_proto::{Handle, HandleValue};
 use tendot_testing::conformance;
+use tendot_testing::handle_messages::response_code;
 use tendot_testing::http::HttpRequest;
 use tokio::runtime::Runtime;
 
-use super::native::{exchange, exchange_datagram, resolution, response_code};
+use super::native::{exchange, exchange_datagram, resolution};
 use crate::support::{TestDir, TestServer, text_output};
 
 /// The response codes over TCP and over UDP.
