@@ -1,7 +1,7 @@
 //! `tendot`: DOI name parser, Handle System server, resolver and registry in one command.
 //!
 //! [`cli`](cli::Cli) parses the command line, `main` calls the `run` function of one command, and its
-//! [`CommandStatus`](error::CommandStatus) or [`CliError`](error::CliError) becomes the exit code: 0 success, 1 negative
+//! [`CommandStatus`] or [`CliError`] becomes the exit code: 0 success, 1 negative
 //! result, 2 error. Data goes to stdout through [`StdoutWriter`](terminal::StdoutWriter), everything else to stderr.
 //!
 //! A command's arguments (clap), its `run` and the code that only it uses are in one place:
@@ -17,7 +17,7 @@
 //! | [`registry`] | `agency`, `registrant`, `prefix`, `doi`, `transfer`, `token` | the HTTP API of a running server (`tendot-client`) |
 //! | [`debug`] | `debug` | native messages and values (`tendot-proto`) |
 //! | [`shell`] | `completions`, `man` | the definition of the command line |
-//! | [`reference`] | `reference` (hidden) | writes `docs/reference/` from definitions in the code |
+//! | [`mod@reference`] | `reference` (hidden) | writes `docs/reference/` from definitions in the code |
 //!
 //! To follow one command: `tendot name 10.1000/182` is [`names::name::run`], which reads arguments or lines
 //! ([`LineReader`](line_reader::LineReader)), parses each with `tendot_names::Parser` and prints it as text or JSON.
