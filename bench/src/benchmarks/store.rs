@@ -88,7 +88,11 @@ fn fill_lmdb(directory: &Path, form: &str) -> BenchResult {
         let store = EmbeddedStore::open_read_only(&ours)?;
         let mut after = None;
         loop {
-            let entries = store.scan(after.as_ref(), 50_000)?;
+            let mut entries = Vec::new();
+            pollster::block_on(store.scan_records(None, after.as_ref(), |record| {
+                entries.push(record.clone());
+                entries.len() < 50_000
+            }))?;
             let Some(last) = entries.last() else { break };
             after = Some(NameKey::new(&last.name)?);
             let mut into = env.write_txn()?;

@@ -7,7 +7,8 @@ use crate::PostgresStore;
 use crate::boxed_store::BoxedStore;
 use crate::{
     AuxEntry, ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, EmbeddedStore, History,
-    HistoryOrder, LogEntry, MemoryStore, NameEntry, NameKey, NamePage, Store, StoreError, StoredRecord,
+    HistoryOrder, LogEntry, MemoryStore, NameEntry, NameKey, NamePage, Store, StoreError, StoreHead,
+    StoredRecord,
 };
 
 /// Store of a server, chosen at startup.
@@ -132,6 +133,10 @@ impl Store for AnyStore {
 
     async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         delegate!(self, store => store.commit(change))
+    }
+
+    async fn head(&self) -> Result<StoreHead, StoreError> {
+        delegate!(self, store => store.head())
     }
 
     async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {

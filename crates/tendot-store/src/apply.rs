@@ -1,158 +1,293 @@
-//! Applies a change set to a state view.
+//! Applies a change set to a state view; the same for every store.
 
 use std::collections::BTreeMap;
+
+use tendot_proto::HandleValue;
 
 use crate::model::change_set::check_size;
 use crate::model::history;
 use crate::{
-    AuxEntry, ChangeSet, CommitError, CurrentRecord, Edit, EditKind, NameKey, PriorState, RecordConflict,
-    RecordStatus, StoredRecord,
+    AuxEntry, CommitError, CurrentRecord, Edit, EditKind, NameKey, NameKeyError, Precondition, PriorState,
+    RecordConflict, RecordStatus, StoreError, StoredRecord,
 };
 
 /// Current state that a change set is applied to.
 pub(crate) trait StateView {
-    /// Current record of a name.
-    fn record(&self, key: &NameKey) -> Option<&StoredRecord>;
+    /// Registration of a record: the bytes, or what refers to them.
+    type Registration: Clone + Default;
+
+    /// Reads the current record of a name; `with_values` is false if only its name, revision and status are needed.
+    fn record(
+        &self,
+        key: &NameKey,
+        with_values: bool,
+    ) -> Result<Option<SplitRecord<Self::Registration>>, StoreError>;
 
     /// Whether a prefix is homed.
-    fn is_homed(&self, prefix: &NameKey) -> bool;
+    fn is_homed(&self, prefix: &NameKey) -> Result<bool, StoreError>;
 
     /// Current value of an aux entry.
-    fn aux(&self, key: &[u8]) -> Option<&[u8]>;
+    fn aux(&self, key: &[u8]) -> Result<Option<&[u8]>, StoreError>;
+
+    /// Takes a new registration; `log_index` is the index of its log entry among those of the change set.
+    fn add_registration(&mut self, registration: Box<[u8]>, log_index: usize) -> Self::Registration;
+
+    /// Whether a change needs a history entry; `is_first` is true for the first edit of a name in the change set.
+    fn needs_history_entry(&self, _kind: EditKind, _is_first: bool) -> bool {
+        true
+    }
+}
+
+/// Record with its registration apart: the bytes, or the number under which a store has them.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct SplitRecord<R> {
+    /// Record with an empty registration.
+    pub(crate) record: StoredRecord,
+    pub(crate) registration: R,
+}
+
+impl SplitRecord<Box<[u8]>> {
+    /// Copies a record, optionally without values and registration.
+    pub(crate) fn copy_of(record: &StoredRecord, with_values: bool) -> Self {
+        let StoredRecord { name, revision, status, values, registration } = record;
+        let (values, registration) =
+            if with_values { (values.clone(), registration.clone()) } else { Default::default() };
+        let (name, revision, status) = (name.clone(), *revision, *status);
+        let record = StoredRecord { name, revision, status, values, registration: Box::default() };
+        Self { record, registration }
+    }
+}
+
+impl From<SplitRecord<Box<[u8]>>> for StoredRecord {
+    fn from(SplitRecord { record, registration }: SplitRecord<Box<[u8]>>) -> Self {
+        Self { registration, ..record }
+    }
 }
 
 /// Writes of a change set, computed before any of them is applied.
-#[derive(Debug, Default)]
-pub(crate) struct WriteSet {
-    pub(crate) records: BTreeMap<NameKey, Option<StoredRecord>>,
+#[derive(Debug)]
+pub(crate) struct WriteSet<R> {
+    pub(crate) records: BTreeMap<NameKey, Option<SplitRecord<R>>>,
     pub(crate) homed: BTreeMap<NameKey, bool>,
     pub(crate) aux: BTreeMap<Box<[u8]>, Option<Box<[u8]>>>,
-    pub(crate) log_entries: Vec<PendingLogEntry>,
+    pub(crate) log_entries: Vec<PendingLogEntry<R>>,
 }
 
 /// Log entry to be appended, with the history entry that belongs to it.
 #[derive(Debug)]
-pub(crate) struct PendingLogEntry {
+pub(crate) struct PendingLogEntry<R> {
     pub(crate) kind: EditKind,
     pub(crate) name: Box<str>,
-    /// Prior state of the record, if the edit changes one.
-    pub(crate) prior: Option<(NameKey, PriorState)>,
+    /// Name and record before the change, if the change needs a history entry.
+    pub(crate) prior: Option<(NameKey, Option<SplitRecord<R>>)>,
 }
 
-impl WriteSet {
+impl PendingLogEntry<Box<[u8]>> {
+    /// Takes the name and its prior state, without secrets.
+    pub(crate) fn take_prior_state(&mut self) -> Option<(NameKey, PriorState)> {
+        let (key, prior) = self.prior.take()?;
+        let state = prior.map_or(PriorState::Absent, |prior| {
+            let record = StoredRecord::from(prior);
+            PriorState::Record(history::redact_secrets(&record).unwrap_or(record))
+        });
+        Some((key, state))
+    }
+}
+
+/// Write of one record, whose precondition is to be checked.
+struct RecordEdit {
+    /// Index of the edit in its change set.
+    index: usize,
+    name: Box<str>,
+    precondition: Precondition,
+    write: RecordWrite,
+}
+
+enum RecordWrite {
+    /// New values and, if it changes, the new registration.
+    Put(Vec<HandleValue<'static>>, Option<Box<[u8]>>),
+    Tombstone,
+    Remove,
+}
+
+impl<R: Clone + Default> WriteSet<R> {
     /// Computes the writes of a change set that gets this revision. Each edit sees the effects of those before it.
-    pub(crate) fn compute(
-        state: &impl StateView,
-        change: &ChangeSet,
+    pub(crate) fn compute<V: StateView<Registration = R>>(
+        view: &mut V,
+        edits: Vec<Edit>,
         revision: u64,
     ) -> Result<Self, CommitError> {
-        let mut write_set = Self::default();
-        for (edit_index, edit) in change.edits.iter().enumerate() {
-            if edit.is_aux() {
-                write_set.apply_aux(state, edit, edit_index)?;
-                continue;
-            }
-            let key =
-                edit.name_key().map_err(|error| CommitError::InvalidName { edit: edit_index, error })?;
+        let mut writes = Self {
+            records: BTreeMap::new(),
+            homed: BTreeMap::new(),
+            aux: BTreeMap::new(),
+            log_entries: Vec::new(),
+        };
+        for (index, edit) in edits.into_iter().enumerate() {
             match edit {
-                Edit::Home { .. } | Edit::Unhome { .. } => write_set.apply_home(edit, key),
-                Edit::RequireHomed { prefix, is_homed: expected } => {
-                    let earlier = write_set.homed.get(&key).copied();
-                    let is_homed = earlier.unwrap_or_else(|| state.is_homed(&key));
-                    if is_homed != *expected {
-                        return Err(CommitError::HomedConflict {
-                            edit: edit_index,
-                            prefix: prefix.clone(),
-                            is_homed,
-                        });
-                    }
+                Edit::Put { name, values, precondition } => {
+                    let write = RecordWrite::Put(values, None);
+                    writes.write_record(view, RecordEdit { index, name, precondition, write }, revision)?;
                 }
-                _ => write_set.apply_record(state, edit, edit_index, key, revision)?,
+                Edit::Register { name, values, registration, precondition } => {
+                    let write = RecordWrite::Put(values, Some(registration));
+                    writes.write_record(view, RecordEdit { index, name, precondition, write }, revision)?;
+                }
+                Edit::Tombstone { name, precondition } => {
+                    let write = RecordWrite::Tombstone;
+                    writes.write_record(view, RecordEdit { index, name, precondition, write }, revision)?;
+                }
+                Edit::Remove { name, precondition } => {
+                    let write = RecordWrite::Remove;
+                    writes.write_record(view, RecordEdit { index, name, precondition, write }, revision)?;
+                }
+                Edit::Home { prefix } => writes.write_homed(index, prefix, true)?,
+                Edit::Unhome { prefix } => writes.write_homed(index, prefix, false)?,
+                Edit::RequireRevision { name, revision } => {
+                    writes.require_revision(view, index, name, revision)?;
+                }
+                Edit::RequireHomed { prefix, is_homed } => {
+                    writes.require_homed(view, index, prefix, is_homed)?;
+                }
+                Edit::PutAux { key, value } => writes.write_aux(index, key, Some(value))?,
+                Edit::RemoveAux { key } => writes.write_aux(index, key, None)?,
+                Edit::RequireAux { key, value } => writes.require_aux(view, index, &key, value.as_deref())?,
             }
         }
-        Ok(write_set)
+        Ok(writes)
     }
 
-    fn apply_home(&mut self, edit: &Edit, prefix: NameKey) {
-        let is_homed = matches!(edit, Edit::Home { .. });
-        self.homed.insert(prefix, is_homed);
-        let kind = if is_homed { EditKind::Home } else { EditKind::Unhome };
-        self.log_entries.push(PendingLogEntry { kind, name: edit.name().into(), prior: None });
+    /// Whether there is nothing to write.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.log_entries.is_empty() && self.aux.is_empty()
     }
 
-    fn apply_aux(
+    fn write_record<V: StateView<Registration = R>>(
         &mut self,
-        state: &impl StateView,
-        edit: &Edit,
-        edit_index: usize,
-    ) -> Result<(), CommitError> {
-        check_size(edit, edit_index)?;
-        match edit {
-            Edit::PutAux { key, value } if AuxEntry::is_valid_key(key) => {
-                self.aux.insert(key.clone(), Some(value.clone()));
-            }
-            Edit::RemoveAux { key } if AuxEntry::is_valid_key(key) => {
-                self.aux.insert(key.clone(), None);
-            }
-            Edit::RequireAux { key, value } if AuxEntry::is_valid_key(key) => {
-                let current = self.aux.get(key).map_or_else(|| state.aux(key), Option::as_deref);
-                if current != value.as_deref() {
-                    return Err(CommitError::AuxConflict { edit: edit_index });
-                }
-            }
-            _ => return Err(CommitError::InvalidAuxKey { edit: edit_index }),
-        }
-        Ok(())
-    }
-
-    fn apply_record(
-        &mut self,
-        state: &impl StateView,
-        edit: &Edit,
-        edit_index: usize,
-        key: NameKey,
+        view: &mut V,
+        edit: RecordEdit,
         revision: u64,
     ) -> Result<(), CommitError> {
-        let current = self.records.get(&key).map_or_else(|| state.record(&key), Option::as_ref);
-        if !edit.is_satisfied_by(current.map(|record| (record.revision, record.status))) {
-            let current = current.map(|record| CurrentRecord {
-                name: record.name.clone(),
-                revision: record.revision,
-                status: record.status,
-            });
-            return Err(RecordConflict { edit: edit_index, name: edit.name().into(), current }.into());
+        let RecordEdit { index, name, precondition, write } = edit;
+        let key = checked(index, NameKey::new(&name))?;
+        let earlier = self.records.get(&key);
+        let is_first = earlier.is_none();
+        let current = earlier.cloned().map_or_else(|| view.record(&key, true), Ok)?;
+        if !precondition.is_satisfied_by(current.as_ref().map(version)) {
+            return Err(conflict(index, name, current));
         }
-        check_size(edit, edit_index)?;
-        let name = current.map_or_else(|| edit.name().into(), |record| record.name.clone());
-        let registration = || current.map(|record| record.registration.clone()).unwrap_or_default();
-        let create_or_update = if current.is_some() { EditKind::Update } else { EditKind::Create };
-        let (kind, put) = match edit {
-            Edit::Put { values, .. } => {
-                (create_or_update, Some((RecordStatus::Live, values.clone(), registration())))
+        let name = current.as_ref().map_or(name, |current| current.record.name.clone());
+        let registration =
+            || current.as_ref().map(|current| current.registration.clone()).unwrap_or_default();
+        let (kind, status, values, registration) = match write {
+            RecordWrite::Put(values, new) => {
+                check_size(index, &values, new.as_deref().unwrap_or_default())?;
+                let kind = if current.is_some() { EditKind::Update } else { EditKind::Create };
+                let log_index = self.log_entries.len();
+                let registration = new.map_or_else(registration, |new| view.add_registration(new, log_index));
+                (kind, Some(RecordStatus::Live), values, registration)
             }
-            Edit::Register { values, registration, .. } => {
-                (create_or_update, Some((RecordStatus::Live, values.clone(), registration.clone())))
+            RecordWrite::Tombstone => {
+                let values =
+                    current.as_ref().map(|current| current.record.values.clone()).unwrap_or_default();
+                (EditKind::Tombstone, Some(RecordStatus::Tombstone), values, registration())
             }
-            Edit::Tombstone { .. } => {
-                let values = current.map(|record| record.values.clone()).unwrap_or_default();
-                (EditKind::Tombstone, Some((RecordStatus::Tombstone, values, registration())))
-            }
-            Edit::Remove { .. } => (EditKind::Remove, None),
-            // A precondition that holds writes nothing.
-            _ => return Ok(()),
+            RecordWrite::Remove => (EditKind::Remove, None, Vec::new(), R::default()),
         };
-        let prior = current.map_or(PriorState::Absent, |record| {
-            PriorState::Record(history::redact_secrets(record).unwrap_or_else(|| record.clone()))
+        let record = status.map(|status| {
+            let (name, no_registration) = (name.clone(), Box::default());
+            let record = StoredRecord { name, revision, status, values, registration: no_registration };
+            SplitRecord { record, registration }
         });
-        let record = put.map(|(status, values, registration)| StoredRecord {
-            name: name.clone(),
-            revision,
-            status,
-            values,
-            registration,
-        });
-        self.log_entries.push(PendingLogEntry { kind, name, prior: Some((key.clone(), prior)) });
+        let prior = view.needs_history_entry(kind, is_first).then(|| (key.clone(), current));
         self.records.insert(key, record);
+        self.log_entries.push(PendingLogEntry { kind, name, prior });
         Ok(())
     }
+
+    fn require_revision<V: StateView<Registration = R>>(
+        &self,
+        view: &V,
+        index: usize,
+        name: Box<str>,
+        expected: Option<u64>,
+    ) -> Result<(), CommitError> {
+        let key = checked(index, NameKey::new(&name))?;
+        let current = match self.records.get(&key) {
+            Some(earlier) => earlier.clone(),
+            None => view.record(&key, false)?,
+        };
+        if current.as_ref().map(|current| current.record.revision) == expected {
+            Ok(())
+        } else {
+            Err(conflict(index, name, current))
+        }
+    }
+
+    fn write_homed(&mut self, index: usize, prefix: Box<str>, is_homed: bool) -> Result<(), CommitError> {
+        self.homed.insert(checked(index, NameKey::from_prefix(&prefix))?, is_homed);
+        let kind = if is_homed { EditKind::Home } else { EditKind::Unhome };
+        self.log_entries.push(PendingLogEntry { kind, name: prefix, prior: None });
+        Ok(())
+    }
+
+    fn require_homed<V: StateView<Registration = R>>(
+        &self,
+        view: &V,
+        edit: usize,
+        prefix: Box<str>,
+        expected: bool,
+    ) -> Result<(), CommitError> {
+        let key = checked(edit, NameKey::from_prefix(&prefix))?;
+        let is_homed = self.homed.get(&key).copied().map_or_else(|| view.is_homed(&key), Ok)?;
+        if is_homed == expected { Ok(()) } else { Err(CommitError::HomedConflict { edit, prefix, is_homed }) }
+    }
+
+    fn write_aux(
+        &mut self,
+        index: usize,
+        key: Box<[u8]>,
+        value: Option<Box<[u8]>>,
+    ) -> Result<(), CommitError> {
+        check_size(index, &[], value.as_deref().unwrap_or_default())?;
+        check_aux_key(index, &key)?;
+        self.aux.insert(key, value);
+        Ok(())
+    }
+
+    fn require_aux<V: StateView<Registration = R>>(
+        &self,
+        view: &V,
+        index: usize,
+        key: &[u8],
+        expected: Option<&[u8]>,
+    ) -> Result<(), CommitError> {
+        check_aux_key(index, key)?;
+        let current = match self.aux.get(key) {
+            Some(earlier) => earlier.as_deref(),
+            None => view.aux(key)?,
+        };
+        if current == expected { Ok(()) } else { Err(CommitError::AuxConflict { edit: index }) }
+    }
+}
+
+fn version<R>(current: &SplitRecord<R>) -> (u64, RecordStatus) {
+    (current.record.revision, current.record.status)
+}
+
+fn conflict<R>(index: usize, name: Box<str>, current: Option<SplitRecord<R>>) -> CommitError {
+    let current = current.map(|current| {
+        let StoredRecord { name, revision, status, .. } = current.record;
+        CurrentRecord { name, revision, status }
+    });
+    RecordConflict { edit: index, name, current }.into()
+}
+
+/// Adds the index of the edit to the error.
+fn checked(index: usize, key: Result<NameKey, NameKeyError>) -> Result<NameKey, CommitError> {
+    key.map_err(|error| CommitError::InvalidName { edit: index, error })
+}
+
+const fn check_aux_key(index: usize, key: &[u8]) -> Result<(), CommitError> {
+    if AuxEntry::is_valid_key(key) { Ok(()) } else { Err(CommitError::InvalidAuxKey { edit: index }) }
 }

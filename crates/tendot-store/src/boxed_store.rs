@@ -6,7 +6,7 @@ use std::pin::Pin;
 
 use crate::{
     AuxEntry, ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, History, HistoryOrder, LogEntry,
-    NameEntry, NameKey, NamePage, Store, StoreError, StoredRecord,
+    NameEntry, NameKey, NamePage, Store, StoreError, StoreHead, StoredRecord,
 };
 
 /// Store behind a pointer, see [`AnyStore::boxed`](crate::AnyStore::boxed).
@@ -69,6 +69,10 @@ impl Store for BoxedStore {
 
     async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         self.0.commit(change).await
+    }
+
+    async fn head(&self) -> Result<StoreHead, StoreError> {
+        self.0.head().await
     }
 
     async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
@@ -134,6 +138,7 @@ trait DynStore: fmt::Debug + Send + Sync {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Box<str>>, StoreError>>;
     fn commit(&self, change: ChangeSet) -> BoxFuture<'_, Result<CommitInfo, CommitError>>;
+    fn head(&self) -> BoxFuture<'_, Result<StoreHead, StoreError>>;
     fn read_log(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<LogEntry>, StoreError>>;
     fn history<'a>(
         &'a self,
@@ -210,6 +215,10 @@ impl<S: Store + fmt::Debug> DynStore for S {
 
     fn commit(&self, change: ChangeSet) -> BoxFuture<'_, Result<CommitInfo, CommitError>> {
         Box::pin(Store::commit(self, change))
+    }
+
+    fn head(&self) -> BoxFuture<'_, Result<StoreHead, StoreError>> {
+        Box::pin(Store::head(self))
     }
 
     fn read_log(&self, after: u64, limit: usize) -> BoxFuture<'_, Result<Vec<LogEntry>, StoreError>> {

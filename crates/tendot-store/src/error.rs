@@ -50,6 +50,32 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// Copies the error for another caller; the underlying error becomes text.
+    pub(crate) fn clone_without_source(&self) -> Self {
+        match self {
+            Self::Corrupt { detail } => Self::Corrupt { detail: detail.clone() },
+            Self::Backend { operation, error } => {
+                Self::Backend { operation, error: error.to_string().into() }
+            }
+            Self::DiskFull { operation, detail } => Self::DiskFull { operation, detail: detail.clone() },
+            Self::ReadOnly { reason } => Self::ReadOnly { reason: reason.clone() },
+            Self::Unavailable { operation, reason } => {
+                Self::Unavailable { operation, reason: reason.clone() }
+            }
+            Self::InDoubt { reason } => Self::InDoubt { reason: reason.clone() },
+        }
+    }
+
+    /// Description for a report of corruption, which says that data is corrupt anyway.
+    pub(crate) fn detail(&self) -> String {
+        match self {
+            Self::Corrupt { detail } => detail.clone(),
+            error => error.to_string(),
+        }
+    }
+}
+
 /// Reason why a change set was not committed. Nothing was written, except possibly for [`StoreError::InDoubt`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

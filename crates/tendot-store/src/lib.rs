@@ -4,6 +4,8 @@ mod any_store;
 mod apply;
 mod boxed_store;
 mod change_counters;
+mod directory_lock;
+mod durable_dir;
 mod embedded;
 mod error;
 mod fail_point;
@@ -18,19 +20,20 @@ mod store;
 #[cfg(any(test, feature = "test-suite"))]
 pub mod test_suite;
 mod verify;
+mod write_queue;
 
 pub use any_store::AnyStore;
 pub use boxed_store::BoxedStore;
 pub use change_counters::{ChangeCounters, RecordVersion};
-pub use embedded::{
-    EmbeddedImporter, EmbeddedStore, EmbeddedTarget, LockError, OpenError, RestoreError, restore,
-};
+pub use directory_lock::LockError;
+pub use embedded::{EmbeddedImporter, EmbeddedStore, EmbeddedTarget, OpenError, RestoreError, restore};
 pub use error::{CommitError, CurrentRecord, RecordConflict, StoreError};
 #[cfg(feature = "fail-points")]
 pub use fail_point::FAIL_POINTS;
 pub use import::{ImportBatch, ImportError, ImportSummary};
 pub use memory::MemoryStore;
 pub use migration::{MigrationError, MigrationReport, PreviousRun, migrate};
+pub use model::audit_chain::{ChainLink, LogHash};
 pub use model::change_set::{ChangeSet, CommitInfo, Edit, Precondition};
 pub use model::history::{History, HistoryEntry, HistoryOrder, PriorState};
 pub use model::log_entry::{EditKind, LogEntry};
@@ -42,5 +45,5 @@ pub use postgres::{
     PostgresTarget,
 };
 pub use stale_reads::with_stale_reads;
-pub use store::{AuxEntry, CountPage, NameEntry, NamePage, Store};
+pub use store::{AuxEntry, CountPage, NameEntry, NamePage, Store, StoreHead};
 pub use verify::VerifyReport;

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::ops::Bound;
 use std::sync::{PoisonError, RwLock};
 
-use crate::apply::{PendingLogEntry, StateView, WriteSet};
+use crate::apply::{SplitRecord, StateView, WriteSet};
 use crate::model::history;
 use crate::{
     AuxEntry, ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, History, HistoryEntry,
     HistoryOrder, LogEntry, NameEntry, NameKey, NamePage, PriorState, RecordStatus, Store, StoreError,
-    StoredRecord,
+    StoreHead, StoredRecord,
 };
 
 /// Volatile in-memory store, for trials and as the reference implementation.
@@ -28,7 +28,7 @@ struct MemoryTables {
     log: Vec<LogEntry>,
     /// Prior states by name and log sequence number.
     history: BTreeMap<NameKey, BTreeMap<u64, PriorState>>,
-    revision: u64,
+    head: StoreHead,
 }
 
 impl MemoryStore {
@@ -175,6 +175,10 @@ impl Store for MemoryStore {
         }))
     }
 
+    async fn head(&self) -> Result<StoreHead, StoreError> {
+        Ok(self.with_tables(|tables| tables.head))
+    }
+
     async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         let after = usize::try_from(after).unwrap_or(usize::MAX);
         Ok(self.with_tables(|tables| tables.log.iter().skip(after).take(limit).cloned().collect()))
@@ -215,20 +219,18 @@ impl MemoryTables {
     }
 
     fn commit(&mut self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
-        let revision = self.revision + 1;
-        let WriteSet { records, homed, aux, log_entries } = WriteSet::compute(self, &change, revision)?;
+        let ChangeSet { author, timestamp_ms, edits } = change;
+        let revision = self.head.revision + 1;
+        let WriteSet { records, homed, aux, log_entries } = WriteSet::compute(self, edits, revision)?;
         for (key, value) in aux {
             match value {
                 Some(value) => self.aux.insert(key, value),
                 None => self.aux.remove(&key),
             };
         }
-        if log_entries.is_empty() {
-            return Ok(CommitInfo { revision: self.revision });
-        }
         for (key, record) in records {
             match record {
-                Some(record) => self.records.insert(key, record),
+                Some(record) => self.records.insert(key, record.into()),
                 None => self.records.remove(&key),
             };
         }
@@ -239,29 +241,37 @@ impl MemoryTables {
                 self.homed.remove(&prefix)
             };
         }
-        for PendingLogEntry { kind, name, prior } in log_entries {
-            let sequence = self.log.len() as u64 + 1;
+        let mut content = Vec::new();
+        for mut pending in log_entries {
+            self.head.revision = revision;
+            let prior = pending.take_prior_state();
+            let mut entry = LogEntry::new(&author, timestamp_ms, revision, pending.kind, pending.name);
+            self.head.append(&mut entry, &mut content);
             if let Some((key, prior)) = prior {
-                self.history.entry(key).or_default().insert(sequence, prior);
+                self.history.entry(key).or_default().insert(entry.sequence, prior);
             }
-            let (timestamp_ms, author) = (change.timestamp_ms, change.author.clone());
-            self.log.push(LogEntry { sequence, revision, timestamp_ms, author, kind, name, record_count: 1 });
+            self.log.push(entry);
         }
-        self.revision = revision;
-        Ok(CommitInfo { revision })
+        Ok(CommitInfo { revision: self.head.revision })
     }
 }
 
 impl StateView for MemoryTables {
-    fn record(&self, key: &NameKey) -> Option<&StoredRecord> {
-        self.records.get(key)
+    type Registration = Box<[u8]>;
+
+    fn record(&self, key: &NameKey, with_values: bool) -> Result<Option<SplitRecord<Box<[u8]>>>, StoreError> {
+        Ok(self.records.get(key).map(|record| SplitRecord::copy_of(record, with_values)))
     }
 
-    fn is_homed(&self, prefix: &NameKey) -> bool {
-        self.homed.contains(prefix)
+    fn is_homed(&self, prefix: &NameKey) -> Result<bool, StoreError> {
+        Ok(self.homed.contains(prefix))
     }
 
-    fn aux(&self, key: &[u8]) -> Option<&[u8]> {
-        self.aux.get(key).map(|value| &**value)
+    fn aux(&self, key: &[u8]) -> Result<Option<&[u8]>, StoreError> {
+        Ok(self.aux.get(key).map(|value| &**value))
+    }
+
+    fn add_registration(&mut self, registration: Box<[u8]>, _log_index: usize) -> Box<[u8]> {
+        registration
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 
 use crate::{
-    ChangeCounters, ChangeSet, CommitError, CommitInfo, History, HistoryOrder, LogEntry, NameKey,
+    ChangeCounters, ChangeSet, CommitError, CommitInfo, History, HistoryOrder, LogEntry, LogHash, NameKey,
     RecordStatus, StoreError, StoredRecord,
 };
 
@@ -68,6 +68,9 @@ pub trait Store: Send + Sync {
 
     /// Commits a change set with its log entries: all edits or none. Durable when the future resolves to `Ok`.
     fn commit(&self, change: ChangeSet) -> impl Future<Output = Result<CommitInfo, CommitError>> + Send;
+
+    /// Returns the end of the change log.
+    fn head(&self) -> impl Future<Output = Result<StoreHead, StoreError>> + Send;
 
     /// Reads the change log after sequence number `after`, oldest first: at most `limit` entries.
     fn read_log(
@@ -155,17 +158,19 @@ pub struct NameEntry {
     pub status: RecordStatus,
 }
 
-/// Last revision and last log sequence number of a store.
+/// End of the change log: last revision, last sequence number and hash of the last entry.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct StoreHead {
     /// Revision of the last change set.
     pub revision: u64,
-    /// Sequence number of the last log entry.
+    /// Sequence number of the last log entry; 0 if there is none.
     pub sequence: u64,
+    /// Hash of the last log entry, which covers the whole log; zeros if there is none.
+    pub log_hash: LogHash,
 }
 
 impl fmt::Display for StoreHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "revision {}, log entry {}", self.revision, self.sequence)
+        write!(f, "revision {}, log entry {}, hash {}", self.revision, self.sequence, self.log_hash)
     }
 }

@@ -1,6 +1,6 @@
 //! Result of a verification, and checks shared by the stores.
 
-use crate::{EditKind, LogEntry, StoreError, StoredRecord};
+use crate::{EditKind, LogEntry, StoreError, StoreHead, StoredRecord};
 
 /// Maximum number of reported errors; further ones are only counted.
 const MAX_REPORTED_ERRORS: usize = 1_000;
@@ -42,14 +42,71 @@ impl VerifyReport {
     pub(crate) fn check<T>(&mut self, result: Result<T, StoreError>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
-            Err(StoreError::Corrupt { detail }) => {
-                self.add_error(detail);
-                None
-            }
             Err(error) => {
-                self.add_error(error);
+                self.add_error(error.detail());
                 None
             }
+        }
+    }
+}
+
+/// Checks the change log entry by entry: sequence numbers, revisions and the audit chain.
+#[derive(Debug, Default)]
+pub(crate) struct LogVerifier {
+    /// Last entry that was checked.
+    last: StoreHead,
+    /// Whether the hash of the last entry is unknown, because it is missing or unreadable.
+    is_broken: bool,
+}
+
+impl LogVerifier {
+    /// Sequence number of the last entry that was checked.
+    pub(crate) const fn sequence(&self) -> u64 {
+        self.last.sequence
+    }
+
+    /// Checks the next entry, or reports why it cannot be decoded.
+    pub(crate) fn check(
+        &mut self,
+        report: &mut VerifyReport,
+        sequence: u64,
+        entry: Result<LogEntry, String>,
+    ) {
+        report.log_entries += 1;
+        let expected = self.last.sequence + 1;
+        if sequence != expected {
+            report.add_error(format!("log entry {expected} missing, found {sequence}"));
+        }
+        self.is_broken |= sequence != expected;
+        self.last.sequence = sequence;
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(fault) => {
+                report.add_error(format!("log entry {sequence}: {fault}"));
+                self.is_broken = true;
+                return;
+            }
+        };
+        if entry.revision < self.last.revision {
+            report.add_error(format!("log entry {sequence}: revision decreases"));
+        }
+        if entry.link.content_digest != entry.content_digest() {
+            report.add_error(format!("log entry {sequence}: content does not match its digest"));
+        }
+        if !self.is_broken && entry.link.previous_hash != self.last.log_hash {
+            report.add_error(format!(
+                "log entry {sequence}: previous hash does not match log entry {}",
+                expected - 1
+            ));
+        }
+        self.is_broken = false;
+        self.last = StoreHead { revision: entry.revision, sequence, log_hash: entry.link.hash() };
+    }
+
+    /// Checks the end of the log, unless entries were appended since.
+    pub(crate) fn check_head(&self, report: &mut VerifyReport, head: &StoreHead) {
+        if head.sequence == self.last.sequence && !self.is_broken && head.log_hash != self.last.log_hash {
+            report.add_error(format!("last log entry {}: hash does not match the head", head.sequence));
         }
     }
 }

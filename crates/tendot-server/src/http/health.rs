@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use http::StatusCode;
 use http::header::HeaderValue;
+use tendot_store::Store as _;
 use tokio::time::timeout;
 
 use crate::http::HttpServer;
-use crate::http::api_v1::changes::log_head::head_sequence;
 use crate::http::middleware::client_address::RemoteClient;
 use crate::http::middleware::metrics;
 use crate::http::response::caching;
@@ -69,11 +69,9 @@ impl HttpServer {
         {
             return reply(StatusCode::FORBIDDEN, TEXT, "metrics are not available to this address\n");
         }
-        let hint = self.metrics.store_head.load(Ordering::Relaxed);
         // If the store does not respond, the other metrics matter most.
-        if let Ok(Ok(head)) = timeout(STORE_METRIC_TIMEOUT, head_sequence(self.registry.store(), hint)).await
-        {
-            self.metrics.store_head.store(head, Ordering::Relaxed);
+        if let Ok(Ok(head)) = timeout(STORE_METRIC_TIMEOUT, self.registry.store().head()).await {
+            self.metrics.store_head.store(head.sequence, Ordering::Relaxed);
         }
         let mut response = match metrics::render(
             &self.metrics,

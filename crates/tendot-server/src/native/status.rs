@@ -4,8 +4,8 @@ use tendot_proto::endpoint::IncomingRequest;
 use tendot_proto::wire::WireList;
 use tendot_proto::{Budget, Handle, HandleValue, ResponseCode, ResponseData, ValuePermissions};
 use tendot_registry::{Caller, Error, ResolveQuery};
+use tendot_store::Store as _;
 
-use crate::http::head_sequence;
 use crate::native::{NativeReply, NativeServer};
 
 const STATUS_HANDLE: &str = "0.SITE/status";
@@ -41,7 +41,7 @@ impl NativeServer {
         }
         // Authorized like the list of homed prefixes.
         self.registry.list_homed_prefixes(None, 1, caller, budget).await?;
-        let head = head_sequence(self.registry.store(), 0).await?;
+        let head = self.registry.store().head().await?.sequence;
         let numbers = format!(
             "runtime={}; numreqs={}; version={}",
             self.start.elapsed().as_millis(),

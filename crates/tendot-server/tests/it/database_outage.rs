@@ -370,7 +370,10 @@ fn truncated_change_log() {
         create(&format!("10.70000/seen-{is_noticed_before_writes}"));
         let new_event = format!("id: {}", sequence());
         assert!(events.any(|line| line == new_event));
-        let truncate_log = "begin; delete from tendot_log where sequence > $; update tendot_counters set sequence = $; commit";
+        let truncate_log = "begin; \
+             update tendot_counters set sequence = $, \
+                 log_hash = (select previous_hash from tendot_log where sequence = $ + 1); \
+             delete from tendot_log where sequence > $; commit";
         block_on(postgres.execute(DATABASE, &truncate_log.replace('$', &(last - 4).to_string())));
         if is_noticed_before_writes {
             let lines = get(&format!("after={last}"), &[]);

@@ -10,7 +10,7 @@ use tendot_proto::{HandleValue, ValuePermissions};
 use tendot_server::http::HttpLimits;
 use tendot_store::{
     AnyStore, ChangeSet, CommitError, CommitInfo, CountPage, Edit, History, HistoryOrder, LogEntry,
-    NameEntry, NameKey, NamePage, Store, StoreError, StoredRecord,
+    NameEntry, NameKey, NamePage, Store, StoreError, StoreHead, StoredRecord,
 };
 use tendot_testing::http::HttpResponse;
 use tendot_testing::wait_until;
@@ -180,6 +180,10 @@ impl Store for GatedStore {
 
     async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         self.store.commit(change).await
+    }
+
+    async fn head(&self) -> Result<StoreHead, StoreError> {
+        self.store.head().await
     }
 
     async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {

@@ -1,6 +1,6 @@
 //! Error of opening an embedded store.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::{LockError, StoreError};
 
@@ -63,4 +63,16 @@ pub enum OpenError {
         /// Underlying error.
         error: StoreError,
     },
+}
+
+/// Wraps an I/O or LMDB error of opening the store in a directory.
+pub(crate) fn io_error<E: std::error::Error + Send + Sync + 'static>(
+    directory: &Path,
+) -> impl Fn(E) -> OpenError {
+    move |error| OpenError::Io { directory: directory.into(), error: Box::new(error) }
+}
+
+/// Wraps a store error of opening the store in a directory.
+pub(crate) fn store_error(directory: &Path) -> impl Fn(StoreError) -> OpenError {
+    move |error| OpenError::Store { directory: directory.into(), error }
 }

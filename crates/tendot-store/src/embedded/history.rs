@@ -9,7 +9,7 @@ use heed::{RoTxn, RwTxn};
 
 use super::format::record::{self, DiskRecord, Intern};
 use super::format::{checksum, log_entry};
-use super::read::MAX_SCANNED_RECORDS;
+use super::read::{MAX_SCANNED_RECORDS, RawEntry};
 use super::{Lmdb, backend_error};
 use crate::model::history::{MAX_HISTORY_PAGE_BYTES, redact_secrets};
 use crate::model::name_key;
@@ -50,9 +50,7 @@ pub(crate) fn write_entry(
     replaced: &[u8],
 ) -> Result<(), heed::Error> {
     let entry_key = entry_key(storage_key, sequence);
-    let mut value = replaced.to_vec();
-    checksum::append(&entry_key, &mut value);
-    lmdb.databases.history.put(txn, &entry_key, &value)
+    lmdb.databases.history.put(txn, &entry_key, &checksum::with_checksum(&entry_key, replaced))
 }
 
 /// Encodes a replaced record for the history: the stored bytes, unless it has secrets or was never stored.
@@ -149,9 +147,6 @@ impl Lmdb {
     }
 }
 
-/// Key and value of an LMDB entry.
-type RawEntry<'a> = (&'a [u8], &'a [u8]);
-
 /// Reader of one name's history.
 pub(crate) struct NameHistory<'a> {
     lmdb: &'a Lmdb,
@@ -225,7 +220,7 @@ impl<'a> NameHistory<'a> {
                 let unknown = || checksum::corrupt(&self.storage_key, ITEM, "unknown layout");
                 record::decode_revision(replaced).map(Some).ok_or_else(unknown)
             }
-            None => Ok(self.lmdb.record_header(self.txn, &self.storage_key)?.map(|header| header.revision)),
+            None => Ok(self.lmdb.record_header(self.txn, self.key)?.map(|header| header.revision)),
         }
     }
 
@@ -234,7 +229,7 @@ impl<'a> NameHistory<'a> {
         let first = at.unwrap_or_default().saturating_add(1);
         let end = match self.next_entry(at)? {
             Some((sequence, _)) => sequence,
-            None => self.lmdb.read_counter(self.txn, b"sequence")?.saturating_add(1),
+            None => self.lmdb.read_head(self.txn)?.sequence.saturating_add(1),
         };
         let (mut low, mut high) = (first, end);
         while low < high {

@@ -10,19 +10,20 @@ use std::thread::{self, ScopedJoinHandle};
 
 use heed::{PutFlags, RwTxn};
 use tendot_proto::HandleValue;
-use tendot_proto::wire::{ListItem as _, WireReader};
 
+use super::error::{io_error, store_error};
 use super::format::dictionary::Interner;
 use super::format::{checksum, log_entry, record};
-use super::lmdb::directory_lock::DirectoryLock;
+use super::lmdb::META_ITEM;
 use super::{Lmdb, OpenError, backend_error, history};
+use crate::directory_lock::DirectoryLock;
 use crate::import::MAX_REPORTED_TOMBSTONES;
 use crate::import::import_buffer::ImportBuffer;
 use crate::import::merge::{RawRecord, RunMerge};
-use crate::model::name_key;
+use crate::model::{name_key, values_codec};
 use crate::{
-    EditKind, ImportBatch, ImportError, ImportSummary, LogEntry, NameKey, RecordStatus, StoreError,
-    fail_point,
+    ChainLink, EditKind, ImportBatch, ImportError, ImportSummary, LogEntry, NameKey, RecordStatus,
+    StoreError, StoreHead, fail_point,
 };
 
 /// Default number of records per transaction, and maximum size of a transaction in memory.
@@ -75,12 +76,8 @@ impl EmbeddedImporter {
     /// Opens the store in a directory for an import; creates it if missing.
     pub fn open(directory: &Path, author: &str, timestamp_ms: u64) -> Result<Self, OpenError> {
         let (lmdb, lock) = Lmdb::open(directory)?;
-        let store_error = |error| OpenError::Store { directory: directory.into(), error };
-        let txn = lmdb.begin_read().map_err(store_error)?;
-        let interner = Interner::load(&lmdb.databases, &txn).map_err(store_error)?;
-        drop(txn);
-        let buffer = ImportBuffer::new(directory.join("import-runs"))
-            .map_err(|error| OpenError::Io { directory: directory.into(), error: Box::new(error) })?;
+        let interner = Interner::open(&lmdb).map_err(store_error(directory))?;
+        let buffer = ImportBuffer::new(directory.join("import-runs")).map_err(io_error(directory))?;
         Ok(Self {
             lmdb,
             interner,
@@ -127,7 +124,7 @@ impl EmbeddedImporter {
         let txn = lmdb.begin_read()?;
         let is_empty = lmdb.databases.records.is_empty(&txn);
         let appends = is_empty.map_err(|error| backend_error("reading records", error))?;
-        let revision = lmdb.read_counter(&txn, b"revision")? + 1;
+        let revision = lmdb.read_head(&txn)?.revision + 1;
         drop(txn);
 
         let homed = &std::mem::take(&mut self.buffer.homed);
@@ -266,7 +263,7 @@ impl ImportEncoder<'_> {
     ) -> Result<(), ImportError> {
         let corrupt = || StoreError::Corrupt { detail: format!("import run, at `{}`", name.escape_ascii()) };
         let name = std::str::from_utf8(name).map_err(|_| corrupt())?;
-        let values = decode_values(values).ok_or_else(corrupt)?;
+        let values = values_codec::decode(values).map_err(|_| corrupt())?;
         let key = NameKey::new(name)?;
         let current = if self.appends { None } else { self.lmdb.get_disk_record(txn, &key)? };
         let summary = &mut batch.summary;
@@ -350,11 +347,12 @@ impl ImportWriter<'_> {
         let commit_error = |error| backend_error("committing an import", error);
         fail_point::hit("import-before-txn");
         let mut txn = lmdb.env.write_txn().map_err(commit_error)?;
+        let mut head = lmdb.read_head(&txn)?;
         if is_first {
-            self.home_prefixes(&mut txn)?;
+            self.home_prefixes(&mut txn, &mut head)?;
         }
         // Sequence number of the import's log entry: it is next, since this is the only writer.
-        let sequence = lmdb.read_counter(&txn, b"sequence")? + 1;
+        let sequence = head.sequence + 1;
         let (mut records, mut bytes, mut is_last) = (0, 0, false);
         while !is_last && records < self.records_per_transaction && bytes < MAX_TRANSACTION_BYTES {
             let encoder_stopped = || StoreError::Backend {
@@ -383,20 +381,20 @@ impl ImportWriter<'_> {
             // If the transaction fails, so does the import, and the interner is not used again.
             interner.commit();
         }
-        let record_count = self.summary.created + self.summary.changed;
-        if record_count > 0 {
-            lmdb.write_counter(&mut txn, b"revision", self.revision).map_err(commit_error)?;
+        let mut log_entry = self.log_entry(EditKind::Import, "");
+        log_entry.record_count = self.summary.created + self.summary.changed;
+        if log_entry.record_count > 0 {
+            head.revision = self.revision;
         }
         if is_last {
-            if record_count > 0 {
-                self.append_log(&mut txn, vec![(EditKind::Import, "".into(), record_count)])?;
+            if log_entry.record_count > 0 {
+                append_log_entry(lmdb, &mut txn, &mut head, log_entry).map_err(commit_error)?;
             }
             lmdb.databases.meta.delete(&mut txn, PendingImport::META_KEY).map_err(commit_error)?;
         } else {
-            let (revision, timestamp_ms, author) = (self.revision, self.timestamp_ms, self.author.into());
-            let pending = PendingImport { revision, record_count, timestamp_ms, author };
-            pending.save(lmdb, &mut txn).map_err(commit_error)?;
+            PendingImport::save(lmdb, &mut txn, &log_entry).map_err(commit_error)?;
         }
+        lmdb.write_head(&mut txn, &head).map_err(commit_error)?;
         if is_last {
             fail_point::hit("import-before-last-commit");
         }
@@ -418,67 +416,57 @@ impl ImportWriter<'_> {
     }
 
     /// Homes new prefixes before the first record is written, so that no stored name is denied.
-    fn home_prefixes(&self, txn: &mut RwTxn<'_>) -> Result<(), StoreError> {
+    fn home_prefixes(&self, txn: &mut RwTxn<'_>, head: &mut StoreHead) -> Result<(), StoreError> {
         let lmdb = self.lmdb;
         let write_error = |error| backend_error("homing prefixes", error);
-        let mut log_entries = Vec::new();
         for prefix in self.homed {
-            let is_homed = lmdb.databases.homed.get(txn, prefix.as_bytes()).map_err(write_error)?.is_some();
-            if !is_homed {
-                let mut value = Vec::new();
-                checksum::append(prefix.as_bytes(), &mut value);
-                lmdb.databases.homed.put(txn, prefix.as_bytes(), &value).map_err(write_error)?;
-                log_entries.push((EditKind::Home, prefix.to_string().into(), 1));
+            if !lmdb.contains_homed(txn, prefix.as_bytes())? {
+                lmdb.write_homed(txn, prefix, true).map_err(write_error)?;
+                head.revision = self.revision;
+                let log_entry = self.log_entry(EditKind::Home, &prefix.to_string());
+                append_log_entry(lmdb, txn, head, log_entry).map_err(write_error)?;
             }
         }
-        self.append_log(txn, log_entries)
+        Ok(())
     }
 
-    fn append_log(
-        &self,
-        txn: &mut RwTxn<'_>,
-        log_entries: Vec<(EditKind, Box<str>, u64)>,
-    ) -> Result<(), StoreError> {
-        let lmdb = self.lmdb;
-        let write_error = |error| backend_error("writing the change log", error);
-        if log_entries.is_empty() {
-            return Ok(());
-        }
-        let mut sequence = lmdb.read_counter(txn, b"sequence")?;
-        for (kind, name, record_count) in log_entries {
-            sequence += 1;
-            let (revision, timestamp_ms, author) = (self.revision, self.timestamp_ms, self.author.into());
-            let log_entry = LogEntry { sequence, revision, timestamp_ms, author, kind, name, record_count };
-            log_entry::append(lmdb, txn, &log_entry).map_err(write_error)?;
-        }
-        lmdb.write_counter(txn, b"sequence", sequence).map_err(write_error)?;
-        lmdb.write_counter(txn, b"revision", self.revision).map_err(write_error)
+    fn log_entry(&self, kind: EditKind, name: &str) -> LogEntry {
+        LogEntry::new(self.author, self.timestamp_ms, self.revision, kind, name.into())
     }
+}
+
+fn append_log_entry(
+    lmdb: &Lmdb,
+    txn: &mut RwTxn<'_>,
+    head: &mut StoreHead,
+    mut log_entry: LogEntry,
+) -> Result<(), heed::Error> {
+    let mut value = Vec::new();
+    head.append(&mut log_entry, &mut value);
+    log_entry::append(lmdb, txn, &log_entry, &mut value)
 }
 
 /// Log entry of an import in progress, stored in `meta` so that it is logged even after a crash.
-pub(crate) struct PendingImport {
-    revision: u64,
-    record_count: u64,
-    timestamp_ms: u64,
-    author: Box<str>,
-}
+pub(crate) struct PendingImport;
 
 impl PendingImport {
     pub(crate) const META_KEY: &'static [u8] = b"pending_import";
+
+    /// Decodes the log entry, which is not in the log yet; `None` if it is invalid.
+    pub(crate) fn decode(body: &[u8]) -> Option<LogEntry> {
+        LogEntry::decode_content(0, ChainLink::default(), body)
+    }
 
     /// Writes the log entry of an interrupted import, if there is one.
     pub(crate) fn recover_interrupted(lmdb: &Lmdb) -> Result<(), StoreError> {
         let recovery_error = |error| backend_error("recovering an interrupted import", error);
         let mut txn = lmdb.env.write_txn().map_err(recovery_error)?;
-        let found = lmdb.databases.meta.get(&txn, Self::META_KEY).map_err(recovery_error)?;
-        let Some(found) = found else { return Ok(()) };
-        let body = checksum::verify_and_strip(Self::META_KEY, found, "meta entry")?;
-        let log_entry = log_entry::decode(0, body)
-            .ok_or_else(|| checksum::corrupt(Self::META_KEY, "meta entry", "cannot be decoded"))?;
-        let sequence = lmdb.read_counter(&txn, b"sequence")? + 1;
-        log_entry::append(lmdb, &mut txn, &LogEntry { sequence, ..log_entry }).map_err(recovery_error)?;
-        lmdb.write_counter(&mut txn, b"sequence", sequence).map_err(recovery_error)?;
+        let Some(body) = lmdb.read_meta(&txn, Self::META_KEY)? else { return Ok(()) };
+        let log_entry = Self::decode(body)
+            .ok_or_else(|| checksum::corrupt(Self::META_KEY, META_ITEM, "cannot be decoded"))?;
+        let mut head = lmdb.read_head(&txn)?;
+        append_log_entry(lmdb, &mut txn, &mut head, log_entry).map_err(recovery_error)?;
+        lmdb.write_head(&mut txn, &head).map_err(recovery_error)?;
         lmdb.databases.meta.delete(&mut txn, Self::META_KEY).map_err(recovery_error)?;
         fail_point::hit("import-before-recovery-commit");
         lmdb.commit(txn).map_err(recovery_error)?;
@@ -486,21 +474,9 @@ impl PendingImport {
         Ok(())
     }
 
-    fn save(self, lmdb: &Lmdb, txn: &mut RwTxn<'_>) -> Result<(), heed::Error> {
-        let Self { revision, record_count, timestamp_ms, author } = self;
-        let (kind, name) = (EditKind::Import, "".into());
-        let log_entry = LogEntry { sequence: 0, revision, timestamp_ms, author, kind, name, record_count };
-        let mut value = log_entry::encode(&log_entry);
-        checksum::append(Self::META_KEY, &mut value);
-        lmdb.databases.meta.put(txn, Self::META_KEY, &value)
+    fn save(lmdb: &Lmdb, txn: &mut RwTxn<'_>, log_entry: &LogEntry) -> Result<(), heed::Error> {
+        let mut content = Vec::new();
+        log_entry.encode_content(&mut content);
+        lmdb.write_meta(txn, Self::META_KEY, &content)
     }
-}
-
-fn decode_values(bytes: &[u8]) -> Option<Vec<HandleValue<'_>>> {
-    let mut reader = WireReader::new(bytes);
-    let mut values = Vec::new();
-    for _ in 0..reader.u32("values").ok()? {
-        values.push(HandleValue::decode(&mut reader).ok()?);
-    }
-    reader.is_empty().then_some(values)
 }

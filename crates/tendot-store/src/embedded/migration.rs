@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use heed::RwTxn;
 
+use super::error::store_error;
 use super::format::dictionary::Interner;
 use super::format::{checksum, log_entry, record};
+use super::lmdb::{META_ITEM, TRANSACTION_META_KEY};
 use super::{EmbeddedStore, Lmdb, OpenError, backend_error, history};
 use crate::migration::batch::{
     AuxChange, MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MigratedHistoryEntry, MigratedRecord, MigrationBatch,
@@ -15,7 +17,6 @@ use crate::migration::batch::{
 use crate::migration::traits::{HistoryBatch, HistoryPosition, MigrationSource, MigrationTarget};
 use crate::migration::{Checkpoint, MigrationError};
 use crate::model::name_key;
-use crate::store::StoreHead;
 use crate::{
     EditKind, HistoryEntry, HistoryOrder, NameKey, PriorState, StoreError, StoredRecord, fail_point,
 };
@@ -30,15 +31,6 @@ pub(crate) fn decode_checkpoint(body: &[u8]) -> Option<(u64, Checkpoint)> {
 }
 
 impl MigrationSource for EmbeddedStore {
-    async fn head(&self) -> Result<StoreHead, StoreError> {
-        self.read_with_fallback(|lmdb| {
-            let txn = lmdb.begin_read()?;
-            let (revision, sequence) =
-                (lmdb.read_counter(&txn, b"revision")?, lmdb.read_counter(&txn, b"sequence")?);
-            Ok(StoreHead { revision, sequence })
-        })
-    }
-
     async fn read_records(&self, names: &[NameKey]) -> Result<Vec<Option<StoredRecord>>, StoreError> {
         self.read_with_fallback(|lmdb| {
             let (txn, mut records, mut size) = (lmdb.begin_read()?, Vec::new(), 0);
@@ -95,10 +87,7 @@ impl EmbeddedStore {
     /// Opens the store in a directory as a target of [`migrate`](crate::migrate); creates it if missing.
     pub fn open_target(directory: &Path) -> Result<EmbeddedTarget, OpenError> {
         let (lmdb, lock) = Lmdb::open_allowing_incomplete(directory)?;
-        let store_error = |error| OpenError::Store { directory: directory.into(), error };
-        let txn = lmdb.begin_read().map_err(store_error)?;
-        let interner = Interner::load(&lmdb.databases, &txn).map_err(store_error)?;
-        drop(txn);
+        let interner = Interner::open(&lmdb).map_err(store_error(directory))?;
         Ok(EmbeddedTarget { store: Self { lmdb, writer: None, _lock: Some(lock) }, interner })
     }
 }
@@ -114,8 +103,8 @@ impl MigrationTarget for EmbeddedTarget {
         let lmdb = &self.store.lmdb;
         let txn = lmdb.begin_read()?;
         let Some((transaction, checkpoint)) = lmdb.checkpoint(&txn)? else { return Ok(None) };
-        let last = lmdb.read_counter(&txn, b"transaction")?;
-        Ok(Some((checkpoint, transaction == last)))
+        let last = lmdb.read_meta(&txn, TRANSACTION_META_KEY)?;
+        Ok(Some((checkpoint, last == Some(&transaction.to_le_bytes()))))
     }
 
     async fn write_batch(
@@ -137,9 +126,7 @@ impl Lmdb {
     /// Rejects the target of an incomplete migration.
     pub(crate) fn check_migration_complete(&self, directory: &Path) -> Result<(), OpenError> {
         let checkpoint = self.begin_read().and_then(|txn| self.checkpoint(&txn));
-        let checkpoint =
-            checkpoint.map_err(|error| OpenError::Store { directory: directory.into(), error })?;
-        match checkpoint {
+        match checkpoint.map_err(store_error(directory))? {
             Some((_, checkpoint)) if !checkpoint.is_complete() => {
                 Err(OpenError::IncompleteMigration { directory: directory.into() })
             }
@@ -149,17 +136,9 @@ impl Lmdb {
 
     /// Reads the migration checkpoint, if there is one, and the id of the transaction that wrote it.
     fn checkpoint(&self, txn: &heed::RoTxn<'_>) -> Result<Option<(u64, Checkpoint)>, StoreError> {
-        let found = self
-            .databases
-            .meta
-            .get(txn, CHECKPOINT_META_KEY)
-            .map_err(|error| backend_error("reading the migration checkpoint", error))?;
-        let Some(value) = found else { return Ok(None) };
-        let checkpoint =
-            decode_checkpoint(checksum::verify_and_strip(CHECKPOINT_META_KEY, value, "meta entry")?);
-        checkpoint
-            .map(Some)
-            .ok_or_else(|| checksum::corrupt(CHECKPOINT_META_KEY, "meta entry", "cannot be decoded"))
+        let Some(body) = self.read_meta(txn, CHECKPOINT_META_KEY)? else { return Ok(None) };
+        let corrupt = || checksum::corrupt(CHECKPOINT_META_KEY, META_ITEM, "cannot be decoded");
+        decode_checkpoint(body).map(Some).ok_or_else(corrupt)
     }
 }
 
@@ -175,13 +154,15 @@ impl MigrationWriter<'_> {
         let write_error = |error| backend_error("writing a migration batch", error);
         fail_point::hit("migrate-before-txn");
         let mut txn = lmdb.env.write_txn().map_err(write_error)?;
-        let mut sequence = lmdb.read_counter(&txn, b"sequence")?;
-        let mut revision = lmdb.read_counter(&txn, b"revision")?;
-        for log_entry in batch.log_entries.iter().filter(|log_entry| log_entry.sequence > sequence) {
-            log_entry::append(lmdb, &mut txn, log_entry).map_err(write_error)?;
-        }
-        if let Some(last) = batch.log_entries.last() {
-            (sequence, revision) = (sequence.max(last.sequence), revision.max(last.revision));
+        let mut head = lmdb.read_head(&txn)?;
+        let mut value = Vec::new();
+        for log_entry in &batch.log_entries {
+            if log_entry.sequence > head.sequence {
+                value.clear();
+                log_entry.encode_content(&mut value);
+                log_entry::append(lmdb, &mut txn, log_entry, &mut value).map_err(write_error)?;
+                head.advance_to(log_entry);
+            }
         }
         for history_entry in &batch.history {
             self.write_history(&mut txn, history_entry)?;
@@ -189,31 +170,16 @@ impl MigrationWriter<'_> {
         for (key, migrated) in &batch.records {
             self.write_record(&mut txn, key, migrated.as_ref())?;
         }
-        let databases = lmdb.databases;
         for (prefix, is_homed) in &batch.homed {
-            if *is_homed {
-                let mut value = Vec::new();
-                checksum::append(prefix.as_bytes(), &mut value);
-                databases.homed.put(&mut txn, prefix.as_bytes(), &value).map_err(write_error)?;
-            } else {
-                databases.homed.delete(&mut txn, prefix.as_bytes()).map_err(write_error)?;
-            }
+            lmdb.write_homed(&mut txn, prefix, *is_homed).map_err(write_error)?;
         }
         for AuxChange { key, value } in &batch.aux {
-            if let Some(value) = value {
-                let mut value = value.to_vec();
-                checksum::append(key, &mut value);
-                databases.aux.put(&mut txn, key, &value).map_err(write_error)?;
-            } else {
-                databases.aux.delete(&mut txn, key).map_err(write_error)?;
-            }
+            lmdb.write_aux(&mut txn, key, value.as_deref()).map_err(write_error)?;
         }
-        self.interner.write_new(&databases, &mut txn).map_err(write_error)?;
-        lmdb.write_counter(&mut txn, b"sequence", sequence).map_err(write_error)?;
-        lmdb.write_counter(&mut txn, b"revision", revision).map_err(write_error)?;
-        let mut value = [&(txn.id() as u64).to_le_bytes()[..], &checkpoint.encode()].concat();
-        checksum::append(CHECKPOINT_META_KEY, &mut value);
-        databases.meta.put(&mut txn, CHECKPOINT_META_KEY, &value).map_err(write_error)?;
+        self.interner.write_new(&lmdb.databases, &mut txn).map_err(write_error)?;
+        lmdb.write_head(&mut txn, &head).map_err(write_error)?;
+        let value = [&(txn.id() as u64).to_le_bytes()[..], &checkpoint.encode()].concat();
+        lmdb.write_meta(&mut txn, CHECKPOINT_META_KEY, &value).map_err(write_error)?;
         fail_point::hit("migrate-before-commit");
         lmdb.commit(txn).map_err(write_error)?;
         fail_point::hit("migrate-after-commit");
@@ -283,8 +249,7 @@ impl MigrationWriter<'_> {
             let unknown =
                 || checksum::corrupt(storage_key, "record", "no log entry introduces its registration");
             let key = registration_sequence.ok_or_else(unknown)?.to_be_bytes();
-            let mut value = record.registration.to_vec();
-            checksum::append(&key, &mut value);
+            let value = checksum::with_checksum(&key, &record.registration);
             let written = self.lmdb.databases.registrations.put(txn, &key, &value);
             written.map_err(|error| backend_error("writing a registration", error))?;
         }

@@ -1,40 +1,40 @@
 //! Embedded store: one LMDB environment in a local directory.
 //!
 //! In reading order: `lmdb` opens the environment and commits; `format` encodes records (described in `docs/background/storage-format.md`);
-//! `read`, `history` and `registration` read; `writer` commits change sets in groups, and `plan` computes their writes; `import`,
-//! `backup`, `restore`, `verify` and `migration` work on the whole store.
+//! `read`, `history` and `registration` read; `writer` commits change sets in groups, and `transaction_view` is the state they are
+//! applied to; `import`, `backup`, `restore`, `verify` and `migration` work on the whole store.
 
 mod backup;
 mod error;
 mod format;
 mod history;
 mod import;
-pub(crate) mod lmdb;
+mod lmdb;
 mod migration;
-mod plan;
 mod read;
 mod registration;
 mod restore;
+mod transaction_view;
 mod verify;
+mod write;
 mod writer;
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 pub use error::OpenError;
-use format::dictionary::DictionaryCache;
+use error::io_error;
 pub use import::EmbeddedImporter;
-use lmdb::directory_lock::DirectoryLock;
-pub use lmdb::directory_lock::LockError;
 use lmdb::environment;
 use lmdb::{Lmdb, backend_error};
 pub use migration::EmbeddedTarget;
 pub use restore::{RestoreError, restore};
-use writer::WriteQueue;
+use writer::Writer;
 
+use crate::directory_lock::DirectoryLock;
 use crate::{
     AuxEntry, ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, History, HistoryOrder, LogEntry,
-    NameEntry, NameKey, NamePage, Store, StoreError, StoredRecord,
+    NameEntry, NameKey, NamePage, Store, StoreError, StoreHead, StoredRecord,
 };
 
 /// Embedded store: one LMDB environment in a local directory.
@@ -65,7 +65,7 @@ use crate::{
 pub struct EmbeddedStore {
     lmdb: Arc<Lmdb>,
     /// `None` if the store is read-only.
-    writer: Option<WriteQueue>,
+    writer: Option<Writer>,
     /// Held while the store is open for writing; dropped last.
     _lock: Option<DirectoryLock>,
 }
@@ -75,26 +75,20 @@ impl EmbeddedStore {
     /// for writing.
     pub fn open(directory: &Path) -> Result<Self, OpenError> {
         let (lmdb, lock) = Lmdb::open(directory)?;
-        let writer = WriteQueue::start(Arc::clone(&lmdb))
+        let writer = Writer::start(Arc::clone(&lmdb))
             .map_err(|error| OpenError::Store { directory: directory.into(), error })?;
         Ok(Self { lmdb, writer: Some(writer), _lock: Some(lock) })
     }
 
     /// Opens the store in a directory read-only, also while another process writes.
     pub fn open_read_only(directory: &Path) -> Result<Self, OpenError> {
-        let io_error = |error| OpenError::Io { directory: directory.into(), error: Box::new(error) };
-        if !directory.join("data.mdb").try_exists().map_err(io_error)? {
+        if !directory.join("data.mdb").try_exists().map_err(io_error(directory))? {
             return Err(OpenError::NotFound { directory: directory.into() });
         }
         let env = environment::open_environment(directory, true)?;
         let databases = Lmdb::open_databases(&env, directory)?;
         let databases = databases.ok_or_else(|| OpenError::NotFound { directory: directory.into() })?;
-        let lmdb = Arc::new(Lmdb {
-            env,
-            databases,
-            dictionary: DictionaryCache::new(),
-            read_only_fallback: OnceLock::new(),
-        });
+        let lmdb = Arc::new(Lmdb::new(env, databases));
         lmdb.check_format(directory)?;
         lmdb.check_migration_complete(directory)?;
         Ok(Self { lmdb, writer: None, _lock: None })
@@ -115,11 +109,6 @@ impl EmbeddedStore {
                 _ => Err(error),
             }
         })
-    }
-
-    /// Reads records in key order, tombstones included: at most `limit`, after `after`.
-    pub fn scan(&self, after: Option<&NameKey>, limit: usize) -> Result<Vec<StoredRecord>, StoreError> {
-        self.read_with_fallback(|lmdb| lmdb.scan(after, limit))
     }
 
     /// Returns the number of records, tombstones included.
@@ -191,12 +180,16 @@ impl Store for EmbeddedStore {
         self.writer.as_ref().map(|writer| &*writer.counters)
     }
 
+    async fn head(&self) -> Result<StoreHead, StoreError> {
+        self.read_with_fallback(|lmdb| lmdb.read_head(&*lmdb.begin_read()?))
+    }
+
     async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         self.read_with_fallback(|lmdb| lmdb.read_log(after, limit))
     }
 
     async fn get_aux(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        self.read_with_fallback(|lmdb| lmdb.get_aux(&*lmdb.begin_read()?, key))
+        self.read_with_fallback(|lmdb| Ok(lmdb.get_aux(&*lmdb.begin_read()?, key)?.map(Into::into)))
     }
 
     async fn list_aux(

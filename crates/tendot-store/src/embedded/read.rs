@@ -6,6 +6,7 @@ use heed::{RoTxn, RwTxn};
 
 use super::format::record::{self, DiskRecord, RecordHeader};
 use super::format::{checksum, dictionary};
+use super::lmdb::environment::BytesDatabase;
 use super::{Lmdb, backend_error};
 use crate::model::name_key;
 use crate::{AuxEntry, CountPage, LogEntry, NameEntry, NameKey, NamePage, StoreError, StoredRecord};
@@ -17,22 +18,10 @@ pub(crate) const MAX_SCANNED_RECORDS: usize = 10_000;
 pub(crate) const HOMED_ITEM: &str = "homed prefix";
 pub(crate) const AUX_ITEM: &str = "aux entry";
 
-impl Lmdb {
-    pub(crate) fn scan(
-        &self,
-        after: Option<&NameKey>,
-        limit: usize,
-    ) -> Result<Vec<StoredRecord>, StoreError> {
-        let mut records = Vec::new();
-        if limit > 0 {
-            self.scan_records(None, after, |record| {
-                records.push(record);
-                records.len() < limit
-            })?;
-        }
-        Ok(records)
-    }
+/// Key and value of an LMDB entry.
+pub(crate) type RawEntry<'t> = (&'t [u8], &'t [u8]);
 
+impl Lmdb {
     pub(crate) fn scan_records(
         &self,
         prefix: Option<&[u8]>,
@@ -44,16 +33,24 @@ impl Lmdb {
             let read = |key: &[u8], value: &[u8]| Ok(visit(self.decode_record(&txn, key, value)?));
             return self.scan_prefix(&txn, prefix, after, read);
         }
-        let read_error = |error| backend_error("reading records", error);
-        let after = after.map(|key| name_key::storage_key(key).into_owned());
-        let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        for record in self.databases.records.range(&txn, &(from, Bound::Unbounded)).map_err(read_error)? {
-            let (key, value) = record.map_err(read_error)?;
+        for record in self.records_after(&txn, after)? {
+            let (key, value) = record?;
             if !visit(self.decode_record(&txn, key, value)?) {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Raw records after a key, or all.
+    fn records_after<'t>(
+        &self,
+        txn: &'t RoTxn<'_>,
+        after: Option<&NameKey>,
+    ) -> Result<impl Iterator<Item = Result<RawEntry<'t>, StoreError>>, StoreError> {
+        let after = after.map(name_key::storage_key);
+        let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        entries_from(self.databases.records, txn, from, "reading records")
     }
 
     pub(crate) fn get_record(
@@ -97,10 +94,7 @@ impl Lmdb {
         };
         let body = checksum::verify_and_strip(&storage_key, value, "record")?;
         let disk_record = decode_disk_record(&storage_key, body, lookup)?;
-        // Two long names could have the same storage key; only one of them is stored.
-        let is_match = !name_key::is_hashed_key(&storage_key)
-            || disk_record.record.name.as_bytes().eq_ignore_ascii_case(key.as_bytes());
-        Ok(is_match.then_some(disk_record))
+        Ok(is_name_of(key, &storage_key, &disk_record.record.name).then_some(disk_record))
     }
 
     pub(crate) fn decode_record(
@@ -149,14 +143,13 @@ impl Lmdb {
     pub(crate) fn record_header(
         &self,
         txn: &RoTxn<'_>,
-        storage_key: &[u8],
+        key: &NameKey,
     ) -> Result<Option<RecordHeader>, StoreError> {
-        let value = self
-            .databases
-            .records
-            .get(txn, storage_key)
-            .map_err(|error| backend_error("reading a record", error))?;
-        value.map(|value| Self::decode_header(storage_key, value)).transpose()
+        let storage_key = name_key::storage_key(key);
+        let value = self.databases.records.get(txn, &storage_key);
+        let value = value.map_err(|error| backend_error("reading a record", error))?;
+        let header = value.map(|value| Self::decode_header(&storage_key, value)).transpose()?;
+        Ok(header.filter(|header| is_name_of(key, &storage_key, &header.name)))
     }
 
     pub(crate) fn decode_header(storage_key: &[u8], value: &[u8]) -> Result<RecordHeader, StoreError> {
@@ -193,8 +186,8 @@ impl Lmdb {
             Some(after) if *after > begin => Bound::Excluded(&after[..]),
             _ => Bound::Included(&begin[..]),
         };
-        for record in records.range(txn, &(from, Bound::Unbounded)).map_err(read_error)? {
-            let (key, value) = record.map_err(read_error)?;
+        for record in entries_from(records, txn, from, "listing names")? {
+            let (key, value) = record?;
             if !key.starts_with(&begin) || !visit(key, value)? {
                 break;
             }
@@ -246,13 +239,9 @@ impl Lmdb {
         limit: usize,
     ) -> Result<NamePage, StoreError> {
         let txn = self.begin_read()?;
-        let read_error = |error| backend_error("reading records", error);
-        let after = after.map(|key| name_key::storage_key(key).into_owned());
-        let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        let records = self.databases.records.range(&txn, &(from, Bound::Unbounded)).map_err(read_error)?;
         let mut page = NamePage::default();
-        for (number, record) in (1..=MAX_SCANNED_RECORDS).zip(records) {
-            let (key, value) = record.map_err(read_error)?;
+        for (number, record) in (1..=MAX_SCANNED_RECORDS).zip(self.records_after(&txn, after)?) {
+            let (key, value) = record?;
             // Decodes the name only if needed: few records match.
             let current = record::decode_revision(checksum::verify_and_strip(key, value, "record")?);
             let unknown = || checksum::corrupt(key, "record", "unknown layout");
@@ -294,28 +283,26 @@ impl Lmdb {
 
     pub(crate) fn list_homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
         let txn = self.begin_read()?;
-        let read_error = |error| backend_error("listing homed prefixes", error);
         let mut after = after.unwrap_or_default().to_ascii_uppercase();
         // No homed prefix is longer, so none is skipped.
         after.truncate(NameKey::MAX_PREFIX_LEN + 1);
         let from = if after.is_empty() { Bound::Unbounded } else { Bound::Excluded(&after[..]) };
-        let range = (from, Bound::Unbounded);
         let mut homed = Vec::new();
-        for entry in self.databases.homed.range(&txn, &range).map_err(read_error)?.take(limit) {
-            let (key, value) = entry.map_err(read_error)?;
+        for entry in entries_from(self.databases.homed, &txn, from, "listing homed prefixes")?.take(limit) {
+            let (key, value) = entry?;
             checksum::verify_and_strip(key, value, HOMED_ITEM)?;
             homed.push(String::from_utf8_lossy(key).into());
         }
         Ok(homed)
     }
 
-    pub(crate) fn get_aux(&self, txn: &RoTxn<'_>, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
+    pub(crate) fn get_aux<'t>(&self, txn: &'t RoTxn<'_>, key: &[u8]) -> Result<Option<&'t [u8]>, StoreError> {
         if !AuxEntry::is_valid_key(key) {
             return Ok(None);
         }
         let found = self.databases.aux.get(txn, key);
         let found = found.map_err(|error| backend_error("reading an aux entry", error))?;
-        found.map(|value| checksum::verify_and_strip(key, value, AUX_ITEM).map(Into::into)).transpose()
+        found.map(|value| checksum::verify_and_strip(key, value, AUX_ITEM)).transpose()
     }
 
     pub(crate) fn list_aux(
@@ -324,16 +311,14 @@ impl Lmdb {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<AuxEntry>, StoreError> {
-        let read_error = |error| backend_error("listing aux entries", error);
         let from = match after {
             Some(after) if after >= key_prefix && !after.is_empty() => Bound::Excluded(after),
             _ if key_prefix.is_empty() => Bound::Unbounded,
             _ => Bound::Included(key_prefix),
         };
         let (txn, mut entries) = (self.begin_read()?, Vec::new());
-        let range = (from, Bound::Unbounded);
-        for entry in self.databases.aux.range(&txn, &range).map_err(read_error)?.take(limit) {
-            let (key, value) = entry.map_err(read_error)?;
+        for entry in entries_from(self.databases.aux, &txn, from, "listing aux entries")?.take(limit) {
+            let (key, value) = entry?;
             if !key.starts_with(key_prefix) {
                 break;
             }
@@ -345,16 +330,31 @@ impl Lmdb {
 
     pub(crate) fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
         let txn = self.begin_read()?;
-        let read_error = |error| backend_error("reading the change log", error);
-        let after = after.to_be_bytes();
-        let range = (Bound::Excluded(&after[..]), Bound::Unbounded);
-        let mut log_entries = Vec::new();
-        for entry in self.databases.log.range(&txn, &range).map_err(read_error)?.take(limit) {
-            let (key, value) = entry.map_err(read_error)?;
+        let (after, mut log_entries) = (after.to_be_bytes(), Vec::new());
+        let from = Bound::Excluded(&after[..]);
+        for entry in entries_from(self.databases.log, &txn, from, "reading the change log")?.take(limit) {
+            let (key, value) = entry?;
             log_entries.push(Self::decode_log_entry(key, value)?);
         }
         Ok(log_entries)
     }
+}
+
+/// Entries of a database from a key on, in key order.
+fn entries_from<'t>(
+    database: BytesDatabase,
+    txn: &'t RoTxn<'_>,
+    from: Bound<&[u8]>,
+    operation: &'static str,
+) -> Result<impl Iterator<Item = Result<RawEntry<'t>, StoreError>> + use<'t>, StoreError> {
+    let read_error = move |error| backend_error(operation, error);
+    let entries = database.range(txn, &(from, Bound::Unbounded)).map_err(read_error)?;
+    Ok(entries.map(move |entry| entry.map_err(read_error)))
+}
+
+/// Whether a stored name is the requested one: two long names could have the same storage key; only one of them is stored.
+fn is_name_of(key: &NameKey, storage_key: &[u8], name: &str) -> bool {
+    !name_key::is_hashed_key(storage_key) || name.as_bytes().eq_ignore_ascii_case(key.as_bytes())
 }
 
 /// Decodes a record whose checksum has been stripped; `lookup` returns dictionary entries by id.

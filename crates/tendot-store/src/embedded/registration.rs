@@ -21,9 +21,7 @@ pub(crate) fn append(
     registration: &[u8],
 ) -> Result<(), heed::Error> {
     let key = sequence.to_be_bytes();
-    let mut value = Vec::with_capacity(registration.len() + 4);
-    value.extend_from_slice(registration);
-    checksum::append(&key, &mut value);
+    let value = checksum::with_checksum(&key, registration);
     lmdb.databases.registrations.put_with_flags(txn, PutFlags::APPEND, &key, &value)
 }
 

@@ -5,10 +5,9 @@ use std::io::{self, Seek as _};
 use std::path::{Path, PathBuf};
 
 use super::backup::BackupFile;
-use super::lmdb::directory_lock::DirectoryLock;
-use super::lmdb::durable_dir;
 use super::{Lmdb, OpenError};
-use crate::{LockError, fail_point};
+use crate::directory_lock::DirectoryLock;
+use crate::{LockError, durable_dir, fail_point};
 
 /// Restores a backup into a directory. Returns the directory of the replaced store, if there was one and `replace` allows it.
 ///
@@ -122,7 +121,7 @@ fn rename_if_exists(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes the backup to a directory and gives the store a new store id.
+/// Writes the backup to a directory and checks that it can be opened.
 fn prepare_restored_store(backup: BackupFile<'_>, restoring: &Path) -> Result<(), RestoreError> {
     let io_error = |error| RestoreError::Io { path: restoring.into(), error };
     let mut data = durable_dir::create_private_file(&restoring.join("data.mdb")).map_err(io_error)?;
@@ -130,11 +129,7 @@ fn prepare_restored_store(backup: BackupFile<'_>, restoring: &Path) -> Result<()
     data.sync_all().map_err(io_error)?;
     drop(data);
     fail_point::hit("restore-copied");
-    let (lmdb, _lock) = Lmdb::open(restoring)?;
-    // Twice, because LMDB keeps two states, and both must have the new store id.
-    lmdb.write_store_id()
-        .and_then(|()| lmdb.write_store_id())
-        .map_err(|error| OpenError::Io { directory: restoring.into(), error: Box::new(error) })?;
+    Lmdb::open(restoring)?;
     fail_point::hit("restore-opened");
     Ok(())
 }

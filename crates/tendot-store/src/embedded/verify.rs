@@ -5,13 +5,14 @@ use std::ops::Bound;
 use heed::RoTxn;
 
 use super::format::{checksum, dictionary, log_entry};
-use super::lmdb::STORE_FORMAT;
+use super::import::PendingImport;
 use super::lmdb::environment::BytesDatabase;
 use super::lmdb::page_check::PageFile;
+use super::lmdb::{HEAD_META_KEY, META_ITEM, STORE_FORMAT, TRANSACTION_META_KEY, decode_head};
 use super::read::{AUX_ITEM, HOMED_ITEM};
-use super::{EmbeddedStore, Lmdb, history, import, migration, registration};
+use super::{EmbeddedStore, Lmdb, history, migration, registration};
 use crate::model::name_key;
-use crate::verify::find_inconsistency;
+use crate::verify::{LogVerifier, find_inconsistency};
 use crate::{EditKind, NameKey, RecordStatus, StoreError, VerifyReport};
 
 /// Entries read per transaction, so that old pages can be reused soon.
@@ -55,7 +56,7 @@ impl EmbeddedStore {
 /// Name of a stored item in error messages: singular and plural.
 type Item = (&'static str, &'static str);
 
-const META: Item = ("meta entry", "meta entries");
+const META: Item = (META_ITEM, "meta entries");
 const DICTIONARY: Item = (dictionary::ITEM, "dictionary entries");
 const RECORD: Item = ("record", "records");
 const HOMED: Item = (HOMED_ITEM, "homed prefixes");
@@ -184,9 +185,9 @@ impl Verifier<'_> {
             };
             let is_valid = match key {
                 b"format" => body == STORE_FORMAT,
-                b"revision" | b"sequence" | b"transaction" => body.len() == 8,
-                b"store_id" => body.len() == 16,
-                import::PendingImport::META_KEY => log_entry::decode(0, body).is_some(),
+                HEAD_META_KEY => decode_head(body).is_some(),
+                TRANSACTION_META_KEY => body.len() == 8,
+                PendingImport::META_KEY => PendingImport::decode(body).is_some(),
                 migration::CHECKPOINT_META_KEY => migration::decode_checkpoint(body).is_some(),
                 _ => false,
             };
@@ -217,8 +218,8 @@ impl Verifier<'_> {
                 this.report
                     .add_error(format!("record `{}`: name does not match the key", key.escape_ascii()));
             }
-            let last = this.lmdb.read_counter(txn, b"revision");
-            if this.report.check(last).is_some_and(|last| record.revision > last) {
+            let head = this.lmdb.read_head(txn);
+            if this.report.check(head).is_some_and(|head| record.revision > head.revision) {
                 let (key, revision) = (key.escape_ascii(), record.revision);
                 this.report.add_error(format!("record `{key}`: revision {revision} is in the future"));
             }
@@ -242,32 +243,25 @@ impl Verifier<'_> {
     }
 
     fn check_log(&mut self) -> Result<(), StoreError> {
-        let item = LOG.0;
-        let mut expected = 0_u64;
+        let mut log = LogVerifier::default();
         self.walk_database(LOG, self.lmdb.databases.log, |this, _, key, value| {
-            expected += 1;
-            this.report.log_entries += 1;
-            let Some(body) = this.report.check(checksum::verify_and_strip(key, value, item)) else {
+            let Ok(key) = key.try_into() else {
+                this.report.add_error(format!("{} `{}`: invalid key", LOG.0, key.escape_ascii()));
                 return;
             };
-            match key.try_into().map(u64::from_be_bytes) {
-                Ok(sequence) if log_entry::decode(sequence, body).is_some() => {
-                    if sequence != expected {
-                        this.report.add_error(format!("{item} {expected} missing, found {sequence}"));
-                        expected = sequence;
-                    }
-                }
-                _ => this.report.add_error(format!("{item} {expected}: cannot be decoded")),
-            }
+            let sequence = u64::from_be_bytes(key);
+            let entry = checksum::verify_and_strip(&key, value, LOG.0).map_err(|_| "checksum mismatch");
+            let entry = entry.and_then(|body| log_entry::decode(sequence, body).ok_or("cannot be decoded"));
+            log.check(&mut this.report, sequence, entry.map_err(str::to_owned));
         })?;
         let txn = self.lmdb.begin_read()?;
-        let Some(last) = self.report.check(self.lmdb.read_counter(&txn, b"sequence")) else {
-            return Ok(());
-        };
+        let Some(head) = self.report.check(self.lmdb.read_head(&txn)) else { return Ok(()) };
         // Entries may have been appended; missing ones are corruption.
-        if last < expected || (last > expected && txn.id() == self.started) {
-            self.report.add_error(format!("last {item}: expected {last}, found {expected}"));
+        let (last, expected) = (log.sequence(), head.sequence);
+        if expected < last || (expected > last && txn.id() == self.started) {
+            self.report.add_error(format!("last {}: expected {expected}, found {last}", LOG.0));
         }
+        log.check_head(&mut self.report, &head);
         Ok(())
     }
 
@@ -330,7 +324,7 @@ impl Lmdb {
             None if self
                 .databases
                 .meta
-                .get(txn, import::PendingImport::META_KEY)
+                .get(txn, PendingImport::META_KEY)
                 .is_ok_and(|pending| pending.is_some()) =>
             {
                 return Ok(None);
@@ -346,5 +340,106 @@ impl Lmdb {
         let Some(key) = key else { return Ok(Some("log entry refers to another name")) };
         let resulting = history::NameHistory::new(self, txn, &key).revision_after(Some(sequence))?;
         Ok(find_inconsistency(&log_entry, prior.as_ref(), resulting))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pollster::block_on;
+    use tendot_testing::ram_dir;
+
+    use super::*;
+    use crate::{ChangeSet, Edit, LogEntry, Store as _};
+
+    /// Stored log entry with its sequence number.
+    type StoredEntry = (u64, Vec<u8>);
+
+    /// Rewrites the log with valid checksums, as somebody with access to the file could; returns the errors found.
+    fn verify_tampered(tamper: impl FnOnce(&mut Vec<StoredEntry>)) -> Vec<String> {
+        let directory = ram_dir();
+        let store = EmbeddedStore::open(directory.path()).unwrap();
+        for number in 1..=9 {
+            let edits = vec![Edit::Home { prefix: format!("10.{number}").into() }];
+            block_on(store.commit(ChangeSet { author: "test".into(), timestamp_ms: number, edits })).unwrap();
+        }
+        assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
+        let lmdb = &store.lmdb;
+        let mut txn = lmdb.env.write_txn().unwrap();
+        let entries = lmdb.databases.log.iter(&txn).unwrap().map(|entry| {
+            let (key, value) = entry.unwrap();
+            let (body, _) = value.split_last_chunk::<4>().unwrap();
+            (u64::from_be_bytes(key.try_into().unwrap()), body.to_vec())
+        });
+        let mut entries: Vec<StoredEntry> = entries.collect();
+        tamper(&mut entries);
+        lmdb.databases.log.clear(&mut txn).unwrap();
+        for (sequence, body) in entries {
+            let key = sequence.to_be_bytes();
+            lmdb.databases.log.put(&mut txn, &key, &checksum::with_checksum(&key, &body)).unwrap();
+        }
+        lmdb.commit(txn).unwrap();
+        store.verify(|_| {}).unwrap().errors
+    }
+
+    /// Replaces the author in the content of an entry, optionally with a new digest.
+    fn change_author(body: &mut Vec<u8>, with_digest: bool) {
+        let mut entry = log_entry::decode(1, body).unwrap();
+        entry.author = "other".into();
+        if with_digest {
+            entry.link.content_digest = entry.content_digest();
+        }
+        body.clear();
+        entry.encode_content(body);
+        let LogEntry { link, .. } = entry;
+        body.extend_from_slice(&link.previous_hash.0);
+        body.extend_from_slice(&link.content_digest.0);
+    }
+
+    #[test]
+    fn tampered_log_is_detected() {
+        let renumber = |entries: &mut Vec<StoredEntry>| {
+            entries.iter_mut().zip(1..).for_each(|(entry, sequence)| entry.0 = sequence);
+        };
+        let check = |tamper: &dyn Fn(&mut Vec<StoredEntry>), expected: &[&str]| {
+            assert_eq!(verify_tampered(tamper), expected);
+        };
+        check(&|_| {}, &[]);
+        // The content of one entry is changed, without and with its digest.
+        check(
+            &|entries| change_author(&mut entries[4].1, false),
+            &["log entry 5: content does not match its digest"],
+        );
+        check(
+            &|entries| change_author(&mut entries[4].1, true),
+            &["log entry 6: previous hash does not match log entry 5"],
+        );
+        check(
+            &|entries| change_author(&mut entries[8].1, true),
+            &["last log entry 9: hash does not match the head"],
+        );
+        // One entry is removed; then the others are renumbered.
+        check(&|entries| drop(entries.remove(4)), &["log entry 5 missing, found 6"]);
+        check(&|entries| drop(entries.remove(0)), &["log entry 1 missing, found 2"]);
+        check(&|entries| drop(entries.remove(8)), &["last log entry: expected 9, found 8"]);
+        check(
+            &|entries| {
+                entries.remove(4);
+                renumber(entries);
+            },
+            &["log entry 5: previous hash does not match log entry 4", "last log entry: expected 9, found 8"],
+        );
+        // Two entries are swapped.
+        check(
+            &|entries| {
+                entries.swap(3, 4);
+                renumber(entries);
+            },
+            &[
+                "log entry 4: previous hash does not match log entry 3",
+                "log entry 5: revision decreases",
+                "log entry 5: previous hash does not match log entry 4",
+                "log entry 6: previous hash does not match log entry 5",
+            ],
+        );
     }
 }

@@ -1,160 +1,118 @@
-//! Writer thread with group commit: change sets that arrive while a transaction is being made durable are committed together
-//! in the next one.
+//! Writer thread: commits waiting change sets in groups.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use heed::RwTxn;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::format::dictionary::Interner;
 use super::format::{checksum, log_entry, record};
 use super::lmdb::transaction::is_disk_full;
-use super::plan::{LmdbWriteSet, PendingLmdbEntry};
+use super::transaction_view::TransactionView;
 use super::{Lmdb, history, registration};
+use crate::apply::{PendingLogEntry, WriteSet};
 use crate::model::name_key;
-use crate::{ChangeCounters, ChangeSet, CommitError, CommitInfo, EditKind, LogEntry, StoreError, fail_point};
-
-/// Maximum number of change sets per transaction.
-const MAX_GROUP_CHANGES: usize = 1_024;
-
-/// Number of edits from which on no further change set is added: each edit may dirty an LMDB page, held in memory until the
-/// commit.
-const MAX_GROUP_EDITS: usize = 8_192;
-
-/// Maximum size of queued and in-flight change sets; further callers wait.
-const MAX_QUEUE_BYTES: usize = 64 << 20;
+use crate::write_queue::{
+    CommitResults, WriteInbox, WriteQueue, WriteRequest, reply_all, write_queue, writer_stopped,
+};
+use crate::{
+    ChangeCounters, ChangeSet, CommitError, CommitInfo, EditKind, LogEntry, StoreError, StoreHead, fail_point,
+};
 
 /// Number of transactions between two checks for stale readers.
 const STALE_READER_CHECK_INTERVAL: u32 = 500;
 
-/// Bounded queue to the writer thread.
+const OPERATION: &str = "committing changes";
+
+/// Writer thread and the queue to it.
 #[derive(Debug)]
-pub(crate) struct WriteQueue {
-    /// `None` once the store is closed.
-    requests: Mutex<Option<Sender<WriteRequest>>>,
-    permits: Arc<Semaphore>,
+pub(crate) struct Writer {
+    /// `None` once the store is being closed.
+    queue: Option<WriteQueue>,
     thread: Option<JoinHandle<()>>,
     pub(crate) counters: Arc<ChangeCounters>,
 }
 
-/// Change set waiting to be committed.
-#[derive(Debug)]
-struct WriteRequest {
-    change: ChangeSet,
-    reply: oneshot::Sender<Result<CommitInfo, CommitError>>,
-    /// Released when the request is done, even if the caller has gone.
-    _permit: OwnedSemaphorePermit,
-}
-
-impl WriteQueue {
+impl Writer {
     pub(crate) fn start(lmdb: Arc<Lmdb>) -> Result<Self, StoreError> {
         let state = WriterLoop::load(lmdb)?;
-        let (requests, inbox) = channel();
+        let (queue, inbox) = write_queue();
         let counters = Arc::new(ChangeCounters::new());
         let shared = Arc::clone(&counters);
-        let spawned = std::thread::Builder::new()
-            .name("tendot-writer".into())
-            .spawn(move || state.run(&inbox, &shared));
+        let spawned =
+            std::thread::Builder::new().name("tendot-writer".into()).spawn(move || state.run(inbox, &shared));
         let thread = spawned.map_err(|error| StoreError::Backend {
             operation: "starting the writer",
             error: Box::new(error),
         })?;
-        let permits = Arc::new(Semaphore::new(MAX_QUEUE_BYTES));
-        Ok(Self { requests: Mutex::new(Some(requests)), permits, thread: Some(thread), counters })
+        Ok(Self { queue: Some(queue), thread: Some(thread), counters })
     }
 
     pub(crate) async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
-        let writer_stopped = || StoreError::ReadOnly { reason: "the writer has stopped".into() };
-        let size = change.memory_size().min(MAX_QUEUE_BYTES) as u32;
-        let Ok(permits) = Arc::clone(&self.permits).acquire_many_owned(size).await else {
-            return Err(writer_stopped().into());
-        };
-        let (reply, result) = oneshot::channel();
-        let sent = {
-            let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-            requests.as_ref().is_some_and(|requests| {
-                requests.send(WriteRequest { change, reply, _permit: permits }).is_ok()
-            })
-        };
-        if !sent {
-            return Err(writer_stopped().into());
-        }
+        let queue = self.queue.as_ref().ok_or_else(writer_stopped)?;
+        let reservation = queue.reserve(&change).await?;
+        let result = queue.send(change, reservation, None)?;
         result.await.unwrap_or_else(|_| Err(writer_stopped().into()))
     }
 }
 
-impl Drop for WriteQueue {
+impl Drop for Writer {
     /// Drains the queue and joins the thread.
     fn drop(&mut self) {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(self.queue.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-/// Writer thread: commits waiting change sets in groups.
-pub(crate) struct WriterLoop {
-    pub(crate) lmdb: Arc<Lmdb>,
+/// State of the writer thread.
+struct WriterLoop {
+    lmdb: Arc<Lmdb>,
     interner: Interner,
-    pub(crate) revision: u64,
-    pub(crate) sequence: u64,
+    head: StoreHead,
     /// Whether LMDB's commit is running. An error before it leaves nothing; an error in it leaves the durable state unknown.
     is_committing: bool,
     /// Reason why writing has stopped: after a failed sync the durable state is unknown.
     failure: Option<String>,
     /// Transactions since the last check for stale readers, which keep old pages from being reused.
     transactions_since_reader_check: u32,
+    /// Buffer for encoded log entries.
+    log_value: Vec<u8>,
 }
 
 impl WriterLoop {
     fn load(lmdb: Arc<Lmdb>) -> Result<Self, StoreError> {
         let txn = lmdb.begin_read()?;
-        let interner = Interner::load(&lmdb.databases, &txn)?;
-        let (revision, sequence) =
-            (lmdb.read_counter(&txn, b"revision")?, lmdb.read_counter(&txn, b"sequence")?);
+        let (interner, head) = (Interner::load(&lmdb.databases, &txn)?, lmdb.read_head(&txn)?);
         drop(txn);
         Ok(Self {
             lmdb,
             interner,
-            revision,
-            sequence,
+            head,
             is_committing: false,
             failure: None,
             transactions_since_reader_check: 0,
+            log_value: Vec::new(),
         })
     }
 
-    fn run(mut self, inbox: &Receiver<WriteRequest>, counters: &ChangeCounters) {
-        while let Ok(first) = inbox.recv() {
-            let mut edits = first.change.edits.len();
-            let mut requests = vec![first];
-            while requests.len() < MAX_GROUP_CHANGES
-                && edits < MAX_GROUP_EDITS
-                && let Ok(request) = inbox.try_recv()
-            {
-                edits += request.change.edits.len();
-                requests.push(request);
-            }
+    fn run(mut self, mut inbox: WriteInbox, counters: &ChangeCounters) {
+        while let Some(mut requests) = inbox.blocking_next_group() {
             let guard = counters.begin_write(requests.iter().map(|request| &request.change));
             let results = self.commit_group(&mut requests);
             drop(guard);
-            for (request, result) in requests.into_iter().zip(results) {
-                // The caller may have gone.
-                let _ = request.reply.send(result);
-            }
+            reply_all(requests, results);
         }
     }
 
     /// Commits the change sets whose preconditions hold, each atomically; returns one result per request.
-    fn commit_group(&mut self, requests: &mut [WriteRequest]) -> Vec<Result<CommitInfo, CommitError>> {
+    fn commit_group(&mut self, requests: &mut [WriteRequest]) -> CommitResults {
         if let Some(reason) = &self.failure {
             let read_only = |_: &WriteRequest| StoreError::ReadOnly { reason: reason.clone() };
             return requests.iter().map(|request| Err(read_only(request).into())).collect();
         }
-        let (revision, sequence) = (self.revision, self.sequence);
+        let head = self.head;
         self.is_committing = false;
         match self.try_commit_group(requests) {
             Ok(results) => {
@@ -162,9 +120,9 @@ impl WriterLoop {
                 results
             }
             Err(error) => {
-                (self.revision, self.sequence) = (revision, sequence);
+                self.head = head;
                 self.interner.rollback();
-                let (operation, detail) = ("committing changes", error.to_string());
+                let detail = error.to_string();
                 let (is_poisoned, is_disk_full) = (self.lmdb.is_poisoned(), is_disk_full(&error));
                 if is_poisoned || self.is_committing && !is_disk_full {
                     self.failure = Some(format!("an earlier commit failed ({detail}); reopen the store"));
@@ -172,44 +130,41 @@ impl WriterLoop {
                 if is_poisoned {
                     self.lmdb.read_only_fallback();
                 }
-                let store_error = || {
-                    if is_disk_full {
-                        StoreError::DiskFull { operation, detail: detail.clone() }
-                    } else {
-                        StoreError::Backend { operation, error: detail.clone().into() }
-                    }
+                let error = if is_disk_full {
+                    StoreError::DiskFull { operation: OPERATION, detail }
+                } else {
+                    StoreError::Backend { operation: OPERATION, error: detail.into() }
                 };
-                requests.iter().map(|_| Err(store_error().into())).collect()
+                requests.iter().map(|_| Err(error.clone_without_source().into())).collect()
             }
         }
     }
 
-    fn try_commit_group(
-        &mut self,
-        requests: &mut [WriteRequest],
-    ) -> Result<Vec<Result<CommitInfo, CommitError>>, heed::Error> {
+    fn try_commit_group(&mut self, requests: &mut [WriteRequest]) -> Result<CommitResults, heed::Error> {
         let lmdb = Arc::clone(&self.lmdb);
         fail_point::hit("commit-before-txn");
         let mut txn = lmdb.env.write_txn()?;
         let mut results = Vec::with_capacity(requests.len());
         let mut has_writes = false;
-        for request in requests {
-            let result = match self.plan_changes(&txn, &mut request.change) {
-                Ok(write_set) if write_set.is_empty() => Ok(CommitInfo { revision: self.revision }),
-                Ok(write_set) => {
+        for WriteRequest { change, .. } in requests {
+            let edits = std::mem::take(&mut change.edits);
+            let mut view = TransactionView::new(&lmdb, &txn, self.head.sequence, edits.len());
+            let result = match WriteSet::compute(&mut view, edits, self.head.revision + 1) {
+                Ok(writes) if writes.is_empty() => Ok(CommitInfo { revision: self.head.revision }),
+                Ok(writes) => {
                     has_writes = true;
-                    self.write_changes(&mut txn, &request.change, write_set)?;
+                    let registrations = view.into_registrations();
+                    self.write_changes(&mut txn, change, writes, registrations)?;
                     // Later change sets of this transaction may read these records.
                     self.interner.write_new(&lmdb.databases, &mut txn)?;
-                    Ok(CommitInfo { revision: self.revision })
+                    Ok(CommitInfo { revision: self.head.revision })
                 }
                 Err(error) => Err(error),
             };
             results.push(result);
         }
         if has_writes {
-            lmdb.write_counter(&mut txn, b"revision", self.revision)?;
-            lmdb.write_counter(&mut txn, b"sequence", self.sequence)?;
+            lmdb.write_head(&mut txn, &self.head)?;
             self.is_committing = true;
             fail_point::hit("commit-before-lmdb-commit");
             lmdb.commit(txn)?;
@@ -229,14 +184,15 @@ impl WriterLoop {
         &mut self,
         txn: &mut RwTxn<'_>,
         change: &ChangeSet,
-        mut write_set: LmdbWriteSet,
+        mut writes: WriteSet<Option<u64>>,
+        registrations: Vec<(u64, Box<[u8]>)>,
     ) -> Result<(), heed::Error> {
         let databases = self.lmdb.databases;
-        self.write_history(txn, &mut write_set.log_entries)?;
-        for (sequence, registration) in write_set.registrations {
+        self.write_history(txn, &mut writes.log_entries)?;
+        for (sequence, registration) in registrations {
             registration::append(&self.lmdb, txn, sequence, &registration)?;
         }
-        for (key, record) in &write_set.records {
+        for (key, record) in &writes.records {
             let storage_key = name_key::storage_key(key);
             match record {
                 Some(record) => {
@@ -250,44 +206,23 @@ impl WriterLoop {
                 }
             }
         }
-        for (prefix, is_homed) in &write_set.homed {
-            if *is_homed {
-                let mut value = Vec::new();
-                checksum::append(prefix.as_bytes(), &mut value);
-                databases.homed.put(txn, prefix.as_bytes(), &value)?;
-            } else {
-                databases.homed.delete(txn, prefix.as_bytes())?;
-            }
+        for (prefix, is_homed) in &writes.homed {
+            self.lmdb.write_homed(txn, prefix, *is_homed)?;
         }
-        for (key, value) in write_set.aux {
-            match value {
-                Some(value) => {
-                    let mut value = value.into_vec();
-                    checksum::append(&key, &mut value);
-                    databases.aux.put(txn, &key, &value)?;
-                }
-                None => {
-                    databases.aux.delete(txn, &key)?;
-                }
-            }
+        for (key, value) in writes.aux {
+            self.lmdb.write_aux(txn, &key, value.as_deref())?;
         }
         fail_point::hit("commit-after-records");
         // A change set of aux edits only gets no revision.
-        self.revision += u64::from(!write_set.log_entries.is_empty());
-        let mut log_entry = LogEntry {
-            sequence: self.sequence,
-            revision: self.revision,
-            timestamp_ms: change.timestamp_ms,
-            author: change.author.clone(),
-            kind: EditKind::Create,
-            name: Box::default(),
-            record_count: 1,
-        };
-        for PendingLmdbEntry { kind, name, .. } in write_set.log_entries {
-            log_entry = LogEntry { sequence: log_entry.sequence + 1, kind, name, ..log_entry };
-            log_entry::append(&self.lmdb, txn, &log_entry)?;
+        self.head.revision += u64::from(!writes.log_entries.is_empty());
+        let ChangeSet { author, timestamp_ms, .. } = change;
+        let mut log_entry =
+            LogEntry::new(author, *timestamp_ms, self.head.revision, EditKind::Create, Box::default());
+        for PendingLogEntry { kind, name, .. } in writes.log_entries {
+            (log_entry.kind, log_entry.name) = (kind, name);
+            self.head.append(&mut log_entry, &mut self.log_value);
+            log_entry::append(&self.lmdb, txn, &log_entry, &mut self.log_value)?;
         }
-        self.sequence = log_entry.sequence;
         fail_point::hit("commit-after-log");
         Ok(())
     }
@@ -296,10 +231,10 @@ impl WriterLoop {
     fn write_history(
         &mut self,
         txn: &mut RwTxn<'_>,
-        log_entries: &mut [PendingLmdbEntry],
+        log_entries: &mut [PendingLogEntry<Option<u64>>],
     ) -> Result<(), heed::Error> {
-        for (log_entry, sequence) in log_entries.iter_mut().zip(self.sequence + 1..) {
-            let Some((key, record)) = log_entry.replaced.take() else { continue };
+        for (log_entry, sequence) in log_entries.iter_mut().zip(self.head.sequence + 1..) {
+            let Some((key, record)) = log_entry.prior.take() else { continue };
             let storage_key = name_key::storage_key(&key);
             let replaced = match record {
                 Some(record) => {

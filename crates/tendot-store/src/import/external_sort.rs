@@ -11,7 +11,7 @@ use super::ImportError;
 use super::merge::{RawRecord, RunMerge};
 use super::sort_buffer::{SortBuffer, VALUE_COUNT_LEN, key_start};
 use crate::NameKey;
-use crate::embedded::lmdb::durable_dir;
+use crate::durable_dir;
 use crate::model::change_set::MAX_RECORD_BYTES;
 
 /// Maximum number of open run files.

@@ -12,8 +12,8 @@ use std::io;
 use std::path::PathBuf;
 
 use tendot_proto::HandleValue;
-use tendot_proto::wire::{WireList, WireWriter};
 
+use crate::model::values_codec;
 use crate::{NameKeyError, StoreError};
 use sort_buffer::SortBuffer;
 
@@ -63,7 +63,7 @@ impl ImportBatch {
 }
 
 fn push_record(buffer: &mut SortBuffer, name: &str, values: &[HandleValue<'_>]) -> Result<(), ImportError> {
-    buffer.push(name, |bytes| WireList::from(values).encode(&mut WireWriter::new(bytes)))
+    buffer.push(name, |bytes| values_codec::encode_to(values, bytes))
 }
 
 /// Maximum number of listed tombstones.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+
 use super::batch::{
     MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MigratedHistoryEntry, MigratedRecord, history_memory_size,
     record_memory_size,
@@ -13,7 +15,7 @@ use super::snapshot::{RecordAtPosition, SnapshotPosition};
 use super::traits::{MigrationSource, MigrationTarget};
 use super::{MAX_REMAINING_LOG_ENTRIES, MigrationError, MigrationReport, Migrator};
 use crate::model::name_key::storage_key;
-use crate::{EditKind, LogEntry, NameKey, PriorState, StoreError, StoredRecord};
+use crate::{EditKind, LogEntry, NameKey, PriorState, Store as _, StoreError, StoredRecord};
 
 /// Maximum number of polls for a pending log entry, and delay between them.
 const MAX_SETTLE_ATTEMPTS: u32 = 600;
@@ -68,7 +70,7 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
                 if waited > MAX_SETTLE_ATTEMPTS {
                     return Err(MigrationError::SourceUnsettled);
                 }
-                std::thread::sleep(SETTLE_POLL_DELAY);
+                sleep(SETTLE_POLL_DELAY).await;
                 continue;
             }
             self.has_undetermined = false;
@@ -235,6 +237,20 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
             }
         }
         Ok(())
+    }
+}
+
+/// Sleeps without blocking other tasks. Works without a runtime, since embedded stores need none.
+async fn sleep(duration: Duration) {
+    let (sender, receiver) = oneshot::channel();
+    let sleep = move || {
+        std::thread::sleep(duration);
+        // The migration may have been cancelled.
+        let _ = sender.send(());
+    };
+    match std::thread::Builder::new().name("tendot-sleep".into()).spawn(sleep) {
+        Ok(_) => drop(receiver.await),
+        Err(_) => std::thread::sleep(duration),
     }
 }
 

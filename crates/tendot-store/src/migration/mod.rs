@@ -142,11 +142,11 @@ impl<'a, S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Se
         let checkpoint = match found {
             Some((_, false)) => return Err(MigrationError::TargetModified),
             Some((mut checkpoint, true)) => {
-                let last = target.store().head().await.map_err(MigrationError::Target)?.sequence;
-                let target_entry = target.store().read_log(last.saturating_sub(1), 1).await;
-                let source_entry =
-                    source.read_log(last.saturating_sub(1), 1).await.map_err(MigrationError::Source)?;
-                let is_same = last == 0 || target_entry.map_err(MigrationError::Target)? == source_entry;
+                let last = target.store().head().await.map_err(MigrationError::Target)?;
+                let copied = source.read_log(last.sequence.saturating_sub(1), 1).await;
+                let copied = copied.map_err(MigrationError::Source)?.pop().map(|entry| entry.link.hash());
+                // The hash covers the whole log before it.
+                let is_same = last.sequence == 0 || copied == Some(last.log_hash);
                 if !is_same || checkpoint.copied_to > head.sequence {
                     return Err(MigrationError::SourceMismatch);
                 }
@@ -190,7 +190,7 @@ impl<'a, S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Se
         let source_head = self.source.head().await.map_err(MigrationError::Source)?;
         let target_head = self.target.store().head().await.map_err(MigrationError::Target)?;
         if target_head.sequence != self.checkpoint.copied_to
-            || source_head.sequence == target_head.sequence && source_head.revision != target_head.revision
+            || source_head.sequence == target_head.sequence && source_head != target_head
         {
             self.report_difference(format!("head: {source_head} in the source, {target_head} in the target"));
         }

@@ -2,14 +2,10 @@
 
 use super::batch::MigrationBatch;
 use super::{Checkpoint, MigrationError};
-use crate::store::StoreHead;
 use crate::{HistoryEntry, NameKey, Store, StoreError, StoredRecord};
 
 /// Store that can be read for a migration or a comparison.
 pub trait MigrationSource: Store {
-    /// Returns the last revision and sequence number.
-    fn head(&self) -> impl Future<Output = Result<StoreHead, StoreError>> + Send;
-
     /// Reads the records of names, in order: at least the first; fewer than requested where records are large.
     fn read_records(
         &self,

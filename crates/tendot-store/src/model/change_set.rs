@@ -137,11 +137,6 @@ impl Edit {
         }
     }
 
-    /// Whether the edit refers to an aux entry.
-    pub const fn is_aux(&self) -> bool {
-        matches!(self, Self::PutAux { .. } | Self::RemoveAux { .. } | Self::RequireAux { .. })
-    }
-
     /// Comparison key of the edit's name or prefix.
     pub fn name_key(&self) -> Result<NameKey, NameKeyError> {
         match self {
@@ -149,18 +144,6 @@ impl Edit {
                 NameKey::from_prefix(self.name())
             }
             _ => NameKey::new(self.name()),
-        }
-    }
-
-    /// Whether the edit's precondition holds for the current record.
-    pub(crate) fn is_satisfied_by(&self, current: Option<(u64, RecordStatus)>) -> bool {
-        match self {
-            Self::Put { precondition, .. }
-            | Self::Register { precondition, .. }
-            | Self::Tombstone { precondition, .. }
-            | Self::Remove { precondition, .. } => precondition.is_satisfied_by(current),
-            Self::RequireRevision { revision, .. } => current.map(|(revision, _)| revision) == *revision,
-            _ => true,
         }
     }
 }
@@ -180,7 +163,7 @@ pub enum Precondition {
 
 impl Precondition {
     /// Whether the precondition holds for the current record.
-    fn is_satisfied_by(self, current: Option<(u64, RecordStatus)>) -> bool {
+    pub(crate) fn is_satisfied_by(self, current: Option<(u64, RecordStatus)>) -> bool {
         match (self, current) {
             (Self::NotTombstone | Self::Absent, None) => true,
             (Self::NotTombstone | Self::Live, Some((_, status))) => status == RecordStatus::Live,
@@ -199,18 +182,15 @@ pub struct CommitInfo {
     pub revision: u64,
 }
 
-/// Checks that an edit is within [`MAX_RECORD_BYTES`].
-pub(crate) fn check_size(edit: &Edit, edit_index: usize) -> Result<(), CommitError> {
-    let length = match edit {
-        Edit::Put { values, .. } => values.iter().map(encoded_len).sum(),
-        Edit::Register { values, registration, .. } => {
-            values.iter().map(encoded_len).sum::<usize>() + registration.len()
-        }
-        Edit::PutAux { value, .. } => value.len(),
-        _ => 0,
-    };
+/// Checks that values and registration, or the value of an aux entry, are within [`MAX_RECORD_BYTES`].
+pub(crate) fn check_size(
+    edit: usize,
+    values: &[HandleValue<'_>],
+    registration: &[u8],
+) -> Result<(), CommitError> {
+    let length = values.iter().map(encoded_len).sum::<usize>() + registration.len();
     if length > MAX_RECORD_BYTES {
-        return Err(CommitError::TooLarge { edit: edit_index, length, limit: MAX_RECORD_BYTES });
+        return Err(CommitError::TooLarge { edit, length, limit: MAX_RECORD_BYTES });
     }
     Ok(())
 }

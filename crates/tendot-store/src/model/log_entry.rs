@@ -1,5 +1,7 @@
 //! Log entry, its kind and the kind codes.
 
+use crate::ChainLink;
+
 /// Entry of the change log: one edit that was committed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LogEntry {
@@ -18,6 +20,22 @@ pub struct LogEntry {
     /// Number of records: 1, except for an import. The names of an import are those of its revision, see
     /// [`Store::names_at_revision`](crate::Store::names_at_revision).
     pub record_count: u64,
+    /// Link of the audit chain.
+    pub link: ChainLink,
+}
+
+impl LogEntry {
+    /// Creates an entry about one record or prefix that is not in the log yet.
+    pub(crate) fn new(
+        author: &str,
+        timestamp_ms: u64,
+        revision: u64,
+        kind: EditKind,
+        name: Box<str>,
+    ) -> Self {
+        let (author, link) = (author.into(), ChainLink::default());
+        Self { sequence: 0, revision, timestamp_ms, author, kind, name, record_count: 1, link }
+    }
 }
 
 /// Kind of a log entry.

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 
 use tendot_proto::Handle;
-use tendot_proto::crypto::{AwsLcProvider, CryptoProvider as _, HashAlgorithm};
+
+use super::sha256::sha256;
 
 /// Comparison key of a name: ASCII letters in upper case, all other bytes unchanged.
 ///
@@ -112,9 +113,8 @@ pub(crate) fn storage_key(key: &NameKey) -> Cow<'_, [u8]> {
     }
     let mut hashed = name[..HASHED_KEY_PREFIX_LEN].to_vec();
     hashed.push(HASHED_KEY_SEPARATOR);
-    // Collision-resistant; the provider always supports SHA-256.
-    let hash = AwsLcProvider.hash(HashAlgorithm::Sha256, &[name]);
-    hashed.extend(hash.iter().flat_map(|hash| hash.iter().take(16)));
+    // Half of SHA-256 is still collision-resistant.
+    hashed.extend(&sha256(name)[..16]);
     hashed.into()
 }
 

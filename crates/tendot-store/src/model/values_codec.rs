@@ -3,13 +3,20 @@
 use tendot_proto::wire::{WireList, WireReader, WireWriter};
 use tendot_proto::{DecodeError, HandleValue, Ttl, ValuePermissions, ValueReference};
 
+/// Appends encoded values.
+pub(crate) fn encode_to(values: &[HandleValue<'_>], out: &mut Vec<u8>) {
+    WireList::from(values).encode(&mut WireWriter::new(out));
+}
+
+#[cfg(any(test, feature = "postgres"))]
 pub(crate) fn encode(values: &[HandleValue<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
-    WireList::from(values).encode(&mut WireWriter::new(&mut out));
+    encode_to(values, &mut out);
     out
 }
 
-pub(crate) fn decode(body: &[u8]) -> Result<Vec<HandleValue<'static>>, DecodeError> {
+/// Decodes values that borrow from `body`.
+pub(crate) fn decode(body: &[u8]) -> Result<Vec<HandleValue<'_>>, DecodeError> {
     let reader = &mut WireReader::new(body);
     // Allocates as values are read, not by the declared count; each value takes bytes, so a wrong count fails.
     let mut values = Vec::new();
@@ -20,7 +27,7 @@ pub(crate) fn decode(body: &[u8]) -> Result<Vec<HandleValue<'static>>, DecodeErr
     Ok(values)
 }
 
-fn decode_value(reader: &mut WireReader<'_>) -> Result<HandleValue<'static>, DecodeError> {
+fn decode_value<'a>(reader: &mut WireReader<'a>) -> Result<HandleValue<'a>, DecodeError> {
     let index = reader.u32("value index")?;
     let timestamp = reader.u32("value timestamp")?;
     let ttl = match (reader.u8("value TTL type")?, reader.u32("value TTL")?) {
@@ -39,9 +46,9 @@ fn decode_value(reader: &mut WireReader<'_>) -> Result<HandleValue<'static>, Dec
     Ok(HandleValue { index, timestamp, ttl, permissions, value_type, data, references })
 }
 
-fn read_bytes(reader: &mut WireReader<'_>, field: &'static str) -> Result<Vec<u8>, DecodeError> {
+fn read_bytes<'a>(reader: &mut WireReader<'a>, field: &'static str) -> Result<&'a [u8], DecodeError> {
     let length = reader.u32(field)? as usize;
-    Ok(reader.take(field, length)?.to_vec())
+    reader.take(field, length)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Error of a database request, and its classification.
 
+use std::time::Duration;
+
 use deadpool_postgres::{HookError, PoolError, TimeoutType};
 use tokio_postgres::error::SqlState;
 
@@ -75,6 +77,14 @@ impl DatabaseError {
         }
     }
 
+    /// Whether the error is a write conflict on an intact connection.
+    pub(crate) fn is_write_conflict(&self) -> bool {
+        let Self::Sql(error) = self else { return false };
+        let is_conflict =
+            |code: &SqlState| is_transaction_rollback(code) || *code == SqlState::LOCK_NOT_AVAILABLE;
+        !error.is_closed() && error.code().is_some_and(is_conflict)
+    }
+
     /// Whether a table is missing.
     pub(crate) fn is_missing_table(&self) -> bool {
         matches!(self, Self::Sql(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE))
@@ -82,7 +92,8 @@ impl DatabaseError {
 
     /// Whether another host may answer: the host or the connection is the cause.
     pub(crate) fn is_caused_by_host(&self) -> bool {
-        let is_conflict = matches!(self, Self::Sql(error) if error.code().is_some_and(|code| code.code().starts_with("40")));
+        let is_conflict =
+            matches!(self, Self::Sql(error) if error.code().is_some_and(is_transaction_rollback));
         self.is_retryable() && !is_conflict || matches!(self, Self::PoolTimeout | Self::ConnectionRefused(_))
     }
 
@@ -110,8 +121,8 @@ fn is_retryable_sql(error: &tokio_postgres::Error) -> bool {
         return error.is_closed() || is_io_error(error);
     };
     // Serialization failures, lost connections, and servers that start or stop.
-    let class = code.code().get(..2).unwrap_or_default();
-    matches!(class, "40" | "08")
+    is_transaction_rollback(code)
+        || code.code().starts_with("08")
         || [
             SqlState::ADMIN_SHUTDOWN,
             SqlState::CRASH_SHUTDOWN,
@@ -123,8 +134,37 @@ fn is_retryable_sql(error: &tokio_postgres::Error) -> bool {
         .contains(code)
 }
 
+/// Whether the server rolled the transaction back because of another one (class 40).
+fn is_transaction_rollback(code: &SqlState) -> bool {
+    code.code().starts_with("40")
+}
+
+/// Whether another session migrated the schema concurrently or holds a lock.
+pub(crate) fn is_concurrent_migration(error: &tokio_postgres::Error) -> bool {
+    let codes = [
+        SqlState::UNIQUE_VIOLATION,
+        SqlState::DUPLICATE_TABLE,
+        SqlState::DUPLICATE_OBJECT,
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::LOCK_NOT_AVAILABLE,
+    ];
+    error.code().is_some_and(|code| codes.contains(code))
+}
+
 fn is_io_error(error: &tokio_postgres::Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>())
+}
+
+/// Awaits a request; fails when the time is over.
+pub(crate) async fn with_timeout<T, E>(
+    duration: Duration,
+    request: impl Future<Output = Result<T, E>>,
+) -> Result<T, DatabaseError>
+where
+    DatabaseError: From<E>,
+{
+    Ok(tokio::time::timeout(duration, request).await.map_err(|_| DatabaseError::Timeout)??)
 }
 
 /// Message of an error: the server's, if there is one.

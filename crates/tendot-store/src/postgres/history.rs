@@ -18,9 +18,11 @@ const OPERATION: &str = "reading the history";
 macro_rules! history_query {
     ($compare:literal, $order:literal) => {
         concat!(
-            "select l.sequence, l.revision, l.timestamp_ms, l.author, l.kind, l.name, l.record_count, \
-             h.name, h.revision, h.status, h.body, h.registration, \
-             i.sequence, i.revision, i.timestamp_ms, i.author, i.kind, i.name, i.record_count \
+            "select ",
+            row::log_columns!("l"),
+            ", ",
+            row::log_columns!("i"),
+            ", h.name, h.revision, h.status, h.body, h.registration \
              from tendot_history h join tendot_log l on l.sequence = h.sequence \
              left join tendot_log i on i.kind = 7 and i.revision = h.revision and i.record_count > 0 and not exists \
                  (select 1 from tendot_history o where o.name_key = $1 and o.sequence = i.sequence) \
@@ -38,15 +40,17 @@ const SELECT_HISTORY_ASC: &str = history_query!(">", "");
 const SELECT_HISTORY_DESC: &str = history_query!("<", "desc");
 
 /// Import that created the record found by the next row after a sequence number, or the current record.
-const SELECT_CREATING_IMPORT: &str = "\
-    select i.sequence, i.revision, i.timestamp_ms, i.author, i.kind, i.name, i.record_count from tendot_log i \
-    where i.kind = 7 and i.record_count > 0 and i.revision = case \
+const SELECT_CREATING_IMPORT: &str = concat!(
+    "select ",
+    row::log_columns!("i"),
+    " from tendot_log i where i.kind = 7 and i.record_count > 0 and i.revision = case \
         when exists (select 1 from tendot_history h where h.name_key = $1 and h.sequence > $2) \
         then (select h.revision from tendot_history h where h.name_key = $1 and h.sequence > $2 \
               order by h.sequence limit 1) \
         else (select r.revision from tendot_records r where r.name_key = $1) end \
     and not exists (select 1 from tendot_history o where o.name_key = $1 and o.sequence = i.sequence) \
-    order by i.sequence desc limit 1";
+    order by i.sequence desc limit 1"
+);
 
 impl PostgresStore {
     pub(crate) async fn read_history(
@@ -75,8 +79,9 @@ impl PostgresStore {
             for found in &rows {
                 let log_entry = row::log_entry(found, 0)?;
                 from = row::to_i64(log_entry.sequence);
-                let prior = row::prior_state(found, 7)?;
-                let (history_entry, creation) = (HistoryEntry { log_entry, prior }, import_entry(found, 12)?);
+                let prior = row::prior_state(found, 2 * row::LOG_COLUMNS)?;
+                let creation = import_entry(found, row::LOG_COLUMNS)?;
+                let history_entry = HistoryEntry { log_entry, prior };
                 if is_newest_first {
                     changes.extend([Some(history_entry), creation].into_iter().flatten());
                 } else {

@@ -14,21 +14,25 @@ use deadpool_postgres::{ClientWrapper, Object};
 use futures_util::SinkExt as _;
 use futures_util::future::join;
 use tendot_proto::HandleValue;
-use tokio::time::{sleep, timeout};
-use tokio_postgres::error::SqlState;
-use tokio_postgres::types::ToSql;
+use tokio::time::sleep;
 use tokio_postgres::{Error, Row};
 
 use super::cluster::Cluster;
-use super::error::DatabaseError;
-use super::write::statements::{DELETE_OLD_COMMIT_ID, INSERT_COMMIT_ID, RETAINED_COMMIT_IDS};
-use super::{PostgresStore, row};
+use super::error::{DatabaseError, with_timeout};
+use super::read::SqlParameters;
+use super::write::columns::{LogColumns, SqlParameter};
+use super::write::statements::{
+    BEGIN_READ_COMMITTED, DELETE_COMMIT_ID, INSERT_COMMIT_ID, INSERT_HOMED, INSERT_LOG, LOCK_COUNTERS,
+    RETAINED_COMMIT_IDS, SELECT_HOMED, UPDATE_COUNTERS,
+};
+use super::write::transaction::locked_counters;
+use super::{PostgresStore, import_dir, row};
 use crate::import::MAX_REPORTED_TOMBSTONES;
 use crate::import::import_buffer::ImportBuffer;
 use crate::import::merge::{RawRecord, RunMerge};
 use crate::model::name_key::storage_key;
 use crate::model::{history, values_codec};
-use crate::{EditKind, ImportBatch, ImportError, ImportSummary, NameKey, StoreError};
+use crate::{EditKind, ImportBatch, ImportError, ImportSummary, LogEntry, NameKey, StoreError, StoreHead};
 
 /// Default number of records per transaction, and maximum size of a transaction.
 const DEFAULT_RECORDS_PER_TRANSACTION: u64 = 100_000;
@@ -53,8 +57,6 @@ const CREATE_STAGING_TABLE: &str = "set statement_timeout = 0; create temporary 
 const TRUNCATE_STAGING: &str = "truncate tendot_import";
 
 const COPY_STAGING: &str = "copy tendot_import (name_key, name, body) from stdin (format binary)";
-
-const LOCK_COUNTERS: &str = "select revision, sequence from tendot_counters where id = 1 for update";
 
 // With the key range, since otherwise some plans scan all records before it.
 const COUNT_EXISTING: &str = "select count(*), count(*) filter (where r.status = 1), \
@@ -88,28 +90,18 @@ const UPSERT_RECORDS: &str = "insert into tendot_records (name_key, name, revisi
      on conflict (name_key) do update set revision = excluded.revision, body = excluded.body \
      where tendot_records.status = 0 and tendot_records.body <> excluded.body";
 
-const SELECT_HOMED: &str = "select name_key from tendot_homed where name_key = any($1)";
-
-const INSERT_HOMED: &str = "insert into tendot_homed (name_key) select * from unnest($1::bytea[])";
-
-const INSERT_HOME_LOG: &str = "insert into tendot_log (sequence, revision, timestamp_ms, author, kind, name, record_count) \
-     select added.sequence, $2::bigint, $3::bigint, $4::bytea, $5::smallint, added.name, 1 \
-     from unnest($1::bigint[], $6::bytea[]) as added (sequence, name)";
-
-const INSERT_IMPORT_LOG: &str = "insert into tendot_log \
-     (sequence, revision, timestamp_ms, author, kind, name, record_count, first_key, last_key) \
-     values ($1, $2, $3, $4, $5, ''::bytea, $6, $7, $8)";
-
-const UPDATE_COUNTERS: &str =
-    "update tendot_counters set revision = $1, sequence = $2, commits = commits + 1 where id = 1";
+const INSERT_IMPORT_LOG: &str = "insert into tendot_log (sequence, revision, timestamp_ms, author, kind, name, record_count, \
+     previous_hash, content_digest, first_key, last_key) select l.*, $10::bytea, $11::bytea from \
+     unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[], $5::smallint[], $6::bytea[], $7::bigint[], \
+     $8::bytea[], $9::bytea[]) l";
 
 impl PostgresStore {
     /// Starts an import; this store and others may write meanwhile.
     pub fn start_import(&self, author: &str, timestamp_ms: u64) -> Result<PostgresImporter, ImportError> {
         let io_error =
             |error| StoreError::Backend { operation: "creating the sort directory", error: Box::new(error) };
-        let buffer = ImportBuffer::in_temp_dir().map_err(io_error)?;
-        let timeout = self.settings.statement_timeout + self.settings.wait_timeout;
+        let buffer = import_dir::create_buffer().map_err(io_error)?;
+        let timeout = self.request_timeout();
         let cluster = Arc::clone(&self.cluster);
         Ok(PostgresImporter {
             cluster,
@@ -228,11 +220,8 @@ impl PostgresImporter {
         let client = Object::take(
             self.cluster.primary().map_err(store_error)?.read_connection().await.map_err(store_error)?,
         );
-        let created = timeout(self.timeout, client.batch_execute(CREATE_STAGING_TABLE)).await;
-        created
-            .map_err(|_| store_error(DatabaseError::Timeout))?
-            .map_err(|error| store_error(error.into()))?;
-        Ok(client)
+        let created = with_timeout(self.timeout, client.batch_execute(CREATE_STAGING_TABLE)).await;
+        created.map(|()| client).map_err(store_error)
     }
 }
 
@@ -321,10 +310,9 @@ impl ImportWriter<'_> {
                     None => return Ok(summary),
                     Some(error) => error,
                 },
-                Err(ImportTxError::Corrupt(error)) => return Err(error.into()),
-                Err(ImportTxError::Database(error)) => error,
+                Err(error) => error,
             };
-            if attempts == MAX_ATTEMPTS || !is_write_conflict(&error) {
+            if attempts == MAX_ATTEMPTS || !error.is_write_conflict() {
                 return Err(store_error(error).into());
             }
             attempts += 1;
@@ -349,13 +337,11 @@ impl ImportWriter<'_> {
         staged: &StagedRecords,
         homed: &BTreeSet<NameKey>,
         names_left: usize,
-    ) -> Result<ImportSummary, ImportTxError> {
-        self.with_timeout(self.client.batch_execute("begin isolation level read committed")).await?;
-        let counters = self.query_one(LOCK_COUNTERS, &[]).await?;
-        let (revision, mut sequence): (i64, i64) = (row::column(&counters, 0)?, row::column(&counters, 1)?);
-        let revision = revision + 1;
-        let homes = self.home_prefixes(homed, revision, sequence).await?;
-        sequence += homes;
+    ) -> Result<ImportSummary, DatabaseError> {
+        self.with_timeout(self.client.batch_execute(BEGIN_READ_COMMITTED)).await?;
+        let (mut head, commit) = locked_counters(&self.query_one(LOCK_COUNTERS, &[]).await?)?;
+        let (before, revision) = (head.sequence, head.revision + 1);
+        self.home_prefixes(homed, revision, &mut head).await?;
 
         let (first, last) = (&staged.first, &staged.last);
         let found = self.query_one(COUNT_EXISTING, &[first, last]).await?;
@@ -372,59 +358,69 @@ impl ImportWriter<'_> {
             }
         }
         if created + changed > 0 {
-            sequence += 1;
+            let mut entry = self.log_entry(revision, EditKind::Import, "");
+            entry.record_count = created + changed;
+            head.append(&mut entry, &mut Vec::new());
             if changed > 0 {
-                self.write_history(staged, sequence).await?;
+                self.write_history(staged, row::to_i64(entry.sequence)).await?;
             }
-            self.execute(if existing == 0 { INSERT_RECORDS } else { UPSERT_RECORDS }, &[&revision]).await?;
-            let (timestamp_ms, author) = (self.timestamp_ms.cast_signed(), self.author.as_bytes());
-            let (kind, record_count) = (row::kind_code(EditKind::Import), row::to_i64(created + changed));
-            self.execute(
-                INSERT_IMPORT_LOG,
-                &[&sequence, &revision, &timestamp_ms, &author, &kind, &record_count, first, last],
-            )
-            .await?;
+            let write = if existing == 0 { INSERT_RECORDS } else { UPSERT_RECORDS };
+            self.execute(write, &[&row::to_i64(revision)]).await?;
+            let columns = LogColumns::new([&entry]);
+            let mut parameters = columns.parameters().to_vec();
+            parameters.extend([first as SqlParameter<'_>, last]);
+            self.execute(INSERT_IMPORT_LOG, &parameters).await?;
         }
-        if homes > 0 || created + changed > 0 {
-            self.execute(UPDATE_COUNTERS, &[&revision, &sequence]).await?;
-            self.execute(INSERT_COMMIT_ID, &[]).await?;
-            self.execute(DELETE_OLD_COMMIT_ID, &[&RETAINED_COMMIT_IDS]).await?;
+        if head.sequence > before {
+            let (sequence, log_hash) = (row::to_i64(head.sequence), &head.log_hash.0[..]);
+            let parameters: SqlParameters<'_> =
+                &[&row::to_i64(revision), &sequence, &log_hash, &commit.number];
+            self.execute(UPDATE_COUNTERS, parameters).await?;
+            self.execute(INSERT_COMMIT_ID, &[&commit.number, &commit.id]).await?;
+            self.execute(DELETE_COMMIT_ID, &[&(commit.number - RETAINED_COMMIT_IDS)]).await?;
         }
         Ok(summary)
     }
 
-    /// Homes new prefixes, logged after `sequence`; returns their number.
+    fn log_entry(&self, revision: u64, kind: EditKind, name: &str) -> LogEntry {
+        LogEntry::new(self.author, self.timestamp_ms, revision, kind, name.into())
+    }
+
+    /// Homes new prefixes and logs them.
     async fn home_prefixes(
         &self,
         homed: &BTreeSet<NameKey>,
-        revision: i64,
-        sequence: i64,
-    ) -> Result<i64, ImportTxError> {
+        revision: u64,
+        head: &mut StoreHead,
+    ) -> Result<(), DatabaseError> {
         let keys: Vec<&[u8]> = homed.iter().map(NameKey::as_bytes).collect();
         if keys.is_empty() {
-            return Ok(0);
+            return Ok(());
         }
         let mut known = BTreeSet::new();
         for row in self.query(SELECT_HOMED, &[&keys]).await? {
             known.insert(row::column::<&[u8]>(&row, 0)?.to_vec());
         }
-        let new: Vec<&NameKey> = homed.iter().filter(|prefix| !known.contains(prefix.as_bytes())).collect();
+        let mut new = homed.clone();
+        new.retain(|prefix| !known.contains(prefix.as_bytes()));
         if new.is_empty() {
-            return Ok(0);
+            return Ok(());
         }
-        let keys: Vec<&[u8]> = new.iter().map(|prefix| prefix.as_bytes()).collect();
+        let keys: Vec<&[u8]> = new.iter().map(NameKey::as_bytes).collect();
         self.execute(INSERT_HOMED, &[&keys]).await?;
-        let sequences: Vec<i64> = (sequence + 1..).take(new.len()).collect();
-        let names: Vec<Vec<u8>> = new.iter().map(|prefix| prefix.to_string().into_bytes()).collect();
-        let (timestamp_ms, author) = (self.timestamp_ms.cast_signed(), self.author.as_bytes());
-        let kind = row::kind_code(EditKind::Home);
-        self.execute(INSERT_HOME_LOG, &[&sequences, &revision, &timestamp_ms, &author, &kind, &names])
-            .await?;
-        Ok(row::limit_to_i64(new.len()))
+        let mut content = Vec::new();
+        let append = |prefix: &NameKey| {
+            let mut entry = self.log_entry(revision, EditKind::Home, &prefix.to_string());
+            head.append(&mut entry, &mut content);
+            entry
+        };
+        let entries: Vec<LogEntry> = new.iter().map(append).collect();
+        self.execute(INSERT_LOG, &LogColumns::new(&entries).parameters()).await?;
+        Ok(())
     }
 
     /// Copies the records to be replaced to the history, without secrets.
-    async fn write_history(&self, staged: &StagedRecords, sequence: i64) -> Result<(), ImportTxError> {
+    async fn write_history(&self, staged: &StagedRecords, sequence: i64) -> Result<(), DatabaseError> {
         let (first, last) = (&staged.first, &staged.last);
         self.execute(INSERT_HISTORY, &[first, last, &sequence]).await?;
         let keys = self.query(SELECT_POSSIBLE_SECRETS, &[first, last, &sequence]).await?;
@@ -441,21 +437,21 @@ impl ImportWriter<'_> {
         Ok(())
     }
 
-    async fn query_one(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Row, DatabaseError> {
+    async fn query_one(&self, sql: &str, parameters: SqlParameters<'_>) -> Result<Row, DatabaseError> {
         self.with_timeout(async {
             self.client.query_one(&self.client.prepare_cached(sql).await?, parameters).await
         })
         .await
     }
 
-    async fn query(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, DatabaseError> {
+    async fn query(&self, sql: &str, parameters: SqlParameters<'_>) -> Result<Vec<Row>, DatabaseError> {
         self.with_timeout(async {
             self.client.query(&self.client.prepare_cached(sql).await?, parameters).await
         })
         .await
     }
 
-    async fn execute(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<u64, DatabaseError> {
+    async fn execute(&self, sql: &str, parameters: SqlParameters<'_>) -> Result<u64, DatabaseError> {
         self.with_timeout(async {
             self.client.execute(&self.client.prepare_cached(sql).await?, parameters).await
         })
@@ -466,34 +462,8 @@ impl ImportWriter<'_> {
         &self,
         request: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, DatabaseError> {
-        Ok(timeout(self.timeout, request).await.map_err(|_| DatabaseError::Timeout)??)
+        with_timeout(self.timeout, request).await
     }
-}
-
-/// Error of an import transaction.
-enum ImportTxError {
-    Database(DatabaseError),
-    Corrupt(StoreError),
-}
-
-impl From<DatabaseError> for ImportTxError {
-    fn from(error: DatabaseError) -> Self {
-        Self::Database(error)
-    }
-}
-
-impl From<StoreError> for ImportTxError {
-    fn from(error: StoreError) -> Self {
-        Self::Corrupt(error)
-    }
-}
-
-/// Whether the error is a write conflict on an intact connection.
-fn is_write_conflict(error: &DatabaseError) -> bool {
-    let DatabaseError::Sql(error) = error else { return false };
-    let is_conflict =
-        |code: &SqlState| code.code().starts_with("40") || *code == SqlState::LOCK_NOT_AVAILABLE;
-    !error.is_closed() && error.code().is_some_and(is_conflict)
 }
 
 fn store_error(error: DatabaseError) -> StoreError {

@@ -15,6 +15,7 @@ mod error;
 mod history;
 mod homed_cache;
 mod import;
+mod import_dir;
 mod migration;
 mod open_error;
 mod read;
@@ -37,11 +38,11 @@ pub use import::PostgresImporter;
 pub use migration::PostgresTarget;
 pub use open_error::PostgresOpenError;
 pub use settings::{DatabaseHost, HostRole, PostgresSettings};
-use write::{WriteQueue, transaction};
+use write::{Writer, transaction};
 
 use crate::{
     AuxEntry, ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, History, HistoryOrder, LogEntry,
-    NameEntry, NameKey, NamePage, Store, StoreError, StoredRecord,
+    NameEntry, NameKey, NamePage, Store, StoreError, StoreHead, StoredRecord,
 };
 
 /// PostgreSQL store.
@@ -60,7 +61,7 @@ use crate::{
 pub struct PostgresStore {
     cluster: Arc<Cluster>,
     homed_cache: HomedCache,
-    writer: WriteQueue,
+    writer: Writer,
     settings: PostgresSettings,
     _monitor: Monitor,
 }
@@ -68,16 +69,16 @@ pub struct PostgresStore {
 impl PostgresStore {
     /// Opens a database as a store; creates its tables if missing. Requires a tokio runtime.
     pub async fn open(address: &str, settings: &PostgresSettings) -> Result<Self, PostgresOpenError> {
-        let store = Self::open_allowing_incomplete(address, settings).await?;
-        store.check_migration_complete(address).await?;
+        let (store, database) = Self::open_allowing_incomplete(address, settings).await?;
+        store.check_migration_complete(database).await?;
         Ok(store)
     }
 
-    /// Opens a store, even if it is the target of an incomplete migration.
+    /// Opens a store, even if it is the target of an incomplete migration; also returns the database's name for display.
     async fn open_allowing_incomplete(
         address: &str,
         settings: &PostgresSettings,
-    ) -> Result<Self, PostgresOpenError> {
+    ) -> Result<(Self, String), PostgresOpenError> {
         let connection = ConnectionString::parse(address, settings)?;
         let cluster = Arc::new(Cluster::new(&connection, settings)?);
         let database = &connection.display_name;
@@ -96,9 +97,9 @@ impl PostgresStore {
         }
         drop(client);
         let monitor = Monitor::start(&cluster, settings).await;
-        let writer = WriteQueue::start(Arc::clone(&cluster), settings.clone());
+        let writer = Writer::start(Arc::clone(&cluster), settings.clone());
         let (homed_cache, settings) = (HomedCache::default(), settings.clone());
-        Ok(Self { cluster, homed_cache, writer, settings, _monitor: monitor })
+        Ok((Self { cluster, homed_cache, writer, settings, _monitor: monitor }, connection.display_name))
     }
 
     /// Hosts of the database as last observed.
@@ -182,6 +183,10 @@ impl Store for PostgresStore {
 
     async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         self.writer.commit(change).await
+    }
+
+    async fn head(&self) -> Result<StoreHead, StoreError> {
+        self.query_head().await
     }
 
     async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {

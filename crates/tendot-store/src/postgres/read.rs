@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use deadpool_postgres::{ClientWrapper, Object};
 use futures_util::TryStreamExt as _;
-use tokio_postgres::types::ToSql;
 use tokio_postgres::{IsolationLevel, Row};
 
 use super::cluster::host::ClusterHost;
 use super::cluster::routing::ReadConsistency;
-use super::error::DatabaseError;
+use super::error::{DatabaseError, with_timeout};
+use super::write::columns::SqlParameter;
 use super::{PostgresStore, row};
 use crate::change_counters::is_prefix_record;
 use crate::model::name_key::storage_key;
 use crate::stale_reads::{allows_stale_reads, memoize, memoized};
-use crate::{AuxEntry, CountPage, LogEntry, NameEntry, NameKey, NamePage, StoreError, StoredRecord};
+use crate::{
+    AuxEntry, CountPage, LogEntry, NameEntry, NameKey, NamePage, StoreError, StoreHead, StoredRecord,
+};
 
 /// Records per page of a scan; the rest of a page is wasted when the visitor stops.
 const SCAN_PAGE_LEN: usize = 256;
@@ -66,12 +68,18 @@ const NAMES_AT_REVISION: &str = "\
     (select name, status, -1, name_key from scanned order by name_key offset $2 - 1 limit 1) \
     order by name_key, revision desc limit $4";
 
-const SELECT_LOG: &str = "select sequence, revision, timestamp_ms, author, kind, name, record_count from tendot_log \
-     where sequence > $1 order by sequence limit $2";
+const SELECT_HEAD: &str = "select revision, sequence, log_hash from tendot_counters where id = $1";
+
+pub(crate) const SELECT_LOG: &str = concat!(
+    "select ",
+    row::log_columns!("l"),
+    " from tendot_log l where l.sequence > $1 order by l.sequence limit $2"
+);
 
 const SELECT_IS_HOMED: &str = "select 1 from tendot_homed where name_key = $1";
 
-const LIST_HOMED: &str = "select name_key from tendot_homed where name_key > $1 order by name_key limit $2";
+pub(crate) const LIST_HOMED: &str =
+    "select name_key from tendot_homed where name_key > $1 order by name_key limit $2";
 
 const SELECT_AUX: &str = "select value from tendot_aux where aux_key = $1";
 
@@ -82,7 +90,7 @@ const LIST_AUX_TO_END: &str = "select aux_key, value from tendot_aux where aux_k
      order by aux_key limit $3";
 
 /// Parameters of a statement.
-pub(crate) type SqlParameters<'p> = &'p [&'p (dyn ToSql + Sync)];
+pub(crate) type SqlParameters<'p> = &'p [SqlParameter<'p>];
 
 impl PostgresStore {
     pub(crate) async fn get_record(&self, key: &NameKey) -> Result<Option<StoredRecord>, StoreError> {
@@ -173,7 +181,7 @@ impl PostgresStore {
         let statement = self.with_timeout(transaction.prepare_cached(sql)).await.map_err(&read_error)?;
         let limit = row::limit_to_i64(SCAN_PAGE_LEN);
         loop {
-            let parameters: &[&(dyn ToSql + Sync)] = match &range {
+            let parameters: SqlParameters<'_> = match &range {
                 Some(PrefixKeyRange { whole, begin, end }) => &[whole, &after, begin, end, &limit],
                 None => &[&after, &limit],
             };
@@ -222,6 +230,14 @@ impl PostgresStore {
             }
         }
         Ok(page)
+    }
+
+    pub(crate) async fn query_head(&self) -> Result<StoreHead, StoreError> {
+        let (operation, read) = ("reading the head of the log", ReadConsistency::Latest);
+        let (found, _) = self.query_row(operation, SELECT_HEAD, &1_i16, read).await?;
+        let found =
+            found.ok_or_else(|| StoreError::Corrupt { detail: "row of tendot_counters missing".into() })?;
+        row::head(&found, 0)
     }
 
     pub(crate) async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
@@ -327,7 +343,7 @@ impl PostgresStore {
         &self,
         operation: &'static str,
         sql: &str,
-        key: &(dyn ToSql + Sync),
+        key: SqlParameter<'_>,
         read: ReadConsistency,
     ) -> Result<(Option<Row>, bool), StoreError> {
         self.try_hosts(read, |host| self.try_query_row(host, sql, key)).await.map_err(store_error(operation))
@@ -337,7 +353,7 @@ impl PostgresStore {
         &self,
         host: &ClusterHost,
         sql: &str,
-        key: &(dyn ToSql + Sync),
+        key: SqlParameter<'_>,
     ) -> Result<Option<Row>, DatabaseError> {
         // Single-record reads have a shorter timeout than scans.
         let timeout = self.settings.wait_timeout;
@@ -358,17 +374,32 @@ impl PostgresStore {
     pub(crate) async fn for_each_row(
         &self,
         sql: &str,
-        parameters: &[&(dyn ToSql + Sync)],
-        mut visit: impl FnMut(&Row) -> Result<bool, StoreError> + Send,
+        parameters: SqlParameters<'_>,
+        visit: impl FnMut(&Row) -> Result<bool, StoreError> + Send,
     ) -> Result<(), StoreError> {
         let read_error = store_error("scanning a table");
         let client = self.read_connection().await.map_err(&read_error)?;
+        let result = self.visit_rows(&client, sql, parameters, visit).await;
+        if result.is_err() {
+            // A connection with an error is not reused.
+            drop(Object::take(client));
+        }
+        result.map_err(&read_error)
+    }
+
+    async fn visit_rows(
+        &self,
+        client: &ClientWrapper,
+        sql: &str,
+        parameters: SqlParameters<'_>,
+        mut visit: impl FnMut(&Row) -> Result<bool, StoreError> + Send,
+    ) -> Result<(), DatabaseError> {
         let query = async {
             let statement = client.prepare_cached(sql).await?;
             client.query_raw(&statement, parameters.iter().copied()).await
         };
-        let mut rows = pin!(self.with_timeout(query).await.map_err(&read_error)?);
-        while let Some(found) = self.with_timeout(rows.try_next()).await.map_err(&read_error)? {
+        let mut rows = pin!(self.with_timeout(query).await?);
+        while let Some(found) = self.with_timeout(rows.try_next()).await? {
             if !visit(&found)? {
                 break;
             }
@@ -376,7 +407,7 @@ impl PostgresStore {
         Ok(())
     }
 
-    fn request_timeout(&self) -> Duration {
+    pub(crate) fn request_timeout(&self) -> Duration {
         self.settings.statement_timeout + self.settings.wait_timeout
     }
 
@@ -385,9 +416,7 @@ impl PostgresStore {
         &self,
         request: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, DatabaseError> {
-        Ok(tokio::time::timeout(self.request_timeout(), request)
-            .await
-            .map_err(|_| DatabaseError::Timeout)??)
+        with_timeout(self.request_timeout(), request).await
     }
 }
 

@@ -1,9 +1,13 @@
 //! Decodes rows.
 
+use tendot_proto::HandleValue;
 use tokio_postgres::Row;
 
 use crate::model::values_codec;
-use crate::{EditKind, LogEntry, NameEntry, PriorState, RecordStatus, StoreError, StoredRecord};
+use crate::{
+    ChainLink, EditKind, LogEntry, LogHash, NameEntry, PriorState, RecordStatus, StoreError, StoreHead,
+    StoredRecord,
+};
 
 /// Decodes a record from the columns name, revision, status, body and registration, starting at `from`; `None` without a name.
 pub(crate) fn record(row: &Row, from: usize) -> Result<Option<StoredRecord>, StoreError> {
@@ -13,7 +17,10 @@ pub(crate) fn record(row: &Row, from: usize) -> Result<Option<StoredRecord>, Sto
         revision: to_u64(column(row, from + 1)?),
         status: status_from_code(column(row, from + 2)?)?,
         values: values_codec::decode(column(row, from + 3)?)
-            .map_err(|error| corrupt(format!("record values: {error}")))?,
+            .map_err(|error| corrupt(format!("record values: {error}")))?
+            .into_iter()
+            .map(HandleValue::into_owned)
+            .collect(),
         registration: column::<&[u8]>(row, from + 4)?.into(),
     }))
 }
@@ -28,7 +35,37 @@ pub(crate) fn name_entry(row: &Row) -> Result<NameEntry, StoreError> {
     Ok(NameEntry { name: utf8(column(row, 0)?)?, status: status_from_code(column(row, 1)?)? })
 }
 
-/// Decodes a log entry from seven columns, starting at `from`.
+/// Columns of a log entry in the table with this alias, for [`log_entry`].
+macro_rules! log_columns {
+    ($table:literal) => {
+        concat!(
+            $table,
+            ".sequence, ",
+            $table,
+            ".revision, ",
+            $table,
+            ".timestamp_ms, ",
+            $table,
+            ".author, ",
+            $table,
+            ".kind, ",
+            $table,
+            ".name, ",
+            $table,
+            ".record_count, ",
+            $table,
+            ".previous_hash, ",
+            $table,
+            ".content_digest"
+        )
+    };
+}
+pub(crate) use log_columns;
+
+/// Number of columns of a log entry.
+pub(crate) const LOG_COLUMNS: usize = 9;
+
+/// Decodes a log entry from the columns of [`log_columns`], starting at `from`.
 pub(crate) fn log_entry(row: &Row, from: usize) -> Result<LogEntry, StoreError> {
     Ok(LogEntry {
         sequence: to_u64(column(row, from)?),
@@ -38,7 +75,24 @@ pub(crate) fn log_entry(row: &Row, from: usize) -> Result<LogEntry, StoreError> 
         kind: kind_from_code(column(row, from + 4)?)?,
         name: utf8(column(row, from + 5)?)?,
         record_count: to_u64(column(row, from + 6)?),
+        link: ChainLink {
+            previous_hash: log_hash(column(row, from + 7)?)?,
+            content_digest: log_hash(column(row, from + 8)?)?,
+        },
     })
+}
+
+/// Decodes the end of the log from the columns revision, sequence and log_hash, starting at `from`.
+pub(crate) fn head(row: &Row, from: usize) -> Result<StoreHead, StoreError> {
+    Ok(StoreHead {
+        revision: to_u64(column(row, from)?),
+        sequence: to_u64(column(row, from + 1)?),
+        log_hash: log_hash(column(row, from + 2)?)?,
+    })
+}
+
+fn log_hash(bytes: &[u8]) -> Result<LogHash, StoreError> {
+    bytes.try_into().map(LogHash).map_err(|_| corrupt(format!("hash of {} bytes", bytes.len())))
 }
 
 /// Reads a column.

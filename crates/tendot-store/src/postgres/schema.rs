@@ -8,7 +8,7 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use super::PostgresOpenError;
-use super::error::DatabaseError;
+use super::error::{self, DatabaseError};
 
 /// Schema migration: SQL and the lowest schema version a program must know afterwards.
 pub(crate) struct SchemaMigration {
@@ -18,7 +18,7 @@ pub(crate) struct SchemaMigration {
 }
 
 /// Schema version after the first migration. Earlier versions were never released and are refused.
-const FIRST_VERSION: u32 = 4;
+const FIRST_VERSION: u32 = 5;
 
 /// All schema migrations; the first one creates the schema of [`FIRST_VERSION`], each other one raises the version by one.
 pub(crate) const SCHEMA_MIGRATIONS: &[SchemaMigration] =
@@ -76,7 +76,7 @@ pub(crate) async fn ensure_current(
         let Err(error) = apply_migrations(client, migrations).await else { continue };
         // Rolled back in any case if the connection is lost.
         let _ = client.batch_execute("rollback").await;
-        if !is_concurrent_migration(&error) {
+        if !error::is_concurrent_migration(&error) {
             return Err(open_error(error));
         }
         is_locked = error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE);
@@ -135,17 +135,4 @@ async fn apply_migrations(
             "update tendot_schema set version = {version}, compatible = {compatible} where id = 1; commit"
         ))
         .await
-}
-
-/// Whether another session migrated concurrently or holds a lock.
-fn is_concurrent_migration(error: &tokio_postgres::Error) -> bool {
-    let codes = [
-        SqlState::UNIQUE_VIOLATION,
-        SqlState::DUPLICATE_TABLE,
-        SqlState::DUPLICATE_OBJECT,
-        SqlState::T_R_SERIALIZATION_FAILURE,
-        SqlState::T_R_DEADLOCK_DETECTED,
-        SqlState::LOCK_NOT_AVAILABLE,
-    ];
-    error.code().is_some_and(|code| codes.contains(code))
 }

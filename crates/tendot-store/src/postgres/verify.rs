@@ -2,9 +2,10 @@
 
 use tokio_postgres::Row;
 
+use super::read::{LIST_HOMED, SELECT_LOG};
 use super::{PostgresStore, row};
 use crate::model::name_key::storage_key;
-use crate::verify::find_inconsistency;
+use crate::verify::{LogVerifier, find_inconsistency};
 use crate::{
     AuxEntry, EditKind, HistoryEntry, LogEntry, NameKey, PriorState, RecordStatus, StoreError, StoredRecord,
     VerifyReport,
@@ -17,28 +18,31 @@ const SCAN_RECORDS: &str = "select name, revision, status, body, registration, n
      (select revision from tendot_counters where id = 1) \
      from tendot_records where name_key > $1 order by name_key limit $2";
 
-const SELECT_LOG: &str = "select sequence, revision, timestamp_ms, author, kind, name, record_count from tendot_log \
-     where sequence > $1 order by sequence limit $2";
-
-const SELECT_LOG_END: &str = "select (select max(sequence) from tendot_log), (select max(revision) from tendot_log), \
-     sequence, revision from tendot_counters where id = 1";
+const SELECT_LOG_END: &str = "select revision, sequence, log_hash, \
+     (select max(sequence) from tendot_log), (select max(revision) from tendot_log) \
+     from tendot_counters where id = 1";
 
 // The page is a subquery: otherwise the planner may scan whole tables for each.
-const SCAN_HISTORY: &str = "select l.sequence, l.revision, l.timestamp_ms, l.author, l.kind, l.name, l.record_count, \
-     h.name, h.revision, h.status, h.body, h.registration, h.name_key, h.sequence, r.revision \
+const SCAN_HISTORY: &str = concat!(
+    "select ",
+    row::log_columns!("l"),
+    ", h.name, h.revision, h.status, h.body, h.registration, h.name_key, h.sequence, r.revision \
      from (select name_key, sequence, name, revision, status, body, registration from tendot_history \
          where (name_key, sequence) > ($1, $2) order by name_key, sequence limit $3) h \
      left join tendot_log l on l.sequence = h.sequence \
-     left join tendot_records r on r.name_key = h.name_key order by h.name_key, h.sequence";
+     left join tendot_records r on r.name_key = h.name_key order by h.name_key, h.sequence"
+);
 
-const LIST_HOMED: &str = "select name_key from tendot_homed where name_key > $1 order by name_key limit $2";
+/// First column of the prior state in [`SCAN_HISTORY`]; key, sequence number and current revision follow its five columns.
+const PRIOR_COLUMN: usize = row::LOG_COLUMNS;
 
 const SCAN_AUX_KEYS: &str = "select aux_key from tendot_aux where aux_key > $1 order by aux_key limit $2";
 
 impl PostgresStore {
     /// Verifies every row, while others may write. `progress` is called now and then.
     ///
-    /// Rows have no checksums of ours (the database may have some): a changed but valid value is not detected.
+    /// Rows have no checksums of ours (the database may have some): a changed but valid value is not detected, except in the
+    /// change log, which has an audit chain.
     pub async fn verify(
         &self,
         progress: impl FnMut(&VerifyReport) + Send,
@@ -118,25 +122,14 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
     }
 
     async fn check_log(&mut self) -> Result<(), StoreError> {
-        let (mut last, mut revision, mut count) = (0, 0, PAGE_LEN);
+        let (mut log, mut count) = (LogVerifier::default(), PAGE_LEN);
         while count == PAGE_LEN {
-            let (from, report) = (last, &mut self.report);
+            let (from, report) = (row::to_i64(log.sequence()), &mut self.report);
             count = 0;
             let visit = |found: &Row| {
                 count += 1;
-                let sequence: i64 = row::column(found, 0)?;
-                if sequence != last + 1 {
-                    report.add_error(format!("log entry {} missing, found {sequence}", last + 1));
-                }
-                last = sequence;
-                report.log_entries += 1;
-                match row::log_entry(found, 0) {
-                    Ok(log_entry) if log_entry.revision < revision => {
-                        report.add_error(format!("log entry {sequence}: revision decreases"));
-                    }
-                    Ok(log_entry) => revision = log_entry.revision,
-                    Err(error) => report.add_error(format!("log entry {sequence}: {error}")),
-                }
+                let sequence = row::to_u64(row::column(found, 0)?);
+                log.check(report, sequence, row::log_entry(found, 0).map_err(|error| error.detail()));
                 Ok(true)
             };
             self.store.for_each_row(SELECT_LOG, &[&from, &PAGE_LEN], visit).await?;
@@ -144,15 +137,16 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
         }
         let report = &mut self.report;
         let visit = |found: &Row| {
-            let column = |index| row::column::<Option<i64>>(found, index).map(Option::unwrap_or_default);
-            let (sequence, revision) = (column(0)?, column(1)?);
-            let (expected_sequence, expected_revision) = (column(2)?, column(3)?);
-            if (sequence, revision) != (expected_sequence, expected_revision) {
+            let Some(head) = report.check(row::head(found, 0)) else { return Ok(true) };
+            let last = |index| Ok(row::to_u64(row::column::<Option<i64>>(found, index)?.unwrap_or_default()));
+            let (sequence, revision): (u64, u64) = (last(3)?, last(4)?);
+            if (sequence, revision) != (head.sequence, head.revision) {
                 report.add_error(format!(
-                    "last log entry: expected sequence {expected_sequence}, revision {expected_revision}; \
-                     found sequence {sequence}, revision {revision}"
+                    "last log entry: expected sequence {}, revision {}; found sequence {sequence}, revision {revision}",
+                    head.sequence, head.revision
                 ));
             }
+            log.check_head(report, &head);
             Ok(true)
         };
         self.store.for_each_row(SELECT_LOG_END, &[], visit).await
@@ -167,8 +161,8 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
             let visit = |found: &Row| {
                 count += 1;
                 report.history_entries += 1;
-                key = row::column::<&[u8]>(found, 12)?.to_vec();
-                sequence = row::column(found, 13)?;
+                key = row::column::<&[u8]>(found, PRIOR_COLUMN + 5)?.to_vec();
+                sequence = row::column(found, PRIOR_COLUMN + 6)?;
                 match decode_history_row(found, &key) {
                     Ok(HistoryEntry { log_entry, prior }) => {
                         let prior = if let PriorState::Record(record) = prior { Some(record) } else { None };
@@ -180,7 +174,8 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
                             };
                             pending.check(report, resulting);
                         }
-                        let current_revision = row::column::<Option<i64>>(found, 14)?.map(row::to_u64);
+                        let current_revision = row::column::<Option<i64>>(found, PRIOR_COLUMN + 7)?;
+                        let current_revision = current_revision.map(row::to_u64);
                         let key = key.clone();
                         pending = Some(PendingHistoryCheck { key, log_entry, prior, current_revision });
                     }
@@ -245,7 +240,7 @@ fn decode_history_row(found: &Row, key: &[u8]) -> Result<HistoryEntry, StoreErro
     if row::column::<Option<i64>>(found, 0)?.is_none() {
         return Err(corrupt("no such log entry"));
     }
-    let (log_entry, prior) = (row::log_entry(found, 0)?, row::prior_state(found, 7)?);
+    let (log_entry, prior) = (row::log_entry(found, 0)?, row::prior_state(found, PRIOR_COLUMN)?);
     if log_entry.kind != EditKind::Import && !is_storage_key_of(key, &log_entry.name) {
         return Err(corrupt("log entry refers to another name"));
     }

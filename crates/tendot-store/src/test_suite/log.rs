@@ -1,7 +1,7 @@
 //! The change log, names at a revision, change counters.
 
 use super::{commit, key, put, tombstone};
-use crate::{ChangeSet, Edit, EditKind, Precondition, Store};
+use crate::{ChangeSet, Edit, EditKind, Precondition, Store, StoreHead};
 
 /// The log contains every edit once and in order, and can be read page by page.
 pub async fn change_log(store: &impl Store) {
@@ -34,6 +34,41 @@ pub async fn change_log(store: &impl Store) {
     }
     assert_eq!(pages, whole);
     assert_eq!(store.read_log(u64::MAX, 10).await.unwrap(), []);
+}
+
+/// The head is the end of the log, and each log entry continues the audit chain.
+pub async fn audit_chain(store: &impl Store) {
+    assert_eq!(store.head().await.unwrap(), StoreHead::default());
+    let aux = |value: &str| Edit::PutAux { key: b"key".as_slice().into(), value: value.as_bytes().into() };
+    let require = Edit::RequireRevision { name: "10.1000/a".into(), revision: Some(1) };
+    let changes = [
+        (vec![put("10.1000/a", "1", Precondition::Absent)], 1),
+        (vec![require], 0),
+        (vec![aux("1")], 0),
+        (vec![put("10.1000/a", "2", Precondition::Live), aux("2"), tombstone("10.1000/a")], 2),
+        (vec![Edit::Home { prefix: "10.1000".into() }, Edit::Unhome { prefix: "10.1000".into() }], 2),
+        (vec![put("10.1000/b", "1", Precondition::Absent), put("10.1000/a", "3", Precondition::Live)], 0),
+    ];
+    let mut head = StoreHead::default();
+    for (edits, entries) in changes {
+        let result = commit(store, edits).await;
+        let log = store.read_log(head.sequence, 100).await.unwrap();
+        assert_eq!(log.len(), entries);
+        for entry in log {
+            assert_eq!(entry.link.previous_hash, head.log_hash);
+            assert_eq!(entry.link.content_digest, entry.content_digest());
+            assert_eq!(entry.sequence, head.sequence + 1);
+            head =
+                StoreHead { revision: entry.revision, sequence: entry.sequence, log_hash: entry.link.hash() };
+        }
+        assert_eq!(store.head().await.unwrap(), head);
+        assert_eq!(result.unwrap_or(head.revision), head.revision);
+    }
+    // The same in every store.
+    assert_eq!(
+        head.to_string(),
+        "revision 3, log entry 5, hash 876e6a2681a07d168a2aec114033d1839df4ad4161629752b6ed7ac9303188e1"
+    );
 }
 
 /// Names whose record has a revision, as long as it is their latest. An import is one revision.

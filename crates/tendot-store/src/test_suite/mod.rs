@@ -10,7 +10,7 @@ mod registrations;
 
 pub use aux_entries::{aux_entries, aux_paging, required_aux};
 pub use history::{history, history_paging, history_redacts_secrets};
-pub use log::{change_counters, change_log, names_at_revision};
+pub use log::{audit_chain, change_counters, change_log, names_at_revision};
 pub use names::{count_names, homed_prefixes, list_names, scan_records, unusual_names};
 pub use preconditions::{preconditions, required_revisions, requirements_are_not_logged};
 pub use records::{
@@ -43,6 +43,7 @@ macro_rules! store_test_suite {
             unusual_names
             count_names
             change_log
+            audit_chain
             names_at_revision
             change_counters
             history

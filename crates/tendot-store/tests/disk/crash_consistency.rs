@@ -43,8 +43,12 @@ fn state(store: &EmbeddedStore) -> StoreSnapshot {
         block_on(store.history(&key, HistoryOrder::OldestFirst { after: 0 }, usize::MAX)).unwrap()
     });
     let histories = histories.collect();
-    let (records, homed) =
-        (store.scan(None, usize::MAX).unwrap(), block_on(store.list_homed(None, 100)).unwrap());
+    let (mut records, homed) = (Vec::new(), block_on(store.list_homed(None, 100)).unwrap());
+    let visit = |record: &StoredRecord| {
+        records.push(record.clone());
+        true
+    };
+    block_on(store.scan_records(None, None, visit)).unwrap();
     (records, log, homed, histories, block_on(store.list_aux(b"", None, usize::MAX)).unwrap())
 }
 

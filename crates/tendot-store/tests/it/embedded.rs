@@ -83,8 +83,8 @@ fn rejects_other_formats() {
     let mut bytes = std::fs::read(&file).unwrap();
     let mut changed = 0;
     for at in 0..bytes.len() - 8 {
-        if &bytes[at..at + 8] == b"tendot 2" {
-            bytes[at + 7] = b'3';
+        if &bytes[at..at + 8] == b"tendot 3" {
+            bytes[at + 7] = b'4';
             changed += 1;
         }
     }
@@ -272,7 +272,7 @@ proptest! {
     }
 }
 
-/// Aux entries and registrations are durable, are in backups, and their corruption is detected.
+/// Aux entries, registrations and the audit chain are durable and in backups; corruption of the first two is detected.
 #[test]
 fn aux_entries_and_registrations_are_durable() {
     let (aux, registration) = ("content-of-the-aux-entry", "content-of-the-registration");
@@ -284,9 +284,14 @@ fn aux_entries_and_registrations_are_durable() {
     assert_eq!(block_on(store.commit(change(edits))).unwrap(), registered);
     let mut file = tempfile::tempfile().unwrap();
     store.backup(&mut file).unwrap();
+    let (log, head) = (block_on(store.read_log(0, 10)).unwrap(), block_on(store.head()).unwrap());
     drop(store);
     let check = |directory: &Path| {
         let store = EmbeddedStore::open(directory).unwrap();
+        assert_eq!(
+            (block_on(store.read_log(0, 10)).unwrap(), block_on(store.head()).unwrap()),
+            (log.clone(), head)
+        );
         assert_eq!(&*block_on(store.get_aux(b"key")).unwrap().unwrap(), aux.as_bytes());
         assert_eq!(&*get(&store, "10.1000/1").unwrap().registration, registration.as_bytes());
         let verified = store.verify(|_| {}).unwrap();

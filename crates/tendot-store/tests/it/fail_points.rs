@@ -15,6 +15,8 @@ use tendot_store::{
 };
 use tendot_testing::{child_test, emit, emitted_lines, ram_dir};
 
+use crate::import::scan;
+
 /// Set in child processes: their directory.
 const DIRECTORY_VAR: &str = "TENDOT_TEST_FAIL_DIRECTORY";
 
@@ -240,7 +242,7 @@ fn check_import(directory: &Path, output: &Output) {
         }
         let store = EmbeddedStore::open(&path).unwrap();
         assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
-        let found = store.scan(None, 1_000).unwrap();
+        let found = scan(&store);
         for entry in &found {
             assert_eq!(Some(&entry.values), expected.get(&*entry.name), "{}", entry.name);
         }

@@ -32,13 +32,18 @@ fn import(directory: &Path, buffer: usize, records: &[(String, String)]) -> Impo
 }
 
 /// All records, read page by page.
-fn scan(store: &EmbeddedStore) -> Vec<StoredRecord> {
-    let (mut all, mut after) = (Vec::new(), None);
+pub(crate) fn scan(store: &EmbeddedStore) -> Vec<StoredRecord> {
+    let mut all: Vec<StoredRecord> = Vec::new();
     loop {
-        let page = store.scan(after.as_ref(), 777).unwrap();
-        let Some(last) = page.last() else { return all };
-        after = Some(NameKey::new(&last.name).unwrap());
-        all.extend(page);
+        let (after, before) = (all.last().map(|last| NameKey::new(&last.name).unwrap()), all.len());
+        let visit = |record: &StoredRecord| {
+            all.push(record.clone());
+            all.len() < before + 777
+        };
+        block_on(store.scan_records(None, after.as_ref(), visit)).unwrap();
+        if all.len() == before {
+            return all;
+        }
     }
 }
 
@@ -223,6 +228,28 @@ fn interrupted_import_is_completed() {
     let store = EmbeddedStore::open(directory.path()).unwrap();
     assert_eq!(block_on(store.read_log(0, 10)).unwrap().len(), 3);
     assert_eq!(scan(&store).len() as u64, count);
+}
+
+/// Values up to the size limit of a record are imported, also from run files; larger records are rejected when they are added.
+#[test]
+fn large_values() {
+    let data = |bytes: usize| [HandleValue::new(1, "URL", "x".repeat(bytes))];
+    // Index, timestamp, TTL, permissions, lengths and type of a value take 29 bytes.
+    let max = (4 << 20) - 29;
+    for buffer in [1, 32 << 20] {
+        let directory = ram_dir();
+        let importer = EmbeddedImporter::open(directory.path(), "importer", 1).unwrap();
+        let mut importer = importer.buffer_bytes(buffer);
+        for (name, bytes) in [("10.1/2", 2 << 20), ("10.1/4", max)] {
+            importer.add(name.into(), &data(bytes)).unwrap();
+        }
+        let error = importer.add("10.1/5".into(), &data(max + 1)).unwrap_err();
+        assert!(matches!(error, ImportError::TooLarge { .. }), "{error}");
+        assert_eq!(importer.finish(|_| {}).unwrap().created, 2);
+        let store = EmbeddedStore::open(directory.path()).unwrap();
+        let record = block_on(store.get(&NameKey::new("10.1/4").unwrap())).unwrap().unwrap();
+        assert_eq!(record.values, data(max));
+    }
 }
 
 /// The names of an import are found by its revision, with a bounded number of records per call.

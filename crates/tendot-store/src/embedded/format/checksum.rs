@@ -8,6 +8,14 @@ pub(crate) fn append(key: &[u8], value: &mut Vec<u8>) {
     value.extend(sum.to_le_bytes());
 }
 
+/// Copies a value and appends the checksum of key and value.
+pub(crate) fn with_checksum(key: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(value.len() + 4);
+    bytes.extend_from_slice(value);
+    append(key, &mut bytes);
+    bytes
+}
+
 /// Verifies the checksum of a value and returns the value without it.
 #[inline]
 pub(crate) fn verify_and_strip<'a>(key: &[u8], value: &'a [u8], item: &str) -> Result<&'a [u8], StoreError> {

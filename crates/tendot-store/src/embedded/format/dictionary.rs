@@ -9,8 +9,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::checksum;
 use super::record::Intern;
 use crate::StoreError;
-use crate::embedded::backend_error;
 use crate::embedded::lmdb::environment::Databases;
+use crate::embedded::{Lmdb, backend_error};
 
 /// Name of a dictionary entry in error messages.
 pub(crate) const ITEM: &str = "dictionary entry";
@@ -48,6 +48,11 @@ pub(crate) struct Interner {
 const SEEN_ONCE_SLOTS: usize = 1 << 16;
 
 impl Interner {
+    /// Loads all dictionary entries in a transaction of its own.
+    pub(crate) fn open(lmdb: &Lmdb) -> Result<Self, StoreError> {
+        Self::load(&lmdb.databases, &*lmdb.begin_read()?)
+    }
+
     /// Loads all dictionary entries.
     pub(crate) fn load(databases: &Databases, txn: &RoTxn<'_>) -> Result<Self, StoreError> {
         let read_error = |error| backend_error("reading the dictionary", error);
@@ -85,8 +90,7 @@ impl Interner {
     ) -> Result<(), heed::Error> {
         for entry in &self.uncommitted[self.written..] {
             let id = self.ids.get(entry).copied().unwrap_or(u32::MAX).to_be_bytes();
-            let mut value = entry.to_vec();
-            checksum::append(&id, &mut value);
+            let value = checksum::with_checksum(&id, entry);
             databases.dictionary.put_with_flags(txn, PutFlags::APPEND, &id, &value)?;
         }
         self.written = self.uncommitted.len();

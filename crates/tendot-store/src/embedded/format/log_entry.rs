@@ -2,51 +2,29 @@
 
 use heed::{PutFlags, RwTxn};
 
-use super::{checksum, varint};
+use super::checksum;
 use crate::embedded::Lmdb;
-use crate::{EditKind, LogEntry};
+use crate::{ChainLink, LogEntry, LogHash};
 
-pub(crate) fn encode(log_entry: &LogEntry) -> Vec<u8> {
-    // Usually enough for the integers and the checksum.
-    let mut out = Vec::with_capacity(32 + log_entry.author.len() + log_entry.name.len());
-    varint::write(&mut out, log_entry.kind.code().into());
-    varint::write(&mut out, log_entry.revision);
-    varint::write(&mut out, log_entry.timestamp_ms);
-    varint::write_bytes(&mut out, log_entry.author.as_bytes());
-    varint::write_bytes(&mut out, log_entry.name.as_bytes());
-    if log_entry.kind == EditKind::Import {
-        varint::write(&mut out, log_entry.record_count);
-    }
-    out
-}
-
-/// Appends an entry to the change log.
-pub(crate) fn append(lmdb: &Lmdb, txn: &mut RwTxn<'_>, log_entry: &LogEntry) -> Result<(), heed::Error> {
+/// Appends an entry to the change log; `value` has its encoded content.
+pub(crate) fn append(
+    lmdb: &Lmdb,
+    txn: &mut RwTxn<'_>,
+    log_entry: &LogEntry,
+    value: &mut Vec<u8>,
+) -> Result<(), heed::Error> {
     let key = log_entry.sequence.to_be_bytes();
-    let mut value = encode(log_entry);
-    checksum::append(&key, &mut value);
+    value.extend_from_slice(&log_entry.link.previous_hash.0);
+    value.extend_from_slice(&log_entry.link.content_digest.0);
+    checksum::append(&key, value);
     // Entries are never overwritten: LMDB rejects keys that are not last.
-    lmdb.databases.log.put_with_flags(txn, PutFlags::APPEND, &key, &value)
+    lmdb.databases.log.put_with_flags(txn, PutFlags::APPEND, &key, value)
 }
 
-pub(crate) fn decode(sequence: u64, mut bytes: &[u8]) -> Option<LogEntry> {
-    let bytes = &mut bytes;
-    let kind = EditKind::from_code(varint::read(bytes)?)?;
-    let mut log_entry = LogEntry {
-        record_count: 1,
-        sequence,
-        kind,
-        revision: varint::read(bytes)?,
-        timestamp_ms: varint::read(bytes)?,
-        author: read_string(bytes)?,
-        name: read_string(bytes)?,
-    };
-    if log_entry.kind == EditKind::Import {
-        log_entry.record_count = varint::read(bytes)?;
-    }
-    bytes.is_empty().then_some(log_entry)
-}
-
-fn read_string(bytes: &mut &[u8]) -> Option<Box<str>> {
-    std::str::from_utf8(varint::read_bytes(bytes)?).ok().map(Into::into)
+/// Decodes an entry without its checksum; `None` if it is invalid.
+pub(crate) fn decode(sequence: u64, bytes: &[u8]) -> Option<LogEntry> {
+    let (bytes, digest) = bytes.split_last_chunk()?;
+    let (content, previous) = bytes.split_last_chunk()?;
+    let link = ChainLink { previous_hash: LogHash(*previous), content_digest: LogHash(*digest) };
+    LogEntry::decode_content(sequence, link, content)
 }

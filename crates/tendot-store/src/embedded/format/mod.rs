@@ -1,10 +1,9 @@
 //! Record format on disk: see `docs/background/storage-format.md`.
 //!
-//! In reading order: `record`, `value_layout`, `log_entry`, `dictionary`, `varint`, `checksum`.
+//! In reading order: `record`, `value_layout`, `log_entry`, `dictionary`, `checksum`.
 
 pub(crate) mod checksum;
 pub(crate) mod dictionary;
 pub(crate) mod log_entry;
 pub(crate) mod record;
 pub(crate) mod value_layout;
-pub(crate) mod varint;

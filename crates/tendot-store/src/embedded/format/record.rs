@@ -2,7 +2,9 @@
 
 use tendot_proto::{Handle, HandleValue};
 
-use super::{value_layout, varint};
+use super::value_layout;
+use crate::apply::SplitRecord;
+use crate::model::varint;
 use crate::{RecordStatus, StoredRecord};
 
 const LAYOUT_VERSION: u8 = 1;
@@ -22,13 +24,17 @@ pub(crate) trait Intern {
     fn intern_prefix(&mut self, bytes: &[u8]) -> Option<(u32, usize)>;
 }
 
-/// Record as encoded on disk: without its registration, which is referred to by number.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct DiskRecord {
-    /// Record with an empty registration.
-    pub(crate) record: StoredRecord,
-    /// Log sequence number under which the registration is stored.
-    pub(crate) registration: Option<u64>,
+/// Record as encoded on disk: its registration is the log sequence number under which it is stored.
+pub(crate) type DiskRecord = SplitRecord<Option<u64>>;
+
+impl From<RecordHeader> for DiskRecord {
+    /// Record without values.
+    fn from(header: RecordHeader) -> Self {
+        let RecordHeader { name, revision, status, registration, .. } = header;
+        let record =
+            StoredRecord { name, revision, status, values: Vec::new(), registration: Box::default() };
+        Self { record, registration }
+    }
 }
 
 /// Encodes a record without checksum. With `is_hashed_key`, the storage key does not contain the whole name.
@@ -148,9 +154,9 @@ pub(crate) fn decode<'p>(
         };
         Some((timestamp, decode_data(bytes, suffix, &mut lookup)?))
     })?;
-    let RecordHeader { name, revision, status, registration, .. } = header;
-    let record = StoredRecord { name, revision, status, values, registration: Box::default() };
-    bytes.is_empty().then_some(DiskRecord { record, registration })
+    let mut disk_record = DiskRecord::from(header);
+    disk_record.record.values = values;
+    bytes.is_empty().then_some(disk_record)
 }
 
 fn decode_data<'p>(

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tendot_proto::{HandleValue, Ttl, ValuePermissions, ValueReference};
 
-use super::varint;
+use crate::model::varint;
 
 /// Encodes the layout of values.
 pub(crate) fn encode(values: &[HandleValue<'_>]) -> Vec<u8> {

@@ -10,6 +10,7 @@ use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, WithTls};
 
 use super::page_check::PageFile;
 use crate::embedded::OpenError;
+use crate::embedded::error::io_error;
 use crate::embedded::format::checksum;
 
 /// Sizes of the memory map, largest first: address space, not memory or disk. A store can grow to this without being reopened.
@@ -22,7 +23,6 @@ const MAX_READERS: u32 = 1_024;
 
 /// Opens the environment in a directory. `read_only` requires an existing one and never changes it.
 pub(crate) fn open_environment(directory: &Path, read_only: bool) -> Result<Env, OpenError> {
-    let lmdb_error = |error| OpenError::Io { directory: directory.into(), error: Box::new(error) };
     let file = directory.join("data.mdb");
     // An existing empty file is a truncated store; LMDB would initialize it as a new one.
     let length = std::fs::metadata(&file).map(|metadata| metadata.len()).ok();
@@ -39,7 +39,7 @@ pub(crate) fn open_environment(directory: &Path, read_only: bool) -> Result<Env,
     // SAFETY: only LMDB changes the file: it locks writers across processes, we lock the directory as well, and network file
     // systems are ruled out in the documentation.
     let env = open_with_largest_map(&mut options, |options| unsafe { options.open(directory) });
-    let env = env.map_err(lmdb_error)?;
+    let env = env.map_err(io_error(directory))?;
     // Reading a mapped page beyond the end of the file would kill the process.
     if let Some(actual) = length {
         let pages = (env.info().last_page_number as u64).saturating_add(1);

@@ -1,10 +1,7 @@
-//! LMDB environment of an embedded store: creating, opening, counters.
+//! LMDB environment of an embedded store: creating, opening, head of the log.
 //!
-//! `environment` opens LMDB (the only unsafe code), `transaction` commits, `directory_lock` excludes other writing processes,
-//! `durable_dir` handles directories, `page_check` checks LMDB's pages without LMDB.
+//! `environment` opens LMDB (the only unsafe code), `transaction` commits, `page_check` checks LMDB's pages without LMDB.
 
-pub(crate) mod directory_lock;
-pub(crate) mod durable_dir;
 pub(crate) mod environment;
 pub(crate) mod page_check;
 pub(crate) mod transaction;
@@ -12,14 +9,15 @@ pub(crate) mod transaction;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use directory_lock::DirectoryLock;
 use environment::Databases;
 use heed::{Env, RoTxn, RwTxn, WithTls};
 
+use super::error::{io_error, store_error};
 use super::format::checksum;
 use super::format::dictionary::DictionaryCache;
 use super::{OpenError, import, restore};
-use crate::{StoreError, fail_point};
+use crate::directory_lock::DirectoryLock;
+use crate::{LogHash, StoreError, StoreHead, durable_dir, fail_point};
 
 /// LMDB environment with its databases and dictionary cache; shared by readers and the writer.
 #[derive(Debug)]
@@ -32,12 +30,22 @@ pub(crate) struct Lmdb {
 }
 
 /// Value of `format` in the database `meta`.
-pub(crate) const STORE_FORMAT: &[u8] = b"tendot 2";
+pub(crate) const STORE_FORMAT: &[u8] = b"tendot 3";
 
 /// Subdirectory in which a new store is created.
 const CREATE_DIR: &str = "creating";
 
+/// Key in `meta` of the log's head.
+pub(crate) const HEAD_META_KEY: &[u8] = b"head";
+
+/// Key in `meta` of the id of the last LMDB transaction.
+pub(crate) const TRANSACTION_META_KEY: &[u8] = b"transaction";
+
 impl Lmdb {
+    pub(crate) fn new(env: Env, databases: Databases) -> Self {
+        Self { env, databases, dictionary: DictionaryCache::new(), read_only_fallback: OnceLock::new() }
+    }
+
     /// Opens the store in a directory for writing.
     pub(crate) fn open(directory: &Path) -> Result<(Arc<Self>, DirectoryLock), OpenError> {
         let (lmdb, lock) = Self::open_allowing_incomplete(directory)?;
@@ -49,62 +57,50 @@ impl Lmdb {
     pub(crate) fn open_allowing_incomplete(
         directory: &Path,
     ) -> Result<(Arc<Self>, DirectoryLock), OpenError> {
-        let lmdb_error = |error| OpenError::Io { directory: directory.into(), error: Box::new(error) };
-        let io_error = |error| OpenError::Io { directory: directory.into(), error: Box::new(error) };
-        durable_dir::create_dir(directory).map_err(io_error)?;
+        durable_dir::create_dir(directory).map_err(io_error(directory))?;
         let lock = DirectoryLock::acquire(directory)?;
-        restore::recover_interrupted(directory).map_err(io_error)?;
-        if directory.join("data.mdb").try_exists().map_err(io_error)? {
-            durable_dir::remove_dir(&directory.join(CREATE_DIR)).map_err(io_error)?;
+        restore::recover_interrupted(directory).map_err(io_error(directory))?;
+        if directory.join("data.mdb").try_exists().map_err(io_error(directory))? {
+            durable_dir::remove_dir(&directory.join(CREATE_DIR)).map_err(io_error(directory))?;
         } else {
             Self::create(directory)?;
         }
         let env = environment::open_environment(directory, false)?;
         // Slots of killed readers would keep old pages from being reused.
-        env.clear_stale_readers().map_err(lmdb_error)?;
+        env.clear_stale_readers().map_err(io_error(directory))?;
         let databases = Self::open_databases(&env, directory)?;
         let databases = databases.ok_or_else(|| OpenError::NotAStore { directory: directory.into() })?;
-        let lmdb =
-            Self { env, databases, dictionary: DictionaryCache::new(), read_only_fallback: OnceLock::new() };
+        let lmdb = Self::new(env, databases);
         lmdb.check_format(directory)?;
-        let store_error = |error| OpenError::Store { directory: directory.into(), error };
-        import::PendingImport::recover_interrupted(&lmdb).map_err(store_error)?;
+        import::PendingImport::recover_interrupted(&lmdb).map_err(store_error(directory))?;
         Ok((Arc::new(lmdb), lock))
     }
 
     /// Creates a store in a subdirectory and renames it when it is complete and durable, so that `data.mdb` is always a whole
     /// store.
     fn create(directory: &Path) -> Result<(), OpenError> {
-        let lmdb_error = |error| OpenError::Io { directory: directory.into(), error: Box::new(error) };
-        let io_error = |error| OpenError::Io { directory: directory.into(), error: Box::new(error) };
         let create_dir = directory.join(CREATE_DIR);
-        durable_dir::recreate_private_dir(&create_dir).map_err(io_error)?;
+        durable_dir::recreate_private_dir(&create_dir).map_err(io_error(directory))?;
         fail_point::hit("create-dir");
         let env = environment::open_environment(&create_dir, false)?;
-        let databases = Databases::create(&env).map_err(lmdb_error)?;
-        let lmdb =
-            Self { env, databases, dictionary: DictionaryCache::new(), read_only_fallback: OnceLock::new() };
-        let mut txn = lmdb.env.write_txn().map_err(lmdb_error)?;
-        let mut value = STORE_FORMAT.to_vec();
-        checksum::append(b"format", &mut value);
-        lmdb.databases.meta.put(&mut txn, b"format", &value).map_err(lmdb_error)?;
-        for counter in [b"revision" as &[u8], b"sequence"] {
-            lmdb.write_counter(&mut txn, counter, 0).map_err(lmdb_error)?;
-        }
-        lmdb.commit(txn).map_err(lmdb_error)?;
-        lmdb.write_store_id().map_err(lmdb_error)?;
+        let databases = Databases::create(&env).map_err(io_error(directory))?;
+        let lmdb = Self::new(env, databases);
+        let mut txn = lmdb.env.write_txn().map_err(io_error(directory))?;
+        lmdb.write_meta(&mut txn, b"format", STORE_FORMAT).map_err(io_error(directory))?;
+        lmdb.write_head(&mut txn, &StoreHead::default()).map_err(io_error(directory))?;
+        lmdb.commit(txn).map_err(io_error(directory))?;
         drop(lmdb);
         fail_point::hit("create-store");
-        std::fs::rename(create_dir.join("data.mdb"), directory.join("data.mdb")).map_err(io_error)?;
-        durable_dir::sync_dir(directory).map_err(io_error)?;
+        std::fs::rename(create_dir.join("data.mdb"), directory.join("data.mdb"))
+            .map_err(io_error(directory))?;
+        durable_dir::sync_dir(directory).map_err(io_error(directory))?;
         fail_point::hit("create-renamed");
-        std::fs::remove_dir_all(&create_dir).map_err(io_error)
+        std::fs::remove_dir_all(&create_dir).map_err(io_error(directory))
     }
 
     /// Opens the databases; `None` if `data.mdb` is not a store.
     pub(crate) fn open_databases(env: &Env, directory: &Path) -> Result<Option<Databases>, OpenError> {
-        let databases = Databases::open(env)
-            .map_err(|error| OpenError::Io { directory: directory.into(), error: Box::new(error) })?;
+        let databases = Databases::open(env).map_err(io_error(directory))?;
         // A store of another version may lack databases.
         if databases.is_none()
             && let Some(format) = environment::read_format(env)
@@ -117,54 +113,71 @@ impl Lmdb {
 
     /// Checks the store's format.
     pub(crate) fn check_format(&self, directory: &Path) -> Result<(), OpenError> {
-        let lmdb_error = |error| OpenError::Io { directory: directory.into(), error: Box::new(error) };
-        let txn = self.env.read_txn().map_err(lmdb_error)?;
-        let found = self.databases.meta.get(&txn, b"format").map_err(lmdb_error)?;
+        let txn = self.env.read_txn().map_err(io_error(directory))?;
+        let found = self.databases.meta.get(&txn, b"format").map_err(io_error(directory))?;
         let found = found.ok_or_else(|| OpenError::NotAStore { directory: directory.into() })?;
-        let found = checksum::verify_and_strip(b"format", found, "meta entry")
-            .map_err(|error| OpenError::Store { directory: directory.into(), error })?;
+        let found =
+            checksum::verify_and_strip(b"format", found, META_ITEM).map_err(store_error(directory))?;
         if found == STORE_FORMAT {
             return Ok(());
         }
         Err(unknown_format(directory, found))
     }
 
-    /// Reads a counter: last revision, last sequence number, last transaction.
-    pub(crate) fn read_counter(&self, txn: &RoTxn<'_>, name: &'static [u8]) -> Result<u64, StoreError> {
-        let value =
-            self.databases.meta.get(txn, name).map_err(|error| backend_error("reading counters", error))?;
-        let value = value.ok_or_else(|| checksum::corrupt(name, "counter", "missing"))?;
-        let body = checksum::verify_and_strip(name, value, "counter")?;
-        let number = body.try_into().map(u64::from_le_bytes);
-        number.map_err(|_| checksum::corrupt(name, "counter", "wrong length"))
+    /// Reads an entry of the database `meta`, without its checksum.
+    pub(crate) fn read_meta<'t>(
+        &self,
+        txn: &'t RoTxn<'_>,
+        key: &[u8],
+    ) -> Result<Option<&'t [u8]>, StoreError> {
+        let value = self
+            .databases
+            .meta
+            .get(txn, key)
+            .map_err(|error| backend_error("reading a meta entry", error))?;
+        value.map(|value| checksum::verify_and_strip(key, value, META_ITEM)).transpose()
     }
 
-    pub(crate) fn write_counter(
+    /// Writes an entry of the database `meta`.
+    pub(crate) fn write_meta(
         &self,
         txn: &mut RwTxn<'_>,
-        name: &'static [u8],
-        number: u64,
+        key: &[u8],
+        value: &[u8],
     ) -> Result<(), heed::Error> {
-        let mut value = number.to_le_bytes().to_vec();
-        checksum::append(name, &mut value);
-        self.databases.meta.put(txn, name, &value)
+        self.databases.meta.put(txn, key, &checksum::with_checksum(key, value))
+    }
+
+    /// Reads the end of the change log.
+    pub(crate) fn read_head(&self, txn: &RoTxn<'_>) -> Result<StoreHead, StoreError> {
+        let value = self.read_meta(txn, HEAD_META_KEY)?;
+        let value = value.ok_or_else(|| checksum::corrupt(HEAD_META_KEY, META_ITEM, "missing"))?;
+        decode_head(value).ok_or_else(|| checksum::corrupt(HEAD_META_KEY, META_ITEM, "wrong length"))
+    }
+
+    pub(crate) fn write_head(&self, txn: &mut RwTxn<'_>, head: &StoreHead) -> Result<(), heed::Error> {
+        let StoreHead { revision, sequence, log_hash } = head;
+        let value = [&revision.to_le_bytes()[..], &sequence.to_le_bytes(), &log_hash.0].concat();
+        self.write_meta(txn, HEAD_META_KEY, &value)
     }
 
     pub(crate) fn begin_read(&self) -> Result<RoTxn<'_, WithTls>, StoreError> {
         self.env.read_txn().map_err(|error| backend_error("starting a read transaction", error))
     }
+}
 
-    /// Writes a new random store id.
-    pub(crate) fn write_store_id(&self) -> Result<(), heed::Error> {
-        use std::hash::{BuildHasher as _, RandomState};
-        // Unique, not secret: the hash keys come from the system's random source.
-        let random = || RandomState::new().hash_one(std::time::SystemTime::now()).to_le_bytes();
-        let mut value = [random(), random()].concat();
-        checksum::append(b"store_id", &mut value);
-        let mut txn = self.env.write_txn()?;
-        self.databases.meta.put(&mut txn, b"store_id", &value)?;
-        self.commit(txn)
-    }
+/// Name of an entry of the database `meta` in error messages.
+pub(crate) const META_ITEM: &str = "meta entry";
+
+/// Decodes the head of the log; `None` if it is invalid.
+pub(crate) fn decode_head(value: &[u8]) -> Option<StoreHead> {
+    let (revision, value) = value.split_first_chunk()?;
+    let (sequence, log_hash) = value.split_first_chunk()?;
+    Some(StoreHead {
+        revision: u64::from_le_bytes(*revision),
+        sequence: u64::from_le_bytes(*sequence),
+        log_hash: LogHash(log_hash.try_into().ok()?),
+    })
 }
 
 fn unknown_format(directory: &Path, format: &[u8]) -> OpenError {

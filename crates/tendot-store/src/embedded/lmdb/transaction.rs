@@ -2,17 +2,16 @@
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
-use std::sync::OnceLock;
 
 use heed::{MdbError, RwTxn};
 
-use super::{DictionaryCache, Lmdb, environment};
+use super::{Lmdb, TRANSACTION_META_KEY, environment};
 
 impl Lmdb {
     /// Commits a transaction and stores its LMDB id in it, so that `verify` can check which state LMDB reads.
     pub(crate) fn commit(&self, mut txn: RwTxn<'_>) -> Result<(), heed::Error> {
         let number = txn.id() as u64;
-        self.write_counter(&mut txn, b"transaction", number)?;
+        self.write_meta(&mut txn, TRANSACTION_META_KEY, &number.to_le_bytes())?;
         txn.commit().map_err(|error| match error {
             // LMDB reports a short write only as a generic I/O error.
             heed::Error::Io(_) if !is_disk_full(&error) => {
@@ -46,14 +45,7 @@ impl Lmdb {
         let open = || {
             let env = environment::open_read_only_fallback(self.env.path())?;
             let databases = environment::Databases::open(&env)?;
-            Ok::<_, heed::Error>(databases.map(|databases| {
-                Box::new(Self {
-                    env,
-                    databases,
-                    dictionary: DictionaryCache::new(),
-                    read_only_fallback: OnceLock::new(),
-                })
-            }))
+            Ok::<_, heed::Error>(databases.map(|databases| Box::new(Self::new(env, databases))))
         };
         // If this fails, reads return the original error.
         self.read_only_fallback.get_or_init(|| open().unwrap_or_default()).as_deref()

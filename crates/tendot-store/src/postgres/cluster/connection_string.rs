@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
+use percent_encoding::percent_decode_str;
 use tokio_postgres::{Config, config as driver};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -12,7 +13,7 @@ use crate::postgres::error::message;
 use crate::postgres::{PostgresOpenError, PostgresSettings};
 
 /// Maximum number of hosts.
-const MAX_HOSTS: usize = 16;
+pub(crate) const MAX_HOSTS: usize = 16;
 
 /// Parsed connection string: hosts, TLS and read routing.
 pub(crate) struct ConnectionString {
@@ -121,7 +122,9 @@ fn extract_option(address: &str, name: &str) -> (String, Option<String>) {
     let (mut extracted, mut others) = (None, Vec::new());
     for option in options.split('&') {
         match option.split_once('=').filter(|(key, _)| *key == name) {
-            Some((_, value)) => extracted = Some(unescape(value)),
+            Some((_, value)) => {
+                extracted = Some(percent_decode_str(value).decode_utf8_lossy().into_owned());
+            }
             None => others.push(option),
         }
     }
@@ -200,27 +203,6 @@ fn split_hosts(config: &Config) -> Vec<HostConfig> {
     (0..hosts.len().max(addresses.len())).map(host).collect()
 }
 
-/// Decodes percent escapes.
-fn unescape(text: &str) -> String {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let escaped = (*first == b'%').then(|| after.get(..2)).flatten();
-        let byte = escaped.and_then(|digits| std::str::from_utf8(digits).ok());
-        match byte.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => {
-                out.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,6 +251,34 @@ mod tests {
         assert_eq!(user_timeout("postgres://u@h/d"), Duration::from_secs(10));
         assert_eq!(user_timeout("postgres://u@h/d?tcp_user_timeout=1500"), Duration::from_millis(1500));
         assert_eq!(user_timeout("host=h user=u tcp_user_timeout=1500"), Duration::from_millis(1500));
+    }
+
+    /// Every setting of the driver is copied to the configuration of each host.
+    #[test]
+    fn hosts_keep_all_settings() {
+        let mut config = Config::new();
+        config
+            .user("user")
+            .password("password")
+            .dbname("database")
+            .options("-c geqo=off")
+            .application_name("tendot")
+            .ssl_mode(driver::SslMode::Require)
+            .ssl_negotiation(driver::SslNegotiation::Direct)
+            .host("db.example.org")
+            .hostaddr([127, 0, 0, 1].into())
+            .port(5433)
+            .connect_timeout(Duration::from_secs(3))
+            .tcp_user_timeout(Duration::from_secs(4))
+            .keepalives(false)
+            .keepalives_idle(Duration::from_secs(5))
+            .keepalives_interval(Duration::from_secs(6))
+            .keepalives_retries(7)
+            .channel_binding(driver::ChannelBinding::Require);
+        let [host] = &split_hosts(&config)[..] else { panic!("one host") };
+        assert_eq!(format!("{:?}", host.config), format!("{config:?}"));
+        // A setting of a later driver must be added to both.
+        assert_eq!(format!("{config:?}").matches(": ").count(), 19, "{config:?}");
     }
 
     #[track_caller]

@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Object, Pool};
 use tokio::sync::Notify;
-use tokio::time::timeout;
 
 use super::pipelined_pool::PipelinedPool;
-use crate::postgres::error::DatabaseError;
+use crate::postgres::error::{DatabaseError, with_timeout};
 
 /// One database host: connection pools and observed state.
 #[derive(Debug)]
@@ -101,7 +100,7 @@ impl ClusterHost {
     {
         tokio::select! {
             biased;
-            result = timeout(duration, request) => Ok(result.map_err(|_| DatabaseError::Timeout)??),
+            result = with_timeout(duration, request) => result,
             () = self.abandoned.notified() => Err(DatabaseError::Timeout),
         }
     }

@@ -115,9 +115,27 @@ impl Cluster {
 
     /// Whether there has been no primary for longer than the grace period.
     pub(crate) fn is_without_primary(&self) -> bool {
+        self.grace_left() == Some(Duration::ZERO)
+    }
+
+    /// Completes when there has been no primary for longer than the grace period.
+    pub(crate) async fn wait_without_primary(&self) {
+        loop {
+            let changed = self.primary_changed.notified();
+            match self.grace_left() {
+                None => changed.await,
+                Some(Duration::ZERO) => return,
+                // Either the primary has changed, or the time is over.
+                Some(left) => drop(timeout(left, changed).await),
+            }
+        }
+    }
+
+    /// Rest of the grace period; `None` while there is a primary.
+    fn grace_left(&self) -> Option<Duration> {
         let primary = self.primary_state();
-        primary.host.is_none()
-            && primary.lost_at.is_none_or(|lost_at| lost_at.elapsed() > PRIMARY_GRACE_PERIOD)
+        let lost_for = primary.lost_at.map_or(PRIMARY_GRACE_PERIOD, |lost_at| lost_at.elapsed());
+        primary.host.is_none().then(|| PRIMARY_GRACE_PERIOD.saturating_sub(lost_for))
     }
 
     fn primary_state(&self) -> MutexGuard<'_, PrimaryState> {

@@ -1,18 +1,17 @@
 //! Polls the hosts for reachability and role, and follows the change log, which works on every system with PostgreSQL's
 //! protocol.
 
-use std::future::Future;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deadpool_postgres::Object;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::Cluster;
 use super::host::{ClusterHost, CommitId, HostStatus};
-use crate::postgres::error::DatabaseError;
+use crate::postgres::error::{DatabaseError, with_timeout};
 use crate::postgres::{PostgresSettings, read, row, schema};
 
 /// Poll interval. Changes of other processes are known after this time and a round trip.
@@ -112,7 +111,8 @@ impl MonitorTask {
         // With the same history, the host has everything known before the query.
         let restart = || self.restart_at(&status, is_same && status.sequence >= known);
         // The next poll checks reachability.
-        match self.with_timeout(self.read_new_log_entries(&client, &status, restart)).await {
+        let read = self.read_new_log_entries(&client, &status, restart);
+        match with_timeout(self.timeout, read).await {
             Ok(()) => {}
             Err(DatabaseError::Corrupt(error)) => {
                 tracing::error!(host = %host.address, %error, "unreadable log entry; all cached records invalidated");
@@ -130,15 +130,14 @@ impl MonitorTask {
         commits: &[Option<CommitId>; 2],
     ) -> Result<(Object, HostStatus, bool), DatabaseError> {
         // The host may have two addresses, the first of which does not answer.
-        let connecting = timeout(2 * self.timeout, host.monitor_connection());
-        let client = connecting.await.map_err(|_| DatabaseError::Timeout)??;
+        let client = with_timeout(2 * self.timeout, host.monitor_connection()).await?;
         let [last, shared] =
             commits.each_ref().map(|commit| commit.as_ref().map_or(0, |commit| commit.number));
         let query = async {
             let statement = client.prepare_cached(SELECT_STATUS).await?;
-            Ok(client.query_one(&statement, &[&last, &shared]).await?)
+            client.query_one(&statement, &[&last, &shared]).await
         };
-        let row = match self.with_timeout(query).await {
+        let row = match with_timeout(self.timeout, query).await {
             Ok(row) => row,
             Err(error) => {
                 drop(Object::take(client));
@@ -227,13 +226,6 @@ impl MonitorTask {
             }
         }
         Ok(())
-    }
-
-    async fn with_timeout<T>(
-        &self,
-        request: impl Future<Output = Result<T, DatabaseError>>,
-    ) -> Result<T, DatabaseError> {
-        timeout(self.timeout, request).await.unwrap_or(Err(DatabaseError::Timeout))
     }
 
     fn log_cursor(&self) -> MutexGuard<'_, Option<LogCursor>> {

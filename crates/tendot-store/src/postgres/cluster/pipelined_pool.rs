@@ -9,7 +9,7 @@ use deadpool_postgres::{ClientWrapper, Object, Pool};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::timeout;
 
-use crate::postgres::error::DatabaseError;
+use crate::postgres::error::{DatabaseError, with_timeout};
 
 /// Slot of one connection; locked while it connects.
 type ConnectionSlot = Mutex<Option<Arc<ClientWrapper>>>;
@@ -70,7 +70,7 @@ impl PipelinedPool {
                 let index = self.next.fetch_add(1, Ordering::Relaxed) % self.slots.len();
                 let slot = self.slots.get(index).ok_or(DatabaseError::PoolClosed)?;
                 let connect = async { self.connect_slot(slot.lock().await).await };
-                timeout(self.timeout, connect).await.unwrap_or(Err(DatabaseError::Timeout))
+                with_timeout(self.timeout, connect).await
             }
         }
     }

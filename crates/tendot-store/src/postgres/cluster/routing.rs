@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::Cluster;
+use super::connection_string::MAX_HOSTS;
 use super::host::{ClusterHost, HostState};
 use crate::postgres::PostgresStore;
 use crate::postgres::error::DatabaseError;
@@ -36,16 +37,41 @@ pub(crate) struct ReadTarget<'n> {
     pub(crate) is_current: bool,
 }
 
+/// Hosts tried for a read, as a bit mask.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct TriedHosts(u64);
+
+// A connection string has at most as many hosts.
+const _: () = assert!(MAX_HOSTS <= u64::BITS as usize);
+
+impl TriedHosts {
+    const fn contains(self, index: usize) -> bool {
+        self.0 & (1 << index) != 0
+    }
+
+    const fn insert(&mut self, index: usize) {
+        self.0 |= 1 << index;
+    }
+
+    const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
 impl Cluster {
-    /// Chooses a host that was not tried yet (`tried` is a bit mask); `None` if there is none.
-    pub(crate) fn pick_read_target(&self, read: ReadConsistency, tried: &mut u64) -> Option<ReadTarget<'_>> {
+    /// Chooses a host that was not tried yet; `None` if there is none.
+    pub(crate) fn pick_read_target(
+        &self,
+        read: ReadConsistency,
+        tried: &mut TriedHosts,
+    ) -> Option<ReadTarget<'_>> {
         let (index, is_current) = self.select_host(read, *tried)?;
-        *tried |= 1 << index;
+        tried.insert(index);
         Some(ReadTarget { host: self.get(index)?, is_current })
     }
 
-    fn select_host(&self, read: ReadConsistency, tried: u64) -> Option<(usize, bool)> {
-        let candidates = || self.hosts.iter().enumerate().filter(move |(index, _)| tried & (1 << index) == 0);
+    fn select_host(&self, read: ReadConsistency, tried: TriedHosts) -> Option<(usize, bool)> {
+        let candidates = || self.hosts.iter().enumerate().filter(move |(index, _)| !tried.contains(*index));
         if let ReadConsistency::AtLeast(sequence) = read
             && self.use_standbys
         {
@@ -61,7 +87,7 @@ impl Cluster {
             }
         }
         let primary = self.primary_state().host;
-        if let Some(primary) = primary.filter(|index| tried & (1 << index) == 0) {
+        if let Some(primary) = primary.filter(|index| !tried.contains(*index)) {
             return Some((primary, true));
         }
         if !self.use_standbys {
@@ -98,20 +124,21 @@ impl PostgresStore {
     where
         F: Future<Output = Result<T, DatabaseError>>,
     {
-        let (mut tried, mut rounds, mut last_error) = (0, 1, DatabaseError::NoHost);
+        let (mut tried, mut rounds, mut last_error) = (TriedHosts::default(), 1, DatabaseError::NoHost);
         let started = Instant::now();
         loop {
             let Some(ReadTarget { host, is_current }) = self.cluster.pick_read_target(read, &mut tried)
             else {
                 // The primary may come back in a moment.
-                if tried == 0 && !self.cluster.is_without_primary() && started.elapsed() < PRIMARY_WAIT {
+                if tried.is_empty() && !self.cluster.is_without_primary() && started.elapsed() < PRIMARY_WAIT
+                {
                     sleep(PRIMARY_POLL_DELAY).await;
                     continue;
                 }
-                if rounds >= MAX_ROUNDS || tried == 0 {
+                if rounds >= MAX_ROUNDS || tried.is_empty() {
                     return Err(last_error);
                 }
-                (tried, rounds) = (0, rounds + 1);
+                (tried, rounds) = (TriedHosts::default(), rounds + 1);
                 continue;
             };
             // Boxed: nested in all waiting futures, it exceeds the compiler's recursion limit.

@@ -17,6 +17,9 @@ create table if not exists tendot_log (
     kind smallint not null,
     name bytea not null,
     record_count bigint not null,
+    -- Audit chain: hash of the entry before, and digest of this entry's content.
+    previous_hash bytea not null,
+    content_digest bytea not null,
     -- Key range of an import, so that its names are found without a full scan.
     first_key bytea,
     last_key bytea
@@ -51,10 +54,13 @@ create table if not exists tendot_counters (
     id smallint primary key,
     revision bigint not null,
     sequence bigint not null,
+    -- Hash of the last log entry.
+    log_hash bytea not null,
     commits bigint not null
 );
 
-insert into tendot_counters (id, revision, sequence, commits) values (1, 0, 0, 0) on conflict (id) do nothing;
+insert into tendot_counters (id, revision, sequence, log_hash, commits)
+    values (1, 0, 0, decode(repeat('00', 32), 'hex'), 0) on conflict (id) do nothing;
 
 -- Recent commit ids, to resolve transactions in doubt.
 create table if not exists tendot_commits (

@@ -1,5 +1,4 @@
-//! Write queue and writer task with group commit: change sets that arrive while a transaction is being made durable are
-//! committed together in the next one.
+//! Writer task with group commit, and the queue to it.
 
 pub(crate) mod columns;
 pub(crate) mod statements;
@@ -8,115 +7,74 @@ pub(crate) mod write_batch;
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::Object;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use super::PostgresSettings;
 use super::cluster::Cluster;
 use super::cluster::host::CommitId;
 use super::error::DatabaseError;
+use crate::write_queue::{Claim, CommitResults, WriteInbox, WriteQueue, reply_all, write_queue};
 use crate::{ChangeSet, CommitError, CommitInfo, StoreError};
-use transaction::{CommitResults, CommittedGroup, TxError};
-
-/// Maximum number, size and edits of change sets per transaction.
-const MAX_GROUP_CHANGES: usize = 1_024;
-const MAX_GROUP_BYTES: usize = 16 << 20;
-const MAX_GROUP_EDITS: usize = 8_192;
-
-/// Maximum size of queued and in-flight change sets; further callers wait.
-const MAX_QUEUE_BYTES: usize = 64 << 20;
+use transaction::{CommittedGroup, TxError};
 
 /// Minimum and maximum delay before a retry.
 const MIN_BACKOFF: Duration = Duration::from_millis(5);
 const MAX_BACKOFF: Duration = Duration::from_millis(500);
 
-/// Interval at which waiting callers check their deadline.
-const DEADLINE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
-
 const OPERATION: &str = "committing changes";
 
-/// Bounded queue to the writer task, which ends when this is dropped and the queue is drained.
+/// Writer task, which ends when this is dropped and the queue is drained.
 #[derive(Debug)]
-pub(crate) struct WriteQueue {
-    requests: UnboundedSender<WriteRequest>,
-    permits: Arc<Semaphore>,
+pub(crate) struct Writer {
+    queue: WriteQueue,
     cluster: Arc<Cluster>,
     wait_timeout: Duration,
 }
 
-/// Change set waiting to be committed.
-#[derive(Debug)]
-struct WriteRequest {
-    change: ChangeSet,
-    enqueued_at: Instant,
-    /// Claimed by the writer, which commits it, or by the caller, who gives up; the first wins.
-    is_claimed: Arc<AtomicBool>,
-    reply: oneshot::Sender<Result<CommitInfo, CommitError>>,
-    /// Released when the request is done, even if the caller has gone.
-    _permit: OwnedSemaphorePermit,
-}
-
-impl WriteQueue {
+impl Writer {
     pub(crate) fn start(cluster: Arc<Cluster>, settings: PostgresSettings) -> Self {
-        let (requests, inbox) = unbounded_channel();
+        let (queue, inbox) = write_queue();
         let wait_timeout = settings.wait_timeout;
         tokio::spawn(WriterLoop { cluster: Arc::clone(&cluster), settings }.run(inbox));
-        Self { requests, permits: Arc::new(Semaphore::new(MAX_QUEUE_BYTES)), cluster, wait_timeout }
+        Self { queue, cluster, wait_timeout }
     }
 
     pub(crate) async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
-        let writer_stopped = || StoreError::ReadOnly { reason: "the writer has stopped".into() };
-        let enqueued_at = Instant::now();
-        self.check_deadline(enqueued_at)?;
-        let size = change.memory_size().min(MAX_QUEUE_BYTES) as u32;
-        let mut permits = pin!(Arc::clone(&self.permits).acquire_many_owned(size));
-        let permits = loop {
-            match timeout(DEADLINE_CHECK_INTERVAL, &mut permits).await {
-                Ok(Ok(permits)) => break permits,
-                Ok(Err(_)) => return Err(writer_stopped().into()),
-                Err(_) => self.check_deadline(enqueued_at)?,
+        let claim = Claim::new(std::time::Instant::now());
+        let mut abandoned = pin!(self.wait_abandoned());
+        let reservation = tokio::select! {
+            biased;
+            error = &mut abandoned => return Err(error.into()),
+            reservation = self.queue.reserve(&change) => reservation?,
+        };
+        let mut result = self.queue.send(change, reservation, Some(claim.clone()))?;
+        let result = tokio::select! {
+            biased;
+            result = &mut result => result,
+            // A claimed request ends by itself; unclaimed ones wrote nothing.
+            error = &mut abandoned => {
+                if claim.take() {
+                    return Err(error.into());
+                }
+                result.await
             }
         };
-        let (reply, mut result) = oneshot::channel();
-        let is_claimed = Arc::new(AtomicBool::new(false));
-        let request = WriteRequest {
-            change,
-            enqueued_at,
-            is_claimed: Arc::clone(&is_claimed),
-            reply,
-            _permit: permits,
-        };
-        if self.requests.send(request).is_err() {
-            return Err(writer_stopped().into());
-        }
         // It may have been sent already.
         let in_doubt = |_| StoreError::InDoubt { reason: "the writer stopped during the commit".into() };
-        loop {
-            if let Ok(result) = timeout(DEADLINE_CHECK_INTERVAL, &mut result).await {
-                return result.map_err(in_doubt)?;
-            }
-            // A claimed request ends by itself; unclaimed ones wrote nothing.
-            if let Err(error) = self.check_deadline(enqueued_at)
-                && !is_claimed.swap(true, Ordering::SeqCst)
-            {
-                return Err(error.into());
-            }
-        }
+        result.map_err(in_doubt)?
     }
 
-    /// Fails a waiting request if the writer is blocked for too long or there is no primary.
-    fn check_deadline(&self, enqueued_at: Instant) -> Result<(), StoreError> {
-        let error = match () {
-            () if self.cluster.is_without_primary() => DatabaseError::NoPrimary,
-            () if enqueued_at.elapsed() > self.wait_timeout => DatabaseError::PoolTimeout,
-            () => return Ok(()),
+    /// Completes when a request should not wait any longer: the writer is blocked for too long, or there is no primary.
+    async fn wait_abandoned(&self) -> StoreError {
+        let error = tokio::select! {
+            biased;
+            () = self.cluster.wait_without_primary() => DatabaseError::NoPrimary,
+            () = sleep(self.wait_timeout) => DatabaseError::PoolTimeout,
         };
-        Err(error.into_store_error(OPERATION))
+        error.into_store_error(OPERATION)
     }
 }
 
@@ -127,43 +85,14 @@ struct WriterLoop {
 }
 
 impl WriterLoop {
-    async fn run(self, mut inbox: UnboundedReceiver<WriteRequest>) {
-        let mut postponed = None;
-        loop {
-            let first = match postponed.take() {
-                Some(request) => request,
-                None => match inbox.recv().await {
-                    Some(request) => request,
-                    None => return,
-                },
-            };
-            if !first.claim() {
-                continue;
-            }
-            let (mut edits, mut bytes) = (first.change.edits.len(), first.change.memory_size());
-            let mut requests = vec![first];
-            while requests.len() < MAX_GROUP_CHANGES
-                && edits < MAX_GROUP_EDITS
-                && let Ok(request) = inbox.try_recv()
-            {
-                edits += request.change.edits.len();
-                bytes += request.change.memory_size();
-                if bytes > MAX_GROUP_BYTES {
-                    postponed = Some(request);
-                    break;
-                }
-                if request.claim() {
-                    requests.push(request);
-                }
-            }
+    async fn run(self, mut inbox: WriteInbox) {
+        while let Some(requests) = inbox.next_group().await {
             let changes: Vec<&ChangeSet> = requests.iter().map(|request| &request.change).collect();
-            let deadline = requests.first().map_or_else(Instant::now, |request| request.enqueued_at)
-                + self.settings.wait_timeout;
+            let first = requests.first().and_then(|request| request.claim.as_ref());
+            let enqueued_at = first.map_or_else(Instant::now, |claim| claim.enqueued_at.into());
+            let deadline = enqueued_at + self.settings.wait_timeout;
             let results = self.commit_group(&changes, deadline).await;
-            for (request, result) in requests.into_iter().zip(results) {
-                // The caller may have gone.
-                let _ = request.reply.send(result);
-            }
+            reply_all(requests, results);
         }
     }
 
@@ -259,27 +188,8 @@ impl WriterLoop {
     }
 }
 
-impl WriteRequest {
-    /// Claims the request; false if the caller has given up.
-    fn claim(&self) -> bool {
-        !self.is_claimed.swap(true, Ordering::SeqCst)
-    }
-}
-
 /// Returns the same error for every change set.
 fn reject_all(changes: &[&ChangeSet], error: DatabaseError) -> CommitResults {
-    let message = error.to_string();
-    let copy = |error: &StoreError| match error {
-        StoreError::ReadOnly { reason } => StoreError::ReadOnly { reason: reason.clone() },
-        StoreError::DiskFull { operation, detail } => {
-            StoreError::DiskFull { operation, detail: detail.clone() }
-        }
-        StoreError::Corrupt { detail } => StoreError::Corrupt { detail: detail.clone() },
-        StoreError::Unavailable { operation, reason } => {
-            StoreError::Unavailable { operation, reason: reason.clone() }
-        }
-        _ => StoreError::Backend { operation: OPERATION, error: message.clone().into() },
-    };
     let error = error.into_store_error(OPERATION);
-    changes.iter().map(|_| Err(copy(&error).into())).collect()
+    changes.iter().map(|_| Err(error.clone_without_source().into())).collect()
 }

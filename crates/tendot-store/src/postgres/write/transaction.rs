@@ -4,14 +4,13 @@ use std::pin::pin;
 
 use deadpool_postgres::{ClientWrapper, Object};
 use futures_util::TryStreamExt as _;
-use futures_util::future::{BoxFuture, join_all, join5, try_join_all};
-use tokio_postgres::types::ToSql;
+use futures_util::future::{BoxFuture, join_all, join5};
 use tokio_postgres::{Error, Row, Statement};
 
-use super::columns::{HistoryColumns, LogColumns, RecordColumns};
+use super::columns::{HistoryColumns, LogColumns, RecordColumns, SqlParameter};
 use super::statements::{
-    BEGIN_READ_COMMITTED, LOCK_COUNTERS, PREFETCH_SQL, RETAINED_COMMIT_IDS, SELECT_COMMIT_ID,
-    SELECT_MISSING_PRIVILEGE, WRITE_SQL,
+    BEGIN_READ_COMMITTED, LOCK_COUNTERS, PrefetchStatements, RETAINED_COMMIT_IDS, SELECT_COMMIT_ID,
+    SELECT_MISSING_PRIVILEGE, WriteStatements,
 };
 use super::write_batch::{PrefetchKeys, WriteBatch};
 use crate::model::name_key::storage_key;
@@ -19,13 +18,11 @@ use crate::postgres::cluster::PrimaryHandle;
 use crate::postgres::cluster::host::CommitId;
 use crate::postgres::error::DatabaseError;
 use crate::postgres::row;
-use crate::{ChangeSet, CommitError, CommitInfo, NameKey, StoreError};
+use crate::write_queue::CommitResults;
+use crate::{ChangeSet, NameKey, StoreError, StoreHead};
 
 /// Maximum size of the records prefetched for a group.
 const MAX_PREFETCH_BYTES: usize = 256 << 20;
-
-/// Result of each change set of a group.
-pub(crate) type CommitResults = Vec<Result<CommitInfo, CommitError>>;
 
 /// Group of change sets whose transaction was committed.
 pub(crate) struct CommittedGroup {
@@ -76,15 +73,15 @@ pub(crate) async fn try_commit_group(
     primary: &PrimaryHandle<'_>,
 ) -> Result<CommittedGroup, TxError> {
     let prefetch = async {
-        let read = prepare(client, PREFETCH_SQL.iter().chain([&LOCK_COUNTERS])).await?;
-        let write = prepare(client, WRITE_SQL.iter()).await?;
+        let (read, write) =
+            tokio::try_join!(PrefetchStatements::prepare(client), WriteStatements::prepare(client))?;
         let state = lock_and_prefetch(client, &read, PrefetchKeys::of(changes.iter().copied())).await?;
         Ok::<_, TxError>((write, state))
     };
     // On timeout the lock is held until the server notices, but nothing was written.
     let (write, (mut batch, commit)) = primary.with_timeout(prefetch).await??;
     let results = changes.iter().map(|change| batch.apply_change_set(change)).collect();
-    let group = CommittedGroup { results, last_sequence: batch.sequence };
+    let group = CommittedGroup { results, last_sequence: batch.head.sequence };
     if batch.is_empty() {
         primary.with_timeout(client.batch_execute("rollback")).await??;
         return Ok(group);
@@ -99,9 +96,9 @@ pub(crate) async fn try_commit_group(
 /// host, which failed while waiting for standbys; so this writes too, and when that is durable everything before it is.
 pub(crate) async fn is_committed(client: &ClientWrapper, commit: &CommitId) -> Result<bool, DatabaseError> {
     client.batch_execute(BEGIN_READ_COMMITTED).await?;
-    let locked = client.query_one(LOCK_COUNTERS, &[]).await?;
+    let (_, next) = locked_counters(&client.query_one(LOCK_COUNTERS, &[]).await?)?;
     // Its commit id has been deleted by now.
-    if commit.number <= row::column::<i64>(&locked, 2)? - RETAINED_COMMIT_IDS {
+    if commit.number < next.number - RETAINED_COMMIT_IDS {
         return Err(DatabaseError::CommitIdExpired);
     }
     let found = client.query_opt(SELECT_COMMIT_ID, &[&commit.number]).await?;
@@ -109,40 +106,33 @@ pub(crate) async fn is_committed(client: &ClientWrapper, commit: &CommitId) -> R
     Ok(found.is_some_and(|row| row.try_get::<_, &str>(0).is_ok_and(|id| id == commit.id)))
 }
 
-async fn prepare<'s>(
-    client: &Object,
-    statements: impl Iterator<Item = &'s &'s str>,
-) -> Result<Vec<Statement>, Error> {
-    try_join_all(statements.map(|sql| client.prepare_cached(sql))).await
+/// Decodes the row of [`LOCK_COUNTERS`]: the head of the log, and the id of the commit to be made.
+pub(crate) fn locked_counters(row: &Row) -> Result<(StoreHead, CommitId), StoreError> {
+    let commit = CommitId { number: row::column::<i64>(row, 3)? + 1, id: row::column(row, 4)? };
+    Ok((row::head(row, 0)?, commit))
 }
 
 /// Takes the lock and reads the current state.
 async fn lock_and_prefetch(
     client: &Object,
-    statements: &[Statement],
+    statements: &PrefetchStatements,
     keys: PrefetchKeys,
 ) -> Result<(WriteBatch, CommitId), TxError> {
-    let [records, homed, aux, lock] = statements else { return Err(DatabaseError::PoolClosed.into()) };
     let storage_keys: Vec<_> = keys.records.iter().map(storage_key).collect();
     let storage_keys: Vec<&[u8]> = storage_keys.iter().map(|key| &**key).collect();
     let prefixes: Vec<&[u8]> = keys.prefixes.iter().map(NameKey::as_bytes).collect();
     let aux_keys: Vec<&[u8]> = keys.aux.iter().map(|key| &**key).collect();
     let (begun, locked, records, homed, aux) = join5(
         client.batch_execute(BEGIN_READ_COMMITTED),
-        client.query_one(lock, &[]),
-        query_keys(client, records, &storage_keys),
-        query_keys(client, homed, &prefixes),
-        query_keys(client, aux, &aux_keys),
+        client.query_one(&statements.lock, &[]),
+        query_keys(client, &statements.records, &storage_keys),
+        query_keys(client, &statements.homed, &prefixes),
+        query_keys(client, &statements.aux, &aux_keys),
     )
     .await;
     begun?;
-    let locked = locked?;
-    let mut batch = WriteBatch {
-        revision: row::to_u64(row::column(&locked, 0)?),
-        sequence: row::to_u64(row::column(&locked, 1)?),
-        ..WriteBatch::default()
-    };
-    let commit = CommitId { number: row::column::<i64>(&locked, 2)? + 1, id: row::column(&locked, 3)? };
+    let (head, commit) = locked_counters(&locked?)?;
+    let mut batch = WriteBatch { head, ..WriteBatch::default() };
     for found in records? {
         let Some(record) = row::record(&found, 0)? else { continue };
         // Two long names could have the same storage key; only one of them is stored.
@@ -185,7 +175,16 @@ struct Pipeline<'c> {
 }
 
 impl<'c> Pipeline<'c> {
-    fn push<const N: usize>(&mut self, statement: &'c Statement, parameters: [&'c (dyn ToSql + Sync); N]) {
+    /// Sends a statement if it is needed.
+    fn push<const N: usize>(
+        &mut self,
+        is_needed: bool,
+        statement: &'c Statement,
+        parameters: [SqlParameter<'c>; N],
+    ) {
+        if !is_needed {
+            return;
+        }
         let client = self.client;
         self.sent.push(Box::pin(async move { client.execute(statement, &parameters).await.map(drop) }));
     }
@@ -194,20 +193,18 @@ impl<'c> Pipeline<'c> {
 /// Sends all writes and the commit as a pipeline. If a statement fails, the final `commit` rolls back.
 async fn write_and_commit(
     client: &Object,
-    statements: &[Statement],
+    statements: &WriteStatements,
     batch: &WriteBatch,
     commit: &CommitId,
 ) -> Result<(), DatabaseError> {
-    let [insert_id, delete_id, counters, put, remove, insert_history, log, home, unhome, put_aux, remove_aux] =
-        statements
-    else {
-        return Err(DatabaseError::PoolClosed);
-    };
-    let (revision, sequence) = (row::to_i64(batch.revision), row::to_i64(batch.sequence));
+    let StoreHead { revision, sequence, log_hash } = &batch.head;
+    let (revision, sequence, log_hash) = (row::to_i64(*revision), row::to_i64(*sequence), &log_hash.0[..]);
     let expired = commit.number - RETAINED_COMMIT_IDS;
-    let records = RecordColumns::new(batch);
+    let records = RecordColumns::new(batch.changed_records.iter().map(|key| (key, batch.records.get(key))));
     let log_entries = LogColumns::new(batch.log_entries.iter().map(|(log_entry, _)| log_entry));
-    let history = HistoryColumns::new(batch);
+    let history = HistoryColumns::new(batch.log_entries.iter().filter_map(|(log_entry, prior)| {
+        prior.as_ref().map(|(key, prior)| (key, log_entry.sequence, prior))
+    }));
     let is_homed = |prefix: &&NameKey| batch.homed.contains(*prefix);
     let (homed, unhomed): (Vec<&NameKey>, Vec<&NameKey>) = batch.changed_homed.iter().partition(is_homed);
     let homed: Vec<&[u8]> = homed.into_iter().map(NameKey::as_bytes).collect();
@@ -224,37 +221,17 @@ async fn write_and_commit(
     }
 
     let mut pipeline = Pipeline { client, sent: Vec::new() };
-    pipeline.push(insert_id, [&commit.number, &commit.id]);
-    pipeline.push(delete_id, [&expired]);
-    pipeline.push(counters, [&revision, &sequence, &commit.number]);
-    if !records.keys.is_empty() {
-        let RecordColumns { keys, names, revisions, statuses, bodies, registrations, .. } = &records;
-        pipeline.push(put, [keys, names, revisions, statuses, bodies, registrations]);
-    }
-    if !records.removed.is_empty() {
-        pipeline.push(remove, [&records.removed]);
-    }
-    if !history.keys.is_empty() {
-        let HistoryColumns { keys, sequences, names, revisions, statuses, bodies, registrations } = &history;
-        pipeline.push(insert_history, [keys, sequences, names, revisions, statuses, bodies, registrations]);
-    }
-    if !log_entries.sequences.is_empty() {
-        let LogColumns { sequences, revisions, timestamps, authors, kinds, names, record_counts } =
-            &log_entries;
-        pipeline.push(log, [sequences, revisions, timestamps, authors, kinds, names, record_counts]);
-    }
-    if !homed.is_empty() {
-        pipeline.push(home, [&homed]);
-    }
-    if !unhomed.is_empty() {
-        pipeline.push(unhome, [&unhomed]);
-    }
-    if !aux_keys.is_empty() {
-        pipeline.push(put_aux, [&aux_keys, &aux_values]);
-    }
-    if !removed_aux.is_empty() {
-        pipeline.push(remove_aux, [&removed_aux]);
-    }
+    pipeline.push(true, &statements.insert_commit_id, [&commit.number, &commit.id]);
+    pipeline.push(true, &statements.delete_commit_id, [&expired]);
+    pipeline.push(true, &statements.update_counters, [&revision, &sequence, &log_hash, &commit.number]);
+    pipeline.push(!records.is_empty(), &statements.upsert_records, records.parameters());
+    pipeline.push(!records.removed.is_empty(), &statements.delete_records, [&records.removed]);
+    pipeline.push(!history.is_empty(), &statements.insert_history, history.parameters());
+    pipeline.push(!log_entries.is_empty(), &statements.insert_log, log_entries.parameters());
+    pipeline.push(!homed.is_empty(), &statements.insert_homed, [&homed]);
+    pipeline.push(!unhomed.is_empty(), &statements.delete_homed, [&unhomed]);
+    pipeline.push(!aux_keys.is_empty(), &statements.upsert_aux, [&aux_keys, &aux_values]);
+    pipeline.push(!removed_aux.is_empty(), &statements.delete_aux, [&removed_aux]);
     pipeline.sent.push(Box::pin(client.batch_execute("commit")));
     // Awaits all in order; the first error is the cause.
     join_all(pipeline.sent).await.into_iter().collect::<Result<(), Error>>()?;

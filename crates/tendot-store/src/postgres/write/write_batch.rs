@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use crate::apply::{PendingLogEntry, StateView, WriteSet};
-use crate::{ChangeSet, CommitError, CommitInfo, Edit, LogEntry, NameKey, PriorState, StoredRecord};
+use crate::apply::{SplitRecord, StateView, WriteSet};
+use crate::{
+    ChangeSet, CommitError, CommitInfo, Edit, LogEntry, NameKey, PriorState, StoreError, StoreHead,
+    StoredRecord,
+};
 
 /// Keys to read before change sets are applied.
 #[derive(Debug, Default)]
@@ -34,8 +37,7 @@ impl PrefetchKeys {
 /// State read for a group of change sets, and the writes they produce.
 #[derive(Debug, Default)]
 pub(crate) struct WriteBatch {
-    pub(crate) revision: u64,
-    pub(crate) sequence: u64,
+    pub(crate) head: StoreHead,
     pub(crate) records: HashMap<NameKey, StoredRecord>,
     pub(crate) homed: HashSet<NameKey>,
     pub(crate) aux: BTreeMap<Box<[u8]>, Box<[u8]>>,
@@ -48,8 +50,9 @@ pub(crate) struct WriteBatch {
 impl WriteBatch {
     /// Applies a change set atomically.
     pub(crate) fn apply_change_set(&mut self, change: &ChangeSet) -> Result<CommitInfo, CommitError> {
-        let revision = self.revision + 1;
-        let WriteSet { records, homed, aux, log_entries } = WriteSet::compute(self, change, revision)?;
+        let ChangeSet { author, timestamp_ms, edits } = change;
+        let revision = self.head.revision + 1;
+        let WriteSet { records, homed, aux, log_entries } = WriteSet::compute(self, edits.clone(), revision)?;
         for (key, value) in aux {
             self.changed_aux.insert(key.clone());
             match value {
@@ -60,7 +63,7 @@ impl WriteBatch {
         for (key, record) in records {
             self.changed_records.insert(key.clone());
             match record {
-                Some(record) => self.records.insert(key, record),
+                Some(record) => self.records.insert(key, record.into()),
                 None => self.records.remove(&key),
             };
         }
@@ -72,17 +75,16 @@ impl WriteBatch {
                 self.homed.remove(&prefix);
             }
         }
+        let mut content = Vec::new();
         // A change set of aux edits only gets no revision.
-        self.revision += u64::from(!log_entries.is_empty());
-        for PendingLogEntry { kind, name, prior } in log_entries {
-            self.sequence += 1;
-            let (sequence, timestamp_ms, author) =
-                (self.sequence, change.timestamp_ms, change.author.clone());
-            let log_entry =
-                LogEntry { sequence, revision, timestamp_ms, author, kind, name, record_count: 1 };
-            self.log_entries.push((log_entry, prior));
+        self.head.revision += u64::from(!log_entries.is_empty());
+        for mut pending in log_entries {
+            let prior = pending.take_prior_state();
+            let mut entry = LogEntry::new(author, *timestamp_ms, revision, pending.kind, pending.name);
+            self.head.append(&mut entry, &mut content);
+            self.log_entries.push((entry, prior));
         }
-        Ok(CommitInfo { revision: self.revision })
+        Ok(CommitInfo { revision: self.head.revision })
     }
 
     /// Whether there is nothing to write.
@@ -92,15 +94,21 @@ impl WriteBatch {
 }
 
 impl StateView for WriteBatch {
-    fn record(&self, key: &NameKey) -> Option<&StoredRecord> {
-        self.records.get(key)
+    type Registration = Box<[u8]>;
+
+    fn record(&self, key: &NameKey, with_values: bool) -> Result<Option<SplitRecord<Box<[u8]>>>, StoreError> {
+        Ok(self.records.get(key).map(|record| SplitRecord::copy_of(record, with_values)))
     }
 
-    fn is_homed(&self, prefix: &NameKey) -> bool {
-        self.homed.contains(prefix)
+    fn is_homed(&self, prefix: &NameKey) -> Result<bool, StoreError> {
+        Ok(self.homed.contains(prefix))
     }
 
-    fn aux(&self, key: &[u8]) -> Option<&[u8]> {
-        self.aux.get(key).map(|value| &**value)
+    fn aux(&self, key: &[u8]) -> Result<Option<&[u8]>, StoreError> {
+        Ok(self.aux.get(key).map(|value| &**value))
+    }
+
+    fn add_registration(&mut self, registration: Box<[u8]>, _log_index: usize) -> Box<[u8]> {
+        registration
     }
 }

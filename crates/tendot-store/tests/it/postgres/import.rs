@@ -1,20 +1,19 @@
 //! Imports into PostgreSQL: same result as into an embedded store, with concurrent writers, interrupted, and cut at any byte.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tendot_proto::HandleValue;
 use tendot_store::{
-    ChangeSet, Edit, EditKind, EmbeddedImporter, EmbeddedStore, History, HistoryEntry, HistoryOrder,
-    ImportError, ImportSummary, LogEntry, NameKey, PostgresStore, Precondition, RecordStatus, Store,
-    StoreError, StoredRecord,
+    ChangeSet, Edit, EditKind, EmbeddedImporter, EmbeddedStore, HistoryEntry, HistoryOrder, ImportError,
+    ImportSummary, NameKey, PostgresStore, Precondition, RecordStatus, Store, StoreError,
 };
 
 use tendot_testing::{SeededRng, ram_dir, repetitions, wait_until, wait_until_async};
 
 use super::chaos_proxy::{ChaosProxy, CutMode, Direction};
+use super::store_dump::{StoreDump, assert_same, dump};
 use super::{
     block_on, commit, logged_names, new_database, new_store, open, put, server_and_database, shared_server,
 };
@@ -56,65 +55,6 @@ async fn import_with(
         .unwrap();
     assert_eq!(imported, last);
     imported
-}
-
-/// Everything readable in a store.
-#[derive(Debug, PartialEq)]
-struct StoreDump {
-    log: Vec<LogEntry>,
-    records: Vec<StoredRecord>,
-    homed: Vec<Box<str>>,
-    histories: BTreeMap<String, Vec<HistoryEntry>>,
-    imports: Vec<Vec<Box<str>>>,
-}
-
-async fn dump(store: &impl Store, names: &[String]) -> StoreDump {
-    let log = store.read_log(0, 10_000).await.unwrap();
-    let mut records = Vec::new();
-    let visit = |entry: &StoredRecord| {
-        records.push(entry.clone());
-        true
-    };
-    store.scan_records(None, None, visit).await.unwrap();
-    let mut histories = BTreeMap::new();
-    for name in names {
-        let key = NameKey::new(name).unwrap();
-        let oldest = pages(store, &key, HistoryOrder::OldestFirst { after: 0 }).await;
-        let mut newest = pages(store, &key, HistoryOrder::NewestFirst { before: u64::MAX }).await;
-        newest.reverse();
-        assert_eq!(oldest, newest, "{name}");
-        // The pages of one entry each are the whole history.
-        let all = store.history(&key, HistoryOrder::OldestFirst { after: 0 }, 1_000).await.unwrap();
-        assert_eq!(all, History { entries: oldest.clone(), next: None }, "{name}");
-        histories.insert(name.clone(), oldest);
-    }
-    let mut imports = Vec::new();
-    for log_entry in log.iter().filter(|log_entry| log_entry.kind == EditKind::Import) {
-        let (mut names, mut after) = (Vec::new(), None);
-        loop {
-            let page = store.names_at_revision(log_entry.revision, after.as_ref(), 3).await.unwrap();
-            names.extend(page.names.into_iter().map(|listed| listed.name));
-            after = page.next;
-            if after.is_none() {
-                break;
-            }
-        }
-        imports.push(names);
-    }
-    StoreDump { log, records, homed: store.list_homed(None, 1_000).await.unwrap(), histories, imports }
-}
-
-async fn pages(store: &impl Store, key: &NameKey, mut order: HistoryOrder) -> Vec<HistoryEntry> {
-    let mut all = Vec::new();
-    loop {
-        let page = store.history(key, order, 1).await.unwrap();
-        all.extend(page.entries);
-        let Some(next) = page.next else { return all };
-        order = match order {
-            HistoryOrder::OldestFirst { .. } => HistoryOrder::OldestFirst { after: next },
-            HistoryOrder::NewestFirst { .. } => HistoryOrder::NewestFirst { before: next },
-        };
-    }
 }
 
 /// Both stores have the same content after random changes and imports.
@@ -170,11 +110,11 @@ fn matches_embedded_import() {
         let embedded_result = import_embedded(directory.path(), &records);
         assert_eq!(embedded_result, block_on(import(&store, 1_000, &records)));
         let embedded = EmbeddedStore::open(directory.path()).unwrap();
-        assert_eq!(block_on(dump(&embedded, &names)), block_on(dump(&store, &names)));
+        assert_same(&block_on(dump(&embedded)), &block_on(dump(&store)));
     }
     let secret = "secret of";
     let has_secret = |history_entry: &HistoryEntry| format!("{history_entry:?}").contains(secret);
-    let dump = block_on(dump(&store, &names));
+    let dump = block_on(dump(&store));
     assert!(!dump.histories.values().flatten().any(has_secret), "a secret is in the history");
     assert!(
         dump.log.iter().any(|log_entry| log_entry.kind == EditKind::Import && log_entry.record_count > 5)
@@ -198,10 +138,9 @@ fn records(count: usize, data: &str) -> Vec<(String, String)> {
 #[test]
 fn several_transactions() {
     let store = block_on(new_store());
-    let names: Vec<String> = records(25, "").into_iter().map(|(name, _)| name).collect();
     let imported = block_on(import(&store, 10, &records(25, "first")));
     assert_eq!((imported.created, imported.changed), (25, 0));
-    let first = block_on(dump(&store, &names));
+    let first = block_on(dump(&store));
     let counts = |dump: &StoreDump| -> Vec<(EditKind, u64)> {
         dump.log
             .iter()
@@ -214,12 +153,32 @@ fn several_transactions() {
     assert!(first.histories.values().all(|history_entry| history_entry.len() == 1));
     let imported = block_on(import(&store, 10, &records(25, "second")));
     assert_eq!((imported.created, imported.changed), (0, 25));
-    let second = block_on(dump(&store, &names));
+    let second = block_on(dump(&store));
     assert!(second.histories.values().all(|history_entry| history_entry.len() == 2));
     assert_eq!(second.imports.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0, 0, 10, 10, 5]);
     let imported = block_on(import(&store, 10, &records(25, "second")));
     assert_eq!((imported.created, imported.changed, imported.unchanged), (0, 0, 25));
-    assert_eq!(block_on(dump(&store, &names)), second);
+    assert_eq!(block_on(dump(&store)), second);
+}
+
+/// Values up to the size limit of a record are imported; larger records are rejected when they are added.
+#[test]
+fn large_values() {
+    block_on(async {
+        let store = new_store().await;
+        let mut importer = store.start_import("importer", TIMESTAMP_MS).unwrap();
+        let data = |bytes: usize| [HandleValue::new(1, "URL", "x".repeat(bytes))];
+        // Index, timestamp, TTL, permissions, lengths and type of a value take 29 bytes.
+        let max = (4 << 20) - 29;
+        for (name, bytes) in [("10.1/2", 2 << 20), ("10.1/4", max)] {
+            importer.add(name.into(), &data(bytes)).unwrap();
+        }
+        let error = importer.add("10.1/5".into(), &data(max + 1)).unwrap_err();
+        assert!(matches!(error, ImportError::TooLarge { .. }), "{error}");
+        assert_eq!(importer.finish(|_| {}).await.unwrap().created, 2);
+        let record = store.get(&NameKey::new("10.1/4").unwrap()).await.unwrap().unwrap();
+        assert_eq!(record.values, data(max));
+    });
 }
 
 /// An import ends between two transactions: the written records stay, and a repeated import writes the rest.

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tendot_proto::HandleValue;
 use tendot_store::{
-    ChangeSet, CommitError, Edit, EmbeddedImporter, EmbeddedStore, HistoryEntry, HistoryOrder,
-    MigrationError, NameKey, PostgresOpenError, PostgresStore, Precondition, PreviousRun, Store,
-    StoredRecord, migrate,
+    ChangeSet, CommitError, Edit, EmbeddedImporter, EmbeddedStore, MigrationError, PostgresOpenError,
+    PostgresStore, Precondition, PreviousRun, Store, migrate,
 };
 
 use tendot_testing::{SeededRng, is_full_run, ram_dir, test_seed};
 
+use super::store_dump::{assert_same, dump};
 use super::{block_on, open, settings, shared_server};
 
 /// More edits than the store searches for one name.
@@ -20,83 +20,6 @@ const LARGE_CHANGE_SET: usize = 4_300;
 /// Edits of the largest change set: in ordinary runs only [`large_change_set_is_preserved`] has a large one.
 fn change_set_size() -> usize {
     if is_full_run() { LARGE_CHANGE_SET } else { 200 }
-}
-
-/// Everything readable in a store.
-#[derive(Debug, PartialEq)]
-struct StoreDump {
-    records: Vec<StoredRecord>,
-    lists: Vec<String>,
-    log: Vec<tendot_store::LogEntry>,
-    histories: Vec<(String, Vec<HistoryEntry>, Vec<HistoryEntry>)>,
-    revisions: Vec<String>,
-    homed: Vec<Box<str>>,
-    aux_entries: Vec<tendot_store::AuxEntry>,
-}
-
-async fn dump(store: &impl Store) -> StoreDump {
-    let mut records = Vec::new();
-    let visit = |entry: &StoredRecord| {
-        records.push(entry.clone());
-        true
-    };
-    store.scan_records(None, None, visit).await.unwrap();
-    let log = store.read_log(0, usize::MAX >> 1).await.unwrap();
-    let mut names: Vec<String> = records.iter().map(|entry| entry.name.to_string()).collect();
-    names.extend(log.iter().map(|log_entry| log_entry.name.to_string()));
-    names.sort_by_key(|name| name.to_ascii_uppercase());
-    names.dedup_by(|a, b| a.eq_ignore_ascii_case(b));
-    let (mut histories, mut lists) = (Vec::new(), Vec::new());
-    for name in names {
-        // Some of the many similar names are enough.
-        let is_one_of_many = name.strip_prefix("10.9/").is_some_and(|number| !number.ends_with("77"));
-        let Some(key) = NameKey::new(&name).ok().filter(|_| !is_one_of_many) else { continue };
-        lists.push(format!("{:?} {:?}", key, store.get(&key).await.unwrap()));
-        let oldest = history(store, &key, |after| HistoryOrder::OldestFirst { after }, 0).await;
-        let newest = history(store, &key, |before| HistoryOrder::NewestFirst { before }, u64::MAX).await;
-        histories.push((name.to_ascii_uppercase(), oldest, newest));
-    }
-    for prefix in ["10.1", "10.2", "10.9"] {
-        lists.push(format!("{:?}", store.list_names(prefix.as_bytes(), None, 10_000).await.unwrap()));
-        lists.push(format!("{:?}", store.count_names(prefix.as_bytes(), None, 10_000).await.unwrap()));
-    }
-    let last = log.last().map_or(0, |log_entry| log_entry.revision);
-    let mut revisions = Vec::new();
-    for revision in (1..=last).rev().take(50).chain(1..=3) {
-        let page = store.names_at_revision(revision, None, 1_000).await.unwrap();
-        revisions.push(format!("{revision} {page:?}"));
-    }
-    let homed = store.list_homed(None, 1_000).await.unwrap();
-    let aux_entries = store.list_aux(b"", None, 10_000).await.unwrap();
-    StoreDump { records, lists, log, histories, revisions, homed, aux_entries }
-}
-
-/// The whole history of a name, page by page.
-async fn history(
-    store: &impl Store,
-    key: &NameKey,
-    order: impl Fn(u64) -> HistoryOrder,
-    first: u64,
-) -> Vec<HistoryEntry> {
-    let (mut entries, mut next) = (Vec::new(), Some(first));
-    while let Some(position) = next {
-        let history = store.history(key, order(position), 7).await.unwrap();
-        entries.extend(history.entries);
-        next = history.next;
-    }
-    entries
-}
-
-#[track_caller]
-fn assert_same(one: &StoreDump, other: &StoreDump) {
-    assert_eq!(one.log, other.log);
-    for (one, other) in one.records.iter().zip(&other.records) {
-        assert_eq!(one, other);
-    }
-    for (one, other) in one.histories.iter().zip(&other.histories) {
-        assert_eq!(one, other);
-    }
-    assert_eq!(one, other);
 }
 
 /// A random change set of a few names.

@@ -9,6 +9,7 @@ mod migration;
 mod open;
 mod server_kill;
 mod sql_errors;
+mod store_dump;
 mod verify;
 
 use std::time::Duration;

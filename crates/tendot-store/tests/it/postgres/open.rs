@@ -58,7 +58,7 @@ fn open_errors() {
         check(&url("guest", &empty), "insufficient privileges").await;
         check(&url("guest", &created), "insufficient privileges").await;
         check(&url("postgres", &read_only), "is read-only").await;
-        check(&url("postgres", &newer), "requires a program that supports version 98; this one supports 4")
+        check(&url("postgres", &newer), "requires a program that supports version 98; this one supports 5")
             .await;
         check(&format!("{}?sslmode=require", url("postgres", &empty)), "TLS connection to").await;
         let bound = url("locked:right", &empty);
@@ -66,9 +66,9 @@ fn open_errors() {
         assert_eq!(server.query_text(&empty, COUNT_TABLES).await, "0", "no table was created");
 
         // A schema from before the first release.
-        server.execute(&newer, "update tendot_schema set version = 3, compatible = 2").await;
-        check(&url("postgres", &newer), "schema version 3 in").await;
-        check(&url("postgres", &newer), "is not supported; the first supported version is 4").await;
+        server.execute(&newer, "update tendot_schema set version = 4, compatible = 4").await;
+        check(&url("postgres", &newer), "schema version 4 in").await;
+        check(&url("postgres", &newer), "is not supported; the first supported version is 5").await;
         server.execute(&newer, "update tendot_schema set version = 99").await;
 
         // A newer schema that is compatible.

@@ -21,6 +21,27 @@ fn verify_reports_corruption() {
             ("update tendot_log set name = 'x' where sequence = 2", "refers to another name"),
             ("delete from tendot_log where sequence = 4", "last log entry: expected sequence 4"),
             ("update tendot_counters set revision = 9", "revision 9;"),
+            ("update tendot_log set author = 'x' where sequence = 2", "log entry 2: content does not match"),
+            (
+                "update tendot_log set content_digest = previous_hash where sequence = 2",
+                "log entry 3: previous hash does not match log entry 2",
+            ),
+            (
+                "delete from tendot_log where sequence = 2; \
+                 update tendot_log set sequence = sequence - 1 where sequence > 2",
+                "log entry 2: previous hash does not match log entry 1",
+            ),
+            (
+                "update tendot_log set sequence = 99 where sequence = 2; \
+                 update tendot_log set sequence = 2 where sequence = 3; \
+                 update tendot_log set sequence = 3 where sequence = 99",
+                "log entry 2: previous hash does not match log entry 1",
+            ),
+            ("update tendot_counters set log_hash = ''", "hash of 0 bytes"),
+            (
+                "update tendot_counters set log_hash = (select previous_hash from tendot_log where sequence = 2)",
+                "last log entry 4: hash does not match the head",
+            ),
             ("update tendot_history set body = '' where sequence = 3", "values"),
             ("update tendot_history set sequence = 9 where sequence = 3", "no such log entry"),
             ("insert into tendot_homed values ('a')", "homed prefix `a`"),

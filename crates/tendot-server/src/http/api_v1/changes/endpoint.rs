@@ -9,13 +9,13 @@ use http::header::{HeaderName, HeaderValue};
 use serde::Serialize;
 use tendot_proto::Budget;
 use tendot_registry::{Caller, ChangeCursor, ChangeEvent, ChangeEvents, ChangeSubject, Error, Registry};
+use tendot_store::Store as _;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::sleep;
 use utoipa::ToSchema;
 
 use crate::clock::{format_millis, unix_millis};
 use crate::http::api_v1::changes::cursor::{format_cursor, parse_cursor};
-use crate::http::api_v1::changes::log_head::head_sequence;
 use crate::http::api_v1::changes::subscribers::LogPosition;
 use crate::http::api_v1::history::edit_kind_name;
 use crate::http::pages::{self, ProblemJson, problem, vary_by_accept};
@@ -229,7 +229,7 @@ impl HttpServer {
         let is_truncated = reader.is_event_stream
             && changes.items.is_empty()
             && changes.is_end
-            && head_sequence(self.registry.store(), after.sequence).await? < after.sequence;
+            && self.registry.store().head().await?.sequence < after.sequence;
         Ok((changes, is_truncated))
     }
 

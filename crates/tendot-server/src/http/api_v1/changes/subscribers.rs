@@ -85,7 +85,7 @@ impl Subscribers {
     /// Polls the log as long as there are subscribers.
     async fn poll_log(self, registry: Arc<Registry>) {
         let mut error_logged = false;
-        let mut tracker = LogHeadTracker::new(self.position.borrow().sequence);
+        let mut tracker = LogHeadTracker::default();
         loop {
             {
                 let mut is_polling = self.is_polling.lock().unwrap_or_else(PoisonError::into_inner);

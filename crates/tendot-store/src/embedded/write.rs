@@ -1,0 +1,36 @@
+//! Writes of single entries, shared by writer, import and migration.
+
+use heed::RwTxn;
+
+use super::Lmdb;
+use super::format::checksum;
+use crate::NameKey;
+
+impl Lmdb {
+    /// Homes a prefix, or ends its homing.
+    pub(crate) fn write_homed(
+        &self,
+        txn: &mut RwTxn<'_>,
+        prefix: &NameKey,
+        is_homed: bool,
+    ) -> Result<(), heed::Error> {
+        let key = prefix.as_bytes();
+        if !is_homed {
+            return self.databases.homed.delete(txn, key).map(drop);
+        }
+        let mut value = Vec::new();
+        checksum::append(key, &mut value);
+        self.databases.homed.put(txn, key, &value)
+    }
+
+    /// Writes an aux entry; without a value it is removed.
+    pub(crate) fn write_aux(
+        &self,
+        txn: &mut RwTxn<'_>,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), heed::Error> {
+        let Some(value) = value else { return self.databases.aux.delete(txn, key).map(drop) };
+        self.databases.aux.put(txn, key, &checksum::with_checksum(key, value))
+    }
+}
