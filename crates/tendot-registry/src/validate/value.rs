@@ -1,6 +1,6 @@
 //! Checks of handle values: indexes, sizes, `HS_ADMIN` and `HS_VLIST` syntax.
 
-use tendot_proto::record::{Admin, ValueList};
+use tendot_proto::record::{Admin, IndexError, ValueList, validate_indexes};
 use tendot_proto::{DecodeError, HandleValue};
 
 use super::url;
@@ -74,20 +74,15 @@ impl InvalidValue {
 
 /// Checks the number and the indexes of values. Does not depend on a record or the caller.
 pub(crate) fn check_indexes(values: &[HandleValue<'_>], limits: &RecordLimits) -> Result<(), Error> {
-    if values.len() > limits.max_values {
-        let fault = ValueFault::TooManyValues { count: values.len(), limit: limits.max_values };
-        return Err(InvalidValue { index: None, fault }.into());
-    }
-    // Other implementations read indexes as signed.
-    if let Some(value) = values.iter().find(|value| value.index == 0 || value.index > i32::MAX as u32) {
-        return Err(InvalidValue::at(value, ValueFault::IndexOutOfRange).into());
-    }
-    let mut indexes: Vec<u32> = values.iter().map(|value| value.index).collect();
-    indexes.sort_unstable();
-    match indexes.array_windows().find(|[left, right]| left == right) {
-        Some([index, _]) => Err(Error::DuplicateIndex { index: *index }),
-        None => Ok(()),
-    }
+    validate_indexes(values.iter().map(|value| value.index), limits.max_values).map_err(|error| match error {
+        IndexError::TooMany { count, max } => {
+            InvalidValue { index: None, fault: ValueFault::TooManyValues { count, limit: max } }.into()
+        }
+        IndexError::Duplicate { index } => Error::DuplicateIndex { index },
+        IndexError::OutOfRange { index } => {
+            InvalidValue { index: Some(index), fault: ValueFault::IndexOutOfRange }.into()
+        }
+    })
 }
 
 /// Checks a new or changed value.

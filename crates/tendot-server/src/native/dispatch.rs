@@ -6,7 +6,6 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use tendot_proto::auth::ChallengeResponse;
-use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::endpoint::{IncomingRequest, Rejection, RejectionReason, Transport};
 use tendot_proto::{
     Budget, Envelope, EnvelopeFlags, MessageHeader, MessageParts, Opcode, ResponseCode, limits,
@@ -44,7 +43,7 @@ impl NativeReply {
     }
 
     pub(crate) const fn new(incoming: &IncomingRequest<'_>, code: ResponseCode, message: Vec<u8>) -> Self {
-        let opcode = incoming.message.header.opcode;
+        let opcode = incoming.parts.header.opcode;
         Self { message: Some(message), continuation: None, opcode, code, cost: 0 }
     }
 }
@@ -131,7 +130,7 @@ impl NativeServer {
         if is_encrypted {
             let mut sessions = self.lock_sessions();
             let is_challenged = self.lock_challenges().contains(id);
-            match sessions.open(bytes, is_challenged, now, &AwsLcProvider, &mut budget) {
+            match sessions.open(bytes, is_challenged, now, &mut self.auth(&mut budget)) {
                 Ok((plain, _)) => opened = plain,
                 Err(error) => {
                     let rejection =
@@ -160,14 +159,14 @@ impl NativeServer {
         incoming.budget = budget;
         if id != 0 {
             let mut sessions = self.lock_sessions();
-            let is_answer = incoming.message.header.opcode == Opcode::CHALLENGE_RESPONSE;
+            let is_answer = incoming.parts.header.opcode == Opcode::CHALLENGE_RESPONSE;
             let in_session = sessions.contains(id);
             // Outside of a session, a challenge response carries the challenge id in place of the session id.
             if !is_encrypted && (in_session || !is_answer) {
                 let is_challenged = self.lock_challenges().contains(id);
                 let (parts, budget) = (&incoming.parts, &mut incoming.budget);
-                if let Err(error) = sessions.verify(parts, is_challenged, now, &AwsLcProvider, budget) {
-                    let header = incoming.message.header;
+                if let Err(error) = sessions.verify(parts, is_challenged, now, &mut self.auth(budget)) {
+                    let header = incoming.parts.header;
                     let rejection =
                         self.endpoint.reject(envelope, Some(header), RejectionReason::Session(error), now);
                     return NativeReply::from_rejection(header.opcode, &rejection);

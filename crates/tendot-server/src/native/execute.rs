@@ -1,11 +1,10 @@
 //! Execution of a request for an authenticated or anonymous caller.
 
 use tendot_proto::auth::{Challenge, SecretKeyResponse};
-use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::endpoint::IncomingRequest;
 use tendot_proto::wire::WireList;
 use tendot_proto::{
-    Handle, Message, MessageBody, OpFlags, Opcode, ProtocolVersion, Request, ResponseCode, ResponseData,
+    Handle, MessageParts, OpFlags, Opcode, ProtocolVersion, Request, ResponseCode, ResponseData,
 };
 use tendot_registry::{Caller, Error, HandleOperation, HandleWrite, Resolution, ResolveQuery};
 
@@ -27,7 +26,7 @@ impl NativeServer {
             }
             Request::SessionSetup(setup) => return self.set_up_session(incoming, &setup),
             Request::VerifyChallenge { .. } => return self.verify_challenge(incoming).await,
-            Request::NoOperand { .. } => match incoming.message.header.opcode {
+            Request::NoOperand { .. } => match incoming.parts.header.opcode {
                 Opcode::GET_SITE_INFO => {
                     let response =
                         incoming.respond(ResponseCode::SUCCESS, ResponseData::SiteInfo(self.site.bytes()));
@@ -39,9 +38,7 @@ impl NativeServer {
             _ => {}
         }
         let mut scratch = Vec::new();
-        // Its names borrow from the message, which is therefore copied.
-        let message = incoming.message;
-        let result = match to_operation(&message, &mut scratch) {
+        let result = match to_operation(&incoming.parts, incoming.request, &mut scratch) {
             None => return self.unsupported(incoming),
             Some(HandleOperation::Resolve(query)) => {
                 release_while_pending(cpu_permit, self.resolve(incoming, &query, caller)).await
@@ -104,20 +101,18 @@ impl NativeServer {
         };
         let mut response = incoming.respond(ResponseCode::SUCCESS, outcome);
         if matches!(write, HandleWrite::Create { uuid_bytes: Some(_), .. }) {
-            response.header.flags = response.header.flags.with(OpFlags::MINT_NEW_SUFFIX);
+            response.header.flags |= OpFlags::MINT_NEW_SUFFIX;
         }
         if result.replaced && matches!(write, HandleWrite::Create { .. } | HandleWrite::AddValues { .. }) {
-            response.header.flags = response.header.flags.with(OpFlags::OVERWRITE);
+            response.header.flags |= OpFlags::OVERWRITE;
         }
         Ok(self.seal(incoming, response))
     }
 
     /// Referral for a write to the record of a derived prefix that another service stores. Older clients do not understand it.
     async fn refer_derived_prefix(&self, incoming: &mut IncomingRequest<'_>) -> Option<NativeReply> {
-        let Message { envelope, header, body: MessageBody::Request(request), .. } = incoming.message else {
-            return None;
-        };
-        let name = request.handle().filter(|name| name.is_prefix_handle())?;
+        let MessageParts { envelope, header, .. } = incoming.parts;
+        let name = incoming.request.handle().filter(|name| name.is_prefix_handle())?;
         let is_homing = matches!(header.opcode, Opcode::HOME_PREFIX | Opcode::UNHOME_PREFIX);
         if is_homing
             || header.flags.contains(OpFlags::DO_NOT_REFER)
@@ -149,12 +144,10 @@ impl NativeServer {
             Ok(keys) => keys,
             Err(error) => return self.registry_error(incoming, &error),
         };
-        let version = incoming.message.envelope.response_version();
+        let version = incoming.parts.envelope.response_version();
         let challenge = Challenge { nonce, digest: digest.bytes };
         let is_valid = SecretKeyResponse::from_bytes(answer, version).is_ok_and(|proof| {
-            challenge
-                .verify_secret_key(&proof, key_index, &keys, &self.policy, &AwsLcProvider, budget)
-                .is_ok()
+            challenge.verify_secret_key(&proof, key_index, &keys, &mut self.auth(budget)).is_ok()
         });
         let response =
             incoming.respond(ResponseCode::SUCCESS, ResponseData::ChallengeVerified(u8::from(is_valid)));

@@ -36,12 +36,12 @@ impl NativeServer {
         let mut response =
             incoming.respond(ResponseCode::SUCCESS, ResponseData::Handles(WireList::from(&names[..])));
         if next.is_some() {
-            response.header.flags = response.header.flags.with(OpFlags::CONTINUOUS);
+            response.header.flags |= OpFlags::CONTINUOUS;
         }
         let mut reply = self.seal(incoming, response);
         reply.continuation = next.map(|after| ListContinuation {
             request: join_parts(&incoming.parts),
-            request_id: incoming.message.envelope.request_id,
+            request_id: incoming.request_id,
             transport: incoming.transport,
             caller: caller.clone(),
             after,
@@ -54,7 +54,7 @@ impl NativeServer {
     pub(crate) async fn next_list_message(&self, continuation: ListContinuation) -> Option<NativeReply> {
         let mut incoming =
             self.endpoint.decode_request(&continuation.request, continuation.transport, self.now()).ok()?;
-        incoming.message.envelope.request_id = continuation.request_id;
+        incoming.request_id = continuation.request_id;
         Some(self.list_reply(&mut incoming, &continuation.caller, Some(&continuation.after)).await)
     }
 
@@ -66,8 +66,7 @@ impl NativeServer {
         after: Option<&str>,
     ) -> Result<HandleList, Error> {
         let mut scratch = Vec::new();
-        let message = incoming.message;
-        let operation = to_operation(&message, &mut scratch);
+        let operation = to_operation(&incoming.parts, incoming.request, &mut scratch);
         let mut found = HandleList { names: Vec::new(), next: after.map(Into::into) };
         loop {
             let (after, limit) = (found.next.as_deref(), limits::LIST_BATCH_HANDLES - found.names.len());

@@ -1,19 +1,19 @@
 //! Mapping of messages to registry operations.
 
 use tendot_proto::crypto::{SecureRandom as _, SystemRandom};
-use tendot_proto::{Handle, Message, MessageBody, OpFlags, Opcode, Request};
+use tendot_proto::{Handle, MessageParts, OpFlags, Opcode, Request};
 use tendot_registry::{HandleOperation, HandleWrite, ResolveQuery};
 
 use crate::native::status::is_status;
 
-/// Operation of a message; `None` if it does not concern records. `scratch` holds names that have to be built.
+/// Operation of a request; `None` if it does not concern records. `scratch` holds names that have to be built.
 pub(crate) fn to_operation<'a>(
-    message: &Message<'a>,
+    parts: &MessageParts<'_>,
+    request: Request<'a>,
     scratch: &'a mut Vec<u8>,
 ) -> Option<HandleOperation<'a>> {
-    let flags = message.header.flags;
-    let MessageBody::Request(request) = message.body else { return None };
-    Some(match (message.header.opcode, request) {
+    let flags = parts.header.flags;
+    Some(match (parts.header.opcode, request) {
         // The server status is for administrators.
         (_, Request::Resolve { handle, .. }) if is_status(handle) => HandleOperation::ListHomed,
         (_, Request::Resolve { handle, indexes, types }) => HandleOperation::Resolve(ResolveQuery {
@@ -21,7 +21,7 @@ pub(crate) fn to_operation<'a>(
             indexes: indexes.iter().collect(),
             types: types.iter().collect(),
             public_only: flags.contains(OpFlags::PUBLIC_ONLY),
-            in_session: message.envelope.session_id != 0,
+            in_session: parts.envelope.session_id != 0,
             allow_referral: !flags.contains(OpFlags::DO_NOT_REFER),
         }),
         (opcode, Request::WriteValues { handle: name, values }) => {

@@ -29,7 +29,7 @@ impl NativeServer {
         let query = ResolveQuery {
             indexes: indexes.iter().collect(),
             types: types.iter().collect(),
-            public_only: incoming.message.header.flags.contains(OpFlags::PUBLIC_ONLY),
+            public_only: incoming.parts.header.flags.contains(OpFlags::PUBLIC_ONLY),
             ..ResolveQuery::new(handle)
         };
         let values = match self.status_values(&query, caller, &mut incoming.budget).await {
@@ -62,7 +62,7 @@ impl NativeServer {
             env!("CARGO_PKG_VERSION"),
         );
         let value = |index, value_type, data: String| HandleValue {
-            permissions: ValuePermissions(ValuePermissions::ADMIN_READ.0 | ValuePermissions::ADMIN_WRITE.0),
+            permissions: ValuePermissions::ADMIN_READ | ValuePermissions::ADMIN_WRITE,
             ..HandleValue::with_data(index, value_type, data.into_bytes())
         };
         let mut values = vec![

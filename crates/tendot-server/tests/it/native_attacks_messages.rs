@@ -35,7 +35,7 @@ fn patched(at: usize, bytes: &[u8]) -> Vec<u8> {
 /// A resolution request with the keep-alive flag.
 fn keep_alive_request(handle: &str) -> Vec<u8> {
     let mut message = resolution(handle);
-    message.header.flags = message.header.flags.with(OpFlags::KEEP_CONNECTION);
+    message.header.flags |= OpFlags::KEEP_CONNECTION;
     message.to_bytes().unwrap()
 }
 

@@ -148,7 +148,7 @@ fn writes_are_referred(store: StoreKind) {
         let request =
             Request::WriteValues { handle: Handle::from(name), values: WireList::from(&values[..]) };
         let mut message = Message::request(Opcode::CREATE_HANDLE, request, 7, now());
-        message.header.flags = message.header.flags.with(flags);
+        message.header.flags |= flags;
         message.envelope.suggested_version = ProtocolVersion::new(2, minor);
         server.code(Transport::Tcp, &message)
     };
@@ -231,7 +231,7 @@ fn tls(store: StoreKind) {
 
 fn keep_alive_request() -> Message<'static> {
     let mut request = resolution("10.5555/ONE");
-    request.header.flags = request.header.flags.with(OpFlags::KEEP_CONNECTION);
+    request.header.flags |= OpFlags::KEEP_CONNECTION;
     request
 }
 

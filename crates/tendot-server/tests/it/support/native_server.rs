@@ -5,13 +5,13 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tendot_proto::auth::{AuthPolicy, ChallengeResponse, ClientKey};
-use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
+use tendot_proto::auth::{ChallengeResponse, ClientKey};
+use tendot_proto::crypto::SystemRandom;
 use tendot_proto::endpoint::Transport;
 use tendot_proto::record::{Admin, AdminPermissions, HandleRecord, Site};
 use tendot_proto::{
-    Budget, Envelope, Fragments, Framer, Handle, HandleValue, Message, MessageBody, MessageParts, Now,
-    Opcode, Reassembly, Request, Response, ResponseCode, ResponseData, ValueReference, tunnel,
+    Envelope, Fragments, Framer, Handle, HandleValue, Message, MessageBody, MessageParts, Now, Opcode,
+    Reassembly, Request, Response, ResponseCode, ResponseData, ValueReference, tunnel,
 };
 use tendot_registry::{Registry, RegistrySettings};
 use tendot_server::ResolutionCounter;
@@ -20,7 +20,7 @@ use tendot_server::native::{self, NativeLimits, NativeRateLimits, NativeServer, 
 use tendot_store::{AnyStore, ChangeSet, Edit, MemoryStore, NameKey, Precondition, Store as _};
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 use tendot_testing::http::{HttpRequest, HttpResponse, read_to_close};
-use tendot_testing::{WAIT_TIMEOUT, block_on};
+use tendot_testing::{WAIT_TIMEOUT, auth_context, block_on};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -318,10 +318,7 @@ pub(crate) fn challenge_response(
 ) -> Vec<u8> {
     let message = Message::from_bytes(challenge).unwrap();
     let parts = MessageParts::split(request).unwrap();
-    let work = &mut { Budget::PER_REQUEST };
-    let proof = credentials
-        .respond(&parts, &message, &AuthPolicy::default(), &AwsLcProvider, &mut SystemRandom, work)
-        .unwrap();
+    let proof = credentials.respond(&parts, &message, &mut SystemRandom, auth_context!()).unwrap();
     challenge_response_with(challenge, credentials.auth_type(), identity, &proof, request_id)
 }
 

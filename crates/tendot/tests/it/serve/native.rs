@@ -5,12 +5,12 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use tendot_proto::auth::{AuthPolicy, ChallengeResponse, ClientKey};
-use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
+use tendot_proto::auth::{ChallengeResponse, ClientKey};
+use tendot_proto::crypto::SystemRandom;
 use tendot_proto::record::Site;
 use tendot_proto::wire::WireList;
-use tendot_proto::{Budget, Handle, HandleValue, Message, MessageParts, Now, Opcode, Request};
-use tendot_testing::{WAIT_TIMEOUT, conformance, wait_until};
+use tendot_proto::{Handle, HandleValue, Message, MessageParts, Now, Opcode, Request};
+use tendot_testing::{WAIT_TIMEOUT, auth_context, conformance, wait_until};
 
 use crate::support::{TestDir, TestServer, text_output};
 
@@ -207,10 +207,7 @@ fn create(address: SocketAddr, name: &str) -> std::io::Result<u32> {
     let (parts, challenge) =
         (MessageParts::split(&request).unwrap(), Message::from_bytes(&challenge).unwrap());
     let credentials = ClientKey::SecretKey(b"opensesame");
-    let work = &mut { Budget::PER_REQUEST };
-    let proof = credentials
-        .respond(&parts, &challenge, &AuthPolicy::default(), &AwsLcProvider, &mut SystemRandom, work)
-        .unwrap();
+    let proof = credentials.respond(&parts, &challenge, &mut SystemRandom, auth_context!()).unwrap();
     let answer = Request::ChallengeResponse(ChallengeResponse {
         auth_type: credentials.auth_type(),
         key_handle: Handle::from("10.5555/ADMIN"),
