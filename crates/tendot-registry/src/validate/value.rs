@@ -96,7 +96,7 @@ pub(crate) fn check_value(value: &HandleValue<'_>, limits: &RecordLimits) -> Res
     // A malformed admin value, group or key would lock out the admins.
     let decoded = if is_admin_value(value) {
         Admin::from_bytes(&value.data).map(drop)
-    } else if value.has_type("HS_PUBKEY") {
+    } else if value.value_type.eq_ignore_ascii_case(b"HS_PUBKEY") {
         match PublicKey::from_bytes(&value.data).map(|key| validate_public_key(&key)) {
             Ok(Err(error)) => return invalid(ValueFault::PublicKey(error)),
             decoded => decoded.map(drop),
@@ -186,6 +186,7 @@ mod tests {
         let short = "invalid value at index 7: key size 1024 bits out of range 2048..=8192";
         check("HS_PUBKEY", &key(128), short);
         check("hs_pubkey", &key(128), short);
+        check("HS_PUBKEY.old", &key(128), "");
         check(
             "HS_PUBKEY",
             b"key",
