@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use tendot_proto::auth::{
-    AuthPolicy, ChallengeLimits, ChallengeResponse, ChallengeTable, ClientKeyExchange, DhGroup, PrivateKey,
-    PublicKeyResponse, SecretKeyMac, SecretKeyResponse, ServerKeyExchange, Session, SessionLimits,
-    SessionTable,
+    AuthContext, AuthPolicy, ChallengeLimits, ChallengeResponse, ChallengeTable, ClientKeyExchange, DhGroup,
+    PrivateKey, PublicKeyResponse, SecretKeyMac, SecretKeyResponse, ServerKeyExchange, Session,
+    SessionLimits, SessionTable,
 };
-use tendot_proto::crypto::{AwsLcProvider, SecureRandom, SigningKey};
+use tendot_proto::crypto::{AwsLcProvider, SigningKey};
 use tendot_proto::endpoint::{Endpoint, SealContext, Transport};
 use tendot_proto::record::PublicKey;
 use tendot_proto::{
@@ -17,16 +17,11 @@ use tendot_proto::{
     ResponseCode, ResponseData,
 };
 
-/// Seeded pseudo-random bytes.
-struct SeededRandom(u64);
+use crate::seeded_random::SeededRandom;
 
-impl SecureRandom for SeededRandom {
-    fn fill(&mut self, out: &mut [u8]) {
-        for byte in out {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            *byte = (self.0 >> 56) as u8;
-        }
-    }
+/// Context of an operation, with the default policy.
+fn context(budget: &mut Budget) -> AuthContext<'_> {
+    AuthContext::new(&AwsLcProvider, AuthPolicy::default(), budget)
 }
 
 pub(crate) fn check(bytes: &[u8]) {
@@ -95,7 +90,7 @@ impl AuthMachines {
         Self {
             now: Now { elapsed: Duration::ZERO, unix: 1_700_000_000 },
             random: SeededRandom(3),
-            challenges: ChallengeTable::new(limits, AuthPolicy::default()),
+            challenges: ChallengeTable::new(limits),
             sessions: SessionTable::new(SessionLimits {
                 max_sessions: 4,
                 max_idle: Duration::from_secs(100),
@@ -128,8 +123,7 @@ impl AuthMachines {
         let request = self.request(operand).to_bytes().expect("short message");
         let mut budget = Budget::PER_REQUEST;
         let issued =
-            self.challenges
-                .issue(&request, self.now, &AwsLcProvider, &mut self.random, &mut budget, |_| false);
+            self.challenges.issue(&request, self.now, &mut self.random, &mut context(&mut budget), |_| false);
         let pending = issued.expect("oldest challenges are evicted");
         // HMAC instead of PBKDF2, which would be slow.
         if self.open.len() < 8 {
@@ -138,9 +132,8 @@ impl AuthMachines {
                 mac,
                 SECRET_KEY,
                 challenge,
-                &AwsLcProvider,
                 &mut self.random,
-                &mut budget,
+                &mut context(&mut budget),
             );
             let response = response.expect("valid response");
             self.open.push((pending.id(), response, false));
@@ -173,9 +166,7 @@ impl AuthMachines {
         let verified = pending.verify(
             &response,
             &values,
-            &AuthPolicy::default(),
-            &AwsLcProvider,
-            &mut Budget::new(60_000),
+            &mut AuthContext::new(&AwsLcProvider, AuthPolicy::default(), &mut Budget::new(60_000)),
         );
         if response.proof == *correct_proof {
             assert_eq!(verified, Ok(301));
@@ -186,20 +177,17 @@ impl AuthMachines {
 
     fn session(&mut self) {
         let mut budget = Budget::PER_REQUEST;
-        let proposal =
-            ClientKeyExchange::new(DhGroup::Modp1024, &AwsLcProvider, &mut self.random, &mut budget)
-                .expect("enough budget");
+        let proposal = ClientKeyExchange::new(DhGroup::Modp1024, &mut self.random, &mut context(&mut budget))
+            .expect("enough budget");
         let setup = proposal.request(None, 60);
         let mut request = Message::request(Opcode::SESSION_SETUP, Request::SessionSetup(setup), 7, self.now);
-        request.header.flags = request.header.flags.with(OpFlags::CERTIFY).with(OpFlags::REQUEST_DIGEST);
+        request.header.flags |= OpFlags::CERTIFY | OpFlags::REQUEST_DIGEST;
         let request = request.to_bytes().expect("short message");
         let endpoint = Endpoint { site_serial: 1, is_primary: true };
         let mut incoming =
             endpoint.decode_request(&request, Transport::Tcp, self.now).expect("valid request");
-        let policy = AuthPolicy::default();
-        let envelope = incoming.message.envelope;
-        let exchange =
-            ServerKeyExchange::new(&setup, &envelope, &policy, &AwsLcProvider, &mut self.random, &mut budget);
+        let envelope = incoming.parts.envelope;
+        let exchange = ServerKeyExchange::new(&setup, &envelope, &mut self.random, &mut context(&mut budget));
         let exchange = exchange.expect("valid proposal");
         let data = exchange.response_data().to_vec();
         let id = self.sessions.insert(exchange, self.now, &mut self.random, |_| false);
@@ -207,19 +195,19 @@ impl AuthMachines {
             .respond(ResponseCode::SUCCESS, ResponseData::SessionSetup { mode: setup.mode, data: &data });
         response.envelope.session_id = id;
         let (key, public) = &*SERVER_KEY;
-        let mut context = SealContext {
+        let mut seal = SealContext {
             provider: &AwsLcProvider,
             random: &mut self.random,
-            policy: &policy,
+            policy: AuthPolicy::default(),
             server_key: Some(&**key),
             session: None,
         };
-        let response = incoming.seal(response, &mut context).expect("short message");
+        let response = incoming.seal(response, &mut seal).expect("short message");
         let (request, response) = (
             MessageParts::split(&request).expect("own message decodes"),
             MessageParts::split(&response).expect("own message decodes"),
         );
-        let session = proposal.complete(&request, &response, public, &policy, &AwsLcProvider, &mut budget);
+        let session = proposal.complete(&request, &response, public, &mut context(&mut budget));
         self.client = Some(session.expect("valid response"));
     }
 
@@ -229,11 +217,10 @@ impl AuthMachines {
         request.envelope.session_id = session.id();
         let mut bytes = request.to_bytes().expect("short message");
         let mut budget = Budget::PER_REQUEST;
-        session.add_mac(&mut bytes, &AwsLcProvider, &mut budget).expect("counter not exhausted");
+        session.add_mac(&mut bytes, &mut context(&mut budget)).expect("counter not exhausted");
         if operand >= 0x80 {
             let key = session.key().clone();
-            bytes =
-                key.encrypt(&bytes, &AwsLcProvider, &mut self.random, &mut budget).expect("short message");
+            bytes = key.encrypt(&bytes, &mut self.random, &mut context(&mut budget)).expect("short message");
         }
         if self.receive(&bytes) {
             self.accepted.push(bytes);
@@ -261,10 +248,10 @@ impl AuthMachines {
 
     fn receive(&mut self, bytes: &[u8]) -> bool {
         let mut budget = Budget::PER_REQUEST;
-        if self.sessions.open(bytes, false, self.now, &AwsLcProvider, &mut budget).is_ok() {
+        if self.sessions.open(bytes, false, self.now, &mut context(&mut budget)).is_ok() {
             return true;
         }
         let Ok(parts) = MessageParts::split(bytes) else { return false };
-        self.sessions.verify(&parts, false, self.now, &AwsLcProvider, &mut budget).is_ok()
+        self.sessions.verify(&parts, false, self.now, &mut context(&mut budget)).is_ok()
     }
 }

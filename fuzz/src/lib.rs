@@ -15,6 +15,7 @@ mod record_json;
 #[cfg(test)]
 mod replay;
 mod replication;
+mod seeded_random;
 mod value_data;
 
 /// Fuzz target: panics on inputs that reveal a fault.

@@ -3,22 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tendot_proto::crypto::SecureRandom;
 use tendot_proto::lookup::{ConnectionError, Lookup, LookupConfig, LookupEvent, LookupRequest};
 use tendot_proto::record::{InterfaceKind, InterfaceProtocol, ServerInterface, Site, SiteServer};
 use tendot_proto::{Envelope, Handle, Now};
 
-/// Seeded pseudo-random bytes.
-struct SeededRandom(u8);
-
-impl SecureRandom for SeededRandom {
-    fn fill(&mut self, out: &mut [u8]) {
-        for byte in out {
-            self.0 = self.0.wrapping_mul(5).wrapping_add(1);
-            *byte = self.0;
-        }
-    }
-}
+use crate::seeded_random::SeededRandom;
 
 fn site(last: u8) -> Arc<Site<'static>> {
     let interface = |protocol| ServerInterface { kind: InterfaceKind::BOTH, protocol, port: 2641 };

@@ -17,7 +17,7 @@ pub(crate) fn check(bytes: &[u8]) {
         envelope: Envelope::new(ProtocolVersion::new(2, minor % 16)),
         header: MessageHeader {
             response_code: ResponseCode(u16::from_be_bytes([*code_high, *code_low]).into()),
-            flags: OpFlags::DEFAULT.with(digest),
+            flags: OpFlags::DEFAULT | digest,
             ..MessageHeader::for_request(Opcode(u16::from_be_bytes([*high, *low]).into()), now)
         },
         body: MessageBody::Request(Request::Unknown(body)),

@@ -61,7 +61,7 @@ fn answer(
         return Err("not a resolution".into());
     };
     let mut header = request.header.for_response(ResponseCode::SUCCESS, 1, now);
-    header.flags = header.flags.with(OpFlags::AUTHORITATIVE);
+    header.flags |= OpFlags::AUTHORITATIVE;
     let mut envelope = request.envelope;
     envelope.version = request.envelope.response_version();
     let response = Message {

@@ -1,7 +1,7 @@
-//! Handle.Net root configuration files: `bootstrap_handles`, `root_info`, `resolver_service`, `local_info`.
+//! Handle.Net root configuration files: `bootstrap_handles`, `root_info`, `resolver_service`.
 //!
 //! `bootstrap_handles` holds the root records as JSON; `root_info` and `resolver_service`, which are older, the values
-//! of one record; `local_info` the sites of prefixes that are not looked up at the root.
+//! of one record.
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;
@@ -143,51 +143,8 @@ pub fn encode_root_info(values: &[HandleValue<'_>]) -> Vec<u8> {
     out
 }
 
-/// Entry of `local_info`: a site and the prefixes it serves.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct LocalSite<'a> {
-    /// Prefix handles, for example `0.NA/10.1000`.
-    pub prefixes: Vec<Cow<'a, [u8]>>,
-    /// Site of these prefixes.
-    pub site: Site<'a>,
-}
-
-/// Decodes `local_info`: length, then prefixes and site data of each site.
-pub fn decode_local_info(file: &[u8]) -> Result<Vec<LocalSite<'_>>, DecodeError> {
-    let mut reader = WireReader::new(file);
-    let mut rest = reader.sub("local_info")?;
-    reader.expect_end("local_info")?;
-    let mut sites = Vec::new();
-    for _ in 0..rest.count("local sites", 8)? {
-        let prefixes: WireList<'_, &[u8]> = WireList::decode(&mut rest, "prefixes")?;
-        let data = rest.sub("site")?;
-        let site = Site::from_bytes(data.remaining())
-            .map_err(|error| DecodeError::new(error.field(), data.offset() + error.offset(), error.kind()))?;
-        sites.push(LocalSite { prefixes: prefixes.iter().map(Cow::Borrowed).collect(), site });
-    }
-    rest.expect_end("local_info")?;
-    Ok(sites)
-}
-
-/// Encodes `local_info`.
-pub fn encode_local_info(sites: &[LocalSite<'_>]) -> Vec<u8> {
-    let mut out = Vec::new();
-    WireWriter::new(&mut out).sub(|writer| {
-        writer.count(sites.len());
-        for LocalSite { prefixes, site } in sites {
-            writer.count(prefixes.len());
-            for prefix in prefixes {
-                writer.bytes(prefix);
-            }
-            writer.bytes(&site.to_bytes());
-        }
-    });
-    out
-}
-
 #[cfg(test)]
 mod tests {
-    use std::string::ToString as _;
     use std::vec;
 
     use super::*;
@@ -248,24 +205,5 @@ mod tests {
         let parsed = BootstrapHandles::from_json(json.as_bytes()).unwrap();
         assert_eq!(parsed.root_sites().len(), 3);
         assert_eq!(parsed.records.len(), 5);
-    }
-
-    #[test]
-    fn local_sites() {
-        let sites = [
-            LocalSite { prefixes: vec![b"0.NA/10"[..].into(), b"0.NA/11"[..].into()], site: site(1) },
-            LocalSite { prefixes: Vec::new(), site: site(2) },
-        ];
-        let file = encode_local_info(&sites);
-        assert_eq!(decode_local_info(&file).unwrap(), sites);
-        for end in 0..file.len() {
-            assert!(decode_local_info(&file[..end]).is_err());
-        }
-        let mut damaged = file.clone();
-        damaged[3] -= 1;
-        assert!(decode_local_info(&damaged).is_err());
-        damaged[7] = 200;
-        let error = decode_local_info(&damaged[..damaged.len() - 1]).unwrap_err().to_string();
-        assert!(error.starts_with("local sites at byte 4: 200 items do not fit"), "{error}");
     }
 }

@@ -163,6 +163,8 @@ impl<'a> Handle<'a> {
     /// Index of the responsible server of a site (RFC 3652, 3.1.3): the last four bytes of the MD5 of the hashed part,
     /// as the absolute value of a signed integer, modulo `server_count`. None if `server_count` is 0.
     ///
+    /// A handle without a slash is on the server of its [qualified](Self::qualified) form.
+    ///
     /// ```
     /// use tendot_proto::{Handle, record::HashOption};
     ///
@@ -188,7 +190,11 @@ impl<'a> Handle<'a> {
             (HashOption::PREFIX, Some(_)) => fold(self.prefix()),
             (HashOption::PREFIX, None) => fold(b"0.NA"),
             (HashOption::SUFFIX, Some(suffix)) => fold(suffix),
-            _ => fold(self.0),
+            (HashOption::SUFFIX, None) | (_, Some(_)) => fold(self.0),
+            (_, None) => {
+                fold(Self::PREFIX_HANDLE_START);
+                fold(self.0);
+            }
         }
         let digest: [u8; 16] = hash.finalize().into();
         let last = digest.last_chunk::<4>().copied().unwrap_or_default();
@@ -268,6 +274,11 @@ mod tests {
             HashOption::SUFFIX,
             Handle::from("0.NA/ABC").server_index(HashOption::SUFFIX, 3).unwrap(),
         );
+        for (short, qualified) in [("10", "0.NA/10"), ("abc", "0.NA/ABC"), ("10.1000", "0.NA/10.1000")] {
+            for option in [HashOption::PREFIX, HashOption::SUFFIX, HashOption::WHOLE, HashOption(9)] {
+                check(short, option, Handle::from(qualified).server_index(option, 3).unwrap());
+            }
+        }
     }
 
     #[track_caller]

@@ -45,8 +45,8 @@ pub use error::{DecodeError, DecodeErrorKind, EncodeError};
 pub use handle::{Handle, HandleError};
 pub use message::{
     Credential, CredentialSection, Envelope, EnvelopeFlags, Message, MessageBody, MessageHeader,
-    MessageParts, OpFlags, Opcode, ProtocolVersion, Request, RequestDigest, Response, ResponseCode,
-    ResponseData,
+    MessageParts, OpFlags, Opcode, ProtocolVersion, ReceivedMessage, Request, RequestDigest, Response,
+    ResponseCode, ResponseData,
 };
 pub use now::Now;
 pub use record::{HandleValue, Ttl, ValuePermissions, ValueReference};

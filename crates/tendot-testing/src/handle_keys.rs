@@ -23,3 +23,18 @@ pub fn handle_net_file(file: &str) -> Vec<u8> {
     let path = conformance("vectors/handle-net").join(file);
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
+
+/// Context of one cryptographic operation, with the default policy or this one, and a new budget.
+#[macro_export]
+macro_rules! auth_context {
+    () => {
+        $crate::auth_context!(::tendot_proto::auth::AuthPolicy::default())
+    };
+    ($policy:expr) => {
+        &mut ::tendot_proto::auth::AuthContext::new(
+            &::tendot_proto::crypto::AwsLcProvider,
+            $policy,
+            &mut ::tendot_proto::Budget::PER_REQUEST.clone(),
+        )
+    };
+}

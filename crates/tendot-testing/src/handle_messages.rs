@@ -39,7 +39,7 @@ pub fn selection<'a>(handle: &'a str, indexes: &'a [u32], types: &'a [&'a [u8]])
 /// A resolution after which the connection stays open.
 pub fn keep_alive_resolution(handle: &str) -> Message<'_> {
     let mut request = resolution(handle);
-    request.header.flags = request.header.flags.with(OpFlags::KEEP_CONNECTION);
+    request.header.flags |= OpFlags::KEEP_CONNECTION;
     request
 }
 

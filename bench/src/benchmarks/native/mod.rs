@@ -87,7 +87,7 @@ fn requests(file: &str, is_kept: bool) -> Result<Vec<Vec<u8>>, Box<dyn Error>> {
 fn request(name: &str, is_kept: bool) -> Result<Vec<u8>, Box<dyn Error>> {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     let now = Now { elapsed: Duration::ZERO, unix };
-    let flags = if is_kept { OpFlags::DEFAULT.with(OpFlags::KEEP_CONNECTION) } else { OpFlags::DEFAULT };
+    let flags = if is_kept { OpFlags::DEFAULT | OpFlags::KEEP_CONNECTION } else { OpFlags::DEFAULT };
     let header = MessageHeader { flags, ..MessageHeader::for_request(Opcode::RESOLUTION, now) };
     let none: &[u32] = &[];
     let no_types: &[&[u8]] = &[];

@@ -2,11 +2,10 @@
 
 use subtle::ConstantTimeEq;
 
+use super::context::AuthContext;
 use super::cost;
 use super::error::AuthError;
-use super::policy::AuthPolicy;
-use crate::budget::Budget;
-use crate::crypto::{CryptoProvider, Digest, HashAlgorithm};
+use crate::crypto::{Digest, HashAlgorithm};
 use crate::message::DigestAlgorithm;
 use crate::message::{ProtocolVersion, RequestDigest};
 
@@ -23,9 +22,7 @@ impl ComputedDigest {
     pub fn for_request(
         header_and_body: &[u8],
         version: ProtocolVersion,
-        policy: &AuthPolicy,
-        crypto: &dyn CryptoProvider,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<Self, AuthError> {
         let algorithm = if version >= ProtocolVersion::SHA256 {
             DigestAlgorithm::Sha256
@@ -34,38 +31,36 @@ impl ComputedDigest {
         } else {
             DigestAlgorithm::Untagged
         };
-        Self::compute(algorithm, header_and_body, policy, crypto, budget)
+        Self::compute(algorithm, header_and_body, context)
     }
 
     fn compute(
         algorithm: DigestAlgorithm,
         header_and_body: &[u8],
-        policy: &AuthPolicy,
-        crypto: &dyn CryptoProvider,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<Self, AuthError> {
         let hash = match algorithm {
             DigestAlgorithm::Sha256 => HashAlgorithm::Sha256,
-            DigestAlgorithm::Sha1 if policy.allow_sha1 => HashAlgorithm::Sha1,
+            DigestAlgorithm::Sha1 if context.policy.allow_sha1 => HashAlgorithm::Sha1,
             DigestAlgorithm::Sha1 => return Err(AuthError::AlgorithmNotAllowed { algorithm: "SHA-1" }),
-            DigestAlgorithm::Md5 | DigestAlgorithm::Untagged if policy.allow_md5 => HashAlgorithm::Md5,
+            DigestAlgorithm::Md5 | DigestAlgorithm::Untagged if context.policy.allow_md5 => {
+                HashAlgorithm::Md5
+            }
             DigestAlgorithm::Md5 | DigestAlgorithm::Untagged => {
                 return Err(AuthError::AlgorithmNotAllowed { algorithm: "MD5" });
             }
         };
-        budget.charge(cost::hash(header_and_body.len()))?;
-        Ok(Self { algorithm, bytes: crypto.hash(hash, &[header_and_body])? })
+        context.budget.charge(cost::hash(header_and_body.len()))?;
+        Ok(Self { algorithm, bytes: context.provider.hash(hash, &[header_and_body])? })
     }
 
     /// Verifies the digest in a response against the request as it was sent.
     pub fn verify(
         digest: &RequestDigest<'_>,
         header_and_body: &[u8],
-        policy: &AuthPolicy,
-        crypto: &dyn CryptoProvider,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<(), AuthError> {
-        let computed = Self::compute(digest.algorithm, header_and_body, policy, crypto, budget)?;
+        let computed = Self::compute(digest.algorithm, header_and_body, context)?;
         if bool::from(computed.bytes.ct_eq(digest.bytes)) { Ok(()) } else { Err(AuthError::DigestMismatch) }
     }
 

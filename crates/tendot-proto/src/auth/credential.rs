@@ -4,13 +4,13 @@ use alloc::vec::Vec;
 
 use subtle::ConstantTimeEq;
 
+use super::context::AuthContext;
 use super::cost;
 use super::error::AuthError;
-use super::policy::AuthPolicy;
 use super::session::SessionKey;
 use super::signature::{signature_hash_for, verify_with_hash_name};
 use crate::budget::{Budget, BudgetExceeded};
-use crate::crypto::{CryptoProvider, HashAlgorithm, SigningKey};
+use crate::crypto::{HashAlgorithm, SigningKey};
 use crate::error::{DecodeError, EncodeError};
 use crate::limits;
 use crate::message::{Credential, Envelope, MessageParts, ProtocolVersion};
@@ -62,10 +62,10 @@ pub fn sign_message(
     budget: &mut Budget,
 ) -> Result<(), CredentialError> {
     let (signed, version) = signed_bytes(message, 0)?;
-    let (hash, algorithm) = signature_hash_for(version);
+    let hash = signature_hash_for(version);
     budget.charge(cost::sign(key.signature_len()).saturating_add(cost::hash(signed.len())))?;
     let signature = key.sign(hash, &signed).map_err(|error| CredentialError::Algorithm(error.into()))?;
-    append_credential(message, 0, Credential::TYPE_SIGNED, algorithm, &signature)
+    append_credential(message, 0, Credential::TYPE_SIGNED, hash.name().as_bytes(), &signature)
 }
 
 /// Appends a session MAC to a complete message.
@@ -73,12 +73,11 @@ pub fn add_mac(
     message: &mut Vec<u8>,
     key: &SessionKey,
     counter: u32,
-    crypto: &dyn CryptoProvider,
-    budget: &mut Budget,
+    context: &mut AuthContext<'_>,
 ) -> Result<(), CredentialError> {
     let (signed, version) = signed_bytes(message, counter)?;
     require_mac_support(version)?;
-    let mac = compute_mac(key, &[&signed], crypto, budget)?;
+    let mac = compute_mac(key, &[&signed], context)?;
     append_credential(message, counter, Credential::TYPE_MAC, HMAC_SHA256_NAME, &mac)
 }
 
@@ -86,18 +85,17 @@ pub fn add_mac(
 pub fn verify_message_signature(
     parts: &MessageParts<'_>,
     key: &PublicKey<'_>,
-    policy: &AuthPolicy,
-    crypto: &dyn CryptoProvider,
-    budget: &mut Budget,
+    context: &mut AuthContext<'_>,
 ) -> Result<(), CredentialError> {
     let credential = require_credential(parts, &[Credential::TYPE_SIGNED, Credential::TYPE_SIGNED_LEGACY])?;
     let signed = [&*signed_prefix(&parts.envelope, credential.counter)?, parts.header_and_body].concat();
-    verify_with_hash_name(key, credential.algorithm, &signed, credential.signature, policy, crypto, budget)
-        .map_err(|error| match error {
+    verify_with_hash_name(key, credential.algorithm, &signed, credential.signature, context).map_err(
+        |error| match error {
             AuthError::Failed => CredentialError::Mismatch,
             AuthError::Budget(exceeded) => exceeded.into(),
             error => CredentialError::Algorithm(error),
-        })
+        },
+    )
 }
 
 /// Verifies the session MAC of a received message and returns its counter.
@@ -106,8 +104,7 @@ pub fn verify_message_signature(
 pub fn verify_message_mac(
     parts: &MessageParts<'_>,
     key: &SessionKey,
-    crypto: &dyn CryptoProvider,
-    budget: &mut Budget,
+    context: &mut AuthContext<'_>,
 ) -> Result<u32, CredentialError> {
     let credential = require_credential(parts, &[Credential::TYPE_MAC])?;
     require_mac_support(parts.envelope.version)?;
@@ -115,7 +112,7 @@ pub fn verify_message_mac(
         return Err(CredentialError::Algorithm(AuthError::UnknownAlgorithm));
     }
     let prefix = signed_prefix(&parts.envelope, credential.counter)?;
-    let expected = compute_mac(key, &[&prefix, parts.header_and_body], crypto, budget)?;
+    let expected = compute_mac(key, &[&prefix, parts.header_and_body], context)?;
     if bool::from(expected.ct_eq(credential.signature)) {
         Ok(credential.counter)
     } else {
@@ -135,11 +132,11 @@ fn require_mac_support(version: ProtocolVersion) -> Result<(), CredentialError> 
 fn compute_mac(
     key: &SessionKey,
     parts: &[&[u8]],
-    crypto: &dyn CryptoProvider,
-    budget: &mut Budget,
+    context: &mut AuthContext<'_>,
 ) -> Result<crate::crypto::Digest, CredentialError> {
-    budget.charge(cost::hash(parts.iter().map(|part| part.len()).sum()))?;
-    crypto
+    context.budget.charge(cost::hash(parts.iter().map(|part| part.len()).sum()))?;
+    context
+        .provider
         .hmac(HashAlgorithm::Sha256, key.as_bytes(), parts)
         .map_err(|error| CredentialError::Algorithm(error.into()))
 }
@@ -214,6 +211,7 @@ mod tests {
 
     use super::*;
     use crate::auth::PrivateKey;
+    use crate::auth::context::auth_context;
     use crate::crypto::AwsLcProvider;
     use crate::message::Message;
     use crate::{Handle, Now};
@@ -237,9 +235,7 @@ mod tests {
         };
         let verify = |message: &[u8]| {
             let parts = MessageParts::split(message).unwrap();
-            verify_message_signature(&parts, &public, &AuthPolicy::default(), &AwsLcProvider, &mut {
-                Budget::PER_REQUEST
-            })
+            verify_message_signature(&parts, &public, auth_context!())
         };
         for version in [
             ProtocolVersion::new(2, 7),
@@ -286,7 +282,7 @@ mod tests {
         long[16..20].copy_from_slice(&(limits::HEADER_LEN as u32 + body as u32 + 4).to_be_bytes());
         let before = long.clone();
         let key = SessionKey::new([1; 32]);
-        let error = add_mac(&mut long, &key, 1, &AwsLcProvider, &mut { Budget::PER_REQUEST }).unwrap_err();
+        let error = add_mac(&mut long, &key, 1, auth_context!()).unwrap_err();
         assert!(matches!(error, CredentialError::TooLong(_)));
         assert_eq!(long, before);
     }

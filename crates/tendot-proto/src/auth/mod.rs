@@ -5,14 +5,15 @@
 //! and passes them to [`PendingChallenge::verify`].
 //!
 //! Algorithms come from a [`CryptoProvider`](crate::crypto::CryptoProvider); [`AuthPolicy`] decides which of them a
-//! peer may use; a [`Budget`](crate::Budget) limits the work.
+//! peer may use; a [`Budget`](crate::Budget) limits the work. [`AuthContext`] holds the three.
 //!
-//! Reading order: `policy`, `cost`, `signature`, `credential`, `computed_digest`, `challenge`, `session`; then
+//! Reading order: `policy`, `context`, `cost`, `signature`, `credential`, `computed_digest`, `challenge`, `session`; then
 //! `key_file` and `pbkdf2`.
 
 mod challenge;
 mod computed_digest;
-mod cost;
+mod context;
+pub(crate) mod cost;
 mod credential;
 mod error;
 mod key_file;
@@ -27,6 +28,7 @@ pub use challenge::{
     SecretKeyResponse,
 };
 pub use computed_digest::ComputedDigest;
+pub use context::AuthContext;
 pub use credential::{CredentialError, add_mac, sign_message, verify_message_mac, verify_message_signature};
 pub use error::AuthError;
 pub use key_file::{KeyFileError, PrivateKey};

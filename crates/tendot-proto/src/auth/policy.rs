@@ -61,12 +61,6 @@ impl SecretKeyMacSet {
         Self(self.0 | 1 << algorithm as u8)
     }
 
-    /// Removes an algorithm.
-    #[must_use]
-    pub const fn without(self, algorithm: SecretKeyMac) -> Self {
-        Self(self.0 & !(1 << algorithm as u8))
-    }
-
     /// Whether the algorithm is accepted.
     pub const fn contains(self, algorithm: SecretKeyMac) -> bool {
         self.0 & 1 << algorithm as u8 != 0

@@ -2,17 +2,17 @@
 
 use alloc::vec::Vec;
 
+use super::context::AuthContext;
 use super::cost;
 use super::error::AuthError;
-use super::policy::AuthPolicy;
 use crate::budget::Budget;
-use crate::crypto::{CryptoProvider, HashAlgorithm, SigningKey};
+use crate::crypto::{HashAlgorithm, SigningKey};
 use crate::message::ProtocolVersion;
 use crate::record::{KeyComponents, PublicKey};
 
 /// Validates a public key for registration: RSA of 2048 to 8192 bits, DSA of 2048 or 3072.
 ///
-/// Signatures by weaker keys that were registered elsewhere are still verified, as far as an [`AuthPolicy`] allows.
+/// Signatures by weaker keys that were registered elsewhere are still verified, as far as an [`AuthPolicy`](super::AuthPolicy) allows.
 ///
 /// ```
 /// use tendot_proto::auth::{PublicKeyError, validate_public_key};
@@ -86,13 +86,9 @@ fn is_odd(integer: &[u8]) -> bool {
     integer.last().is_some_and(|last| last % 2 == 1)
 }
 
-/// Hash algorithm, with its name, of RSA signatures for a peer of this version.
-pub(super) fn signature_hash_for(version: ProtocolVersion) -> (HashAlgorithm, &'static [u8]) {
-    if version >= ProtocolVersion::SHA256 {
-        (HashAlgorithm::Sha256, b"SHA-256")
-    } else {
-        (HashAlgorithm::Sha1, b"SHA1")
-    }
+/// Hash algorithm of RSA signatures for a peer of this version.
+pub(super) fn signature_hash_for(version: ProtocolVersion) -> HashAlgorithm {
+    if version >= ProtocolVersion::SHA256 { HashAlgorithm::Sha256 } else { HashAlgorithm::Sha1 }
 }
 
 /// Verifies a signature whose hash is given by name or by a one-byte code.
@@ -101,17 +97,18 @@ pub(crate) fn verify_with_hash_name(
     hash: &[u8],
     message: &[u8],
     signature: &[u8],
-    policy: &AuthPolicy,
-    crypto: &dyn CryptoProvider,
-    budget: &mut Budget,
+    context: &mut AuthContext<'_>,
 ) -> Result<(), AuthError> {
     let hash = match hash {
-        b"SHA-256" | b"SHA256" | [3] => HashAlgorithm::Sha256,
-        b"SHA1" | b"SHA-1" | [2] => HashAlgorithm::Sha1,
-        b"MD5" | [1] => HashAlgorithm::Md5,
-        _ => return Err(AuthError::UnknownAlgorithm),
+        [1] => HashAlgorithm::Md5,
+        [2] => HashAlgorithm::Sha1,
+        [3] => HashAlgorithm::Sha256,
+        name => match HashAlgorithm::from_name(name) {
+            Some(hash @ (HashAlgorithm::Md5 | HashAlgorithm::Sha1 | HashAlgorithm::Sha256)) => hash,
+            _ => return Err(AuthError::UnknownAlgorithm),
+        },
     };
-    verify(key, hash, message, signature, policy, crypto, budget)
+    verify(key, hash, message, signature, context)
 }
 
 /// Signs the hash of a message.
@@ -131,25 +128,23 @@ pub(crate) fn verify(
     hash: HashAlgorithm,
     message: &[u8],
     signature: &[u8],
-    policy: &AuthPolicy,
-    crypto: &dyn CryptoProvider,
-    budget: &mut Budget,
+    context: &mut AuthContext<'_>,
 ) -> Result<(), AuthError> {
     match hash {
         HashAlgorithm::Md5 => return Err(AuthError::AlgorithmNotAllowed { algorithm: "MD5" }),
-        HashAlgorithm::Sha1 if !policy.allow_sha1 => {
+        HashAlgorithm::Sha1 if !context.policy.allow_sha1 => {
             return Err(AuthError::AlgorithmNotAllowed { algorithm: "SHA-1" });
         }
         _ => {}
     }
     if let KeyComponents::Rsa { modulus, .. } = key.components()
         && bit_len(modulus) < 2048
-        && !policy.allow_short_rsa_keys
+        && !context.policy.allow_short_rsa_keys
     {
         return Err(RSA_KEY_TOO_SHORT);
     }
-    budget.charge(cost::hash(message.len()).saturating_add(cost::verify_signature(key)))?;
-    Ok(crypto.verify_signature(key, hash, message, signature)?)
+    context.budget.charge(cost::hash(message.len()).saturating_add(cost::verify_signature(key)))?;
+    Ok(context.provider.verify_signature(key, hash, message, signature)?)
 }
 
 #[cfg(test)]

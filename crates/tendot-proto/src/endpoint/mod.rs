@@ -15,8 +15,8 @@ use crate::budget::Budget;
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::limits;
 use crate::message::{
-    CredentialSection, Envelope, EnvelopeFlags, Message, MessageBody, MessageHeader, MessageParts, OpFlags,
-    Opcode, ProtocolVersion, Response, ResponseCode, ResponseData,
+    CredentialSection, Envelope, Message, MessageBody, MessageHeader, OpFlags, Opcode, ProtocolVersion,
+    ReceivedMessage, Response, ResponseCode, ResponseData,
 };
 use crate::now::Now;
 use crate::transport::FrameError;
@@ -69,34 +69,44 @@ impl Endpoint {
     /// Decodes and validates a complete, decrypted message.
     ///
     /// All checks that need no record are made here, so that all transports reject alike.
+    #[inline]
     pub fn decode_request<'a>(
         &self,
         bytes: &'a [u8],
         transport: Transport,
         now: Now,
     ) -> Result<IncomingRequest<'a>, Rejection> {
-        let envelope = Envelope::from_bytes(bytes)
-            .map_err(|error| Rejection::without_response(RejectionReason::Malformed(error)))?;
-        // The bytes after the envelope are not a header.
-        if envelope.flags.contains(EnvelopeFlags::ENCRYPTED)
-            || envelope.flags.contains(EnvelopeFlags::COMPRESSED)
-        {
+        self.decode_received(&ReceivedMessage::new(bytes), transport, now)
+    }
+
+    /// Like [`decode_request`](Self::decode_request), for a message whose envelope and header are already decoded.
+    pub fn decode_received<'a>(
+        &self,
+        message: &ReceivedMessage<'a>,
+        transport: Transport,
+        now: Now,
+    ) -> Result<IncomingRequest<'a>, Rejection> {
+        let envelope = match message.envelope() {
+            Ok(envelope) => *envelope,
+            Err(error) => return Err(Rejection::without_response(None, RejectionReason::Malformed(error))),
+        };
+        if envelope.is_opaque() {
             return Err(self.reject(envelope, None, RejectionReason::Encrypted, now));
         }
-        let header = bytes.get(limits::ENVELOPE_LEN..).and_then(|rest| MessageHeader::from_bytes(rest).ok());
+        let header = message.header().copied();
         // Never respond to a response: two servers could do so in an endless loop.
-        if header.is_some_and(|(header, _)| !header.is_request()) {
-            return Err(Rejection::without_response(RejectionReason::NotARequest));
+        if header.is_some_and(|header| !header.is_request()) {
+            return Err(Rejection::without_response(header, RejectionReason::NotARequest));
         }
-        let reject = |reason| Err(self.reject(envelope, header.map(|(header, _)| header), reason, now));
+        let reject = |reason| Err(self.reject(envelope, header, reason, now));
         // No response over UDP to a length that no message can have.
         if transport == Transport::Udp && envelope.length as usize > limits::MAX_MESSAGE_LEN {
             let kind =
                 DecodeErrorKind::TooLong { len: envelope.length as usize, max: limits::MAX_MESSAGE_LEN };
             let error = DecodeError::new("message", limits::ENVELOPE_LEN, kind);
-            return Err(Rejection::without_response(RejectionReason::Malformed(error)));
+            return Err(Rejection::without_response(header, RejectionReason::Malformed(error)));
         }
-        let parts = match MessageParts::split(bytes) {
+        let parts = match message.split() {
             Ok(parts) => parts,
             Err(error) => return reject(RejectionReason::Malformed(error)),
         };
@@ -113,12 +123,9 @@ impl Endpoint {
                 return reject(RejectionReason::VersionTooOld(envelope.newest_version()));
             }
         }
-        let message = match Message::from_parts(&parts) {
-            Ok(message) => message,
+        let request = match parts.decode_request() {
+            Ok(request) => request,
             Err(error) => return reject(RejectionReason::Malformed(error)),
-        };
-        let MessageBody::Request(request) = message.body else {
-            return Err(Rejection::without_response(RejectionReason::NotARequest));
         };
         if let Err(invalid) = validate::validate_request(opcode, &request) {
             return reject(RejectionReason::Invalid(invalid));
@@ -127,9 +134,9 @@ impl Endpoint {
         Ok(IncomingRequest {
             request,
             parts,
-            message,
             transport,
             session_id,
+            request_id: envelope.request_id,
             budget: Budget::PER_REQUEST,
             endpoint: *self,
             now,
@@ -139,7 +146,9 @@ impl Endpoint {
     /// Rejection of a stream that cannot be split into messages; close the connection after the response.
     pub fn reject_frame(&self, error: &FrameError, now: Now) -> Rejection {
         match error.header {
-            Some(header) if !header.is_request() => Rejection::without_response(RejectionReason::NotARequest),
+            Some(header) if !header.is_request() => {
+                Rejection::without_response(Some(header), RejectionReason::NotARequest)
+            }
             header => self.reject(error.envelope, header, RejectionReason::FrameTooLong(*error), now),
         }
     }
@@ -156,9 +165,9 @@ impl Endpoint {
         now: Now,
     ) -> Rejection {
         let header = header.unwrap_or_else(|| MessageHeader::for_request(Opcode::RESERVED, now));
+        let opcode = header.opcode;
         let code = reason.response_code().for_peer_version(envelope.response_version());
-        let flags = OpFlags(header.flags.0)
-            .without(OpFlags::CERTIFY.with(OpFlags::ENCRYPT).with(OpFlags::REQUEST_DIGEST));
+        let flags = header.flags - (OpFlags::CERTIFY | OpFlags::ENCRYPT | OpFlags::REQUEST_DIGEST);
         let message = alloc::format!("{reason}");
         let response = Message {
             envelope: self.response_envelope(&envelope),
@@ -169,7 +178,7 @@ impl Endpoint {
             trailing_body: &[],
             credential_section: CredentialSection::Empty,
         };
-        Rejection { reason, response: response.to_bytes().ok() }
+        Rejection { reason, opcode, response: response.to_bytes().ok() }
     }
 
     fn response_envelope(&self, request: &Envelope) -> Envelope {
@@ -182,9 +191,9 @@ impl Endpoint {
 
     fn response_header(&self, request: &MessageHeader, code: ResponseCode, now: Now) -> MessageHeader {
         let mut header = request.for_response(code, self.site_serial, now);
-        header.flags = header.flags.without(OpFlags::AUTHORITATIVE);
+        header.flags -= OpFlags::AUTHORITATIVE;
         if self.is_primary {
-            header.flags = header.flags.with(OpFlags::AUTHORITATIVE);
+            header.flags |= OpFlags::AUTHORITATIVE;
         }
         header
     }

@@ -6,24 +6,30 @@ use core::fmt;
 
 use crate::auth::SessionError;
 use crate::error::DecodeError;
-use crate::message::{Opcode, ProtocolVersion, ResponseCode};
+use crate::message::{MessageHeader, Opcode, ProtocolVersion, ResponseCode};
 use crate::transport::FrameError;
 
 /// Rejected bytes: the reason and the encoded error response, if one may be sent.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Rejection {
     pub(super) reason: RejectionReason,
+    pub(super) opcode: Opcode,
     pub(super) response: Option<Vec<u8>>,
 }
 
 impl Rejection {
-    pub(super) const fn without_response(reason: RejectionReason) -> Self {
-        Self { reason, response: None }
+    pub(super) fn without_response(header: Option<MessageHeader>, reason: RejectionReason) -> Self {
+        Self { reason, opcode: header.map_or(Opcode::RESERVED, |header| header.opcode), response: None }
     }
 
     /// Reason of the rejection.
     pub const fn reason(&self) -> &RejectionReason {
         &self.reason
+    }
+
+    /// Opcode of the request; [`Opcode::RESERVED`] if it could not be decoded.
+    pub const fn opcode(&self) -> Opcode {
+        self.opcode
     }
 
     /// Response code, whether a response is sent or not.

@@ -5,7 +5,7 @@ use core::fmt;
 
 use super::IncomingRequest;
 use crate::auth::{
-    AuthError, AuthPolicy, ComputedDigest, CredentialError, Session, SessionError, sign_message,
+    AuthContext, AuthError, AuthPolicy, ComputedDigest, CredentialError, Session, SessionError, sign_message,
 };
 use crate::crypto::{CryptoProvider, SecureRandom, SigningKey};
 use crate::error::EncodeError;
@@ -18,7 +18,7 @@ pub struct SealContext<'s> {
     /// Random source for encryption.
     pub random: &'s mut dyn SecureRandom,
     /// Allowed algorithms; decides whether peers before 2.7 get a digest.
-    pub policy: &'s AuthPolicy,
+    pub policy: AuthPolicy,
     /// Server key; without one responses are not signed.
     pub server_key: Option<&'s dyn SigningKey>,
     /// Session of the request, if there is one.
@@ -43,19 +43,19 @@ impl IncomingRequest<'_> {
         context: &mut SealContext<'_>,
     ) -> Result<Vec<u8>, SealError> {
         let is_session_management = self.is_session_management();
-        let budget = &mut self.budget;
+        let auth = &mut AuthContext::new(context.provider, context.policy, &mut self.budget);
         let version = response.envelope.version;
-        let flags = self.message.header.flags;
+        let flags = self.parts.header.flags;
         let digest;
         let mut response = response;
         if flags.contains(OpFlags::REQUEST_DIGEST)
             && let MessageBody::Response(Response { digest: None, data }) = response.body
         {
             let request = self.parts.header_and_body;
-            match ComputedDigest::for_request(request, version, context.policy, context.provider, budget) {
+            match ComputedDigest::for_request(request, version, auth) {
                 Ok(computed) => {
                     digest = computed;
-                    response.header.flags = response.header.flags.with(OpFlags::REQUEST_DIGEST);
+                    response.header.flags |= OpFlags::REQUEST_DIGEST;
                     response.body =
                         MessageBody::Response(Response { digest: Some(digest.as_request_digest()), data });
                 }
@@ -67,10 +67,10 @@ impl IncomingRequest<'_> {
         if flags.contains(OpFlags::CERTIFY) {
             match (&mut context.session, context.server_key) {
                 (Some(session), _) if !is_session_management => {
-                    session.add_mac(&mut bytes, context.provider, budget)?;
+                    session.add_mac(&mut bytes, auth)?;
                 }
                 (_, Some(key)) if version >= ProtocolVersion::SHA256 => {
-                    sign_message(&mut bytes, key, budget)?;
+                    sign_message(&mut bytes, key, auth.budget)?;
                 }
                 _ => {}
             }
@@ -80,14 +80,14 @@ impl IncomingRequest<'_> {
                 if !is_session_management
                     && (flags.contains(OpFlags::ENCRYPT) || has_private_values(&response)) =>
             {
-                Ok(session.key().encrypt(&bytes, context.provider, context.random, budget)?)
+                Ok(session.key().encrypt(&bytes, context.random, auth)?)
             }
             _ => Ok(bytes),
         }
     }
 
     fn is_session_management(&self) -> bool {
-        matches!(self.message.header.opcode, Opcode::SESSION_SETUP | Opcode::SESSION_TERMINATE)
+        matches!(self.parts.header.opcode, Opcode::SESSION_SETUP | Opcode::SESSION_TERMINATE)
     }
 }
 

@@ -1,12 +1,10 @@
 //! Request validation that needs no record.
 
-use alloc::vec::Vec;
-
 use super::InvalidRequest;
 use crate::handle::Handle;
 use crate::limits;
 use crate::message::{Opcode, Request, ResponseCode};
-use crate::record::HandleValue;
+use crate::record::{HandleValue, IndexError, validate_indexes};
 use crate::wire::WireList;
 
 /// Validates handles and values of a request.
@@ -30,23 +28,14 @@ fn validate_handle(opcode: Opcode, handle: Handle<'_>) -> Result<(), InvalidRequ
 }
 
 fn validate_values(opcode: Opcode, values: &WireList<'_, HandleValue<'_>>) -> Result<(), InvalidRequest> {
-    let invalid = |message| Err(InvalidRequest::new(ResponseCode::INVALID_VALUE, message));
-    if values.len() > limits::MAX_VALUES {
-        let message = alloc::format!("{} values exceed the limit of {}", values.len(), limits::MAX_VALUES);
-        return invalid(message);
-    }
     if values.is_empty() && opcode != Opcode::CREATE_HANDLE {
-        return invalid("no values given".into());
+        return Err(InvalidRequest::new(ResponseCode::INVALID_VALUE, "no values given".into()));
     }
-    let mut indexes: Vec<u32> = values.iter().map(|value| value.index).collect();
-    // Peers read indexes as signed.
-    if let Some(index) = indexes.iter().find(|index| **index == 0 || **index > i32::MAX as u32) {
-        return invalid(alloc::format!("invalid value index {index}"));
-    }
-    indexes.sort_unstable();
-    if let Some([index, _]) = indexes.array_windows().find(|[a, b]| a == b) {
-        let message = alloc::format!("duplicate value index {index}");
-        return Err(InvalidRequest::new(ResponseCode::VALUE_ALREADY_EXISTS, message));
-    }
-    Ok(())
+    validate_indexes(values.iter().map(|value| value.index), limits::MAX_VALUES).map_err(|error| {
+        let code = match error {
+            IndexError::Duplicate { .. } => ResponseCode::VALUE_ALREADY_EXISTS,
+            _ => ResponseCode::INVALID_VALUE,
+        };
+        InvalidRequest::new(code, alloc::format!("{error}"))
+    })
 }

@@ -1,46 +1,14 @@
 //! One request to one server over one transport.
 
-use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use core::time::Duration;
 
+use super::ServerTarget;
 use super::error::{AttemptError, ConnectionError, FailedAttempt};
-use crate::record::{InterfaceProtocol, Site, SiteServer};
+use crate::record::InterfaceProtocol;
 use crate::transport::Framer;
-use crate::transport::tunnel::{self, ResponseHead};
-
-/// Server address to query.
-#[derive(Clone, Debug)]
-pub(super) struct ServerTarget {
-    pub(super) site: Arc<Site<'static>>,
-    /// Index of the server in its site.
-    pub(super) server_index: usize,
-    pub(super) ip: IpAddr,
-    /// Bit set of the configured transports that were tried.
-    pub(super) tried_transports: u32,
-}
-
-impl ServerTarget {
-    pub(super) fn server(&self) -> Option<&SiteServer<'static>> {
-        self.site.servers.get(self.server_index)
-    }
-
-    /// Whether both are the same server, whatever the transport.
-    pub(super) fn is_same_server(&self, other: &Self) -> bool {
-        let interfaces = |target: &Self| target.server().map(|server| server.interfaces.clone());
-        self.ip == other.ip && interfaces(self) == interfaces(other)
-    }
-
-    /// Host of HTTP requests.
-    pub(super) fn http_host(&self, to: SocketAddr) -> String {
-        match self.site.domain(self.server_index) {
-            Some(domain) => alloc::format!("{domain}:{}", to.port()),
-            None => alloc::format!("{to}"),
-        }
-    }
-}
+use crate::transport::tunnel::ResponseHead;
 
 /// Request sent to one server over one transport.
 pub(super) struct Attempt {
@@ -76,10 +44,8 @@ impl Attempt {
             *head = ResponseHead::default();
             return Err(error);
         }
-        let Some(body) = head.push(bytes)? else { return Ok(()) };
-        // The line break before the message may arrive in two parts.
-        if body.len() >= 2 {
-            self.framer.push(tunnel::strip_leading_newline(body));
+        if let Some(body) = head.push(bytes)? {
+            self.framer.push(body);
             self.head = None;
         }
         Ok(())
@@ -104,8 +70,11 @@ impl Attempt {
 
 #[cfg(test)]
 mod tests {
+    use alloc::sync::Arc;
+    use core::net::IpAddr;
+
     use super::*;
-    use crate::transport::tunnel::TunnelError;
+    use crate::transport::tunnel::{self, TunnelError};
 
     fn attempt() -> Attempt {
         let ip = IpAddr::from([192, 0, 2, 1]);
@@ -113,7 +82,7 @@ mod tests {
             id: 1,
             transport: InterfaceProtocol::HTTP,
             to: SocketAddr::new(ip, 8000),
-            target: ServerTarget { site: Arc::default(), server_index: 0, ip, tried_transports: 0 },
+            target: ServerTarget { site: Arc::default(), server_index: 0, ip },
             request_id: 1,
             request: Vec::new(),
             started_at: Duration::ZERO,

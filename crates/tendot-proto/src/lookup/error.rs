@@ -7,7 +7,7 @@ use core::net::SocketAddr;
 use crate::auth::{AuthError, CredentialError};
 use crate::error::{DecodeError, EncodeError};
 use crate::handle::Handle;
-use crate::message::{ProtocolVersion, ResponseCode};
+use crate::message::{ProtocolVersion, ResponseCode, ResponseMismatch};
 use crate::record::InterfaceProtocol;
 use crate::transport::tunnel::TunnelError;
 
@@ -120,32 +120,12 @@ pub enum AttemptError {
     /// The response cannot be decoded.
     #[error(transparent)]
     Malformed(#[from] DecodeError),
-    /// The message is a request.
-    #[error("message is not a response")]
-    NotAResponse,
-    /// Response with the wrong request id.
-    #[error("request id mismatch: {found:#x}")]
-    WrongRequestId {
-        /// Request id of the response.
-        found: u32,
-    },
-    /// Response with the wrong opcode.
-    #[error("opcode mismatch: {found}")]
-    WrongOpcode {
-        /// Opcode of the response.
-        found: u32,
-    },
+    /// The message is not the response to the request.
+    #[error(transparent)]
+    Mismatch(#[from] ResponseMismatch),
     /// Response about another handle.
     #[error("handle mismatch")]
     WrongHandle,
-    /// Expired response.
-    #[error("response expired {late} s ago (at {expiration})")]
-    Expired {
-        /// Expiration as Unix time in seconds.
-        expiration: u32,
-        /// Seconds since the expiration.
-        late: u64,
-    },
     /// Downgrade: the response has a version without SHA-256, although the site announces a newer one.
     #[error("version downgrade: response {found}, site {site}")]
     VersionDowngrade {

@@ -7,7 +7,7 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
-use super::LookupError;
+use super::{LookupError, ServerTarget};
 use crate::error::DecodeError;
 use crate::message::Message;
 use crate::record::{InterfaceProtocol, Site};
@@ -74,10 +74,8 @@ pub struct LookupResponse {
     pub transport: InterfaceProtocol,
     /// Server address.
     pub from: SocketAddr,
-    /// Site of the server.
-    pub site: Arc<Site<'static>>,
-    /// Index of the server in its site.
-    pub server_index: usize,
+    /// The server.
+    pub server: ServerTarget,
 }
 
 impl LookupResponse {
@@ -108,7 +106,7 @@ impl fmt::Debug for LookupResponse {
             .field("length", &self.bytes.len())
             .field("transport", &self.transport)
             .field("from", &self.from)
-            .field("server_index", &self.server_index)
+            .field("server_index", &self.server.server_index)
             .finish_non_exhaustive()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`Lookup`] is one lookup in progress, [`LookupRequest`] its request, [`LookupConfig`] the settings shared by all
 //! lookups. In reading order: `locate.rs` finds the sites of a prefix, `public_address.rs` protects from SSRF,
-//! `query.rs` and `attempt.rs` send requests, `validate.rs` validates responses, `referral.rs` handles responses and
+//! `query.rs`, `server_target.rs` and `attempt.rs` send requests, `validate.rs` validates responses, `referral.rs` handles responses and
 //! follows referrals, `event.rs` has the output.
 
 mod attempt;
@@ -14,6 +14,7 @@ mod public_address;
 mod query;
 mod referral;
 mod request;
+mod server_target;
 mod validate;
 
 use alloc::collections::{BTreeMap, VecDeque};
@@ -31,6 +32,7 @@ pub use event::{LookupEvent, LookupResponse, Transmit};
 use locate::SiteLocator;
 use query::SiteQuery;
 pub use request::LookupRequest;
+pub use server_target::ServerTarget;
 
 use crate::budget::Budget;
 use crate::crypto::SecureRandom;
@@ -126,7 +128,7 @@ struct LookupStep {
     depth: u32,
     state: StepState,
     /// Servers that sent a referral; they are not queried again.
-    already_referred: Vec<attempt::ServerTarget>,
+    already_referred: Vec<ServerTarget>,
 }
 
 /// State of a step: start, locating sites, querying sites.
@@ -350,7 +352,7 @@ impl Lookup {
         let authoritative =
             if locator.is_authoritative_retry { OpFlags::AUTHORITATIVE } else { OpFlags::default() };
         let service_request =
-            LookupRequest::resolve(handle, &[], &types).with_flags(OpFlags::DEFAULT.with(authoritative));
+            LookupRequest::resolve(handle, &[], &types).with_flags(OpFlags::DEFAULT | authoritative);
         self.push_step(if is_signed { service_request.with_signature() } else { service_request }, depth);
         Ok(Progress::Made)
     }

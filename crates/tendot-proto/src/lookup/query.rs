@@ -6,13 +6,12 @@ use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
-use super::attempt::{Attempt, ServerTarget};
+use super::attempt::Attempt;
 use super::config::{LookupConfig, SiteSource};
 use super::error::{AttemptError, LookupErrorKind};
 use super::public_address::is_public_address;
-use super::request::LookupRequest;
-use super::{Lookup, LookupEvent, LookupStep, Progress, StepState, Transmit};
-use crate::crypto::SecureRandom;
+use super::{Lookup, LookupEvent, LookupStep, Progress, ServerTarget, StepState, Transmit};
+use crate::crypto::{SecureRandom, random_id};
 use crate::now::Now;
 use crate::record::{InterfaceProtocol, Site};
 use crate::transport::Fragments;
@@ -23,8 +22,8 @@ use crate::transport::tunnel::{self, ResponseHead};
 pub(super) struct SiteQuery {
     sites: Vec<Arc<Site<'static>>>,
     pub(super) source: SiteSource,
-    /// Targets in query order.
-    targets: Vec<ServerTarget>,
+    /// Candidates in query order.
+    targets: Vec<Candidate>,
     /// Whether `targets` must be computed, initially or after a domain name was resolved.
     pub(super) targets_stale: bool,
     /// Index of the current transport in the configuration.
@@ -36,6 +35,13 @@ pub(super) struct SiteQuery {
     pub(super) attempts: Vec<Attempt>,
     /// Attempt that has delivered the first part of a response.
     pub(super) streaming_attempt: Option<u32>,
+}
+
+/// Server that may be queried.
+struct Candidate {
+    target: ServerTarget,
+    /// Bit set of the configured transports that were tried.
+    tried_transports: u32,
 }
 
 impl SiteQuery {
@@ -85,11 +91,10 @@ impl SiteQuery {
     /// Next server to query over the current transport, and its port.
     fn next_target(&self, config: &LookupConfig, step: &LookupStep) -> Option<(usize, SocketAddr)> {
         let transport = *config.transports.get(self.phase)?;
-        self.targets.iter().enumerate().find_map(|(index, target)| {
-            let port = interface_port(target, &step.request, transport)?;
-            let to = SocketAddr::new(target.ip, port);
+        self.targets.iter().enumerate().find_map(|(index, Candidate { target, tried_transports })| {
+            let to = target.address(transport, |kind| step.request.is_accepted_by(kind))?;
             let has_referred = step.already_referred.iter().any(|other| target.is_same_server(other));
-            (target.tried_transports & phase_bit(self.phase) == 0 && !has_referred).then_some((index, to))
+            (tried_transports & phase_bit(self.phase) == 0 && !has_referred).then_some((index, to))
         })
     }
 }
@@ -194,7 +199,8 @@ impl Lookup {
                 let is_usable = !ip.is_unspecified()
                     && !ip.is_multicast()
                     && (is_any_address_allowed || is_public_address(ip));
-                let known = query.targets.iter().chain(found.iter().map(|(_, target)| target));
+                let queried = query.targets.iter().map(|candidate| &candidate.target);
+                let known = queried.chain(found.iter().map(|(_, target)| target));
                 let mut same = known.filter(|known| known.ip == ip && Arc::ptr_eq(&known.site, site));
                 if !is_usable
                     || !(if ip.is_ipv4() { self.config.ipv4 } else { self.config.ipv6 })
@@ -208,7 +214,7 @@ impl Lookup {
                 let mut jitter = [0];
                 random.fill(&mut jitter);
                 let jitter = Duration::from_millis(u64::from(jitter[0]));
-                let target = ServerTarget { site: Arc::clone(site), server_index, ip, tried_transports: 0 };
+                let target = ServerTarget { site: Arc::clone(site), server_index, ip };
                 found.push((measured.saturating_add(jitter), target));
             }
         }
@@ -222,8 +228,8 @@ impl Lookup {
             if let (None, None) = pair {
                 break;
             }
-            query.targets.extend(pair.0);
-            query.targets.extend(pair.1);
+            let next = pair.0.into_iter().chain(pair.1);
+            query.targets.extend(next.map(|target| Candidate { target, tried_transports: 0 }));
         }
         query.phase = 0;
     }
@@ -275,11 +281,13 @@ impl Lookup {
         let following = query
             .targets
             .iter()
-            .filter(|target| target.tried_transports & phase_bit(query.phase) == 0)
+            .filter(|candidate| candidate.tried_transports & phase_bit(query.phase) == 0)
             .nth(1);
-        let is_other_family = following.is_some_and(|target| target.ip.is_ipv4() != to.is_ipv4());
-        let Some(target) = query.targets.get_mut(index) else { return Ok(Progress::Waiting) };
-        target.tried_transports |= phase_bit(query.phase);
+        let is_other_family =
+            following.is_some_and(|candidate| candidate.target.ip.is_ipv4() != to.is_ipv4());
+        let Some(candidate) = query.targets.get_mut(index) else { return Ok(Progress::Waiting) };
+        candidate.tried_transports |= phase_bit(query.phase);
+        let target = &candidate.target;
         let request_id = random_id(random);
         let bytes = request.to_bytes(&target.site, request_id, *depth, now)?;
         let is_datagram = transport == InterfaceProtocol::UDP;
@@ -314,8 +322,7 @@ impl Lookup {
         } else {
             let mut bytes = Vec::new();
             if is_tunnel {
-                let path = attempt.target.site.http_path(attempt.target.server_index).unwrap_or_default();
-                let host = attempt.target.http_host(to);
+                let (host, path) = attempt.target.http_host_and_path(to);
                 let length = attempt.request.len();
                 bytes = tunnel::request_head(&host, path, request.handle(), length).into_bytes();
             }
@@ -333,43 +340,20 @@ fn datagram_transmits(attempt: &Attempt) -> impl Iterator<Item = Transmit> + '_ 
 }
 
 fn new_transmit(attempt: &Attempt, bytes: Vec<u8>) -> Transmit {
-    let site = &attempt.target.site;
+    let target = &attempt.target;
     Transmit {
         attempt: attempt.id,
         transport: attempt.transport,
         to: attempt.to,
-        domain: site
-            .domain(attempt.target.server_index)
-            .filter(|domain| is_resolvable_domain(domain))
-            .map(String::from),
-        server_key: attempt.target.server().map(|server| server.public_key.to_vec()).unwrap_or_default(),
+        domain: target.domain().filter(|domain| is_resolvable_domain(domain)).map(String::from),
+        server_key: target.public_key().to_vec(),
         bytes,
     }
-}
-
-/// Port at which a server accepts the request over this transport.
-fn interface_port(
-    target: &ServerTarget,
-    request: &LookupRequest,
-    transport: InterfaceProtocol,
-) -> Option<u16> {
-    let interfaces = &target.server()?.interfaces;
-    let usable = interfaces
-        .iter()
-        .filter(|interface| interface.protocol == transport && request.is_accepted_by(interface.kind));
-    usable.filter_map(|interface| u16::try_from(interface.port).ok()).find(|port| *port != 0)
 }
 
 /// Bit of a transport; all beyond 32 count as tried.
 fn phase_bit(phase: usize) -> u32 {
     u32::try_from(phase).ok().and_then(|phase| 1_u32.checked_shl(phase)).unwrap_or(u32::MAX)
-}
-
-/// Unpredictable id from 1 to 2^31 − 1: Handle.Net reads it as signed.
-fn random_id(random: &mut dyn SecureRandom) -> u32 {
-    let mut bytes = [0; 4];
-    random.fill(&mut bytes);
-    (u32::from_be_bytes(bytes) & 0x7fff_ffff).max(1)
 }
 
 /// Whether a domain name from a record may be passed to a resolver.

@@ -1,7 +1,5 @@
 //! Handles valid responses and follows referrals.
 
-use alloc::sync::Arc;
-
 use super::config::SiteSource;
 use super::error::{AttemptError, LookupErrorKind};
 use super::locate::SiteLocator;
@@ -56,8 +54,7 @@ impl Lookup {
             bytes: bytes.to_vec(),
             transport: attempt.transport,
             from: attempt.to,
-            site: Arc::clone(&attempt.target.site),
-            server_index: attempt.target.server_index,
+            server: attempt.target.clone(),
         };
         if header.flags.contains(OpFlags::CONTINUOUS) && attempt.transport != InterfaceProtocol::UDP {
             query.streaming_attempt = Some(attempt.id);

@@ -76,7 +76,7 @@ impl LookupRequest {
     /// a man in the middle could send another request with the same id and pass on its response.
     #[must_use]
     pub(super) fn with_signature(self) -> Self {
-        let flags = self.flags.with(OpFlags::CERTIFY).with(OpFlags::REQUEST_DIGEST);
+        let flags = self.flags | OpFlags::CERTIFY | OpFlags::REQUEST_DIGEST;
         self.with_flags(flags)
     }
 
@@ -173,6 +173,17 @@ mod tests {
             assert_eq!(request.is_idempotent(), [1, 2, 201].contains(&opcode.0), "{opcode}");
             assert_eq!(request.is_udp_allowed(false), request.is_idempotent(), "{opcode}");
             assert_eq!(request.is_udp_allowed(true), !opcode.is_admin(), "{opcode}");
+        }
+    }
+
+    /// However many records led to a request, its count is within the limit.
+    #[test]
+    fn recursion_counts() {
+        let now = Now { elapsed: Duration::ZERO, unix: 1_700_000_000 };
+        let request = LookupRequest::resolve(Handle::from("10.1000/182"), &[], &[]);
+        for (depth, count) in [(0, 0), (9, 9), (10, 10), (11, 10), (255, 10), (256, 10), (u32::MAX, 10)] {
+            let bytes = request.to_bytes(&Site::default(), 7, depth, now).unwrap();
+            assert_eq!(Message::from_bytes(&bytes).unwrap().header.recursion_count, count, "{depth}");
         }
     }
 

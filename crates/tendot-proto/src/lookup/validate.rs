@@ -4,11 +4,11 @@ use super::attempt::Attempt;
 use super::config::LookupConfig;
 use super::error::AttemptError;
 use super::request::LookupRequest;
-use crate::auth::{AuthError, AuthPolicy, ComputedDigest, verify_message_signature};
+use crate::auth::{AuthContext, AuthError, AuthPolicy, ComputedDigest, verify_message_signature};
 use crate::budget::Budget;
 use crate::message::{
-    Message, MessageBody, MessageParts, OpFlags, Opcode, ProtocolVersion, RequestDigest, Response,
-    ResponseData,
+    ExpectedResponse, Message, MessageBody, MessageParts, OpFlags, ProtocolVersion, RequestDigest, Response,
+    ResponseData, ResponseMismatch,
 };
 use crate::now::Now;
 use crate::record::PublicKey;
@@ -23,20 +23,12 @@ pub(super) fn validate_response<'a>(
     budget: &mut Budget,
 ) -> Result<(Message<'a>, Response<'a>), AttemptError> {
     let parts = MessageParts::split(bytes)?;
-    if parts.envelope.request_id != attempt.request_id {
-        return Err(AttemptError::WrongRequestId { found: parts.envelope.request_id });
-    }
+    let expected = ExpectedResponse { request_id: attempt.request_id, opcode: request.opcode() };
+    expected.check(&parts, now)?;
     let message = Message::from_parts(&parts)?;
-    let MessageBody::Response(response) = message.body else { return Err(AttemptError::NotAResponse) };
-    let header = message.header;
-    // Errors about malformed requests have no opcode.
-    let is_error = header.opcode == Opcode::RESERVED && header.response_code.is_error();
-    if header.opcode != request.opcode() && !is_error {
-        return Err(AttemptError::WrongOpcode { found: header.opcode.0 });
-    }
-    if let Some(late) = now.unix.checked_sub(u64::from(header.expiration)).filter(|late| *late > 0) {
-        return Err(AttemptError::Expired { expiration: header.expiration, late });
-    }
+    let MessageBody::Response(response) = message.body else {
+        return Err(ResponseMismatch::NotAResponse.into());
+    };
     if request.requires_signature() {
         check_downgrade(attempt, &parts)?;
     }
@@ -87,8 +79,8 @@ fn verify_digest(
         allow_md5: config.policy.allow_md5 && is_weak_allowed,
         ..config.policy
     };
-    ComputedDigest::verify(&digest, sent.header_and_body, &policy, crypto, budget)
-        .map_err(AttemptError::Digest)
+    let context = &mut AuthContext::new(crypto, policy, budget);
+    ComputedDigest::verify(&digest, sent.header_and_body, context).map_err(AttemptError::Digest)
 }
 
 /// Verifies the signature with the key of the queried server; the signer named in the credential is ignored.
@@ -99,7 +91,8 @@ fn verify_signature(
     budget: &mut Budget,
 ) -> Result<(), AttemptError> {
     let crypto = config.crypto.as_deref().ok_or(AttemptError::NoCryptoProvider)?;
-    let bytes = attempt.target.server().map_or(&[][..], |server| &server.public_key);
+    let bytes = attempt.target.public_key();
     let key = PublicKey::from_bytes(bytes).map_err(|error| AttemptError::Signature(error.into()))?;
-    verify_message_signature(response, &key, &config.policy, crypto, budget).map_err(AttemptError::Signature)
+    let context = &mut AuthContext::new(crypto, config.policy, budget);
+    verify_message_signature(response, &key, context).map_err(AttemptError::Signature)
 }

@@ -1,5 +1,7 @@
 //! Message envelope.
 
+use bitflags::bitflags;
+
 use super::ProtocolVersion;
 use crate::error::DecodeError;
 use crate::limits;
@@ -37,33 +39,14 @@ pub struct Envelope {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct EnvelopeFlags(u8);
 
-impl EnvelopeFlags {
-    /// No flag.
-    pub const NONE: Self = Self(0);
-    /// CP: compressed; never used in practice.
-    pub const COMPRESSED: Self = Self(0x80);
-    /// EC: the bytes after the envelope are encrypted with the session key.
-    pub const ENCRYPTED: Self = Self(0x40);
-    /// TC: the message has several datagrams.
-    pub const TRUNCATED: Self = Self(0x20);
-
-    const FLAG_BITS: u8 = 0xe0;
-
-    /// Whether all of `flags` are set.
-    pub const fn contains(self, flags: Self) -> bool {
-        self.0 & flags.0 == flags.0
-    }
-
-    /// Adds `flags`.
-    #[must_use]
-    pub const fn with(self, flags: Self) -> Self {
-        Self(self.0 | flags.0)
-    }
-
-    /// Removes `flags`.
-    #[must_use]
-    pub const fn without(self, flags: Self) -> Self {
-        Self(self.0 & !flags.0)
+bitflags! {
+    impl EnvelopeFlags: u8 {
+        /// CP: compressed; never used in practice.
+        const COMPRESSED = 0x80;
+        /// EC: the bytes after the envelope are encrypted with the session key.
+        const ENCRYPTED = 0x40;
+        /// TC: the message has several datagrams.
+        const TRUNCATED = 0x20;
     }
 }
 
@@ -73,7 +56,7 @@ impl Envelope {
         Self {
             version,
             suggested_version: ProtocolVersion::LATEST,
-            flags: EnvelopeFlags::NONE,
+            flags: EnvelopeFlags::empty(),
             session_id: 0,
             request_id: 0,
             sequence: 0,
@@ -93,8 +76,8 @@ impl Envelope {
         let [major, minor, flags, suggested_minor] = fields.array("version")?;
         Ok(Self {
             version: ProtocolVersion::new(major, minor),
-            suggested_version: ProtocolVersion::new(flags & !EnvelopeFlags::FLAG_BITS, suggested_minor),
-            flags: EnvelopeFlags(flags & EnvelopeFlags::FLAG_BITS),
+            suggested_version: ProtocolVersion::new(flags & !EnvelopeFlags::all().bits(), suggested_minor),
+            flags: EnvelopeFlags::from_bits_truncate(flags),
             session_id: fields.u32("session id")?,
             request_id: fields.u32("request id")?,
             sequence: fields.u32("sequence number")?,
@@ -106,7 +89,7 @@ impl Envelope {
     pub fn to_bytes(&self) -> [u8; limits::ENVELOPE_LEN] {
         let mut bytes = [0; limits::ENVELOPE_LEN];
         let (head, numbers) = bytes.split_at_mut(4);
-        let flags_and_major = self.suggested_version.major & !EnvelopeFlags::FLAG_BITS | self.flags.0;
+        let flags_and_major = self.suggested_version.major & !EnvelopeFlags::all().bits() | self.flags.bits();
         head.copy_from_slice(&[
             self.version.major,
             self.version.minor,
@@ -122,6 +105,11 @@ impl Envelope {
 
     pub(crate) fn encode(&self, writer: &mut WireWriter<'_>) {
         writer.raw(&self.to_bytes());
+    }
+
+    /// Whether the bytes after the envelope are no header: encrypted, or compressed, which is not supported.
+    pub const fn is_opaque(&self) -> bool {
+        self.flags.intersects(EnvelopeFlags::ENCRYPTED.union(EnvelopeFlags::COMPRESSED))
     }
 
     /// Newest version of the sender: the suggested version, or that of the message if none is suggested.

@@ -1,5 +1,7 @@
 //! Message header and operation flags.
 
+use bitflags::bitflags;
+
 use super::{Opcode, ResponseCode};
 use crate::error::DecodeError;
 use crate::limits;
@@ -53,7 +55,7 @@ impl MessageHeader {
         Self {
             opcode: self.opcode,
             response_code,
-            flags: OpFlags(self.flags.0 & OpFlags::ECHOED_IN_RESPONSE.0).with(OpFlags::RECURSIVE),
+            flags: self.flags & OpFlags::ECHOED_IN_RESPONSE | OpFlags::RECURSIVE,
             site_serial,
             recursion_count: self.recursion_count,
             reserved: 0,
@@ -124,50 +126,52 @@ impl MessageHeader {
 ///
 /// assert_eq!(OpFlags::DEFAULT.0, 0x1900_0000);
 /// assert!(OpFlags::DEFAULT.contains(OpFlags::PUBLIC_ONLY));
-/// assert!(!OpFlags::DEFAULT.without(OpFlags::PUBLIC_ONLY).contains(OpFlags::PUBLIC_ONLY));
+/// assert!(!(OpFlags::DEFAULT - OpFlags::PUBLIC_ONLY).contains(OpFlags::PUBLIC_ONLY));
 /// ```
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct OpFlags(pub u32);
 
-impl OpFlags {
-    /// AT: request: query a primary site, bypass caches; response: from a primary site.
-    pub const AUTHORITATIVE: Self = Self(0x8000_0000);
-    /// CT: sign the response.
-    pub const CERTIFY: Self = Self(0x4000_0000);
-    /// ENC: encrypt the response.
-    pub const ENCRYPT: Self = Self(0x2000_0000);
-    /// REC: forward the request if necessary.
-    pub const RECURSIVE: Self = Self(0x1000_0000);
-    /// CA: caches verify signatures.
-    pub const CACHE_CERTIFY: Self = Self(0x0800_0000);
-    /// CN: more messages follow.
-    pub const CONTINUOUS: Self = Self(0x0400_0000);
-    /// KC: keep the connection open.
-    pub const KEEP_CONNECTION: Self = Self(0x0200_0000);
-    /// PO: public values only.
-    pub const PUBLIC_ONLY: Self = Self(0x0100_0000);
-    /// RD: the response begins with a digest of the request.
-    pub const REQUEST_DIGEST: Self = Self(0x0080_0000);
-    /// OWE: overwrite existing values; in responses: values were overwritten.
-    pub const OVERWRITE: Self = Self(0x0040_0000);
-    /// MNS: mint the suffix of the new handle.
-    pub const MINT_NEW_SUFFIX: Self = Self(0x0020_0000);
-    /// DNR: do not send a referral.
-    pub const DO_NOT_REFER: Self = Self(0x0010_0000);
+bitflags! {
+    impl OpFlags: u32 {
+        /// AT: request: query a primary site, bypass caches; response: from a primary site.
+        const AUTHORITATIVE = 0x8000_0000;
+        /// CT: sign the response.
+        const CERTIFY = 0x4000_0000;
+        /// ENC: encrypt the response.
+        const ENCRYPT = 0x2000_0000;
+        /// REC: forward the request if necessary.
+        const RECURSIVE = 0x1000_0000;
+        /// CA: caches verify signatures.
+        const CACHE_CERTIFY = 0x0800_0000;
+        /// CN: more messages follow.
+        const CONTINUOUS = 0x0400_0000;
+        /// KC: keep the connection open.
+        const KEEP_CONNECTION = 0x0200_0000;
+        /// PO: public values only.
+        const PUBLIC_ONLY = 0x0100_0000;
+        /// RD: the response begins with a digest of the request.
+        const REQUEST_DIGEST = 0x0080_0000;
+        /// OWE: overwrite existing values; in responses: values were overwritten.
+        const OVERWRITE = 0x0040_0000;
+        /// MNS: mint the suffix of the new handle.
+        const MINT_NEW_SUFFIX = 0x0020_0000;
+        /// DNR: do not send a referral.
+        const DO_NOT_REFER = 0x0010_0000;
+    }
+}
 
+impl OpFlags {
     /// Flags that Handle.Net's client sets by default.
     pub const DEFAULT: Self = Self(0x1900_0000);
 
     /// Flags that a response copies from its request.
-    const ECHOED_IN_RESPONSE: Self = Self(
-        Self::AUTHORITATIVE.0
-            | Self::CERTIFY.0
-            | Self::ENCRYPT.0
-            | Self::CACHE_CERTIFY.0
-            | Self::PUBLIC_ONLY.0
-            | Self::REQUEST_DIGEST.0
-            | Self::DO_NOT_REFER.0,
-    );
+    const ECHOED_IN_RESPONSE: Self = Self::AUTHORITATIVE
+        .union(Self::CERTIFY)
+        .union(Self::ENCRYPT)
+        .union(Self::CACHE_CERTIFY)
+        .union(Self::PUBLIC_ONLY)
+        .union(Self::REQUEST_DIGEST)
+        .union(Self::DO_NOT_REFER);
 
     /// Flags with their mnemonics in RFC 3652 and Handle.Net.
     pub const MNEMONICS: &'static [(Self, &'static str)] = &[
@@ -184,21 +188,4 @@ impl OpFlags {
         (Self::MINT_NEW_SUFFIX, "MNS"),
         (Self::DO_NOT_REFER, "DNR"),
     ];
-
-    /// Whether all of `flags` are set.
-    pub const fn contains(self, flags: Self) -> bool {
-        self.0 & flags.0 == flags.0
-    }
-
-    /// Adds `flags`.
-    #[must_use]
-    pub const fn with(self, flags: Self) -> Self {
-        Self(self.0 | flags.0)
-    }
-
-    /// Removes `flags`.
-    #[must_use]
-    pub const fn without(self, flags: Self) -> Self {
-        Self(self.0 & !flags.0)
-    }
 }

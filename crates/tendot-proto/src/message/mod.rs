@@ -1,14 +1,17 @@
 //! Messages: envelope, header, body by opcode, credential (RFC 3652, 2.2, with Handle.Net's deviations).
 //!
-//! Reading order: `envelope`, `header` with `opcode` and `response_code`, `version`, `parts` (split, undecoded),
-//! `request`, `response`, `credential`, `request_digest`. `code_points` is a macro for open sets of codes.
+//! Reading order: `envelope`, `header` with `opcode` and `response_code`, `version`, `received` and `parts` (split,
+//! undecoded), `request`, `response`, `expected_response`, `credential`, `request_digest`. `code_points` is a macro for open sets of codes.
 
 mod code_points;
 mod credential;
 mod envelope;
+mod expected_response;
+mod hash_partition;
 mod header;
 mod opcode;
 mod parts;
+mod received;
 mod request;
 mod request_digest;
 mod response;
@@ -19,12 +22,15 @@ use alloc::vec::Vec;
 
 pub use credential::Credential;
 pub use envelope::{Envelope, EnvelopeFlags};
+pub use expected_response::{ExpectedResponse, ResponseMismatch};
+pub use hash_partition::HashPartition;
 pub use header::{MessageHeader, OpFlags};
 pub use opcode::Opcode;
 pub use parts::MessageParts;
+pub use received::ReceivedMessage;
 pub use request::{
-    ChallengeResponse, DumpCursor, HashPartition, KeyExchangeMode, ReplicationStart, Request,
-    SessionKeyMaterial, SessionSetup,
+    ChallengeResponse, DumpCursor, KeyExchangeMode, ReplicationStart, Request, SessionKeyMaterial,
+    SessionSetup,
 };
 pub use request_digest::{DigestAlgorithm, RequestDigest};
 pub use response::{Response, ResponseData};
@@ -35,7 +41,7 @@ use crate::error::{DecodeError, EncodeError};
 use crate::handle::Handle;
 use crate::limits;
 use crate::now::Now;
-use crate::wire::{WireList, WireReader, WireWriter};
+use crate::wire::{WireList, WireWriter};
 
 /// Protocol message: envelope, header, body and credential (RFC 3652, 2.2). Borrows; re-encodes to the same bytes.
 ///
@@ -124,8 +130,7 @@ impl<'a> Message<'a> {
     #[inline]
     pub fn from_parts(parts: &MessageParts<'a>) -> Result<Self, DecodeError> {
         let MessageParts { envelope, header, .. } = *parts;
-        let body_offset = limits::ENVELOPE_LEN + limits::HEADER_LEN;
-        let mut reader = WireReader::at_offset(parts.body, body_offset);
+        let mut reader = parts.body_reader();
         let body = if header.is_request() {
             MessageBody::Request(Request::decode(header.opcode, envelope.version, &mut reader)?)
         } else {

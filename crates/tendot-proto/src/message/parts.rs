@@ -1,6 +1,8 @@
 //! Messages split into parts, with the body undecoded.
 
-use super::{Credential, Envelope, EnvelopeFlags, MessageHeader};
+use alloc::vec::Vec;
+
+use super::{Credential, Envelope, MessageHeader, Request};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::limits;
 use crate::wire::WireReader;
@@ -40,6 +42,23 @@ impl<'a> MessageParts<'a> {
         Self::split_payload(envelope, reader.remaining())
     }
 
+    /// Bytes of the whole message.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        [&self.envelope.to_bytes()[..], self.header_and_body, self.credential_bytes].concat()
+    }
+
+    /// Decodes the body of a request. Trailing bytes, from newer versions or old bugs, are ignored.
+    #[inline]
+    pub(crate) fn decode_request(&self) -> Result<Request<'a>, DecodeError> {
+        Request::decode(self.header.opcode, self.envelope.version, &mut self.body_reader())
+    }
+
+    /// Reader of the body.
+    #[inline]
+    pub(super) const fn body_reader(&self) -> WireReader<'a> {
+        WireReader::at_offset(self.body, limits::ENVELOPE_LEN + limits::HEADER_LEN)
+    }
+
     /// Decodes the credential; none if its length is 0 or missing.
     pub fn credential(&self) -> Result<Option<Credential<'a>>, DecodeError> {
         let mut reader =
@@ -64,23 +83,30 @@ impl<'a> MessageParts<'a> {
         let Some(payload) = payload.get(..len) else {
             return error(DecodeErrorKind::Truncated { expected: len, available: payload.len() });
         };
-        if envelope.flags.contains(EnvelopeFlags::ENCRYPTED)
-            || envelope.flags.contains(EnvelopeFlags::COMPRESSED)
-        {
+        if envelope.is_opaque() {
             return Err(DecodeError::new("envelope flags", 2, DecodeErrorKind::Invalid));
         }
         let mut reader = WireReader::at_offset(payload, limits::ENVELOPE_LEN);
         let (header, body_length) = MessageHeader::decode(&mut reader)?;
-        let body = {
-            let expected = body_length as usize;
-            let available = reader.remaining().len();
-            if expected > available {
-                let kind = DecodeErrorKind::Truncated { expected, available };
-                return Err(DecodeError::new("body", limits::ENVELOPE_LEN + 20, kind));
-            }
-            reader.take("body", expected)?
+        Self::split_body(envelope, header, body_length, payload)
+    }
+
+    /// Splits the whole payload of an envelope, after its header has been decoded.
+    #[inline]
+    pub(super) fn split_body(
+        envelope: Envelope,
+        header: MessageHeader,
+        body_length: u32,
+        payload: &'a [u8],
+    ) -> Result<Self, DecodeError> {
+        let end = limits::HEADER_LEN.saturating_add(body_length as usize);
+        let split = payload.split_at_checked(end);
+        let body = split.and_then(|(header_and_body, _)| header_and_body.get(limits::HEADER_LEN..));
+        let (Some((header_and_body, credential_bytes)), Some(body)) = (split, body) else {
+            let available = payload.len().saturating_sub(limits::HEADER_LEN);
+            let kind = DecodeErrorKind::Truncated { expected: body_length as usize, available };
+            return Err(DecodeError::new("body", limits::ENVELOPE_LEN + 20, kind));
         };
-        let header_and_body = payload.get(..limits::HEADER_LEN + body.len()).unwrap_or_default();
-        Ok(Self { envelope, header, header_and_body, body, credential_bytes: reader.remaining() })
+        Ok(Self { envelope, header, header_and_body, body, credential_bytes })
     }
 }

@@ -1,9 +1,9 @@
 //! Request bodies, by opcode.
 
-use super::{Opcode, ProtocolVersion, RequestDigest};
+use super::{HashPartition, Opcode, ProtocolVersion, RequestDigest};
 use crate::error::DecodeError;
 use crate::handle::Handle;
-use crate::record::{HandleValue, HashOption};
+use crate::record::HandleValue;
 use crate::wire::{WireList, WireReader, WireWriter};
 
 /// Request body, by opcode.
@@ -171,27 +171,6 @@ pub enum ReplicationStart<'a> {
     States(&'a [u8]),
     /// Unknown kind.
     Unknown(u8),
-}
-
-/// Hash partition: the handles that one server of a site stores (RFC 3652, 3.1.3).
-///
-/// ```
-/// use tendot_proto::Handle;
-/// use tendot_proto::message::HashPartition;
-/// use tendot_proto::record::HashOption;
-///
-/// let partition = |server_index| HashPartition { hash_option: HashOption::WHOLE, server_count: 3, server_index };
-/// assert!(partition(1).owns(Handle::from("10.1000/abc")));
-/// assert!(!partition(2).owns(Handle::from("10.1000/abc")));
-/// ```
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct HashPartition {
-    /// Part of the handle that is hashed.
-    pub hash_option: HashOption,
-    /// Number of servers of the site.
-    pub server_count: u32,
-    /// Index of this server.
-    pub server_index: u32,
 }
 
 /// Position after which an interrupted dump (opcode 1002) resumes.
@@ -397,33 +376,6 @@ impl<'a> ReplicationStart<'a> {
             Self::States(states) => writer.bytes(states),
             Self::Unknown(_) => {}
         }
-    }
-}
-
-impl HashPartition {
-    /// Whether a handle is in the partition. With an unknown hash option every handle is.
-    pub fn owns(&self, handle: Handle<'_>) -> bool {
-        match self.hash_option {
-            HashOption::PREFIX | HashOption::SUFFIX | HashOption::WHOLE => {
-                handle.server_index(self.hash_option, self.server_count as usize)
-                    == Some(self.server_index as usize)
-            }
-            _ => true,
-        }
-    }
-
-    fn decode(reader: &mut WireReader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            hash_option: HashOption(reader.u8("receiver hash option")?),
-            server_count: reader.u32("receiver servers")?,
-            server_index: reader.u32("receiver index")?,
-        })
-    }
-
-    fn encode(&self, writer: &mut WireWriter<'_>) {
-        writer.u8(self.hash_option.0);
-        writer.u32(self.server_count);
-        writer.u32(self.server_index);
     }
 }
 

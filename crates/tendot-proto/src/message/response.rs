@@ -168,12 +168,7 @@ impl<'a> ResponseData<'a> {
     fn decode_success(opcode: Opcode, reader: &mut WireReader<'a>) -> Result<Self, DecodeError> {
         Ok(match opcode {
             Opcode::RESOLUTION => {
-                let start = *reader;
-                let handle = reader.bytes("handle")?;
-                if handle.len() > limits::MAX_HANDLE_LEN {
-                    let kind = DecodeErrorKind::TooLong { len: handle.len(), max: limits::MAX_HANDLE_LEN };
-                    return Err(start.error("handle", kind));
-                }
+                let handle = reader.bytes_up_to("handle", limits::MAX_HANDLE_LEN)?;
                 Self::Resolved { handle: Handle::new(handle), values: decode_values(reader)? }
             }
             Opcode::GET_SITE_INFO => Self::SiteInfo(reader.take("site", reader.remaining().len())?),

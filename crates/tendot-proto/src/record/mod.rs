@@ -4,10 +4,11 @@
 //! same bytes; [`ValueData`] chooses it by type. JSON: serde serializes [`HandleValue`] and [`HandleRecord`],
 //! `from_json` parses them.
 //!
-//! Reading order: `value`, `handle_record`, `reference`, `ttl`, `data`, `types`, `proxy_types`, `json`.
+//! Reading order: `value`, `indexes`, `handle_record`, `reference`, `ttl`, `data`, `types`, `proxy_types`, `json`.
 
 mod data;
 mod handle_record;
+mod indexes;
 mod json;
 mod proxy_types;
 mod reference;
@@ -17,10 +18,12 @@ mod value;
 
 pub use data::ValueData;
 pub use handle_record::HandleRecord;
+pub use indexes::{IndexError, validate_indexes};
 pub use json::{JsonError, Jwk, values_from_json};
 pub(crate) use json::{JsonNode, parse_record};
 pub use proxy_types::{
-    ExtraHeader, ExtraHeaders, Link, Links, Location, Locations, Namespace, XmlElement, check_xml_limits,
+    ExtraHeader, ExtraHeaders, Link, Links, Location, Locations, Namespace, XmlElement, XmlLimitExceeded,
+    check_xml_limits,
 };
 pub use reference::ValueReference;
 pub use ttl::Ttl;

@@ -4,6 +4,8 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::fmt;
 
+use bitflags::bitflags;
+
 use super::{Ttl, ValueReference};
 use crate::error::DecodeError;
 use crate::wire::{ListItem, WireReader, WireWriter};
@@ -202,22 +204,22 @@ fn into_bytes_cow(text: Cow<'_, str>) -> Cow<'_, [u8]> {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct ValuePermissions(pub u8);
 
+bitflags! {
+    impl ValuePermissions: u8 {
+        /// Administrators may read the value.
+        const ADMIN_READ = 0x08;
+        /// Administrators may change the value.
+        const ADMIN_WRITE = 0x04;
+        /// Publicly readable.
+        const PUBLIC_READ = 0x02;
+        /// Publicly writable.
+        const PUBLIC_WRITE = 0x01;
+    }
+}
+
 impl ValuePermissions {
-    /// Administrators may read the value.
-    pub const ADMIN_READ: Self = Self(0x08);
-    /// Administrators may change the value.
-    pub const ADMIN_WRITE: Self = Self(0x04);
-    /// Publicly readable.
-    pub const PUBLIC_READ: Self = Self(0x02);
-    /// Publicly writable.
-    pub const PUBLIC_WRITE: Self = Self(0x01);
     /// Default: all but publicly writable.
     pub const DEFAULT: Self = Self(0x0e);
-
-    /// Whether all of `bits` are set.
-    pub const fn contains(self, bits: Self) -> bool {
-        self.0 & bits.0 == bits.0
-    }
 
     /// Whether the value is publicly readable.
     pub const fn is_public(self) -> bool {

@@ -167,13 +167,7 @@ impl RecordScanner {
     }
 
     fn skip_field(&self, reader: &mut WireReader<'_>, name: &'static str) -> Result<(), DecodeError> {
-        let start = *reader;
-        let len = { start }.u32(name)? as usize;
-        let max = self.remaining_len().min(limits::MAX_FIELD_LEN);
-        if len > max {
-            return Err(start.error(name, DecodeErrorKind::TooLong { len, max }));
-        }
-        reader.bytes(name).map(drop)
+        reader.bytes_up_to(name, self.remaining_len().min(limits::MAX_FIELD_LEN)).map(drop)
     }
 
     /// Maximum number of bytes that may follow in the record.

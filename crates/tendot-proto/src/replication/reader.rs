@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use super::error::ReplicationError;
 use super::layout::{RecordScanner, StreamFormat};
 use super::{MAX_SIGNATURE_LEN, ReplicationStream, SIGNED_MARKER, TLS_MARKER, UNSIGNED_MARKER};
-use crate::auth::{AuthError, AuthPolicy, verify_with_hash_name};
+use crate::auth::{AuthContext, AuthError, AuthPolicy, verify_with_hash_name};
 use crate::budget::Budget;
 use crate::crypto::CryptoProvider;
 use crate::error::{DecodeError, DecodeErrorKind};
@@ -221,7 +221,8 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
         let rest = self.remaining();
         let block = rest.get(..length).unwrap_or_default();
         let signature = rest.get(start..end).unwrap_or_default();
-        match verify_with_hash_name(key, hash, block, signature, &receiver.policy, receiver.crypto, budget) {
+        let context = &mut AuthContext::new(receiver.crypto, receiver.policy, budget);
+        match verify_with_hash_name(key, hash, block, signature, context) {
             Ok(()) => Ok(item),
             Err(AuthError::Failed) => Err(ReplicationError::BadSignature { offset: self.offset(end) }),
             Err(AuthError::Budget(exceeded)) => Err(exceeded.into()),
@@ -256,7 +257,10 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
                     self.consume(4);
                 }
                 ReadState::HashName => {
-                    let name = read_bounded(&mut reader, "hash algorithm", Self::MAX_HASH_NAME_LEN)?.to_vec();
+                    let name = reader
+                        .bytes_up_to("hash algorithm", Self::MAX_HASH_NAME_LEN)
+                        .map_err(map_truncated)?
+                        .to_vec();
                     self.consume(4 + name.len());
                     self.hash = Some(name);
                     self.state = ReadState::Records;
@@ -277,8 +281,8 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
             return Ok(NextItem::Record { length, signature: None });
         }
         let after = rest.get(length..).unwrap_or_default();
-        let signature =
-            read_bounded(&mut WireReader::at_offset(after, offset + length), "signature", MAX_SIGNATURE_LEN)?;
+        let mut after = WireReader::at_offset(after, offset + length);
+        let signature = after.bytes_up_to("signature", MAX_SIGNATURE_LEN).map_err(map_truncated)?;
         let start = length + 4;
         Ok(NextItem::Record { length, signature: Some((start, start + signature.len())) })
     }
@@ -304,21 +308,6 @@ impl<'k, S: ReplicationStream> ReplicationReader<'k, S> {
         self.consumed = 0;
         error
     }
-}
-
-/// Reads a length and as many bytes, at most `max`.
-fn read_bounded<'a>(
-    reader: &mut WireReader<'a>,
-    field: &'static str,
-    max: usize,
-) -> Result<&'a [u8], ReplicationError> {
-    let start = *reader;
-    let len = { start }.u32(field).map_err(map_truncated)? as usize;
-    if len > max {
-        let kind = DecodeErrorKind::TooLong { len, max };
-        return Err(ReplicationError::Malformed(start.error(field, kind)));
-    }
-    reader.bytes(field).map_err(map_truncated)
 }
 
 /// Maps missing bytes to a truncation error, since they may still arrive.

@@ -128,11 +128,10 @@ impl<'k, S: ReplicationStream> ReplicationWriter<'k, S> {
             StreamProtection::Unsigned => writer.raw(&UNSIGNED_MARKER),
             StreamProtection::Signed(_, hash) => {
                 writer.raw(&SIGNED_MARKER);
-                writer.bytes(match hash {
-                    HashAlgorithm::Sha1 => b"SHA1",
-                    HashAlgorithm::Sha256 => b"SHA-256",
-                    _ => return Err(ReplicationWriteError::Sign(AuthError::UnknownAlgorithm)),
-                });
+                if !matches!(hash, HashAlgorithm::Sha1 | HashAlgorithm::Sha256) {
+                    return Err(ReplicationWriteError::Sign(AuthError::UnknownAlgorithm));
+                }
+                writer.bytes(hash.name().as_bytes());
             }
         }
         Ok(())

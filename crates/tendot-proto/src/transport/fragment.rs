@@ -48,7 +48,7 @@ impl<'a> Fragments<'a> {
         }
         let flags = match expected {
             0..=limits::MAX_DATAGRAM_PAYLOAD_LEN => envelope.flags,
-            _ => envelope.flags.with(EnvelopeFlags::TRUNCATED),
+            _ => envelope.flags | EnvelopeFlags::TRUNCATED,
         };
         Ok(Self { envelope: Envelope { flags, sequence: 0, ..envelope }, rest: Some(payload) })
     }

@@ -130,7 +130,7 @@ impl Reassembly {
             self.remove(&key);
             return Err(FragmentError::WrongSize { sequence, expected, actual: payload.len() });
         }
-        let flags = envelope.flags.without(EnvelopeFlags::TRUNCATED);
+        let flags = envelope.flags - EnvelopeFlags::TRUNCATED;
         let envelope = Envelope { flags, sequence: 0, ..envelope };
         if let Some(partial) = self.partial.get(&key) {
             match partial.fragments.get(&sequence) {

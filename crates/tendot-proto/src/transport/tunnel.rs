@@ -12,6 +12,9 @@ pub const CONTENT_TYPE: &str = "application/x-hdl-message";
 /// Maximum length of the head of a response, in bytes.
 pub const MAX_RESPONSE_HEAD_LEN: usize = 16_384;
 
+/// Maximum number of headers of a response.
+const MAX_RESPONSE_HEADERS: usize = 64;
+
 /// Whether a media type (`Content-Type`, or `Accept` with one type) is that of messages. Parameters are ignored.
 ///
 /// ```
@@ -82,74 +85,52 @@ pub fn strip_leading_newline(body: &[u8]) -> &[u8] {
 /// Offset of the body of an HTTP response, once the head is complete; none before.
 ///
 /// The status is ignored, as in Handle.Net's client: the result is in the message.
-///
-/// ```
-/// use tendot_proto::tunnel::{TunnelError, find_response_body};
-///
-/// let head = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-hdl-message\r\n\r\n";
-/// assert_eq!(find_response_body(&head[..30]), Ok(None));
-/// assert_eq!(find_response_body(head), Ok(Some(head.len())));
-/// let page = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\n";
-/// assert_eq!(find_response_body(page), Err(TunnelError::NotAMessage { status: 404 }));
-/// ```
-pub fn find_response_body(received: &[u8]) -> Result<Option<usize>, TunnelError> {
+fn find_response_body(received: &[u8]) -> Result<Option<usize>, TunnelError> {
     if !b"HTTP/1.".starts_with(received.get(..7).unwrap_or(received)) {
         return Err(TunnelError::NotHttp);
     }
     let window = received.get(..MAX_RESPONSE_HEAD_LEN).unwrap_or(received);
-    let mut lines = HeaderLines { rest: window };
-    let mut status = 0;
-    let mut has_message = false;
-    let mut is_encoded = false;
-    let mut first = true;
-    while let Some(line) = lines.next() {
-        if line.is_empty() {
-            return match (is_encoded, has_message) {
-                (true, _) => Err(TunnelError::Encoded { status }),
-                (false, false) => Err(TunnelError::NotAMessage { status }),
-                (false, true) => Ok(Some(window.len() - lines.rest.len())),
-            };
+    let mut headers = [httparse::EMPTY_HEADER; MAX_RESPONSE_HEADERS];
+    let mut response = httparse::Response::new(&mut headers);
+    let mut parser = httparse::ParserConfig::default();
+    parser.ignore_invalid_headers_in_responses(true);
+    let body = match parser.parse_response(&mut response, window) {
+        Ok(httparse::Status::Complete(body)) => body,
+        Ok(httparse::Status::Partial) if window.len() < MAX_RESPONSE_HEAD_LEN => return Ok(None),
+        Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
+            return Err(TunnelError::HeadTooLong);
         }
-        if core::mem::take(&mut first) {
-            let code = line.get(9..12).and_then(|code| core::str::from_utf8(code).ok());
-            status = code.and_then(|code| code.parse().ok()).ok_or(TunnelError::NotHttp)?;
-            continue;
-        }
-        let Some((name, value)) = core::str::from_utf8(line).ok().and_then(|line| line.split_once(':'))
-        else {
-            continue;
-        };
-        let is_header = |header| name.eq_ignore_ascii_case(header);
-        has_message |= is_header("content-type") && is_message_type(value);
-        let is_coding = is_header("transfer-encoding") || is_header("content-encoding");
-        is_encoded |= is_coding && !value.trim().eq_ignore_ascii_case("identity");
+        Err(_) => return Err(TunnelError::NotHttp),
+    };
+    let status = response.code.unwrap_or_default();
+    let values = |name: &'static str| {
+        let found = response.headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
+        found.filter_map(|header| core::str::from_utf8(header.value).ok())
+    };
+    let mut codings = values("transfer-encoding").chain(values("content-encoding"));
+    if codings.any(|coding| !coding.trim().eq_ignore_ascii_case("identity")) {
+        return Err(TunnelError::Encoded { status });
     }
-    if window.len() < received.len() || window.len() == MAX_RESPONSE_HEAD_LEN {
-        return Err(TunnelError::HeadTooLong);
+    if !values("content-type").any(is_message_type) {
+        return Err(TunnelError::NotAMessage { status });
     }
-    Ok(None)
-}
-
-/// Iterator over complete header lines, without line ends.
-struct HeaderLines<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Iterator for HeaderLines<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let end = self.rest.iter().position(|byte| *byte == b'\n')?;
-        let (line, rest) = self.rest.split_at_checked(end + 1)?;
-        self.rest = rest;
-        let line = line.strip_suffix(b"\n").unwrap_or(line);
-        Some(line.strip_suffix(b"\r").unwrap_or(line))
-    }
+    Ok(Some(body))
 }
 
 /// Incremental parser of the head of an HTTP tunnel response; scans every byte once.
-#[derive(Default)]
-pub(crate) struct ResponseHead {
+///
+/// ```
+/// use tendot_proto::tunnel::{ResponseHead, TunnelError};
+///
+/// let mut head = ResponseHead::default();
+/// assert_eq!(head.push(b"HTTP/1.1 200 OK\r\nContent-Type: application/x-hdl-"), Ok(None));
+/// assert_eq!(head.push(b"message\r\n\r\n\x02\x0b"), Ok(Some(&b"\x02\x0b"[..])));
+///
+/// let page = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\n";
+/// assert_eq!(ResponseHead::default().push(page), Err(TunnelError::NotAMessage { status: 404 }));
+/// ```
+#[derive(Debug, Default)]
+pub struct ResponseHead {
     bytes: Vec<u8>,
     /// Bytes already searched for the end. The head may arrive byte by byte, and each byte is scanned once.
     searched: usize,
@@ -158,8 +139,9 @@ pub(crate) struct ResponseHead {
 }
 
 impl ResponseHead {
-    /// Appends bytes; returns the bytes after the head once it is complete.
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Option<&[u8]>, TunnelError> {
+    /// Appends received bytes. Once the head is complete, returns the start of the message, without the line break that
+    /// some implementations send before it; pass all further bytes elsewhere.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Option<&[u8]>, TunnelError> {
         self.bytes.extend_from_slice(bytes);
         if self.body.is_none() {
             let is_complete = self.scan_for_end() || self.bytes.len() >= MAX_RESPONSE_HEAD_LEN;
@@ -167,7 +149,9 @@ impl ResponseHead {
             let start = if is_complete { None } else { self.bytes.get(..b"HTTP/1.".len()) };
             self.body = find_response_body(start.unwrap_or(&self.bytes))?;
         }
-        Ok(self.body.and_then(|body| self.bytes.get(body..)))
+        // The line break may arrive in two parts.
+        let body = self.body.and_then(|body| self.bytes.get(body..)).filter(|body| body.len() >= 2);
+        Ok(body.map(strip_leading_newline))
     }
 
     #[cfg(test)]
@@ -266,9 +250,9 @@ mod tests {
                 for (index, part) in received.chunks(size).enumerate() {
                     body = parts.push(part).unwrap().map(<[u8]>::to_vec);
                     let received_len = (size * (index + 1)).min(received.len());
-                    assert_eq!(body.is_some(), received_len >= head.len(), "{size} {received_len}");
+                    assert_eq!(body.is_some(), received_len >= head.len() + 2, "{size} {received_len}");
                 }
-                assert_eq!(body.unwrap(), received[head.len()..], "{size}");
+                assert_eq!(body.unwrap(), [2; 30], "{size}");
             }
         }
         for other in [&b"SSH-2.0"[..], b"HTTP/2", b"\n"] {

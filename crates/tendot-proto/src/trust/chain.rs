@@ -5,11 +5,9 @@ use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
-use super::verify::{TrustError, decode_cost};
+use super::verify::TrustError;
 use super::{Claims, Jws, JwsAlgorithm};
-use crate::auth::{AuthError, AuthPolicy, verify};
-use crate::budget::Budget;
-use crate::crypto::CryptoProvider;
+use crate::auth::{AuthContext, AuthError, cost, verify};
 use crate::handle::Handle;
 use crate::record::{HandleCertificate, HandleValue, KeyComponents, PublicKey, ValueReference};
 
@@ -58,8 +56,6 @@ pub(super) struct ChainVerifier<'c> {
     pub(super) records: &'c RecordSet,
     pub(super) anchors: &'c TrustAnchors,
     pub(super) now: u64,
-    pub(super) policy: &'c AuthPolicy,
-    pub(super) crypto: &'c dyn CryptoProvider,
 }
 
 impl<'c> ChainVerifier<'c> {
@@ -68,7 +64,7 @@ impl<'c> ChainVerifier<'c> {
         &self,
         jws: &Jws<'_>,
         claims: &Claims,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<Vec<ValueReference<'static>>, TrustError> {
         let mut issuers = Vec::new();
         let mut links: Vec<ValueReference<'static>> = Vec::new();
@@ -88,14 +84,14 @@ impl<'c> ChainVerifier<'c> {
             if links.is_empty() {
                 links = claims.chain.iter().rev().cloned().collect();
             }
-            let certificate = self.find_certificate(&issuer, links.pop(), budget)?;
-            self.verify_signed_by(&jws, &certificate.public_key, &issuer, budget)?;
+            let certificate = self.find_certificate(&issuer, links.pop(), context)?;
+            self.verify_signed_by(&jws, &certificate.public_key, &issuer, context)?;
             if !certificate.permissions.iter().any(|permission| permission.covers(self.handle)) {
                 return Err(TrustError::OutOfScope { issuer: issuer.to_string() });
             }
             issuers.push(issuer.clone());
             if certificate.claims.issuer.eq_identity(&issuer) {
-                self.verify_root(&certificate, &issuer, budget)?;
+                self.verify_root(&certificate, &issuer, context)?;
                 return Ok(issuers);
             }
             jws = Cow::Owned(certificate.jws);
@@ -109,7 +105,7 @@ impl<'c> ChainVerifier<'c> {
         &self,
         issuer: &ValueReference<'_>,
         link: Option<ValueReference<'static>>,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<HandleCertificate<'c>, TrustError> {
         let location = link.unwrap_or_else(|| ValueReference::new(0, issuer.handle.to_vec()));
         let values = self.records.require(Handle::new(&location.handle))?;
@@ -120,7 +116,7 @@ impl<'c> ChainVerifier<'c> {
             .take(MAX_CERTIFICATES_PER_RECORD);
         let mut newest: Option<HandleCertificate<'c>> = None;
         for value in candidates {
-            budget.charge(decode_cost(value.data.len()))?;
+            context.budget.charge(cost::decode_jws(value.data.len()))?;
             let Ok(certificate) = HandleCertificate::from_bytes(&value.data) else { continue };
             let is_newer =
                 newest.as_ref().is_none_or(|other| certificate.claims.issued_at > other.claims.issued_at);
@@ -135,7 +131,7 @@ impl<'c> ChainVerifier<'c> {
         &self,
         certificate: &HandleCertificate<'_>,
         issuer: &ValueReference<'_>,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<(), TrustError> {
         let untrusted = || TrustError::UntrustedRoot { issuer: issuer.to_string() };
         let is_anchor =
@@ -146,7 +142,7 @@ impl<'c> ChainVerifier<'c> {
         if !certificate.claims.is_valid_at(self.now) {
             return Err(TrustError::NotInValidityPeriod { issuer: issuer.to_string() });
         }
-        self.verify_signed_by(&certificate.jws, &certificate.public_key, issuer, budget)
+        self.verify_signed_by(&certificate.jws, &certificate.public_key, issuer, context)
     }
 
     /// Verifies that a key made one of the signatures. The algorithm must match the key type, not only the header of
@@ -156,7 +152,7 @@ impl<'c> ChainVerifier<'c> {
         jws: &Jws<'_>,
         key: &PublicKey<'_>,
         issuer: &ValueReference<'_>,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<(), TrustError> {
         let mut rejection = TrustError::SignatureMismatch { issuer: issuer.to_string() };
         for signature in jws.signatures() {
@@ -166,7 +162,7 @@ impl<'c> ChainVerifier<'c> {
                 _ => continue,
             };
             let input = jws.signing_input(signature);
-            match verify(key, hash, &input, signature.bytes(), self.policy, self.crypto, budget) {
+            match verify(key, hash, &input, signature.bytes(), context) {
                 Ok(()) => return Ok(()),
                 Err(AuthError::Failed) => {}
                 Err(AuthError::Budget(exceeded)) => return Err(exceeded.into()),

@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 use subtle::ConstantTimeEq as _;
 
 use super::chain::{ChainVerifier, RecordSet, TrustAnchors};
-use crate::auth::{AuthError, AuthPolicy};
-use crate::budget::{Budget, BudgetExceeded};
-use crate::crypto::{CryptoError, CryptoProvider, HashAlgorithm};
+use crate::auth::{AuthContext, AuthError, cost};
+use crate::budget::BudgetExceeded;
+use crate::crypto::{CryptoError, HashAlgorithm};
 use crate::handle::Handle;
 use crate::record::{HandleValue, RecordSignature, ValueReference};
 
@@ -44,31 +44,28 @@ const MAX_SIGNATURE_VALUES: usize = 16;
 ///
 /// ```
 /// use tendot_proto::{Handle, HandleValue, Budget};
-/// use tendot_proto::auth::AuthPolicy;
+/// use tendot_proto::auth::{AuthContext, AuthPolicy};
 /// use tendot_proto::crypto::AwsLcProvider;
 /// use tendot_proto::trust::{RecordSet, TrustAnchors, verify_record};
 ///
 /// let values = [HandleValue::new(1, "URL", "https://example.org/")];
-/// let report = verify_record(
-///     Handle::from("10.1000/1"), &values, &RecordSet::default(), &TrustAnchors::new(vec![]), 1_700_000_000,
-///     &AuthPolicy::default(), &AwsLcProvider, &mut Budget::new(1_000),
-/// )?;
+/// let (records, anchors, mut budget) = (RecordSet::default(), TrustAnchors::new(vec![]), Budget::new(1_000));
+/// let mut context = AuthContext::new(&AwsLcProvider, AuthPolicy::default(), &mut budget);
+/// let handle = Handle::from("10.1000/1");
+/// let report = verify_record(handle, &values, &records, &anchors, 1_700_000_000, &mut context)?;
 /// assert!(!report.is_trusted());
 /// assert_eq!(report.unsigned, [1]);
 /// # Ok::<(), tendot_proto::trust::TrustError>(())
 /// ```
-#[expect(clippy::too_many_arguments, reason = "all inputs of one verification")]
 pub fn verify_record(
     handle: Handle<'_>,
     values: &[HandleValue<'_>],
     records: &RecordSet,
     anchors: &TrustAnchors,
     now: u64,
-    policy: &AuthPolicy,
-    crypto: &dyn CryptoProvider,
-    budget: &mut Budget,
+    context: &mut AuthContext<'_>,
 ) -> Result<VerificationReport, TrustError> {
-    let verifier = ChainVerifier { handle, records, anchors, now, policy, crypto };
+    let verifier = ChainVerifier { handle, records, anchors, now };
     let mut report = VerificationReport {
         signer_chains: Vec::new(),
         unsigned: Vec::new(),
@@ -79,7 +76,7 @@ pub fn verify_record(
     for value in
         values.iter().filter(|value| &*value.value_type == b"HS_SIGNATURE").take(MAX_SIGNATURE_VALUES)
     {
-        match verifier.verify_signature(value, values, budget) {
+        match verifier.verify_signature(value, values, context) {
             Ok(ValidSignature { signer_chain, indexes, missing }) => {
                 report.signer_chains.push(signer_chain);
                 report.missing.extend(missing);
@@ -125,9 +122,9 @@ impl ChainVerifier<'_> {
         &self,
         value: &HandleValue<'_>,
         values: &[HandleValue<'_>],
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<ValidSignature, TrustError> {
-        budget.charge(decode_cost(value.data.len()))?;
+        context.budget.charge(cost::decode_jws(value.data.len()))?;
         let malformed = |_| TrustError::Malformed { index: value.index };
         let signature = RecordSignature::from_bytes(&value.data).map_err(malformed)?;
         if !self.handle.eq_ignore_case(Handle::from(&*signature.claims.subject)) {
@@ -135,17 +132,17 @@ impl ChainVerifier<'_> {
         }
         let unknown = || TrustError::UnknownHash { algorithm: signature.algorithm.clone() };
         let hash = match signature.hash_algorithm().ok_or_else(unknown)? {
-            HashAlgorithm::Sha1 if !self.policy.allow_sha1 => return Err(unknown()),
+            HashAlgorithm::Sha1 if !context.policy.allow_sha1 => return Err(unknown()),
             hash => hash,
         };
-        let signer_chain = self.verify_chain(&signature.jws, &signature.claims, budget)?;
+        let signer_chain = self.verify_chain(&signature.jws, &signature.claims, context)?;
         let mut valid = ValidSignature { signer_chain, indexes: BTreeSet::new(), missing: Vec::new() };
         let claimed: BTreeMap<u32, &[u8]> =
             signature.digests.iter().map(|digest| (digest.index, &*digest.digest)).collect();
         for value in values {
             let Some(claimed) = claimed.get(&value.index) else { continue };
-            budget.charge(decode_cost(value.data.len()))?;
-            let digest = value.digest(self.crypto, hash).map_err(TrustError::Crypto)?;
+            context.budget.charge(cost::hash(value.data.len()))?;
+            let digest = value.digest(context.provider, hash).map_err(TrustError::Crypto)?;
             if bool::from(digest.ct_eq(claimed)) {
                 valid.indexes.insert(value.index);
             }
@@ -154,11 +151,6 @@ impl ChainVerifier<'_> {
         valid.missing = claimed.keys().filter(|index| !present.contains(index)).copied().collect();
         Ok(valid)
     }
-}
-
-/// Cost of decoding or hashing `length` bytes.
-pub(super) fn decode_cost(length: usize) -> u32 {
-    u32::try_from(1 + length / 128).unwrap_or(u32::MAX)
 }
 
 /// Whether a value is itself a signature and needs none. The root record has some of an older type.

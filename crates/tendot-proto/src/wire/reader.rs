@@ -86,11 +86,16 @@ impl<'a> WireReader<'a> {
     /// Reads a length of four bytes and as many bytes. An error has the offset of the length.
     #[inline]
     pub fn bytes(&mut self, field: &'static str) -> Result<&'a [u8], DecodeError> {
+        self.bytes_up_to(field, limits::MAX_FIELD_LEN)
+    }
+
+    /// Reads a length of four bytes and as many bytes, at most `max`. An error has the offset of the length.
+    #[inline]
+    pub fn bytes_up_to(&mut self, field: &'static str, max: usize) -> Result<&'a [u8], DecodeError> {
         let offset = self.offset();
         let len = self.u32(field)? as usize;
-        if len > limits::MAX_FIELD_LEN {
-            let kind = DecodeErrorKind::TooLong { len, max: limits::MAX_FIELD_LEN };
-            return Err(DecodeError::new(field, offset, kind));
+        if len > max {
+            return Err(DecodeError::new(field, offset, DecodeErrorKind::TooLong { len, max }));
         }
         let Some((taken, rest)) = self.rest.split_at_checked(len) else {
             let kind = DecodeErrorKind::Truncated { expected: len, available: self.rest.len() };

@@ -9,6 +9,7 @@ use tendot_proto::auth::{
 use tendot_proto::crypto::{AwsLcProvider, CryptoProvider, HashAlgorithm, SystemRandom};
 use tendot_proto::record::PublicKey;
 use tendot_proto::{Envelope, Handle, Message, MessageParts, Now, ProtocolVersion};
+use tendot_testing::auth_context;
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 
 use crate::support::budget;
@@ -87,10 +88,10 @@ proptest! {
         let envelope = Envelope { length: bytes.len() as u32, ..Envelope::new(ProtocolVersion::LATEST) };
         let message = [&envelope.to_bytes()[..], &bytes].concat();
         let key = SessionKey::new([3; 32]);
-        let _ = key.decrypt(&bytes, &AwsLcProvider, &mut budget());
-        let _ = key.decrypt(&message, &AwsLcProvider, &mut budget());
-        let cipher = key.encrypt(&message, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
-        prop_assert_eq!(key.decrypt(&cipher, &AwsLcProvider, &mut budget()).unwrap(), message);
+        let _ = key.decrypt(&bytes, auth_context!());
+        let _ = key.decrypt(&message, auth_context!());
+        let cipher = key.encrypt(&message, &mut SystemRandom, auth_context!()).unwrap();
+        prop_assert_eq!(key.decrypt(&cipher, auth_context!()).unwrap(), message);
     }
 
     #[test]
@@ -106,8 +107,8 @@ proptest! {
         let parts = MessageParts::split(&bytes).unwrap();
         let public = handle_net_file("pubkey.bin");
         let public = PublicKey::from_bytes(&public).unwrap();
-        prop_assert!(verify_message_signature(&parts, &public, &Default::default(), &AwsLcProvider, &mut budget()).is_err());
-        prop_assert!(verify_message_mac(&parts, &SessionKey::new([3; 32]), &AwsLcProvider, &mut budget()).is_err());
+        prop_assert!(verify_message_signature(&parts, &public, auth_context!()).is_err());
+        prop_assert!(verify_message_mac(&parts, &SessionKey::new([3; 32]), auth_context!()).is_err());
         let before = bytes.clone();
         if !credential.is_empty() {
             let key = private_key("privkey.bin").signing_key(&AwsLcProvider).unwrap();

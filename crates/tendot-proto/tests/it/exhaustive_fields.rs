@@ -79,7 +79,7 @@ fn all_response_codes() {
                 round_trips(&message(
                     opcode,
                     response_code,
-                    OpFlags::DEFAULT.with(OpFlags::REQUEST_DIGEST),
+                    OpFlags::DEFAULT | OpFlags::REQUEST_DIGEST,
                     body,
                 ));
             }

@@ -5,6 +5,7 @@
 mod attacks;
 #[cfg(feature = "crypto")]
 mod auth_properties;
+mod examples;
 mod exhaustive_fields;
 mod fragmentation;
 #[cfg(feature = "crypto")]

@@ -203,7 +203,7 @@ fn header(opcode: u32, code: u32, number: u32) -> MessageHeader {
     MessageHeader {
         opcode: Opcode(opcode),
         response_code: ResponseCode(code),
-        flags: OpFlags(number).without(OpFlags::REQUEST_DIGEST),
+        flags: OpFlags(number) - OpFlags::REQUEST_DIGEST,
         site_serial: number as u16,
         recursion_count: (number >> 8) as u8,
         reserved: (number >> 16) as u8,
@@ -215,7 +215,7 @@ fn envelope(number: u32, minor: u8) -> Envelope {
     Envelope {
         version: ProtocolVersion::new(2, minor),
         suggested_version: ProtocolVersion::new((number & 31) as u8, minor),
-        flags: EnvelopeFlags::NONE,
+        flags: EnvelopeFlags::empty(),
         session_id: number,
         request_id: !number,
         sequence: number >> 3,
@@ -255,7 +255,7 @@ proptest! {
             for digest in [None, Some(digest)] {
                 let mut header = header(opcode, code, inputs.number);
                 if digest.is_some() {
-                    header.flags = header.flags.with(OpFlags::REQUEST_DIGEST);
+                    header.flags |= OpFlags::REQUEST_DIGEST;
                 }
                 check(Message {
                     envelope: envelope(inputs.number, minor),
@@ -274,7 +274,7 @@ proptest! {
         for (digest, legacy_digest) in [(Some(new), None), (None, Some(&*digest))] {
             let mut header = header(101, 402, 0);
             if digest.is_some() {
-                header.flags = header.flags.with(OpFlags::REQUEST_DIGEST);
+                header.flags |= OpFlags::REQUEST_DIGEST;
             }
             let data = ResponseData::Challenge { nonce: &nonce, legacy_digest };
             check(Message {

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use tendot_proto::auth::{
     AuthError, AuthPolicy, Challenge, ClientKey, ComputedDigest, CredentialError, PublicKeyResponse,
-    SecretKeyMacSet, SecretKeyResponse, SessionKey, add_mac, sign_message, verify_message_mac,
-    verify_message_signature,
+    SecretKeyResponse, SessionKey, add_mac, sign_message, verify_message_mac, verify_message_signature,
 };
 use tendot_proto::crypto::{AwsLcProvider, SecureRandom};
 use tendot_proto::message::DigestAlgorithm;
@@ -15,8 +14,8 @@ use tendot_proto::{
     ProtocolVersion, Request, RequestDigest, ResponseData,
 };
 use tendot_testing::handle_keys::{handle_net_file, private_key};
-use tendot_testing::hex;
 use tendot_testing::recordings::{Recording, encoding, recordings};
+use tendot_testing::{auth_context, hex};
 
 use crate::support::budget;
 
@@ -74,7 +73,7 @@ fn decrypted_recordings() -> Vec<DecryptedRecording> {
             && envelope.flags.contains(EnvelopeFlags::ENCRYPTED)
         {
             let key = keys[&envelope.session_id].clone();
-            let plain = key.decrypt(&bytes, &AwsLcProvider, &mut budget()).unwrap();
+            let plain = key.decrypt(&bytes, auth_context!()).unwrap();
             encrypted = Some((bytes, key));
             bytes = plain;
         }
@@ -97,9 +96,8 @@ fn ciphertexts_round_trip() {
     for DecryptedRecording { name, bytes, encrypted, .. } in decrypted_recordings() {
         let Some((cipher, key)) = encrypted else { continue };
         seen += 1;
-        let encrypted_again = key
-            .encrypt(&bytes, &AwsLcProvider, &mut FixedRandom(cipher[20..36].to_vec()), &mut budget())
-            .unwrap();
+        let encrypted_again =
+            key.encrypt(&bytes, &mut FixedRandom(cipher[20..36].to_vec()), auth_context!()).unwrap();
         assert_eq!(encrypted_again, cipher, "{name}");
     }
     assert_eq!(seen, 6);
@@ -109,10 +107,9 @@ fn ciphertexts_round_trip() {
     let message =
         [&Envelope { length: 7, ..Envelope::new(ProtocolVersion::LATEST) }.to_bytes()[..], b"Handle!"]
             .concat();
-    let cipher =
-        key.encrypt(&message, &AwsLcProvider, &mut FixedRandom(vec![0x11; 16]), &mut budget()).unwrap();
+    let cipher = key.encrypt(&message, &mut FixedRandom(vec![0x11; 16]), auth_context!()).unwrap();
     assert_eq!(cipher[20..], hex::decode("11111111111111111111111111111111c23f3f1607b62c02748290a6f17fc14b"));
-    assert_eq!(key.decrypt(&cipher, &AwsLcProvider, &mut budget()).unwrap(), message);
+    assert_eq!(key.decrypt(&cipher, auth_context!()).unwrap(), message);
 }
 
 #[test]
@@ -142,22 +139,14 @@ fn request_digests_verify() {
             _ => 2,
         }] += 1;
         if digest.algorithm != DigestAlgorithm::Sha256 {
-            let rejected = ComputedDigest::verify(
-                &digest,
-                request,
-                &AuthPolicy::default(),
-                &AwsLcProvider,
-                &mut budget(),
-            );
+            let rejected = ComputedDigest::verify(&digest, request, auth_context!());
             assert!(matches!(rejected, Err(AuthError::AlgorithmNotAllowed { .. })), "{}", message.name);
         }
         if digest.algorithm == DigestAlgorithm::Sha256 || cfg!(feature = "legacy-crypto") {
-            let checked = ComputedDigest::verify(&digest, request, &policy(), &AwsLcProvider, &mut budget());
+            let checked = ComputedDigest::verify(&digest, request, auth_context!(policy()));
             assert_eq!(checked, Ok(()), "{}", message.name);
             let version = parts.envelope.version;
-            let computed =
-                ComputedDigest::for_request(request, version, &policy(), &AwsLcProvider, &mut budget())
-                    .unwrap();
+            let computed = ComputedDigest::for_request(request, version, auth_context!(policy())).unwrap();
             assert_eq!(computed.as_request_digest(), digest, "{}", message.name);
         }
     }
@@ -204,14 +193,14 @@ fn challenge_responses_verify() {
                 secret += 1;
                 let proof = SecretKeyResponse::from_bytes(response.proof, decoded.envelope.version).unwrap();
                 assert_eq!(proof.to_bytes(), response.proof);
-                proof.verify(&value.data, challenge, SecretKeyMacSet::DEFAULT, &AwsLcProvider, &mut budget())
+                proof.verify(&value.data, challenge, auth_context!())
             }
             b"HS_PUBKEY" => {
                 public += 1;
                 let proof = PublicKeyResponse::from_bytes(response.proof).unwrap();
                 assert_eq!(proof.to_bytes(), response.proof);
                 let key = PublicKey::from_bytes(&value.data).unwrap();
-                proof.verify(&key, challenge, &policy(), &AwsLcProvider, &mut budget())
+                proof.verify(&key, challenge, auth_context!(policy()))
             }
             other => panic!("{other:?}"),
         };
@@ -244,8 +233,7 @@ fn our_client_computes_the_same_responses() {
         assert_eq!(client_key.auth_type(), response.auth_type);
         let parts = MessageParts::split(&request.bytes).unwrap();
         let challenge = Message::from_bytes(&challenge.bytes).unwrap();
-        let computed =
-            client_key.respond(&parts, &challenge, &policy(), &AwsLcProvider, &mut random, &mut budget());
+        let computed = client_key.respond(&parts, &challenge, &mut random, auth_context!(policy()));
         assert_eq!(computed.as_deref(), Ok(response.proof), "{}", request.name);
         seen += 1;
     }
@@ -263,9 +251,7 @@ fn server_signatures_verify() {
     for message in decrypted_recordings() {
         let parts = MessageParts::split(&message.bytes).unwrap();
         let decoded = Message::from_parts(&parts).unwrap();
-        let verify = |key| {
-            verify_message_signature(&parts, key, &AuthPolicy::default(), &AwsLcProvider, &mut budget())
-        };
+        let verify = |key| verify_message_signature(&parts, key, auth_context!());
         if decoded.credential().is_none_or(|credential| credential.credential_type != Credential::TYPE_SIGNED)
         {
             assert_eq!(verify(&key), Err(CredentialError::Missing), "{}", message.name);
@@ -299,16 +285,13 @@ fn session_macs_verify() {
             continue;
         };
         seen += 1;
-        let verified = verify_message_mac(&parts, key, &AwsLcProvider, &mut budget());
+        let verified = verify_message_mac(&parts, key, auth_context!());
         assert_eq!(verified, Ok(credential.counter), "{}", message.name);
         let other = SessionKey::new([7; 32]);
-        assert_eq!(
-            verify_message_mac(&parts, &other, &AwsLcProvider, &mut budget()),
-            Err(CredentialError::Mismatch)
-        );
+        assert_eq!(verify_message_mac(&parts, &other, auth_context!()), Err(CredentialError::Mismatch));
         let mut unsigned =
             Message { credential_section: CredentialSection::Empty, ..decoded }.to_bytes().unwrap();
-        add_mac(&mut unsigned, key, credential.counter, &AwsLcProvider, &mut budget()).unwrap();
+        add_mac(&mut unsigned, key, credential.counter, auth_context!()).unwrap();
         assert_eq!(unsigned, message.bytes, "{}", message.name);
     }
     assert_eq!(seen, 8);
@@ -320,29 +303,16 @@ fn session_macs_verify() {
 fn protocol_examples() {
     let request = encoding("req_del");
     let parts = MessageParts::split(&request).unwrap();
-    let digest = ComputedDigest::for_request(
-        parts.header_and_body,
-        ProtocolVersion::LATEST,
-        &AuthPolicy::default(),
-        &AwsLcProvider,
-        &mut budget(),
-    )
-    .unwrap();
+    let digest =
+        ComputedDigest::for_request(parts.header_and_body, ProtocolVersion::LATEST, auth_context!()).unwrap();
     assert_eq!(digest.as_bytes(), encoding("chal_digest"));
     let challenge = encoding("challenge");
     let challenge = Message::from_bytes(&challenge).unwrap();
     let salt = FixedRandom((0xa0..0xb0).collect());
-    let respond = |random: &mut dyn SecureRandom, challenge: &Message<'_>, policy: &AuthPolicy| {
-        ClientKey::SecretKey(b"secret").respond(
-            &parts,
-            challenge,
-            policy,
-            &AwsLcProvider,
-            random,
-            &mut budget(),
-        )
+    let respond = |random: &mut dyn SecureRandom, challenge: &Message<'_>, policy: AuthPolicy| {
+        ClientKey::SecretKey(b"secret").respond(&parts, challenge, random, auth_context!(policy))
     };
-    assert_eq!(respond(&mut { salt }, &challenge, &AuthPolicy::default()), Ok(encoding("seckey_pbkdf2")));
+    assert_eq!(respond(&mut { salt }, &challenge, AuthPolicy::default()), Ok(encoding("seckey_pbkdf2")));
 
     let verify = encoding("req_verify");
     let verify = MessageParts::split(&verify).unwrap();
@@ -351,13 +321,7 @@ fn protocol_examples() {
         unreachable!()
     };
     let checked = |header_and_body| {
-        ComputedDigest::verify(
-            &response.digest.unwrap(),
-            header_and_body,
-            &policy(),
-            &AwsLcProvider,
-            &mut budget(),
-        )
+        ComputedDigest::verify(&response.digest.unwrap(), header_and_body, auth_context!(policy()))
     };
     assert_eq!(checked(verify.header_and_body), Ok(()));
     assert_eq!(checked(parts.header_and_body), Err(AuthError::DigestMismatch));
@@ -365,7 +329,7 @@ fn protocol_examples() {
     let key = SessionKey::new(core::array::from_fn(|n| n as u8));
     let mut message = encoding("req_del");
     message[7] = 9;
-    add_mac(&mut message, &key, 1, &AwsLcProvider, &mut budget()).unwrap();
+    add_mac(&mut message, &key, 1, auth_context!()).unwrap();
     assert_eq!(message, encoding("req_del_mac"));
 
     #[cfg(feature = "legacy-crypto")]
@@ -376,16 +340,15 @@ fn protocol_examples() {
         // E21: the challenge has version 2.3, and the digest is of SHA-1.
         let old = ProtocolVersion::new(2, 3);
         let digest =
-            ComputedDigest::for_request(parts.header_and_body, old, &policy(), &AwsLcProvider, &mut budget())
-                .unwrap();
+            ComputedDigest::for_request(parts.header_and_body, old, auth_context!(policy())).unwrap();
         let mut challenge = challenge;
         challenge.envelope.version = old;
         let MessageBody::Response(response) = &mut challenge.body else { unreachable!() };
         response.digest = Some(digest.as_request_digest());
         let mut policy = policy();
-        let rejected = respond(&mut SystemRandom, &challenge, &policy);
+        let rejected = respond(&mut SystemRandom, &challenge, policy);
         assert_eq!(rejected, Err(AuthError::AlgorithmNotAllowed { algorithm: "SHA-1" }));
         policy.secret_key_macs = policy.secret_key_macs.with(SecretKeyMac::Sha1);
-        assert_eq!(respond(&mut SystemRandom, &challenge, &policy), Ok(encoding("seckey_sha1")));
+        assert_eq!(respond(&mut SystemRandom, &challenge, policy), Ok(encoding("seckey_sha1")));
     }
 }

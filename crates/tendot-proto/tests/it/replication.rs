@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use tendot_proto::auth::{AuthError, AuthPolicy};
-use tendot_proto::crypto::{AwsLcProvider, CryptoError, CryptoProvider, Digest, HashAlgorithm, SigningKey};
+use tendot_proto::crypto::{AwsLcProvider, CryptoError, CryptoProvider, HashAlgorithm, SigningKey};
 use tendot_proto::record::{HandleRecord, PublicKey};
 use tendot_proto::replication::{
     DumpRecord, DumpStream, MAX_RECORD_LEN, QueueName, ReceiverConfig, ReplicationError, ReplicationEvent,
@@ -44,24 +44,6 @@ impl SigningKey for FakeProvider {
 }
 
 impl CryptoProvider for FakeProvider {
-    fn hash(&self, hash: HashAlgorithm, parts: &[&[u8]]) -> Result<Digest, CryptoError> {
-        AwsLcProvider.hash(hash, parts)
-    }
-
-    fn hmac(&self, hash: HashAlgorithm, key: &[u8], parts: &[&[u8]]) -> Result<Digest, CryptoError> {
-        AwsLcProvider.hmac(hash, key, parts)
-    }
-
-    fn pbkdf2_sha1(
-        &self,
-        _: &[u8],
-        _: &[u8],
-        _: std::num::NonZeroU32,
-        _: &mut [u8],
-    ) -> Result<(), CryptoError> {
-        Err(CryptoError::Unsupported)
-    }
-
     fn verify_signature(
         &self,
         _: &PublicKey<'_>,
@@ -70,22 +52,6 @@ impl CryptoProvider for FakeProvider {
         signature: &[u8],
     ) -> Result<(), CryptoError> {
         if Self::signature(hash, message) == signature { Ok(()) } else { Err(CryptoError::Signature) }
-    }
-
-    fn load_signing_key(&self, _: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
-        Err(CryptoError::Unsupported)
-    }
-
-    fn aes128_cbc_encrypt(&self, _: &[u8; 16], _: &[u8; 16], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
-        Err(CryptoError::Unsupported)
-    }
-
-    fn aes128_cbc_decrypt(&self, _: &[u8; 16], _: &[u8; 16], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
-        Err(CryptoError::Unsupported)
-    }
-
-    fn mod_exp(&self, _: &[u8], _: &[u8], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
-        Err(CryptoError::Unsupported)
     }
 }
 

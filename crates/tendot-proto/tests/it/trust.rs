@@ -1,7 +1,7 @@
 //! Signed records: valid chains are trusted, and every defect is reported.
 
 use data_encoding::BASE64URL_NOPAD;
-use tendot_proto::auth::AuthPolicy;
+use tendot_proto::auth::{AuthContext, AuthPolicy};
 use tendot_proto::crypto::{AwsLcProvider, SigningKey};
 use tendot_proto::record::{CertificatePermission, CertificateScope, HandleValue, PublicKey, ValueReference};
 use tendot_proto::trust::{
@@ -119,16 +119,8 @@ impl TrustFixture {
     fn verify_as(&self, handle: &str, policy: &AuthPolicy) -> Result<VerificationReport, TrustError> {
         let mut budget = self.budget.clone();
         let handle = Handle::from(handle);
-        verify_record(
-            handle,
-            &self.values,
-            &self.records,
-            &self.anchors,
-            self.now,
-            policy,
-            &AwsLcProvider,
-            &mut budget,
-        )
+        let context = &mut AuthContext::new(&AwsLcProvider, *policy, &mut budget);
+        verify_record(handle, &self.values, &self.records, &self.anchors, self.now, context)
     }
 
     fn verify(&self) -> Result<VerificationReport, TrustError> {

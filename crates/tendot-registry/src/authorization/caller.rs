@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use tendot_proto::auth::{AuthError, AuthPolicy, ChallengeResponse, PendingChallenge};
-use tendot_proto::crypto::CryptoProvider;
-use tendot_proto::{Budget, Handle, HandleValue, ValueReference};
+use tendot_proto::auth::{AuthContext, AuthError, ChallengeResponse, PendingChallenge};
+use tendot_proto::{Handle, HandleValue, ValueReference};
 
 use crate::party::TokenIdentity;
 
@@ -62,11 +61,9 @@ impl HandleIdentity {
         pending: &PendingChallenge,
         response: &ChallengeResponse<'_>,
         keys: &[HandleValue<'_>],
-        policy: &AuthPolicy,
-        crypto: &dyn CryptoProvider,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<Self, AuthError> {
-        let index = pending.verify(response, keys, policy, crypto, budget)?;
+        let index = pending.verify(response, keys, context)?;
         Self::from_proof(index, response.key_handle.as_bytes()).ok_or(AuthError::Failed)
     }
 

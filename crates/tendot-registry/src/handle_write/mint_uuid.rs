@@ -17,11 +17,11 @@ pub(super) fn mint_in_partition(
 ) -> Result<Vec<u8>, BudgetExceeded> {
     let first = append_uuid(start, random_bytes);
     let Some(partition) = partition else { return Ok(first) };
-    for number in 0..MINT_ATTEMPTS_PER_SERVER.saturating_mul(partition.server_count()) {
+    for number in 0..MINT_ATTEMPTS_PER_SERVER.saturating_mul(partition.server_count as usize) {
         budget.charge(cost::STEP)?;
         let random = u128::from_be_bytes(random_bytes).wrapping_add(number as u128);
         let name = append_uuid(start, random.to_be_bytes());
-        if partition.contains(Handle::new(&name)) {
+        if partition.owns(Handle::new(&name)) {
             return Ok(name);
         }
     }
@@ -73,7 +73,7 @@ mod tests {
                 let name =
                     mint_in_partition(start, [random; 16], partition, &mut Budget::new(1_000)).unwrap();
                 assert_eq!(
-                    partition.unwrap().contains(Handle::new(&name)),
+                    partition.unwrap().owns(Handle::new(&name)),
                     is_in_partition,
                     "{option:?} {random}"
                 );

@@ -1,16 +1,14 @@
 //! Resolution of a handle to its values.
 //!
-//! In reading order: this file selects the values; `responsibility` decides whether this service has the name; `partition`
-//! whether this server of the site has it; `site_peers` queries the other servers; `template` derives names that are not
-//! stored.
+//! In reading order: this file selects the values; `responsibility` decides whether this service has the name; `site_peers`
+//! queries the other servers of the site for names of their [`HashPartition`]; `template` derives names that are not stored.
 
-mod partition;
 mod responsibility;
 mod site_peers;
 mod template;
 
-pub use partition::HashPartition;
 pub use site_peers::{PeerFuture, SitePeers};
+pub use tendot_proto::message::HashPartition;
 
 use tendot_proto::record::AdminPermissions;
 use tendot_proto::{Budget, Handle, HandleValue, ValuePermissions};

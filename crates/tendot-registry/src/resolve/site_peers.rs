@@ -37,7 +37,7 @@ pub trait SitePeers: fmt::Debug + Send + Sync {
 impl Registry {
     /// Whether a name belongs to the partition of this server, provided that the site is responsible for its prefix.
     pub fn owns(&self, name: Handle<'_>) -> bool {
-        self.settings.partition.is_none_or(|partition| partition.contains(name))
+        self.settings.partition.is_none_or(|partition| partition.owns(name))
     }
 
     /// Whether the response to a challenge matches a secret key stored on another server of the site.

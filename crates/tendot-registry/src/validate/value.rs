@@ -1,6 +1,7 @@
-//! Checks of handle values: indexes, sizes, `HS_ADMIN` and `HS_VLIST` syntax.
+//! Checks of handle values: indexes, sizes, `HS_ADMIN` and `HS_VLIST` syntax, `HS_PUBKEY` keys.
 
-use tendot_proto::record::{Admin, ValueList};
+use tendot_proto::auth::{PublicKeyError, validate_public_key};
+use tendot_proto::record::{Admin, IndexError, PublicKey, ValueList, validate_indexes};
 use tendot_proto::{DecodeError, HandleValue};
 
 use super::url;
@@ -54,9 +55,12 @@ pub enum ValueFault {
         /// Limit from the settings.
         limit: usize,
     },
-    /// Malformed `HS_ADMIN` or `HS_VLIST` value.
+    /// Malformed `HS_ADMIN`, `HS_VLIST` or `HS_PUBKEY` value.
     #[error("malformed data: {0}")]
     Malformed(DecodeError),
+    /// Key of an `HS_PUBKEY` value that is too weak, too large or no signing key.
+    #[error("{0}")]
+    PublicKey(PublicKeyError),
     /// Invalid `URL` value.
     #[error("invalid URL: {0}")]
     Url(UrlFault),
@@ -74,29 +78,29 @@ impl InvalidValue {
 
 /// Checks the number and the indexes of values. Does not depend on a record or the caller.
 pub(crate) fn check_indexes(values: &[HandleValue<'_>], limits: &RecordLimits) -> Result<(), Error> {
-    if values.len() > limits.max_values {
-        let fault = ValueFault::TooManyValues { count: values.len(), limit: limits.max_values };
-        return Err(InvalidValue { index: None, fault }.into());
-    }
-    // Other implementations read indexes as signed.
-    if let Some(value) = values.iter().find(|value| value.index == 0 || value.index > i32::MAX as u32) {
-        return Err(InvalidValue::at(value, ValueFault::IndexOutOfRange).into());
-    }
-    let mut indexes: Vec<u32> = values.iter().map(|value| value.index).collect();
-    indexes.sort_unstable();
-    match indexes.array_windows().find(|[left, right]| left == right) {
-        Some([index, _]) => Err(Error::DuplicateIndex { index: *index }),
-        None => Ok(()),
-    }
+    validate_indexes(values.iter().map(|value| value.index), limits.max_values).map_err(|error| match error {
+        IndexError::TooMany { count, max } => {
+            InvalidValue { index: None, fault: ValueFault::TooManyValues { count, limit: max } }.into()
+        }
+        IndexError::Duplicate { index } => Error::DuplicateIndex { index },
+        IndexError::OutOfRange { index } => {
+            InvalidValue { index: Some(index), fault: ValueFault::IndexOutOfRange }.into()
+        }
+    })
 }
 
 /// Checks a new or changed value.
 pub(crate) fn check_value(value: &HandleValue<'_>, limits: &RecordLimits) -> Result<(), InvalidValue> {
     check_encoding(value, limits)?;
     let invalid = |fault| Err(InvalidValue::at(value, fault));
-    // A malformed admin value or group would lock out the admins.
+    // A malformed admin value, group or key would lock out the admins.
     let decoded = if is_admin_value(value) {
         Admin::from_bytes(&value.data).map(drop)
+    } else if value.value_type.eq_ignore_ascii_case(b"HS_PUBKEY") {
+        match PublicKey::from_bytes(&value.data).map(|key| validate_public_key(&key)) {
+            Ok(Err(error)) => return invalid(ValueFault::PublicKey(error)),
+            decoded => decoded.map(drop),
+        }
     } else if value.has_type("HS_VLIST") {
         ValueList::from_bytes(&value.data).map(drop)
     } else {
@@ -176,6 +180,17 @@ mod tests {
             "HS_VLIST",
             b"\0\0\0\0\0",
             "invalid value at index 7: malformed data: HS_VLIST at byte 4: 1 trailing bytes",
+        );
+        let key = |bytes: usize| PublicKey::rsa(&vec![0xc1; bytes], &[1, 0, 1]).to_bytes();
+        check("HS_PUBKEY", &key(256), "");
+        let short = "invalid value at index 7: key size 1024 bits out of range 2048..=8192";
+        check("HS_PUBKEY", &key(128), short);
+        check("hs_pubkey", &key(128), short);
+        check("HS_PUBKEY.old", &key(128), "");
+        check(
+            "HS_PUBKEY",
+            b"key",
+            "invalid value at index 7: malformed data: key type at byte 0: needs 4 bytes, only 3 left",
         );
         check("X", &[0; 1_001], "invalid value at index 7: 1001 bytes of data (maximum 1000)");
     }

@@ -702,8 +702,7 @@ fn derived_values_grant_nothing(kind: StoreKind) {
         assert_eq!((keys(base), keys(&derived)), (1, 0), "{derived}");
     };
     for index in 0..2 {
-        let is_at_peer =
-            |name: &str| HashPartition::new(&site, 1 - index).unwrap().contains(Handle::from(name));
+        let is_at_peer = |name: &str| HashPartition::new(&site, 1 - index).unwrap().owns(Handle::from(name));
         let mut names = (0..).map(|number| format!("10.1/{number}"));
         let base = names.find(|name| is_at_peer(name) && is_at_peer(&format!("{name}@x"))).unwrap();
         check(index, &base, false);

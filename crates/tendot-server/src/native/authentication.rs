@@ -1,11 +1,11 @@
 //! Authentication of native messages: challenge, proof, identity.
 
 use tendot_proto::auth::{
-    AuthError, AuthPolicy, ChallengeLimits, ChallengeResponse, ChallengeTable, PendingChallenge,
+    AuthContext, AuthError, ChallengeLimits, ChallengeResponse, ChallengeTable, PendingChallenge,
 };
-use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
+use tendot_proto::crypto::SystemRandom;
 use tendot_proto::endpoint::{IncomingRequest, Transport};
-use tendot_proto::{Budget, Message, Now, ResponseCode, ValueReference};
+use tendot_proto::{Message, Now, ResponseCode, ValueReference};
 use tendot_registry::{Caller, HandleIdentity};
 
 use crate::native::dispatch::{CpuPermit, join_parts, release_while_pending};
@@ -23,8 +23,8 @@ pub(crate) struct PendingChallenges {
 }
 
 impl PendingChallenges {
-    pub(crate) fn new(policy: AuthPolicy) -> Self {
-        let table = || ChallengeTable::new(ChallengeLimits::default(), policy);
+    pub(crate) fn new() -> Self {
+        let table = || ChallengeTable::new(ChallengeLimits::default());
         Self { udp: table(), connected: table() }
     }
 
@@ -34,7 +34,7 @@ impl PendingChallenges {
         request: &[u8],
         transport: Transport,
         now: Now,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
         is_session: impl Fn(u32) -> bool,
     ) -> Result<&PendingChallenge, AuthError> {
         let (table, other) = match transport {
@@ -42,7 +42,7 @@ impl PendingChallenges {
             Transport::Tcp | Transport::Http => (&mut self.connected, &self.udp),
         };
         let is_used = |id| is_session(id) || other.contains(id);
-        table.issue(request, now, &AwsLcProvider, &mut SystemRandom, budget, is_used)
+        table.issue(request, now, &mut SystemRandom, context, is_used)
     }
 
     /// Removes the challenge with this id, for its only answer.
@@ -80,7 +80,7 @@ impl NativeServer {
     ) -> (NativeReply, u32) {
         let now = self.now();
         // Removed first, so that an answer is accepted only once.
-        let challenge = self.lock_challenges().take(incoming.message.envelope.session_id, now);
+        let challenge = self.lock_challenges().take(incoming.parts.envelope.session_id, now);
         let pending = match challenge {
             Ok(pending) => pending,
             Err(error) => {
@@ -96,8 +96,8 @@ impl NativeServer {
             }
         };
         let mut challenged = challenged.resume_after_challenge(incoming);
-        let (message, mut scratch) = (challenged.message, Vec::new());
-        let Some(operation) = NativeOperation::from_message(&message, &mut scratch) else {
+        let mut scratch = Vec::new();
+        let Some(operation) = NativeOperation::from_request(&challenged, &mut scratch) else {
             return (self.unsupported(&mut challenged), challenged.budget.remaining());
         };
         let identity = self.verify_identity(&mut challenged, &operation, &pending, answer);
@@ -144,7 +144,7 @@ impl NativeServer {
             Ok(keys) => keys,
             Err(error) => return Err(self.registry_error(challenged, &error)),
         };
-        HandleIdentity::verify(pending, answer, &keys, &self.policy, &AwsLcProvider, budget)
+        HandleIdentity::verify(pending, answer, &keys, &mut self.auth(budget))
             .map_err(|error| self.authentication_failed(challenged, &error))
     }
 
@@ -157,10 +157,10 @@ impl NativeServer {
         let sealed = {
             let sessions = self.lock_sessions();
             let mut challenges = self.lock_challenges();
-            let budget = &mut incoming.budget;
+            let context = &mut self.auth(&mut incoming.budget);
             let is_session = |id| sessions.contains(id);
             let request = join_parts(&incoming.parts);
-            let issued = challenges.issue(&request, incoming.transport, now, budget, is_session);
+            let issued = challenges.issue(&request, incoming.transport, now, context, is_session);
             issued.map(|pending| incoming.challenge(pending).to_bytes())
         };
         match sealed {

@@ -146,11 +146,11 @@ mod tests {
         };
         let flags = OpFlags::DEFAULT;
         check(0, flags, MessageClass::PublicRead, true);
-        check(0, flags.with(OpFlags::REQUEST_DIGEST), MessageClass::PublicRead, false);
-        check(0, flags.without(OpFlags::PUBLIC_ONLY), MessageClass::Ordinary, false);
-        check(0, flags.with(OpFlags::CERTIFY), MessageClass::Expensive, false);
+        check(0, flags | OpFlags::REQUEST_DIGEST, MessageClass::PublicRead, false);
+        check(0, flags - OpFlags::PUBLIC_ONLY, MessageClass::Ordinary, false);
+        check(0, flags | OpFlags::CERTIFY, MessageClass::Expensive, false);
         check(1, flags, MessageClass::Ordinary, false);
-        check(1, flags.with(OpFlags::CERTIFY), MessageClass::Ordinary, false);
+        check(1, flags | OpFlags::CERTIFY, MessageClass::Ordinary, false);
     }
 
     /// What follows the envelope of an encrypted message is not taken for a header.

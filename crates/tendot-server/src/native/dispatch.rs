@@ -6,7 +6,6 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use tendot_proto::auth::ChallengeResponse;
-use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::endpoint::{IncomingRequest, Rejection, RejectionReason, Transport};
 use tendot_proto::{Budget, Envelope, MessageHeader, MessageParts, Now, OpFlags, Opcode, ResponseCode};
 use tendot_store::{ChangeCounters, Store};
@@ -39,7 +38,7 @@ impl NativeReply {
     }
 
     pub(crate) fn new(incoming: &IncomingRequest<'_>, code: ResponseCode, message: Vec<u8>) -> Self {
-        Self { message: Some(message), opcode: incoming.message.header.opcode, ..Self::none(code) }
+        Self { message: Some(message), opcode: incoming.parts.header.opcode, ..Self::none(code) }
     }
 
     fn from_rejection(opcode: Opcode, rejection: &Rejection) -> Self {
@@ -148,7 +147,7 @@ impl NativeServer {
     ) -> Result<Vec<u8>, NativeReply> {
         let mut sessions = self.lock_sessions();
         let is_challenged = self.lock_challenges().contains(envelope.session_id);
-        let opened = sessions.open(message.bytes(), is_challenged, now, &AwsLcProvider, budget);
+        let opened = sessions.open(message.bytes(), is_challenged, now, &mut self.auth(budget));
         opened
             .map(|(plain, _)| plain)
             .map_err(|error| self.reject(*envelope, None, RejectionReason::Session(error), now))
@@ -183,9 +182,9 @@ impl NativeServer {
             // Outside of a session, a challenge response carries the challenge id in place of the session id.
             if !was_encrypted && (in_session || !is_answer) {
                 let is_challenged = self.lock_challenges().contains(id);
-                sessions.verify(&incoming.parts, is_challenged, now, &AwsLcProvider, budget).map_err(
+                sessions.verify(&incoming.parts, is_challenged, now, &mut self.auth(budget)).map_err(
                     |error| {
-                        let header = incoming.message.header;
+                        let header = incoming.parts.header;
                         self.reject(*envelope, Some(header), RejectionReason::Session(error), now)
                     },
                 )?;

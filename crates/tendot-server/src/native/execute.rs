@@ -1,7 +1,6 @@
 //! Execution of a request for an authenticated or anonymous caller.
 
 use tendot_proto::auth::{Challenge, SecretKeyResponse};
-use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::endpoint::IncomingRequest;
 use tendot_proto::wire::WireList;
 use tendot_proto::{Handle, OpFlags, Opcode, ProtocolVersion, ResponseCode, ResponseData};
@@ -19,9 +18,8 @@ impl NativeServer {
         caller: &Caller,
         cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> NativeReply {
-        // The operation borrows from the message, which is therefore copied.
-        let (message, mut scratch) = (incoming.message, Vec::new());
-        match NativeOperation::from_message(&message, &mut scratch) {
+        let mut scratch = Vec::new();
+        match NativeOperation::from_request(incoming, &mut scratch) {
             Some(operation) => self.execute_operation(incoming, &operation, caller, cpu_permit).await,
             None => self.unsupported(incoming),
         }
@@ -108,17 +106,17 @@ impl NativeServer {
         };
         let mut response = incoming.respond(ResponseCode::SUCCESS, outcome);
         if matches!(write, HandleWrite::Create { uuid_bytes: Some(_), .. }) {
-            response.header.flags = response.header.flags.with(OpFlags::MINT_NEW_SUFFIX);
+            response.header.flags |= OpFlags::MINT_NEW_SUFFIX;
         }
         if result.replaced && matches!(write, HandleWrite::Create { .. } | HandleWrite::AddValues { .. }) {
-            response.header.flags = response.header.flags.with(OpFlags::OVERWRITE);
+            response.header.flags |= OpFlags::OVERWRITE;
         }
         Ok(self.seal(incoming, response))
     }
 
     /// Referral for a write to the record of a derived prefix that another service stores. Older clients do not understand it.
     async fn refer_derived_prefix(&self, incoming: &mut IncomingRequest<'_>) -> Option<NativeReply> {
-        let (envelope, header) = (incoming.message.envelope, incoming.message.header);
+        let (envelope, header) = (incoming.parts.envelope, incoming.parts.header);
         let name = incoming.request.handle().filter(|name| name.is_prefix_handle())?;
         let is_homing = matches!(header.opcode, Opcode::HOME_PREFIX | Opcode::UNHOME_PREFIX);
         if is_homing
@@ -148,13 +146,11 @@ impl NativeServer {
         if !self.registry.owns(key_handle) {
             return Err(Error::OtherServer);
         }
-        let version = incoming.message.envelope.response_version();
+        let version = incoming.parts.envelope.response_version();
         let budget = &mut incoming.budget;
         let keys = self.registry.key_values(key_handle, budget).await?;
         let is_valid = SecretKeyResponse::from_bytes(answer, version).is_ok_and(|proof| {
-            challenge
-                .verify_secret_key(&proof, key_index, &keys, &self.policy, &AwsLcProvider, budget)
-                .is_ok()
+            challenge.verify_secret_key(&proof, key_index, &keys, &mut self.auth(budget)).is_ok()
         });
         let response =
             incoming.respond(ResponseCode::SUCCESS, ResponseData::ChallengeVerified(u8::from(is_valid)));

@@ -35,13 +35,13 @@ impl NativeServer {
         let mut response =
             incoming.respond(ResponseCode::SUCCESS, ResponseData::Handles(WireList::from(&names[..])));
         if next.is_some() {
-            response.header.flags = response.header.flags.with(OpFlags::CONTINUOUS);
+            response.header.flags |= OpFlags::CONTINUOUS;
         }
         let mut reply = self.seal(incoming, response);
         reply.continuation = next.map(|after| {
             Box::new(ListContinuation {
                 request: join_parts(&incoming.parts),
-                request_id: incoming.message.envelope.request_id,
+                request_id: incoming.request_id,
                 transport: incoming.transport,
                 caller: caller.clone(),
                 after,
@@ -55,9 +55,9 @@ impl NativeServer {
     pub(crate) async fn next_list_message(&self, continuation: Box<ListContinuation>) -> Option<NativeReply> {
         let mut incoming =
             self.endpoint.decode_request(&continuation.request, continuation.transport, self.now()).ok()?;
-        incoming.message.envelope.request_id = continuation.request_id;
-        let (message, mut scratch) = (incoming.message, Vec::new());
-        let operation = NativeOperation::from_message(&message, &mut scratch)?;
+        incoming.request_id = continuation.request_id;
+        let mut scratch = Vec::new();
+        let operation = NativeOperation::from_request(&incoming, &mut scratch)?;
         let (caller, after) = (&continuation.caller, Some(&*continuation.after));
         let listed = self.list(&mut incoming, operation.authorized_as()?, caller, after).await;
         Some(listed.unwrap_or_else(|error| self.registry_error(&mut incoming, &error)))

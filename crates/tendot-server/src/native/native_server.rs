@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use tendot_proto::Now;
-use tendot_proto::auth::{AuthPolicy, SessionLimits, SessionTable};
+use tendot_proto::auth::{AuthContext, AuthPolicy, SessionLimits, SessionTable};
+use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::endpoint::Endpoint;
+use tendot_proto::{Budget, Now};
 use tendot_registry::Registry;
 use tokio::sync::Semaphore;
 
@@ -48,13 +49,12 @@ pub struct NativeServer {
 impl NativeServer {
     /// Creates a server over this registry for this site, with default settings.
     pub fn new(registry: Arc<Registry>, site: OwnSite) -> Self {
-        let policy = AuthPolicy::default();
         Self {
             registry,
             endpoint: Endpoint { site_serial: site.site().serial, is_primary: site.site().is_primary() },
             site,
-            policy,
-            challenges: Mutex::new(PendingChallenges::new(policy)),
+            policy: AuthPolicy::default(),
+            challenges: Mutex::new(PendingChallenges::new()),
             sessions: Mutex::new(SessionTable::new(SessionLimits::default())),
             rate_limiter: None,
             response_cache: Some(NativeResponseCache::new(DEFAULT_RESPONSE_CACHE_BYTES)),
@@ -114,6 +114,11 @@ impl NativeServer {
 
     pub(super) fn now(&self) -> Now {
         Now { elapsed: self.start.elapsed(), unix: to_unix_seconds(SystemTime::now()) }
+    }
+
+    /// Context of the cryptographic operations of a request with this budget.
+    pub(super) fn auth<'b>(&self, budget: &'b mut Budget) -> AuthContext<'b> {
+        AuthContext::new(&AwsLcProvider, self.policy, budget)
     }
 
     /// Lock order: sessions before challenges.

@@ -2,8 +2,9 @@
 
 use tendot_proto::auth::Challenge;
 use tendot_proto::crypto::{SecureRandom as _, SystemRandom};
+use tendot_proto::endpoint::IncomingRequest;
 use tendot_proto::message::SessionSetup;
-use tendot_proto::{Handle, Message, MessageBody, OpFlags, Opcode, Request};
+use tendot_proto::{Handle, MessageHeader, OpFlags, Opcode, Request};
 use tendot_registry::{HandleOperation, HandleWrite, ResolveQuery};
 
 use crate::native::status::is_status;
@@ -29,18 +30,18 @@ pub(crate) enum NativeOperation<'a> {
 }
 
 impl<'a> NativeOperation<'a> {
-    /// Operation of a message; `None` if it is not supported. `scratch` holds names that have to be built.
-    pub(crate) fn from_message(message: &Message<'a>, scratch: &'a mut Vec<u8>) -> Option<Self> {
-        let MessageBody::Request(request) = message.body else { return None };
-        Some(match (message.header.opcode, request) {
+    /// Operation of a request; `None` if it is not supported. `scratch` holds names that have to be built.
+    pub(crate) fn from_request(incoming: &IncomingRequest<'a>, scratch: &'a mut Vec<u8>) -> Option<Self> {
+        let (header, request) = (&incoming.parts.header, incoming.request);
+        Some(match (header.opcode, request) {
             (_, Request::Resolve { handle, indexes, types }) => {
-                let flags = message.header.flags;
+                let flags = header.flags;
                 let query = ResolveQuery {
                     handle,
                     indexes: indexes.iter().collect(),
                     types: types.iter().collect(),
                     public_only: flags.contains(OpFlags::PUBLIC_ONLY),
-                    in_session: message.envelope.session_id != 0,
+                    in_session: incoming.parts.envelope.session_id != 0,
                     allow_referral: !flags.contains(OpFlags::DO_NOT_REFER),
                 };
                 if is_status(handle) {
@@ -56,7 +57,7 @@ impl<'a> NativeOperation<'a> {
             }
             (_, Request::SessionSetup(setup)) => Self::SetUpSession(setup),
             (Opcode::SESSION_TERMINATE, Request::NoOperand { .. }) => Self::TerminateSession,
-            _ => Self::Registry(registry_operation(message, &request, scratch)?),
+            _ => Self::Registry(registry_operation(header, request, scratch)?),
         })
     }
 
@@ -74,14 +75,14 @@ impl<'a> NativeOperation<'a> {
     }
 }
 
-/// Write or list operation of a message; `None` if it is not supported.
+/// Write or list operation of a request; `None` if it is not supported.
 fn registry_operation<'a>(
-    message: &Message<'a>,
-    request: &Request<'a>,
+    header: &MessageHeader,
+    request: Request<'a>,
     scratch: &'a mut Vec<u8>,
 ) -> Option<HandleOperation<'a>> {
-    let flags = message.header.flags;
-    Some(match (message.header.opcode, *request) {
+    let flags = header.flags;
+    Some(match (header.opcode, request) {
         (opcode, Request::WriteValues { handle: name, values }) => {
             let values = values.iter().collect();
             let overwrite = flags.contains(OpFlags::OVERWRITE);

@@ -25,20 +25,20 @@ impl NativeServer {
         let signed = Some(message).filter(|message| message.has_flag(OpFlags::CERTIFY))?;
         let parts = MessageParts::split(signed.bytes()).ok()?;
         let mut response = Message::from_bytes(rejection.response()?).ok()?;
-        response.header.flags = response.header.flags.with(OpFlags::CERTIFY);
+        response.header.flags |= OpFlags::CERTIFY;
         let mut sealed = response.to_bytes().ok()?;
         let mut sessions = self.lock_sessions();
         // Only requests that were verified get a MAC.
         if !was_encrypted {
-            sessions.verify(&parts, false, now, &AwsLcProvider, budget).ok()?;
+            sessions.verify(&parts, false, now, &mut self.auth(budget)).ok()?;
         }
         let session = sessions.get_mut(parts.envelope.session_id)?.session_mut();
-        session.add_mac(&mut sealed, &AwsLcProvider, budget).ok()?;
+        session.add_mac(&mut sealed, &mut self.auth(budget)).ok()?;
         Some(sealed)
     }
 
     pub(crate) fn unsupported(&self, incoming: &mut IncomingRequest<'_>) -> NativeReply {
-        let message = format!("{} is not supported", incoming.message.header.opcode);
+        let message = format!("{} is not supported", incoming.parts.header.opcode);
         self.error_reply(incoming, ResponseCode::OPERATION_NOT_SUPPORTED, &message)
     }
 
@@ -80,7 +80,7 @@ impl NativeServer {
         let mut sealing = SealContext {
             provider: &AwsLcProvider,
             random: &mut SystemRandom,
-            policy: &self.policy,
+            policy: self.policy,
             server_key: Some(self.site.key()),
             session: session.map(|session| session.session_mut()),
         };

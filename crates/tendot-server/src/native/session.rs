@@ -1,7 +1,7 @@
 //! Session setup and termination; `dispatch.rs` authenticates callers in sessions.
 
 use tendot_proto::auth::{ServerKeyExchange, SessionError};
-use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
+use tendot_proto::crypto::SystemRandom;
 use tendot_proto::endpoint::IncomingRequest;
 use tendot_proto::message::{KeyExchangeMode, SessionSetup};
 use tendot_proto::{ResponseCode, ResponseData};
@@ -14,10 +14,9 @@ impl NativeServer {
         incoming: &mut IncomingRequest<'_>,
         setup: &SessionSetup<'_>,
     ) -> NativeReply {
-        let envelope = incoming.message.envelope;
+        let envelope = incoming.parts.envelope;
         let budget = &mut incoming.budget;
-        let answer =
-            ServerKeyExchange::new(setup, &envelope, &self.policy, &AwsLcProvider, &mut SystemRandom, budget);
+        let answer = ServerKeyExchange::new(setup, &envelope, &mut SystemRandom, &mut self.auth(budget));
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => return self.error_reply(incoming, error.response_code(), &error.to_string()),

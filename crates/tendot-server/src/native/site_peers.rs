@@ -78,7 +78,7 @@ impl PeerUpstream {
     async fn acquire_permit(&self, name: Handle<'_>) -> Result<SemaphorePermit<'_>, ResolveError> {
         let busy = || ResolveError::Busy { waited: PEER_TIMEOUT };
         let site = self.site.sites().first().ok_or_else(busy)?;
-        let server_index = Handle::new(&name.qualified()).server_index(site.hash_option, self.permits.len());
+        let server_index = name.server_index(site.hash_option, self.permits.len());
         let permits = server_index.and_then(|index| self.permits.get(index)).ok_or_else(busy)?;
         timeout(PEER_TIMEOUT, permits.acquire()).await.ok().and_then(Result::ok).ok_or_else(busy)
     }

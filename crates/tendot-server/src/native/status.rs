@@ -49,7 +49,7 @@ impl NativeServer {
             env!("CARGO_PKG_VERSION"),
         );
         let value = |index, value_type, data: String| HandleValue {
-            permissions: ValuePermissions(ValuePermissions::ADMIN_READ.0 | ValuePermissions::ADMIN_WRITE.0),
+            permissions: ValuePermissions::ADMIN_READ | ValuePermissions::ADMIN_WRITE,
             ..HandleValue::with_data(index, value_type, data.into_bytes())
         };
         let mut values = vec![

@@ -280,7 +280,7 @@ fn changes_are_visible_over_the_native_protocol() {
         .map(|()| NativeTestServer::start_over(open_postgres(&database_url), NativeServerOptions::default()));
     let cacheable = resolution("10.5555/moving");
     let mut authoritative = cacheable;
-    authoritative.header.flags = authoritative.header.flags.with(OpFlags::AUTHORITATIVE);
+    authoritative.header.flags |= OpFlags::AUTHORITATIVE;
     let mut delays = Vec::new();
     for url in ["https://example.org/first", "https://example.org/second", "https://example.org/third"] {
         first.put("10.5555/moving", vec![url_value(1, url)]);

@@ -3,17 +3,18 @@
 use std::collections::HashSet;
 use std::io::Write as _;
 
-use tendot_proto::auth::{AuthPolicy, ClientKey, ClientKeyExchange, DhGroup, Session};
+use tendot_proto::auth::{ClientKey, ClientKeyExchange, DhGroup, Session};
 use tendot_proto::crypto::{AwsLcProvider, SigningKey, SystemRandom};
 use tendot_proto::endpoint::Transport;
 use tendot_proto::message::{KeyExchangeMode, SessionKeyMaterial, SessionSetup};
 use tendot_proto::record::{PublicKey, ValueList};
 use tendot_proto::wire::{WireList, WireWriter};
 use tendot_proto::{
-    Budget, Handle, HandleValue, Message, MessageBody, MessageParts, OpFlags, Opcode, Request, Response,
+    Handle, HandleValue, Message, MessageBody, MessageParts, OpFlags, Opcode, Request, Response,
     ResponseData, ValuePermissions, ValueReference,
 };
 use tendot_server::native::OwnSite;
+use tendot_testing::auth_context;
 use tendot_testing::handle_keys::private_key;
 
 use crate::support::native_server::*;
@@ -215,9 +216,7 @@ fn attack_a8_missing_and_wrong_keys_look_alike(store: StoreKind) {
 
 /// Sets up a session over UDP.
 fn open_session(server: &NativeTestServer, identity: Option<&str>) -> Session {
-    let work = &mut { Budget::PER_REQUEST };
-    let proposal =
-        ClientKeyExchange::new(DhGroup::Modp2048, &AwsLcProvider, &mut SystemRandom, work).unwrap();
+    let proposal = ClientKeyExchange::new(DhGroup::Modp2048, &mut SystemRandom, auth_context!()).unwrap();
     let identity = identity.map(ValueReference::parse);
     let mut request = Message::request(
         Opcode::SESSION_SETUP,
@@ -225,18 +224,18 @@ fn open_session(server: &NativeTestServer, identity: Option<&str>) -> Session {
         7,
         now(),
     );
-    request.header.flags = request.header.flags.with(OpFlags::CERTIFY.with(OpFlags::REQUEST_DIGEST));
+    request.header.flags |= OpFlags::CERTIFY | OpFlags::REQUEST_DIGEST;
     let sent = request.to_bytes().unwrap();
     let response = server.exchange(Transport::Udp, &sent).remove(0);
     let key = private_key("privkey.bin").public_key().unwrap();
     let (sent, received) = (MessageParts::split(&sent).unwrap(), MessageParts::split(&response).unwrap());
-    proposal.complete(&sent, &received, &key, &AuthPolicy::default(), &AwsLcProvider, work).unwrap()
+    proposal.complete(&sent, &received, &key, auth_context!()).unwrap()
 }
 
 fn in_session(session: &mut Session, mut message: Message<'_>) -> Vec<u8> {
     message.envelope.session_id = session.id();
     let mut bytes = message.to_bytes().unwrap();
-    session.add_mac(&mut bytes, &AwsLcProvider, &mut { Budget::PER_REQUEST }).unwrap();
+    session.add_mac(&mut bytes, auth_context!()).unwrap();
     bytes
 }
 
@@ -279,7 +278,7 @@ fn attack_a13_replayed_session_messages(store: StoreKind) {
     let mut message = delete_request("10.5555/A13");
     message.envelope.session_id = other_session.id();
     let mut bytes = message.to_bytes().unwrap();
-    other_session.add_mac(&mut bytes, &AwsLcProvider, &mut { Budget::PER_REQUEST }).unwrap();
+    other_session.add_mac(&mut bytes, auth_context!()).unwrap();
     bytes[4..8].copy_from_slice(&session.id().to_be_bytes());
     assert_eq!(server.code_for_bytes(TCP, &bytes), 502);
     // The other session has no identity.
@@ -300,9 +299,8 @@ fn attack_a13_replayed_session_messages(store: StoreKind) {
 fn session_errors_have_a_mac(store: StoreKind) {
     let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let mut session = open_session(&server, None);
-    let work = &mut { Budget::PER_REQUEST };
     let certified = |mut message: Message<'static>| {
-        message.header.flags = message.header.flags.with(OpFlags::CERTIFY);
+        message.header.flags |= OpFlags::CERTIFY;
         message
     };
     for (transport, message, expected) in
@@ -311,11 +309,11 @@ fn session_errors_have_a_mac(store: StoreKind) {
         let mut request = in_session(&mut session, certified(message));
         let response = server.exchange(transport, &request).remove(0);
         assert_eq!(response_code(&response), expected, "{}", error_message(&response));
-        session.verify(&MessageParts::split(&response).unwrap(), &AwsLcProvider, work).unwrap();
+        session.verify(&MessageParts::split(&response).unwrap(), auth_context!()).unwrap();
         let end = request.len() - 1;
         request[end] ^= 1;
         let response = server.exchange(transport, &request).remove(0);
-        assert!(session.verify(&MessageParts::split(&response).unwrap(), &AwsLcProvider, work).is_err());
+        assert!(session.verify(&MessageParts::split(&response).unwrap(), auth_context!()).is_err());
     }
 }
 
@@ -362,9 +360,7 @@ fn attack_p3_index_0_in_a_session(store: StoreKind) {
 
 fn attack_a15_weak_session_keys(store: StoreKind) {
     let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
-    let work = &mut { Budget::PER_REQUEST };
-    let key_exchange =
-        ClientKeyExchange::new(DhGroup::Modp2048, &AwsLcProvider, &mut SystemRandom, work).unwrap();
+    let key_exchange = ClientKeyExchange::new(DhGroup::Modp2048, &mut SystemRandom, auth_context!()).unwrap();
     let SessionKeyMaterial::PublicKey(bytes) = key_exchange.request(None, 60).key else { panic!() };
     let client_key = PublicKey::from_bytes(bytes).unwrap();
     let tendot_proto::record::KeyComponents::DiffieHellman { p, g, y } = client_key.components() else {
@@ -442,7 +438,7 @@ fn attack_p1_p2_admin_permissions(store: StoreKind) {
     check(&server, KEY_2, &overwrite, 201);
     let value_3 = [url_value(3, "https://example.org/4")];
     overwrite = values_request(Opcode::ADD_VALUE, "10.5555/P1", &value_3);
-    overwrite.header.flags = overwrite.header.flags.with(OpFlags::OVERWRITE);
+    overwrite.header.flags |= OpFlags::OVERWRITE;
     check(&server, KEY_2, &overwrite, 401);
     let value_4 = [url_value(4, "https://example.org/4")];
     check(&server, KEY_1, &values_request(Opcode::ADD_VALUE, "10.5555/P1", &value_4), 400);
@@ -517,7 +513,7 @@ fn attack_p6_p7_prefixes_and_the_last_administrator(store: StoreKind) {
     let all = Message::request(Opcode::LIST_HOMED_PREFIXES, Request::NoOperand { handle: None }, 7, now());
     check(&server, KEY_1, &all, 400);
     let mut status = resolution("0.site/STATUS");
-    status.header.flags = status.header.flags.without(OpFlags::PUBLIC_ONLY);
+    status.header.flags -= OpFlags::PUBLIC_ONLY;
     check(&server, KEY_1, &status, 400);
 }
 
@@ -544,7 +540,7 @@ fn attack_p10_hidden_values(store: StoreKind) {
     assert!(!server.get("/api/handles/10.5555/MULTI").text().contains("not public"));
     // An authenticated identity without permission to read.
     let mut restricted = resolution("10.5555/MULTI");
-    restricted.header.flags = restricted.header.flags.without(OpFlags::PUBLIC_ONLY);
+    restricted.header.flags -= OpFlags::PUBLIC_ONLY;
     check(&server, KEY_1, &restricted, 400);
     let key = admin_key();
     assert_eq!(server.authenticated_code(&restricted, SERVER_ADMIN, ClientKey::PrivateKey(&*key)), 1);

@@ -247,7 +247,7 @@ fn attack_u8_challenges_of_one_client() {
 fn attack_u9_signatures() {
     let server = NativeTestServer::start(strict_limits());
     let mut request = resolution("10.5555/ONE");
-    request.header.flags = request.header.flags.with(OpFlags::CERTIFY);
+    request.header.flags |= OpFlags::CERTIFY;
     let request = request.to_bytes().unwrap();
     let socket = server.udp_socket();
     // On a busy machine the queue overflows before the allowance is used up, so the flood goes on until both have happened.
@@ -268,6 +268,6 @@ fn attack_u9_signatures() {
 /// A request for all values, also those that are not public.
 fn restricted_request() -> Message<'static> {
     let mut request = resolution("10.5555/SECRET");
-    request.header.flags = request.header.flags.without(OpFlags::PUBLIC_ONLY);
+    request.header.flags -= OpFlags::PUBLIC_ONLY;
     request
 }

@@ -4,22 +4,22 @@
 use std::collections::HashMap;
 
 use tendot_proto::auth::{
-    AuthPolicy, Challenge, ChallengeResponse, ClientKey, ClientKeyExchange, ComputedDigest, DhGroup,
-    PublicKeyResponse, SecretKeyResponse, Session, SessionKey, verify_message_mac, verify_message_signature,
+    Challenge, ChallengeResponse, ClientKey, ClientKeyExchange, ComputedDigest, DhGroup, PublicKeyResponse,
+    SecretKeyResponse, Session, SessionKey, verify_message_mac, verify_message_signature,
 };
 use tendot_proto::crypto::{AwsLcProvider, SigningKey, SystemRandom};
 use tendot_proto::endpoint::Transport;
 use tendot_proto::message::SessionKeyMaterial;
 use tendot_proto::record::PublicKey;
 use tendot_proto::{
-    Budget, Credential, CredentialSection, Envelope, EnvelopeFlags, Handle, HandleValue, Message,
-    MessageBody, MessageHeader, MessageParts, Request, Response, ResponseData, Ttl, ValuePermissions,
+    Credential, CredentialSection, Envelope, EnvelopeFlags, Handle, HandleValue, Message, MessageBody,
+    MessageHeader, MessageParts, Request, Response, ResponseData, Ttl, ValuePermissions,
 };
 use tendot_server::native::OwnSite;
 use tendot_store::{Edit, Precondition};
 use tendot_testing::handle_keys::private_key;
-use tendot_testing::hex;
 use tendot_testing::recordings::{Recording, recordings};
+use tendot_testing::{auth_context, hex};
 
 use crate::support::native_server::*;
 use crate::support::stores::{StoreKind, over_stores};
@@ -147,7 +147,7 @@ impl Replay {
         match envelope.filter(|envelope| envelope.flags.contains(EnvelopeFlags::ENCRYPTED)) {
             Some(envelope) => {
                 let key = &self.recorded_keys[&envelope.session_id];
-                Some((key.decrypt(&bytes, &AwsLcProvider, &mut { Budget::PER_REQUEST }).unwrap(), true))
+                Some((key.decrypt(&bytes, auth_context!()).unwrap(), true))
             }
             None => Some((bytes, false)),
         }
@@ -187,10 +187,8 @@ impl Replay {
                 message.body = MessageBody::Request(Request::ChallengeResponse(response));
             }
             Request::SessionSetup(mut setup) if setup.key != SessionKeyMaterial::None => {
-                let work = &mut { Budget::PER_REQUEST };
                 key_exchange =
-                    ClientKeyExchange::new(DhGroup::Modp1024, &AwsLcProvider, &mut SystemRandom, work)
-                        .unwrap();
+                    ClientKeyExchange::new(DhGroup::Modp1024, &mut SystemRandom, auth_context!()).unwrap();
                 setup.key = key_exchange.request(None, 0).key;
                 message.body = MessageBody::Request(Request::SessionSetup(setup));
                 let plain = message.to_bytes().unwrap();
@@ -211,12 +209,11 @@ impl Replay {
         let has_mac = message.credential().is_some();
         message.credential_section = CredentialSection::Empty;
         let mut plain = message.to_bytes().unwrap();
-        let work = &mut { Budget::PER_REQUEST };
         if has_mac {
-            session.add_mac(&mut plain, &AwsLcProvider, work).unwrap();
+            session.add_mac(&mut plain, auth_context!()).unwrap();
         }
         let sent = match is_encrypted {
-            true => session.key().encrypt(&plain, &AwsLcProvider, &mut SystemRandom, work).unwrap(),
+            true => session.key().encrypt(&plain, &mut SystemRandom, auth_context!()).unwrap(),
             false => plain.clone(),
         };
         (plain, sent)
@@ -234,19 +231,16 @@ impl Replay {
         let recorded = Challenge { nonce, digest: digest.unwrap().bytes };
         let handle = recorded_response.key_handle.to_string();
         let keys = self.server.values(&handle).unwrap();
-        let (policy, work) = (AuthPolicy::default(), &mut { Budget::PER_REQUEST });
         let is_secret = recorded_response.auth_type == b"HS_SECKEY";
         let is_valid = if is_secret {
             let proof =
                 SecretKeyResponse::from_bytes(recorded_response.proof, challenge.envelope.version).unwrap();
-            recorded
-                .verify_secret_key(&proof, recorded_response.key_index, &keys, &policy, &AwsLcProvider, work)
-                .is_ok()
+            recorded.verify_secret_key(&proof, recorded_response.key_index, &keys, auth_context!()).is_ok()
         } else {
             let key = keys.iter().find(|value| value.index == recorded_response.key_index).unwrap();
             let key = PublicKey::from_bytes(&key.data).unwrap();
             let proof = PublicKeyResponse::from_bytes(recorded_response.proof).unwrap();
-            proof.verify(&key, recorded, &policy, &AwsLcProvider, work).is_ok()
+            proof.verify(&key, recorded, auth_context!()).is_ok()
         };
         let secret = keys.iter().find(|value| value.index == recorded_response.key_index && is_secret);
         let credentials = match (secret, is_valid) {
@@ -256,8 +250,7 @@ impl Replay {
             (None, false) => ClientKey::PrivateKey(&*self.stranger),
         };
         let (parts, challenge) = (MessageParts::split(request).unwrap(), Message::from_bytes(ours).unwrap());
-        let work = &mut { Budget::PER_REQUEST };
-        credentials.respond(&parts, &challenge, &policy, &AwsLcProvider, &mut SystemRandom, work).unwrap()
+        credentials.respond(&parts, &challenge, &mut SystemRandom, auth_context!()).unwrap()
     }
 
     /// Compares the next response with the recorded one; returns the difference.
@@ -278,8 +271,7 @@ impl Replay {
             return Some(format!("encrypted: {is_encrypted}"));
         }
         if is_encrypted {
-            let work = &mut { Budget::PER_REQUEST };
-            ours = self.sessions[&recorded_id].key().decrypt(&ours, &AwsLcProvider, work).unwrap();
+            ours = self.sessions[&recorded_id].key().decrypt(&ours, auth_context!()).unwrap();
         }
         let (recorded, sent) = self.request.clone().unwrap();
         let problem = self.difference(name, &theirs, &ours, &sent);
@@ -291,10 +283,8 @@ impl Replay {
             MessageBody::Response(Response { data: ResponseData::SessionSetup { .. }, .. }) => {
                 let (request, response) =
                     (MessageParts::split(&sent).unwrap(), MessageParts::split(&ours).unwrap());
-                let (policy, work) = (AuthPolicy::default(), &mut { Budget::PER_REQUEST });
                 let proposal = self.proposal.take().unwrap();
-                let session =
-                    proposal.complete(&request, &response, &self.server_key, &policy, &AwsLcProvider, work);
+                let session = proposal.complete(&request, &response, &self.server_key, auth_context!());
                 self.sessions.insert(recorded_id, session.unwrap());
             }
             _ => {}
@@ -311,7 +301,7 @@ impl Replay {
             (one.session_id, two.session_id) = (0, 0);
         }
         // Handle.Net marks a single datagram as truncated if the request had several.
-        one.flags = one.flags.without(EnvelopeFlags::TRUNCATED);
+        one.flags -= EnvelopeFlags::TRUNCATED;
         (one.length, two.length) = (0, 0);
         one.sequence = 0;
         one.request_id = request.envelope.request_id;
@@ -332,21 +322,13 @@ impl Replay {
         if kind(&their_message) != kind(&our_message) {
             return Some(format!("credential {:?} was recorded", their_message.credential()));
         }
-        let work = &mut { Budget::PER_REQUEST };
         match our_message.credential().map(|credential| credential.credential_type) {
             Some(Credential::TYPE_SIGNED) => {
-                verify_message_signature(
-                    &our_parts,
-                    &self.server_key,
-                    &AuthPolicy::default(),
-                    &AwsLcProvider,
-                    work,
-                )
-                .unwrap();
+                verify_message_signature(&our_parts, &self.server_key, auth_context!()).unwrap();
             }
             Some(_) => {
                 let session = &self.sessions[&their_parts.envelope.session_id];
-                verify_message_mac(&our_parts, session.key(), &AwsLcProvider, work).unwrap();
+                verify_message_mac(&our_parts, session.key(), auth_context!()).unwrap();
             }
             None => {}
         }
@@ -358,13 +340,7 @@ impl Replay {
             return Some(format!("digest {:?} instead of {:?}", two.digest, one.digest));
         }
         if let Some(digest) = two.digest {
-            let checked = ComputedDigest::verify(
-                &digest,
-                request.header_and_body,
-                &AuthPolicy::default(),
-                &AwsLcProvider,
-                work,
-            );
+            let checked = ComputedDigest::verify(&digest, request.header_and_body, auth_context!());
             assert_eq!(checked, Ok(()), "{name}");
         }
         data_difference(name, one.data, two.data)

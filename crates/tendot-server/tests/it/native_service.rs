@@ -142,7 +142,7 @@ fn writes_are_referred(store: StoreKind) {
     let values = [url_value(1, "https://example.org/")];
     let create = |name: &'static str, flags: OpFlags, minor: u8| {
         let mut message = create_request(name, &values);
-        message.header.flags = message.header.flags.with(flags);
+        message.header.flags |= flags;
         message.envelope.suggested_version = ProtocolVersion::new(2, minor);
         server.code(Transport::Tcp, &message)
     };

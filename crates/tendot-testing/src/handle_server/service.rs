@@ -2,8 +2,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use tendot_proto::auth::{
-    AuthPolicy, ChallengeLimits, ChallengeResponse, ChallengeTable, ServerKeyExchange, SessionLimits,
-    SessionTable,
+    AuthContext, AuthPolicy, ChallengeLimits, ChallengeResponse, ChallengeTable, ServerKeyExchange,
+    SessionLimits, SessionTable,
 };
 use tendot_proto::crypto::{AwsLcProvider, SigningKey, SystemRandom};
 use tendot_proto::endpoint::{Endpoint, IncomingRequest, RejectionReason, SealContext};
@@ -77,7 +77,7 @@ impl TestHandleService {
             leaks_private_values: false,
             clock_lag_secs: 0,
             public_key: handle_keys::public_key(public),
-            challenges: ChallengeTable::new(ChallengeLimits::default(), AuthPolicy::default()),
+            challenges: ChallengeTable::new(ChallengeLimits::default()),
             sessions: SessionTable::new(SessionLimits::default()),
             key: handle_keys::private_key(private).signing_key(&AwsLcProvider).unwrap(),
         }
@@ -127,7 +127,7 @@ impl TestHandleService {
         let is_challenged = self.challenges.contains(envelope.session_id);
         let encrypted = envelope.flags.contains(EnvelopeFlags::ENCRYPTED);
         if encrypted {
-            match self.sessions.open(bytes, is_challenged, now, &AwsLcProvider, &mut work) {
+            match self.sessions.open(bytes, is_challenged, now, &mut context(&mut work)) {
                 Ok((plain, _)) => opened = plain,
                 Err(error) => return self.error_response(envelope, RejectionReason::Session(error)),
             }
@@ -137,15 +137,15 @@ impl TestHandleService {
             Ok(incoming) => incoming,
             Err(refusal) => return refusal.response().map(Into::into).into_iter().collect(),
         };
-        self.operations.push((incoming.message.header.opcode, encrypted));
-        let opcode = incoming.message.header.opcode;
+        self.operations.push((incoming.parts.header.opcode, encrypted));
+        let opcode = incoming.parts.header.opcode;
         let is_challenge_response =
             opcode == Opcode::CHALLENGE_RESPONSE && !self.sessions.contains(envelope.session_id);
         if envelope.session_id != 0
             && !encrypted
             && !is_challenge_response
             && let Err(error) =
-                self.sessions.verify(&incoming.parts, is_challenged, now, &AwsLcProvider, &mut work)
+                self.sessions.verify(&incoming.parts, is_challenged, now, &mut context(&mut work))
         {
             return self.error_response(envelope, RejectionReason::Session(error));
         }
@@ -165,16 +165,10 @@ impl TestHandleService {
         mut incoming: IncomingRequest<'_>,
         answer: &ChallengeResponse<'_>,
     ) -> Vec<Vec<u8>> {
-        let taken = self.challenges.consume(incoming.message.envelope.session_id, now());
+        let taken = self.challenges.consume(incoming.parts.envelope.session_id, now());
         let proven = taken.and_then(|pending| {
             let values = self.records.get(&*answer.key_handle.canonical()).cloned().unwrap_or_default();
-            let index = pending.verify(
-                answer,
-                &values,
-                &AuthPolicy::default(),
-                &AwsLcProvider,
-                &mut incoming.budget,
-            )?;
+            let index = pending.verify(answer, &values, &mut context(&mut incoming.budget))?;
             Ok((pending, ValueReference::new(index, answer.key_handle.as_bytes().to_vec())))
         });
         match proven {
@@ -197,7 +191,7 @@ impl TestHandleService {
         let session = incoming.session_id;
         let proven =
             self.sessions.get_mut(session).is_some_and(|session| session.authenticated_identity().is_some());
-        let opcode = incoming.message.header.opcode;
+        let opcode = incoming.parts.header.opcode;
         if let Some(code) = self.forced_code {
             let response = incoming.respond(code, ResponseData::Error { message: Some(b"forced code") });
             return vec![self.seal(incoming, response)];
@@ -222,7 +216,7 @@ impl TestHandleService {
         if let Request::SessionSetup(setup) = request {
             return vec![self.set_up_session(incoming, &setup)];
         }
-        let (code, outcome) = self.apply_change(opcode, &request, incoming.message.header.flags, &mut texts);
+        let (code, outcome) = self.apply_change(opcode, &request, incoming.parts.header.flags, &mut texts);
         let response = incoming.respond(code, outcome);
         let response = self.seal(incoming, response);
         if opcode == Opcode::SESSION_TERMINATE {
@@ -245,7 +239,7 @@ impl TestHandleService {
             return vec![self.seal(incoming, response)];
         };
         let public_only =
-            incoming.message.header.flags.contains(OpFlags::PUBLIC_ONLY) && !self.leaks_private_values;
+            incoming.parts.header.flags.contains(OpFlags::PUBLIC_ONLY) && !self.leaks_private_values;
         let all = indexes.is_empty() && types.is_empty();
         let is_requested = |value: &HandleValue<'_>| {
             all || indexes.iter().any(|index| index == value.index)
@@ -355,7 +349,7 @@ impl TestHandleService {
             let mut response =
                 incoming.respond(ResponseCode::SUCCESS, ResponseData::Handles(WireList::from(&batch[..])));
             if number < last {
-                response.header.flags = response.header.flags.with(OpFlags::CONTINUOUS);
+                response.header.flags |= OpFlags::CONTINUOUS;
             }
             sent.push(self.seal(incoming, response));
         }
@@ -367,17 +361,9 @@ impl TestHandleService {
         incoming: &mut IncomingRequest<'_>,
         setup: &tendot_proto::message::SessionSetup<'_>,
     ) -> Vec<u8> {
-        let envelope = incoming.message.envelope;
-        let policy = AuthPolicy::default();
-        let answer = ServerKeyExchange::new(
-            setup,
-            &envelope,
-            &policy,
-            &AwsLcProvider,
-            &mut SystemRandom,
-            &mut incoming.budget,
-        )
-        .unwrap();
+        let envelope = incoming.parts.envelope;
+        let context = &mut context(&mut incoming.budget);
+        let answer = ServerKeyExchange::new(setup, &envelope, &mut SystemRandom, context).unwrap();
         let data = answer.response_data().to_vec();
         let taken = |id| self.challenges.contains(id);
         let id = self.sessions.insert(answer, now(), &mut SystemRandom, taken);
@@ -388,10 +374,10 @@ impl TestHandleService {
     }
 
     fn challenge(&mut self, incoming: &mut IncomingRequest<'_>) -> Vec<u8> {
-        let request = incoming.message.to_bytes().unwrap();
+        let request = incoming.parts.to_bytes();
         let taken = |id| self.sessions.contains(id);
         let work = &mut incoming.budget;
-        let issued = self.challenges.issue(&request, now(), &AwsLcProvider, &mut SystemRandom, work, taken);
+        let issued = self.challenges.issue(&request, now(), &mut SystemRandom, &mut context(work), taken);
         let challenge = incoming_challenge(issued.unwrap(), incoming);
         let challenge = Message::from_bytes(&challenge).unwrap();
         self.seal(incoming, challenge)
@@ -402,12 +388,17 @@ impl TestHandleService {
         let mut sealing = SealContext {
             provider: &AwsLcProvider,
             random: &mut SystemRandom,
-            policy: &AuthPolicy::default(),
+            policy: AuthPolicy::default(),
             server_key: self.is_signing.then_some(&*self.key),
             session,
         };
         incoming.seal(response, &mut sealing).unwrap()
     }
+}
+
+/// Context of an operation, with the default policy.
+fn context(budget: &mut Budget) -> AuthContext<'_> {
+    AuthContext::new(&AwsLcProvider, AuthPolicy::default(), budget)
 }
 
 fn incoming_challenge(

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use data_encoding::HEXLOWER;
 use tendot_proto::auth::{
-    AuthPolicy, CredentialError, SessionKey, verify_message_mac, verify_message_signature,
+    AuthContext, AuthPolicy, CredentialError, SessionKey, verify_message_mac, verify_message_signature,
 };
 use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::record::PublicKey;
@@ -176,13 +176,13 @@ impl VerificationKeys {
     /// Verifies the credential of a message; `None` without a credential or a key for it.
     fn check(&self, parts: &MessageParts<'_>) -> Result<Option<CredentialCheck>, CliError> {
         let mut budget = Budget::PER_REQUEST;
+        let context = &mut AuthContext::new(&AwsLcProvider, AuthPolicy::default(), &mut budget);
         let mut checked = Err(CredentialError::Missing);
         if let Some(key) = &self.session {
-            checked = verify_message_mac(parts, key, &AwsLcProvider, &mut budget).map(drop);
+            checked = verify_message_mac(parts, key, context).map(drop);
         }
         if let (Err(CredentialError::Missing), Some(key)) = (checked, &self.server) {
-            checked =
-                verify_message_signature(parts, key, &AuthPolicy::default(), &AwsLcProvider, &mut budget);
+            checked = verify_message_signature(parts, key, context);
         }
         match checked {
             Ok(()) => Ok(Some(Ok(true))),
@@ -248,7 +248,9 @@ impl<'a> EnvelopeContent<'a> {
                 describe_envelope(envelope, &mut description);
                 description.add_hex("encrypted", payload);
                 if let Some(key) = &keys.session {
-                    let plain = key.decrypt(&self.encode()?, &AwsLcProvider, &mut { Budget::PER_REQUEST });
+                    let mut budget = Budget::PER_REQUEST;
+                    let context = &mut AuthContext::new(&AwsLcProvider, AuthPolicy::default(), &mut budget);
+                    let plain = key.decrypt(&self.encode()?, context);
                     let plain = plain
                         .map_err(|error| CliError::new(format!("cannot decrypt the message: {error}")))?;
                     let parts = MessageParts::split(&plain).map_err(malformed)?;

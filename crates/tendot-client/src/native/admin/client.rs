@@ -88,7 +88,7 @@ impl AdminClient {
 
     /// Creates or overwrites a record.
     pub async fn replace(&mut self, name: &str, values: &[HandleValue<'_>]) -> Result<(), AdminError> {
-        let flags = OpFlags::DEFAULT.with(OpFlags::OVERWRITE);
+        let flags = OpFlags::DEFAULT | OpFlags::OVERWRITE;
         self.send_values(Opcode::CREATE_HANDLE, flags, name, values).await.map(drop)
     }
 
@@ -98,7 +98,7 @@ impl AdminClient {
         start: &str,
         values: &[HandleValue<'_>],
     ) -> Result<Option<String>, AdminError> {
-        let flags = OpFlags::DEFAULT.with(OpFlags::MINT_NEW_SUFFIX);
+        let flags = OpFlags::DEFAULT | OpFlags::MINT_NEW_SUFFIX;
         let response = self.send_values(Opcode::CREATE_HANDLE, flags, start, values).await?;
         Ok(match response_outcome(&response) {
             Some(ResponseData::Created { handle: Some(handle) }) => {
@@ -140,7 +140,7 @@ impl AdminClient {
         let types: Vec<&[u8]> = options.types.iter().map(String::as_bytes).collect();
         let indexes = WireList::from(&options.indexes[..]);
         let request = Request::Resolve { handle, indexes, types: WireList::from(&types[..]) };
-        let flags = OpFlags::DEFAULT.without(OpFlags::PUBLIC_ONLY);
+        let flags = OpFlags::DEFAULT - OpFlags::PUBLIC_ONLY;
         let response = self.channel.execute(Opcode::RESOLUTION, flags, request, handle).await?;
         match response_outcome(&response) {
             Some(ResponseData::Resolved { values, .. }) => {

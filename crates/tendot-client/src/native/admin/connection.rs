@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tendot_proto::record::InterfaceProtocol;
-use tendot_proto::tunnel::{self, TunnelError};
+use tendot_proto::tunnel::{self, ResponseHead, TunnelError};
 use tendot_proto::{FrameError, Framer, Handle};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
@@ -17,7 +17,7 @@ pub(super) struct AdminConnection {
     stream: Box<dyn ByteStream>,
     framer: Framer,
     /// Received part of the head of an HTTP response; `None` after the head, or without HTTP.
-    http_head: Option<Vec<u8>>,
+    http_head: Option<ResponseHead>,
 }
 
 /// Error of sending a request or receiving a message.
@@ -71,7 +71,7 @@ impl AdminConnection {
         request: &[u8],
     ) -> Result<(), AdminConnectionError> {
         let head = tunnel::request_head(host, path, handle, request.len());
-        self.http_head = Some(Vec::new());
+        self.http_head = Some(ResponseHead::default());
         self.send(&[head.as_bytes(), request].concat()).await
     }
 
@@ -102,11 +102,8 @@ impl AdminConnection {
             self.framer.push(bytes);
             return Ok(());
         };
-        head.extend_from_slice(bytes);
-        let Some(body_start) = tunnel::find_response_body(head)? else { return Ok(()) };
-        // CR LF before the message may be split across reads.
-        if let Some(body) = head.get(body_start..).filter(|body| body.len() >= 2) {
-            self.framer.push(tunnel::strip_leading_newline(body));
+        if let Some(body) = head.push(bytes)? {
+            self.framer.push(body);
             self.http_head = None;
         }
         Ok(())

@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
-use tendot_proto::auth::{AuthPolicy, ChallengeResponse, verify_message_signature};
-use tendot_proto::crypto::{AwsLcProvider, SecureRandom as _, SystemRandom};
+use tendot_proto::auth::{AuthContext, ChallengeResponse, verify_message_signature};
+use tendot_proto::crypto::{AwsLcProvider, SystemRandom, random_id};
+use tendot_proto::message::ExpectedResponse;
 use tendot_proto::record::InterfaceProtocol;
 use tendot_proto::{
     Budget, CredentialSection, Envelope, Handle, Message, MessageBody, MessageHeader, MessageParts, OpFlags,
@@ -82,7 +83,7 @@ impl AdminChannel {
     ) -> Result<Vec<u8>, AdminError> {
         let envelope = Envelope {
             session_id,
-            request_id: random_request_id(),
+            request_id: random_id(&mut SystemRandom),
             ..Envelope::new(self.server.protocol_version())
         };
         let header = MessageHeader {
@@ -160,9 +161,9 @@ impl AdminChannel {
     /// Adds the flags that a session or required signatures need.
     fn operation_flags(&self, flags: OpFlags) -> OpFlags {
         match &self.session {
-            Some(secure) if secure.is_encrypted => flags.with(OpFlags::CERTIFY).with(OpFlags::ENCRYPT),
-            Some(_) => flags.with(OpFlags::CERTIFY),
-            None if self.requires_signature => flags.with(OpFlags::CERTIFY),
+            Some(secure) if secure.is_encrypted => flags | OpFlags::CERTIFY | OpFlags::ENCRYPT,
+            Some(_) => flags | OpFlags::CERTIFY,
+            None if self.requires_signature => flags | OpFlags::CERTIFY,
             None => flags,
         }
     }
@@ -178,14 +179,8 @@ impl AdminChannel {
         let message = Message::from_bytes(&challenge.bytes)?;
         let credentials = self.identity.credentials();
         let mut budget = Budget::PER_REQUEST;
-        let answer = credentials.respond(
-            &request,
-            &message,
-            &self.policy,
-            &AwsLcProvider,
-            &mut SystemRandom,
-            &mut budget,
-        )?;
+        let context = &mut AuthContext::new(&AwsLcProvider, self.policy, &mut budget);
+        let answer = credentials.respond(&request, &message, &mut SystemRandom, context)?;
         let reference = self.identity.reference();
         let request = Request::ChallengeResponse(ChallengeResponse {
             auth_type: credentials.auth_type(),
@@ -255,37 +250,25 @@ impl AdminChannel {
         let invalid = |reason: String| AdminError::OutcomeUnknown { server, reason };
         let (bytes, is_authenticated) =
             self.open_response(response).map_err(|error| invalid(error.to_string()))?;
-        let message = Message::from_bytes(&bytes).map_err(|error| invalid(error.to_string()))?;
-        let (envelope, header) = (message.envelope, message.header);
-        if header.is_request() {
-            return Err(invalid("message is not a response".into()));
-        }
-        if envelope.request_id != request_id {
-            return Err(invalid(format!("request id mismatch: {:#x}", envelope.request_id)));
-        }
-        // Errors for malformed requests have opcode 0; some authentication errors have that of the challenge response.
-        let is_error_opcode = matches!(header.opcode, Opcode::RESERVED | Opcode::CHALLENGE_RESPONSE);
-        if header.opcode != opcode && !(is_error_opcode && header.response_code.is_error()) {
-            return Err(invalid(format!("opcode mismatch: {}", header.opcode.0)));
-        }
-        if u64::from(header.expiration) < self.clock.now().unix {
-            return Err(invalid(format!("response expired at {}", header.expiration)));
-        }
-        let (code, has_more) = (header.response_code, header.flags.contains(OpFlags::CONTINUOUS));
-        let session_id = envelope.session_id;
+        let parts = MessageParts::split(&bytes).map_err(|error| invalid(error.to_string()))?;
+        let expected = ExpectedResponse { request_id, opcode };
+        expected.check(&parts, self.clock.now()).map_err(|error| invalid(error.to_string()))?;
+        // The body must be valid, too.
+        Message::from_parts(&parts).map_err(|error| invalid(error.to_string()))?;
+        let (code, session_id) = (parts.header.response_code, parts.envelope.session_id);
+        let has_more = parts.header.flags.contains(OpFlags::CONTINUOUS);
         // Messages about the session itself may be signed instead.
         let checks_signature = self.requires_signature || self.session.is_some();
-        let is_authenticated = is_authenticated || checks_signature && self.has_valid_signature(&bytes);
+        let is_authenticated = is_authenticated || checks_signature && self.has_valid_signature(&parts);
         Ok(ValidatedResponse { bytes, code, server, is_authenticated, has_more, session_id })
     }
 
     /// Whether the response is signed with the server's public key.
-    fn has_valid_signature(&self, response: &[u8]) -> bool {
-        let (Some(key), Ok(parts)) = (self.server.public_key(), MessageParts::split(response)) else {
-            return false;
-        };
-        verify_message_signature(&parts, &key, &self.policy, &AwsLcProvider, &mut { Budget::PER_REQUEST })
-            .is_ok()
+    fn has_valid_signature(&self, response: &MessageParts<'_>) -> bool {
+        let Some(key) = self.server.public_key() else { return false };
+        let mut budget = Budget::PER_REQUEST;
+        let context = &mut AuthContext::new(&AwsLcProvider, self.policy, &mut budget);
+        verify_message_signature(response, &key, context).is_ok()
     }
 
     /// Requires success, authenticated where a session or signature was requested.
@@ -324,11 +307,4 @@ pub(super) fn response_outcome(response: &[u8]) -> Option<ResponseData<'_>> {
 /// Envelope of a message that this client encoded.
 fn envelope(message: &[u8]) -> Envelope {
     Envelope::from_bytes(message).unwrap_or(Envelope::new(ProtocolVersion::LATEST))
-}
-
-/// Random request id from 1 to 2^31 − 1 (deployed software reads it as signed).
-fn random_request_id() -> u32 {
-    let mut bytes = [0; 4];
-    SystemRandom.fill(&mut bytes);
-    (u32::from_be_bytes(bytes) & 0x7fff_ffff).max(1)
 }

@@ -1,6 +1,6 @@
 //! Session: setup, sealing of requests, opening of responses.
 
-use tendot_proto::auth::{ClientKeyExchange, CredentialError, DhGroup, Session, SessionError};
+use tendot_proto::auth::{AuthContext, ClientKeyExchange, CredentialError, DhGroup, Session, SessionError};
 use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 use tendot_proto::{Budget, Envelope, EnvelopeFlags, Handle, MessageParts, OpFlags, Opcode, Request};
 
@@ -23,18 +23,18 @@ impl AdminChannel {
         self.session = None;
         let key = self.server.public_key().ok_or(AdminError::UnknownServerKey)?.into_owned();
         let mut budget = Budget::PER_REQUEST;
-        let key_exchange =
-            ClientKeyExchange::new(DhGroup::Modp2048, &AwsLcProvider, &mut SystemRandom, &mut budget)?;
+        let context = &mut AuthContext::new(&AwsLcProvider, self.policy, &mut budget);
+        let key_exchange = ClientKeyExchange::new(DhGroup::Modp2048, &mut SystemRandom, context)?;
         let setup = key_exchange.request(Some(self.identity.reference()), Self::SESSION_LIFETIME_SECS);
-        let flags = OpFlags::DEFAULT.with(OpFlags::CERTIFY).with(OpFlags::REQUEST_DIGEST);
+        let flags = OpFlags::DEFAULT | OpFlags::CERTIFY | OpFlags::REQUEST_DIGEST;
         let request = self.encode_request(Opcode::SESSION_SETUP, flags, Request::SessionSetup(setup))?;
         let outgoing = OutgoingRequest { bytes: &request, opcode: Opcode::SESSION_SETUP, is_list: false };
         let (_, response) = self.exchange(&outgoing, Handle::BLANK).await?;
         self.require_success(&response)?;
         let request = MessageParts::split(&request)?;
         let parts = MessageParts::split(&response.bytes)?;
-        let session =
-            key_exchange.complete(&request, &parts, &key, &self.policy, &AwsLcProvider, &mut budget)?;
+        let context = &mut AuthContext::new(&AwsLcProvider, self.policy, &mut budget);
+        let session = key_exchange.complete(&request, &parts, &key, context)?;
         self.session = Some(SecureSession { session, is_encrypted });
         Ok(())
     }
@@ -59,22 +59,23 @@ impl AdminChannel {
         mut request: Vec<u8>,
         has_private_values: bool,
     ) -> Result<Vec<u8>, SessionError> {
-        let Some(SecureSession { session, is_encrypted }) = &mut self.session else { return Ok(request) };
         let mut budget = Budget::PER_REQUEST;
-        session.add_mac(&mut request, &AwsLcProvider, &mut budget)?;
+        let context = &mut AuthContext::new(&AwsLcProvider, self.policy, &mut budget);
+        let Some(SecureSession { session, is_encrypted }) = &mut self.session else { return Ok(request) };
+        session.add_mac(&mut request, context)?;
         if !*is_encrypted && !has_private_values {
             return Ok(request);
         }
-        session.key().encrypt(&request, &AwsLcProvider, &mut SystemRandom, &mut budget)
+        session.key().encrypt(&request, &mut SystemRandom, context)
     }
 
     /// Encrypts a challenge response in an encrypted session. It has no MAC: deployed servers expect it without.
     pub(super) fn seal_challenge_response(&self, response: Vec<u8>) -> Result<Vec<u8>, SessionError> {
         match &self.session {
             Some(SecureSession { session, is_encrypted: true }) => {
-                session
-                    .key()
-                    .encrypt(&response, &AwsLcProvider, &mut SystemRandom, &mut { Budget::PER_REQUEST })
+                let mut budget = Budget::PER_REQUEST;
+                let context = &mut AuthContext::new(&AwsLcProvider, self.policy, &mut budget);
+                session.key().encrypt(&response, &mut SystemRandom, context)
             }
             _ => Ok(response),
         }
@@ -83,16 +84,17 @@ impl AdminChannel {
     /// Decrypts a response; also returns whether the session authenticates it.
     pub(super) fn open_response(&mut self, response: Vec<u8>) -> Result<(Vec<u8>, bool), SessionError> {
         let mut budget = Budget::PER_REQUEST;
+        let context = &mut AuthContext::new(&AwsLcProvider, self.policy, &mut budget);
         let envelope = Envelope::from_bytes(&response).map_err(CredentialError::from)?;
         let is_encrypted = envelope.flags.contains(EnvelopeFlags::ENCRYPTED);
         let Some(SecureSession { session, .. }) = &mut self.session else {
             return if is_encrypted { Err(SessionError::UnknownSession) } else { Ok((response, false)) };
         };
         if is_encrypted {
-            return Ok((session.open(&response, false, &AwsLcProvider, &mut budget)?, true));
+            return Ok((session.open(&response, false, context)?, true));
         }
         let parts = MessageParts::split(&response).map_err(CredentialError::from)?;
-        match session.verify(&parts, &AwsLcProvider, &mut budget) {
+        match session.verify(&parts, context) {
             Ok(()) => Ok((response, true)),
             // Session errors may be unauthenticated.
             Err(SessionError::Credential(CredentialError::Missing) | SessionError::UnknownSession) => {

@@ -140,7 +140,7 @@ impl NativeClient {
         let types: Vec<&[u8]> = options.types.iter().map(String::as_bytes).collect();
         let mut request = LookupRequest::resolve(handle, &options.indexes, &types);
         if options.is_authoritative {
-            let flags = request.flags().with(OpFlags::AUTHORITATIVE);
+            let flags = request.flags() | OpFlags::AUTHORITATIVE;
             request = request.with_flags(flags);
         }
         let response = match self.lookup(request).await {
@@ -227,7 +227,7 @@ impl NativeClient {
     /// Finds the primary site's server that administers (or would create) a record.
     pub async fn locate_admin_server(&self, name: &str) -> Result<AdminServer, ResolveError> {
         let request = LookupRequest::resolve(Handle::from(name), &[], &[b"HS_SITE"]);
-        let flags = request.flags().with(OpFlags::AUTHORITATIVE);
+        let flags = request.flags() | OpFlags::AUTHORITATIVE;
         Ok(AdminServer::from_response(&self.lookup(request.with_flags(flags)).await?))
     }
 

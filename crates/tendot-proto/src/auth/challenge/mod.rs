@@ -12,12 +12,11 @@ pub use public_key::PublicKeyResponse;
 pub use secret_key::{SecretKeyMac, SecretKeyResponse};
 pub use table::{ChallengeLimits, ChallengeTable, PendingChallenge};
 
+use super::AuthContext;
 use super::computed_digest::ComputedDigest;
 use super::error::AuthError;
-use super::policy::AuthPolicy;
 use super::signature;
-use crate::budget::Budget;
-use crate::crypto::{CryptoProvider, SecureRandom, SigningKey};
+use crate::crypto::{SecureRandom, SigningKey};
 use crate::message::{
     DigestAlgorithm, Message, MessageBody, MessageParts, RequestDigest, Response, ResponseData,
 };
@@ -44,26 +43,11 @@ impl Challenge<'_> {
         response: &SecretKeyResponse<'_>,
         key_index: u32,
         values: &[HandleValue<'_>],
-        policy: &AuthPolicy,
-        crypto: &dyn CryptoProvider,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<u32, AuthError> {
-        let mut verify =
-            |secret: &[u8]| response.verify(secret, self, policy.secret_key_macs, crypto, budget);
-        let mut has_candidate = false;
-        for value in key_values(values, key_index, AUTH_TYPE_SECRET_KEY) {
-            has_candidate = true;
-            match verify(&value.data) {
-                Ok(()) => return Ok(value.index),
-                Err(AuthError::Failed) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        if !has_candidate {
-            // Dummy secret, so that a missing key takes as long as a wrong one.
-            verify(&[0xa5; 16]).and(Err(AuthError::Failed))?;
-        }
-        Err(AuthError::Failed)
+        let secrets = key_values(values, key_index, AUTH_TYPE_SECRET_KEY);
+        let secrets = secrets.into_iter().map(|value| (value.index, &*value.data));
+        verify_any(secrets, &[0xa5; 16], |secret| response.verify(secret, self, context))
     }
 
     /// Verifies a signature with the public keys in `values`, as [`PendingChallenge::verify`] does; returns the index
@@ -73,27 +57,41 @@ impl Challenge<'_> {
         response: &PublicKeyResponse<'_>,
         key_index: u32,
         values: &[HandleValue<'_>],
-        policy: &AuthPolicy,
-        crypto: &dyn CryptoProvider,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<u32, AuthError> {
-        let mut verify = |key: &PublicKey<'_>| response.verify(key, self, policy, crypto, budget);
-        let mut has_candidate = false;
-        for value in key_values(values, key_index, AUTH_TYPE_PUBLIC_KEY) {
-            let Ok(key) = PublicKey::from_bytes(&value.data) else { continue };
-            has_candidate = true;
-            match verify(&key) {
-                Ok(()) => return Ok(value.index),
-                Err(AuthError::Failed | AuthError::Crypto(_) | signature::RSA_KEY_TOO_SHORT) => {}
-                Err(error) => return Err(error),
+        let keys = key_values(values, key_index, AUTH_TYPE_PUBLIC_KEY);
+        let keys = keys
+            .into_iter()
+            .filter_map(|value| Some((value.index, PublicKey::from_bytes(&value.data).ok()?)));
+        // There is no private key of the dummy.
+        verify_any(keys, PublicKey::rsa(&[0xff; 256], &[1, 0, 1]), |key| {
+            match response.verify(&key, self, context) {
+                Err(AuthError::Crypto(_) | signature::RSA_KEY_TOO_SHORT) => Err(AuthError::Failed),
+                verified => verified,
             }
-        }
-        if !has_candidate {
-            // Dummy key without a private key, so that a missing key takes as long as a wrong one.
-            verify(&PublicKey::rsa(&[0xff; 256], &[1, 0, 1])).and(Err(AuthError::Failed))?;
-        }
-        Err(AuthError::Failed)
+        })
     }
+}
+
+/// Index of the first key that verifies. Without any key the dummy is verified, so that a missing key takes as long as
+/// a wrong one.
+fn verify_any<K>(
+    candidates: impl Iterator<Item = (u32, K)>,
+    dummy: K,
+    mut verify: impl FnMut(K) -> Result<(), AuthError>,
+) -> Result<u32, AuthError> {
+    let mut candidates = candidates.peekable();
+    if candidates.peek().is_none() {
+        verify(dummy)?;
+    }
+    for (index, key) in candidates {
+        match verify(key) {
+            Ok(()) => return Ok(index),
+            Err(AuthError::Failed) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(AuthError::Failed)
 }
 
 /// Candidate key values in order of index. The type must match: the bytes of a public key must not serve as a secret
@@ -146,10 +144,8 @@ impl ClientKey<'_> {
         &self,
         request: &MessageParts<'_>,
         challenge: &Message<'_>,
-        policy: &AuthPolicy,
-        crypto: &dyn CryptoProvider,
         random: &mut dyn SecureRandom,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<Vec<u8>, AuthError> {
         let envelope = &challenge.envelope;
         let MessageBody::Response(Response {
@@ -167,18 +163,18 @@ impl ClientKey<'_> {
         if nonce.len() > MAX_NONCE_LEN {
             return Err(AuthError::NonceTooLong { len: nonce.len(), max: MAX_NONCE_LEN });
         }
-        ComputedDigest::verify(&digest, request.header_and_body, policy, crypto, budget)?;
+        ComputedDigest::verify(&digest, request.header_and_body, context)?;
         let version = envelope.version.min(envelope.newest_version());
         let challenge = Challenge { nonce, digest: digest.bytes };
         match self {
             Self::SecretKey(secret) => {
                 let algorithm = SecretKeyMac::preferred_for(version);
-                if !policy.secret_key_macs.contains(algorithm) {
+                if !context.policy.secret_key_macs.contains(algorithm) {
                     return Err(AuthError::AlgorithmNotAllowed { algorithm: algorithm.name() });
                 }
-                SecretKeyResponse::create(algorithm, secret, challenge, crypto, random, budget)
+                SecretKeyResponse::create(algorithm, secret, challenge, random, context)
             }
-            Self::PrivateKey(key) => PublicKeyResponse::create(*key, challenge, version, policy, budget),
+            Self::PrivateKey(key) => PublicKeyResponse::create(*key, challenge, version, context),
         }
     }
 }

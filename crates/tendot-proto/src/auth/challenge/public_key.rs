@@ -3,12 +3,11 @@
 use alloc::vec::Vec;
 
 use super::Challenge;
+use crate::auth::context::AuthContext;
 use crate::auth::cost;
 use crate::auth::error::AuthError;
-use crate::auth::policy::AuthPolicy;
 use crate::auth::signature::{signature_hash_for, verify_with_hash_name};
-use crate::budget::Budget;
-use crate::crypto::{CryptoProvider, HashAlgorithm, SigningKey};
+use crate::crypto::{HashAlgorithm, SigningKey};
 use crate::error::DecodeError;
 use crate::message::ProtocolVersion;
 use crate::record::PublicKey;
@@ -46,12 +45,10 @@ impl<'a> PublicKeyResponse<'a> {
         &self,
         key: &PublicKey<'_>,
         challenge: Challenge<'_>,
-        policy: &AuthPolicy,
-        crypto: &dyn CryptoProvider,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<(), AuthError> {
         let signed = [challenge.nonce, challenge.digest].concat();
-        verify_with_hash_name(key, self.hash, &signed, self.signature, policy, crypto, budget)
+        verify_with_hash_name(key, self.hash, &signed, self.signature, context)
     }
 
     /// Creates a response for a peer of this version. Before 2.7 it uses SHA-1, if the policy allows it.
@@ -59,23 +56,24 @@ impl<'a> PublicKeyResponse<'a> {
         key: &dyn SigningKey,
         challenge: Challenge<'_>,
         version: ProtocolVersion,
-        policy: &AuthPolicy,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<Vec<u8>, AuthError> {
-        let (hash, name) = signature_hash_for(version);
-        if hash == HashAlgorithm::Sha1 && !policy.allow_sha1 {
+        let hash = signature_hash_for(version);
+        if hash == HashAlgorithm::Sha1 && !context.policy.allow_sha1 {
             return Err(AuthError::AlgorithmNotAllowed { algorithm: "SHA-1" });
         }
-        budget.charge(cost::sign(key.signature_len()))?;
+        context.budget.charge(cost::sign(key.signature_len()))?;
         let signature = key.sign(hash, &[challenge.nonce, challenge.digest].concat())?;
-        Ok(PublicKeyResponse { hash: name, signature: &signature }.to_bytes())
+        Ok(PublicKeyResponse { hash: hash.name().as_bytes(), signature: &signature }.to_bytes())
     }
 }
 
 #[cfg(all(test, feature = "crypto"))]
 mod tests {
     use super::*;
-    use crate::auth::PrivateKey;
+    use crate::Budget;
+    use crate::auth::context::auth_context;
+    use crate::auth::{AuthPolicy, PrivateKey};
     use crate::crypto::AwsLcProvider;
 
     const CHALLENGE: Challenge<'_> = Challenge { nonce: b"0123456789abcdef", digest: &[7; 32] };
@@ -87,20 +85,13 @@ mod tests {
             PrivateKey::from_file_bytes(file, None, &AwsLcProvider, &mut { Budget::PER_REQUEST }).unwrap();
         let public = private.public_key().unwrap();
         let key = private.signing_key(&AwsLcProvider).unwrap();
-        let response = PublicKeyResponse::create(
-            &*key,
-            CHALLENGE,
-            ProtocolVersion::LATEST,
-            &AuthPolicy::default(),
-            &mut { Budget::PER_REQUEST },
-        )
-        .unwrap();
+        let response =
+            PublicKeyResponse::create(&*key, CHALLENGE, ProtocolVersion::LATEST, auth_context!()).unwrap();
         let decoded = PublicKeyResponse::from_bytes(&response).unwrap();
         assert_eq!(decoded.to_bytes(), response);
         let policy = AuthPolicy::default();
         let check = |response: PublicKeyResponse<'_>, challenge, expected| {
-            let verified =
-                response.verify(&public, challenge, &policy, &AwsLcProvider, &mut { Budget::PER_REQUEST });
+            let verified = response.verify(&public, challenge, auth_context!(policy));
             assert_eq!(verified, expected);
         };
         check(decoded, CHALLENGE, Ok(()));
@@ -113,7 +104,11 @@ mod tests {
         check(PublicKeyResponse { hash: b"none", ..decoded }, CHALLENGE, Err(AuthError::UnknownAlgorithm));
         check(PublicKeyResponse { hash: b"", ..decoded }, CHALLENGE, Err(AuthError::UnknownAlgorithm));
         assert!(matches!(
-            decoded.verify(&public, CHALLENGE, &policy, &AwsLcProvider, &mut Budget::new(5)),
+            decoded.verify(
+                &public,
+                CHALLENGE,
+                &mut AuthContext::new(&AwsLcProvider, policy, &mut Budget::new(5))
+            ),
             Err(AuthError::Budget(_))
         ));
     }

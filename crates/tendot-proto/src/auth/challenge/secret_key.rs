@@ -8,10 +8,10 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use super::Challenge;
+use crate::auth::context::AuthContext;
 use crate::auth::error::AuthError;
 use crate::auth::{SecretKeyMacSet, cost, pbkdf2};
-use crate::budget::Budget;
-use crate::crypto::{CryptoProvider, Digest, HashAlgorithm, SecureRandom};
+use crate::crypto::{Digest, HashAlgorithm, SecureRandom};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::message::ProtocolVersion;
 use crate::wire::{WireReader, WireWriter};
@@ -220,15 +220,13 @@ impl<'a> SecretKeyResponse<'a> {
         &self,
         secret: &[u8],
         challenge: Challenge<'_>,
-        policy: SecretKeyMacSet,
-        crypto: &dyn CryptoProvider,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<(), AuthError> {
-        self.validate(policy)?;
+        self.validate(context.policy.secret_key_macs)?;
         let (expected, given) = match *self {
-            Self::Mac { algorithm, mac } => (compute_mac(algorithm, secret, challenge, crypto, budget)?, mac),
+            Self::Mac { algorithm, mac } => (compute_mac(algorithm, secret, challenge, context)?, mac),
             Self::Pbkdf2 { salt, iterations, key_bits, mac } => {
-                (compute_pbkdf2_mac(secret, salt, iterations, key_bits, challenge, crypto, budget)?, mac)
+                (compute_pbkdf2_mac(secret, salt, iterations, key_bits, challenge, context)?, mac)
             }
         };
         if bool::from(expected.ct_eq(given)) && !secret.is_empty() { Ok(()) } else { Err(AuthError::Failed) }
@@ -239,18 +237,17 @@ impl<'a> SecretKeyResponse<'a> {
         algorithm: SecretKeyMac,
         secret: &[u8],
         challenge: Challenge<'_>,
-        crypto: &dyn CryptoProvider,
         random: &mut dyn SecureRandom,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<Vec<u8>, AuthError> {
         if algorithm != SecretKeyMac::Pbkdf2 {
-            let mac = compute_mac(algorithm, secret, challenge, crypto, budget)?;
+            let mac = compute_mac(algorithm, secret, challenge, context)?;
             return Ok(SecretKeyResponse::Mac { algorithm, mac: &mac }.to_bytes());
         }
         let mut salt = [0; 16];
         random.fill(&mut salt);
         let (iterations, key_bits) = (pbkdf2::DEFAULT_ITERATIONS, 160);
-        let mac = compute_pbkdf2_mac(secret, &salt, iterations, key_bits, challenge, crypto, budget)?;
+        let mac = compute_pbkdf2_mac(secret, &salt, iterations, key_bits, challenge, context)?;
         Ok(SecretKeyResponse::Pbkdf2 { salt: &salt, iterations, key_bits, mac: &mac }.to_bytes())
     }
 }
@@ -259,22 +256,23 @@ fn compute_mac(
     algorithm: SecretKeyMac,
     secret: &[u8],
     challenge: Challenge<'_>,
-    crypto: &dyn CryptoProvider,
-    budget: &mut Budget,
+    context: &mut AuthContext<'_>,
 ) -> Result<Digest, AuthError> {
     let Challenge { nonce, digest } = challenge;
-    budget.charge(cost::hash(2 * secret.len() + nonce.len() + digest.len()))?;
+    context.budget.charge(cost::hash(2 * secret.len() + nonce.len() + digest.len()))?;
     let hash = match algorithm {
         SecretKeyMac::BareMd5 | SecretKeyMac::Md5 => HashAlgorithm::Md5,
         SecretKeyMac::Sha1 => HashAlgorithm::Sha1,
         SecretKeyMac::Sha256 => HashAlgorithm::Sha256,
-        SecretKeyMac::HmacSha1 => return Ok(crypto.hmac(HashAlgorithm::Sha1, secret, &[nonce, digest])?),
+        SecretKeyMac::HmacSha1 => {
+            return Ok(context.provider.hmac(HashAlgorithm::Sha1, secret, &[nonce, digest])?);
+        }
         SecretKeyMac::HmacSha256 => {
-            return Ok(crypto.hmac(HashAlgorithm::Sha256, secret, &[nonce, digest])?);
+            return Ok(context.provider.hmac(HashAlgorithm::Sha256, secret, &[nonce, digest])?);
         }
         SecretKeyMac::Pbkdf2 => return Err(AuthError::UnknownAlgorithm),
     };
-    Ok(crypto.hash(hash, &[secret, nonce, digest, secret])?)
+    Ok(context.provider.hash(hash, &[secret, nonce, digest, secret])?)
 }
 
 fn compute_pbkdf2_mac(
@@ -283,8 +281,7 @@ fn compute_pbkdf2_mac(
     iterations: u32,
     key_bits: u32,
     Challenge { nonce, digest }: Challenge<'_>,
-    crypto: &dyn CryptoProvider,
-    budget: &mut Budget,
+    context: &mut AuthContext<'_>,
 ) -> Result<Digest, AuthError> {
     let mut key = Zeroizing::new([0; *KEY_BITS_RANGE.end() as usize / 8]);
     let (Some(iteration_count), Some(key)) =
@@ -293,9 +290,9 @@ fn compute_pbkdf2_mac(
         let (min, max) = ITERATION_RANGE.into_inner();
         return Err(AuthError::Pbkdf2OutOfRange { field: "iterations", found: iterations, min, max });
     };
-    budget.charge(cost::hash(nonce.len() + digest.len()))?;
-    pbkdf2::derive(crypto, secret, salt, iteration_count, key, budget)?;
-    Ok(crypto.hmac(HashAlgorithm::Sha1, key, &[nonce, digest])?)
+    context.budget.charge(cost::hash(nonce.len() + digest.len()))?;
+    pbkdf2::derive(context.provider, secret, salt, iteration_count, key, context.budget)?;
+    Ok(context.provider.hmac(HashAlgorithm::Sha1, key, &[nonce, digest])?)
 }
 
 #[cfg(all(test, feature = "crypto"))]
@@ -305,13 +302,19 @@ mod tests {
     use data_encoding::HEXLOWER;
 
     use super::*;
-    use crate::crypto::{AwsLcProvider, SystemRandom};
+    use crate::auth::AuthPolicy;
+    use crate::auth::context::auth_context;
+    use crate::crypto::SystemRandom;
 
     const CHALLENGE: Challenge<'_> = Challenge { nonce: b"0123456789abcdef", digest: &[7; 32] };
 
     fn verify(response: &[u8], secret: &[u8], policy: SecretKeyMacSet) -> Result<(), AuthError> {
         let response = SecretKeyResponse::from_bytes(response, ProtocolVersion::LATEST)?;
-        response.verify(secret, CHALLENGE, policy, &AwsLcProvider, &mut { Budget::PER_REQUEST })
+        response.verify(
+            secret,
+            CHALLENGE,
+            auth_context!(AuthPolicy { secret_key_macs: policy, ..AuthPolicy::default() }),
+        )
     }
 
     #[test]
@@ -319,15 +322,8 @@ mod tests {
         #[track_caller]
         fn check(algorithm: SecretKeyMac) {
             let create = |secret: &[u8]| {
-                SecretKeyResponse::create(
-                    algorithm,
-                    secret,
-                    CHALLENGE,
-                    &AwsLcProvider,
-                    &mut SystemRandom,
-                    &mut { Budget::PER_REQUEST },
-                )
-                .unwrap()
+                SecretKeyResponse::create(algorithm, secret, CHALLENGE, &mut SystemRandom, auth_context!())
+                    .unwrap()
             };
             let policy = SecretKeyMacSet::NONE.with(algorithm);
             let mut response = create(b"secret");
@@ -335,7 +331,7 @@ mod tests {
             assert_eq!(verify(&response, b"secret", policy), Ok(()));
             assert_eq!(verify(&response, b"Secret", policy), Err(AuthError::Failed));
             let not_allowed = AuthError::AlgorithmNotAllowed { algorithm: algorithm.name() };
-            assert_eq!(verify(&response, b"secret", policy.without(algorithm)), Err(not_allowed));
+            assert_eq!(verify(&response, b"secret", SecretKeyMacSet::NONE), Err(not_allowed));
             *response.last_mut().unwrap() ^= 1;
             assert_eq!(verify(&response, b"secret", policy), Err(AuthError::Failed));
             assert_eq!(
@@ -358,14 +354,12 @@ mod tests {
     #[test]
     fn rejects_truncated_macs() {
         let policy = SecretKeyMacSet::DEFAULT;
-        let mut budget = Budget::PER_REQUEST;
         let response = SecretKeyResponse::create(
             SecretKeyMac::HmacSha256,
             b"s",
             CHALLENGE,
-            &AwsLcProvider,
             &mut SystemRandom,
-            &mut budget,
+            auth_context!(),
         );
         let response = response.unwrap();
         for length in 1..response.len() {
@@ -386,10 +380,7 @@ mod tests {
             let decoded = SecretKeyResponse::from_bytes(&response, ProtocolVersion::LATEST).unwrap();
             assert_eq!(decoded.to_bytes(), response);
             let challenge = Challenge { nonce: &nonce, digest: &digest };
-            let verified =
-                decoded.verify(secret, challenge, SecretKeyMacSet::DEFAULT, &AwsLcProvider, &mut {
-                    Budget::PER_REQUEST
-                });
+            let verified = decoded.verify(secret, challenge, auth_context!());
             assert_eq!(verified, Ok(()));
         };
         check(b"secret", "bda9df8bcbc6a9a077d245d20bf7e3d0cb893293");

@@ -5,11 +5,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::{AUTH_TYPE_PUBLIC_KEY, AUTH_TYPE_SECRET_KEY, Challenge, PublicKeyResponse, SecretKeyResponse};
+use crate::auth::AuthContext;
 use crate::auth::computed_digest::ComputedDigest;
 use crate::auth::error::AuthError;
-use crate::auth::policy::AuthPolicy;
-use crate::budget::Budget;
-use crate::crypto::{CryptoProvider, SecureRandom, random_id};
+use crate::crypto::{SecureRandom, unused_id};
 use crate::message::{ChallengeResponse, Envelope, MessageParts, ProtocolVersion, RequestDigest};
 use crate::now::Now;
 use crate::record::HandleValue;
@@ -20,7 +19,6 @@ use crate::record::HandleValue;
 #[derive(Debug)]
 pub struct ChallengeTable {
     limits: ChallengeLimits,
-    policy: AuthPolicy,
     /// Challenges in order of creation.
     pending: BTreeMap<u64, PendingChallenge>,
     by_id: BTreeMap<u32, u64>,
@@ -58,15 +56,8 @@ pub struct PendingChallenge {
 
 impl ChallengeTable {
     /// Empty table.
-    pub const fn new(limits: ChallengeLimits, policy: AuthPolicy) -> Self {
-        Self {
-            limits,
-            policy,
-            pending: BTreeMap::new(),
-            by_id: BTreeMap::new(),
-            next_sequence: 0,
-            request_bytes: 0,
-        }
+    pub const fn new(limits: ChallengeLimits) -> Self {
+        Self { limits, pending: BTreeMap::new(), by_id: BTreeMap::new(), next_sequence: 0, request_bytes: 0 }
     }
 
     /// Issues a challenge for a request, given as a complete, decrypted message.
@@ -78,9 +69,8 @@ impl ChallengeTable {
         &mut self,
         request: &[u8],
         now: Now,
-        crypto: &dyn CryptoProvider,
         random: &mut dyn SecureRandom,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
         is_id_in_use: impl Fn(u32) -> bool,
     ) -> Result<&PendingChallenge, AuthError> {
         if request.len() > self.limits.max_request_bytes {
@@ -90,12 +80,11 @@ impl ChallengeTable {
         let parts = MessageParts::split(request)?;
         let version = parts.envelope.response_version();
         if version < ProtocolVersion::DIGEST_ALGORITHMS
-            || version < ProtocolVersion::SHA256 && !self.policy.allow_sha1
+            || version < ProtocolVersion::SHA256 && !context.policy.allow_sha1
         {
             return Err(AuthError::VersionTooOld);
         }
-        let digest =
-            ComputedDigest::for_request(parts.header_and_body, version, &self.policy, crypto, budget)?;
+        let digest = ComputedDigest::for_request(parts.header_and_body, version, context)?;
         self.purge_expired(now);
         let session = parts.envelope.session_id;
         if session != 0
@@ -113,7 +102,7 @@ impl ChallengeTable {
         let mut nonce = [0; 16];
         random.fill(&mut nonce);
         let id = match session {
-            0 => random_id(random, |id| self.contains(id) || is_id_in_use(id)),
+            0 => unused_id(random, |id| self.contains(id) || is_id_in_use(id)),
             session => session,
         };
         let sequence = self.next_sequence;
@@ -212,18 +201,16 @@ impl PendingChallenge {
         &self,
         response: &ChallengeResponse<'_>,
         values: &[HandleValue<'_>],
-        policy: &AuthPolicy,
-        crypto: &dyn CryptoProvider,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<u32, AuthError> {
         match response.auth_type {
             AUTH_TYPE_SECRET_KEY => {
                 let proof = SecretKeyResponse::from_bytes(response.proof, self.version)?;
-                self.challenge().verify_secret_key(&proof, response.key_index, values, policy, crypto, budget)
+                self.challenge().verify_secret_key(&proof, response.key_index, values, context)
             }
             AUTH_TYPE_PUBLIC_KEY => {
                 let proof = PublicKeyResponse::from_bytes(response.proof)?;
-                self.challenge().verify_public_key(&proof, response.key_index, values, policy, crypto, budget)
+                self.challenge().verify_public_key(&proof, response.key_index, values, context)
             }
             _ => Err(AuthError::UnknownAuthType),
         }

@@ -6,9 +6,9 @@ use core::fmt;
 use zeroize::Zeroizing;
 
 use super::SessionError;
-use crate::auth::cost;
+use crate::auth::{AuthContext, cost};
 use crate::budget::Budget;
-use crate::crypto::{CryptoProvider, SecureRandom};
+use crate::crypto::SecureRandom;
 use crate::error::EncodeError;
 use crate::limits;
 use crate::message::{Envelope, EnvelopeFlags};
@@ -49,21 +49,21 @@ impl SessionKey {
     pub fn encrypt(
         &self,
         message: &[u8],
-        crypto: &dyn CryptoProvider,
         random: &mut dyn SecureRandom,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<Vec<u8>, SessionError> {
         let mut iv = [0; 16];
         random.fill(&mut iv);
-        let (mut envelope, plain) = split_envelope(message, budget)?;
-        let cipher = crypto
+        let (mut envelope, plain) = split_envelope(message, context.budget)?;
+        let cipher = context
+            .provider
             .aes128_cbc_encrypt(self.cipher_key(), &iv, plain)
             .map_err(|_| SessionError::DecryptionFailed)?;
         let length = iv.len() + cipher.len();
         if length > limits::MAX_MESSAGE_LEN {
             return Err(EncodeError::TooLong { len: length, max: limits::MAX_MESSAGE_LEN }.into());
         }
-        envelope.flags = envelope.flags.with(EnvelopeFlags::ENCRYPTED);
+        envelope.flags |= EnvelopeFlags::ENCRYPTED;
         envelope.length = length as u32;
         Ok([&envelope.to_bytes()[..], &iv, &cipher].concat())
     }
@@ -71,18 +71,14 @@ impl SessionKey {
     /// Decrypts a complete message.
     ///
     /// Decryption does not authenticate: see [`Session::open`](super::Session::open).
-    pub fn decrypt(
-        &self,
-        message: &[u8],
-        crypto: &dyn CryptoProvider,
-        budget: &mut Budget,
-    ) -> Result<Vec<u8>, SessionError> {
-        let (mut envelope, payload) = split_envelope(message, budget)?;
+    pub fn decrypt(&self, message: &[u8], context: &mut AuthContext<'_>) -> Result<Vec<u8>, SessionError> {
+        let (mut envelope, payload) = split_envelope(message, context.budget)?;
         let (iv, cipher) = payload.split_first_chunk::<16>().ok_or(SessionError::DecryptionFailed)?;
-        let plain = crypto
+        let plain = context
+            .provider
             .aes128_cbc_decrypt(self.cipher_key(), iv, cipher)
             .map_err(|_| SessionError::DecryptionFailed)?;
-        envelope.flags = envelope.flags.without(EnvelopeFlags::ENCRYPTED);
+        envelope.flags -= EnvelopeFlags::ENCRYPTED;
         envelope.length = plain.len() as u32;
         Ok([&envelope.to_bytes()[..], &plain].concat())
     }

@@ -7,12 +7,12 @@ use zeroize::Zeroizing;
 
 use super::dh_group::{DhGroup, GENERATOR};
 use super::{Session, SessionError, SessionKey, SessionRole};
+use crate::auth::AuthContext;
 use crate::auth::computed_digest::ComputedDigest;
 use crate::auth::cost;
 use crate::auth::credential::verify_message_signature;
 use crate::auth::policy::AuthPolicy;
-use crate::budget::Budget;
-use crate::crypto::{CryptoProvider, SecureRandom};
+use crate::crypto::SecureRandom;
 use crate::handle::Handle;
 use crate::limits;
 use crate::message::{
@@ -29,10 +29,12 @@ const CIPHER_AES: u32 = 3;
 ///
 /// ```
 /// use tendot_proto::Budget;
-/// use tendot_proto::auth::{DhGroup, ClientKeyExchange};
+/// use tendot_proto::auth::{AuthContext, AuthPolicy, ClientKeyExchange, DhGroup};
 /// use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 ///
-/// let exchange = ClientKeyExchange::new(DhGroup::Modp2048, &AwsLcProvider, &mut SystemRandom, &mut { Budget::PER_REQUEST })?;
+/// let mut budget = Budget::PER_REQUEST;
+/// let mut context = AuthContext::new(&AwsLcProvider, AuthPolicy::default(), &mut budget);
+/// let exchange = ClientKeyExchange::new(DhGroup::Modp2048, &mut SystemRandom, &mut context)?;
 /// let setup = exchange.request(None, 86_400);
 /// assert_eq!(setup.mode.0, 4);
 /// # Ok::<(), tendot_proto::auth::SessionError>(())
@@ -46,11 +48,10 @@ impl ClientKeyExchange {
     /// Chooses a random secret.
     pub fn new(
         group: DhGroup,
-        crypto: &dyn CryptoProvider,
         random: &mut dyn SecureRandom,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<Self, SessionError> {
-        Ok(Self { key_pair: DhKeyPair::generate(group, crypto, random, budget)? })
+        Ok(Self { key_pair: DhKeyPair::generate(group, random, context)? })
     }
 
     /// Session setup request. `identity` is the identity that will authenticate in the session; `timeout` is in
@@ -76,12 +77,10 @@ impl ClientKeyExchange {
         request: &MessageParts<'_>,
         response: &MessageParts<'_>,
         server_key: &PublicKey<'_>,
-        policy: &AuthPolicy,
-        crypto: &dyn CryptoProvider,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<Session, SessionError> {
         let refuse = |reason| Err(SessionError::Refused { reason });
-        verify_message_signature(response, server_key, policy, crypto, budget)?;
+        verify_message_signature(response, server_key, context)?;
         let Ok(message) = Message::from_parts(response) else { return refuse("malformed response") };
         let MessageBody::Response(Response {
             digest: Some(digest),
@@ -91,11 +90,11 @@ impl ClientKeyExchange {
             return refuse("response without request digest");
         };
         if digest.algorithm != DigestAlgorithm::Sha256
-            || ComputedDigest::verify(&digest, request.header_and_body, policy, crypto, budget).is_err()
+            || ComputedDigest::verify(&digest, request.header_and_body, context).is_err()
         {
             return refuse("request digest mismatch");
         }
-        self.derive_session(response.envelope.session_id, mode, data, crypto, budget)
+        self.derive_session(response.envelope.session_id, mode, data, context)
     }
 
     fn derive_session(
@@ -103,8 +102,7 @@ impl ClientKeyExchange {
         session_id: u32,
         mode: KeyExchangeMode,
         data: &[u8],
-        crypto: &dyn CryptoProvider,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<Session, SessionError> {
         let refuse = |reason| Err(SessionError::Refused { reason });
         if mode != KeyExchangeMode::DIFFIE_HELLMAN {
@@ -128,7 +126,7 @@ impl ClientKeyExchange {
         Ok(Session::new(
             session_id,
             SessionRole::Client,
-            self.key_pair.derive_session_key(&peer_key, crypto, budget)?,
+            self.key_pair.derive_session_key(&peer_key, context)?,
         ))
     }
 }
@@ -149,10 +147,8 @@ impl ServerKeyExchange {
     pub fn new(
         setup: &SessionSetup<'_>,
         envelope: &Envelope,
-        policy: &AuthPolicy,
-        crypto: &dyn CryptoProvider,
         random: &mut dyn SecureRandom,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<Self, SessionError> {
         let refuse = |reason| Err(SessionError::Refused { reason });
         if envelope.response_version() < ProtocolVersion::SHA256 {
@@ -166,11 +162,11 @@ impl ServerKeyExchange {
             return refuse("invalid identity handle");
         }
         let Ok(peer_key) = PublicKey::from_bytes(key) else { return refuse("malformed public key") };
-        let Some(group) = DhGroup::from_public_key(peer_key.components(), policy) else {
+        let Some(group) = DhGroup::from_public_key(peer_key.components(), &context.policy) else {
             return refuse("Diffie-Hellman group not allowed");
         };
         group.validate_public_value(&peer_key)?;
-        let key_pair = DhKeyPair::generate(group, crypto, random, budget)?;
+        let key_pair = DhKeyPair::generate(group, random, context)?;
         let mut data = Vec::new();
         let mut writer = WireWriter::new(&mut data);
         writer.u32(CIPHER_AES);
@@ -178,7 +174,7 @@ impl ServerKeyExchange {
         let anonymous = setup.identity_index == SessionSetup::ANONYMOUS_INDEX;
         let identity = ValueReference::new(setup.identity_index, setup.identity_handle.as_bytes());
         Ok(Self {
-            key: key_pair.derive_session_key(&peer_key, crypto, budget)?,
+            key: key_pair.derive_session_key(&peer_key, context)?,
             identity: (!anonymous).then(|| identity.into_owned()),
             timeout: Duration::from_secs(u64::from(setup.timeout)),
             data,
@@ -212,15 +208,14 @@ impl core::fmt::Debug for DhSecret {
 impl DhKeyPair {
     fn generate(
         group: DhGroup,
-        crypto: &dyn CryptoProvider,
         random: &mut dyn SecureRandom,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<Self, SessionError> {
         let prime = group.prime();
-        budget.charge(cost::mod_exp(prime.len()))?;
+        context.budget.charge(cost::mod_exp(prime.len()))?;
         let mut secret = DhSecret(Zeroizing::new([0; 64]));
         random.fill(&mut *secret.0);
-        let y = crypto.mod_exp(GENERATOR, &*secret.0, &prime).map_err(|_| PROVIDER_UNSUPPORTED)?;
+        let y = context.provider.mod_exp(GENERATOR, &*secret.0, &prime).map_err(|_| PROVIDER_UNSUPPORTED)?;
         let public_key = PublicKey::diffie_hellman(&y, &prime, GENERATOR).to_bytes();
         Ok(Self { group, secret, public_key })
     }
@@ -228,16 +223,16 @@ impl DhKeyPair {
     fn derive_session_key(
         &self,
         peer_key: &PublicKey<'_>,
-        crypto: &dyn CryptoProvider,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<SessionKey, SessionError> {
         self.group.validate_public_value(peer_key)?;
         let KeyComponents::DiffieHellman { y, .. } = peer_key.components() else {
             return Err(PROVIDER_UNSUPPORTED);
         };
         let prime = self.group.prime();
-        budget.charge(cost::mod_exp(prime.len()))?;
-        let shared = crypto.mod_exp(y, &*self.secret.0, &prime).map_err(|_| PROVIDER_UNSUPPORTED)?;
+        context.budget.charge(cost::mod_exp(prime.len()))?;
+        let shared =
+            context.provider.mod_exp(y, &*self.secret.0, &prime).map_err(|_| PROVIDER_UNSUPPORTED)?;
         SessionKey::from_shared_secret(&Zeroizing::new(shared)).ok_or(PROVIDER_UNSUPPORTED)
     }
 }
@@ -257,7 +252,8 @@ const PROVIDER_UNSUPPORTED: SessionError =
 #[cfg(all(test, feature = "crypto"))]
 mod tests {
     use super::*;
-    use crate::crypto::{AwsLcProvider, SystemRandom};
+    use crate::auth::context::auth_context;
+    use crate::crypto::SystemRandom;
 
     fn respond(
         setup: &SessionSetup<'_>,
@@ -265,14 +261,11 @@ mod tests {
     ) -> Result<ServerKeyExchange, SessionError> {
         let envelope = Envelope { suggested_version: version, ..Envelope::new(version) };
         let policy = AuthPolicy::default();
-        ServerKeyExchange::new(setup, &envelope, &policy, &AwsLcProvider, &mut SystemRandom, &mut {
-            Budget::PER_REQUEST
-        })
+        ServerKeyExchange::new(setup, &envelope, &mut SystemRandom, auth_context!(policy))
     }
 
     fn propose(group: DhGroup) -> ClientKeyExchange {
-        ClientKeyExchange::new(group, &AwsLcProvider, &mut SystemRandom, &mut { Budget::PER_REQUEST })
-            .unwrap()
+        ClientKeyExchange::new(group, &mut SystemRandom, auth_context!()).unwrap()
     }
 
     #[test]
@@ -284,11 +277,8 @@ mod tests {
             assert_eq!(response.identity.as_ref(), Some(&identity));
             assert_eq!(response.timeout, Duration::from_secs(60));
             let mode = KeyExchangeMode::DIFFIE_HELLMAN;
-            let session = proposal
-                .derive_session(9, mode, response.response_data(), &AwsLcProvider, &mut {
-                    Budget::PER_REQUEST
-                })
-                .unwrap();
+            let session =
+                proposal.derive_session(9, mode, response.response_data(), auth_context!()).unwrap();
             assert_eq!(session.key().as_bytes(), response.key.as_bytes());
         }
     }
@@ -318,8 +308,7 @@ mod tests {
         let server = propose(DhGroup::Modp1024).key_pair.public_key;
         let good = [&[0, 0, 0, 3][..], &server].concat();
         let check = |id, mode, data: &[u8], expected| {
-            let accepted = propose(DhGroup::Modp1024)
-                .derive_session(id, mode, data, &AwsLcProvider, &mut { Budget::PER_REQUEST });
+            let accepted = propose(DhGroup::Modp1024).derive_session(id, mode, data, auth_context!());
             assert_eq!(accepted.map(|_| ()), expected);
         };
         let refused = |reason| Err(SessionError::Refused { reason });

@@ -16,9 +16,9 @@ pub use key_exchange::{ClientKeyExchange, ServerKeyExchange};
 use replay_window::ReplayWindow;
 pub use table::{ServerSession, SessionLimits, SessionTable};
 
+use super::context::AuthContext;
 use super::credential::{CredentialError, add_mac, verify_message_mac};
-use crate::budget::{Budget, BudgetExceeded};
-use crate::crypto::CryptoProvider;
+use crate::budget::BudgetExceeded;
 use crate::error::EncodeError;
 use crate::message::{Envelope, MessageParts, Opcode, ResponseCode};
 
@@ -61,8 +61,7 @@ impl Session {
     pub fn add_mac(
         &mut self,
         message: &mut Vec<u8>,
-        crypto: &dyn CryptoProvider,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<(), SessionError> {
         // Handle.Net reads counters as signed.
         let counter = self.send_counter.checked_add(1).filter(|counter| *counter <= i32::MAX as u32);
@@ -71,7 +70,7 @@ impl Session {
         if envelope.session_id != self.id {
             return Err(SessionError::UnknownSession);
         }
-        add_mac(message, &self.key, counter, crypto, budget)?;
+        add_mac(message, &self.key, counter, context)?;
         self.send_counter = counter;
         Ok(())
     }
@@ -83,8 +82,7 @@ impl Session {
     pub fn verify(
         &mut self,
         parts: &MessageParts<'_>,
-        crypto: &dyn CryptoProvider,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<(), SessionError> {
         if parts.envelope.session_id != self.id {
             return Err(SessionError::UnknownSession);
@@ -92,7 +90,7 @@ impl Session {
         if parts.header.is_request() != (self.role == SessionRole::Server) {
             return Err(SessionError::WrongDirection);
         }
-        let counter = verify_message_mac(parts, &self.key, crypto, budget)?;
+        let counter = verify_message_mac(parts, &self.key, context)?;
         // Only after the MAC: a forged message must not consume counters.
         if self.replay_window.accept(counter) { Ok(()) } else { Err(SessionError::Replayed { counter }) }
     }
@@ -107,10 +105,9 @@ impl Session {
         &mut self,
         message: &[u8],
         has_pending_challenge: bool,
-        crypto: &dyn CryptoProvider,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<Vec<u8>, SessionError> {
-        let plain = self.key.decrypt(message, crypto, budget)?;
+        let plain = self.key.decrypt(message, context)?;
         let verified =
             MessageParts::split(&plain).map_err(|_| SessionError::DecryptionFailed).and_then(|parts| {
                 if has_pending_challenge
@@ -119,7 +116,7 @@ impl Session {
                 {
                     return Ok(());
                 }
-                self.verify(&parts, crypto, budget)
+                self.verify(&parts, context)
             });
         match verified {
             Ok(()) => Ok(plain),

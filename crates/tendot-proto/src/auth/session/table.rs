@@ -6,8 +6,8 @@ use core::time::Duration;
 
 use super::key_exchange::ServerKeyExchange;
 use super::{Session, SessionError, SessionRole, is_challenge_response_without_mac};
-use crate::budget::Budget;
-use crate::crypto::{CryptoProvider, SecureRandom, random_id};
+use crate::auth::AuthContext;
+use crate::crypto::{SecureRandom, unused_id};
 use crate::message::{Envelope, MessageParts};
 use crate::now::Now;
 use crate::record::ValueReference;
@@ -96,7 +96,7 @@ impl SessionTable {
             let Some((_, _, oldest)) = self.eviction_order.first().copied() else { break };
             self.remove(oldest);
         }
-        let id = random_id(random, |id| self.contains(id) || is_id_in_use(id));
+        let id = unused_id(random, |id| self.contains(id) || is_id_in_use(id));
         let session = ServerSession {
             session: Session::new(id, SessionRole::Server, exchange.key),
             identity: exchange.identity,
@@ -118,13 +118,12 @@ impl SessionTable {
         parts: &MessageParts<'_>,
         has_pending_challenge: bool,
         now: Now,
-        crypto: &dyn CryptoProvider,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<&mut ServerSession, SessionError> {
         let id = parts.envelope.session_id;
         let session = self.get_live_mut(id, now)?;
         if !(has_pending_challenge && is_challenge_response_without_mac(parts)) {
-            session.session.verify(parts, crypto, budget)?;
+            session.session.verify(parts, context)?;
         }
         self.touch(id, now)
     }
@@ -137,12 +136,11 @@ impl SessionTable {
         message: &[u8],
         has_pending_challenge: bool,
         now: Now,
-        crypto: &dyn CryptoProvider,
-        budget: &mut Budget,
+        context: &mut AuthContext<'_>,
     ) -> Result<(Vec<u8>, &mut ServerSession), SessionError> {
         let envelope = Envelope::from_bytes(message).map_err(|_| SessionError::DecryptionFailed)?;
         let session = self.get_live_mut(envelope.session_id, now)?;
-        match session.session.open(message, has_pending_challenge, crypto, budget) {
+        match session.session.open(message, has_pending_challenge, context) {
             Ok(plain) => Ok((plain, self.touch(envelope.session_id, now)?)),
             Err(error) => {
                 if error == SessionError::DecryptionFailed {

@@ -10,4 +10,4 @@ pub use headers::{ExtraHeader, ExtraHeaders};
 pub use hs_namespace::Namespace;
 pub use links::{Link, Links};
 pub use loc::{Location, Locations};
-pub use xml::{XmlElement, check_xml_limits};
+pub use xml::{XmlElement, XmlLimitExceeded, check_xml_limits};

@@ -73,8 +73,9 @@ pub(super) fn parse_bounded<'a>(
         return Err(error(0, DecodeErrorKind::TooLong { len: bytes.len(), max: MAX_XML_BYTES }));
     }
     let source = decode_text(bytes, field)?;
-    check_xml_limits(source, max_depth)
-        .map_err(|(offset, count, max)| error(offset, DecodeErrorKind::TooManyItems { count, max }))?;
+    check_xml_limits(source, max_depth).map_err(|XmlLimitExceeded { offset, count, max }| {
+        error(offset, DecodeErrorKind::TooManyItems { count, max })
+    })?;
     let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(source, options).map_err(|parse_error| {
         if matches!(parse_error, roxmltree::Error::NodesLimitReached) {
@@ -93,14 +94,15 @@ pub(super) fn parse_bounded<'a>(
     Ok(XmlTree { source, root: XmlElement::new(root), children })
 }
 
-/// Checks that untrusted XML parses in linear time. The error is offset, count and limit.
+/// Checks that untrusted XML parses in linear time.
 ///
 /// Examines only nesting, number of attributes and possible namespace declarations. Malformed XML passes; the parser
 /// rejects it at the same position.
-pub fn check_xml_limits(source: &str, max_depth: usize) -> Result<(), (usize, usize, usize)> {
+pub fn check_xml_limits(source: &str, max_depth: usize) -> Result<(), XmlLimitExceeded> {
+    let exceeded = |offset, count, max| Err(XmlLimitExceeded { offset, count, max });
     let namespaces = source.matches("xmlns").count();
     if namespaces > MAX_NAMESPACES {
-        return Err((0, namespaces, MAX_NAMESPACES));
+        return exceeded(0, namespaces, MAX_NAMESPACES);
     }
     let (mut depth, mut sections) = (0_usize, 0);
     let mut rest = source;
@@ -112,7 +114,7 @@ pub fn check_xml_limits(source: &str, max_depth: usize) -> Result<(), (usize, us
         } else if after_bracket.starts_with("![CDATA[") {
             sections += 1;
             if sections > MAX_CDATA_SECTIONS {
-                return Err((offset, sections, MAX_CDATA_SECTIONS));
+                return exceeded(offset, sections, MAX_CDATA_SECTIONS);
             }
             skip_past("]]>")
         } else if after_bracket.starts_with('?') {
@@ -123,16 +125,28 @@ pub fn check_xml_limits(source: &str, max_depth: usize) -> Result<(), (usize, us
         } else {
             let (attributes, is_self_closing, after) = scan_tag(after_bracket);
             if attributes > MAX_ATTRIBUTES {
-                return Err((offset, attributes, MAX_ATTRIBUTES));
+                return exceeded(offset, attributes, MAX_ATTRIBUTES);
             }
             depth += usize::from(!is_self_closing);
             if depth > max_depth {
-                return Err((offset, depth, max_depth));
+                return exceeded(offset, depth, max_depth);
             }
             after
         };
     }
     Ok(())
+}
+
+/// XML exceeds a limit: nesting, attributes, namespace declarations or CDATA sections.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("XML limit exceeded at byte {offset}: {count} (maximum {max})")]
+pub struct XmlLimitExceeded {
+    /// Offset in bytes.
+    pub offset: usize,
+    /// Number found.
+    pub count: usize,
+    /// Maximum number.
+    pub max: usize,
 }
 
 /// Number of attributes of a tag, whether it is self-closing, and the text after it.

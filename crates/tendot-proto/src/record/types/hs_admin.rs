@@ -1,6 +1,6 @@
 //! `HS_ADMIN`: administrators and their permissions.
 
-use core::ops::BitOr;
+use bitflags::bitflags;
 
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::record::ValueReference;
@@ -70,48 +70,40 @@ impl<'a> Admin<'a> {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct AdminPermissions(pub u16);
 
-impl AdminPermissions {
-    /// Create records under the prefix.
-    pub const ADD_HANDLE: Self = Self(0x0001);
-    /// Delete the record.
-    pub const DELETE_HANDLE: Self = Self(0x0002);
-    /// Create prefixes derived from this one.
-    pub const ADD_DERIVED_PREFIX: Self = Self(0x0004);
-    /// Delete prefixes derived from this one. Not checked by Handle.Net.
-    pub const DELETE_DERIVED_PREFIX: Self = Self(0x0008);
-    /// Change values.
-    pub const MODIFY_VALUE: Self = Self(0x0010);
-    /// Remove values.
-    pub const REMOVE_VALUE: Self = Self(0x0020);
-    /// Add values.
-    pub const ADD_VALUE: Self = Self(0x0040);
-    /// Change values of the type `HS_ADMIN`.
-    pub const MODIFY_ADMIN: Self = Self(0x0080);
-    /// Remove values of the type `HS_ADMIN`.
-    pub const REMOVE_ADMIN: Self = Self(0x0100);
-    /// Add values of the type `HS_ADMIN`.
-    pub const ADD_ADMIN: Self = Self(0x0200);
-    /// Read values that only administrators may read.
-    pub const READ_VALUE: Self = Self(0x0400);
-    /// List the records under the prefix.
-    pub const LIST_HANDLES: Self = Self(0x0800);
-    /// List the prefixes derived from this one: only in RFC 3651 and its successor; Handle.Net drops it.
-    pub const LIST_DERIVED_PREFIXES: Self = Self(0x1000);
-    /// All permissions of Handle.Net.
-    pub const ALL: Self = Self(0x0fff);
-
-    /// Whether all of `bits` are set.
-    pub const fn contains(self, bits: Self) -> bool {
-        self.0 & bits.0 == bits.0
+bitflags! {
+    impl AdminPermissions: u16 {
+        /// Create records under the prefix.
+        const ADD_HANDLE = 0x0001;
+        /// Delete the record.
+        const DELETE_HANDLE = 0x0002;
+        /// Create prefixes derived from this one.
+        const ADD_DERIVED_PREFIX = 0x0004;
+        /// Delete prefixes derived from this one. Not checked by Handle.Net.
+        const DELETE_DERIVED_PREFIX = 0x0008;
+        /// Change values.
+        const MODIFY_VALUE = 0x0010;
+        /// Remove values.
+        const REMOVE_VALUE = 0x0020;
+        /// Add values.
+        const ADD_VALUE = 0x0040;
+        /// Change values of the type `HS_ADMIN`.
+        const MODIFY_ADMIN = 0x0080;
+        /// Remove values of the type `HS_ADMIN`.
+        const REMOVE_ADMIN = 0x0100;
+        /// Add values of the type `HS_ADMIN`.
+        const ADD_ADMIN = 0x0200;
+        /// Read values that only administrators may read.
+        const READ_VALUE = 0x0400;
+        /// List the records under the prefix.
+        const LIST_HANDLES = 0x0800;
+        /// List the prefixes derived from this one: only in RFC 3651 and its successor; Handle.Net drops it.
+        const LIST_DERIVED_PREFIXES = 0x1000;
     }
 }
 
-impl BitOr for AdminPermissions {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
+impl AdminPermissions {
+    /// All permissions of Handle.Net.
+    pub const ALL: Self = Self(0x0fff);
 }
 
 #[cfg(test)]

@@ -58,12 +58,8 @@ impl fmt::Debug for SecretKey {
 
 #[cfg(test)]
 mod tests {
-    use core::num::NonZeroU32;
-    use std::boxed::Box;
-
     use super::*;
-    use crate::crypto::{Digest, SigningKey};
-    use crate::record::PublicKey;
+    use crate::crypto::Digest;
 
     /// Test provider that knows one SHA-1 digest.
     #[derive(Debug)]
@@ -76,40 +72,6 @@ mod tests {
                 (HashAlgorithm::Sha1, [b"secret"]) => Ok(Digest::new(known)),
                 _ => Err(CryptoError::Unsupported),
             }
-        }
-
-        fn hmac(&self, _: HashAlgorithm, _: &[u8], _: &[&[u8]]) -> Result<Digest, CryptoError> {
-            Err(CryptoError::Unsupported)
-        }
-
-        fn pbkdf2_sha1(&self, _: &[u8], _: &[u8], _: NonZeroU32, _: &mut [u8]) -> Result<(), CryptoError> {
-            Err(CryptoError::Unsupported)
-        }
-
-        fn verify_signature(
-            &self,
-            _: &PublicKey<'_>,
-            _: HashAlgorithm,
-            _: &[u8],
-            _: &[u8],
-        ) -> Result<(), CryptoError> {
-            Err(CryptoError::Unsupported)
-        }
-
-        fn load_signing_key(&self, _: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
-            Err(CryptoError::Unsupported)
-        }
-
-        fn aes128_cbc_encrypt(&self, _: &[u8; 16], _: &[u8; 16], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
-            Err(CryptoError::Unsupported)
-        }
-
-        fn aes128_cbc_decrypt(&self, _: &[u8; 16], _: &[u8; 16], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
-            Err(CryptoError::Unsupported)
-        }
-
-        fn mod_exp(&self, _: &[u8], _: &[u8], _: &[u8]) -> Result<Vec<u8>, CryptoError> {
-            Err(CryptoError::Unsupported)
         }
     }
 

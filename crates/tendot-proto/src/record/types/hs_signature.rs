@@ -50,13 +50,7 @@ impl<'a> RecordSignature<'a> {
 
     /// Hash algorithm, if it is a known one.
     pub fn hash_algorithm(&self) -> Option<HashAlgorithm> {
-        match &*self.algorithm {
-            "SHA-1" => Some(HashAlgorithm::Sha1),
-            "SHA-256" => Some(HashAlgorithm::Sha256),
-            "SHA-384" => Some(HashAlgorithm::Sha384),
-            "SHA-512" => Some(HashAlgorithm::Sha512),
-            _ => None,
-        }
+        HashAlgorithm::from_name(self.algorithm.as_bytes()).filter(|hash| *hash != HashAlgorithm::Md5)
     }
 }
 

@@ -364,6 +364,11 @@ impl HashOption {
     pub const SUFFIX: Self = Self(1);
     /// Whole handle.
     pub const WHOLE: Self = Self(2);
+
+    /// Whether this is one of the three options.
+    pub const fn is_known(self) -> bool {
+        self.0 <= Self::WHOLE.0
+    }
 }
 
 /// Decodes a counted list whose items have at least `min_item_len` bytes.

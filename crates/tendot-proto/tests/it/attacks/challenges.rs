@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use tendot_proto::auth::{
-    AuthError, AuthPolicy, Challenge, ChallengeLimits, ChallengeResponse, ChallengeTable, ClientKey,
-    PendingChallenge, PublicKeyError, PublicKeyResponse, SecretKeyMac, SecretKeyResponse,
+    AuthContext, AuthError, AuthPolicy, Challenge, ChallengeLimits, ChallengeResponse, ChallengeTable,
+    ClientKey, PendingChallenge, PublicKeyError, PublicKeyResponse, SecretKeyMac, SecretKeyResponse,
     validate_public_key,
 };
 use tendot_proto::crypto::{
-    AwsLcProvider, CryptoError, CryptoProvider, Digest, HashAlgorithm, SecureRandom, SigningKey, SystemRandom,
+    AwsLcProvider, CryptoError, CryptoProvider, Digest, HashAlgorithm, SecureRandom, SystemRandom,
 };
 use tendot_proto::endpoint::{Endpoint, Transport};
 use tendot_proto::record::{KeyComponents, PublicKey};
@@ -20,17 +20,17 @@ use tendot_proto::{
     ResponseCode, ResponseData,
 };
 use tendot_testing::handle_keys::{handle_net_file, private_key};
-use tendot_testing::{SeededRng, conformance, hex, repetitions};
+use tendot_testing::{SeededRng, auth_context, conformance, hex, repetitions};
 
 use super::{at, delete_request, no_ids_in_use};
 use crate::support::budget;
 
 fn table() -> ChallengeTable {
-    ChallengeTable::new(ChallengeLimits::default(), AuthPolicy::default())
+    ChallengeTable::new(ChallengeLimits::default())
 }
 
 fn issue<'t>(table: &'t mut ChallengeTable, request: &[u8], now: Now) -> &'t PendingChallenge {
-    table.issue(request, now, &AwsLcProvider, &mut SystemRandom, &mut budget(), no_ids_in_use).unwrap()
+    table.issue(request, now, &mut SystemRandom, auth_context!(), no_ids_in_use).unwrap()
 }
 
 /// Encoded challenge.
@@ -45,7 +45,7 @@ fn respond_with_secret(secret: &[u8], request: &[u8], challenge: &[u8]) -> Vec<u
     let (parts, challenge) = (MessageParts::split(request).unwrap(), Message::from_bytes(challenge).unwrap());
     let policy = AuthPolicy::default();
     ClientKey::SecretKey(secret)
-        .respond(&parts, &challenge, &policy, &AwsLcProvider, &mut SystemRandom, &mut budget())
+        .respond(&parts, &challenge, &mut SystemRandom, auth_context!(policy))
         .unwrap()
 }
 
@@ -62,7 +62,7 @@ fn verify(
     response: &ChallengeResponse<'_>,
     values: &[HandleValue<'_>],
 ) -> Result<u32, AuthError> {
-    pending.verify(response, values, &AuthPolicy::default(), &AwsLcProvider, &mut budget())
+    pending.verify(response, values, auth_context!())
 }
 
 fn secret_value() -> HandleValue<'static> {
@@ -133,14 +133,7 @@ fn attack_a2_client_responds_to_own_request_only() {
     let response = |request: &[u8], challenge: &Message<'_>| {
         let parts = MessageParts::split(request).unwrap();
         let policy = AuthPolicy::default();
-        ClientKey::SecretKey(b"s").respond(
-            &parts,
-            challenge,
-            &policy,
-            &AwsLcProvider,
-            &mut SystemRandom,
-            &mut budget(),
-        )
+        ClientKey::SecretKey(b"s").respond(&parts, challenge, &mut SystemRandom, auth_context!(policy))
     };
     assert_eq!(response(&request, &challenge), Err(AuthError::DigestMismatch));
     assert!(response(&other_request, &challenge).is_ok());
@@ -155,7 +148,7 @@ fn attack_a2_client_responds_to_own_request_only() {
 #[test]
 fn attack_a3_nonces_are_unique() {
     let limits = ChallengeLimits { max_challenges: 100, ..ChallengeLimits::default() };
-    let mut table = ChallengeTable::new(limits, AuthPolicy::default());
+    let mut table = ChallengeTable::new(limits);
     let request = delete_request("10.1000/1", 7);
     let (mut nonces, mut ids) = (HashSet::new(), HashSet::new());
     let challenges = repetitions("TENDOT_TEST_CHALLENGES", 10_000, 100_000) as usize;
@@ -173,10 +166,9 @@ fn attack_a3_nonces_are_unique() {
 
     // Nonces depend on the random source of the caller alone.
     let nonce = |seed| {
-        let mut table = ChallengeTable::new(limits, AuthPolicy::default());
-        let pending = table
-            .issue(&request, at(0), &AwsLcProvider, &mut SeededRng::new(seed), &mut budget(), no_ids_in_use)
-            .unwrap();
+        let mut table = ChallengeTable::new(limits);
+        let pending =
+            table.issue(&request, at(0), &mut SeededRng::new(seed), auth_context!(), no_ids_in_use).unwrap();
         pending.challenge().nonce.to_vec()
     };
     assert_eq!(nonce(1), nonce(1));
@@ -197,10 +189,7 @@ fn ids_in_use_are_skipped() {
     let mut random = RepeatingRandom(3);
     let request = delete_request("10.1000/1", 7);
     let mut next = |used_id: u32| {
-        table
-            .issue(&request, at(0), &AwsLcProvider, &mut random, &mut budget(), |id| id == used_id)
-            .unwrap()
-            .id()
+        table.issue(&request, at(0), &mut random, auth_context!(), |id| id == used_id).unwrap().id()
     };
     let (first, second) = (next(0), next(0));
     assert_ne!(first, second);
@@ -222,9 +211,8 @@ fn attack_a4_key_type_confusion() {
         SecretKeyMac::HmacSha256,
         &public,
         challenge,
-        &AwsLcProvider,
         &mut SystemRandom,
-        &mut budget(),
+        auth_context!(),
     )
     .unwrap();
     assert_eq!(
@@ -235,14 +223,9 @@ fn attack_a4_key_type_confusion() {
     // A secret key as a public key.
     let secret = HandleValue::with_data(300, "HS_SECKEY", public.clone());
     let signing_key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
-    let signed = PublicKeyResponse::create(
-        &*signing_key,
-        challenge,
-        ProtocolVersion::LATEST,
-        &AuthPolicy::default(),
-        &mut budget(),
-    )
-    .unwrap();
+    let signed =
+        PublicKeyResponse::create(&*signing_key, challenge, ProtocolVersion::LATEST, auth_context!())
+            .unwrap();
     assert_eq!(verify(&pending, &public_key_response(&signed), &[secret]), Err(AuthError::Failed));
     assert_eq!(verify(&pending, &public_key_response(&signed), std::slice::from_ref(&key)), Ok(300));
 
@@ -282,15 +265,7 @@ fn attack_a5_weak_algorithms_need_a_policy() {
     for (byte, length) in [(0x01, 16), (0x02, 20), (0x03, 32), (0x12, 20)] {
         let response = [&[byte][..], &vec![0; length]].concat();
         let response = SecretKeyResponse::from_bytes(&response, ProtocolVersion::LATEST).unwrap();
-        let error = response
-            .verify(
-                b"secret",
-                challenge,
-                AuthPolicy::default().secret_key_macs,
-                &AwsLcProvider,
-                &mut budget(),
-            )
-            .unwrap_err();
+        let error = response.verify(b"secret", challenge, auth_context!()).unwrap_err();
         assert!(matches!(error, AuthError::AlgorithmNotAllowed { .. }), "{byte:#x}: {error}");
         assert_eq!(error.response_code(), ResponseCode::INVALID_CREDENTIAL);
     }
@@ -301,8 +276,7 @@ fn attack_a5_weak_algorithms_need_a_policy() {
         let mut request = delete_request("10.1000/1", 7);
         request[1] = minor;
         request[3] = minor;
-        let issued =
-            table.issue(&request, at(0), &AwsLcProvider, &mut SystemRandom, &mut budget(), no_ids_in_use);
+        let issued = table.issue(&request, at(0), &mut SystemRandom, auth_context!(), no_ids_in_use);
         assert_eq!(issued.unwrap_err(), AuthError::VersionTooOld, "2.{minor}");
     }
     // A message of an old version that suggests a new one gets a challenge of the new version.
@@ -320,14 +294,8 @@ fn attack_a5_weak_algorithms_need_a_policy() {
     challenge.envelope.suggested_version = ProtocolVersion::new(2, 3);
     let parts = MessageParts::split(&request).unwrap();
     let policy = AuthPolicy::default();
-    let response = ClientKey::SecretKey(b"s").respond(
-        &parts,
-        &challenge,
-        &policy,
-        &AwsLcProvider,
-        &mut SystemRandom,
-        &mut budget(),
-    );
+    let response =
+        ClientKey::SecretKey(b"s").respond(&parts, &challenge, &mut SystemRandom, auth_context!(policy));
     assert_eq!(response, Err(AuthError::AlgorithmNotAllowed { algorithm: "SHA-1" }));
 }
 
@@ -340,7 +308,11 @@ fn attack_a6_pbkdf2_cost_is_limited() {
         let (provider, mut remaining) = (CountingProvider::default(), budget());
         let response = SecretKeyResponse::from_bytes(&bytes, ProtocolVersion::LATEST).unwrap();
         let error = response
-            .verify(b"secret", challenge, AuthPolicy::default().secret_key_macs, &provider, &mut remaining)
+            .verify(
+                b"secret",
+                challenge,
+                &mut AuthContext::new(&provider, AuthPolicy::default(), &mut remaining),
+            )
             .unwrap_err();
         if is_rejected {
             assert!(matches!(error, AuthError::Pbkdf2OutOfRange { .. }), "{error}");
@@ -373,9 +345,7 @@ fn attack_a6_pbkdf2_cost_is_limited() {
     let over_budget = response.verify(
         b"s",
         challenge,
-        AuthPolicy::default().secret_key_macs,
-        &AwsLcProvider,
-        &mut Budget::new(40_000),
+        &mut AuthContext::new(&AwsLcProvider, AuthPolicy::default(), &mut Budget::new(40_000)),
     );
     assert!(matches!(over_budget, Err(AuthError::Budget(_))));
 }
@@ -417,32 +387,6 @@ impl CryptoProvider for CountingProvider {
         self.verifications.fetch_add(1, Ordering::Relaxed);
         AwsLcProvider.verify_signature(key, hash, message, signature)
     }
-
-    fn load_signing_key(&self, der: &[u8]) -> Result<Box<dyn SigningKey>, CryptoError> {
-        AwsLcProvider.load_signing_key(der)
-    }
-
-    fn aes128_cbc_encrypt(
-        &self,
-        key: &[u8; 16],
-        iv: &[u8; 16],
-        plain: &[u8],
-    ) -> Result<Vec<u8>, CryptoError> {
-        AwsLcProvider.aes128_cbc_encrypt(key, iv, plain)
-    }
-
-    fn aes128_cbc_decrypt(
-        &self,
-        key: &[u8; 16],
-        iv: &[u8; 16],
-        cipher: &[u8],
-    ) -> Result<Vec<u8>, CryptoError> {
-        AwsLcProvider.aes128_cbc_decrypt(key, iv, cipher)
-    }
-
-    fn mod_exp(&self, base: &[u8], exponent: &[u8], modulus: &[u8]) -> Result<Vec<u8>, CryptoError> {
-        AwsLcProvider.mod_exp(base, exponent, modulus)
-    }
 }
 
 #[test]
@@ -457,16 +401,16 @@ fn attack_a8_missing_and_wrong_key_indistinguishable() {
         &*signing_key,
         pending.challenge(),
         ProtocolVersion::LATEST,
-        &AuthPolicy::default(),
-        &mut budget(),
+        auth_context!(),
     )
     .unwrap();
     let other = HandleValue::with_data(300, "HS_PUBKEY", handle_net_file("pubkey.bin"));
 
     let try_with = |response: &ChallengeResponse<'_>, values: &[HandleValue<'_>]| {
         let (crypto, mut remaining) = (CountingProvider::default(), budget());
-        let error =
-            pending.verify(response, values, &AuthPolicy::default(), &crypto, &mut remaining).unwrap_err();
+        let error = pending
+            .verify(response, values, &mut AuthContext::new(&crypto, AuthPolicy::default(), &mut remaining))
+            .unwrap_err();
         let cost = (crypto.pbkdf2_iterations.into_inner(), crypto.verifications.into_inner(), remaining);
         (error, error.response_code(), error.to_string(), cost)
     };
@@ -567,11 +511,10 @@ fn attack_a10_key_sizes() {
     let response = PublicKeyResponse { hash: b"SHA-256", signature: &signature_vector("rsa_1024_sha256") };
     let challenge = Challenge { nonce: &signature_vector("message"), digest: &[] };
     let key = PublicKey::from_bytes(&short).unwrap();
-    let verify =
-        |policy: &AuthPolicy| response.verify(&key, challenge, policy, &AwsLcProvider, &mut budget());
-    assert!(matches!(verify(&AuthPolicy::default()), Err(AuthError::AlgorithmNotAllowed { .. })));
+    let verify = |policy: AuthPolicy| response.verify(&key, challenge, auth_context!(policy));
+    assert!(matches!(verify(AuthPolicy::default()), Err(AuthError::AlgorithmNotAllowed { .. })));
     #[cfg(feature = "legacy-crypto")]
-    assert_eq!(verify(&AuthPolicy { allow_short_rsa_keys: true, ..AuthPolicy::default() }), Ok(()));
+    assert_eq!(verify(AuthPolicy { allow_short_rsa_keys: true, ..AuthPolicy::default() }), Ok(()));
 }
 
 #[test]
@@ -592,22 +535,18 @@ fn attack_u8_challenge_table_is_bounded() {
         max_request_bytes: 100_000,
         lifetime: Duration::from_secs(20),
     };
-    let mut table = ChallengeTable::new(limits, AuthPolicy::default());
+    let mut table = ChallengeTable::new(limits);
     let (mut random, small, large) =
         (SeededRng::new(7), delete_request("10.1000/1", 7), delete_request(&"x".repeat(40_000), 8));
     let mut last = 0;
     for n in 0..repetitions("TENDOT_TEST_CHALLENGES", 10_000, 200_000) {
         let request = if n % 1_000 == 999 { &large } else { &small };
-        last = table
-            .issue(request, at(0), &AwsLcProvider, &mut random, &mut budget(), no_ids_in_use)
-            .unwrap()
-            .id();
+        last = table.issue(request, at(0), &mut random, auth_context!(), no_ids_in_use).unwrap().id();
         assert!(table.len() <= 1_000 && table.request_bytes() <= 100_000);
     }
     assert!(table.consume(last, at(1)).is_ok(), "the newest challenge is stored");
     let huge = delete_request(&"x".repeat(100_000), 9);
-    let error =
-        table.issue(&huge, at(0), &AwsLcProvider, &mut random, &mut budget(), no_ids_in_use).unwrap_err();
+    let error = table.issue(&huge, at(0), &mut random, auth_context!(), no_ids_in_use).unwrap_err();
     assert_eq!(error.response_code(), ResponseCode::SERVER_TOO_BUSY);
 }
 

@@ -327,7 +327,6 @@ fn attack_n13_recursion() {
         request.header.recursion_count = count;
         let bytes = request.to_bytes().unwrap();
         let incoming = decode(&bytes, Transport::Udp).unwrap();
-        assert_eq!(incoming.next_recursion_count(), (count < 10).then(|| count + 1));
         let response = incoming.respond(ResponseCode::SUCCESS, ResponseData::Empty);
         assert_eq!(response.header.recursion_count, count);
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tendot_proto::auth::{
-    AuthPolicy, ClientKeyExchange, DhGroup, ServerKeyExchange, Session, SessionError, SessionLimits,
-    SessionTable, add_mac,
+    AuthContext, AuthPolicy, ClientKeyExchange, DhGroup, ServerKeyExchange, Session, SessionError,
+    SessionLimits, SessionTable, add_mac,
 };
 use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 use tendot_proto::endpoint::{Endpoint, SealContext, Transport};
@@ -14,6 +14,7 @@ use tendot_proto::{
     Envelope, EnvelopeFlags, Message, MessageParts, Now, OpFlags, Opcode, ProtocolVersion, Request,
     ResponseCode, ResponseData, ValueReference,
 };
+use tendot_testing::auth_context;
 use tendot_testing::handle_keys::private_key;
 
 use super::{at, delete_request, no_ids_in_use};
@@ -29,14 +30,13 @@ fn set_up_session(
     let identity = ValueReference::new(300, &b"0.NA/10"[..]);
     let setup = proposal.request(Some(&identity), 100);
     let mut request = Message::request(Opcode::SESSION_SETUP, Request::SessionSetup(setup), 7, now);
-    request.header.flags = request.header.flags.with(flags);
+    request.header.flags |= flags;
     let request = request.to_bytes().unwrap();
     let endpoint = Endpoint { site_serial: 5, is_primary: true };
     let mut incoming = endpoint.decode_request(&request, Transport::Udp, now).unwrap();
-    let (envelope, policy) = (incoming.message.envelope, AuthPolicy::default());
+    let (envelope, policy) = (incoming.parts.envelope, AuthPolicy::default());
     let exchange =
-        ServerKeyExchange::new(&setup, &envelope, &policy, &AwsLcProvider, &mut SystemRandom, &mut budget())
-            .unwrap();
+        ServerKeyExchange::new(&setup, &envelope, &mut SystemRandom, auth_context!(policy)).unwrap();
     let data = exchange.response_data().to_vec();
     let id = table.insert(exchange, now, &mut SystemRandom, no_ids_in_use);
     let data = ResponseData::SessionSetup { mode: KeyExchangeMode::DIFFIE_HELLMAN, data: &data };
@@ -46,7 +46,7 @@ fn set_up_session(
     let mut context = SealContext {
         provider: &AwsLcProvider,
         random: &mut SystemRandom,
-        policy: &policy,
+        policy,
         server_key: Some(&*key),
         session: None,
     };
@@ -57,15 +57,14 @@ fn set_up_session(
 fn complete(proposal: ClientKeyExchange, request: &[u8], response: &[u8]) -> Result<Session, SessionError> {
     let (request, response) = (MessageParts::split(request).unwrap(), MessageParts::split(response).unwrap());
     let key = private_key("admpriv.bin").public_key().unwrap();
-    proposal.complete(&request, &response, &key, &AuthPolicy::default(), &AwsLcProvider, &mut budget())
+    proposal.complete(&request, &response, &key, auth_context!())
 }
 
-const SIGNED_WITH_DIGEST: OpFlags = OpFlags::CERTIFY.with(OpFlags::REQUEST_DIGEST);
+const SIGNED_WITH_DIGEST: OpFlags = OpFlags::CERTIFY.union(OpFlags::REQUEST_DIGEST);
 
 /// Sets up a session: returns the client side; the server side is in the table.
 fn session(table: &mut SessionTable, now: Now) -> Session {
-    let proposal =
-        ClientKeyExchange::new(DhGroup::Modp1024, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
+    let proposal = ClientKeyExchange::new(DhGroup::Modp1024, &mut SystemRandom, auth_context!()).unwrap();
     let (request, response) = set_up_session(table, &proposal, SIGNED_WITH_DIGEST, now);
     complete(proposal, &request, &response).unwrap()
 }
@@ -74,7 +73,7 @@ fn session(table: &mut SessionTable, now: Now) -> Session {
 fn authenticated_request(session: &mut Session, handle: &str) -> Vec<u8> {
     let mut request = delete_request(handle, 7);
     request[4..8].copy_from_slice(&session.id().to_be_bytes());
-    session.add_mac(&mut request, &AwsLcProvider, &mut budget()).unwrap();
+    session.add_mac(&mut request, auth_context!()).unwrap();
     request
 }
 
@@ -82,9 +81,7 @@ fn authenticated_request(session: &mut Session, handle: &str) -> Vec<u8> {
 #[test]
 fn session_is_bound_to_request_and_server() {
     let mut table = SessionTable::new(SessionLimits::default());
-    let propose = || {
-        ClientKeyExchange::new(DhGroup::Modp1024, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap()
-    };
+    let propose = || ClientKeyExchange::new(DhGroup::Modp1024, &mut SystemRandom, auth_context!()).unwrap();
     let error_text = |result: Result<Session, SessionError>| result.unwrap_err().to_string();
     let (client, attacker) = (propose(), propose());
     let (request, _) = set_up_session(&mut table, &client, SIGNED_WITH_DIGEST, at(0));
@@ -111,19 +108,19 @@ fn session_messages_have_a_direction() {
     let mut client = session(&mut table, at(0));
     let message = authenticated_request(&mut client, "10.1000/1");
     let parts = MessageParts::split(&message).unwrap();
-    assert_eq!(client.verify(&parts, &AwsLcProvider, &mut budget()), Err(SessionError::WrongDirection));
+    assert_eq!(client.verify(&parts, auth_context!()), Err(SessionError::WrongDirection));
     let mut response = message[..message.len() - 81].to_vec();
     response[27] = 1;
     let length = response.len() as u32 - 20;
     response[16..20].copy_from_slice(&length.to_be_bytes());
     let server = table.get_mut(client.id()).unwrap().session_mut();
-    server.add_mac(&mut response, &AwsLcProvider, &mut budget()).unwrap();
+    server.add_mac(&mut response, auth_context!()).unwrap();
     let parts = MessageParts::split(&response).unwrap();
-    assert_eq!(server.verify(&parts, &AwsLcProvider, &mut budget()), Err(SessionError::WrongDirection));
-    assert_eq!(client.verify(&parts, &AwsLcProvider, &mut budget()), Ok(()));
+    assert_eq!(server.verify(&parts, auth_context!()), Err(SessionError::WrongDirection));
+    assert_eq!(client.verify(&parts, auth_context!()), Ok(()));
     // A session does not authenticate a message without its id.
     let mut other = delete_request("10.1000/1", 7);
-    assert_eq!(client.add_mac(&mut other, &AwsLcProvider, &mut budget()), Err(SessionError::UnknownSession));
+    assert_eq!(client.add_mac(&mut other, auth_context!()), Err(SessionError::UnknownSession));
 }
 
 /// A challenge response needs no MAC, so tampered ciphertexts that decrypt to one could be a padding oracle. They are accepted only
@@ -135,14 +132,14 @@ fn attack_a13_no_decryption_oracle() {
     let mut response = delete_request("10.1000/1", 7);
     response[4..8].copy_from_slice(&client.id().to_be_bytes());
     response[20..24].copy_from_slice(&200_u32.to_be_bytes());
-    let cipher = client.key().encrypt(&response, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
-    let opened = table.open(&cipher, false, at(0), &AwsLcProvider, &mut budget()).map(|_| ());
+    let cipher = client.key().encrypt(&response, &mut SystemRandom, auth_context!()).unwrap();
+    let opened = table.open(&cipher, false, at(0), auth_context!()).map(|_| ());
     assert_eq!(opened, Err(SessionError::DecryptionFailed));
-    let opened = table.open(&cipher, true, at(0), &AwsLcProvider, &mut budget()).map(|(plain, _)| plain);
+    let opened = table.open(&cipher, true, at(0), auth_context!()).map(|(plain, _)| plain);
     assert_eq!(opened, Ok(response));
     // A session ends after many such messages.
     for _ in 0..16 {
-        assert!(table.open(&cipher, false, at(0), &AwsLcProvider, &mut budget()).is_err());
+        assert!(table.open(&cipher, false, at(0), auth_context!()).is_err());
     }
     assert!(!table.contains(client.id()));
 }
@@ -153,7 +150,7 @@ fn attack_a13_session_replay() {
     let mut client = session(&mut table, at(0));
     let mut verify = |message: &[u8], now| {
         let parts = MessageParts::split(message).unwrap();
-        table.verify(&parts, false, now, &AwsLcProvider, &mut budget()).map(|_| ())
+        table.verify(&parts, false, now, auth_context!()).map(|_| ())
     };
     let messages: Vec<_> = (0..300).map(|_| authenticated_request(&mut client, "10.1000/1")).collect();
     let replayed = |counter| Err(SessionError::Replayed { counter });
@@ -180,7 +177,7 @@ fn attack_a13_session_replay() {
     let mut request = delete_request("10.1000/1", 7);
     request[4..8].copy_from_slice(&client.id().to_be_bytes());
     let mut counted_zero = request.clone();
-    add_mac(&mut counted_zero, client.key(), 0, &AwsLcProvider, &mut budget()).unwrap();
+    add_mac(&mut counted_zero, client.key(), 0, auth_context!()).unwrap();
     assert_eq!(verify(&counted_zero, at(1)), replayed(0));
     assert_eq!(verify(&request, at(1)).unwrap_err().response_code(), ResponseCode(404));
     request[7] ^= 1;
@@ -197,7 +194,7 @@ fn attack_a13_tampered_ciphertext() {
     let mut table = SessionTable::new(SessionLimits::default());
     let mut client = session(&mut table, at(0));
     let plain = authenticated_request(&mut client, "10.1000/1");
-    let cipher = client.key().encrypt(&plain, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
+    let cipher = client.key().encrypt(&plain, &mut SystemRandom, auth_context!()).unwrap();
     assert!(Envelope::from_bytes(&cipher).unwrap().flags.contains(EnvelopeFlags::ENCRYPTED));
     // Each byte after the envelope changed, and the message cut at each offset: one error for all.
     for offset in 20..cipher.len() {
@@ -208,14 +205,14 @@ fn attack_a13_tampered_ciphertext() {
         for hostile in [changed, cut] {
             // Directly on the session, since the table drops it after some failures.
             let server = table.get_mut(client.id()).unwrap().session_mut();
-            let opened = server.open(&hostile, false, &AwsLcProvider, &mut budget()).map(|_| ());
+            let opened = server.open(&hostile, false, auth_context!()).map(|_| ());
             assert_eq!(opened, Err(SessionError::DecryptionFailed), "byte {offset}");
         }
     }
     assert_eq!(SessionError::DecryptionFailed.response_code(), ResponseCode(501));
-    assert_eq!(table.open(&cipher, false, at(1), &AwsLcProvider, &mut budget()).unwrap().0, plain);
+    assert_eq!(table.open(&cipher, false, at(1), auth_context!()).unwrap().0, plain);
     assert!(matches!(
-        table.open(&cipher, false, at(1), &AwsLcProvider, &mut budget()),
+        table.open(&cipher, false, at(1), auth_context!()),
         Err(SessionError::Replayed { counter: 1 })
     ));
 }
@@ -236,7 +233,7 @@ fn session_table_evicts_unauthenticated_first() {
     assert_eq!(stored, [false, false, false, true, true]);
     let message = authenticated_request(&mut first, "10.1000/1");
     let parts = MessageParts::split(&message).unwrap();
-    let stored = table.verify(&parts, false, at(10), &AwsLcProvider, &mut budget()).unwrap();
+    let stored = table.verify(&parts, false, at(10), auth_context!()).unwrap();
     assert_eq!(stored.authenticated_identity().unwrap().to_string(), "300:0.NA/10");
     table.purge_expired(at(56));
     assert_eq!(table.len(), 1, "all but the used one expired");
@@ -245,37 +242,32 @@ fn session_table_evicts_unauthenticated_first() {
     // The client verifies a response of the server.
     let mut client = session(&mut table, at(100));
     let message = authenticated_request(&mut client, "10.1000/1");
-    let server = table
-        .verify(&MessageParts::split(&message).unwrap(), false, at(100), &AwsLcProvider, &mut budget())
-        .unwrap();
+    let server =
+        table.verify(&MessageParts::split(&message).unwrap(), false, at(100), auth_context!()).unwrap();
     assert_eq!((server.identity().is_some(), server.authenticated_identity()), (true, None));
     let mut response = delete_request("10.1000/1", 7);
     response[27] = 1;
     response[4..8].copy_from_slice(&client.id().to_be_bytes());
-    server.session_mut().add_mac(&mut response, &AwsLcProvider, &mut budget()).unwrap();
+    server.session_mut().add_mac(&mut response, auth_context!()).unwrap();
     let parts = MessageParts::split(&response).unwrap();
-    assert_eq!(client.verify(&parts, &AwsLcProvider, &mut budget()), Ok(()));
-    assert!(client.verify(&parts, &AwsLcProvider, &mut budget()).is_err(), "replayed response");
+    assert_eq!(client.verify(&parts, auth_context!()), Ok(()));
+    assert!(client.verify(&parts, auth_context!()).is_err(), "replayed response");
 
     // A challenge response needs no MAC; a response message with the same opcode does.
     let mut response = delete_request("10.1000/1", 7);
     response[4..8].copy_from_slice(&client.id().to_be_bytes());
     response[20..24].copy_from_slice(&200_u32.to_be_bytes());
     let parts = MessageParts::split(&response).unwrap();
-    assert!(table.verify(&parts, true, at(100), &AwsLcProvider, &mut budget()).is_ok());
-    assert!(
-        table.verify(&parts, false, at(100), &AwsLcProvider, &mut budget()).is_err(),
-        "no pending challenge"
-    );
+    assert!(table.verify(&parts, true, at(100), auth_context!()).is_ok());
+    assert!(table.verify(&parts, false, at(100), auth_context!()).is_err(), "no pending challenge");
     response[27] = 1;
-    let forged = client.verify(&MessageParts::split(&response).unwrap(), &AwsLcProvider, &mut budget());
+    let forged = client.verify(&MessageParts::split(&response).unwrap(), auth_context!());
     assert_eq!(forged.unwrap_err().response_code(), ResponseCode::INVALID_CREDENTIAL);
 }
 
 #[test]
 fn attack_a15_dh_groups_and_public_values() {
-    let proposal =
-        ClientKeyExchange::new(DhGroup::Modp2048, &AwsLcProvider, &mut SystemRandom, &mut budget()).unwrap();
+    let proposal = ClientKeyExchange::new(DhGroup::Modp2048, &mut SystemRandom, auth_context!()).unwrap();
     let setup = proposal.request(None, 60);
     let envelope = Envelope::new(ProtocolVersion::LATEST);
     let check = |y: &[u8], p: &[u8], g: &[u8]| {
@@ -286,10 +278,8 @@ fn attack_a15_dh_groups_and_public_values() {
         let response = ServerKeyExchange::new(
             &setup,
             &envelope,
-            &policy,
-            &AwsLcProvider,
             &mut SystemRandom,
-            &mut remaining,
+            &mut AuthContext::new(&AwsLcProvider, policy, &mut remaining),
         );
         let response = response.map(|_| ()).map_err(|error| error.response_code());
         assert!(response.is_ok() || remaining == budget(), "rejection costs nothing");
@@ -314,14 +304,7 @@ fn attack_a15_dh_groups_and_public_values() {
     assert_eq!(check(&[4], &DhGroup::Modp1024.prime(), &[2]), rejected, "disabled by the policy");
     let rsa = PublicKey::rsa(&[0xff; 256], &[1, 0, 1]).to_bytes();
     let setup = SessionSetup { key: SessionKeyMaterial::PublicKey(&rsa), ..setup };
-    let response = ServerKeyExchange::new(
-        &setup,
-        &envelope,
-        &AuthPolicy::default(),
-        &AwsLcProvider,
-        &mut SystemRandom,
-        &mut budget(),
-    );
+    let response = ServerKeyExchange::new(&setup, &envelope, &mut SystemRandom, auth_context!());
     assert_eq!(response.unwrap_err().response_code(), ResponseCode(501));
 }
 
@@ -333,14 +316,14 @@ fn attack_n17_ciphertext_is_not_parsed_as_plaintext() {
     let mut table = SessionTable::new(SessionLimits::default());
     for session_id in [0, 1, u32::MAX] {
         plain[4..8].copy_from_slice(&session_id.to_be_bytes());
-        let opened = table.open(&plain, false, at(0), &AwsLcProvider, &mut budget()).map(|_| ());
+        let opened = table.open(&plain, false, at(0), auth_context!()).map(|_| ());
         assert_eq!(opened, Err(SessionError::UnknownSession));
     }
     // Plaintext with the flag for encryption does not decrypt.
     let mut client = session(&mut table, at(0));
     let mut message = authenticated_request(&mut client, "10.1000/1");
     message[2] |= 0x40;
-    let opened = table.open(&message, false, at(0), &AwsLcProvider, &mut budget()).map(|_| ());
+    let opened = table.open(&message, false, at(0), auth_context!()).map(|_| ());
     assert_eq!(opened, Err(SessionError::DecryptionFailed));
     message[2] = 0x82;
     assert!(MessageParts::split(&message).is_err(), "compressed");

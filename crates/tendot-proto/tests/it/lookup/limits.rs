@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tendot_proto::lookup::{AttemptError, Lookup, LookupConfig, LookupErrorKind, LookupEvent, LookupRequest};
+use tendot_proto::message::ResponseMismatch;
 use tendot_proto::record::{Site, SiteAttribute, SiteServer};
 use tendot_proto::{Handle, HandleValue, ResponseCode};
 use tendot_testing::{SeededRng, repetitions};
@@ -28,10 +29,12 @@ fn invalid_responses_are_skipped() {
 #[test]
 fn attack_c6_and_c7_only_invalid_responses() {
     check_attempt_errors(Fault::OtherHandle, |error| *error == AttemptError::WrongHandle);
-    check_attempt_errors(Fault::Expired, |error| matches!(error, AttemptError::Expired { late: 1, .. }));
+    check_attempt_errors(Fault::Expired, |error| {
+        matches!(error, AttemptError::Mismatch(ResponseMismatch::Expired { late: 1, .. }))
+    });
     // Over UDP such responses are ignored; over TCP they are an error.
     check_attempt_errors(Fault::RequestId, |error| {
-        matches!(error, AttemptError::WrongRequestId { .. } | AttemptError::NoResponse)
+        matches!(error, AttemptError::Mismatch(ResponseMismatch::RequestId { .. }) | AttemptError::NoResponse)
     });
     let (mut network, config) = small_network();
     for address in ["192.0.2.11", "192.0.2.12"] {
@@ -166,7 +169,7 @@ fn attack_c8_site_serials() {
         };
         network.server("192.0.2.1").records.insert("0.NA/10.1".into(), order.map(site_with_serial).to_vec());
         let response = network.resolve(&config, "10.1/X").unwrap();
-        assert_eq!(response.site.serial, 9);
+        assert_eq!(response.server.site.serial, 9);
     }
 }
 

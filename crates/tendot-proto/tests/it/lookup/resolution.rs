@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tendot_proto::lookup::{
     AttemptError, ConnectionError, Lookup, LookupConfig, LookupErrorKind, LookupEvent, LookupRequest,
-    LookupResponse, RttEstimates,
+    LookupResponse, RttEstimates, ServerTarget,
 };
 use tendot_proto::message::{KeyExchangeMode, SessionKeyMaterial, SessionSetup};
 use tendot_proto::record::{InterfaceProtocol, Site, SiteAttribute};
@@ -174,7 +174,7 @@ fn changes_go_to_the_primary_over_tcp() {
     );
 
     // And so do authoritative requests.
-    let flags = OpFlags::DEFAULT.with(OpFlags::AUTHORITATIVE);
+    let flags = OpFlags::DEFAULT | OpFlags::AUTHORITATIVE;
     let lookup_request = LookupRequest::resolve(handle, &[], &[]).with_flags(flags);
     let lookup = Lookup::new(Arc::clone(&config), lookup_request, network.now());
     network.messages.clear();
@@ -333,7 +333,8 @@ fn debug_output_has_no_secrets() {
     output += &format!("{sent:?}{lookup:?}");
     network.server("192.0.2.1").records.insert("0.NA/10.1".into(), secret.to_vec());
     let (bytes, transport, from) = (sent.bytes, sent.transport, sent.to);
-    let response = LookupResponse { bytes, transport, from, site: Arc::default(), server_index: 0 };
+    let server = ServerTarget { site: Arc::default(), server_index: 0, ip: from.ip() };
+    let response = LookupResponse { bytes, transport, from, server };
     output += &format!("{response:?}{:?}", LookupEvent::Finished(response.clone()));
     let secret = format!("{:?}", b"opensesame");
     let secret = secret.trim_matches(['[', ']']);

@@ -96,7 +96,7 @@ fn attack_c7_signed_responses_to_other_requests() {
         let root = network.server("192.0.2.1");
         root.records.insert("0.NA/10.66".into(), urls(1));
         (root.fault, root.substituted_handle) = (fault, Some(name));
-        let flags = OpFlags::DEFAULT.with(OpFlags::CERTIFY);
+        let flags = OpFlags::DEFAULT | OpFlags::CERTIFY;
         let by_flag = LookupRequest::resolve(Handle::from("10.1/X"), &[], &[]).with_flags(flags);
         let only_flag = LookupConfig { require_signatures: false, ..(*config).clone() };
         for (config, lookup_request) in [
@@ -150,7 +150,7 @@ fn request_digests() {
         for address in ["192.0.2.11", "192.0.2.12"] {
             network.server(address).fault = fault.clone();
         }
-        let flags = OpFlags::DEFAULT.with(OpFlags::REQUEST_DIGEST);
+        let flags = OpFlags::DEFAULT | OpFlags::REQUEST_DIGEST;
         let lookup_request = LookupRequest::resolve(Handle::from("10.1/X"), &[], &[]).with_flags(flags);
         let lookup = Lookup::new(Arc::clone(&config), lookup_request, network.now());
         match network.run(lookup, &config).0 {

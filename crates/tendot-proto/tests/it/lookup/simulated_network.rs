@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tendot_proto::auth::{AuthPolicy, ComputedDigest, sign_message};
-use tendot_proto::crypto::{AwsLcProvider, HashAlgorithm, SigningKey};
+use tendot_proto::crypto::{HashAlgorithm, SigningKey};
 use tendot_proto::lookup::{
     ConnectionError, Lookup, LookupConfig, LookupError, LookupEvent, LookupRequest, LookupResponse, Transmit,
 };
@@ -18,7 +18,7 @@ use tendot_proto::{
     MessageHeader, MessageParts, Now, OpFlags, ProtocolVersion, Reassembly, Request, Response, ResponseCode,
     ResponseData, limits, tunnel,
 };
-use tendot_testing::SeededRng;
+use tendot_testing::{SeededRng, auth_context};
 
 use crate::support::budget;
 
@@ -286,7 +286,7 @@ impl SimulatedNetwork {
         (1..=part_count)
             .map(|part| {
                 let more = if part < part_count { OpFlags::CONTINUOUS } else { OpFlags::default() };
-                let header = MessageHeader { flags: header.flags.with(more), ..header };
+                let header = MessageHeader { flags: header.flags | more, ..header };
                 let digest = digest.as_ref().map(ComputedDigest::as_request_digest);
                 let body = MessageBody::Response(Response { digest, data });
                 let message = Message {
@@ -432,7 +432,7 @@ enum Delivery {
 fn request_digest(header_and_body: &[u8], version: ProtocolVersion, fault: &Fault) -> ComputedDigest {
     let digested = if matches!(fault, Fault::Digest) { b"another request" } else { header_and_body };
     let policy = AuthPolicy { allow_sha1: true, ..AuthPolicy::default() };
-    ComputedDigest::for_request(digested, version, &policy, &AwsLcProvider, &mut budget()).unwrap()
+    ComputedDigest::for_request(digested, version, auth_context!(policy)).unwrap()
 }
 
 /// Signs like a server; with SHA-256 also in versions that would sign with SHA-1, which the provider does not do.

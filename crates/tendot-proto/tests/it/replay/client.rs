@@ -3,17 +3,14 @@
 use tendot_proto::auth::{
     AuthPolicy, ChallengeResponse, ClientKey, ClientKeyExchange, DhGroup, Session, verify_message_signature,
 };
-use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::record::PublicKey;
 use tendot_proto::wire::WireList;
 use tendot_proto::{
     Envelope, EnvelopeFlags, Handle, HandleValue, Message, MessageBody, MessageParts, Now, OpFlags, Opcode,
     ProtocolVersion, Request, Response, ResponseData, ValueReference,
 };
-use tendot_testing::SeededRng;
 use tendot_testing::handle_keys::private_key;
-
-use crate::support::budget;
+use tendot_testing::{SeededRng, auth_context};
 
 /// Client of a replay script.
 pub(super) struct ReplayClient {
@@ -80,8 +77,7 @@ impl ReplayClient {
                 (Opcode::SESSION_TERMINATE, Request::NoOperand { handle: Some(Handle::BLANK) })
             }
             ScriptRequest::Session { identity: name, group } => {
-                let proposal =
-                    ClientKeyExchange::new(*group, &AwsLcProvider, &mut self.random, &mut budget()).unwrap();
+                let proposal = ClientKeyExchange::new(*group, &mut self.random, auth_context!()).unwrap();
                 self.proposal = Some(proposal);
                 identity = name.as_deref().map(ValueReference::parse);
                 let setup = self.proposal.as_ref().unwrap().request(identity.as_ref(), 86_400);
@@ -90,7 +86,8 @@ impl ReplayClient {
         };
         self.next_id += 1;
         let mut message = Message::request(opcode, request, self.next_id, now);
-        message.header.flags = message.header.flags.with(options.add_flags).without(options.remove_flags);
+        message.header.flags |= options.add_flags;
+        message.header.flags -= options.remove_flags;
         if let Some(version) = options.version {
             message.envelope.version = version;
             message.envelope.suggested_version = version;
@@ -100,10 +97,10 @@ impl ReplayClient {
         }
         self.sent = message.to_bytes().unwrap();
         if let (true, Some(session)) = (options.is_in_session, &mut self.session) {
-            session.add_mac(&mut self.sent, &AwsLcProvider, &mut budget()).unwrap();
+            session.add_mac(&mut self.sent, auth_context!()).unwrap();
             if options.is_encrypted {
                 let key = session.key().clone();
-                return key.encrypt(&self.sent, &AwsLcProvider, &mut self.random, &mut budget()).unwrap();
+                return key.encrypt(&self.sent, &mut self.random, auth_context!()).unwrap();
             }
         }
         self.sent.clone()
@@ -119,9 +116,8 @@ impl ReplayClient {
     ) -> Vec<u8> {
         let challenge = Message::from_bytes(challenge).unwrap();
         let request = MessageParts::split(&self.sent).unwrap();
-        let proof = client_key
-            .respond(&request, &challenge, &self.policy, &AwsLcProvider, &mut self.random, &mut budget())
-            .unwrap();
+        let proof =
+            client_key.respond(&request, &challenge, &mut self.random, auth_context!(self.policy)).unwrap();
         let identity = ValueReference::parse(identity);
         self.next_id += 1;
         let mut message = Message::request(
@@ -142,23 +138,21 @@ impl ReplayClient {
     /// Decrypts and authenticates a response; returns the plaintext and the script words for its protection.
     pub(super) fn open(&mut self, bytes: &[u8]) -> (Vec<u8>, Vec<&'static str>) {
         let mut protection = Vec::new();
-        let mut budget = budget();
         let mut plain = bytes.to_vec();
         if Envelope::from_bytes(bytes).unwrap().flags.contains(EnvelopeFlags::ENCRYPTED) {
             protection.push("encrypted");
             let key = self.session.as_ref().unwrap().key().clone();
-            plain = key.decrypt(bytes, &AwsLcProvider, &mut budget).unwrap();
+            plain = key.decrypt(bytes, auth_context!()).unwrap();
         }
         let parts = MessageParts::split(&plain).unwrap();
         let message = Message::from_parts(&parts).unwrap();
         match message.credential() {
             Some(credential) if credential.credential_type == b"HS_MAC" => {
-                self.session.as_mut().unwrap().verify(&parts, &AwsLcProvider, &mut budget).unwrap();
+                self.session.as_mut().unwrap().verify(&parts, auth_context!()).unwrap();
                 protection.push("mac");
             }
             Some(_) => {
-                verify_message_signature(&parts, &self.server_key, &self.policy, &AwsLcProvider, &mut budget)
-                    .unwrap();
+                verify_message_signature(&parts, &self.server_key, auth_context!(self.policy)).unwrap();
                 protection.push("signed");
             }
             None => {}
@@ -169,10 +163,9 @@ impl ReplayClient {
             }
             if let (ResponseData::SessionSetup { .. }, Some(proposal)) = (data, self.proposal.take()) {
                 let request = MessageParts::split(&self.sent).unwrap();
-                let (key, policy) = (&self.server_key, &self.policy);
-                self.session = Some(
-                    proposal.complete(&request, &parts, key, policy, &AwsLcProvider, &mut budget).unwrap(),
-                );
+                let key = &self.server_key;
+                self.session =
+                    Some(proposal.complete(&request, &parts, key, auth_context!(self.policy)).unwrap());
             }
         }
         (plain, protection)

@@ -154,10 +154,10 @@ impl Replay {
                 "encrypted" => options.is_encrypted = true,
                 "version" => options.version = Some(version(word(&mut words)?)?),
                 flag if flag.starts_with('+') => {
-                    options.add_flags = options.add_flags.with(op_flag(&flag[1..])?);
+                    options.add_flags |= op_flag(&flag[1..])?;
                 }
                 flag if flag.starts_with('-') => {
-                    options.remove_flags = options.remove_flags.with(op_flag(&flag[1..])?);
+                    options.remove_flags |= op_flag(&flag[1..])?;
                 }
                 other => return Err(format!("unknown option `{other}`")),
             }

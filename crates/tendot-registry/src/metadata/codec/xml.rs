@@ -16,13 +16,8 @@ const XSI_NAMESPACE: &str = "http://www.w3.org/2001/XMLSchema-instance";
 
 /// Parses XML without a document type, and so without custom entities.
 pub(in crate::metadata) fn parse(text: &str) -> Result<Document<'_>, MetadataFault> {
-    let limit_exceeded = |(offset, found, limit)| {
-        xml_fault(
-            MetadataFaultCode::InvalidXml,
-            format!("XML limit exceeded at byte {offset}: {found} (maximum {limit})"),
-        )
-    };
-    check_xml_limits(text, MAX_DEPTH).map_err(limit_exceeded)?;
+    check_xml_limits(text, MAX_DEPTH)
+        .map_err(|error| xml_fault(MetadataFaultCode::InvalidXml, error.to_string()))?;
     let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
     Document::parse_with_options(text, options).map_err(|error| match error {
         roxmltree::Error::DtdDetected => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tendot_proto::auth::{
-    AuthError, AuthPolicy, Challenge, PublicKeyResponse, SecretKeyMac, SecretKeyResponse,
+    AuthContext, AuthError, AuthPolicy, Challenge, PublicKeyResponse, SecretKeyMac, SecretKeyResponse,
 };
 use tendot_proto::crypto::{
     AwsLcProvider, CryptoProvider as _, Digest, HashAlgorithm, SecureRandom as _, SystemRandom,
@@ -28,18 +28,19 @@ impl KeyProof {
     /// Index of the key that made the signature or MAC over both nonces; a claimed index of 0 matches any key.
     fn verify(&self, nonces: [&[u8]; 2], index: u32, keys: &[HandleValue<'_>]) -> Result<u32, AuthError> {
         let challenge = Challenge { nonce: nonces[0], digest: nonces[1] };
-        let (policy, budget) = (AuthPolicy::default(), &mut { Budget::PER_REQUEST });
+        let mut budget = Budget::PER_REQUEST;
+        let context = &mut AuthContext::new(&AwsLcProvider, AuthPolicy::default(), &mut budget);
         let answer = match self {
             Self::Signature { hash, signature } => {
                 let answer = PublicKeyResponse { hash: hash.as_bytes(), signature };
-                return challenge.verify_public_key(&answer, index, keys, &policy, &AwsLcProvider, budget);
+                return challenge.verify_public_key(&answer, index, keys, context);
             }
             Self::Mac { algorithm, mac } => SecretKeyResponse::Mac { algorithm: *algorithm, mac },
             Self::Pbkdf2 { salt, iterations, key_bits, mac } => {
                 SecretKeyResponse::Pbkdf2 { salt, iterations: *iterations, key_bits: *key_bits, mac }
             }
         };
-        challenge.verify_secret_key(&answer, index, keys, &policy, &AwsLcProvider, budget)
+        challenge.verify_secret_key(&answer, index, keys, context)
     }
 }
 
@@ -109,14 +110,8 @@ impl HttpServer {
         let (nonce, digest) = random.split_at(16);
         let challenge = Challenge { nonce, digest };
         let algorithm = SecretKeyMac::HmacSha256;
-        let proof = SecretKeyResponse::create(
-            algorithm,
-            secret,
-            challenge,
-            &AwsLcProvider,
-            &mut SystemRandom,
-            &mut budget,
-        );
+        let context = &mut AuthContext::new(&AwsLcProvider, AuthPolicy::default(), &mut budget);
+        let proof = SecretKeyResponse::create(algorithm, secret, challenge, &mut SystemRandom, context);
         let Ok(proof) = proof else { return false };
         key.index != 0
             && self

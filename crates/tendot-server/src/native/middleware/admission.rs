@@ -201,7 +201,7 @@ mod tests {
         let name = tendot_proto::Handle::from("10.1/x");
         let now = Now { elapsed: Duration::ZERO, unix: 1_800_000_000 };
         let mut signed = Message::resolution(name, 7, now);
-        signed.header.flags = signed.header.flags.with(OpFlags::CERTIFY);
+        signed.header.flags |= OpFlags::CERTIFY;
         let mut proof = Message::resolution(name, 7, now);
         proof.header.opcode = Opcode::VERIFY_CHALLENGE;
         let digest = RequestDigest { algorithm: DigestAlgorithm::Untagged, bytes: &[7; 32] };

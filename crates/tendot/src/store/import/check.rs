@@ -1,6 +1,6 @@
 //! Checks of imported records: refusals and warnings.
 
-use tendot_proto::record::HandleRecord;
+use tendot_proto::record::{HandleRecord, validate_indexes};
 use tendot_proto::{Handle, HandleValue, limits};
 use tendot_registry::Error;
 use tendot_registry::party::is_reserved_prefix;
@@ -12,15 +12,11 @@ pub(crate) fn check_record(record: &HandleRecord<'_>) -> Result<Vec<String>, Str
     if is_reserved_prefix(handle.prefix()) {
         return Err(Error::ReservedPrefix.to_string());
     }
-    if record.values.len() > limits::MAX_VALUES {
-        return Err(format!("{} values exceed the limit of {}", record.values.len(), limits::MAX_VALUES));
-    }
+    validate_indexes(record.values.iter().map(|value| value.index), limits::MAX_VALUES)
+        .map_err(|error| error.to_string())?;
     let mut warnings = Vec::new();
     for value in &record.values {
         let index = value.index;
-        if index == 0 {
-            return Err("index 0 is not allowed".into());
-        }
         let length = value.data.len().max(value.value_type.len());
         if length > limits::MAX_FIELD_LEN {
             return Err(format!("value {index} has {length} bytes; the limit is {}", limits::MAX_FIELD_LEN));
@@ -31,11 +27,6 @@ pub(crate) fn check_record(record: &HandleRecord<'_>) -> Result<Vec<String>, Str
             }
             warnings.extend(url_warning(value).map(|warning| format!("URL at index {index} {warning}")));
         }
-    }
-    let mut indexes: Vec<u32> = record.values.iter().map(|value| value.index).collect();
-    indexes.sort_unstable();
-    if let Some([index, _]) = indexes.array_windows().find(|[one, two]| one == two) {
-        return Err(format!("duplicate index {index}"));
     }
     let looks_like_url = ["doi:", "hdl:", "http:", "https:", "urn:", "info:"].iter().any(|start| {
         handle
@@ -98,9 +89,15 @@ mod tests {
             Err("URL at index 1 contains the control character 0x0d"),
         );
         check_one("10.1000/1", vec![HandleValue::new(1, "DESC", "a\nb")], Ok(0));
-        check_one("10.1000/1", vec![HandleValue::new(0, "URL", "a:b")], Err("index 0 is not allowed"));
+        check_one("10.1000/1", vec![HandleValue::new(0, "URL", "a:b")], Err("invalid value index 0"));
+        // Other implementations read it as negative.
+        check_one(
+            "10.1000/1",
+            vec![HandleValue::new(1 << 31, "URL", "a:b")],
+            Err("invalid value index 2147483648"),
+        );
         let duplicate = vec![HandleValue::new(2, "DESC", "a"), HandleValue::new(2, "DESC", "b")];
-        check_one("10.1000/1", duplicate, Err("duplicate index 2"));
+        check_one("10.1000/1", duplicate, Err("duplicate value index 2"));
         let many = (1..=2_049).map(|index| HandleValue::new(index, "DESC", "")).collect();
         check_one("10.1000/1", many, Err("2049 values exceed the limit of 2048"));
         let large = vec![HandleValue::with_data(7, "DESC", vec![0; limits::MAX_FIELD_LEN + 1])];

@@ -92,7 +92,7 @@ impl ImportChunk {
         let handle = Handle::new(&record.handle);
         // `check_record` ensures valid UTF-8.
         let Ok(name) = handle.to_str() else { return };
-        if self.options.partition.is_some_and(|partition| !partition.contains(handle)) {
+        if self.options.partition.is_some_and(|partition| !partition.owns(handle)) {
             self.other_servers += 1;
         } else if let Err(error) = self.batch.add(name, &record.values) {
             return self.refuse(line, || format!("`{}`: {error}", quote_input(&record.handle)));

@@ -199,8 +199,8 @@ fn refused_lines_do_not_stop_import() {
     for expected in [
         "refused: standard input, line 3: EOF while parsing a value at line 1 column 10\n",
         "refused: standard input, line 4: `10.1000`: invalid handle: missing `/`\n",
-        "refused: standard input, line 5: `10.1000/2`: duplicate index 1\n",
-        "refused: standard input, line 6: `10.1000/3`: index 0 is not allowed\n",
+        "refused: standard input, line 5: `10.1000/2`: duplicate value index 1\n",
+        "refused: standard input, line 6: `10.1000/3`: invalid value index 0\n",
         "refused: standard input, line 7: `10.1000/4`: URL at index 1 contains the control character 0x0d\n",
         "refused: standard input, line 8: `10.1000/5`: value 1 has 1048577 bytes; the limit is 1048576\n",
         "warning: standard input, line 9: `10.1000/6`: URL at index 1 uses a script scheme",
