@@ -17,7 +17,7 @@ pub(crate) use example::example_file;
 pub(crate) use origin::{ConfigError, SettingOrigin, config_error};
 pub(crate) use redact::redact_password;
 pub(crate) use settings::{SETTINGS, ServerSettings, SettingSpec};
-pub(crate) use value::{LogFormat, StoreSetting, TomlKind};
+pub(crate) use value::{LogFormat, SettingValue, StoreSetting, TomlKind};
 
 use crate::CliError;
 use crate::cli::ConfigSourceArguments;
@@ -110,7 +110,7 @@ fn config_file_from_env() -> Option<PathBuf> {
 }
 
 /// Loads and parses the settings; all errors become one `CliError`.
-pub(crate) fn load_settings_with(
+pub(crate) fn load_settings(
     arguments: &ConfigSourceArguments,
     flags: &[(&'static str, &str, String)],
 ) -> Result<ServerSettings, CliError> {

@@ -18,11 +18,10 @@ use tendot_client::{HttpUpstream, LookupOutcome, ResolveRequest, Upstream as _};
 use tendot_proto::lookup::LookupConfig;
 use tendot_proto::record::{InterfaceProtocol, PublicKey};
 use tendot_proto::{Handle, HandleError, HandleValue, ResponseCode};
-use tokio::runtime::Builder;
 use value_text::format_value;
 
 use crate::terminal::{StdoutWriter, eprint_warning, escape_control, quote_input};
-use crate::{CliError, CommandStatus};
+use crate::{CliError, CommandStatus, runtime};
 
 /// Resolve a handle or DOI name and print its values
 ///
@@ -99,10 +98,7 @@ pub(crate) fn run(arguments: &ResolveArguments) -> Result<CommandStatus, CliErro
             quote_input(arguments.name.as_bytes())
         )));
     }
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| CliError::io("cannot start the async runtime", &error))?;
+    let runtime = runtime::current_thread()?;
     let started = Instant::now();
     let (found, from) = match arguments.server.as_deref() {
         Some(server) if !server.starts_with("hdl://") => {

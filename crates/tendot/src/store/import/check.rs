@@ -34,8 +34,8 @@ pub(crate) fn check_record(record: &HandleRecord<'_>) -> Result<Vec<String>, Str
     }
     let mut indexes: Vec<u32> = record.values.iter().map(|value| value.index).collect();
     indexes.sort_unstable();
-    if let Some([index, _]) = indexes.array_windows().find(|[one, two]| one == two) {
-        return Err(format!("duplicate index {index}"));
+    if let Some(pair) = indexes.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(format!("duplicate index {}", pair[0]));
     }
     let looks_like_url = ["doi:", "hdl:", "http:", "https:", "urn:", "info:"].iter().any(|start| {
         handle
