@@ -41,16 +41,16 @@ impl<R: BufRead> CsvReader<R> {
         let first_line = self.line;
         let (mut row, mut field, mut state) = (Vec::new(), Vec::new(), CsvState::FieldStart);
         let mut fault = None;
-        let (mut size, mut any) = (0_usize, false);
+        let (mut size, mut is_empty) = (0_usize, true);
         loop {
             let byte = self.next_byte()?;
-            any |= byte.is_some();
+            is_empty &= byte.is_none();
             size += 1;
             if size > MAX_ROW_BYTES && fault.is_none() {
                 fault = Some(format!("row exceeds {MAX_ROW_BYTES} bytes"));
             }
             match (state, byte) {
-                (_, None) if !any => return Ok(None),
+                (_, None) if is_empty => return Ok(None),
                 (CsvState::Quoted, None) => {
                     fault.get_or_insert_with(|| "unclosed quote".into());
                     break;

@@ -136,11 +136,11 @@ mod tests {
         let example = example_file();
         let lines: Vec<&str> = example.lines().map(|line| line.strip_prefix('#').unwrap_or(line)).collect();
         // A setting follows `#` directly; a description follows `# `.
-        let whole: String =
+        let uncommented: String =
             lines.iter().filter(|line| !line.starts_with(' ')).map(|line| format!("{line}\n")).collect();
-        assert_eq!(whole.lines().filter(|line| line.contains('=')).count(), SETTINGS.len());
+        assert_eq!(uncommented.lines().filter(|line| line.contains('=')).count(), SETTINGS.len());
         let defaults = Configuration::from_file(None).parse().unwrap();
-        assert_eq!(format!("{:?}", parse_text(&whole).unwrap()), format!("{defaults:?}"));
+        assert_eq!(format!("{:?}", parse_text(&uncommented).unwrap()), format!("{defaults:?}"));
     }
 
     #[test]
@@ -209,8 +209,8 @@ mod tests {
         check("a = ", "t.toml:1: invalid TOML: ");
         check("https.address = \"[::]:443\"", "`https.address` requires `https.certificate` and `https.key`");
         check("https.key = \"a\"", "t.toml:1: `https.key` has no effect unless `https.address` is set");
-        let two = parse_text("x = 1\nhttp.address = 5").unwrap_err();
-        assert_eq!(two.len(), 2, "{two:?}");
+        let errors = parse_text("x = 1\nhttp.address = 5").unwrap_err();
+        assert_eq!(errors.len(), 2, "{errors:?}");
     }
 
     #[track_caller]

@@ -61,20 +61,20 @@ async fn print_trace(
     if let Some(upstream) = settings.upstream.0.clone() {
         http = http.upstream(upstream, settings.cache());
     }
-    let explained = http.trace_text(&arguments.name).await;
+    let trace = http.trace_text(&arguments.name).await;
     let mut output = StdoutWriter::new();
     if arguments.json {
-        output.write_json(&explained)?;
+        output.write_json(&trace)?;
     } else {
-        for finding in explained.steps() {
-            let result = if finding.ok { "ok" } else { "failed" };
-            let advice = finding.hint.as_ref().map(|advice| format!("; {advice}")).unwrap_or_default();
-            let line = format!("{result:<7} {:<9} {}{advice}", finding.step, finding.message);
+        for step in trace.steps() {
+            let result = if step.ok { "ok" } else { "failed" };
+            let advice = step.hint.as_ref().map(|advice| format!("; {advice}")).unwrap_or_default();
+            let line = format!("{result:<7} {:<9} {}{advice}", step.step, step.message);
             output.write_line(escape_control(&line))?;
         }
     }
     output.flush()?;
-    Ok(match explained.outcome() {
+    Ok(match trace.outcome() {
         TraceOutcome::Resolves => CommandStatus::Success,
         TraceOutcome::DoesNotResolve => {
             eprint_line(format_args!("`{}` does not resolve", escape_control(&arguments.name)));

@@ -244,8 +244,8 @@ fn report_progress(records: Option<u64>) -> impl FnMut(&MigrationReport) + Send 
                 Some(PreviousRun::Interrupted) => {
                     eprint_line("resuming an interrupted migration");
                 }
-                Some(PreviousRun::Completed(line)) => {
-                    eprint_line(format_args!("resuming after log entry {line}; copying newer changes"));
+                Some(PreviousRun::Completed(sequence)) => {
+                    eprint_line(format_args!("resuming after log entry {sequence}; copying newer changes"));
                 }
             });
         }

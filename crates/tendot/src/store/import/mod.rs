@@ -189,12 +189,11 @@ impl ImportRun {
                 report.progress.finish_and_clear();
                 report.progress = progress_bar(read, RECORD_PROGRESS);
                 let bar = report.progress.clone();
-                let written = |imported: &ImportSummary| {
-                    let ImportSummary { created, changed, unchanged, superseded, tombstoned: ended, .. } =
-                        imported;
-                    bar.set_position(created + changed + unchanged + superseded + ended);
+                let show_progress = |imported: &ImportSummary| {
+                    let ImportSummary { created, changed, unchanged, superseded, tombstoned, .. } = imported;
+                    bar.set_position(created + changed + unchanged + superseded + tombstoned);
                 };
-                Some(importer.finish(written).map_err(|error| import_error(&error))?)
+                Some(importer.finish(show_progress).map_err(|error| import_error(&error))?)
             }
         };
         if let Some(imported) = &imported {
