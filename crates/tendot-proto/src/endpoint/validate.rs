@@ -44,7 +44,7 @@ fn validate_values(opcode: Opcode, values: &WireList<'_, HandleValue<'_>>) -> Re
         return invalid(alloc::format!("invalid value index {index}"));
     }
     indexes.sort_unstable();
-    if let Some([index, _]) = indexes.array_windows().find(|[a, b]| a == b) {
+    if let Some([index, _]) = indexes.windows(2).find(|pair| pair.first() == pair.last()) {
         let message = alloc::format!("duplicate value index {index}");
         return Err(InvalidRequest::new(ResponseCode::VALUE_ALREADY_EXISTS, message));
     }

@@ -84,9 +84,9 @@ pub(crate) fn check_indexes(values: &[HandleValue<'_>], limits: &RecordLimits) -
     }
     let mut indexes: Vec<u32> = values.iter().map(|value| value.index).collect();
     indexes.sort_unstable();
-    match indexes.array_windows().find(|[left, right]| left == right) {
+    match indexes.windows(2).find(|pair| pair.first() == pair.last()) {
         Some([index, _]) => Err(Error::DuplicateIndex { index: *index }),
-        None => Ok(()),
+        _ => Ok(()),
     }
 }
 
