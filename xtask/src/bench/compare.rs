@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
-use tendot_testing::free_port;
 use tendot_testing::http::{HttpConnection, HttpRequest};
+use tendot_testing::{ServerProcess, free_port};
 use xshell::cmd;
 
 use super::dist::benchmark;
@@ -96,6 +96,8 @@ fn count_instructions(
     cmd!(sh, "{binary} import --data {data} {file}").ignore_stderr().run()?;
     let [http, native] = [free_port(), free_port()].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
     let addresses = ["--http", &http.to_string(), "--native", &native.to_string()];
+    // The first start generates a server key, which takes a random number of instructions.
+    stop(&mut start_server(cmd!(sh, "{binary} serve {addresses...} --data {data}"))?)?;
     let valgrind = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
     let mut server =
         start_server(cmd!(sh, "valgrind {valgrind...} {binary} serve {addresses...} --data {data}"))?;
@@ -114,11 +116,16 @@ fn count_instructions(
         }
         RequestKind::Registration => register(http, &data, names.len())?,
     }
-    server.signal("TERM");
-    server.process.wait()?;
+    stop(&mut server)?;
     let collected =
         server.log.iter().find_map(|line| Some(line.split_once("Collected : ")?.1.trim().parse()));
     Ok(collected.context("callgrind printed no count")??)
+}
+
+fn stop(server: &mut ServerProcess) -> Result<()> {
+    server.signal("TERM");
+    server.process.wait()?;
+    Ok(())
 }
 
 fn register(http: SocketAddr, data: &Path, names: usize) -> Result<()> {
@@ -130,7 +137,7 @@ fn register(http: SocketAddr, data: &Path, names: usize) -> Result<()> {
         ensure!(response.status == 201, "{path}: {}{}", response.head, response.text());
         Ok(response.json())
     };
-    post("agencies", json!({"code": "BENCH", "name": "Benchmark", "metadata": "optional"}))?;
+    post("agencies", json!({"code": "BENCH", "name": "Benchmark"}))?;
     let registrant = post("registrants", json!({"agency": "BENCH", "name": "Benchmark"}))?["id"].clone();
     let prefix = post("prefixes", json!({"registrant": registrant}))?["prefix"].clone();
     let prefix = prefix.as_str().context("no prefix")?;
