@@ -4,8 +4,9 @@ use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+use tendot_testing::SeededRng;
+
 use crate::names::name;
-use crate::rng::SeededRng;
 
 /// Generates a text with one DOI name.
 type TextGenerator = fn(&mut SeededRng) -> String;
@@ -94,23 +95,18 @@ const WORDS: [&str; 60] = [
     "Ångström",
 ];
 
-impl SeededRng {
-    fn word(&mut self) -> &'static str {
-        WORDS[self.below(WORDS.len() as u64) as usize]
-    }
-}
-
 fn prose(random: &mut SeededRng, bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + 32);
     let mut line = 0;
     while text.len() < bytes {
         match random.below(300) {
             0..6 => text.push_str(&format!("{}.{} ", random.below(30), random.below(100))),
-            6..13 => text.push_str(&format!("({}, {}) ", random.word(), random.in_range(1980, 2026))),
+            6..13 => text.push_str(&format!("({}, {}) ", random.pick(&WORDS), random.in_range(1980, 2026))),
             13..20 => text.push_str(&format!("[{}] ", random.below(80))),
             20 => text.push_str(&format!("10.{} % ", random.below(100))),
             _ => {
-                text.push_str(random.word());
+                let word: &&str = random.pick(&WORDS);
+                text.push_str(word);
                 text.push_str(if random.percent(8) { ". " } else { " " });
             }
         }
@@ -130,12 +126,12 @@ fn paper(random: &mut SeededRng) -> String {
         2 => format!("doi:{name}; see also the appendix."),
         _ => format!("{name}, and others."),
     };
-    let bytes = random.in_range(500, 5000) as usize;
+    let bytes = random.in_range(500, 5000);
     format!("{}\n[{}] {}\n", prose(random, bytes), random.below(90), cited)
 }
 
 fn bibtex(random: &mut SeededRng) -> String {
-    let (title, note) = (random.in_range(60, 200) as usize, random.in_range(400, 2500) as usize);
+    let (title, note) = (random.in_range(60, 200), random.in_range(400, 2500));
     format!(
         "@article{{key{},\n  title = {{{}}},\n  author = {{Doe, Jane and Roe, Richard}},\n  abstract = {{{}}},\n  volume = {{{}}},\n  year = {{{}}},\n  doi = {{{}}},\n}}\n\n",
         random.below(1_000_000),
@@ -148,7 +144,7 @@ fn bibtex(random: &mut SeededRng) -> String {
 }
 
 fn jats(random: &mut SeededRng) -> String {
-    let bytes = random.in_range(400, 4000) as usize;
+    let bytes = random.in_range(400, 4000);
     format!(
         "<p>{}</p>\n<ref id=\"R{}\"><element-citation publication-type=\"journal\"><article-title>{}</article-title><year>{}</year><volume>{}</volume><pub-id pub-id-type=\"doi\">{}</pub-id></element-citation></ref>\n",
         prose(random, bytes),
@@ -161,7 +157,7 @@ fn jats(random: &mut SeededRng) -> String {
 }
 
 fn json(random: &mut SeededRng) -> String {
-    let bytes = random.in_range(500, 3000) as usize;
+    let bytes = random.in_range(500, 3000);
     format!(
         "{{\"type\":\"journal-article\",\"title\":[\"{}\"],\"volume\":\"{}\",\"abstract\":\"{}\",\"DOI\":\"{}\",\"is-referenced-by-count\":{}}}\n",
         prose(random, 80).replace('\n', " "),
@@ -173,7 +169,7 @@ fn json(random: &mut SeededRng) -> String {
 }
 
 fn csv(random: &mut SeededRng) -> String {
-    let bytes = random.in_range(400, 1500) as usize;
+    let bytes = random.in_range(400, 1500);
     format!(
         "{},{},\"{}\",{},{}.{}\n",
         random.below(1_000_000),

@@ -5,7 +5,6 @@ mod corpus;
 mod measure;
 mod names;
 mod records;
-mod rng;
 
 use std::error::Error;
 

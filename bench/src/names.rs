@@ -1,6 +1,6 @@
 //! Generated DOI names as registrants form them, in the written forms that people use.
 
-use crate::rng::SeededRng;
+use tendot_testing::SeededRng;
 
 /// Generates a DOI name.
 pub fn name(random: &mut SeededRng) -> String {
@@ -19,7 +19,7 @@ pub fn name(random: &mut SeededRng) -> String {
         2 => format!("10.1007/s{:05}-{:03}-{:04}-{}", n % 100_000, year % 1000, n % 10000, n % 10),
         3 => format!("10.1007/978-3-{:03}-{:05}-{}_{}", n % 1000, n % 100_000, n % 10, n % 40),
         4 => format!("10.1371/journal.pone.{n:07}"),
-        5 => format!("10.1103/PhysRev{}.{}.{n}", ["Lett", "B", "D"][(n % 3) as usize], n % 120),
+        5 => format!("10.1103/PhysRev{}.{}.{n}", ["Lett", "B", "D"][n % 3], n % 120),
         6 => format!("10.{}/zenodo.{n}", random.in_range(1000, 99_999)),
         7 => format!("10.1038/s41586-0{}-{:05}-{}", year % 100, n % 100_000, n % 10),
         8 => format!("10.3390/{}{:08}", letters(random, 4), n),

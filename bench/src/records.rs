@@ -1,8 +1,7 @@
 //! Generated handle records like real ones: 5,000 prefixes of very different size, two or three values, URLs of 60 to 90 bytes.
 
 use tendot_proto::HandleValue;
-
-use crate::rng::SeededRng;
+use tendot_testing::SeededRng;
 
 const PREFIXES: usize = 5_000;
 
@@ -28,8 +27,8 @@ impl RecordGenerator {
     /// Generates the next record; names are unique.
     pub fn record(&mut self) -> (String, Vec<HandleValue<'static>>) {
         self.number += 1;
-        let all = self.weights[PREFIXES - 1];
-        let at = self.random.below(1 << 40) as f64 / (1_u64 << 40) as f64 * all;
+        let total = self.weights[PREFIXES - 1];
+        let at = self.random.below(1 << 40) as f64 / (1_u64 << 40) as f64 * total;
         let rank = self.weights.partition_point(|weight| *weight < at);
         // Scatter the numbers, so that neither prefixes nor suffixes are in order.
         let mixed = self.number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Result, bail};
+use xshell::cmd;
 
 use crate::passed::{data_fingerprint, modified};
-use crate::process::{command_line, output, run};
+use crate::process::shell;
 use crate::report::Counts;
 use crate::root;
 use crate::test_programs::{build_environment, parse_result};
@@ -22,18 +23,15 @@ const DATA_ENV: &str = "TENDOT_XTASK_DATA";
 /// Documents the libraries with warnings denied and runs their examples, against the crates that the tests were built with:
 /// `cargo doc` would check every dependency again first.
 pub(crate) fn check_libraries(arguments: &[&str], is_rerun: bool) -> Result<Counts> {
-    let rustdoc = output(Command::new("rustup").args(["which", "rustdoc"]))?;
-    let mut command = Command::new("cargo");
-    command
-        .args(["test", "--doc", "--no-fail-fast"])
-        .args(arguments)
-        .envs(build_environment())
-        .current_dir(root());
-    command.env("RUSTDOC", std::env::current_exe()?).env(RUSTDOC_ENV, rustdoc.trim());
+    let sh = shell()?;
+    let rustdoc = cmd!(sh, "rustup which rustdoc").read()?;
+    let mut command = cmd!(sh, "cargo test --doc --no-fail-fast {arguments...}").envs(build_environment());
+    command = command.env("RUSTDOC", std::env::current_exe()?).env(RUSTDOC_ENV, rustdoc);
     if !is_rerun {
-        command.env(DATA_ENV, data_fingerprint()?);
+        command = command.env(DATA_ENV, data_fingerprint()?);
     }
-    let output = command.stderr(Stdio::inherit()).output()?;
+    let line = command.to_string();
+    let output = Command::from(command).stderr(Stdio::inherit()).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let mut total = Counts::default();
     for counts in text.lines().filter_map(parse_result) {
@@ -41,7 +39,7 @@ pub(crate) fn check_libraries(arguments: &[&str], is_rerun: bool) -> Result<Coun
         total.failed += counts.failed;
     }
     if !output.status.success() {
-        bail!("{text}\n`{}` failed", command_line(&command));
+        bail!("{text}\n`{line}` failed");
     }
     Ok(total)
 }
@@ -98,7 +96,7 @@ fn library(arguments: &[OsString]) -> Option<Library> {
 fn document(rustdoc: &OsString, arguments: &[OsString], name: &str) -> Result<bool> {
     let mut command = Command::new(rustdoc);
     let mut arguments = arguments.iter().peekable();
-    let own = format!("{name}=");
+    let own_prefix = format!("{name}=");
     while let Some(argument) = arguments.next() {
         match argument.to_str() {
             Some("--test") => {}
@@ -110,7 +108,7 @@ fn document(rustdoc: &OsString, arguments: &[OsString], name: &str) -> Result<bo
                 if arguments
                     .peek()
                     .and_then(|value| value.to_str())
-                    .is_some_and(|value| value.starts_with(&own)) =>
+                    .is_some_and(|value| value.starts_with(&own_prefix)) =>
             {
                 arguments.next();
             }
@@ -125,9 +123,8 @@ fn document(rustdoc: &OsString, arguments: &[OsString], name: &str) -> Result<bo
 
 /// Documents everything with `cargo doc`, also programs.
 pub(crate) fn check_programs(arguments: &[&str]) -> Result<()> {
-    let mut command = Command::new("cargo");
-    command.arg("doc").args(arguments).arg("--no-deps").current_dir(root());
-    run(command.env("RUSTDOCFLAGS", "-D warnings"))
+    let sh = shell()?;
+    Ok(cmd!(sh, "cargo doc {arguments...} --no-deps").env("RUSTDOCFLAGS", "-D warnings").run()?)
 }
 
 #[allow(clippy::print_stdout, reason = "Cargo passes it on")]

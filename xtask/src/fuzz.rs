@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Mutex;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use tendot_testing::fuzz_inputs::{TARGETS, inputs};
 use tendot_testing::hex;
+use xshell::cmd;
 
-use crate::process::{apt_install, is_installed, output, run};
+use crate::process::{apt_install, is_installed, shell};
 use crate::report::Counts;
 use crate::root;
 
@@ -34,13 +34,13 @@ pub(crate) fn fuzz(only: Option<&str>, seconds: u32) -> Result<Counts> {
         let artifacts = folder.join("artifacts").join(target);
         fs::create_dir_all(&corpus)?;
         fs::create_dir_all(&artifacts)?;
-        run(Command::new(&program)
-            .env(TARGET_ENV, target)
-            .arg(format!("-max_total_time={seconds}"))
-            .args(["-timeout=5", "-max_len=4096", "-print_final_stats=1", "-verbosity=0"])
-            .arg(format!("-artifact_prefix={}/", artifacts.display()))
-            .arg(corpus)
-            .arg(seeds))
+        let (sh, seconds) = (shell()?, seconds.to_string());
+        let options = ["-timeout=5", "-max_len=4096", "-print_final_stats=1", "-verbosity=0"];
+        let fuzz = cmd!(
+            sh,
+            "{program} -max_total_time={seconds} -artifact_prefix={artifacts}/ {options...} {corpus} {seeds}"
+        );
+        Ok(fuzz.env(TARGET_ENV, target).run()?)
     })
 }
 
@@ -70,15 +70,14 @@ fn build() -> Result<PathBuf> {
     if !is_installed("c++") {
         apt_install(&["g++"])?;
     }
-    let version = output(Command::new("rustc").arg("-vV"))?;
+    let sh = shell()?;
+    let version = cmd!(sh, "rustc -vV").read()?;
     let host =
         version.lines().find_map(|line| line.strip_prefix("host: ")).context("no host in rustc -vV")?;
     let target_dir = root().join("target/fuzz");
-    run(Command::new("cargo")
-        .args(["build", "--profile=fuzz", "--package=tendot-fuzz", "--target", host, "--target-dir"])
-        .arg(&target_dir)
+    cmd!(sh, "cargo build --profile=fuzz --package=tendot-fuzz --target {host} --target-dir {target_dir}")
         .env("RUSTFLAGS", RUSTFLAGS)
-        .current_dir(root()))?;
+        .run()?;
     Ok(target_dir.join(host).join("fuzz/tendot-fuzz"))
 }
 
@@ -92,16 +91,13 @@ pub(crate) fn minimize_corpus(target: &str) -> Result<()> {
     }
     fs::create_dir_all(&merged)?;
     let corpora = [folder.join("corpus").join(target), folder.join("corpus/seeds").join(target)];
-    run(Command::new(program)
-        .env(TARGET_ENV, target)
-        .args(["-merge=1", "-max_len=1024"])
-        .arg(&merged)
-        .args(corpora))?;
+    let sh = shell()?;
+    cmd!(sh, "{program} -merge=1 -max_len=1024 {merged} {corpora...}").env(TARGET_ENV, target).run()?;
     let mut inputs = Vec::new();
     for entry in fs::read_dir(&merged)? {
         inputs.push(fs::read(entry?.path())?);
     }
-    inputs.sort_by(|one, two| one.len().cmp(&two.len()).then_with(|| one.cmp(two)));
+    inputs.sort_by(|a, b| a.len().cmp(&b.len()).then_with(|| a.cmp(b)));
     inputs.truncate(MAX_SAVED_INPUTS);
     let lines: String = inputs.iter().map(|input| hex::encode(input) + "\n").collect();
     fs::create_dir_all(folder.join("corpora"))?;

@@ -8,6 +8,7 @@ mod interop;
 mod passed;
 mod peers;
 mod process;
+mod release_check;
 mod report;
 mod screenshots;
 mod test;
@@ -15,83 +16,130 @@ mod test_programs;
 mod unicode;
 mod words;
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "\
-usage: cargo xtask COMMAND
+use bench::BenchCommand;
+use clap::{Parser, Subcommand};
 
-  check                    format, language check, clippy, unit tests of what changed
-  test                     everything that CI runs, without test programs that are unchanged since they passed
-  test --rerun             everything that CI runs
-  test --full              also long fuzzing, thousands of kills, all feature sets, PostgreSQL 16 and 18
-  failover                 kill the primary under load, promote a standby, report lost writes
-  postgres-versions        run the PostgreSQL tests with versions 16 and 18
-  interop [TENDOT]         send the same requests to Tendot and Handle.Net and compare the responses
-  fuzz [TARGET] [SECONDS]  fuzz one target or all [default: 60 seconds each]
-  fuzz-minimize TARGET     minimize the corpus of a target and save it
-  docs                     generate docs/reference/cli.md, settings.md and errors.md
-  screenshots              write docs/images/*.png with headless Chromium
-  unicode                  generate the character table from the Unicode database
+/// Development commands; CI runs `cargo xtask test`
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", arg_required_else_help = true)]
+struct XtaskArguments {
+    #[command(subcommand)]
+    command: XtaskCommand,
+}
 
-Benchmarks, as ratios to other programs; each writes its section of docs/reference/performance.md:
-  bench names              parse, extract, messages, JSON
-  bench store [RECORDS]…   embedded store against LMDB and PostgreSQL; with sizes, only these, and nothing is written
-  bench batch              batch inserts against PostgreSQL; prints only
-  bench registry           registrations over HTTP, change feed delay
-  bench http               redirects and JSON against nginx and Handle.Net
-  bench native             native protocol against a fixed-response server and Handle.Net
-  bench postgres           PostgreSQL store against psql and pgbench
-  bench postgres-http      redirects from PostgreSQL against the embedded store, two servers against one
-  bench build              build time, size and speed of the profiles `dist` and `release`
-  bench compare OLD NEW    two builds of tendot: instructions per request, requests per second; prints only";
+#[derive(Debug, Subcommand)]
+enum XtaskCommand {
+    /// Format, language check, clippy, unit tests of what changed
+    Check,
+    /// Everything that CI runs, without test programs that are unchanged since they passed
+    Test {
+        /// Also what takes hours: fuzzing, thousands of kills, all feature sets, PostgreSQL 16 and 18, packages, the oldest Rust
+        /// version
+        #[arg(long)]
+        full: bool,
+        /// Also run test programs that are unchanged since they passed
+        #[arg(long)]
+        rerun: bool,
+    },
+    /// Kill the primary under load, promote a standby, report lost writes
+    Failover,
+    /// Run the PostgreSQL tests with versions 16 and 18
+    PostgresVersions,
+    /// Build the packages of all published crates, and compile with the oldest supported Rust version
+    ReleaseCheck,
+    /// Send the same requests to Tendot and Handle.Net and compare the responses
+    Interop {
+        /// Program to test [default: built from this workspace]
+        tendot: Option<PathBuf>,
+    },
+    /// Fuzz one target or all
+    Fuzz {
+        /// Target [default: all]
+        target: Option<String>,
+        /// Time per target
+        #[arg(long, default_value_t = 60)]
+        seconds: u32,
+    },
+    /// Minimize the corpus of a fuzz target and save it
+    FuzzMinimize {
+        /// Target
+        target: String,
+    },
+    /// Generate docs/reference/cli.md, settings.md and errors.md
+    Docs,
+    /// Write docs/images/*.png with headless Chromium
+    Screenshots,
+    /// Generate the character table from the Unicode database
+    Unicode,
+    /// Compare with other programs; most benchmarks write their section of docs/reference/performance.md
+    #[command(subcommand)]
+    Bench(BenchCommand),
+}
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    match std::env::var_os(documentation::RUSTDOC_ENV) {
-        Some(rustdoc) => documentation::document_and_test(rustdoc),
-        None => run().map(|()| ExitCode::SUCCESS),
+    if let Some(rustdoc) = std::env::var_os(documentation::RUSTDOC_ENV) {
+        return documentation::document_and_test(rustdoc);
+    }
+    let arguments = XtaskArguments::parse_from(expand_bench_alias(std::env::args_os().collect()));
+    run(arguments.command)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Replaces `bench-http`, the old name of `bench http`.
+fn expand_bench_alias(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let name = arguments.get(1).and_then(|word| word.to_str()?.strip_prefix("bench-").map(OsString::from));
+    if let Some(name) = name {
+        arguments.splice(1..2, ["bench".into(), name]);
+    }
+    arguments
+}
+
+fn run(command: XtaskCommand) -> anyhow::Result<()> {
+    match command {
+        XtaskCommand::Check => test::check(),
+        XtaskCommand::Test { full, rerun } => test::test(full, rerun),
+        XtaskCommand::Failover => test::failover(),
+        XtaskCommand::PostgresVersions => report::Report::of(test::postgres_versions),
+        XtaskCommand::ReleaseCheck => report::Report::of(release_check::check),
+        XtaskCommand::Interop { tendot } => interop::run(tendot.as_deref()),
+        XtaskCommand::Fuzz { target, seconds } => fuzz::fuzz(target.as_deref(), seconds).map(drop),
+        XtaskCommand::FuzzMinimize { target } => fuzz::minimize_corpus(&target),
+        XtaskCommand::Docs => docs::write_reference_pages(),
+        XtaskCommand::Screenshots => screenshots::take_screenshots(),
+        XtaskCommand::Unicode => unicode::unicode(),
+        XtaskCommand::Bench(command) => bench::run(command),
     }
 }
 
-fn run() -> anyhow::Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let mut words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    // `bench-http` is an alias of `bench http`.
-    if let Some(name) = words.first().and_then(|word| word.strip_prefix("bench-")) {
-        words.splice(..1, ["bench", name]);
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn arguments_are_well_formed() {
+        XtaskArguments::command().debug_assert();
     }
-    match words.as_slice() {
-        ["check"] => test::check(),
-        ["test"] => test::test(false, false),
-        ["test", "--rerun"] => test::test(false, true),
-        ["test", "--full"] => test::test(true, true),
-        ["fuzz"] => fuzz::fuzz(None, 60).map(drop),
-        ["fuzz", seconds] if seconds.parse::<u32>().is_ok() => fuzz::fuzz(None, seconds.parse()?).map(drop),
-        ["fuzz", target] => fuzz::fuzz(Some(target), 60).map(drop),
-        ["fuzz", target, seconds] => fuzz::fuzz(Some(target), seconds.parse()?).map(drop),
-        ["fuzz-minimize", target] => fuzz::minimize_corpus(target),
-        ["bench", name, arguments @ ..] => bench::run(name, arguments),
-        ["failover"] => test::failover(),
-        ["postgres-versions"] => {
-            let report = report::Report::new();
-            test::postgres_versions(&report);
-            report.finish()
+
+    #[test]
+    fn old_benchmark_names_are_aliases() {
+        for line in ["bench-http", "bench-store 1000 2000", "bench-batches", "bench-postgres-store"] {
+            let words = std::iter::once("xtask").chain(line.split(' ')).map(OsString::from).collect();
+            let parsed = XtaskArguments::try_parse_from(expand_bench_alias(words));
+            assert!(
+                matches!(parsed, Ok(XtaskArguments { command: XtaskCommand::Bench(_) })),
+                "{line}: {parsed:?}"
+            );
         }
-        ["interop"] => interop_alone(None),
-        ["interop", tendot] => interop_alone(Some(Path::new(tendot))),
-        ["docs"] => docs::write_reference_pages(),
-        ["screenshots"] => screenshots::take_screenshots(),
-        ["unicode"] => unicode::unicode(),
-        _ => anyhow::bail!("{USAGE}"),
+        assert!(XtaskArguments::try_parse_from(["xtask", "bench", "nothing"]).is_err());
     }
-}
-
-fn interop_alone(tendot: Option<&Path>) -> anyhow::Result<()> {
-    let report = interop::interop(tendot)?;
-    anyhow::ensure!(report.different == 0, "{} responses differ from those of Handle.Net", report.different);
-    Ok(())
 }

@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Mutex;
 use std::time::SystemTime;
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use xshell::cmd;
 
-use crate::process::output;
+use crate::process::shell;
 use crate::root;
 
 /// When a file was written, in nanoseconds; none if it does not exist.
@@ -27,13 +27,18 @@ pub(crate) fn modified(path: &Path) -> Option<u128> {
 pub(crate) fn data_fingerprint() -> Result<String> {
     let mut hasher = DefaultHasher::new();
     modified(&std::env::current_exe()?).hash(&mut hasher);
-    let list = ["ls-files", "--cached", "--others", "--exclude-standard", "-z"];
-    for file in output(Command::new("git").args(list).current_dir(root()))?.split('\0') {
+    for file in workspace_files()?.split('\0') {
         if !file.ends_with(".rs") {
             (file, modified(&root().join(file))).hash(&mut hasher);
         }
     }
     Ok(format!("{:016x}", hasher.finish()))
+}
+
+/// Paths of all files that are not ignored by Git, separated by zeros.
+pub(crate) fn workspace_files() -> Result<String> {
+    let sh = shell()?;
+    Ok(cmd!(sh, "git ls-files --cached --others --exclude-standard -z").read()?)
 }
 
 /// Results of earlier runs: fingerprints and numbers of passed tests by program.

@@ -1,11 +1,10 @@
 //! Installation of other programs that tests use, while the first crates compile.
 
-use std::process::Command;
-
 use anyhow::{Context as _, Result};
+use xshell::cmd;
 
 use crate::interop::java;
-use crate::process::{apt_install, is_installed, output, run};
+use crate::process::{apt_install, is_installed, shell};
 
 /// Targets that the libraries are checked for.
 pub(crate) const TARGETS: [&str; 2] = ["wasm32-unknown-unknown", "thumbv7m-none-eabi"];
@@ -43,16 +42,17 @@ pub(crate) fn install_peers() -> Result<()> {
 
 /// Adds the components and targets of the Rust toolchain that are missing.
 pub(crate) fn install_toolchain_parts() -> Result<()> {
-    let installed = output(Command::new("rustup").args(["component", "list", "--installed"]))?;
+    let sh = shell()?;
+    let installed = cmd!(sh, "rustup component list --installed").read()?;
     for component in ["clippy", "rustfmt"] {
         if !installed.lines().any(|line| line.starts_with(component)) {
-            run(Command::new("rustup").args(["component", "add", component]))?;
+            cmd!(sh, "rustup component add {component}").run()?;
         }
     }
-    let installed = output(Command::new("rustup").args(["target", "list", "--installed"]))?;
+    let installed = cmd!(sh, "rustup target list --installed").read()?;
     for target in TARGETS {
         if !installed.lines().any(|line| line == target) {
-            run(Command::new("rustup").args(["target", "add", target]))?;
+            cmd!(sh, "rustup target add {target}").run()?;
         }
     }
     Ok(())

@@ -1,42 +1,49 @@
-//! Running other programs: prints each command line; a failed program is an error.
+//! Running other programs: a shell in the workspace, which prints each command line, and servers.
 
+use std::fs::File;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Result, anyhow, ensure};
 use tendot_testing::ServerProcess;
+use xshell::{Cmd, Shell, cmd};
+
+use crate::root;
+
+/// Shell whose current directory is the root of the workspace.
+pub(crate) fn shell() -> Result<Shell> {
+    let sh = Shell::new()?;
+    sh.change_dir(root());
+    Ok(sh)
+}
 
 /// Time in which a server is ready: Handle.Net first loads a million records.
 const START_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Starts a server and waits until it prints a line that begins with `ready` on stderr.
-pub(crate) fn start_server(command: &mut Command) -> Result<ServerProcess> {
+pub(crate) fn start_server(command: impl Into<Command>) -> Result<ServerProcess> {
+    let mut command = command.into();
     ServerProcess::try_start(command.stdout(Stdio::null()), START_TIMEOUT)
-        .map_err(|output| anyhow!("`{}` did not become ready:\n{output}", command_line(command)))
+        .map_err(|output| anyhow!("{command:?} did not become ready:\n{output}"))
 }
 
-/// Runs a command that must succeed.
+/// Command pinned to a core.
+pub(crate) fn on_core(core: &str, command: impl Into<Command>) -> Command {
+    let command = command.into();
+    let mut pinned = Command::new("taskset");
+    pinned.args(["-c", core]).arg(command.get_program()).args(command.get_args());
+    pinned
+}
+
+/// Runs a command that must succeed, with its standard output in a file.
 #[allow(clippy::print_stderr, reason = "prints each command line")]
-pub(crate) fn run(command: &mut Command) -> Result<()> {
-    eprintln!("$ {}", command_line(command));
-    let status =
-        command.status().with_context(|| format!("`{}` could not be started", command_line(command)))?;
-    if !status.success() {
-        bail!("`{}` failed: {status}", command_line(command));
-    }
+pub(crate) fn run_to_file(command: Cmd<'_>, path: &Path) -> Result<()> {
+    let line = command.to_string();
+    eprintln!("$ {line} > {}", path.display());
+    let status = Command::from(command).stdout(File::create(path)?).status()?;
+    ensure!(status.success(), "`{line}` failed: {status}");
     Ok(())
-}
-
-/// Runs a command that must succeed; returns its output.
-pub(crate) fn output(command: &mut Command) -> Result<String> {
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
-        .with_context(|| format!("`{}` could not be started", command_line(command)))?;
-    if !output.status.success() {
-        bail!("`{}` failed: {}", command_line(command), output.status);
-    }
-    Ok(String::from_utf8(output.stdout)?)
 }
 
 /// True if the program runs with `--version` or `-v` (nginx).
@@ -46,16 +53,7 @@ pub(crate) fn is_installed(program: &str) -> bool {
 
 /// Installs Debian packages.
 pub(crate) fn apt_install(packages: &[&str]) -> Result<()> {
-    run(Command::new("apt-get").args(["update", "-qq"]))?;
-    run(Command::new("apt-get").args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages))
-}
-
-/// Command line as text.
-pub(crate) fn command_line(command: &Command) -> String {
-    let mut line = command.get_program().to_string_lossy().into_owned();
-    for argument in command.get_args() {
-        line.push(' ');
-        line.push_str(&argument.to_string_lossy());
-    }
-    line
+    let sh = shell()?;
+    cmd!(sh, "apt-get update -qq").run()?;
+    Ok(cmd!(sh, "apt-get install -y -qq --no-install-recommends {packages...}").run()?)
 }

@@ -36,6 +36,13 @@ impl Report {
         Self { begin: Instant::now(), rows: Mutex::default() }
     }
 
+    /// Runs steps, and prints their table.
+    pub(crate) fn of(steps: impl FnOnce(&Self)) -> Result<()> {
+        let report = Self::new();
+        steps(&report);
+        report.finish()
+    }
+
     /// Runs a step that is one check. An error is printed at once and counted; the other steps go on.
     pub(crate) fn check(&self, name: &str, step: impl FnOnce() -> Result<()>) {
         self.step(name, || step().map(|()| Counts::PASSED));

@@ -1,12 +1,10 @@
 //! Screenshots of the server's pages for the documentation, taken with headless Chromium.
 
-use std::fs;
-use std::process::{Command, Stdio};
-
 use anyhow::Result;
 use tendot_testing::free_port;
+use xshell::cmd;
 
-use crate::process::{apt_install, is_installed, run, start_server};
+use crate::process::{apt_install, is_installed, shell, start_server};
 use crate::root;
 
 /// File names below `docs/images`, paths and window sizes.
@@ -17,18 +15,20 @@ pub(crate) fn take_screenshots() -> Result<()> {
     if !is_installed("chromium") {
         apt_install(&["chromium"])?;
     }
-    run(Command::new("cargo").args(["build", "--package", "tendot"]).current_dir(root()))?;
+    let sh = shell()?;
+    cmd!(sh, "cargo build --package tendot").run()?;
+    let (tendot, images) = (root().join("target/debug/tendot"), root().join("docs/images"));
     let (data, address) = (tempfile::tempdir()?, format!("127.0.0.1:{}", free_port()));
-    let mut serve = Command::new(root().join("target/debug/tendot"));
-    serve.args(["serve", "--demo", "--native", "off", "--http", &address, "--data"]).arg(data.path());
-    let _server = start_server(&mut serve)?;
-    let folder = root().join("docs/images");
-    fs::create_dir_all(&folder)?;
+    let data = data.path();
+    let _server =
+        start_server(cmd!(sh, "{tendot} serve --demo --native off --http {address} --data {data}"))?;
+    sh.create_dir(&images)?;
     for (file, path, size) in PAGES {
-        let mut chromium = Command::new("chromium");
-        chromium.args(["--headless", "--no-sandbox", "--hide-scrollbars", &format!("--window-size={size}")]);
-        chromium.arg(format!("--screenshot={}", folder.join(file).display()));
-        run(chromium.arg(format!("http://{address}{path}")).stderr(Stdio::null()))?;
+        let image = images.join(file);
+        let options = ["--headless", "--no-sandbox", "--hide-scrollbars"];
+        cmd!(sh, "chromium {options...} --window-size={size} --screenshot={image} http://{address}{path}")
+            .ignore_stderr()
+            .run()?;
     }
     Ok(())
 }

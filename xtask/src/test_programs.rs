@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
+use xshell::cmd;
 
 use crate::passed::PassedRecords;
-use crate::process::command_line;
+use crate::process::shell;
 use crate::report::{Counts, Report};
 use crate::root;
 
@@ -158,7 +159,7 @@ impl TestRun<'_> {
             command.env("RUST_TEST_THREADS", THREADS);
         }
         let start = Instant::now();
-        let mut process = command.spawn().with_context(|| format!("`{}`", command_line(&command)))?;
+        let mut process = command.spawn().with_context(|| format!("{command:?}"))?;
         let status = wait(&mut process, PROGRAM_TIMEOUT)?;
         log.rewind()?;
         let mut output = String::new();
@@ -194,9 +195,11 @@ impl TestRun<'_> {
 /// than a build and a check.
 #[allow(clippy::print_stderr, reason = "warnings are what clippy is for")]
 fn build(arguments: &[&str], mut built: impl FnMut(Program)) -> Result<u64> {
-    let mut command = Command::new("cargo");
-    command.arg("test").args(arguments).args(["--no-run", "--message-format=json"]).envs(build_environment());
-    let mut process = command.current_dir(root()).stdout(Stdio::piped()).spawn()?;
+    let sh = shell()?;
+    let command =
+        cmd!(sh, "cargo test {arguments...} --no-run --message-format=json").envs(build_environment());
+    let line = command.to_string();
+    let mut process = Command::from(command).stdout(Stdio::piped()).spawn()?;
     // Integration tests may start the programs of their package, which Cargo may build after them.
     let (mut waiting, mut packages_with_programs) = (Vec::new(), Vec::new());
     let mut warnings = 0;
@@ -233,7 +236,7 @@ fn build(arguments: &[&str], mut built: impl FnMut(Program)) -> Result<u64> {
         }
     }
     waiting.into_iter().for_each(built);
-    ensure!(process.wait()?.success(), "`{}` failed", command_line(&command));
+    ensure!(process.wait()?.success(), "`{line}` failed");
     Ok(warnings)
 }
 

@@ -1,11 +1,11 @@
 //! Makes the table of characters that names may not have, from the Unicode Character Database as npm ships it.
 
 use std::fmt::Write as _;
-use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
+use xshell::cmd;
 
-use crate::process::{output, run};
+use crate::process::shell;
 use crate::root;
 
 const VERSION: (u8, u8, u8) = (18, 0, 0);
@@ -14,10 +14,11 @@ pub(crate) fn unicode() -> Result<()> {
     let (major, minor, patch) = VERSION;
     let package = format!("@unicode/unicode-{major}.{minor}.{patch}");
     let folder = root().join("target/unicode");
-    std::fs::create_dir_all(&folder)?;
-    run(Command::new("npm").args(["install", "--silent", "--no-save", &package]).current_dir(&folder))?;
+    let sh = shell()?;
+    sh.create_dir(&folder)?;
     let script = root().join("xtask/src/unicode_ranges.mjs");
-    let lines = output(Command::new("node").arg(script).arg(&folder).arg(&package))?;
+    cmd!(sh, "npm install --silent --no-save --prefix {folder} {package}").run()?;
+    let lines = cmd!(sh, "node {script} {folder} {package}").read()?;
 
     let mut ranges = Vec::new();
     for line in lines.lines() {

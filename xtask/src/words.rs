@@ -3,11 +3,10 @@
 //! The list is short and exact: each rule names the standard words to use instead. The rules behind it are in CONTRIBUTING.md.
 
 use std::fs;
-use std::process::Command;
 
 use anyhow::{Result, ensure};
 
-use crate::process::output;
+use crate::passed::workspace_files;
 use crate::root;
 
 /// Type names that say nothing in a list of search results.
@@ -38,10 +37,8 @@ const IDIOMS: [(&str, &str); 15] = [
 
 /// Fails with the file, line and rule of every violation.
 pub(crate) fn check_words() -> Result<()> {
-    let list = ["ls-files", "--cached", "--others", "--exclude-standard", "-z"];
-    let files = output(Command::new("git").args(list).current_dir(root()))?;
     let mut violations = Vec::new();
-    for file in files.split('\0').filter(|file| *file != THIS_FILE) {
+    for file in workspace_files()?.split('\0').filter(|file| *file != THIS_FILE) {
         let is_rust = file.ends_with(".rs");
         if !is_rust && !file.ends_with(".md") && !file.ends_with(".html") {
             continue;

@@ -5,10 +5,9 @@ use std::error::Error;
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::measure::{median, seconds};
+use crate::measure::{median, seconds, thread_rate};
 use crate::records::RecordGenerator;
 use tendot_store::{ChangeSet, Edit, EmbeddedStore, Precondition, Store};
 
@@ -29,9 +28,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
         }
     }
     // Ratios are to the single writer of the same round.
-    let [one, ..] = rates.clone();
+    let [single, ..] = rates.clone();
     for (writers, rates) in WRITERS.into_iter().zip(rates) {
-        let ratios = rates.iter().zip(&one).map(|(rate, one)| rate / one).collect();
+        let ratios = rates.iter().zip(&single).map(|(rate, single)| rate / single).collect();
         println!("deposits-ratio-{writers} {:.2}", median(ratios));
         println!("deposits-{writers} {:.0}", median(rates));
     }
@@ -53,25 +52,14 @@ fn fdatasync_seconds(path: &Path) -> Result<f64, Box<dyn Error>> {
 }
 
 fn commit_rate(store: &EmbeddedStore, round: u64, writers: u64) -> f64 {
-    let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let start = Instant::now();
-    std::thread::scope(|scope| {
-        for writer in 0..writers {
-            let (done, stop) = (&done, &stop);
-            scope.spawn(move || {
-                let mut records = RecordGenerator::new(writer);
-                while !stop.load(Ordering::Relaxed) {
-                    let (name, values) = records.record();
-                    let name = format!("{name}-{round}-{writer}").into();
-                    let put = Edit::Put { name, values, precondition: Precondition::Absent };
-                    let change = ChangeSet { author: "bench".into(), timestamp_ms: 0, edits: vec![put] };
-                    pollster::block_on(store.commit(change)).expect("no two names are the same");
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-            });
+    thread_rate(writers, RUN_TIME, |writer| {
+        let mut records = RecordGenerator::new(writer);
+        move || {
+            let (name, values) = records.record();
+            let name = format!("{name}-{round}-{writer}").into();
+            let put = Edit::Put { name, values, precondition: Precondition::Absent };
+            let change = ChangeSet { author: "bench".into(), timestamp_ms: 0, edits: vec![put] };
+            pollster::block_on(store.commit(change)).expect("names are unique");
         }
-        std::thread::sleep(RUN_TIME);
-        stop.store(true, Ordering::Relaxed);
-    });
-    done.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64()
+    })
 }

@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::records::RecordGenerator;
-use crate::rng::SeededRng;
 use tendot_proto::HandleValue;
 use tendot_proto::wire::{WireList, WireWriter};
 use tendot_store::{
     ChangeSet, Edit, ImportBatch, NameKey, PostgresSettings, PostgresStore, Precondition, Store,
 };
+use tendot_testing::SeededRng;
 
 const RUN_TIME: Duration = Duration::from_secs(10);
 
@@ -98,27 +98,27 @@ async fn import(address: &str, count: u64) -> BenchResult {
 /// Maximum latency of a commit during an import.
 async fn import_with_writer(address: &str, count: u64) -> BenchResult {
     let store = open(address, 2).await?;
-    let watch = Arc::new(LoadControl::default());
-    let depositing = tokio::spawn({
-        let watch = Arc::clone(&watch);
+    let control = Arc::new(LoadControl::default());
+    let writer = tokio::spawn({
+        let control = Arc::clone(&control);
         async move {
             let mut longest = Duration::ZERO;
             for number in 0.. {
-                if !watch.is_running() {
+                if !control.is_running() {
                     break;
                 }
                 let start = Instant::now();
                 store.commit(new_record(format!("10.2000/beside-{number}"), number)).await?;
                 longest = longest.max(start.elapsed());
-                watch.count();
+                control.count();
             }
             BenchResult::Ok(longest)
         }
     });
     import(address, count).await?;
-    watch.stop.store(true, Ordering::Relaxed);
-    println!("longest-deposit-seconds {:.3}", depositing.await??.as_secs_f64());
-    println!("deposits {}", watch.done.load(Ordering::Relaxed));
+    control.stop.store(true, Ordering::Relaxed);
+    println!("longest-deposit-seconds {:.3}", writer.await??.as_secs_f64());
+    println!("deposits {}", control.done.load(Ordering::Relaxed));
     Ok(())
 }
 
@@ -132,13 +132,13 @@ async fn fill(address: &str, count: u64) -> BenchResult {
     let mut importer = open(address, 2).await?.start_import("bench", 0)?;
     let mut records = RecordGenerator::new(7);
     for number in 1..=count {
-        importer.add(named(number).into(), &records.record().1)?;
+        importer.add(numbered_name(number).into(), &records.record().1)?;
     }
     assert_eq!(importer.finish(|_| {}).await?.created, count);
     Ok(())
 }
 
-fn named(number: u64) -> String {
+fn numbered_name(number: u64) -> String {
     format!("10.1000/{number}")
 }
 
@@ -146,14 +146,14 @@ fn named(number: u64) -> String {
 async fn read(address: &str, count: u64, clients: usize) -> BenchResult {
     // Half of the connections are for reads of single records.
     let store = Arc::new(open(address, 2 * clients).await?);
-    let rate = rate(clients, |client, watch| {
+    let rate = rate(clients, |client, control| {
         let store = Arc::clone(&store);
         let mut random = SeededRng::new(client as u64 + 1);
         async move {
-            while watch.is_running() {
-                let key = NameKey::new(&named(1 + random.below(count)))?;
+            while control.is_running() {
+                let key = NameKey::new(&numbered_name(1 + random.below(count as usize) as u64))?;
                 assert!(store.get(&key).await?.is_some());
-                watch.count();
+                control.count();
             }
             Ok(())
         }
@@ -166,14 +166,14 @@ async fn read(address: &str, count: u64, clients: usize) -> BenchResult {
 async fn deposit(address: &str, clients: usize) -> BenchResult {
     let store = Arc::new(open(address, 2).await?);
     let start = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_millis();
-    let rate = rate(clients, |client, watch| {
+    let rate = rate(clients, |client, control| {
         let store = Arc::clone(&store);
         async move {
             let mut number = 0_u64;
-            while watch.is_running() {
+            while control.is_running() {
                 number += 1;
                 store.commit(new_record(format!("10.2000/{start}-{client}-{number}"), number)).await?;
-                watch.count();
+                control.count();
             }
             Ok(())
         }
@@ -204,13 +204,14 @@ async fn rate<F>(clients: usize, client: impl Fn(usize, Arc<LoadControl>) -> F) 
 where
     F: Future<Output = BenchResult> + Send + 'static,
 {
-    let watch = Arc::new(LoadControl::default());
-    let tasks: Vec<_> = (0..clients).map(|number| tokio::spawn(client(number, Arc::clone(&watch)))).collect();
+    let control = Arc::new(LoadControl::default());
+    let tasks: Vec<_> =
+        (0..clients).map(|number| tokio::spawn(client(number, Arc::clone(&control)))).collect();
     tokio::time::sleep(WARM_UP).await;
-    let (before, start) = (watch.done.load(Ordering::Relaxed), Instant::now());
+    let (before, start) = (control.done.load(Ordering::Relaxed), Instant::now());
     tokio::time::sleep(RUN_TIME).await;
-    let rate = (watch.done.load(Ordering::Relaxed) - before) as f64 / start.elapsed().as_secs_f64();
-    watch.stop.store(true, Ordering::Relaxed);
+    let rate = (control.done.load(Ordering::Relaxed) - before) as f64 / start.elapsed().as_secs_f64();
+    control.stop.store(true, Ordering::Relaxed);
     for task in tasks {
         task.await??;
     }

@@ -1,5 +1,5 @@
 //! Parsing and normalization of a million written forms: Tendot and the `regex` crate with Crossref's pattern, on the same lines
-//! in alternating rounds. Prints names per second. `read write FILE` generates the lines.
+//! in alternating rounds. Prints names per second. `read write FILE` generates the lines, `read pattern` prints the pattern.
 
 use std::error::Error;
 use std::fs;
@@ -8,24 +8,36 @@ use std::io::Write as _;
 
 use crate::measure::{CROSSREF_PATTERN, median, seconds};
 use crate::names::input_line;
-use crate::rng::SeededRng;
 use regex::RegexBuilder;
 use tendot_names::Parser;
+use tendot_testing::SeededRng;
 
 pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
-    let &[command, path] = arguments else { return Err("usage: read write|run FILE".into()) };
-    if command == "write" {
-        let mut out = std::io::BufWriter::new(fs::File::create(path)?);
-        let mut random = SeededRng::new(182);
-        for _ in 0..1_000_000 {
-            writeln!(out, "{}", input_line(&mut random))?;
+    match *arguments {
+        ["write", path] => write_lines(path),
+        ["run", path] => compare(path),
+        ["pattern"] => {
+            println!("{CROSSREF_PATTERN}");
+            Ok(())
         }
-        return Ok(());
+        _ => Err("usage: read write|run FILE, or read pattern".into()),
     }
+}
+
+fn write_lines(path: &str) -> Result<(), Box<dyn Error>> {
+    let mut out = std::io::BufWriter::new(fs::File::create(path)?);
+    let mut random = SeededRng::new(182);
+    for _ in 0..1_000_000 {
+        writeln!(out, "{}", input_line(&mut random))?;
+    }
+    Ok(())
+}
+
+fn compare(path: &str) -> Result<(), Box<dyn Error>> {
     let text = fs::read_to_string(path)?;
     let lines: Vec<&str> = text.lines().collect();
     let pattern = RegexBuilder::new(CROSSREF_PATTERN).case_insensitive(true).build()?;
-    let reader = Parser::lenient();
+    let parser = Parser::lenient();
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     let mut accepted = (0, 0);
     // Neither side allocates per name, so the allocator is not measured.
@@ -47,9 +59,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
         accepted.0 = count;
         let (time, count) = seconds(|| {
             let accept = |line: &&&str| {
-                let Ok(reading) = reader.parse(line) else { return false };
+                let Ok(parsed) = parser.parse(line) else { return false };
                 key.clear();
-                reading.identifier().append_comparison_key(&mut key);
+                parsed.identifier().append_comparison_key(&mut key);
                 black_box(&key);
                 true
             };

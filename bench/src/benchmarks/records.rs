@@ -11,6 +11,7 @@ use std::io::{self, BufRead as _, BufWriter, Write};
 use crate::records::RecordGenerator;
 use tendot_proto::HandleValue;
 use tendot_proto::record::HandleRecord;
+use tendot_testing::hex;
 
 pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
@@ -27,7 +28,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
             let mut records = RecordGenerator::new(7);
             for _ in 0..count.parse()? {
                 let (name, values) = records.record();
-                out.write_all(&row(&name, &values))?;
+                out.write_all(row(&name, &values).as_bytes())?;
             }
         }
         ["digest"] => writeln!(out, "{}", digest()?)?,
@@ -36,15 +37,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     Ok(out.flush()?)
 }
 
-fn row(name: &str, values: &[HandleValue<'_>]) -> Vec<u8> {
-    let digit = |nibble: u8| b"0123456789abcdef"[usize::from(nibble)];
-    let mut row = name.to_ascii_uppercase().into_bytes();
-    row.extend_from_slice(b"\t\\\\x");
-    for byte in values.iter().flat_map(HandleValue::to_bytes) {
-        row.extend([digit(byte >> 4), digit(byte & 15)]);
-    }
-    row.push(b'\n');
-    row
+fn row(name: &str, values: &[HandleValue<'_>]) -> String {
+    let bytes: Vec<u8> = values.iter().flat_map(HandleValue::to_bytes).collect();
+    format!("{}\t\\\\x{}\n", name.to_ascii_uppercase(), hex::encode(&bytes))
 }
 
 fn digest() -> Result<String, Box<dyn Error>> {

@@ -10,10 +10,9 @@ use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::measure::median;
+use crate::measure::{median, thread_rate};
 use tendot_proto::HandleValue;
 use tendot_store::{ChangeSet, Edit, EmbeddedStore, Precondition, Store as _};
 
@@ -23,7 +22,8 @@ pub(crate) fn run(arguments: &[&str]) -> BenchResult {
     match arguments {
         ["prepare", address, token] => prepare(address, token),
         ["deposits", address, token, prefix, clients, time] => {
-            registrations(address, token, prefix, clients.parse()?, Duration::from_secs(time.parse()?))
+            registrations(address, token, prefix, clients.parse()?, Duration::from_secs(time.parse()?));
+            Ok(())
         }
         ["batch", address, token, prefix, records] => batch(address, token, prefix, records.parse()?),
         ["follow", address, token, prefix, changes] => {
@@ -78,11 +78,11 @@ impl<'a> HttpConnection<'a> {
 fn prepare(address: &str, token: &str) -> BenchResult {
     let mut client = HttpConnection::open(address, token)?;
     client.post("/agencies", r#"{"code":"BENCH","name":"Bench"}"#)?;
-    let (_, made) = client.post("/registrants", r#"{"agency":"BENCH","name":"Bench"}"#)?;
-    let made: serde_json::Value = serde_json::from_str(&made)?;
-    let (_, made) = client.post("/prefixes", &format!("{{\"registrant\":{}}}", made["id"]))?;
-    let made: serde_json::Value = serde_json::from_str(&made)?;
-    println!("{}", made["prefix"].as_str().ok_or("no prefix")?);
+    let (_, registrant) = client.post("/registrants", r#"{"agency":"BENCH","name":"Bench"}"#)?;
+    let registrant: serde_json::Value = serde_json::from_str(&registrant)?;
+    let (_, prefix) = client.post("/prefixes", &format!("{{\"registrant\":{}}}", registrant["id"]))?;
+    let prefix: serde_json::Value = serde_json::from_str(&prefix)?;
+    println!("{}", prefix["prefix"].as_str().ok_or("no prefix")?);
     Ok(())
 }
 
@@ -98,57 +98,46 @@ fn registration_json(prefix: &str, suffix: &str) -> String {
     )
 }
 
-fn registrations(address: &str, token: &str, prefix: &str, clients: u64, time: Duration) -> BenchResult {
-    let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let start = Instant::now();
+fn registrations(address: &str, token: &str, prefix: &str, clients: u64, time: Duration) {
     let run = format!("{:x}", std::process::id());
-    std::thread::scope(|scope| {
-        for number in 0..clients {
-            let (done, stop, run) = (&done, &stop, &run);
-            scope.spawn(move || {
-                let mut client = HttpConnection::open(address, token).expect("it answers");
-                let mut next = 0;
-                while !stop.load(Ordering::Relaxed) {
-                    next += 1;
-                    let body = registration_json(prefix, &format!("one-{run}-{number}-{next}"));
-                    let (status, said) = client.post("/dois", &body).expect("it answers");
-                    assert_eq!(status, 201, "{said}");
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-            });
+    let rate = thread_rate(clients, time, |number| {
+        let mut client = HttpConnection::open(address, token).expect("the server accepts connections");
+        let (run, mut next) = (&run, 0);
+        move || {
+            next += 1;
+            let body = registration_json(prefix, &format!("one-{run}-{number}-{next}"));
+            let (status, response) = client.post("/dois", &body).expect("the server responds");
+            assert_eq!(status, 201, "{response}");
         }
-        std::thread::sleep(time);
-        stop.store(true, Ordering::Relaxed);
     });
-    println!("rate {:.0}", done.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64());
-    Ok(())
+    println!("rate {rate:.0}");
 }
 
 fn batch(address: &str, token: &str, prefix: &str, records: u64) -> BenchResult {
     let stream = TcpStream::connect(address)?;
-    let mut sending = stream.try_clone()?;
+    let mut request_stream = stream.try_clone()?;
     let run = std::process::id();
     let start = Instant::now();
     let head = format!(
         "POST /api/v1/dois/batch HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\nContent-Type: \
          application/x-ndjson\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
     );
-    sending.write_all(head.as_bytes())?;
+    request_stream.write_all(head.as_bytes())?;
     let prefix = prefix.to_owned();
     let sender = std::thread::spawn(move || -> std::io::Result<()> {
-        let mut piece = String::with_capacity(70 << 10);
+        let mut chunk = String::with_capacity(70 << 10);
         for number in 0..records {
-            piece += &registration_json(&prefix, &format!("batch.{run:08}.{number:09}"));
-            piece.push('\n');
-            if piece.len() > 60 << 10 || number + 1 == records {
-                sending.write_all(format!("{:x}\r\n{piece}\r\n", piece.len()).as_bytes())?;
-                piece.clear();
+            chunk += &registration_json(&prefix, &format!("batch.{run:08}.{number:09}"));
+            chunk.push('\n');
+            if chunk.len() > 60 << 10 || number + 1 == records {
+                request_stream.write_all(format!("{:x}\r\n{chunk}\r\n", chunk.len()).as_bytes())?;
+                chunk.clear();
             }
         }
-        sending.write_all(b"0\r\n\r\n")
+        request_stream.write_all(b"0\r\n\r\n")
     });
     let mut reader = BufReader::with_capacity(1 << 18, stream);
-    let (mut line, mut all, mut created) = (String::new(), Vec::new(), 0_u64);
+    let (mut line, mut response, mut created) = (String::new(), Vec::new(), 0_u64);
     while reader.read_line(&mut line)? > 2 {
         line.clear();
     }
@@ -160,16 +149,16 @@ fn batch(address: &str, token: &str, prefix: &str, records: u64) -> BenchResult 
         if size == 0 {
             break;
         }
-        let start = all.len();
-        all.resize(start + size + 2, 0);
-        reader.read_exact(&mut all[start..])?;
-        all.truncate(start + size);
-        let end = all.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let lines = all[..end].split(|byte| *byte == b'\n');
+        let start = response.len();
+        response.resize(start + size + 2, 0);
+        reader.read_exact(&mut response[start..])?;
+        response.truncate(start + size);
+        let end = response.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let lines = response[..end].split(|byte| *byte == b'\n');
         created += lines.filter(|line| line.ends_with(b"\"status\":\"created\"}")).count() as u64;
-        all.drain(..end);
+        response.drain(..end);
     }
-    sender.join().map_err(|_| "who sends has stopped")??;
+    sender.join().map_err(|_| "the sender panicked")??;
     if created != records {
         return Err(format!("{created} of {records} were created").into());
     }
@@ -178,12 +167,12 @@ fn batch(address: &str, token: &str, prefix: &str, records: u64) -> BenchResult 
 }
 
 fn change_feed_delay(address: &str, token: &str, prefix: &str, changes: u64) -> BenchResult {
-    let mut following = TcpStream::connect(address)?;
+    let mut feed = TcpStream::connect(address)?;
     let request =
         "GET /api/v1/changes HTTP/1.1\r\nHost: bench\r\nAccept: text/event-stream\r\nLast-Event-ID: ";
     // Start at the end of the change log.
-    following.write_all(format!("{request}{}\r\n\r\n", last_sequence(address)?).as_bytes())?;
-    let mut lines = BufReader::new(following).lines();
+    feed.write_all(format!("{request}{}\r\n\r\n", last_sequence(address)?).as_bytes())?;
+    let mut lines = BufReader::new(feed).lines();
     let mut client = HttpConnection::open(address, token)?;
     let mut delays = Vec::new();
     let run = std::process::id();
@@ -191,14 +180,14 @@ fn change_feed_delay(address: &str, token: &str, prefix: &str, changes: u64) -> 
         std::thread::sleep(Duration::from_millis(7));
         let suffix = format!("seen-{run}-{number}");
         client.post("/dois", &registration_json(prefix, &suffix))?;
-        let answered = Instant::now();
+        let acknowledged = Instant::now();
         loop {
             let line = lines.next().ok_or("the stream has ended")??;
             if line.contains(&suffix) {
                 break;
             }
         }
-        delays.push(answered.elapsed().as_secs_f64() * 1e3);
+        delays.push(acknowledged.elapsed().as_secs_f64() * 1e3);
     }
     delays.sort_by(f64::total_cmp);
     println!("p99 {:.1}", delays[delays.len() * 99 / 100]);
@@ -221,35 +210,22 @@ fn last_sequence(address: &str) -> BenchResult<u64> {
 
 fn group_commit(directory: &Path, writers: u64, time: Duration) -> BenchResult {
     let store = EmbeddedStore::open(directory)?;
-    let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let start = Instant::now();
     let run = std::process::id();
-    std::thread::scope(|scope| {
-        for writer in 0..writers {
-            let (done, stop, store) = (&done, &stop, &store);
-            scope.spawn(move || {
-                let mut next = 0;
-                while !stop.load(Ordering::Relaxed) {
-                    next += 1;
-                    let suffix = format!("one-{run}-{writer}-{next}");
-                    let url = format!("https://journal.example.org/articles/{suffix}");
-                    let values = vec![
-                        HandleValue::new(1, "URL", url),
-                        HandleValue::new(100, "HS_ADMIN", "0123456789abcdef"),
-                    ];
-                    let registration = registration_json("10.70000", &suffix).into_bytes().into();
-                    let name = format!("10.70000/{suffix}").into();
-                    let put =
-                        Edit::Register { name, values, registration, precondition: Precondition::Absent };
-                    let change = ChangeSet { author: "bench".into(), timestamp_ms: 0, edits: vec![put] };
-                    pollster::block_on(store.commit(change)).expect("no two names are the same");
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-            });
+    let rate = thread_rate(writers, time, |writer| {
+        let (store, mut next) = (&store, 0);
+        move || {
+            next += 1;
+            let suffix = format!("one-{run}-{writer}-{next}");
+            let url = format!("https://journal.example.org/articles/{suffix}");
+            let values =
+                vec![HandleValue::new(1, "URL", url), HandleValue::new(100, "HS_ADMIN", "0123456789abcdef")];
+            let registration = registration_json("10.70000", &suffix).into_bytes().into();
+            let name = format!("10.70000/{suffix}").into();
+            let put = Edit::Register { name, values, registration, precondition: Precondition::Absent };
+            let change = ChangeSet { author: "bench".into(), timestamp_ms: 0, edits: vec![put] };
+            pollster::block_on(store.commit(change)).expect("names are unique");
         }
-        std::thread::sleep(time);
-        stop.store(true, Ordering::Relaxed);
     });
-    println!("rate {:.0}", done.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64());
+    println!("rate {rate:.0}");
     Ok(())
 }

@@ -16,12 +16,12 @@ use std::time::Instant;
 
 use crate::measure::{median, seconds};
 use crate::records::RecordGenerator;
-use crate::rng::SeededRng;
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, PutFlags};
 use tendot_proto::{Budget, Handle, HandleValue};
 use tendot_registry::{Caller, Registry, RegistrySettings, Resolution, ResolveQuery};
 use tendot_store::{EmbeddedImporter, EmbeddedStore, NameKey, Store};
+use tendot_testing::{SeededRng, anonymous_memory};
 
 /// Number of names to read.
 const READ_COUNT: u64 = 300_000;
@@ -72,17 +72,17 @@ fn fill_lmdb(directory: &Path, form: &str) -> BenchResult {
     let (env, database) = engine(&path, true)?;
     let mut count = 0_u64;
     if form == "own" {
-        let (own, records) = engine(&ours, false)?;
-        let txn = own.read_txn()?;
+        let (source, records) = engine(&ours, false)?;
+        let txn = source.read_txn()?;
         let mut all = records.iter(&txn)?.peekable();
         while all.peek().is_some() {
-            let mut into = env.write_txn()?;
+            let mut target = env.write_txn()?;
             for record in all.by_ref().take(50_000) {
                 let (key, value) = record?;
-                database.put_with_flags(&mut into, PutFlags::APPEND, key, value)?;
+                database.put_with_flags(&mut target, PutFlags::APPEND, key, value)?;
                 count += 1;
             }
-            into.commit()?;
+            target.commit()?;
         }
     } else {
         let store = EmbeddedStore::open_read_only(&ours)?;
@@ -95,14 +95,14 @@ fn fill_lmdb(directory: &Path, form: &str) -> BenchResult {
             }))?;
             let Some(last) = entries.last() else { break };
             after = Some(NameKey::new(&last.name)?);
-            let mut into = env.write_txn()?;
+            let mut target = env.write_txn()?;
             for entry in &entries {
                 let value: Vec<u8> = entry.values.iter().flat_map(HandleValue::to_bytes).collect();
                 let key = entry.name.to_ascii_uppercase();
-                database.put_with_flags(&mut into, PutFlags::APPEND, key.as_bytes(), &value)?;
+                database.put_with_flags(&mut target, PutFlags::APPEND, key.as_bytes(), &value)?;
                 count += 1;
             }
-            into.commit()?;
+            target.commit()?;
         }
     }
     println!("engine-size {:.1}", size(&path)? as f64 / count as f64);
@@ -114,7 +114,7 @@ fn read(directory: &Path, form: &str) -> BenchResult {
     let mut names: Vec<&str> = text.lines().collect();
     let mut random = SeededRng::new(11);
     for at in (1..names.len()).rev() {
-        names.swap(at, random.below(at as u64 + 1) as usize);
+        names.swap(at, random.below(at + 1));
     }
     let (ours, path) = (directory.join("tendot"), directory.join(form));
     for file in [&ours, &path] {
@@ -135,7 +135,7 @@ fn read(directory: &Path, form: &str) -> BenchResult {
     };
     read_rate(&names, &read_ours)?;
     read_rate(&names, &resolve)?;
-    println!("read-memory {}", anonymous_memory()?);
+    println!("read-memory {}", anonymous_memory(std::process::id()) / 1024);
 
     let (env, database) = engine(&path, false)?;
     let read_engine = |name: &str| -> BenchResult<usize> {
@@ -152,7 +152,7 @@ fn read(directory: &Path, form: &str) -> BenchResult {
     read_rate(&names, &read_engine)?;
 
     let mut rates = [const { Vec::new() }; 4];
-    let mut slow = [const { Vec::new() }; 3];
+    let mut p99s = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
         // Short alternating rounds, so that background load affects all systems alike.
         for names in names.chunks(ROUND_READS) {
@@ -162,16 +162,16 @@ fn read(directory: &Path, form: &str) -> BenchResult {
             resolved.push(read_rate(names, &resolve)?);
             copied.push(read_rate(names, &copy_engine)?);
         }
-        let [engine, ours, resolved] = &mut slow;
+        let [engine, ours, resolved] = &mut p99s;
         engine.push(read_p99(&names, &read_engine)?);
         ours.push(read_p99(&names, &read_ours)?);
         resolved.push(read_p99(&names, &resolve)?);
     }
-    for (what, rates) in ["engine", "read", "resolve", "engine-copy"].iter().zip(rates) {
-        println!("{what}-rate {:.0}", median(rates));
+    for (name, rates) in ["engine", "read", "resolve", "engine-copy"].iter().zip(rates) {
+        println!("{name}-rate {:.0}", median(rates));
     }
-    for (what, slow) in ["engine", "read", "resolve"].iter().zip(slow) {
-        println!("{what}-p99 {:.0}", median(slow));
+    for (name, times) in ["engine", "read", "resolve"].iter().zip(p99s) {
+        println!("{name}-p99 {:.0}", median(times));
     }
     Ok(())
 }
@@ -197,7 +197,7 @@ fn read_p99(names: &[&str], read: &impl Fn(&str) -> BenchResult<usize>) -> Bench
 }
 
 fn ensure_found(name: &str, found: usize) -> BenchResult {
-    if found == 0 { Err(format!("{name} is not there").into()) } else { Ok(()) }
+    if found == 0 { Err(format!("{name} was not found").into()) } else { Ok(()) }
 }
 
 /// Opens an LMDB database with the options of the embedded store.
@@ -221,7 +221,7 @@ fn engine(path: &Path, may_write: bool) -> BenchResult<(Env, Database<'static, B
     };
     match opened {
         CommitOrAbort::Commit(database) => Ok((env, database)),
-        CommitOrAbort::Abort(()) => Err("there are no records".into()),
+        CommitOrAbort::Abort(()) => Err("no database `records`".into()),
     }
 }
 
@@ -236,17 +236,10 @@ fn warm_page_cache(path: &Path) -> BenchResult {
     Ok(())
 }
 
-/// Anonymous memory of this process in kB.
-fn anonymous_memory() -> BenchResult<u64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).ok_or("no RssAnon")?;
-    Ok(line.trim().trim_end_matches(" kB").parse()?)
-}
-
 /// Polls a future that is ready at once, as those of this store are.
 fn poll_ready<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(ready) => ready,
-        Poll::Pending => unreachable!("a store on this machine answers at once"),
+        Poll::Pending => unreachable!("reads of the embedded store do not wait"),
     }
 }

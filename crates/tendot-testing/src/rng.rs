@@ -23,6 +23,11 @@ impl SeededRng {
         (self.next_u64() % end.max(1) as u64) as usize
     }
 
+    /// A number from `low` to `high`, both included.
+    pub fn in_range(&mut self, low: usize, high: usize) -> usize {
+        low + self.below(high - low + 1)
+    }
+
     /// True with probability 1/2.
     pub const fn coin(&mut self) -> bool {
         self.next_u64() & 1 == 1

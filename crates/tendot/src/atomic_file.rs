@@ -1,45 +1,41 @@
 //! Atomic file replacement: write beside the target, then rename.
 
 use std::fs::File;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+
+use tempfile::{NamedTempFile, TempPath};
 
 use crate::CliError;
 
-/// File written beside its target and renamed over it; removed if dropped before `commit`.
+/// File written beside its target (mode 0600) and renamed over it; removed if dropped before `commit`.
 pub(crate) struct AtomicFile {
     file: File,
-    path: PathBuf,
-    /// Path to rename to; none if the target is not a regular file, such as a pipe, and is written directly.
-    target: Option<PathBuf>,
+    /// Path that the user gave.
+    target: PathBuf,
+    /// Temporary file; none if the target is not a regular file, such as a pipe, and is written directly.
+    temporary: Option<TempPath>,
 }
 
 impl AtomicFile {
     pub(crate) fn create(target: &Path) -> Result<Self, CliError> {
-        let failed = |path: &Path, error| CliError::io(format!("cannot write `{}`", path.display()), &error);
+        let failed = |error| write_error(target, &error);
         if target.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-            let file = File::options().write(true).open(target).map_err(|error| failed(target, error))?;
-            return Ok(Self { file, path: target.into(), target: None });
+            let file = File::options().write(true).open(target).map_err(failed)?;
+            return Ok(Self { file, target: target.into(), temporary: None });
         }
         // Replaces the file that a symbolic link points to, not the link.
         let target = std::fs::canonicalize(target).unwrap_or_else(|_| target.into());
-        let mut name = std::ffi::OsString::from(".");
-        name.push(target.file_name().unwrap_or_default());
-        name.push(format!(".{}.part", std::process::id()));
-        let path = target.with_file_name(name);
-        // May remain from a crashed process with the same process id.
-        let _ = std::fs::remove_file(&path);
-        let mut options = File::options();
-        options.read(true).write(true).create_new(true);
-        // Records contain secrets.
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&path).map_err(|error| failed(&path, error))?;
-        Ok(Self { file, path, target: Some(target) })
+        let mut prefix = std::ffi::OsString::from(".");
+        prefix.push(target.file_name().unwrap_or_default());
+        let temporary = tempfile::Builder::new().prefix(&prefix).suffix(".part").tempfile_in(dir_of(&target));
+        let (file, temporary) = temporary.map(NamedTempFile::into_parts).map_err(failed)?;
+        Ok(Self { file, target, temporary: Some(temporary) })
     }
 
     /// Temporary path until `commit`.
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.temporary.as_deref().unwrap_or(&self.target)
     }
 
     pub(crate) const fn file(&mut self) -> &mut File {
@@ -48,27 +44,67 @@ impl AtomicFile {
 
     /// True if the file is renamed over its target, and can be read before that.
     pub(crate) const fn is_regular_file(&self) -> bool {
-        self.target.is_some()
+        self.temporary.is_some()
     }
 
     /// Renames the file over its target and syncs the directory.
-    pub(crate) fn commit(mut self) -> Result<(), CliError> {
-        let Some(target) = self.target.clone() else { return Ok(()) };
-        let failed = |error| CliError::io(format!("cannot write `{}`", target.display()), &error);
-        self.file.sync_all().map_err(failed)?;
-        std::fs::rename(&self.path, &target).map_err(failed)?;
-        self.target = None;
-        let dir = target.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let dir = File::open(dir.unwrap_or_else(|| Path::new(".")));
-        dir.and_then(|dir| dir.sync_all()).map_err(failed)
+    pub(crate) fn commit(self) -> Result<(), CliError> {
+        self.rename(|temporary, target| temporary.persist(target).map_err(io::Error::from))
+    }
+
+    /// Renames the file to its target unless that exists, and syncs the directory.
+    pub(crate) fn commit_new(self) -> Result<(), CliError> {
+        self.rename(|temporary, target| match temporary.persist_noclobber(target) {
+            Err(error) if error.error.kind() != ErrorKind::AlreadyExists => Err(error.error),
+            _ => Ok(()),
+        })
+    }
+
+    fn rename(self, rename: impl FnOnce(TempPath, &Path) -> io::Result<()>) -> Result<(), CliError> {
+        let Self { file, target, temporary } = self;
+        let Some(temporary) = temporary else { return Ok(()) };
+        file.sync_all()
+            .and_then(|()| rename(temporary, &target))
+            .and_then(|()| File::open(dir_of(&target))?.sync_all())
+            .map_err(|error| write_error(&target, &error))
     }
 }
 
-impl Drop for AtomicFile {
-    fn drop(&mut self) {
-        if self.target.is_some() {
-            // An error cannot be reported from `drop`.
-            let _ = std::fs::remove_file(&self.path);
-        }
+fn dir_of(target: &Path) -> &Path {
+    let dir = target.parent().filter(|dir| !dir.as_os_str().is_empty());
+    dir.unwrap_or_else(|| Path::new("."))
+}
+
+fn write_error(path: &Path, error: &io::Error) -> CliError {
+    CliError::io(format!("cannot write `{}`", path.display()), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    fn write(target: &Path, text: &str) -> AtomicFile {
+        let mut file = AtomicFile::create(target).unwrap();
+        file.file().write_all(text.as_bytes()).unwrap();
+        file
+    }
+
+    #[test]
+    fn replaces_on_commit_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, link) = (dir.path().join("a"), dir.path().join("link"));
+        symlink(&target, &link).unwrap();
+        write(&target, "one").commit().unwrap();
+        drop(write(&target, "dropped"));
+        assert_eq!(std::fs::read_to_string(&link).unwrap(), "one");
+        write(&link, "two").commit().unwrap();
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "two");
+        assert_eq!(target.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        write(&target, "three").commit_new().unwrap();
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "two", "exists already");
+        assert_eq!(dir.path().read_dir().unwrap().count(), 2, "no temporary file is left");
     }
 }

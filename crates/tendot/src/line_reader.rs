@@ -30,7 +30,7 @@ impl<R: Read> LineReader<R> {
     /// Returns the next line without its line ending, truncated to one byte over the maximum length.
     pub(crate) fn next_line(&mut self) -> Result<Option<&[u8]>, CliError> {
         self.line.clear();
-        let mut any = false;
+        let mut is_end = true;
         let mut is_whole = true;
         loop {
             let buffer = self
@@ -40,7 +40,7 @@ impl<R: Read> LineReader<R> {
             if buffer.is_empty() {
                 break;
             }
-            any = true;
+            is_end = false;
             let end = memchr::memchr(b'\n', buffer);
             let part = &buffer[..end.unwrap_or(buffer.len())];
             let remaining = (self.max_len + 1).saturating_sub(self.line.len());
@@ -55,7 +55,7 @@ impl<R: Read> LineReader<R> {
         if is_whole && self.line.last() == Some(&b'\r') {
             self.line.pop();
         }
-        Ok(any.then_some(self.line.as_slice()))
+        Ok((!is_end).then_some(self.line.as_slice()))
     }
 
     /// True if the next read may block.

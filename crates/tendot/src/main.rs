@@ -25,6 +25,7 @@
 mod atomic_file;
 mod cli;
 mod config;
+mod csv;
 mod debug;
 mod error;
 mod line_reader;

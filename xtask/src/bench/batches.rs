@@ -4,9 +4,11 @@ use std::fs;
 
 use anyhow::{Result, ensure};
 
-use super::dist::{benchmark, build_dist};
-use super::measure::{group_digits, measurement, median, recreate_dir, run_measured};
-use super::postgres_server::Postgres;
+use super::dist::benchmark;
+use super::measure::{
+    group_digits, measurement, median, postgres_socket, recreate_dir, run_measured, start_postgres,
+};
+use crate::process::shell;
 use crate::root;
 
 const RECORDS: &str = "1000000";
@@ -25,7 +27,7 @@ const VARIANTS: [(&str, &str, &str); 4] = [
 /// Runs the benchmark and prints a table.
 #[allow(clippy::print_stdout, reason = "this command prints a report")]
 pub(crate) fn bench_batches() -> Result<()> {
-    build_dist()?;
+    let sh = shell()?;
     let folder = root().join("target/bench/batches");
     for order in ["ascending", "random"] {
         let mut rates = [const { Vec::new() }; VARIANTS.len()];
@@ -34,15 +36,12 @@ pub(crate) fn bench_batches() -> Result<()> {
         for _ in 0..ROUNDS {
             for (at, (_, system, in_flight)) in VARIANTS.iter().enumerate() {
                 recreate_dir(&folder)?;
-                // A directory that the user of PostgreSQL can access.
-                let server = std::env::temp_dir().join(format!("tendot-batches-{}", std::process::id()));
-                let postgres = if *system == "store" { None } else { Some(Postgres::start(&server)?) };
-                let directory = if postgres.is_some() { &server } else { &folder };
-                let mut command = benchmark("batches");
-                command.arg(system).arg(directory).args([RECORDS, order, in_flight]);
-                let (measured, own) = run_measured(&mut command)?;
+                let postgres = (*system != "store").then(start_postgres);
+                let location = postgres.as_ref().map_or_else(|| folder.clone(), postgres_socket);
+                let batches = benchmark(&sh, "batches").arg(system).arg(location);
+                let (measured, peak) = run_measured(batches.args([RECORDS, order, in_flight]))?;
                 rates[at].push(measurement(&measured, "rate")?);
-                memory[at] = memory[at].max(own);
+                memory[at] = memory[at].max(peak);
                 if postgres.is_none() {
                     history = history.max(measurement(&measured, "history-microseconds")?);
                 }
@@ -57,8 +56,11 @@ pub(crate) fn bench_batches() -> Result<()> {
         println!("|---|---:|---:|---:|---:|");
         for (((name, ..), rate), memory) in VARIANTS.iter().zip(medians).zip(memory) {
             let rounded = group_digits(rate as u64);
-            let (one, two) = (rate / row_by_row, rate / pipelined);
-            println!("| {name} | {rounded} | {one:.2} | {two:.2} | {:.0} MB |", memory / 1e3);
+            let [to_row_by_row, to_pipelined] = [rate / row_by_row, rate / pipelined];
+            println!(
+                "| {name} | {rounded} | {to_row_by_row:.2} | {to_pipelined:.2} | {:.0} MB |",
+                memory / 1e3
+            );
         }
         println!(
             "\nReading the history of a record: {history:.0} µs (median of about 1,000, slowest round)."

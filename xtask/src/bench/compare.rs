@@ -4,19 +4,19 @@ use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 use tendot_testing::http::{HttpConnection, HttpRequest};
 use tendot_testing::{ServerProcess, free_port};
+use xshell::cmd;
 
-use super::dist::{benchmark, build_dist};
+use super::dist::benchmark;
 use super::http::{prepare_store, wrk_script};
 use super::native::NativeLoad;
 use super::report::write_section;
 use super::wrk::{self, LoadResult, median_result, run_wrk};
-use crate::process::{apt_install, is_installed, run};
+use crate::process::{apt_install, is_installed, shell, start_server};
 use crate::root;
 
 const ROUNDS: usize = 9;
@@ -27,7 +27,6 @@ const REQUESTS: [usize; 2] = [500, 2500];
 /// Prints the ratios of `new` to `old`.
 #[allow(clippy::print_stdout, reason = "this command prints a report")]
 pub(crate) fn bench_compare(old: &Path, new: &Path) -> Result<()> {
-    build_dist()?;
     let folder = root().join("target/bench/compare");
     fs::create_dir_all(&folder)?;
     let binaries = [old.canonicalize()?, new.canonicalize()?];
@@ -49,12 +48,12 @@ fn instructions(folder: &Path, binaries: &[PathBuf; 2], names: &[String]) -> Res
     }
     let names_file = folder.join("names");
     println!("instructions per request              old        new   ratio");
-    for kind in [Kind::Redirect, Kind::Json, Kind::Native, Kind::Registration] {
+    for kind in [RequestKind::Redirect, RequestKind::Json, RequestKind::Native, RequestKind::Registration] {
         let mut counts = [0.0; 2];
         for (binary, count) in binaries.iter().zip(&mut counts) {
             let mut totals = [0.0; 2];
             for (requests, total) in REQUESTS.iter().zip(&mut totals) {
-                *total = counted(folder, binary, kind, &names[..*requests], &names_file)?;
+                *total = count_instructions(folder, binary, kind, &names[..*requests], &names_file)?;
             }
             *count = (totals[1] - totals[0]) / (REQUESTS[1] - REQUESTS[0]) as f64;
         }
@@ -65,7 +64,7 @@ fn instructions(folder: &Path, binaries: &[PathBuf; 2], names: &[String]) -> Res
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Kind {
+enum RequestKind {
     Redirect,
     Json,
     Native,
@@ -73,7 +72,13 @@ enum Kind {
 }
 
 /// Instructions of a server process that receives these requests.
-fn counted(folder: &Path, binary: &Path, kind: Kind, names: &[String], names_file: &Path) -> Result<f64> {
+fn count_instructions(
+    folder: &Path,
+    binary: &Path,
+    kind: RequestKind,
+    names: &[String],
+    names_file: &Path,
+) -> Result<f64> {
     let data = folder.join("callgrind");
     if data.exists() {
         fs::remove_dir_all(&data)?;
@@ -87,31 +92,29 @@ fn counted(folder: &Path, binary: &Path, kind: Kind, names: &[String], names_fil
         .collect();
     let file = folder.join("callgrind.jsonl");
     fs::write(&file, lines)?;
-    run(Command::new(binary).args(["import", "--data"]).arg(&data).arg(&file).stderr(Stdio::null()))?;
+    let sh = shell()?;
+    cmd!(sh, "{binary} import --data {data} {file}").ignore_stderr().run()?;
     let [http, native] = [free_port(), free_port()].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-    let start = |mut command: Command| {
-        let addresses = ["serve", "--http", &http.to_string(), "--native", &native.to_string(), "--data"];
-        ServerProcess::start(command.args(addresses).arg(&data))
-    };
+    let addresses = ["--http", &http.to_string(), "--native", &native.to_string()];
     // The first start generates a server key, which takes a random number of instructions.
-    stop(&mut start(Command::new(binary)))?;
-    let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(binary);
-    let mut server = start(valgrind);
+    stop(&mut start_server(cmd!(sh, "{binary} serve {addresses...} --data {data}"))?)?;
+    let valgrind = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
+    let mut server =
+        start_server(cmd!(sh, "valgrind {valgrind...} {binary} serve {addresses...} --data {data}"))?;
     match kind {
-        Kind::Redirect | Kind::Json => {
-            let prefix = if kind == Kind::Json { "/api/handles/" } else { "/" };
+        RequestKind::Redirect | RequestKind::Json => {
+            let prefix = if kind == RequestKind::Json { "/api/handles/" } else { "/" };
             let mut connection = HttpConnection::open(http)?;
             for name in names {
                 let response = connection.exchange(&HttpRequest::get(&format!("{prefix}{name}")))?;
                 ensure!(matches!(response.status, 200 | 302), "{name}: {}", response.head);
             }
         }
-        Kind::Native => {
+        RequestKind::Native => {
             fs::write(names_file, names.join("\n"))?;
-            run(benchmark("native").args(["each", &native.to_string()]).arg(names_file))?;
+            benchmark(&sh, "native").args(["each", &native.to_string()]).arg(names_file).run()?;
         }
-        Kind::Registration => register(http, &data, names.len())?,
+        RequestKind::Registration => register(http, &data, names.len())?,
     }
     stop(&mut server)?;
     let collected =
@@ -153,13 +156,11 @@ fn rates(
     names: &[String],
 ) -> Result<Vec<Rates>> {
     wrk::ensure_installed()?;
-    let mut servers = Vec::new();
+    let (sh, mut servers) = (shell()?, Vec::new());
     for (binary, data) in binaries.iter().zip(data) {
         let [http, native] = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
-        let mut command = Command::new("taskset");
-        command.args(["-c", "0"]).arg(binary);
-        command.args(["serve", "--http", &http, "--native", &native, "--data"]).arg(data);
-        servers.push((ServerProcess::start(&mut command), http, native));
+        let serve = cmd!(sh, "taskset -c 0 {binary} serve --http {http} --native {native} --data {data}");
+        servers.push((start_server(serve)?, http, native));
     }
     println!("requests per second, medians of {ROUNDS}      old        new   ratio");
     let mut rates = Vec::new();
@@ -172,7 +173,7 @@ fn rates(
     fs::write(&names_file, names.join("\n"))?;
     let load = NativeLoad { names: names_file };
     for (label, transport) in
-        [("native, UDP", "udp"), ("native, TCP", "tcp"), ("native, TCP, persistent", "kept")]
+        [("native, UDP", "udp"), ("native, TCP", "tcp"), ("native, TCP, persistent", "persistent")]
     {
         rates.push(interleave(label, |side| load.run(transport, &servers[side].2))?);
     }
@@ -202,7 +203,7 @@ fn interleave(label: &'static str, round: impl Fn(usize) -> Result<LoadResult>) 
 
 /// Builds `tendot` with the profiles `dist` and `release`, each into an empty target directory, and reports time, size and speed.
 pub(crate) fn bench_build() -> Result<()> {
-    let folder = root().join("target/bench/build");
+    let (sh, folder) = (shell()?, root().join("target/bench/build"));
     fs::create_dir_all(&folder)?;
     let mut report = String::from(
         "`cargo xtask bench build`: `tendot` built from an empty target directory on two cores, dependencies downloaded.\n\n\
@@ -212,16 +213,13 @@ pub(crate) fn bench_build() -> Result<()> {
     for (profile, binary) in &binaries {
         let target = tempfile::tempdir_in(root().join("target"))?;
         let start = std::time::Instant::now();
-        run(Command::new("cargo")
-            .args(["build", "--quiet", "--package=tendot", "--profile", profile, "--target-dir"])
-            .arg(target.path())
-            .current_dir(root()))?;
+        let dir = target.path();
+        cmd!(sh, "cargo build --quiet --package=tendot --profile {profile} --target-dir {dir}").run()?;
         let seconds = start.elapsed().as_secs_f64();
-        let size = fs::copy(target.path().join(profile).join("tendot"), binary)? as f64 / 1e6;
+        let size = fs::copy(dir.join(profile).join("tendot"), binary)? as f64 / 1e6;
         writeln!(report, "| `{profile}` | {seconds:.0} | {size:.1} |")?;
     }
     let binaries = binaries.map(|(_, binary)| binary);
-    build_dist()?;
     let data = [folder.join("dist"), folder.join("release")];
     let mut names = Vec::new();
     for (binary, data) in binaries.iter().zip(&data) {

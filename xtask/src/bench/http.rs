@@ -4,21 +4,21 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use tendot_testing::ServerProcess;
+use tendot_testing::{ServerProcess, anonymous_memory};
+use xshell::cmd;
 
-use super::dist::{benchmark, build_dist, tendot};
-use super::measure::{MarkdownTable, group_digits};
+use super::dist::{benchmark, tendot};
+use super::measure::{MarkdownTable, group_digits, record_names};
 use super::report::{Bar, write_plot, write_section};
 use super::wrk::{self, ROUND_SECONDS, WRK_SCRIPT, median_result, run_wrk};
 use crate::interop::java::HandleNetProcess;
-use crate::process::{apt_install, output, run, start_server};
+use crate::process::{apt_install, is_installed, on_core, run_to_file, shell, start_server};
 use crate::root;
 
 pub(crate) const RECORDS: &str = "1000000";
@@ -37,12 +37,11 @@ const MEMORY_SAMPLES: u32 = 10;
 
 pub(crate) fn bench_http() -> Result<()> {
     wrk::ensure_installed()?;
-    if Command::new("nginx").arg("-v").output().is_err() {
+    if !is_installed("nginx") {
         apt_install(&["nginx-light"])?;
     }
     let folder = root().join("target/bench/http");
     fs::create_dir_all(&folder)?;
-    build_dist()?;
     let tendot = tendot();
     let data = folder.join("data");
     let names = prepare_store(&folder, &tendot, &data)?;
@@ -78,7 +77,7 @@ pub(crate) fn bench_http() -> Result<()> {
         while requests < REQUESTS_PER_SAMPLE {
             requests += run_wrk(TENDOT_ADDR, &script)?.rate * ROUND_SECONDS;
         }
-        memory.push(anonymous_memory(server.process.id())?);
+        memory.push(format!("{} kB", anonymous_memory(server.process.id()) / 1024));
     }
     let memory = memory.join(", ");
     writeln!(section, "\nMemory after each of {MEMORY_SAMPLES} million further requests: {memory}.")?;
@@ -102,13 +101,13 @@ fn measure_requests(
     let [mut ours, mut nginx, mut theirs] = [const { Vec::new() }; 3];
     let [mut our_time, mut their_time] = [0.0; 2];
     for _ in 0..ROUNDS {
-        let before = cpu_seconds(server)?;
+        let before = server.cpu_time().as_secs_f64();
         ours.push(run_wrk(TENDOT_ADDR, &script)?);
-        our_time += cpu_seconds(server)? - before;
+        our_time += server.cpu_time().as_secs_f64() - before;
         nginx.push(run_wrk(NGINX_ADDR, &fixed)?);
-        let before = cpu_seconds(java)?;
+        let before = java.cpu_time().as_secs_f64();
         theirs.push(run_wrk(HANDLE_NET_ADDR, &script)?);
-        their_time += cpu_seconds(java)? - before;
+        their_time += java.cpu_time().as_secs_f64() - before;
     }
     our_time *= 1e6 / ours.iter().map(|round| round.requests).sum::<f64>();
     their_time *= 1e6 / theirs.iter().map(|round| round.requests).sum::<f64>();
@@ -171,30 +170,19 @@ fn measure_requests(
 pub(crate) fn prepare_store(folder: &Path, tendot: &Path, data: &Path) -> Result<Vec<String>> {
     let lines = folder.join("records.jsonl");
     if !data.join("data.mdb").exists() || !lines.exists() {
-        let file = fs::File::create(&lines)?;
-        run(benchmark("records").args(["lines", RECORDS]).stdout(file))?;
-        run(Command::new(tendot).arg("import").arg(&lines).arg("--data").arg(data))?;
+        let sh = shell()?;
+        run_to_file(benchmark(&sh, "records").args(["lines", RECORDS]), &lines)?;
+        cmd!(sh, "{tendot} import {lines} --data {data}").run()?;
     }
-    let reader = BufReader::new(fs::File::open(&lines)?);
-    let mut names = Vec::with_capacity(SAMPLE_NAMES);
     // Every hundredth record; the input order is unrelated to the key order.
-    for line in reader.lines().step_by(100) {
-        let line = line?;
-        let name = line.strip_prefix("{\"handle\":\"").and_then(|rest| rest.split('"').next());
-        names.push(name.context("a line has no handle")?.to_owned());
-    }
+    let names = record_names(&lines)?.step_by(100).collect::<Result<Vec<_>>>()?;
     ensure!(names.len() == SAMPLE_NAMES, "{} names were found", names.len());
     Ok(names)
 }
 
 fn start_tendot(tendot: &Path, data: &Path) -> Result<ServerProcess> {
-    let mut command = Command::new("taskset");
-    command
-        .args(["-c", "0"])
-        .arg(tendot)
-        .args(["serve", "--native", "off", "--http", TENDOT_ADDR, "--data"])
-        .arg(data);
-    start_server(&mut command)
+    let sh = shell()?;
+    start_server(cmd!(sh, "taskset -c 0 {tendot} serve --native off --http {TENDOT_ADDR} --data {data}"))
 }
 
 /// Starts the Handle.Net server with the same records.
@@ -210,17 +198,17 @@ fn start_java(folder: &Path) -> Result<ServerProcess> {
         records: &records,
         is_durable: false,
     };
-    start_server(&mut server.command(Some("0"))?)
+    start_server(on_core("0", server.command()?))
 }
 
 /// Starts nginx with one worker and one response of Tendot in memory.
 fn start_nginx(folder: &Path, name: &str) -> Result<ServerProcess> {
     // Another server at this address would be measured instead.
     ensure!(std::net::TcpStream::connect(NGINX_ADDR).is_err(), "another server listens on {NGINX_ADDR}");
-    let head = output(Command::new("curl").args(["-s", "-i", &format!("http://{TENDOT_ADDR}/{name}")]))?;
+    let sh = shell()?;
+    let head = cmd!(sh, "curl -s -i http://{TENDOT_ADDR}/{name}").read()?;
     let (head, _) = head.split_once("\r\n\r\n").context("no response")?;
-    let json =
-        output(Command::new("curl").args(["-s", &format!("http://{TENDOT_ADDR}/api/handles/{name}")]))?;
+    let json = cmd!(sh, "curl -s http://{TENDOT_ADDR}/api/handles/{name}").read()?;
     let mut added = String::new();
     for line in head.lines().skip(1) {
         let (header, value) = line.split_once(": ").unwrap_or_default();
@@ -241,8 +229,8 @@ fn start_nginx(folder: &Path, name: &str) -> Result<ServerProcess> {
     );
     let file = folder.join("nginx.conf");
     fs::write(&file, configuration)?;
-    let process =
-        Command::new("taskset").args(["-c", "0", "nginx", "-c"]).arg(&file).stdout(Stdio::null()).spawn()?;
+    let nginx = cmd!(sh, "taskset -c 0 nginx -c {file}").ignore_stdout();
+    let process = Command::from(nginx).spawn()?;
     let server = ServerProcess { process, ready: String::new(), log: channel().1 };
     for _ in 0..100 {
         if std::net::TcpStream::connect(NGINX_ADDR).is_ok() {
@@ -261,19 +249,4 @@ pub(crate) fn wrk_script(names: &[String], prefix: &str) -> String {
     }
     script += "}\nlocal at, requests = 0, {}\ninit = function()\n  for i = 1, #paths do requests[i] = wrk.format('GET', paths[i]) end\nend\n";
     script + WRK_SCRIPT
-}
-
-/// CPU seconds of the process, with all threads.
-pub(crate) fn cpu_seconds(server: &ServerProcess) -> Result<f64> {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", server.process.id()))?;
-    let (_, fields) = stat.rsplit_once(") ").context("no stat")?;
-    // utime and stime in ticks of 10 ms.
-    let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<f64>).collect::<Result<Vec<_>, _>>()?;
-    Ok(ticks.iter().sum::<f64>() / 100.0)
-}
-
-fn anonymous_memory(process: u32) -> Result<String> {
-    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-    Ok(line.context("no RssAnon")?.trim().to_owned())
 }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use tendot_testing::postgres::PostgresServer;
 
 /// Named numbers printed by a benchmark program.
 pub(crate) type Measurements = BTreeMap<String, f64>;
@@ -30,10 +32,11 @@ impl<'a> MarkdownTable<'a> {
 }
 
 /// Runs a program that prints `name number` lines; returns them and its maximum anonymous memory in kB.
-pub(crate) fn run_measured(command: &mut Command) -> Result<(Measurements, f64)> {
+pub(crate) fn run_measured(command: impl Into<Command>) -> Result<(Measurements, f64)> {
+    let mut command = command.into();
     let mut child = command.stdout(Stdio::piped()).spawn()?;
     let status = PathBuf::from(format!("/proc/{}/status", child.id()));
-    let mut most = 0_f64;
+    let mut peak = 0_f64;
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
@@ -43,7 +46,7 @@ pub(crate) fn run_measured(command: &mut Command) -> Result<(Measurements, f64)>
             let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
             line.trim().trim_end_matches(" kB").parse().ok()
         });
-        most = most.max(memory.unwrap_or_default());
+        peak = peak.max(memory.unwrap_or_default());
         std::thread::sleep(Duration::from_millis(20));
     };
     ensure!(status.success(), "{command:?} failed: {status}");
@@ -52,7 +55,7 @@ pub(crate) fn run_measured(command: &mut Command) -> Result<(Measurements, f64)>
         let (name, number) = line.split_once(' ').context("expected `NAME NUMBER`")?;
         Ok((name.to_owned(), number.parse()?))
     });
-    Ok((measured.collect::<Result<_>>()?, most))
+    Ok((measured.collect::<Result<_>>()?, peak))
 }
 
 pub(crate) fn measurement(measured: &Measurements, name: &str) -> Result<f64> {
@@ -64,6 +67,26 @@ pub(crate) fn recreate_dir(folder: &Path) -> Result<()> {
         fs::remove_dir_all(folder)?;
     }
     Ok(fs::create_dir_all(folder)?)
+}
+
+/// PostgreSQL server with default settings, but more memory and space for the write-ahead log.
+pub(crate) fn start_postgres() -> PostgresServer {
+    PostgresServer::start("shared_buffers = 1GB\nmax_wal_size = 8GB\n")
+}
+
+/// Socket of a PostgreSQL server.
+pub(crate) fn postgres_socket(server: &PostgresServer) -> PathBuf {
+    server.dir().join(format!(".s.PGSQL.{}", server.port))
+}
+
+/// Names of all records, from JSON lines for `tendot import`.
+pub(crate) fn record_names(lines: &Path) -> Result<impl Iterator<Item = Result<String>>> {
+    let name = |line: std::io::Result<String>| {
+        let line = line?;
+        let name = line.strip_prefix("{\"handle\":\"").and_then(|rest| rest.split('"').next());
+        name.map(str::to_owned).context("a line has no handle")
+    };
+    Ok(BufReader::new(File::open(lines)?).lines().map(name))
 }
 
 pub(crate) fn cpu_model() -> Result<String> {

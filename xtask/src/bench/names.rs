@@ -1,20 +1,17 @@
 //! Parsing, extraction, messages and JSON, as ratios to other programs on the same input at the same time.
 
 use std::fmt::Write as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
+use xshell::{Cmd, Shell, cmd};
 
-use super::dist::{benchmark, build_dist, tendot};
+use super::dist::{benchmark, tendot};
 use super::measure::median;
 use super::report::{Bar, write_plot, write_section};
-use crate::process::{apt_install, is_installed, output, run};
+use crate::process::{apt_install, is_installed, shell};
 use crate::root;
-
-/// Crossref's regular expression for DOI names, with its dot escaped.
-const CROSSREF_PATTERN: &str = r"10\.\d{4,9}/[-._;()/:A-Z0-9]+";
 
 const CORPUS_MEGABYTES: &str = "240";
 
@@ -24,21 +21,21 @@ const ROUNDS: usize = 7;
 pub(crate) fn bench_names() -> Result<()> {
     let folder = root().join("target/bench");
     std::fs::create_dir_all(&folder)?;
-    build_dist()?;
+    let sh = shell()?;
     let mut report = NamesReport::default();
-    measure_parsing(&mut report, &folder)?;
-    measure_extraction(&mut report, &folder)?;
+    measure_parsing(&mut report, &sh, &folder)?;
+    measure_extraction(&mut report, &sh, &folder)?;
     // Prints the times of inputs that are made to be slow.
-    run(benchmark("find").arg("worst"))?;
+    benchmark(&sh, "find").arg("worst").run()?;
 
-    let times = output(&mut benchmark("message"))?;
+    let times = benchmark(&sh, "message").read()?;
     let [(_, sha256, bytes), (_, ours, _)] = parse_rate_lines(&times)?[..] else {
         bail!("expected two lines")
     };
     let peer = format!("time of one SHA-256 over the same {bytes} bytes");
     report.row("decode a native request and encode its response", &peer, ours / sha256);
 
-    let rates = output(&mut benchmark("json"))?;
+    let rates = benchmark(&sh, "json").read()?;
     let [(_, derived, _), (_, ours, _)] = parse_rate_lines(&rates)?[..] else { bail!("expected two lines") };
     report.row("write records as JSON", "`serde_json` with a derived struct", ours / derived);
     report.write()
@@ -78,12 +75,12 @@ impl NamesReport {
 }
 
 /// Parses and normalizes 1,000,000 written forms.
-fn measure_parsing(report: &mut NamesReport, folder: &Path) -> Result<()> {
-    let lines = folder.join("forms.txt");
-    run(benchmark("read").arg("write").arg(&lines))?;
-    let python = python_with_idutils(folder)?;
-    let idutils = output(Command::new(python).arg(root().join("bench/idutils_rate.py")).arg(&lines))?;
-    let rust = output(benchmark("read").arg("run").arg(&lines))?;
+fn measure_parsing(report: &mut NamesReport, sh: &Shell, folder: &Path) -> Result<()> {
+    let (lines, script) = (folder.join("forms.txt"), root().join("bench/idutils_rate.py"));
+    benchmark(sh, "read").arg("write").arg(&lines).run()?;
+    let python = python_with_idutils(sh, folder)?;
+    let idutils = cmd!(sh, "{python} {script} {lines}").read()?;
+    let rust = benchmark(sh, "read").arg("run").arg(&lines).read()?;
     let rates = [parse_rate_lines(&idutils)?, parse_rate_lines(&rust)?].concat();
     let ((_, ours, _), peers) = rates.split_last().context("no rates")?;
     for (peer, rate, _) in peers {
@@ -93,20 +90,19 @@ fn measure_parsing(report: &mut NamesReport, folder: &Path) -> Result<()> {
 }
 
 /// Extracts names from text, on one and on two threads.
-fn measure_extraction(report: &mut NamesReport, folder: &Path) -> Result<()> {
-    let corpus = folder.join("corpus");
-    run(benchmark("find").arg("write").arg(&corpus).arg(CORPUS_MEGABYTES))?;
+fn measure_extraction(report: &mut NamesReport, sh: &Shell, folder: &Path) -> Result<()> {
+    let (tendot, corpus) = (tendot(), folder.join("corpus"));
+    benchmark(sh, "find").arg("write").arg(&corpus).arg(CORPUS_MEGABYTES).run()?;
     if !is_installed("rg") {
         apt_install(&["ripgrep"])?;
     }
+    let crossref_pattern = benchmark(sh, "read").arg("pattern").read()?;
     let mut times = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
         let [ripgrep, one, two] = &mut times;
-        ripgrep.push(run_timed(
-            Command::new("rg").args(["-j1", "-o", "-i", "-I", CROSSREF_PATTERN]).arg(&corpus),
-        )?);
-        one.push(run_timed(Command::new(tendot()).args(["extract", "--threads=1"]).arg(&corpus))?);
-        two.push(run_timed(Command::new(tendot()).args(["extract", "--threads=2"]).arg(&corpus))?);
+        ripgrep.push(run_timed(cmd!(sh, "rg -j1 -o -i -I {crossref_pattern} {corpus}"))?);
+        one.push(run_timed(cmd!(sh, "{tendot} extract --threads=1 {corpus}"))?);
+        two.push(run_timed(cmd!(sh, "{tendot} extract --threads=2 {corpus}"))?);
     }
     let [ripgrep, one, two] = times.map(median);
     let task = format!("extract from {CORPUS_MEGABYTES} MB, one thread");
@@ -124,19 +120,19 @@ fn parse_rate_lines(text: &str) -> Result<Vec<(&str, f64, &str)>> {
     text.lines().map(parse).collect::<Option<_>>().context("expected `NAME RATE COUNT`")
 }
 
-fn python_with_idutils(folder: &Path) -> Result<std::path::PathBuf> {
+fn python_with_idutils(sh: &Shell, folder: &Path) -> Result<PathBuf> {
     let environment = folder.join("python");
     let python = environment.join("bin/python");
     if !python.exists() {
-        run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
-        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "idutils==1.7.1"]))?;
+        cmd!(sh, "python3 -m venv {environment}").run()?;
+        cmd!(sh, "{python} -m pip install --quiet idutils==1.7.1").run()?;
     }
     Ok(python)
 }
 
-fn run_timed(command: &mut Command) -> Result<f64> {
+fn run_timed(command: Cmd<'_>) -> Result<f64> {
+    let command = command.quiet().ignore_stdout();
     let start = Instant::now();
-    let status = command.stdout(Stdio::null()).status()?;
-    ensure!(status.success(), "{command:?} failed: {status}");
+    command.run()?;
     Ok(start.elapsed().as_secs_f64())
 }

@@ -4,18 +4,18 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use tendot_testing::ServerProcess;
+use xshell::cmd;
 
-use super::dist::{benchmark, build_dist, tendot};
-use super::http::{ROUNDS, cpu_seconds, prepare_store};
-use super::measure::{MarkdownTable, group_digits};
+use super::dist::{benchmark, tendot};
+use super::http::{ROUNDS, prepare_store};
+use super::measure::{MarkdownTable, group_digits, recreate_dir};
 use super::report::{Bar, write_plot, write_section};
 use super::wrk::{LoadResult, ROUND_SECONDS, median_result};
 use crate::interop::java::HandleNetProcess;
-use crate::process::{output, run, start_server};
+use crate::process::{on_core, shell, start_server};
 use crate::root;
 
 const TENDOT_ADDR: &str = "127.0.0.1:18090";
@@ -27,7 +27,6 @@ const SERVER_ADMIN: &str = "300:0.NA/10.1000";
 
 /// Runs the benchmark and writes the report.
 pub(crate) fn bench_native() -> Result<()> {
-    build_dist()?;
     let tendot = tendot();
     // Shares its data with the HTTP benchmark.
     let folder = root().join("target/bench/http");
@@ -63,15 +62,17 @@ fn measure_resolution(
     folder: &Path,
     name: &str,
 ) -> Result<()> {
-    let mut serve = Command::new(tendot);
-    serve.args(["serve", "--http", "off", "--native", TENDOT_ADDR, "--data"]).arg(folder.join("data"));
-    let server = start_server(&mut on_core("0", &serve))?;
+    let (sh, data) = (shell()?, folder.join("data"));
+    let server = start_server(cmd!(
+        sh,
+        "taskset -c 0 {tendot} serve --http off --native {TENDOT_ADDR} --data {data}"
+    ))?;
     let java_server = start_java(&folder.join("java"), &folder.join("records.jsonl"), SERVER_ADMIN, false)?;
     let java = format!("127.0.0.1:{}", HANDLE_NET_PORTS.0);
     let response = folder.join("response");
-    run(benchmark("native").args(["answer", TENDOT_ADDR, name]).arg(&response))?;
+    benchmark(&sh, "native").args(["response", TENDOT_ADDR, name]).arg(&response).run()?;
     // Warm-up for the JIT compiler.
-    for transport in ["udp", "tcp", "kept"] {
+    for transport in ["udp", "tcp", "persistent"] {
         for _ in 0..3 {
             load.run(transport, &java)?;
         }
@@ -79,11 +80,11 @@ fn measure_resolution(
     for (transport, label, fixed) in [
         ("udp", "UDP", Some("echo")),
         ("tcp", "TCP, one request per connection", Some("accept")),
-        ("kept", "TCP, persistent connections", None),
+        ("persistent", "TCP, persistent connections", None),
     ] {
         let fixed = fixed.map(|kind| {
-            let mut command = benchmark("native");
-            start_server(&mut on_core("0", command.args([kind, FIXED_RESPONSE_ADDR]).arg(&response)))
+            let server = benchmark(&sh, "native").args([kind, FIXED_RESPONSE_ADDR]).arg(&response);
+            start_server(on_core("0", server))
         });
         let fixed = fixed.transpose()?;
         let mut ours = PeerRounds::new(TENDOT_ADDR, &server);
@@ -137,9 +138,9 @@ impl<'a> PeerRounds<'a> {
     }
 
     fn run(&mut self, load: &NativeLoad, transport: &str) -> Result<()> {
-        let before = cpu_seconds(self.server)?;
+        let before = self.server.cpu_time().as_secs_f64();
         self.rounds.push(load.run(transport, self.address)?);
-        self.cpu_seconds += cpu_seconds(self.server)? - before;
+        self.cpu_seconds += self.server.cpu_time().as_secs_f64() - before;
         Ok(())
     }
 
@@ -158,16 +159,12 @@ fn measure_creation(
     tendot: &Path,
     folder: &Path,
 ) -> Result<()> {
-    if folder.exists() {
-        fs::remove_dir_all(folder)?;
-    }
-    fs::create_dir_all(folder)?;
+    recreate_dir(folder)?;
     let records = root().join("conformance/vectors/handle-net/records.jsonl");
     let data = folder.join("data");
-    run(Command::new(tendot).arg("import").arg(&records).arg("--data").arg(&data))?;
-    let _ours = start_server(
-        Command::new(tendot).args(["serve", "--http", "off", "--native", TENDOT_ADDR, "--data"]).arg(&data),
-    )?;
+    let sh = shell()?;
+    cmd!(sh, "{tendot} import {records} --data {data}").run()?;
+    let _ours = start_server(cmd!(sh, "{tendot} serve --http off --native {TENDOT_ADDR} --data {data}"))?;
     let _java = start_java(&folder.join("java"), &records, "300:0.NA/10.5555", true)?;
     let (site, java) = (data.join("siteinfo.json"), folder.join("java/resolver/bootstrap_handles"));
     load.create(&java, "warm")?;
@@ -196,33 +193,25 @@ pub(crate) struct NativeLoad {
 
 impl NativeLoad {
     pub(crate) fn run(&self, transport: &str, address: &str) -> Result<LoadResult> {
-        let mut command = benchmark("native");
-        command.args([transport, address]).arg(&self.names).arg(ROUND_SECONDS.to_string());
-        parse_load_result(&mut on_core("1", &command))
+        let (sh, seconds) = (shell()?, ROUND_SECONDS.to_string());
+        let load = benchmark(&sh, "native").args([transport, address]).arg(&self.names).arg(seconds);
+        parse_load_result(&tendot_testing::run_checked(&mut on_core("1", load)))
     }
 
     fn create(&self, site: &Path, round: &str) -> Result<LoadResult> {
-        parse_load_result(
-            benchmark("native").arg("create").arg(site).args([&ROUND_SECONDS.to_string(), round]),
-        )
+        let (sh, seconds) = (shell()?, ROUND_SECONDS.to_string());
+        let create = benchmark(&sh, "native").arg("create").arg(site).args([&seconds, round]);
+        parse_load_result(&create.read()?)
     }
 }
 
-fn parse_load_result(command: &mut Command) -> Result<LoadResult> {
-    let printed = output(command)?;
+fn parse_load_result(printed: &str) -> Result<LoadResult> {
     let line =
         printed.lines().find_map(|line| line.strip_prefix("measured ")).context("nothing was measured")?;
     let numbers: Vec<f64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
     let &[requests, rate, p99, lost] = &numbers[..] else { anyhow::bail!("`{line}`") };
     ensure!(lost <= requests / 1000.0, "{lost} of {requests} requests got no response");
     Ok(LoadResult { requests, rate, p99 })
-}
-
-/// Command pinned to a core.
-fn on_core(core: &str, command: &Command) -> Command {
-    let mut bound = Command::new("taskset");
-    bound.args(["-c", core]).arg(command.get_program()).args(command.get_args());
-    bound
 }
 
 fn start_java(
@@ -233,5 +222,7 @@ fn start_java(
 ) -> Result<ServerProcess> {
     let (native, http, https) = HANDLE_NET_PORTS;
     let server = HandleNetProcess { data_dir, native, http, https, server_admin, records, is_durable };
-    start_server(&mut server.command((!is_durable).then_some("0"))?)
+    let command = server.command()?;
+    // Durable creation is measured on all cores.
+    start_server(if is_durable { command } else { on_core("0", command) })
 }

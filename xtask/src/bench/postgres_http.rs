@@ -5,19 +5,19 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
+use tendot_testing::postgres::PostgresServer;
 use tendot_testing::{SeededRng, ServerProcess};
+use xshell::cmd;
 
-use super::dist::{build_dist, tendot};
+use super::dist::tendot;
 use super::http::{ROUNDS, prepare_store};
-use super::measure::{group_digits, median};
+use super::measure::{group_digits, median, record_names};
 use super::report::write_section;
 use super::wrk::{self, WRK_SCRIPT, median_result, run_wrk, start_wrk, wrk_result};
-use crate::process::{output, run, start_server};
+use crate::process::{shell, start_server};
 use crate::root;
 
 /// Requests in a wrk script before it repeats.
@@ -35,31 +35,20 @@ pub(crate) fn bench_postgres_http() -> Result<()> {
     wrk::ensure_installed()?;
     let folder = root().join("target/bench/http");
     fs::create_dir_all(&folder)?;
-    build_dist()?;
     let tendot = tendot();
     let data = folder.join("data");
     prepare_store(&folder, &tendot, &data)?;
-    let names = read_names(&folder.join("records.jsonl"))?;
+    let lines = folder.join("records.jsonl");
+    let names = record_names(&lines)?.collect::<Result<Vec<_>>>()?;
     let settings = "listen_addresses = '*'\nshared_buffers = 1GB\nmax_wal_size = 4GB\n";
-    let primary = tendot_testing::postgres::PostgresServer::start(settings);
+    let primary = PostgresServer::start(settings);
     let address = |host: &str| format!("postgres://postgres@{host}:{}/postgres", primary.port);
-    run(Command::new(&tendot)
-        .arg("import")
-        .arg(folder.join("records.jsonl"))
-        .args(["--store", &address("127.0.0.1")]))?;
+    let (sh, store) = (shell()?, address("127.0.0.1"));
+    cmd!(sh, "{tendot} import {lines} --store {store}").run()?;
     primary.psql("vacuum analyze tendot_records");
-    compare_with_embedded(&mut section, &folder, &tendot, &names, &address("127.0.0.1"))?;
+    compare_with_embedded(&mut section, &folder, &tendot, &names, &store)?;
     compare_two_hosts(&mut section, &folder, &tendot, &names, &primary)?;
     write_section("postgres-http", &section)
-}
-
-fn read_names(lines: &Path) -> Result<Vec<String>> {
-    let name = |line: std::io::Result<String>| {
-        let line = line?;
-        let name = line.strip_prefix("{\"handle\":\"").and_then(|rest| rest.split('"').next());
-        name.map(str::to_owned).context("a line has no handle")
-    };
-    BufReader::new(fs::File::open(lines)?).lines().map(name).collect()
 }
 
 fn compare_with_embedded(
@@ -72,7 +61,8 @@ fn compare_with_embedded(
     let script = write_wrk_script(folder, "zipf", zipf(names))?;
     let (embedded, database) = ("127.0.0.1:18090", "127.0.0.1:18091");
     let data = format!("embedded:{}", folder.join("data").display());
-    let own = tempfile::tempdir()?;
+    let (sh, dir) = (shell()?, tempfile::tempdir()?);
+    let data_dir = dir.path();
     section.push_str(
         "| `http.response_cache_size` | redirects/s | embedded store | ratio | p99 | embedded store |\n\
          |---|---:|---:|---:|---:|---:|\n",
@@ -82,11 +72,10 @@ fn compare_with_embedded(
         ("256MiB", "256MiB for both"),
         ("16MiB", "16MiB for both"),
     ] {
+        let cache_size = format!("http.response_cache_size={size}");
         let start = |at: &str, store: &str| {
-            let mut command = Command::new("taskset");
-            command.args(["-c", "0"]).arg(tendot).args(["serve", "--native", "off", "--http", at]);
-            command.args(["--set", &format!("http.response_cache_size={size}"), "--store", store, "--data"]);
-            start_server(command.arg(own.path()))
+            let serve = cmd!(sh, "taskset -c 0 {tendot} serve --native off --http {at} --store {store}");
+            start_server(serve.arg("--data").arg(data_dir).args(["--set", &cache_size]))
         };
         let _servers = (start(embedded, &data)?, start(database, address)?);
         // Warm-up: fill the caches with the frequent names.
@@ -117,13 +106,13 @@ fn compare_two_hosts(
     folder: &Path,
     tendot: &Path,
     names: &[String],
-    primary: &tendot_testing::postgres::PostgresServer,
+    primary: &PostgresServer,
 ) -> Result<()> {
     let script = write_wrk_script(folder, "uniform", uniform(names))?;
-    let own = tempfile::tempdir()?;
+    let dir = tempfile::tempdir()?;
     let mut hosts = Vec::new();
     for number in 1..=2 {
-        hosts.push(SimulatedHost::start(number, tendot, own.path(), primary)?);
+        hosts.push(SimulatedHost::start(number, tendot, dir.path(), primary)?);
     }
     // Warm-up; the caches are almost off, so that rounds read from the database.
     for host in &hosts {
@@ -137,7 +126,7 @@ fn compare_two_hosts(
         }
         alone.push(singles / 2.0);
         let running =
-            hosts.iter().map(|host| start_wrk(&host.address, &script, &[])).collect::<Result<Vec<_>>>()?;
+            hosts.iter().map(|host| start_wrk(&host.address, &script, None)).collect::<Result<Vec<_>>>()?;
         let rates =
             running.into_iter().map(|child| Ok(wrk_result(child)?.rate)).collect::<Result<Vec<_>>>()?;
         together.push(rates.iter().sum::<f64>());
@@ -157,28 +146,23 @@ fn compare_two_hosts(
 struct SimulatedHost {
     number: u32,
     address: String,
-    _server: ServerProcess,
-    _standby: tendot_testing::postgres::PostgresServer,
+    server: ServerProcess,
+    _standby: PostgresServer,
 }
 
 impl SimulatedHost {
-    fn start(
-        number: u32,
-        tendot: &Path,
-        data: &Path,
-        primary: &tendot_testing::postgres::PostgresServer,
-    ) -> Result<Self> {
+    fn start(number: u32, tendot: &Path, data: &Path, primary: &PostgresServer) -> Result<Self> {
         let (space, inside, outside) = interface_names(number);
-        let (here, there) = (format!("10.77.{number}.1"), format!("10.77.{number}.2"));
-        let ip = |arguments: &str| run(Command::new("ip").args(arguments.split(' ')));
-        remove_namespace(number);
-        ip(&format!("netns add {space}"))?;
-        ip(&format!("link add {outside} type veth peer name {inside} netns {space}"))?;
-        ip(&format!("addr add {here}/24 dev {outside}"))?;
-        ip(&format!("link set {outside} up"))?;
-        ip(&format!("-n {space} addr add {there}/24 dev {inside}"))?;
-        ip(&format!("-n {space} link set {inside} up"))?;
-        ip(&format!("-n {space} link set lo up"))?;
+        let (outer_ip, inner_ip) = (format!("10.77.{number}.1"), format!("10.77.{number}.2"));
+        let sh = shell()?;
+        remove_namespace(number)?;
+        cmd!(sh, "ip netns add {space}").run()?;
+        cmd!(sh, "ip link add {outside} type veth peer name {inside} netns {space}").run()?;
+        cmd!(sh, "ip addr add {outer_ip}/24 dev {outside}").run()?;
+        cmd!(sh, "ip link set {outside} up").run()?;
+        cmd!(sh, "ip -n {space} addr add {inner_ip}/24 dev {inside}").run()?;
+        cmd!(sh, "ip -n {space} link set {inside} up").run()?;
+        cmd!(sh, "ip -n {space} link set lo up").run()?;
         let group = cgroup_path(number);
         fs::create_dir_all(&group)?;
         fs::write(group.join("cpu.cfs_period_us"), "20000")?;
@@ -186,32 +170,28 @@ impl SimulatedHost {
 
         let standby = primary.start_standby(&format!("machine{number}"));
         let pids = fs::read_to_string(standby.dir().join("data/postmaster.pid"))?;
-        let postmaster: u32 = pids.lines().next().context("no postmaster")?.parse()?;
-        for pid in output(Command::new("pgrep").args(["-P", &postmaster.to_string()]))?.lines() {
+        let postmaster = pids.lines().next().context("no postmaster")?;
+        for pid in cmd!(sh, "pgrep -P {postmaster}").read()?.lines().chain([postmaster]) {
             fs::write(group.join("cgroup.procs"), pid)?;
         }
-        fs::write(group.join("cgroup.procs"), postmaster.to_string())?;
-        let store = format!("postgres://postgres@{here}:{},{here}:{}/postgres", primary.port, standby.port);
-        let address = format!("{there}:8080");
+        let store =
+            format!("postgres://postgres@{outer_ip}:{},{outer_ip}:{}/postgres", primary.port, standby.port);
+        let address = format!("{inner_ip}:8080");
         let enter = format!("echo $$ > {}/cgroup.procs; exec \"$@\"", group.display());
-        let mut command = Command::new("sh");
-        command.args(["-c", &enter, "sh", "ip", "netns", "exec", &space]).arg(tendot);
-        command.args(["serve", "--native", "off", "--http", &address, "--store", &store, "--data"]);
-        let server = start_server(command.arg(data).args([
-            "--set",
-            "http.response_cache_size=1MiB",
-            "--set",
-            "http.rate_limit.enabled=false",
-        ]))?;
-        Ok(Self { number, address, _server: server, _standby: standby })
+        let settings = ["--set", "http.response_cache_size=1MiB", "--set", "http.rate_limit.enabled=false"];
+        let serve = ["serve", "--native", "off", "--http", &address, "--store", &store];
+        let server = start_server(cmd!(
+            sh,
+            "sh -c {enter} sh ip netns exec {space} {tendot} {serve...} --data {data} {settings...}"
+        ))?;
+        Ok(Self { number, address, server, _standby: standby })
     }
 }
 
 impl Drop for SimulatedHost {
     fn drop(&mut self) {
-        let _ = self._server.process.kill();
-        let _ = self._server.process.wait();
-        remove_namespace(self.number);
+        self.server.kill();
+        let _ = remove_namespace(self.number);
     }
 }
 
@@ -224,23 +204,25 @@ fn cgroup_path(number: u32) -> PathBuf {
 }
 
 /// Removes the namespace and cgroup of an earlier run.
-fn remove_namespace(number: u32) {
+fn remove_namespace(number: u32) -> Result<()> {
+    let sh = shell()?;
     let (space, _, outside) = interface_names(number);
-    for arguments in [["link", "del", &*outside], ["netns", "del", &space]] {
-        let _ = Command::new("ip").args(arguments).stderr(Stdio::null()).status();
+    for command in [cmd!(sh, "ip link del {outside}"), cmd!(sh, "ip netns del {space}")] {
+        command.quiet().ignore_stderr().ignore_status().run()?;
     }
     // A cgroup with processes cannot be removed.
     let _ = fs::remove_dir(cgroup_path(number));
+    Ok(())
 }
 
 /// Names with a Zipf distribution: frequency 1/rank.
 fn zipf(names: &[String]) -> impl Iterator<Item = &str> {
     // The harmonic sum up to n is about ln n, so a uniform number u gives rank n^u.
-    let most = names.len() as f64;
+    let count = names.len() as f64;
     let mut random = SeededRng::new(1);
     std::iter::repeat_with(move || {
         let uniform = random.below(1 << 24) as f64 / f64::from(1 << 24);
-        &*names[((most.powf(uniform) - 1.0) as usize).min(names.len() - 1)]
+        &*names[((count.powf(uniform) - 1.0) as usize).min(names.len() - 1)]
     })
 }
 

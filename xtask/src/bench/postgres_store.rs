@@ -1,17 +1,23 @@
 //! PostgreSQL store against `psql` and `pgbench` on the same server.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use tendot_testing::postgres::PostgresServer;
+use tendot_testing::postgres::{PostgresServer, pg_command};
+use tendot_testing::run_checked;
+use xshell::{Cmd, Shell, cmd};
 
-use super::dist::{benchmark, build_dist, tendot};
-use super::measure::{MarkdownTable, Measurements, group_digits, measurement, median, run_measured};
+use super::dist::{benchmark, tendot};
+use super::measure::{
+    MarkdownTable, Measurements, group_digits, measurement, median, run_measured, start_postgres,
+};
 use super::report::{Bar, write_plot, write_section};
-use crate::process::{output, run};
+use crate::process::{run_to_file, shell};
 
 const RECORDS: u64 = 1_000_000;
 
@@ -34,7 +40,6 @@ where name_key = convert_to('10.1000/' || :number, 'UTF8');
 /// Runs the benchmark, prints the report and writes it to a file.
 #[allow(clippy::print_stdout, reason = "this command prints a report")]
 pub(crate) fn bench_postgres_store() -> Result<()> {
-    build_dist()?;
     let bench = PostgresBench::start()?;
     let (mut all, mut peak) = (Samples::default(), 0_f64);
     for _ in 0..ROUNDS {
@@ -71,92 +76,96 @@ impl Samples {
 
 /// PostgreSQL server and data files of one run.
 struct PostgresBench {
+    sh: Shell,
     server: PostgresServer,
     folder: tempfile::TempDir,
 }
 
 impl PostgresBench {
     fn start() -> Result<Self> {
-        let server = PostgresServer::start("shared_buffers = 1GB\nmax_wal_size = 8GB\n");
-        let folder = tempfile::tempdir()?;
-        run(Command::new("chmod").arg("755").arg(folder.path()))?;
-        let bench = Self { server, folder };
-        let (lines, count) = (bench.path("records.jsonl"), RECORDS.to_string());
-        run(benchmark("records").args(["lines", &count]).stdout(File::create(&lines)?))?;
+        let (server, folder) = (start_postgres(), tempfile::tempdir()?);
+        // The server runs as another user.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
+        let bench = Self { sh: shell()?, server, folder };
+        let count = RECORDS.to_string();
+        let lines = benchmark(&bench.sh, "records").args(["lines", &count]);
+        run_to_file(lines, &bench.path("records.jsonl"))?;
         for order in ["unsorted", "sorted"] {
-            let rows = File::create(bench.path(order))?;
-            run(benchmark("postgres_store").args(["rows", order, &count]).stdout(rows))?;
+            run_to_file(bench.benchmark(&["rows", order, &count]), &bench.path(order))?;
         }
         fs::write(bench.path("script"), PGBENCH_SCRIPT)?;
         Ok(bench)
     }
 
-    fn path(&self, name: &str) -> String {
-        self.folder.path().join(name).display().to_string()
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn benchmark(&self, arguments: &[&str]) -> Cmd<'_> {
+        benchmark(&self.sh, "postgres_store").args(arguments)
     }
 
     /// Imports the same records with Tendot and with `COPY`, each into new tables; returns Tendot's memory.
     fn import(&self, all: &mut Samples) -> Result<f64> {
-        let address = self.new_database()?;
+        let (sh, tendot, lines) = (&self.sh, tendot(), self.path("records.jsonl"));
+        let (address, count) = (self.new_database(), RECORDS.to_string());
         let start = Instant::now();
-        let mut import = Command::new(tendot());
-        let (_, peak) =
-            run_measured(import.args(["import", &self.path("records.jsonl"), "--store", &address]))?;
+        let (_, peak) = run_measured(cmd!(sh, "{tendot} import {lines} --store {address}"))?;
         all.add("command", start.elapsed().as_secs_f64());
 
-        let address = self.new_database()?;
-        let ours =
-            run_measured(benchmark("postgres_store").args(["import", &address, &RECORDS.to_string()]))?.0;
-        all.add("library", measurement(&ours, "seconds")?);
+        let address = self.new_database();
+        let library = run_measured(self.benchmark(&["import", &address, &count]))?.0;
+        all.add("library", measurement(&library, "seconds")?);
 
-        let address = self.new_database()?;
-        let ours =
-            run_measured(benchmark("postgres_store").args(["beside", &address, &RECORDS.to_string()]))?.0;
-        all.add("longest", measurement(&ours, "longest-deposit-seconds")?);
-        all.add("deposits", measurement(&ours, "deposits")?);
+        let address = self.new_database();
+        let concurrent = run_measured(self.benchmark(&["beside", &address, &count]))?.0;
+        all.add("longest", measurement(&concurrent, "longest-deposit-seconds")?);
+        all.add("deposits", measurement(&concurrent, "deposits")?);
 
         for order in ["unsorted", "sorted"] {
-            let address = self.new_database()?;
-            run_measured(benchmark("postgres_store").args(["fill", &address, "0"]))?;
-            let copy = format!("\\copy tendot_records from '{}' with (format binary)", self.path(order));
+            let address = self.new_database();
+            run_measured(self.benchmark(&["fill", &address, "0"]))?;
+            let rows = self.path(order);
+            let copy = format!("\\copy tendot_records from '{}' with (format binary)", rows.display());
             let start = Instant::now();
-            self.psql("bench", &copy)?;
+            self.server.psql_in("bench", &copy);
             all.add(order, start.elapsed().as_secs_f64());
         }
         Ok(peak)
     }
 
     /// Creates an empty database; a checkpoint ends the pending writes of the previous one.
-    fn new_database(&self) -> Result<String> {
-        self.psql("postgres", "drop database if exists bench")?;
-        self.psql("postgres", "create database bench")?;
-        self.psql("postgres", "checkpoint")?;
-        Ok(self.server.url("bench"))
+    fn new_database(&self) -> String {
+        for statement in ["drop database if exists bench", "create database bench", "checkpoint"] {
+            self.server.psql(statement);
+        }
+        self.server.url("bench")
     }
 
     /// Fills the tables of Tendot and of pgbench with the same number of rows.
     fn fill(&self) -> Result<()> {
-        let address = self.new_database()?;
-        run_measured(benchmark("postgres_store").args(["fill", &address, &RECORDS.to_string()]))?;
-        output(self.pgbench().args(["-q", "-i", "-s", "10"]))?;
-        self.psql("bench", "vacuum analyze")?;
-        self.psql("bench", "checkpoint").map(drop)
+        let address = self.new_database();
+        run_measured(self.benchmark(&["fill", &address, &RECORDS.to_string()]))?;
+        run_checked(self.pgbench().args(["-q", "-i", "-s", "10"]));
+        self.server.psql_in("bench", "vacuum analyze");
+        self.server.psql_in("bench", "checkpoint");
+        Ok(())
     }
 
     fn read(&self, clients: u32, all: &mut Samples) -> Result<()> {
         let (address, count) = (self.server.url("bench"), RECORDS.to_string());
-        let ours =
-            benchmark("postgres_store").args(["read", &address, &count, &clients.to_string()]).output()?;
-        all.add(format!("get-{clients}"), rate_of(&ours.stdout)?);
-        all.add(format!("same-{clients}"), self.rate(&["-n", "-f", &self.path("script")], clients)?);
+        let rate = self.benchmark(&["read", &address, &count, &clients.to_string()]).read()?;
+        all.add(format!("get-{clients}"), parse_rate(&rate)?);
+        let script = self.path("script").display().to_string();
+        all.add(format!("same-{clients}"), self.rate(&["-n", "-f", &script], clients)?);
         all.add(format!("select-{clients}"), self.rate(&["-n", "-S"], clients)?);
         Ok(())
     }
 
     fn deposit(&self, clients: u32, all: &mut Samples) -> Result<()> {
         let address = self.server.url("bench");
-        let ours = benchmark("postgres_store").args(["deposit", &address, &clients.to_string()]).output()?;
-        all.add(format!("deposit-{clients}"), rate_of(&ours.stdout)?);
+        let rate = self.benchmark(&["deposit", &address, &clients.to_string()]).read()?;
+        all.add(format!("deposit-{clients}"), parse_rate(&rate)?);
         all.add(format!("update-{clients}"), self.rate(&["-n", "-N"], clients)?);
         Ok(())
     }
@@ -164,33 +173,22 @@ impl PostgresBench {
     /// Transactions per second of a pgbench run.
     fn rate(&self, arguments: &[&str], clients: u32) -> Result<f64> {
         let threads = clients.min(u32::try_from(std::thread::available_parallelism()?.get())?);
-        let told =
-            output(self.pgbench().args(arguments).args(["-M", "prepared", "-T", PGBENCH_SECONDS]).args([
-                "-c",
-                &clients.to_string(),
-                "-j",
-                &threads.to_string(),
-            ]))?;
-        let line = told.lines().find_map(|line| line.strip_prefix("tps = "));
+        let mut pgbench = self.pgbench();
+        pgbench.args(arguments).args(["-M", "prepared", "-T", PGBENCH_SECONDS]);
+        let printed = run_checked(pgbench.args(["-c", &clients.to_string(), "-j", &threads.to_string()]));
+        let line = printed.lines().find_map(|line| line.strip_prefix("tps = "));
         Ok(line.and_then(|line| line.split(' ').next()).context("pgbench's rate")?.parse()?)
     }
 
     fn pgbench(&self) -> Command {
-        let mut pgbench = tendot_testing::postgres::pg_command("pgbench");
+        let mut pgbench = pg_command("pgbench");
         pgbench.args(["-h", "127.0.0.1", "-U", "postgres", "-p", &self.server.port.to_string()]);
         pgbench.env("PGDATABASE", "bench");
         pgbench
     }
-
-    fn psql(&self, database: &str, sql: &str) -> Result<String> {
-        let mut psql = tendot_testing::postgres::pg_command("psql");
-        psql.args(["-h", "127.0.0.1", "-U", "postgres", "-p", &self.server.port.to_string(), "-d", database]);
-        output(psql.args(["-qAt", "-v", "ON_ERROR_STOP=1", "-c", sql]))
-    }
 }
 
-fn rate_of(printed: &[u8]) -> Result<f64> {
-    let printed = std::str::from_utf8(printed)?;
+fn parse_rate(printed: &str) -> Result<f64> {
     printed.trim().strip_prefix("rate ").context("a rate")?.parse().context("a number")
 }
 

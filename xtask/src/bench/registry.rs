@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
-use tendot_testing::{ServerProcess, anonymous_memory};
+use tendot_testing::{ServerProcess, anonymous_memory, run_checked};
+use xshell::{Cmd, Shell, cmd};
 
-use super::dist::{benchmark, build_dist, tendot};
-use super::measure::{group_digits, measurement, median, recreate_dir, run_measured};
-use super::postgres_server::Postgres;
+use super::dist::{benchmark, tendot};
+use super::measure::{
+    group_digits, measurement, median, postgres_socket, recreate_dir, run_measured, start_postgres,
+};
 use super::report::{Bar, write_plot, write_section};
-use crate::process::{output, start_server};
+use crate::process::{shell, start_server};
 use crate::root;
 
 const SERVER_ADDR: &str = "127.0.0.1:18095";
@@ -29,7 +31,6 @@ const RUN_SECONDS: &str = "5";
 
 /// Runs the benchmark and writes the report.
 pub(crate) fn bench_registry() -> Result<()> {
-    build_dist()?;
     let folder = root().join("target/bench/registry");
     recreate_dir(&folder)?;
     let mut report = format!(
@@ -59,53 +60,51 @@ struct RegistryServer {
 
 impl RegistryServer {
     fn start(data: &Path) -> Result<Self> {
-        let server = start_server(
-            Command::new(tendot())
-                .args(["serve", "--native", "off", "--http", SERVER_ADDR, "--data"])
-                .arg(data),
-        )?;
+        let (sh, tendot) = (shell()?, tendot());
+        let server =
+            start_server(cmd!(sh, "{tendot} serve --native off --http {SERVER_ADDR} --data {data}"))?;
         let token = fs::read_to_string(data.join("operator.token"))?.trim().to_owned();
-        let prefix = output(benchmark("registry").args(["prepare", SERVER_ADDR, &token]))?.trim().to_owned();
-        Ok(Self { server, token, prefix })
+        let prefix = benchmark(&sh, "registry").args(["prepare", SERVER_ADDR, &token]).read()?;
+        Ok(Self { server, token, prefix: prefix.trim().to_owned() })
     }
 
-    fn benchmark(&self, kind: &str, arguments: &[&str]) -> Command {
-        let mut command = benchmark("registry");
-        command.args([kind, SERVER_ADDR, &self.token, &self.prefix]).args(arguments);
-        command
+    fn benchmark<'a>(&self, sh: &'a Shell, kind: &str, arguments: &[&str]) -> Cmd<'a> {
+        benchmark(sh, "registry").args([kind, SERVER_ADDR, &self.token, &self.prefix]).args(arguments)
     }
 }
 
-fn parse_measurement(said: &str, name: &str) -> Result<f64> {
-    let line = said.lines().find_map(|line| line.strip_prefix(name)).with_context(|| said.to_owned())?;
+fn parse_measurement(printed: &str, name: &str) -> Result<f64> {
+    let line = printed.lines().find_map(|line| line.strip_prefix(name));
+    let line = line.with_context(|| printed.to_owned())?;
     Ok(line.trim().parse()?)
 }
 
 /// Measures single registrations; returns their rate relative to the commits of the store.
 fn measure_registrations(report: &mut String, folder: &Path) -> Result<f64> {
-    let service = RegistryServer::start(&folder.join("service"))?;
-    let (mut over_http, mut straight, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let (sh, service) = (shell()?, RegistryServer::start(&folder.join("service"))?);
+    let (mut http_rates, mut store_rates, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         let directory: PathBuf = folder.join(format!("store-{round}"));
-        let own = output(benchmark("registry").arg("group").arg(&directory).args([CLIENTS, RUN_SECONDS]))?;
-        let http = output(&mut service.benchmark("deposits", &[CLIENTS, RUN_SECONDS]))?;
-        let (own, http) = (parse_measurement(&own, "rate")?, parse_measurement(&http, "rate")?);
-        over_http.push(http);
-        straight.push(own);
-        ratios.push(http / own);
+        let store = benchmark(&sh, "registry").arg("group").arg(&directory).args([CLIENTS, RUN_SECONDS]);
+        let store = parse_measurement(&store.read()?, "rate")?;
+        let http = service.benchmark(&sh, "deposits", &[CLIENTS, RUN_SECONDS]).read()?;
+        let http = parse_measurement(&http, "rate")?;
+        http_rates.push(http);
+        store_rates.push(store);
+        ratios.push(http / store);
         fs::remove_dir_all(&directory)?;
     }
-    let followed = output(&mut service.benchmark("follow", &["500"]))?;
+    let feed = service.benchmark(&sh, "follow", &["500"]).read()?;
     let ratio = median(ratios);
     writeln!(
         report,
         "| {CLIENTS} clients, one registration each at a time | per second | relative to the store |\n|---|---:|---:|\n\
          | group commit of the store | {} | 1.00 |\n| `POST /api/v1/dois` | {} | {ratio:.2} |\n\n\
          Change feed delay: median {:.1} ms, p99 {:.1} ms.\n",
-        group_digits(median(straight) as u64),
-        group_digits(median(over_http) as u64),
-        parse_measurement(&followed, "median")?,
-        parse_measurement(&followed, "p99")?,
+        group_digits(median(store_rates) as u64),
+        group_digits(median(http_rates) as u64),
+        parse_measurement(&feed, "median")?,
+        parse_measurement(&feed, "p99")?,
     )?;
     Ok(ratio)
 }
@@ -113,17 +112,16 @@ fn measure_registrations(report: &mut String, folder: &Path) -> Result<f64> {
 /// Measures batches; returns their rate relative to PostgreSQL.
 fn measure_batches(report: &mut String, folder: &Path) -> Result<f64> {
     let (mut ours, mut theirs, mut ratios, mut memory) = (Vec::new(), Vec::new(), Vec::new(), 0_f64);
+    let sh = shell()?;
     for round in 0..BATCHES {
         let data = folder.join(format!("batch-{round}"));
         let service = RegistryServer::start(&data)?;
         let http = parse_measurement(&with_memory_sampling(&service, &mut memory)?, "rate")?;
         drop(service);
         fs::remove_dir_all(&data)?;
-        let directory = std::env::temp_dir().join(format!("tendot-registry-{}", std::process::id()));
-        let postgres = Postgres::start(&directory)?;
-        let mut command = benchmark("batches");
-        command.arg("each").arg(&directory).args([BATCH_RECORDS, "ascending", "1"]);
-        let rate = measurement(&run_measured(&mut command)?.0, "rate")?;
+        let postgres = start_postgres();
+        let batches = benchmark(&sh, "batches").arg("each").arg(postgres_socket(&postgres));
+        let rate = measurement(&run_measured(batches.args([BATCH_RECORDS, "ascending", "1"]))?.0, "rate")?;
         drop(postgres);
         ours.push(http);
         theirs.push(rate);
@@ -144,13 +142,14 @@ fn measure_batches(report: &mut String, folder: &Path) -> Result<f64> {
 
 /// Sends a batch and samples the anonymous memory of the server in bytes; page cache is not counted.
 fn with_memory_sampling(service: &RegistryServer, memory: &mut f64) -> Result<String> {
+    let mut command = Command::from(service.benchmark(&shell()?, "batch", &[BATCH_RECORDS]));
     std::thread::scope(|scope| {
-        let (pid, mut command) = (service.server.process.id(), service.benchmark("batch", &[BATCH_RECORDS]));
-        let batch = scope.spawn(move || output(&mut command));
+        let pid = service.server.process.id();
+        let batch = scope.spawn(|| run_checked(&mut command));
         while !batch.is_finished() {
             *memory = memory.max(anonymous_memory(pid) as f64);
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
-        batch.join().map_err(|_| anyhow::anyhow!("the batch panicked"))?
+        batch.join().map_err(|_| anyhow::anyhow!("the batch panicked"))
     })
 }

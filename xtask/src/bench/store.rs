@@ -7,15 +7,15 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
+use xshell::cmd;
 
-use super::dist::{benchmark, build_dist, tendot};
+use super::dist::{benchmark, tendot};
 use super::measure::{
     MarkdownTable, Measurements, cpu_model, group_digits, load_average, measurement, recreate_dir,
-    run_measured, total_memory,
+    run_measured, start_postgres, total_memory,
 };
-use super::postgres_server::Postgres;
 use super::report::{Bar, write_plot, write_section};
-use crate::process::{output, run};
+use crate::process::{run_to_file, shell};
 use crate::root;
 
 const STORE_SIZES: [u64; 4] = [1_000_000, 5_000_000, 20_000_000, 50_000_000];
@@ -32,7 +32,6 @@ const IMPORT_DISK_BYTES_PER_RECORD: u64 = 1_700;
 pub(crate) fn bench_store(sizes: &[u64]) -> Result<()> {
     let folder = root().join("target/bench/store");
     recreate_dir(&folder)?;
-    build_dist()?;
     let is_all = sizes.is_empty();
     let imported =
         if is_all { IMPORT_RECORDS } else { sizes.iter().copied().max().unwrap_or(IMPORT_RECORDS) };
@@ -64,7 +63,7 @@ pub(crate) fn bench_store(sizes: &[u64]) -> Result<()> {
     } else {
         None
     };
-    let deposits = run_measured(benchmark("deposits").arg(&folder))?.0;
+    let deposits = run_measured(benchmark(&shell()?, "deposits").arg(&folder))?.0;
     fs::remove_dir_all(&folder)?;
 
     let report = StoreReport { stores, import, imported, deposits, skipped };
@@ -80,16 +79,13 @@ pub(crate) fn bench_store(sizes: &[u64]) -> Result<()> {
 /// Measures a store of this size, and LMDB with the same records.
 fn measure_store(folder: &Path, records: u64) -> Result<Measurements> {
     recreate_dir(folder)?;
-    let program = |arguments: &[&str]| {
-        let mut command = benchmark("store");
-        command.args(arguments).arg(folder);
-        command
-    };
+    let sh = shell()?;
+    let program = |arguments: &[&str]| benchmark(&sh, "store").args(arguments).arg(folder);
     let (mut all, memory) = run_measured(program(&["import"]).arg(records.to_string()))?;
     all.insert("import-memory".into(), memory);
     for form in ["own", "wire"] {
-        let (size, _) = run_measured(&mut program(&["engine", form]))?;
-        let (read, _) = run_measured(&mut program(&["read", form]))?;
+        let (size, _) = run_measured(program(&["engine", form]))?;
+        let (read, _) = run_measured(program(&["read", form]))?;
         all.extend(size.into_iter().chain(read).map(|(name, number)| (format!("{form}-{name}"), number)));
         fs::remove_dir_all(folder.join(form))?;
     }
@@ -99,41 +95,47 @@ fn measure_store(folder: &Path, records: u64) -> Result<Measurements> {
 /// Imports the same records with `tendot import` and with PostgreSQL's `COPY`.
 fn measure_import(folder: &Path, records: u64) -> Result<Measurements> {
     recreate_dir(folder)?;
-    let mut all = Measurements::new();
+    let (sh, mut all) = (shell()?, Measurements::new());
     let write = |form: &str, path: &Path| {
-        run(benchmark("records").args([form, &records.to_string()]).stdout(File::create(path)?))
+        run_to_file(benchmark(&sh, "records").args([form, &records.to_string()]), path)
     };
     let (lines, data) = (folder.join("records.jsonl"), folder.join("tendot"));
     write("lines", &lines)?;
     let tendot = tendot();
     let start = Instant::now();
-    let (_, memory) = run_measured(Command::new(&tendot).arg("import").arg(&lines).arg("--data").arg(&data))?;
+    let (_, memory) = run_measured(cmd!(sh, "{tendot} import {lines} --data {data}"))?;
     all.insert("tendot-seconds".into(), start.elapsed().as_secs_f64());
     all.insert("tendot-memory".into(), memory);
     all.insert("tendot-size".into(), fs::metadata(data.join("data.mdb"))?.len() as f64);
 
     // The export must equal the input.
-    let digest = |input: Stdio| output(benchmark("records").arg("digest").stdin(input));
+    let digest = |input: Stdio| -> Result<String> {
+        let output = Command::from(benchmark(&sh, "records").arg("digest")).stdin(input).output()?;
+        ensure!(output.status.success(), "`records digest` failed: {}", output.status);
+        Ok(String::from_utf8(output.stdout)?)
+    };
     let given = digest(File::open(&lines)?.into())?;
     fs::remove_file(&lines)?;
-    let mut export =
-        Command::new(&tendot).arg("export").arg("--data").arg(&data).stdout(Stdio::piped()).spawn()?;
+    let export = cmd!(sh, "{tendot} export --data {data}");
+    let mut export = Command::from(export).stdout(Stdio::piped()).spawn()?;
     let exported = digest(export.stdout.take().context("stdout is not piped")?.into())?;
     ensure!(export.wait()?.success() && given == exported, "imported {given}, but exported {exported}");
     fs::remove_dir_all(&data)?;
 
-    let (library, _) = run_measured(benchmark("store").arg("import").arg(folder).arg(records.to_string()))?;
+    let import = benchmark(&sh, "store").arg("import").arg(folder).arg(records.to_string());
+    let (library, _) = run_measured(import)?;
     all.insert("library-seconds".into(), records as f64 / measurement(&library, "import-rate")?);
     fs::remove_dir_all(&data)?;
 
-    // A directory that the user of PostgreSQL can access.
-    let server = std::env::temp_dir().join(format!("tendot-bench-{}", std::process::id()));
-    let postgres = Postgres::start(&server)?;
-    let table = server.join("records.copy");
+    let postgres = start_postgres();
+    let table = postgres.dir().join("records.copy");
     write("table", &table)?;
-    let (seconds, size) = postgres.copy(&table)?;
-    all.insert("postgres-seconds".into(), seconds);
-    all.insert("postgres-size".into(), size as f64);
+    postgres.psql("create table records (name text primary key, record bytea not null)");
+    let start = Instant::now();
+    postgres.psql(&format!("copy records from '{}'", table.display()));
+    all.insert("postgres-seconds".into(), start.elapsed().as_secs_f64());
+    let size = postgres.psql("select pg_total_relation_size('records')");
+    all.insert("postgres-size".into(), size.parse().context("a size")?);
     Ok(all)
 }
 
@@ -193,10 +195,12 @@ impl StoreReport {
 
     fn read_section(&self, out: &mut String) -> Result<()> {
         out.push_str(READ_METHOD);
-        let ratio = |one: &'static str, two: &'static str| -> CellFormat {
-            Box::new(move |all| Ok(format!("{:.2}", measurement(all, one)? / measurement(all, two)?)))
+        let ratio = |numerator: &'static str, denominator: &'static str| -> CellFormat {
+            Box::new(move |all| {
+                Ok(format!("{:.2}", measurement(all, numerator)? / measurement(all, denominator)?))
+            })
         };
-        let whole = |name: &'static str| -> CellFormat {
+        let integer = |name: &'static str| -> CellFormat {
             Box::new(move |all| Ok(group_digits(measurement(all, name)? as u64)))
         };
         let micros = |name: &'static str| -> CellFormat {
@@ -206,11 +210,11 @@ impl StoreReport {
             Box::new(move |all| Ok(format!("{:.0} MB", measurement(all, name)? / 1e3)))
         };
         let rows: [(&str, CellFormat); 15] = [
-            ("reads/s", whole("own-read-rate")),
+            ("reads/s", integer("own-read-rate")),
             ("relative to LMDB, same bytes", ratio("own-read-rate", "own-engine-rate")),
             ("relative to LMDB, same bytes, copied", ratio("own-read-rate", "own-engine-copy-rate")),
             ("relative to LMDB, wire form", ratio("wire-read-rate", "wire-engine-rate")),
-            ("resolutions/s", whole("own-resolve-rate")),
+            ("resolutions/s", integer("own-resolve-rate")),
             ("relative to LMDB, same bytes", ratio("own-resolve-rate", "own-engine-rate")),
             ("relative to LMDB, wire form", ratio("wire-resolve-rate", "wire-engine-rate")),
             ("read p99", micros("own-read-p99")),
@@ -218,7 +222,7 @@ impl StoreReport {
             ("LMDB p99, wire form", micros("wire-engine-p99")),
             ("disk bytes per record", Box::new(|all| Ok(format!("{:.1}", measurement(all, "size")?)))),
             ("relative to LMDB, wire form", ratio("size", "wire-engine-size")),
-            ("library import, records/s", whole("import-rate")),
+            ("library import, records/s", integer("import-rate")),
             ("memory during import", megabytes("import-memory")),
             ("memory during reads", megabytes("own-read-memory")),
         ];
@@ -300,6 +304,7 @@ Each writer waits until its record is durable. Medians of five rounds of three s
 ";
 
 fn free_bytes(folder: &Path) -> Result<u64> {
-    let free = output(Command::new("df").args(["--output=avail", "-B1"]).arg(folder))?;
+    let sh = shell()?;
+    let free = cmd!(sh, "df --output=avail -B1 {folder}").read()?;
     free.lines().last().context("`df` printed nothing")?.trim().parse().context("`df` printed no number")
 }

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
+use xshell::cmd;
 
-use crate::process::apt_install;
+use crate::process::{apt_install, on_core, shell};
 
 /// Duration of one round.
 pub(crate) const ROUND_SECONDS: f64 = 4.0;
@@ -42,15 +43,15 @@ pub(crate) struct LoadResult {
 
 /// Runs wrk with 32 connections on the second core.
 pub(crate) fn run_wrk(address: &str, script: &Path) -> Result<LoadResult> {
-    wrk_result(start_wrk(address, script, &["taskset", "-c", "1"])?)
+    wrk_result(start_wrk(address, script, Some("1"))?)
 }
 
-/// Starts wrk, prefixed by other commands such as `taskset`.
-pub(crate) fn start_wrk(address: &str, script: &Path, prefix: &[&str]) -> Result<Child> {
-    let mut words = prefix.iter().copied().chain(["wrk"]);
-    let mut command = Command::new(words.next().unwrap_or("wrk"));
-    command.args(words).args(["-t1", "-c32", &format!("-d{ROUND_SECONDS}s"), "-s"]).arg(script);
-    Ok(command.arg(format!("http://{address}/")).stdout(Stdio::piped()).spawn()?)
+/// Starts wrk, pinned to a core if one is given.
+pub(crate) fn start_wrk(address: &str, script: &Path, core: Option<&str>) -> Result<Child> {
+    let (sh, seconds) = (shell()?, ROUND_SECONDS.to_string());
+    let wrk = Command::from(cmd!(sh, "wrk -t1 -c32 -d{seconds}s -s {script} http://{address}/"));
+    let mut wrk = if let Some(core) = core { on_core(core, wrk) } else { wrk };
+    Ok(wrk.stdout(Stdio::piped()).spawn()?)
 }
 
 /// Waits for wrk and parses its results.
@@ -66,8 +67,8 @@ pub(crate) fn wrk_result(child: Child) -> Result<LoadResult> {
 
 /// Median of the rates, and median of the p99 times.
 pub(crate) fn median_result(mut all: Vec<LoadResult>) -> LoadResult {
-    all.sort_by(|one, two| one.rate.total_cmp(&two.rate));
+    all.sort_by(|a, b| a.rate.total_cmp(&b.rate));
     let LoadResult { requests, rate, .. } = all[all.len() / 2];
-    all.sort_by(|one, two| one.p99.total_cmp(&two.p99));
+    all.sort_by(|a, b| a.p99.total_cmp(&b.p99));
     LoadResult { requests, rate, p99: all[all.len() / 2].p99 }
 }

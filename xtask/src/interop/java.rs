@@ -6,8 +6,9 @@ use std::process::Command;
 use std::time::SystemTime;
 
 use anyhow::{Context as _, Result, ensure};
+use xshell::cmd;
 
-use crate::process::{apt_install, is_installed, run};
+use crate::process::{apt_install, is_installed, shell};
 use crate::root;
 
 /// Handle.Net server (Java), started by xtask.
@@ -26,42 +27,30 @@ pub(crate) struct HandleNetProcess<'a> {
 }
 
 impl HandleNetProcess<'_> {
-    /// The command that starts it, bound to one core if one is given; it prints `ready` on stderr when it listens.
-    pub(crate) fn command(&self, core: Option<&str>) -> Result<Command> {
-        let class_path = class_path("server")?;
-        let mut command = match core {
-            Some(core) => {
-                let mut command = Command::new("taskset");
-                command.args(["-c", core, "java"]);
-                command
-            }
-            None => Command::new("java"),
-        };
-        command.arg("-cp").arg(class_path).arg("HandleNetServer").arg(self.data_dir);
-        command.args([self.native, self.http, self.https].map(|port| port.to_string()));
-        command.arg(self.server_admin).arg(self.records);
-        if self.is_durable {
-            command.arg("--synced");
-        }
-        Ok(command)
+    /// The command that starts it; it prints `ready` on stderr when it listens.
+    pub(crate) fn command(&self) -> Result<Command> {
+        let (sh, class_path) = (shell()?, class_path("server")?);
+        let &Self { data_dir, server_admin, records, .. } = self;
+        let ports = [self.native, self.http, self.https].map(|port| port.to_string());
+        let options = self.is_durable.then_some("--synced");
+        let server = cmd!(sh, "java -cp {class_path} HandleNetServer {data_dir} {ports...}");
+        Ok(server.arg(server_admin).arg(records).args(options).into())
     }
 }
 
 /// Handle.Net client for these servers, `ADDRESS:PORT[:HTTPS-PORT]`; reads requests line by line.
 pub(crate) fn client(servers: &[String]) -> Result<Command> {
-    let mut command = Command::new("java");
-    // Without this it would read settings from the home directory.
+    // Without this directory it would read settings from the home directory.
     let settings = root().join("target/interop/client/settings");
-    command.arg("-XX:+UseSerialGC").arg(format!("-Dnet.handle.configDir={}", settings.display()));
-    command.arg("-cp").arg(class_path("client")?).arg("HandleNetClient").args(servers);
-    Ok(command)
+    let (sh, class_path) = (shell()?, class_path("client")?);
+    let options = ["-XX:+UseSerialGC", &format!("-Dnet.handle.configDir={}", settings.display())];
+    Ok(cmd!(sh, "java {options...} -cp {class_path} HandleNetClient {servers...}").into())
 }
 
-/// Generates a site key in the directory that is its argument.
-pub(crate) fn site_key() -> Result<Command> {
-    let mut command = Command::new("java");
-    command.arg("-cp").arg(class_path("client")?).arg("SiteKey");
-    Ok(command)
+/// Generates a site key in this directory.
+pub(crate) fn generate_site_key(dir: &Path) -> Result<()> {
+    let (sh, class_path) = (shell()?, class_path("client")?);
+    Ok(cmd!(sh, "java -cp {class_path} SiteKey {dir}").run()?)
 }
 
 /// Downloads and compiles the peers, so that nothing has to be installed later.
@@ -74,14 +63,14 @@ fn class_path(which: &str) -> Result<String> {
     let (source, target) =
         (root().join("interop/java").join(which), root().join("target/interop").join(which));
     let (jars, classes) = (target.join("lib"), target.join("classes"));
+    let sh = shell()?;
     if !is_up_to_date(&jars, &[source.join("pom.xml")])? {
         ensure_installed()?;
         let fresh = target.join("lib.new");
-        run(Command::new("mvn")
-            .args(["--quiet", "--batch-mode", "dependency:copy-dependencies"])
-            .arg(format!("-DoutputDirectory={}", fresh.display()))
-            .current_dir(&source))
-        .context("cannot download the Handle.Net jars; is Maven Central reachable?")?;
+        let _dir = sh.push_dir(&source);
+        cmd!(sh, "mvn --quiet --batch-mode dependency:copy-dependencies -DoutputDirectory={fresh}")
+            .run()
+            .context("cannot download the Handle.Net jars; is Maven Central reachable?")?;
         replace_dir(&fresh, &jars)?;
     }
     let files: Vec<PathBuf> = fs::read_dir(&source)?
@@ -92,12 +81,8 @@ fn class_path(which: &str) -> Result<String> {
     if !is_up_to_date(&classes, &files)? {
         ensure_installed()?;
         let fresh = target.join("classes.new");
-        run(Command::new("javac")
-            .args(["--release", "17", "-Xlint:all", "-Werror", "-cp"])
-            .arg(jars.join("*"))
-            .arg("-d")
-            .arg(&fresh)
-            .args(&files))?;
+        let class_path = jars.join("*");
+        cmd!(sh, "javac --release 17 -Xlint:all -Werror -cp {class_path} -d {fresh} {files...}").run()?;
         replace_dir(&fresh, &classes)?;
     }
     Ok(format!("{}:{}/*", classes.display(), jars.display()))

@@ -16,10 +16,11 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use serde_json::{Value, json};
 use tendot_testing::http::HttpRequest;
 use tendot_testing::{ServerProcess, free_port};
+use xshell::cmd;
 
-use self::java::{HandleNetProcess, client, site_key};
+use self::java::{HandleNetProcess, client, generate_site_key};
 use self::requests::{is_partition_case, normalize_response, private_key, requests};
-use crate::process::{apt_install, is_installed, output, run, start_server};
+use crate::process::{apt_install, is_installed, shell, start_server};
 use crate::root;
 
 /// The identity that administers all servers; its key is [`private_key`].
@@ -35,6 +36,14 @@ const RESOLVE_WORKERS: usize = 4;
 pub(crate) struct InteropReport {
     pub(crate) same: u64,
     pub(crate) different: u64,
+}
+
+/// Compares the responses, and fails if one differs.
+pub(crate) fn run(tendot: Option<&Path>) -> Result<()> {
+    let tendot = tendot.map(Path::canonicalize).transpose()?;
+    let report = interop(tendot.as_deref())?;
+    ensure!(report.different == 0, "{} responses differ from those of Handle.Net", report.different);
+    Ok(())
 }
 
 /// Compares the responses of `tendot`, built here unless it is given, with those of the Handle.Net server.
@@ -93,12 +102,10 @@ impl Programs {
                 return Ok(Self { tendot: tendot.to_owned(), admin_example });
             }
         }
-        let mut build = Command::new("cargo");
-        build.args(["build", "--quiet", "--workspace", "--all-features", "--example", ADMIN_EXAMPLE]);
-        if tendot.is_none() {
-            build.args(["--bin", "tendot"]);
-        }
-        run(build.current_dir(root()))?;
+        let sh = shell()?;
+        let program = if tendot.is_none() { &["--bin", "tendot"][..] } else { &[] };
+        cmd!(sh, "cargo build --quiet --workspace --all-features --example {ADMIN_EXAMPLE} {program...}")
+            .run()?;
         let admin_example = built.join("examples").join(ADMIN_EXAMPLE);
         Ok(Self { tendot: tendot.map_or_else(|| built.join("tendot"), Path::to_owned), admin_example })
     }
@@ -173,22 +180,19 @@ fn start_handle_net(data_dir: &Path, records: &Path) -> Result<(Vec<ServerProces
         https: None,
         public_key: data_dir.join("pubkey.bin"),
     };
-    Ok((vec![start_server(&mut server.command(None)?)?], endpoints))
+    Ok((vec![start_server(server.command()?)?], endpoints))
 }
 
 /// A Tendot server with the same key for the Handle protocol and HTTPS, since the Handle.Net client wants it so.
 fn start_tendot(tendot: &Path, data_dir: &Path, records: &Path) -> Result<(Vec<ServerProcess>, Endpoints)> {
-    run(Command::new(tendot).arg("import").arg(records).arg("--data").arg(data_dir))?;
+    let sh = shell()?;
+    cmd!(sh, "{tendot} import {records} --data {data_dir}").run()?;
     let (certificate, key) = (data_dir.join("certificate.pem"), data_dir.join("key.pem"));
-    run(site_key()?.arg(data_dir))?;
+    generate_site_key(data_dir)?;
     for file in ["pubkey.bin", "privkey.bin", "key.pem"] {
         fs::set_permissions(data_dir.join(file), fs::Permissions::from_mode(0o600))?;
     }
-    run(Command::new("openssl")
-        .args(["req", "-x509", "-subj", "/CN=localhost", "-key"])
-        .arg(&key)
-        .arg("-out")
-        .arg(&certificate))?;
+    cmd!(sh, "openssl req -x509 -subj /CN=localhost -key {key} -out {certificate}").run()?;
     let [native, http, https] = [(); 3].map(|()| free_port());
     let mut command = serve(tendot, data_dir, Ipv4Addr::LOCALHOST, native, http);
     command
@@ -202,7 +206,7 @@ fn start_tendot(tendot: &Path, data_dir: &Path, records: &Path) -> Result<(Vec<S
         https: Some(https),
         public_key: data_dir.join("pubkey.bin"),
     };
-    Ok((vec![start_server(&mut command)?], endpoints))
+    Ok((vec![start_server(command)?], endpoints))
 }
 
 fn serve(tendot: &Path, data_dir: &Path, address: Ipv4Addr, native: u16, http: u16) -> Command {
@@ -225,14 +229,16 @@ fn start_three_servers(tendot: &Path, dir: &Path, records: &Path) -> Result<(Vec
         serve(tendot, &data_dirs[number], addresses[number], native_ports[number], http_ports[number])
     };
     // The first start creates the key and the site record.
-    for_each_server(|number| start_server(&mut command(number)).map(drop))?;
+    for_each_server(|number| start_server(command(number)).map(drop))?;
     let records_of_servers = data_dirs.each_ref().map(|data_dir| data_dir.join("siteinfo.json"));
-    run(Command::new(tendot).args(["site", "combine", "--output"]).arg(&site).args(records_of_servers))?;
+    let sh = shell()?;
+    cmd!(sh, "{tendot} site combine --output {site} {records_of_servers...}").run()?;
     let servers = for_each_server(|number| {
-        let mut import = Command::new(tendot);
-        import.arg("import").arg(records).arg("--data").arg(&data_dirs[number]);
-        run(import.arg("--site").arg(&site))?;
-        start_server(command(number).args(["--set", &format!("native.site_file={}", site.display())]))
+        let (sh, data_dir) = (shell()?, &data_dirs[number]);
+        cmd!(sh, "{tendot} import {records} --data {data_dir} --site {site}").run()?;
+        let mut serve = command(number);
+        serve.args(["--set", &format!("native.site_file={}", site.display())]);
+        start_server(serve)
     })?;
     let endpoints = Endpoints {
         addresses: addresses.into(),
@@ -343,14 +349,12 @@ fn resolve(tendot: &Path, server: &Endpoints, name: &str) -> Result<Vec<Value>> 
         (&native, &["--tcp", "--auth", "--require-signed", "--server-key", &key]),
         (&http, &[]),
     ];
-    let mut found = Vec::new();
+    let (sh, mut results) = (shell()?, Vec::new());
     for (server, options) in transports {
-        let mut command = Command::new(tendot);
-        command.args(["resolve", "--json", "--server", server]).args(options).arg(name);
-        let mut record: Value = serde_json::from_str(&output(&mut command)?)?;
-        found.push(record["values"].take());
+        let record = cmd!(sh, "{tendot} resolve --json --server {server} {options...} {name}").read()?;
+        results.push(serde_json::from_str::<Value>(&record)?["values"].take());
     }
-    Ok(found)
+    Ok(results)
 }
 
 /// Our client uses HTTPS if the site record has nothing else, and accepts the key in the record.
@@ -367,19 +371,18 @@ fn resolve_over_https(tendot: &Path, dir: &Path) -> Result<()> {
     }
     let file = dir.join("https.json");
     fs::write(&file, root.to_string())?;
-    let mut command = Command::new(tendot);
-    let found =
-        output(command.args(["resolve", "--json", "--require-signed", "0.NA/10.5555", "--root"]).arg(&file))?;
-    let found: Value = serde_json::from_str(&found)?;
-    ensure!(found["transport"] == "https", "our client used {} instead of HTTPS", found["transport"]);
+    let sh = shell()?;
+    let record = cmd!(sh, "{tendot} resolve --json --require-signed 0.NA/10.5555 --root {file}").read()?;
+    let record: Value = serde_json::from_str(&record)?;
+    ensure!(record["transport"] == "https", "our client used {} instead of HTTPS", record["transport"]);
     Ok(())
 }
 
 /// Runs all administrative operations of our client at the server of this root.
 fn administer(example: &Path, root_file: &Path) -> Result<()> {
-    let key = private_key();
+    let (sh, key) = (shell()?, private_key());
     for identity in [[SERVER_ADMIN, &key, "all"], ["301:10.5555/ADMIN", "secret:opensesame", "names"]] {
-        run(Command::new(example).arg(root_file).arg("10.5555").args(identity))?;
+        cmd!(sh, "{example} {root_file} 10.5555 {identity...}").run()?;
     }
     Ok(())
 }

@@ -73,11 +73,11 @@ pub(super) fn normalize_response(request: &Value, response: &Value) -> Value {
     }
     if let Some(names) = fields.get_mut("names").and_then(Value::as_array_mut) {
         let upper = |name: &Value| name.as_str().unwrap_or_default().to_ascii_uppercase();
-        let own = upper(&request["lifecycle"]);
-        let mut kept: Vec<String> = names.iter().map(upper).collect();
-        kept.retain(|name| *name == own || !is_temporary(name));
-        kept.sort();
-        *names = kept.into_iter().map(Value::String).collect();
+        let created = upper(&request["lifecycle"]);
+        let mut listed: Vec<String> = names.iter().map(upper).collect();
+        listed.retain(|name| *name == created || !is_temporary(name));
+        listed.sort();
+        *names = listed.into_iter().map(Value::String).collect();
     }
     // `HandleException (KIND) …`; the rest contains session numbers and times.
     if let Some(Value::String(error)) = fields.get_mut("error") {
@@ -190,7 +190,7 @@ fn error_cases(all: &mut Vec<Value>, transport: &str) {
     let mut push = |op: &str, handle: &str, more: &Value, identity: &Value| {
         all.push(merged(merged(json!({"op": op, "handle": handle, "transport": transport}), more), identity));
     };
-    for wrong in [
+    for invalid in [
         json!({"admin": "301:10.5555/ADMIN", "secret": "wrong"}),
         json!({"admin": "300:10.5555/ONE", "key": private_key()}),
         json!({"admin": "77:10.5555/ADMIN", "secret": "opensesame"}),
@@ -198,12 +198,12 @@ fn error_cases(all: &mut Vec<Value>, transport: &str) {
         json!({"admin": "301:10.9999/NONE", "secret": "opensesame"}),
         json!({}),
     ] {
-        push("create", "10.5555/REFUSED", &json!({"values": url}), &wrong);
-        push("modify", "10.5555/ONE", &json!({"values": url}), &wrong);
-        push("delete", "10.5555/ONE", &json!({}), &wrong);
-        push("list", "0.NA/10.5555", &json!({}), &wrong);
-        push("home", "0.NA/10.5560", &json!({}), &wrong);
-        push("resolve", "10.5555/SECRET", &json!({"flags": ["restricted"]}), &wrong);
+        push("create", "10.5555/REFUSED", &json!({"values": url}), &invalid);
+        push("modify", "10.5555/ONE", &json!({"values": url}), &invalid);
+        push("delete", "10.5555/ONE", &json!({}), &invalid);
+        push("list", "0.NA/10.5555", &json!({}), &invalid);
+        push("home", "0.NA/10.5560", &json!({}), &invalid);
+        push("resolve", "10.5555/SECRET", &json!({"flags": ["restricted"]}), &invalid);
     }
     for identity in [&secret, &key] {
         push("create", "10.5555/ONE", &json!({"values": url}), identity);
@@ -288,10 +288,10 @@ fn lifecycle_cases(all: &mut Vec<Value>, name: &str, transport: &str, key: &Valu
 /// A prefix whose site is looked up from the root.
 fn root_cases(all: &mut Vec<Value>, site: &Value) {
     let admin = server_admin();
-    let here = json!({"index": 1, "type": "HS_SITE", "data": {"format": "site", "value": site}});
+    let site = json!({"index": 1, "type": "HS_SITE", "data": {"format": "site", "value": site}});
     let url = json!([{"index": 1, "type": "URL", "data": "https://example.org/"}]);
     for (op, handle, values) in [
-        ("create", "0.NA/10.5563", json!([here])),
+        ("create", "0.NA/10.5563", json!([site])),
         ("home", "0.NA/10.5563", json!([])),
         ("create", "10.5563/ONE", url),
     ] {

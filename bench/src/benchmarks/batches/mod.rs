@@ -1,7 +1,7 @@
 //! Batch inserts: 1,000 new registrations per transaction, into the embedded store or into PostgreSQL.
 //!
-//! `batches store|pipelined|each DIR RECORDS ascending|random IN_FLIGHT` prints records per second, and for the embedded store
-//! the time to read a history. `DIR` is the store, or the directory of PostgreSQL's socket; `IN_FLIGHT` is the number of
+//! `batches store|pipelined|each PATH RECORDS ascending|random IN_FLIGHT` prints records per second, and for the embedded store
+//! the time to read a history. `PATH` is the directory of the store, or PostgreSQL's socket; `IN_FLIGHT` is the number of
 //! concurrent transactions. `each` inserts row by row, without pipelining.
 
 mod postgres;
@@ -21,24 +21,25 @@ use tendot_store::{ChangeSet, Edit, EmbeddedStore, HistoryOrder, NameKey, Precon
 const BATCH_RECORDS: u64 = 1_000;
 
 pub(crate) fn run(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
-    let &[system, place, records, order, most] = arguments else {
-        return Err("usage: batches store|pipelined|each PLACE RECORDS ascending|random UNDER_WAY".into());
+    let &[system, path, records, order, max_in_flight] = arguments else {
+        return Err("usage: batches store|pipelined|each PATH RECORDS ascending|random IN_FLIGHT".into());
     };
-    let (place, records, most) = (Path::new(place), records.parse::<u64>()?, most.parse::<usize>()?);
+    let (path, records) = (Path::new(path), records.parse::<u64>()?);
+    let max_in_flight = max_in_flight.parse::<usize>()?;
     let batches = BatchGenerator { records, next: 0, is_random: order == "random" };
     let (time, done) = match system {
         "store" => {
-            let store = EmbeddedStore::open(place)?;
-            let measured = seconds(|| commit_batches(&store, batches, most));
+            let store = EmbeddedStore::open(path)?;
+            let measured = seconds(|| commit_batches(&store, batches, max_in_flight));
             println!("history-microseconds {:.1}", history_read_seconds(&store, batches)? * 1e6);
             measured
         }
         "pipelined" | "each" => {
-            let mut connection = Connection::open(place)?;
-            let most = (system == "pipelined").then_some(most);
-            seconds(|| insert_rows(&mut connection, batches, most))
+            let mut connection = Connection::open(path)?;
+            let max_in_flight = (system == "pipelined").then_some(max_in_flight);
+            seconds(|| insert_rows(&mut connection, batches, max_in_flight))
         }
-        other => return Err(format!("`{other}` is no system").into()),
+        other => return Err(format!("unknown system `{other}`").into()),
     };
     done?;
     println!("rate {:.0}", records as f64 / time);
@@ -97,8 +98,12 @@ impl BatchGenerator {
     }
 }
 
-fn commit_batches(store: &EmbeddedStore, batches: BatchGenerator, most: usize) -> Result<(), Box<dyn Error>> {
-    let mut under_way = VecDeque::new();
+fn commit_batches(
+    store: &EmbeddedStore,
+    batches: BatchGenerator,
+    max_in_flight: usize,
+) -> Result<(), Box<dyn Error>> {
+    let mut in_flight = VecDeque::new();
     for batch in batches {
         let register = |(name, values, registration): Record| Edit::Register {
             name: name.into(),
@@ -113,13 +118,13 @@ fn commit_batches(store: &EmbeddedStore, batches: BatchGenerator, most: usize) -
         // The first poll submits the commit.
         match commit.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(committed) => drop(committed?),
-            Poll::Pending => under_way.push_back(commit),
+            Poll::Pending => in_flight.push_back(commit),
         }
-        if under_way.len() >= most {
-            under_way.pop_front().map(pollster::block_on).transpose()?;
+        if in_flight.len() >= max_in_flight {
+            in_flight.pop_front().map(pollster::block_on).transpose()?;
         }
     }
-    for commit in under_way {
+    for commit in in_flight {
         pollster::block_on(commit)?;
     }
     Ok(())
@@ -132,7 +137,7 @@ fn history_read_seconds(store: &EmbeddedStore, batches: BatchGenerator) -> Resul
         let key = NameKey::new(&batches.record(number).0)?;
         let order = HistoryOrder::NewestFirst { before: u64::MAX };
         let (time, history) = seconds(|| pollster::block_on(store.history(&key, order, 10)));
-        assert_eq!(history?.entries.len(), 1, "it came to be");
+        assert_eq!(history?.entries.len(), 1, "one entry for the creation");
         times.push(time);
     }
     Ok(median(times))
@@ -141,7 +146,7 @@ fn history_read_seconds(store: &EmbeddedStore, batches: BatchGenerator) -> Resul
 fn insert_rows(
     connection: &mut Connection,
     batches: BatchGenerator,
-    most: Option<usize>,
+    max_in_flight: Option<usize>,
 ) -> Result<(), Box<dyn Error>> {
     connection.query(
         "create table records (name text primary key, record bytea not null, registration bytea not null)",
@@ -149,25 +154,25 @@ fn insert_rows(
     connection.prepare("begin", "begin")?;
     connection.prepare("insert", "insert into records values ($1, $2, $3)")?;
     connection.prepare("commit", "commit")?;
-    let mut under_way = 0;
+    let mut in_flight = 0;
     for batch in batches {
         connection.execute("begin", &[]);
         for (name, values, registration) in batch {
             let mut record = Vec::new();
             values.iter().for_each(|value| value.encode(&mut WireWriter::new(&mut record)));
             connection.execute("insert", &[name.as_bytes(), &record, &registration]);
-            if most.is_none() {
+            if max_in_flight.is_none() {
                 connection.sync()?;
                 connection.wait()?;
             }
         }
         connection.execute("commit", &[]);
         connection.sync()?;
-        under_way += 1;
-        if most.is_none_or(|most| under_way >= most) {
+        in_flight += 1;
+        if max_in_flight.is_none_or(|max| in_flight >= max) {
             connection.wait()?;
-            under_way -= 1;
+            in_flight -= 1;
         }
     }
-    (0..under_way).try_for_each(|_| connection.wait())
+    (0..in_flight).try_for_each(|_| connection.wait())
 }

@@ -7,20 +7,20 @@ use std::path::Path;
 
 pub struct Connection {
     stream: UnixStream,
-    answers: BufReader<UnixStream>,
+    responses: BufReader<UnixStream>,
     /// Messages not sent yet.
-    waiting: Vec<u8>,
+    outgoing: Vec<u8>,
 }
 
 impl Connection {
-    /// Connects as user `postgres` (trusted) to the server with its socket in this directory.
-    pub fn open(directory: &Path) -> Result<Self, Box<dyn Error>> {
-        let stream = UnixStream::connect(directory.join(".s.PGSQL.5432"))?;
-        let answers = BufReader::with_capacity(1 << 16, stream.try_clone()?);
-        let mut connection = Self { stream, answers, waiting: Vec::new() };
+    /// Connects as user `postgres` (trusted) to the server with this socket.
+    pub fn open(socket: &Path) -> Result<Self, Box<dyn Error>> {
+        let stream = UnixStream::connect(socket)?;
+        let responses = BufReader::with_capacity(1 << 16, stream.try_clone()?);
+        let mut connection = Self { stream, responses, outgoing: Vec::new() };
         let body = b"\0\x03\0\0user\0postgres\0database\0postgres\0\0";
-        connection.waiting.extend((body.len() as u32 + 4).to_be_bytes());
-        connection.waiting.extend(body);
+        connection.outgoing.extend((body.len() as u32 + 4).to_be_bytes());
+        connection.outgoing.extend(body);
         connection.send()?;
         connection.wait()?;
         Ok(connection)
@@ -65,10 +65,10 @@ impl Connection {
         let mut error = None;
         loop {
             let mut head = [0; 5];
-            self.answers.read_exact(&mut head)?;
+            self.responses.read_exact(&mut head)?;
             let [kind, length @ ..] = head;
             let mut body = vec![0; (u32::from_be_bytes(length) as usize).saturating_sub(4)];
-            self.answers.read_exact(&mut body)?;
+            self.responses.read_exact(&mut body)?;
             match kind {
                 b'E' => error = Some(String::from_utf8_lossy(&body).replace('\0', " ")),
                 b'Z' => return error.map_or(Ok(()), |error| Err(error.into())),
@@ -79,14 +79,14 @@ impl Connection {
 
     fn message(&mut self, kind: u8, parts: &[&[u8]]) {
         let length: usize = parts.iter().map(|part| part.len()).sum();
-        self.waiting.push(kind);
-        self.waiting.extend((length as u32 + 4).to_be_bytes());
-        parts.iter().for_each(|part| self.waiting.extend(*part));
+        self.outgoing.push(kind);
+        self.outgoing.extend((length as u32 + 4).to_be_bytes());
+        parts.iter().for_each(|part| self.outgoing.extend(*part));
     }
 
     fn send(&mut self) -> Result<(), Box<dyn Error>> {
-        self.stream.write_all(&self.waiting)?;
-        self.waiting.clear();
+        self.stream.write_all(&self.outgoing)?;
+        self.outgoing.clear();
         Ok(())
     }
 }

@@ -17,31 +17,31 @@ pub(crate) fn create(site: &[u8], time: Duration, round: &str) -> Result<Latenci
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let root = RootSites::from_bytes(site)?;
     runtime.block_on(async {
-        let mut open = Vec::new();
+        let mut sessions = Vec::new();
         for _ in 0..CONCURRENCY {
             let peer = AdminServer::for_handle(&root, ADMIN).ok_or("no primary site")?;
             let identity = AdminIdentity::with_secret_key(KEY.0, ADMIN, KEY.1);
             let mut administrator = AdminClient::new(peer, identity);
             administrator.open_session(false).await?;
-            open.push(administrator);
+            sessions.push(administrator);
         }
         let mut measured = Latencies::begin();
-        let end = measured.begun + time;
-        let creating: Vec<_> = open
+        let end = measured.start + time;
+        let clients: Vec<_> = sessions
             .into_iter()
             .enumerate()
             .map(|(client, administrator)| {
-                tokio::spawn(client_of(administrator, format!("10.5555/bench-{round}-{client}"), end))
+                tokio::spawn(run_client(administrator, format!("10.5555/bench-{round}-{client}"), end))
             })
             .collect();
-        for client in creating {
+        for client in clients {
             measured.times.extend(client.await??);
         }
         Ok(measured)
     })
 }
 
-async fn client_of(
+async fn run_client(
     mut administrator: AdminClient,
     name: String,
     end: Instant,
@@ -56,10 +56,10 @@ async fn client_of(
         [HandleValue::new(1, "URL", "https://example.org/"), HandleValue::with_data(100, "HS_ADMIN", admin)];
     let mut times = Vec::new();
     while Instant::now() < end {
-        let begun = Instant::now();
+        let start = Instant::now();
         let name = format!("{name}-{}", times.len());
         administrator.create(&name, &values).await.map_err(|error| error.to_string())?;
-        times.push(begun.elapsed());
+        times.push(start.elapsed());
     }
     Ok(times)
 }

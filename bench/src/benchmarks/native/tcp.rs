@@ -13,16 +13,16 @@ use tokio::task::LocalSet;
 use super::{CONCURRENCY, Latencies, REQUEST_ID};
 
 /// Responds to the request of each connection with these bytes and its request id, and closes it.
-pub(crate) fn serve_fixed(address: SocketAddr, answer: &[u8]) -> Result<(), Box<dyn Error>> {
+pub(crate) fn serve_fixed(address: SocketAddr, response: &[u8]) -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(address)?;
     eprintln!("ready");
-    let (mut room, mut answer) = ([0; 2048], answer.to_vec());
+    let (mut buffer, mut response) = ([0; 2048], response.to_vec());
     loop {
         let (mut stream, _) = listener.accept()?;
-        let length = stream.read(&mut room)?;
-        if let Some(number) = room[..length].get(REQUEST_ID) {
-            answer[REQUEST_ID].copy_from_slice(number);
-            stream.write_all(&answer)?;
+        let length = stream.read(&mut buffer)?;
+        if let Some(number) = buffer[..length].get(REQUEST_ID) {
+            response[REQUEST_ID].copy_from_slice(number);
+            stream.write_all(&response)?;
         }
     }
 }
@@ -31,9 +31,9 @@ pub(crate) fn serve_fixed(address: SocketAddr, answer: &[u8]) -> Result<(), Box<
 pub(crate) fn fetch_response(address: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
     let mut stream = std::net::TcpStream::connect(address)?;
     stream.write_all(request)?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer)?;
-    Ok(answer)
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response)?;
+    Ok(response)
 }
 
 /// Sends requests in sequence on one connection.
@@ -52,44 +52,46 @@ pub(crate) fn each(address: SocketAddr, requests: &[Vec<u8>]) -> io::Result<()> 
 pub(crate) fn run_load(
     address: SocketAddr,
     requests: &[Vec<u8>],
-    is_kept: bool,
+    is_persistent: bool,
     time: Duration,
 ) -> Result<Latencies, Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let requests: Rc<[Vec<u8>]> = requests.into();
     let mut measured = Latencies::begin();
-    let end = measured.begun + time;
+    let end = measured.start + time;
     let local = LocalSet::new();
-    let asking: Vec<_> = (0..CONCURRENCY)
-        .map(|client| local.spawn_local(client_of(address, Rc::clone(&requests), client, is_kept, end)))
+    let clients: Vec<_> = (0..CONCURRENCY)
+        .map(|client| {
+            local.spawn_local(run_client(address, Rc::clone(&requests), client, is_persistent, end))
+        })
         .collect();
     runtime.block_on(local.run_until(async {
-        for client in asking {
+        for client in clients {
             measured.times.extend(client.await??);
         }
         Ok(measured)
     }))
 }
 
-async fn client_of(
+async fn run_client(
     address: SocketAddr,
     requests: Rc<[Vec<u8>]>,
     client: usize,
-    is_kept: bool,
+    is_persistent: bool,
     end: Instant,
 ) -> io::Result<Vec<Duration>> {
     let mut times = Vec::new();
-    let mut kept = None;
+    let mut connection = None;
     let mut at = client;
     while Instant::now() < end {
-        let begun = Instant::now();
+        let start = Instant::now();
         let request = &requests[at % requests.len()];
         // The server may have closed the connection.
-        let answered = match kept.take() {
+        let reused = match connection.take() {
             Some(mut stream) => exchange(&mut stream, request).await.is_ok().then_some(stream),
             None => None,
         };
-        let stream = match answered {
+        let stream = match reused {
             Some(stream) => stream,
             None => {
                 let mut stream = TcpStream::connect(address).await?;
@@ -98,8 +100,8 @@ async fn client_of(
                 stream
             }
         };
-        times.push(begun.elapsed());
-        kept = is_kept.then_some(stream);
+        times.push(start.elapsed());
+        connection = is_persistent.then_some(stream);
         at += CONCURRENCY;
     }
     Ok(times)
@@ -107,14 +109,14 @@ async fn client_of(
 
 async fn exchange(stream: &mut TcpStream, request: &[u8]) -> io::Result<()> {
     stream.write_all(request).await?;
-    let (mut room, mut came, mut length) = ([0; 4096], 0, usize::MAX);
-    while came < length {
-        match stream.read(&mut room[came..]).await? {
+    let (mut buffer, mut received, mut length) = ([0; 4096], 0, usize::MAX);
+    while received < length {
+        match stream.read(&mut buffer[received..]).await? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            read => came += read,
+            read => received += read,
         }
         // The last four of the envelope's 20 bytes are the message length.
-        if let Some(&[a, b, c, d]) = room[..came].get(16..20) {
+        if let Some(&[a, b, c, d]) = buffer[..received].get(16..20) {
             length = 20 + u32::from_be_bytes([a, b, c, d]) as usize;
         }
     }

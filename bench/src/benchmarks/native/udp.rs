@@ -15,15 +15,15 @@ use super::{CONCURRENCY, Latencies, REQUEST_ID};
 const RECEIVE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Responds to every datagram with these bytes and its request id.
-pub(crate) fn serve_fixed(address: SocketAddr, answer: &[u8]) -> Result<(), Box<dyn Error>> {
+pub(crate) fn serve_fixed(address: SocketAddr, response: &[u8]) -> Result<(), Box<dyn Error>> {
     let socket = UdpSocket::bind(address)?;
     eprintln!("ready");
-    let (mut room, mut answer) = ([0; 2048], answer.to_vec());
+    let (mut buffer, mut response) = ([0; 2048], response.to_vec());
     loop {
-        let (length, from) = socket.recv_from(&mut room)?;
-        if let Some(number) = room[..length].get(REQUEST_ID) {
-            answer[REQUEST_ID].copy_from_slice(number);
-            socket.send_to(&answer, from)?;
+        let (length, from) = socket.recv_from(&mut buffer)?;
+        if let Some(number) = buffer[..length].get(REQUEST_ID) {
+            response[REQUEST_ID].copy_from_slice(number);
+            socket.send_to(&response, from)?;
         }
     }
 }
@@ -37,7 +37,7 @@ pub(crate) fn run_load(
     socket.connect(address)?;
     socket.set_read_timeout(Some(RECEIVE_TIMEOUT))?;
     let mut measured = Latencies::begin();
-    let mut asking: Vec<(u32, Instant)> = vec![(0, Instant::now()); CONCURRENCY];
+    let mut in_flight: Vec<(u32, Instant)> = vec![(0, Instant::now()); CONCURRENCY];
     let mut next: u32 = 0;
     let mut free: Vec<usize> = (0..CONCURRENCY).collect();
     while Instant::now() < end {
@@ -48,12 +48,12 @@ pub(crate) fn run_load(
             // The request id encodes the slot and the request in it.
             let number = ((next << 5) | slot as u32) & 0x7fff_ffff;
             request[REQUEST_ID].copy_from_slice(&number.to_be_bytes());
-            asking[slot] = (number, Instant::now());
+            in_flight[slot] = (number, Instant::now());
             sending.push(request);
         }
         send(&socket, &sending)?;
-        let mut rooms = vec![[0; 2048]; CONCURRENCY];
-        let mut slices: Vec<_> = rooms.iter_mut().map(|room| [IoSliceMut::new(room)]).collect();
+        let mut buffers = vec![[0; 2048]; CONCURRENCY];
+        let mut slices: Vec<_> = buffers.iter_mut().map(|buffer| [IoSliceMut::new(buffer)]).collect();
         let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(CONCURRENCY, None);
         let number = socket.as_raw_fd();
         let lengths: Vec<usize> =
@@ -67,13 +67,13 @@ pub(crate) fn run_load(
                 Err(error) => return Err(error.into()),
             };
         let now = Instant::now();
-        for (room, length) in rooms.iter().zip(lengths) {
-            let number = room[..length]
+        for (buffer, length) in buffers.iter().zip(lengths) {
+            let number = buffer[..length]
                 .get(REQUEST_ID)
                 .map_or(0, |number| u32::from_be_bytes([number[0], number[1], number[2], number[3]]));
             let slot = number as usize % CONCURRENCY;
-            if asking[slot].0 == number && !free.contains(&slot) {
-                measured.times.push(now - asking[slot].1);
+            if in_flight[slot].0 == number && !free.contains(&slot) {
+                measured.times.push(now - in_flight[slot].1);
                 free.push(slot);
             }
         }
@@ -87,8 +87,9 @@ fn send(socket: &UdpSocket, requests: &[Vec<u8>]) -> Result<(), Box<dyn Error>> 
     while sent < slices.len() {
         let rest = &slices[sent..];
         let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(rest.len(), None);
-        let nobody: Vec<Option<SockaddrStorage>> = vec![None; rest.len()];
-        sent += sendmmsg(socket.as_raw_fd(), &mut headers, rest, &nobody, [], MsgFlags::empty())?.count();
+        let no_addresses: Vec<Option<SockaddrStorage>> = vec![None; rest.len()];
+        sent +=
+            sendmmsg(socket.as_raw_fd(), &mut headers, rest, &no_addresses, [], MsgFlags::empty())?.count();
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ pub(crate) use example::example_file;
 pub(crate) use origin::{ConfigError, SettingOrigin, config_error};
 pub(crate) use redact::redact_password;
 pub(crate) use settings::{SETTINGS, ServerSettings, SettingSpec};
-pub(crate) use value::{LogFormat, StoreSetting, TomlKind};
+pub(crate) use value::{LogFormat, SettingValue, StoreSetting, TomlKind};
 
 use crate::CliError;
 use crate::cli::ConfigSourceArguments;
@@ -110,7 +110,7 @@ fn config_file_from_env() -> Option<PathBuf> {
 }
 
 /// Loads and parses the settings; all errors become one `CliError`.
-pub(crate) fn load_settings_with(
+pub(crate) fn load_settings(
     arguments: &ConfigSourceArguments,
     flags: &[(&'static str, &str, String)],
 ) -> Result<ServerSettings, CliError> {
@@ -136,11 +136,11 @@ mod tests {
         let example = example_file();
         let lines: Vec<&str> = example.lines().map(|line| line.strip_prefix('#').unwrap_or(line)).collect();
         // A setting follows `#` directly; a description follows `# `.
-        let whole: String =
+        let uncommented: String =
             lines.iter().filter(|line| !line.starts_with(' ')).map(|line| format!("{line}\n")).collect();
-        assert_eq!(whole.lines().filter(|line| line.contains('=')).count(), SETTINGS.len());
+        assert_eq!(uncommented.lines().filter(|line| line.contains('=')).count(), SETTINGS.len());
         let defaults = Configuration::from_file(None).parse().unwrap();
-        assert_eq!(format!("{:?}", parse_text(&whole).unwrap()), format!("{defaults:?}"));
+        assert_eq!(format!("{:?}", parse_text(&uncommented).unwrap()), format!("{defaults:?}"));
     }
 
     #[test]
@@ -209,8 +209,8 @@ mod tests {
         check("a = ", "t.toml:1: invalid TOML: ");
         check("https.address = \"[::]:443\"", "`https.address` requires `https.certificate` and `https.key`");
         check("https.key = \"a\"", "t.toml:1: `https.key` has no effect unless `https.address` is set");
-        let two = parse_text("x = 1\nhttp.address = 5").unwrap_err();
-        assert_eq!(two.len(), 2, "{two:?}");
+        let errors = parse_text("x = 1\nhttp.address = 5").unwrap_err();
+        assert_eq!(errors.len(), 2, "{errors:?}");
     }
 
     #[track_caller]

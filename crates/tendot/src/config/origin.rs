@@ -80,10 +80,9 @@ pub(crate) fn config_error(errors: &[ConfigError]) -> CliError {
 }
 
 /// Suggestion of the most similar known name, as the end of a message; empty if none is similar.
-fn suggest(name: &str, known: impl Iterator<Item = String>) -> String {
-    let scored = known.map(|known| (strsim::normalized_damerau_levenshtein(name, &known), known));
-    let best =
-        scored.max_by(|(one, _), (two, _)| one.total_cmp(two)).filter(|(similarity, _)| *similarity > 0.6);
+fn suggest(name: &str, candidates: impl Iterator<Item = String>) -> String {
+    let scored = candidates.map(|known| (strsim::normalized_damerau_levenshtein(name, &known), known));
+    let best = scored.max_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|(similarity, _)| *similarity > 0.6);
     best.map(|(_, known)| format!("; did you mean `{known}`?")).unwrap_or_default()
 }
 

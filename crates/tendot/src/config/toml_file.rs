@@ -79,8 +79,8 @@ pub(super) fn parse_bracketed_list(name: &str, text: &str) -> Result<Option<Stri
     if !text.starts_with('[') {
         return Ok(None);
     }
-    let whole = format!("list = {text}");
-    let table = DeTable::parse(&whole).map_err(|error| format!("invalid list: {}", error.message()))?;
+    let document = format!("list = {text}");
+    let table = DeTable::parse(&document).map_err(|error| format!("invalid list: {}", error.message()))?;
     let list = table.get_ref().get("list").and_then(|list| value_text(name, list.get_ref()));
     list.map(Some).ok_or_else(|| "expected a list of strings".to_owned())
 }
@@ -91,7 +91,7 @@ fn value_text(name: &str, value: &DeValue<'_>) -> Option<String> {
         DeValue::String(text) => text.to_string(),
         DeValue::Integer(number) => number.to_string(),
         DeValue::Float(number) => number.to_string(),
-        DeValue::Boolean(is) => is.to_string(),
+        DeValue::Boolean(flag) => flag.to_string(),
         DeValue::Datetime(time) => time.to_string(),
         DeValue::Array(_) if SETTINGS.iter().any(|key| key.name == name && key.kind != TomlKind::Array) => {
             return None;

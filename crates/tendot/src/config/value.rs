@@ -22,7 +22,7 @@ pub(crate) enum TomlKind {
 }
 
 /// Type that a setting can be parsed into.
-pub(super) trait SettingValue: Sized {
+pub(crate) trait SettingValue: Sized {
     const KIND: TomlKind = TomlKind::String;
 
     fn parse(text: &str) -> Result<Self, String>;

@@ -126,7 +126,7 @@ impl MessagePrinter<'_> {
         }
         let from = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
         match self.reassembly.insert(ZERO_TIME, from, datagram) {
-            Ok(Some(whole)) => self.print_content(&EnvelopeContent::decode(&whole).map_err(malformed)?.0),
+            Ok(Some(message)) => self.print_content(&EnvelopeContent::decode(&message).map_err(malformed)?.0),
             Ok(None) => Ok(()),
             Err(error) => Err(CliError::new(format!("cannot reassemble the datagrams: {error}"))),
         }

@@ -8,6 +8,7 @@ mod value;
 use std::io::Read as _;
 
 use clap::{Args, Subcommand};
+use data_encoding::{DecodeKind, HEXLOWER_PERMISSIVE};
 use message::DebugMessageArguments;
 use value::DebugValueArguments;
 
@@ -39,19 +40,15 @@ fn parse_hex(text: &str) -> Result<Vec<u8>, CliError> {
     let digits = text.trim().strip_prefix("0x").unwrap_or(text);
     let digits: Vec<u8> =
         digits.bytes().filter(|byte| !byte.is_ascii_whitespace() && *byte != b':').collect();
-    let malformed = |why: String| {
+    HEXLOWER_PERMISSIVE.decode(&digits).map_err(|error| {
+        let why = match error.kind {
+            DecodeKind::Length => format!("odd number of digits ({})", digits.len()),
+            _ => format!("invalid digit at position {}", error.position + 1),
+        };
         CliError::new(format!("invalid hex `{}`: {why}", quote_input(text.as_bytes()))).with_hint(
             "use two digits per byte, as in `020b020b 00000000`; white space and colons are ignored",
         )
-    };
-    if let Some(at) = digits.iter().position(|digit| !digit.is_ascii_hexdigit()) {
-        return Err(malformed(format!("invalid digit at position {}", at + 1)));
-    }
-    if digits.len() % 2 == 1 {
-        return Err(malformed(format!("odd number of digits ({})", digits.len())));
-    }
-    let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or_default() as u8;
-    Ok(digits.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect())
+    })
 }
 
 /// Reads all of standard input.

@@ -8,7 +8,7 @@ use tendot_names::{DoiOrShortDoi, ErrorKind, Parser};
 
 use super::ParseArguments;
 use super::name::InvalidNameJson;
-use crate::terminal::{StdoutWriter, eprint_line, quote_input};
+use crate::terminal::{eprint_line, print_json, quote_input};
 use crate::{CliError, CommandStatus};
 
 /// Check whether two inputs denote the same DOI name
@@ -51,9 +51,7 @@ pub(crate) fn run(arguments: &SameArguments) -> Result<CommandStatus, CliError> 
     let b = parse_argument(&parser, arguments.b.as_encoded_bytes(), arguments.json)?;
     let same = a == b;
     if arguments.json {
-        let mut output = StdoutWriter::new();
-        output.write_json(&ComparisonJson { same, a: a.as_str(), b: b.as_str() })?;
-        output.flush()?;
+        print_json(&ComparisonJson { same, a: a.as_str(), b: b.as_str() })?;
     }
     if same {
         return Ok(CommandStatus::Success);
@@ -67,9 +65,7 @@ fn parse_argument<'a>(parser: &Parser, text: &'a [u8], json: bool) -> Result<Doi
         Ok(parsed) => Ok(parsed.into_identifier()),
         Err(error) => {
             if json {
-                let mut output = StdoutWriter::new();
-                output.write_json(&InvalidNameJson::new(text, &error))?;
-                output.flush()?;
+                print_json(&InvalidNameJson::new(text, &error))?;
             }
             let failure = CliError::new(format!("invalid DOI name `{}`: {error}", quote_input(text)));
             Err(match error.kind() {

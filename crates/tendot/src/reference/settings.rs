@@ -9,7 +9,8 @@ use crate::config::SETTINGS;
 pub(super) fn page() -> String {
     let mut page = format!(
         "{GENERATED_NOTICE}\n\n# Settings\n\n\
-         Settings of `tendot serve` come from four sources. The later ones override the earlier ones:\n\n\
+         Settings of `tendot serve` come from four sources; the later ones override the earlier ones. Commands on a store find it in the same \
+         way.\n\n\
          1. defaults\n\
          2. a TOML file: `--config FILE` or `TENDOT_CONFIG`\n\
          3. environment variables: `TENDOT_` and the name of the setting in upper case, with `_` for `.`\n\

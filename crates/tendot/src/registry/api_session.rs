@@ -9,12 +9,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 use tendot_client::{RegistryClient, RegistryClientError, RegistryProblem, RegistryReply};
-use tokio::runtime::{Builder, Runtime};
+use tendot_registry::codes;
+use tokio::runtime::Runtime;
 
 use super::table::TextTable;
 use super::{ApiConnectionArguments, ResourceKind};
-use crate::terminal::{StdoutWriter, eprint_line, eprint_warning, escape_control};
-use crate::{CliError, CommandStatus};
+use crate::terminal::{StdoutWriter, eprint_line, eprint_warning, escape_control, escape_json_line};
+use crate::{CliError, CommandStatus, runtime};
 
 const DEFAULT_SERVER_URL: &str = "http://127.0.0.1:8080";
 
@@ -71,9 +72,7 @@ impl ApiSession {
             }
             _ => CliError::new(escape_control(&error.to_string())),
         })?;
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let runtime = runtime.map_err(|error| CliError::io("cannot start the async runtime", &error))?;
-        Ok(Self { client, runtime, json: arguments.json })
+        Ok(Self { client, runtime: runtime::multi_thread(1)?, json: arguments.json })
     }
 
     /// Creates a resource and prints only its member `id`, for use in shell variables.
@@ -89,7 +88,7 @@ impl ApiSession {
         let object = self.parse_object(&reply)?;
         let mut output = StdoutWriter::new();
         if self.json {
-            output.write_line(escape_json_line(&reply))?;
+            output.write_line(json_line(&reply))?;
         } else {
             output.write_line(escape_control(object[id].as_str().unwrap_or_default()))?;
         }
@@ -130,7 +129,7 @@ impl ApiSession {
             left -= items.len() as u64;
             is_empty &= items.is_empty();
             if self.json {
-                items.iter().try_for_each(|item| output.write_line(item.get()))?;
+                items.iter().try_for_each(|item| output.write_line(escape_json_line(item.get())))?;
             } else {
                 let items: Result<Vec<Json>, _> =
                     items.iter().map(|item| serde_json::from_str(item.get())).collect();
@@ -187,7 +186,7 @@ impl ApiSession {
         let object = self.parse_object(reply)?;
         let mut output = StdoutWriter::new();
         if self.json {
-            output.write_line(escape_json_line(reply))?;
+            output.write_line(json_line(reply))?;
         } else {
             kind.print(&object, &mut output)?;
         }
@@ -223,11 +222,11 @@ impl ApiSession {
                 "the token is unknown, revoked or expired; check `--token`, `--token-file` or TENDOT_TOKEN"
                     .into(),
             ),
-            ("already-registered", _) => {
+            (ALREADY_REGISTERED, _) => {
                 let existing = problem.existing.as_ref().filter(|_| problem.hint.is_some());
                 existing.map(|name| format!("update it with `tendot doi update '{}'`", escape_control(name)))
             }
-            ("missing", _) if problem.hint.is_some() => Some("use `--reserve` to add metadata later".into()),
+            (MISSING, _) if problem.hint.is_some() => Some("use `--reserve` to add metadata later".into()),
             ("key-reused", _) => {
                 let hint = "the idempotency key was already used with different content; use another `--idempotency-key`";
                 Some(hint.into())
@@ -242,6 +241,10 @@ impl ApiSession {
         }
     }
 }
+
+const ALREADY_REGISTERED: &str = codes::ALREADY_REGISTERED.code;
+
+const MISSING: &str = codes::MISSING.code;
 
 const MISSING_TOKEN_HINT: &str = "set `--token-file`, `--token` or TENDOT_TOKEN; the operator token is in `operator.token` in the \
                                   server's data directory (default `tendot-data`)";
@@ -261,19 +264,9 @@ fn format_problem(problem: &RegistryProblem) -> String {
     text
 }
 
-/// Response as one line of JSON, with invisible characters as `\u` escapes; they occur only inside strings.
-fn escape_json_line(reply: &RegistryReply) -> String {
-    let body = String::from_utf8_lossy(&reply.body);
-    let mut line = String::with_capacity(body.len());
-    for character in body.trim_end().chars() {
-        match u32::from(character) {
-            code @ 0x80..=0xffff if tendot_registry::is_invisible(character) => {
-                line += &format!("\\u{code:04x}");
-            }
-            _ => line.push(character),
-        }
-    }
-    line
+/// Response as one line of JSON.
+fn json_line(reply: &RegistryReply) -> String {
+    escape_json_line(&String::from_utf8_lossy(&reply.body))
 }
 
 fn eprint_warnings(object: &Json) {

@@ -16,7 +16,7 @@ use tendot_client::{BatchOptions, RegistryClientError};
 use super::ApiSession;
 use super::batch_report::{BatchCounts, BatchReport};
 use crate::terminal::{
-    StdoutWriter, eprint_line, eprint_stdin_notice, eprint_warning, escape_control, is_stdio, progress_bar,
+    eprint_line, eprint_stdin_notice, eprint_warning, escape_control, is_stdio, print_json, progress_bar,
 };
 use crate::{CliError, CommandStatus};
 
@@ -140,9 +140,7 @@ pub(crate) fn import(
     let dry_run = if arguments.dry_run { "; dry run, nothing was written" } else { "" };
     eprint_line(format_args!("{counts}; {seconds:.1} s{dry_run}"));
     if session.json {
-        let mut output = StdoutWriter::new();
-        output.write_json(&BatchSummaryJson { counts, dry_run: arguments.dry_run, seconds })?;
-        output.flush()?;
+        print_json(&BatchSummaryJson { counts, dry_run: arguments.dry_run, seconds })?;
     }
     Ok(if counts.refused > 0 { CommandStatus::Negative } else { CommandStatus::Success })
 }

@@ -10,6 +10,7 @@ use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 
 use crate::CliError;
+use crate::csv::write_spreadsheet_field;
 use crate::terminal::{eprint_line, escape_control, is_stdio};
 
 /// Maximum number of refusals printed; the rest is counted.
@@ -120,8 +121,7 @@ impl BatchReport {
             return Ok(());
         }
         if self.is_csv {
-            let row = self.csv_row(source, &outcome);
-            return self.write(row.as_bytes());
+            return self.write_csv_row(source, &outcome);
         }
         match json.strip_prefix(b"{") {
             Some(members) if self.has_many_sources => {
@@ -148,24 +148,29 @@ impl BatchReport {
             .suspend(|| eprint_line(format_args!("refused: {source}, line {}:{name}{why}", outcome.line)));
     }
 
-    fn csv_row(&self, source: &str, outcome: &BatchLineResult<'_>) -> String {
-        let error = |part: fn(&BatchLineError<'_>) -> Option<String>| {
-            outcome.error.as_ref().and_then(part).unwrap_or_default()
-        };
-        let mut fields = vec![
-            outcome.line.to_string(),
-            outcome.name.as_deref().unwrap_or_default().to_owned(),
-            outcome.status.to_string(),
-            error(|error| Some(error.code.to_string())),
-            error(|error| Some(error.detail.to_string())),
-            error(|error| error.pointer.as_ref().map(ToString::to_string)),
-            error(|error| error.hint.as_ref().map(ToString::to_string)),
+    fn write_csv_row(&mut self, source: &str, outcome: &BatchLineResult<'_>) -> Result<(), CliError> {
+        let line = outcome.line.to_string();
+        let error = outcome.error.as_ref();
+        let fields = [
+            Some(&*line),
+            outcome.name.as_deref(),
+            Some(&*outcome.status),
+            error.map(|error| &*error.code),
+            error.map(|error| &*error.detail),
+            error.and_then(|error| error.pointer.as_deref()),
+            error.and_then(|error| error.hint.as_deref()),
         ];
-        if self.has_many_sources {
-            fields.insert(0, source.trim_matches('`').to_owned());
+        let source = self.has_many_sources.then(|| Some(source.trim_matches('`')));
+        let mut row = Vec::new();
+        for field in source.into_iter().chain(fields) {
+            if !row.is_empty() {
+                row.push(b',');
+            }
+            // Writing to a vector cannot fail.
+            let _ = write_spreadsheet_field(&mut row, field.unwrap_or_default());
         }
-        let fields: Vec<_> = fields.iter().map(|field| csv_field(field)).collect();
-        fields.join(",") + "\n"
+        row.push(b'\n');
+        self.write(&row)
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), CliError> {
@@ -184,31 +189,5 @@ impl BatchReport {
         }
         let Some((name, file)) = &mut self.file else { return Ok(()) };
         file.flush().map_err(|error| CliError::io(format!("cannot write {name}"), &error))
-    }
-}
-
-/// CSV field, quoted if necessary (RFC 4180).
-fn csv_field(field: &str) -> Cow<'_, str> {
-    // A leading quote prevents spreadsheet programs from evaluating the field as a formula.
-    let guard = if field.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
-    if !guard.is_empty() || field.contains([',', '"', '\n', '\r']) {
-        format!("\"{guard}{}\"", field.replace('"', "\"\"")).into()
-    } else {
-        field.into()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn csv_fields() {
-        let check = |field: &str, expected: &str| assert_eq!(csv_field(field), expected);
-        check("10.1/a", "10.1/a");
-        check("10.1/a,b", "\"10.1/a,b\"");
-        check("a \"b\"", "\"a \"\"b\"\"\"");
-        check("a\nb", "\"a\nb\"");
-        check("=cmd()", "\"'=cmd()\"");
     }
 }

@@ -144,15 +144,15 @@ pub(crate) fn run(arguments: &PrefixArguments) -> Result<CommandStatus, CliError
             let path = ["prefixes", prefix];
             // The API replaces the whole policy; the revision detects a concurrent update.
             let (mut object, revision) = session.get_with_revision(&path)?;
-            let mut changed = object["policy"].take();
-            if let Some(changed) = changed.as_object_mut() {
+            let mut updated = object["policy"].take();
+            if let Some(members) = updated.as_object_mut() {
                 for field in unset {
-                    changed.remove(field.json_name());
+                    members.remove(field.json_name());
                 }
-                let given = policy_fields(policy).into_iter();
-                changed.extend(given.filter_map(|(name, value)| Some((name.to_owned(), value?))));
+                let set = policy_fields(policy).into_iter();
+                members.extend(set.filter_map(|(name, value)| Some((name.to_owned(), value?))));
             }
-            session.update(ResourceKind::Prefix, &path, &[], &json!({"policy": changed}), revision.as_deref())
+            session.update(ResourceKind::Prefix, &path, &[], &json!({"policy": updated}), revision.as_deref())
         }
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 use tendot_proto::HandleValue;
 use tendot_registry::metadata::KernelMetadata;
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::CliError;
 use crate::resolve::value_text::format_value;
@@ -94,7 +95,7 @@ impl TextTable {
         let rows: Vec<_> = items.iter().map(row).collect();
         for row in &rows {
             for (width, field) in self.widths.iter_mut().zip(row) {
-                *width = (*width).max(field.chars().count());
+                *width = (*width).max(field.width());
             }
         }
         if !rows.is_empty() && !std::mem::replace(&mut self.has_head, true) {
@@ -107,7 +108,9 @@ impl TextTable {
         let mut line = String::new();
         for (field, width) in fields.zip(&self.widths) {
             let field = if field.is_empty() { "-" } else { &field };
-            line += &format!("{field:width$}  ");
+            let padding = width.saturating_sub(field.width()) + 2;
+            line += field;
+            line.extend(std::iter::repeat_n(' ', padding));
         }
         line.trim_end().to_owned()
     }
@@ -176,6 +179,9 @@ mod tests {
         table.widths = vec![4, 6, 6, 7];
         let line = table.line(["ä", "", "long name", "c"].map(Into::into).into_iter());
         assert_eq!(line, "ä     -       long name  c");
+        // Characters that fill two columns of the terminal, and a combining one.
+        let line = table.line(["例子", "e\u{301}", "c", "d"].map(Into::into).into_iter());
+        assert_eq!(line, "例子  e\u{301}       c       d");
         assert_eq!(escape_control("\u{1b}[31mred\u{202e}\u{9b}2J"), "\\u{1b}[31mred\\u{202e}\\u{9b}2J");
     }
 }

@@ -6,7 +6,7 @@ use jiff::civil::Date;
 use serde_json::{Value as Json, json};
 
 use super::{ApiConnectionArguments, ApiSession, ListArguments, ResourceKind, flag_value, json_object};
-use crate::terminal::{StdoutWriter, eprint_line, escape_control};
+use crate::terminal::{eprint_line, escape_control, print_json};
 use crate::{CliError, CommandStatus};
 
 /// Manage API tokens
@@ -107,9 +107,7 @@ pub(crate) fn run(arguments: &TokenArguments) -> Result<CommandStatus, CliError>
         TokenCommand::Revoke { id } => {
             session.delete(&["tokens", id])?;
             if session.json {
-                let mut output = StdoutWriter::new();
-                output.write_json(&json!({"id": id, "revoked": true}))?;
-                output.flush()?;
+                print_json(&json!({"id": id, "revoked": true}))?;
             }
             eprint_line(format_args!("token {} revoked", escape_control(id)));
             Ok(CommandStatus::Success)

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use clap::Args;
 use tendot_registry::{Registry, RegistrySettings};
 use tendot_server::http::{HttpServer, TraceOutcome};
-use tendot_store::{AnyStore, EmbeddedStore, PostgresSettings};
+use tendot_store::{AnyStore, PostgresSettings};
 
-use crate::cli::ConfigSourceArguments;
-use crate::config::{Configuration, ServerSettings, StoreSetting, config_error};
-use crate::store::{StoreArguments, StoreLocation, open_error, open_postgres};
+use crate::config::ServerSettings;
+use crate::store::{CommandStore, StoreArguments, StoreLocation, open_postgres, open_read_only};
 use crate::terminal::{StdoutWriter, eprint_line, escape_control};
 use crate::{CliError, CommandStatus, runtime};
 
@@ -34,36 +33,23 @@ pub(crate) struct ExplainArguments {
     #[command(flatten)]
     pub(crate) store: StoreArguments,
 
-    #[command(flatten)]
-    pub(crate) configuration: ConfigSourceArguments,
-
     /// Print a JSON object: values, locations and all steps
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
 pub(crate) fn run(arguments: &ExplainArguments) -> Result<CommandStatus, CliError> {
-    let settings = Configuration::load(&arguments.configuration, &[]).parse();
-    let settings = settings.map_err(|errors| config_error(&errors))?;
-    // Store flags override the configuration.
-    let has_store_flag = arguments.store.data.is_some() || arguments.store.store.is_some();
-    let location = match (&settings.store, settings.data_dir()) {
-        (StoreSetting::Postgres(address), _) if !has_store_flag => StoreLocation::Postgres(address.clone()),
-        (StoreSetting::Embedded(_), Some(directory)) if !has_store_flag => StoreLocation::Embedded(directory),
-        _ => arguments.store.location()?,
-    };
-    let runtime = runtime::multi_thread(1)?;
-    match location {
-        StoreLocation::Embedded(directory) => {
-            let store = EmbeddedStore::open_read_only(&directory).map_err(|error| open_error(&error))?;
-            runtime.block_on(print_trace(arguments, &settings, store.into()))
-        }
-        StoreLocation::Postgres(address) => runtime.block_on(async {
-            let own = PostgresSettings { migrate_schema: false, ..settings.postgres() };
-            let store = open_postgres(&address, &own).await?;
-            print_trace(arguments, &settings, store.into()).await
-        }),
-    }
+    let settings = arguments.store.load_settings()?;
+    runtime::multi_thread(1)?.block_on(async {
+        let store = match CommandStore::from_settings(&settings)?.location {
+            StoreLocation::Embedded(directory) => open_read_only(&directory)?.into(),
+            StoreLocation::Postgres(address) => {
+                let pool = PostgresSettings { migrate_schema: false, ..settings.postgres() };
+                open_postgres(&address, &pool).await?.into()
+            }
+        };
+        print_trace(arguments, &settings, store).await
+    })
 }
 
 async fn print_trace(
@@ -75,20 +61,20 @@ async fn print_trace(
     if let Some(upstream) = settings.upstream.0.clone() {
         http = http.upstream(upstream, settings.cache());
     }
-    let explained = http.trace_text(&arguments.name).await;
+    let trace = http.trace_text(&arguments.name).await;
     let mut output = StdoutWriter::new();
     if arguments.json {
-        output.write_json(&explained)?;
+        output.write_json(&trace)?;
     } else {
-        for finding in explained.steps() {
-            let result = if finding.ok { "ok" } else { "failed" };
-            let advice = finding.hint.as_ref().map(|advice| format!("; {advice}")).unwrap_or_default();
-            let line = format!("{result:<7} {:<9} {}{advice}", finding.step, finding.message);
+        for step in trace.steps() {
+            let result = if step.ok { "ok" } else { "failed" };
+            let advice = step.hint.as_ref().map(|advice| format!("; {advice}")).unwrap_or_default();
+            let line = format!("{result:<7} {:<9} {}{advice}", step.step, step.message);
             output.write_line(escape_control(&line))?;
         }
     }
     output.flush()?;
-    Ok(match explained.outcome() {
+    Ok(match trace.outcome() {
         TraceOutcome::Resolves => CommandStatus::Success,
         TraceOutcome::DoesNotResolve => {
             eprint_line(format_args!("`{}` does not resolve", escape_control(&arguments.name)));

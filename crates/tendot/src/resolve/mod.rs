@@ -18,11 +18,10 @@ use tendot_client::{HttpUpstream, LookupOutcome, ResolveRequest, Upstream as _};
 use tendot_proto::lookup::LookupConfig;
 use tendot_proto::record::{InterfaceProtocol, PublicKey};
 use tendot_proto::{Handle, HandleError, HandleValue, ResponseCode};
-use tokio::runtime::Builder;
 use value_text::format_value;
 
 use crate::terminal::{StdoutWriter, eprint_warning, escape_control, quote_input};
-use crate::{CliError, CommandStatus};
+use crate::{CliError, CommandStatus, runtime};
 
 /// Resolve a handle or DOI name and print its values
 ///
@@ -99,24 +98,21 @@ pub(crate) fn run(arguments: &ResolveArguments) -> Result<CommandStatus, CliErro
             quote_input(arguments.name.as_bytes())
         )));
     }
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| CliError::io("cannot start the async runtime", &error))?;
+    let runtime = runtime::current_thread()?;
     let started = Instant::now();
-    let (found, from) = match arguments.server.as_deref() {
+    let (outcome, source) = match arguments.server.as_deref() {
         Some(server) if !server.starts_with("hdl://") => {
             runtime.block_on(resolve_http(server, &name, arguments))?
         }
         server => runtime.block_on(resolve_native(server, &name, arguments))?,
     };
-    if found == LookupOutcome::NotResponsible {
-        let server = from.map_or_else(|| "the server".to_owned(), |source| source.from);
+    if outcome == LookupOutcome::NotResponsible {
+        let server = source.map_or_else(|| "the server".to_owned(), |source| source.from);
         let why =
             format!("{server} is not responsible for `{}` (response code 301)", quote_input(name.as_bytes()));
         return Err(CliError::new(why).with_hint("omit `--server` to find the responsible server"));
     }
-    print_resolution(arguments, &name, &found, &from, started.elapsed())
+    print_resolution(arguments, &name, &outcome, source.as_ref(), started.elapsed())
 }
 
 /// Server and transport that answered.
@@ -126,9 +122,9 @@ struct ResponseSource {
 }
 
 impl From<TransportAddress> for ResponseSource {
-    fn from(origin: TransportAddress) -> Self {
-        let transport = origin.transport.to_string().to_ascii_lowercase();
-        Self { from: origin.address.to_string(), transport }
+    fn from(server: TransportAddress) -> Self {
+        let transport = server.transport.to_string().to_ascii_lowercase();
+        Self { from: server.address.to_string(), transport }
     }
 }
 
@@ -154,8 +150,8 @@ async fn resolve_http(
 }
 
 /// Selects the values requested by `--type` and `--index`.
-fn filter_values(found: LookupOutcome, arguments: &ResolveArguments) -> LookupOutcome {
-    let LookupOutcome::Values(mut values) = found else { return found };
+fn filter_values(outcome: LookupOutcome, arguments: &ResolveArguments) -> LookupOutcome {
+    let LookupOutcome::Values(mut values) = outcome else { return outcome };
     if !arguments.types.is_empty() || !arguments.indexes.is_empty() {
         values.retain(|value| {
             arguments.indexes.contains(&value.index)
@@ -213,7 +209,8 @@ fn lookup_config(
     config.require_signatures = arguments.require_signed;
     if arguments.udp || arguments.tcp {
         let allowed = [(arguments.udp, InterfaceProtocol::UDP), (arguments.tcp, InterfaceProtocol::TCP)];
-        config.transports = allowed.iter().filter(|(is, _)| *is).map(|(_, transport)| *transport).collect();
+        config.transports =
+            allowed.iter().filter(|(is_allowed, _)| *is_allowed).map(|(_, transport)| *transport).collect();
     }
     Ok(config)
 }
@@ -233,11 +230,11 @@ fn server_addresses(server: &str) -> Result<Vec<SocketAddr>, CliError> {
         port.parse::<u16>().is_ok() && (!before.contains(':') || before.ends_with(']'))
     });
     let host = if has_port { host.to_owned() } else { format!("{host}:{HANDLE_PORT}") };
-    let found = host.to_socket_addrs().map_err(|error| {
+    let addresses = host.to_socket_addrs().map_err(|error| {
         CliError::io(format_args!("cannot resolve host `{}`", quote_input(server.as_bytes())), &error)
             .with_hint("expected a URL such as `hdl://127.0.0.1:2641` or `hdl://[::1]:2641`")
     })?;
-    Ok(found.collect())
+    Ok(addresses.collect())
 }
 
 /// Error message of a failed lookup, with one line per attempt.
@@ -282,11 +279,11 @@ struct ResolutionJson<'a> {
 fn print_resolution(
     arguments: &ResolveArguments,
     name: &str,
-    found: &LookupOutcome,
-    source: &Option<ResponseSource>,
-    took: Duration,
+    outcome: &LookupOutcome,
+    source: Option<&ResponseSource>,
+    duration: Duration,
 ) -> Result<CommandStatus, CliError> {
-    let (code, values): (_, &[_]) = match found {
+    let (code, values): (_, &[_]) = match outcome {
         LookupOutcome::Values(values) => (ResponseCode::SUCCESS, values),
         LookupOutcome::NoValues => (ResponseCode::VALUES_NOT_FOUND, &[]),
         LookupOutcome::NotFound | LookupOutcome::NotResponsible => (ResponseCode::HANDLE_NOT_FOUND, &[]),
@@ -297,16 +294,16 @@ fn print_resolution(
             code: code.0,
             handle: name,
             values,
-            from: source.as_ref().map(|source| &*source.from),
-            transport: source.as_ref().map(|source| &*source.transport),
-            duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            from: source.map(|source| &*source.from),
+            transport: source.map(|source| &*source.transport),
+            duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
         })?;
     } else if !values.is_empty() {
         output.write_line(escape_control(name))?;
         if let Some(ResponseSource { from, transport }) = source {
-            let took = took.as_millis();
+            let milliseconds = duration.as_millis();
             output.write_line(format_args!(
-                "  from {} over {}, {took} ms",
+                "  from {} over {}, {milliseconds} ms",
                 escape_control(from),
                 transport.to_ascii_uppercase()
             ))?;
@@ -317,7 +314,7 @@ fn print_resolution(
     }
     output.flush()?;
     let name = quote_input(name.as_bytes());
-    Ok(match found {
+    Ok(match outcome {
         LookupOutcome::Values(_) => CommandStatus::Success,
         LookupOutcome::NoValues => {
             CliError::new(format!("`{name}` has no matching public value (response code 200)")).print();

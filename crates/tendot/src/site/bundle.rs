@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{ADMIN_KEY_FILES, generate_key_pair, load_site, read_private_key, to_pretty_json};
 use crate::atomic_file::AtomicFile;
 use crate::cli::ConfigSourceArguments;
-use crate::terminal::{StdoutWriter, eprint_line};
+use crate::terminal::{eprint_line, print_json};
 use crate::{CliError, CommandStatus};
 
 /// Write the site bundle (sitebndl.zip) for a prefix registry
@@ -93,9 +93,7 @@ pub(super) fn export(arguments: &SiteExportArguments) -> Result<CommandStatus, C
     written.map_err(|error| CliError::io(format!("cannot write `{file}`"), &error))?;
     bundle.commit()?;
     if arguments.json {
-        let mut output = StdoutWriter::new();
-        output.write_json(&BundleJson { file, contents: files.iter().map(|(name, _)| *name).collect() })?;
-        output.flush()?;
+        print_json(&BundleJson { file, contents: files.iter().map(|(name, _)| *name).collect() })?;
     } else {
         eprint_line(format_args!("wrote `{file}`"));
     }

@@ -76,8 +76,8 @@ pub(crate) fn load_or_create_site(
         write_site_file(&directory.join(SITE_RECORD_FILE), &site)?;
     }
     let Some(combined) = combined else { return OwnSite::new(site, &key).map_err(unusable) };
-    let own = load_combined_site(directory, combined)?;
-    let (current, published) = (site.servers.first(), own.site().servers.get(own.server_index()));
+    let own_site = load_combined_site(directory, combined)?;
+    let (current, published) = (site.servers.first(), own_site.site().servers.get(own_site.server_index()));
     let is_same = current.zip(published).is_some_and(|(current, published)| {
         current.address == published.address && current.interfaces == published.interfaces
     });
@@ -87,7 +87,7 @@ pub(crate) fn load_or_create_site(
             combined.display()
         );
     }
-    Ok(own)
+    Ok(own_site)
 }
 
 /// Reads a site of several servers; the key in the data directory identifies this server.

@@ -14,8 +14,8 @@ pub(crate) use files::{
 use tendot_proto::record::{HashOption, Site, SiteAttribute, SiteServer};
 
 use crate::cli::ConfigSourceArguments;
-use crate::config::load_settings_with;
-use crate::terminal::{StdoutWriter, eprint_error, eprint_line};
+use crate::config::load_settings;
+use crate::terminal::{StdoutWriter, eprint_error, eprint_line, print_json};
 use crate::{CliError, CommandStatus};
 
 /// Manage the site record (HS_SITE) of this server
@@ -124,7 +124,7 @@ fn load_site(
     data: Option<&String>,
 ) -> Result<Option<(PathBuf, Site<'static>)>, CliError> {
     let flags: Vec<_> = data.map(|data| ("data", "--data", data.clone())).into_iter().collect();
-    let settings = load_settings_with(configuration, &flags)?;
+    let settings = load_settings(configuration, &flags)?;
     let Some(directory) = settings.data_dir() else {
         return Err(CliError::new("the memory store has no persistent site record"));
     };
@@ -183,9 +183,7 @@ fn combine(arguments: &SiteCombineArguments) -> Result<CommandStatus, CliError> 
         }
     }
     if arguments.json {
-        let mut output = StdoutWriter::new();
-        output.write_json(&site)?;
-        output.flush()?;
+        print_json(&site)?;
     } else {
         let (count, path) = (site.servers.len(), arguments.output.display());
         eprint_line(format_args!(

@@ -11,9 +11,9 @@ use serde::Serialize;
 use tendot_store::EmbeddedStore;
 
 use super::migrate::migrate;
-use super::{StoreArguments, StoreLocation, open_error, read_error};
+use super::{StoreArguments, StoreLocation, open_read_only, read_error};
 use crate::atomic_file::AtomicFile;
-use crate::terminal::{BYTE_PROGRESS, StdoutWriter, eprint_line, is_stdio, progress_bar};
+use crate::terminal::{BYTE_PROGRESS, eprint_line, is_stdio, print_json, progress_bar};
 use crate::{CliError, CommandStatus};
 
 /// Write a consistent, checksummed backup
@@ -53,12 +53,14 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<CommandStatus, CliError
         return Err(CliError::new("cannot write a backup to standard output: it is read back and verified")
             .with_hint("use `./-` for a file named `-`"));
     }
-    if let StoreLocation::Postgres(address) = arguments.store.location()? {
-        return backup_postgres(arguments, address);
+    let source = arguments.store.locate()?;
+    source.ensure_not_store_file(&arguments.file)?;
+    match source.location {
+        StoreLocation::Embedded(directory) => {
+            write_backup(arguments, &open_read_only(&directory)?, &directory)
+        }
+        StoreLocation::Postgres(address) => backup_postgres(arguments, address),
     }
-    arguments.store.ensure_not_store_file(&arguments.file)?;
-    let store = arguments.store.open_read_only()?;
-    write_backup(arguments, &store, &arguments.store.embedded_dir()?)
 }
 
 /// Migrates a PostgreSQL store to an embedded store beside the file, and backs that up.
@@ -84,7 +86,7 @@ fn backup_postgres(arguments: &BackupArguments, address: String) -> Result<Comma
             copied.differences.join("; ")
         )));
     }
-    let store = EmbeddedStore::open_read_only(&dir).map_err(|error| open_error(&error))?;
+    let store = open_read_only(&dir)?;
     let status = write_backup(arguments, &store, &dir)?;
     drop(store);
     std::fs::remove_dir_all(&dir)
@@ -110,9 +112,7 @@ fn write_backup(
     file.commit()?;
     eprint_line(format_args!("wrote {bytes} bytes to `{}`", arguments.file.display()));
     if arguments.json {
-        let mut output = StdoutWriter::new();
-        output.write_json(&BackupJson { bytes })?;
-        output.flush()?;
+        print_json(&BackupJson { bytes })?;
     }
     Ok(CommandStatus::Success)
 }

@@ -12,8 +12,11 @@ use tendot_registry::registration::is_reserved;
 use tendot_store::{AnyStore, NameKey, PostgresSettings, RecordStatus, Store, StoreError, StoredRecord};
 use tokio::runtime::Runtime;
 
-use super::{StoreArguments, StoreLocation, command_pool, open_postgres, read_error};
+use super::{
+    CommandStore, StoreArguments, StoreLocation, command_pool, open_postgres, open_read_only, read_error,
+};
 use crate::atomic_file::AtomicFile;
+use crate::csv::write_field;
 use crate::terminal::{RECORD_PROGRESS, eprint_line, is_stdio, progress_bar};
 use crate::{CliError, CommandStatus, runtime};
 
@@ -64,21 +67,21 @@ const PAGE_BYTES: usize = 4 << 20;
 
 pub(crate) fn run(arguments: &ExportArguments) -> Result<CommandStatus, CliError> {
     let runtime = runtime::multi_thread(1)?;
-    match arguments.store.location()? {
-        StoreLocation::Embedded(_) => {
-            export_store(arguments, &runtime, &arguments.store.open_read_only()?.into())
-        }
+    let source = arguments.store.locate()?;
+    let store = match &source.location {
+        StoreLocation::Embedded(directory) => open_read_only(directory)?.into(),
         StoreLocation::Postgres(address) => {
             let settings = PostgresSettings { migrate_schema: false, ..command_pool() };
-            let store = runtime.block_on(open_postgres(&address, &settings))?;
-            export_store(arguments, &runtime, &store.into())
+            runtime.block_on(open_postgres(address, &settings))?.into()
         }
-    }
+    };
+    export_store(arguments, &runtime, &source, &store)
 }
 
 fn export_store(
     arguments: &ExportArguments,
     runtime: &Runtime,
+    source: &CommandStore,
     store: &AnyStore,
 ) -> Result<CommandStatus, CliError> {
     let bar = || {
@@ -93,7 +96,7 @@ fn export_store(
             write_records(runtime, store, arguments.format, &bar, "standard output", io::stdout().lock())?;
         }
         Some(path) => {
-            arguments.store.ensure_not_store_file(path)?;
+            source.ensure_not_store_file(path)?;
             let mut file = AtomicFile::create(path)?;
             let target = format!("`{}`", path.display());
             write_records(runtime, store, arguments.format, &bar()?, &target, file.file())?;
@@ -172,22 +175,4 @@ fn write_csv(output: &mut impl Write, entry: &StoredRecord, skipped: &mut u64) -
     output.write_all(b",")?;
     write_field(output, &url.data)?;
     output.write_all(b"\r\n")
-}
-
-/// Writes a CSV field, quoted if necessary (RFC 4180).
-fn write_field(output: &mut impl Write, field: &[u8]) -> io::Result<()> {
-    let is_plain = |byte: &u8| !matches!(byte, b'"' | b',' | b'\r' | b'\n');
-    // Many readers trim unquoted spaces and skip empty lines.
-    let is_edged = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_whitespace);
-    if field.iter().all(is_plain) && !is_edged(field.first()) && !is_edged(field.last()) {
-        return output.write_all(field);
-    }
-    output.write_all(b"\"")?;
-    for (number, piece) in field.split(|byte| *byte == b'"').enumerate() {
-        if number > 0 {
-            output.write_all(b"\"\"")?;
-        }
-        output.write_all(piece)?;
-    }
-    output.write_all(b"\"")
 }

@@ -1,15 +1,12 @@
-//! Location of the store of a command, from flags and environment variables.
+//! Location of the store of a command, from flags, environment variables and the configuration file.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use tendot_store::EmbeddedStore;
-
-use super::{StoreArguments, open_error};
+use super::StoreArguments;
 use crate::CliError;
-use crate::config::redact_password;
+use crate::config::{ServerSettings, SettingValue as _, StoreSetting, load_settings, redact_password};
 
-/// Location of a store: directory of the embedded store, or PostgreSQL address.
+/// Location of a persistent store: directory of the embedded store, or PostgreSQL address.
 #[derive(Debug)]
 pub(crate) enum StoreLocation {
     /// Directory of an embedded store.
@@ -19,54 +16,50 @@ pub(crate) enum StoreLocation {
 }
 
 impl StoreLocation {
-    /// Parses the value of a flag such as `--store`.
+    /// Parses the value of a flag such as `--from`.
     pub(crate) fn parse(flag: &str, store: &str) -> Result<Self, CliError> {
-        match store.split_once(':') {
-            Some(("embedded", directory)) if !directory.is_empty() => Ok(Self::Embedded(directory.into())),
-            Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(store.into())),
-            _ => Err(CliError::new(format!("`{flag} {}` is not a persistent store", redact_password(store)))
-                .with_hint("expected `embedded:DIR` or `postgres://user@host/database`")),
+        match StoreSetting::parse(store) {
+            Ok(StoreSetting::Embedded(Some(directory))) => Ok(Self::Embedded(directory)),
+            Ok(StoreSetting::Postgres(address)) => Ok(Self::Postgres(address)),
+            _ => Err(not_persistent(&format!("{flag} {}", redact_password(store)))),
         }
     }
 }
 
-impl StoreArguments {
-    /// Location of the store.
-    pub(crate) fn location(&self) -> Result<StoreLocation, CliError> {
-        let data = || self.data_flag();
-        // `--data` overrides `TENDOT_STORE`.
-        let store = if self.data.is_some() {
-            None
-        } else {
-            flag_or_env(self.store.clone().map(Into::into), "TENDOT_STORE")
-        };
-        let Some(store) = store else { return Ok(StoreLocation::Embedded(data())) };
-        match store.to_string_lossy().as_ref() {
-            "embedded:" => Ok(StoreLocation::Embedded(data())),
-            store => StoreLocation::parse("--store", store),
-        }
-    }
-
-    fn data_flag(&self) -> PathBuf {
-        flag_or_env(self.data.clone().map(Into::into), "TENDOT_DATA").unwrap_or("tendot-data".into()).into()
-    }
-
+/// Store of a command, and the data directory of its server.
+#[derive(Debug)]
+pub(crate) struct CommandStore {
+    pub(crate) location: StoreLocation,
     /// Data directory, which holds the server's key also when the records are in PostgreSQL.
-    pub(crate) fn data_dir(&self) -> Result<PathBuf, CliError> {
-        match self.location()? {
-            StoreLocation::Embedded(directory) => Ok(directory),
-            StoreLocation::Postgres(_) => Ok(self.data_flag()),
+    pub(crate) data_dir: PathBuf,
+}
+
+impl StoreArguments {
+    /// Settings of the server, with the store that the flags select. `--data` selects the embedded store.
+    pub(crate) fn load_settings(&self) -> Result<ServerSettings, CliError> {
+        let store_flag = self.store.iter().map(|store| ("store", "--store", store.clone()));
+        let mut settings = load_settings(&self.configuration, &store_flag.collect::<Vec<_>>())?;
+        if let Some(data) = &self.data {
+            settings.data.clone_from(data);
+            settings.store = StoreSetting::Embedded(None);
         }
+        Ok(settings)
     }
 
-    /// Directory of the embedded store; an error for other stores.
-    pub(crate) fn embedded_dir(&self) -> Result<PathBuf, CliError> {
-        match self.location()? {
-            StoreLocation::Embedded(directory) => Ok(directory),
-            StoreLocation::Postgres(_) => {
-                Err(CliError::new("only supported for the embedded store").with_hint("use `--data DIR`"))
-            }
-        }
+    /// Store and data directory.
+    pub(crate) fn locate(&self) -> Result<CommandStore, CliError> {
+        CommandStore::from_settings(&self.load_settings()?)
+    }
+}
+
+impl CommandStore {
+    pub(crate) fn from_settings(settings: &ServerSettings) -> Result<Self, CliError> {
+        let data_dir = settings.data_dir().ok_or_else(|| not_persistent("memory:"))?;
+        let location = match &settings.store {
+            StoreSetting::Postgres(address) => StoreLocation::Postgres(address.clone()),
+            StoreSetting::Embedded(_) | StoreSetting::Memory => StoreLocation::Embedded(data_dir.clone()),
+        };
+        Ok(Self { location, data_dir })
     }
 
     /// Refuses to overwrite a file of the store.
@@ -75,23 +68,18 @@ impl StoreArguments {
         let name = target.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let dir = target.parent().filter(|dir| !dir.as_os_str().is_empty());
         let dir = std::fs::canonicalize(dir.unwrap_or_else(|| Path::new("."))).ok();
-        let is_data_dir = dir.is_some() && dir == std::fs::canonicalize(self.data_dir()?).ok();
+        let is_data_dir = dir.is_some() && dir == std::fs::canonicalize(&self.data_dir).ok();
         if is_data_dir && STORE_FILES.contains(&name) {
             return Err(CliError::new(format!("`{}` belongs to the store", target.display()))
                 .with_hint("choose another output path"));
         }
         Ok(())
     }
-
-    /// Opens the embedded store read-only; a server may be running.
-    pub(crate) fn open_read_only(&self) -> Result<EmbeddedStore, CliError> {
-        EmbeddedStore::open_read_only(&self.embedded_dir()?).map_err(|error| open_error(&error))
-    }
 }
 
-/// Value of a flag, else of an environment variable.
-fn flag_or_env(flag: Option<OsString>, variable: &str) -> Option<OsString> {
-    flag.or_else(|| std::env::var_os(variable))
+fn not_persistent(store: &str) -> CliError {
+    CliError::new(format!("`{store}` is not a persistent store"))
+        .with_hint("expected `embedded:DIR` or `postgres://user@host/database`")
 }
 
 /// Files of a store and its server in the data directory.

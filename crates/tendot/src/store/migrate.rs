@@ -10,7 +10,9 @@ use tendot_store::{
     PostgresStore, PostgresTarget, PreviousRun, StoreError,
 };
 
-use super::{StoreLocation, open_error, open_postgres};
+use super::{CommandStore, StoreLocation, open_error, open_postgres};
+use crate::cli::ConfigSourceArguments;
+use crate::config::load_settings;
 use crate::terminal::{StdoutWriter, eprint_line, escape_control, progress_bar};
 use crate::{CliError, CommandStatus, runtime};
 
@@ -30,16 +32,20 @@ Examples:
   tendot migrate --from embedded:/var/lib/tendot --to postgres://tendot@db.example.org/tendot
   tendot migrate --from postgres://tendot@db.example.org/tendot --to embedded:/var/lib/tendot
   tendot migrate --from embedded:old --to embedded:new
+  tendot migrate --config /etc/tendot.toml --to postgres://tendot@db.example.org/tendot
 
 Exit codes: 0 success, 1 source and target differ, 2 error")]
 pub(crate) struct MigrateArguments {
-    /// Source store: `embedded:DIR` or `postgres://user@host/database`
+    /// Source store: `embedded:DIR` or `postgres://user@host/database` [default: the configured store]
     #[arg(long, value_name = "STORE", help_heading = "Store")]
-    pub(crate) from: String,
+    pub(crate) from: Option<String>,
 
     /// Target store: new, empty, or left by an earlier run
     #[arg(long, value_name = "STORE", help_heading = "Store")]
     pub(crate) to: String,
+
+    #[command(flatten)]
+    pub(crate) configuration: ConfigSourceArguments,
 
     /// Compare everything again, not only what is new
     #[arg(long)]
@@ -68,7 +74,10 @@ struct MigrationJson<'a> {
 }
 
 pub(crate) fn run(arguments: &MigrateArguments) -> Result<CommandStatus, CliError> {
-    let from = StoreLocation::parse("--from", &arguments.from)?;
+    let from = match &arguments.from {
+        Some(from) => StoreLocation::parse("--from", from)?,
+        None => CommandStore::from_settings(&load_settings(&arguments.configuration, &[])?)?.location,
+    };
     let to = StoreLocation::parse("--to", &arguments.to)?;
     let start = Instant::now();
     let report = migrate(&from, &to, arguments.compare_all)?;
@@ -235,8 +244,8 @@ fn report_progress(records: Option<u64>) -> impl FnMut(&MigrationReport) + Send 
                 Some(PreviousRun::Interrupted) => {
                     eprint_line("resuming an interrupted migration");
                 }
-                Some(PreviousRun::Completed(line)) => {
-                    eprint_line(format_args!("resuming after log entry {line}; copying newer changes"));
+                Some(PreviousRun::Completed(sequence)) => {
+                    eprint_line(format_args!("resuming after log entry {sequence}; copying newer changes"));
                 }
             });
         }

@@ -1,6 +1,7 @@
 //! Commands on a store, for which no server needs to run.
 //!
-//! `location.rs` finds the store from flags and variables, `open.rs` opens it; then one file or folder per command.
+//! `location.rs` finds the store from flags, variables and the configuration file, `open.rs` opens it; then one file or folder
+//! per command.
 
 pub(crate) mod backup;
 pub(crate) mod export;
@@ -14,8 +15,12 @@ pub(crate) mod verify;
 use std::path::PathBuf;
 
 use clap::Args;
-pub(crate) use location::StoreLocation;
-pub(crate) use open::{STORE_LOCKED_HINT, command_pool, open_error, open_postgres, read_error};
+pub(crate) use location::{CommandStore, StoreLocation};
+pub(crate) use open::{
+    STORE_LOCKED_HINT, command_pool, open_error, open_postgres, open_read_only, read_error,
+};
+
+use crate::cli::ConfigSourceArguments;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StoreArguments {
@@ -26,4 +31,7 @@ pub(crate) struct StoreArguments {
     /// Store: `embedded:DIR` or `postgres://user@host/database` [env: TENDOT_STORE]
     #[arg(long, value_name = "URL", conflicts_with = "data", help_heading = "Store")]
     pub(crate) store: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) configuration: ConfigSourceArguments,
 }

@@ -2,8 +2,9 @@
 
 use std::error::Error;
 use std::io;
+use std::path::Path;
 
-use tendot_store::{LockError, OpenError, PostgresSettings, PostgresStore, StoreError};
+use tendot_store::{EmbeddedStore, LockError, OpenError, PostgresSettings, PostgresStore, StoreError};
 
 use crate::CliError;
 
@@ -20,6 +21,11 @@ pub(crate) async fn open_postgres(
     PostgresStore::open(address, settings)
         .await
         .map_err(|error| CliError::new(error.to_string()).with_hint(error.hint()))
+}
+
+/// Opens an embedded store read-only; a server may be running.
+pub(crate) fn open_read_only(directory: &Path) -> Result<EmbeddedStore, CliError> {
+    EmbeddedStore::open_read_only(directory).map_err(|error| open_error(&error))
 }
 
 /// Error of opening a store, with a hint.

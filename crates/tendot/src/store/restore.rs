@@ -10,7 +10,7 @@ use tendot_store::{LockError, RestoreError, restore};
 
 use super::migrate::migrate;
 use super::{STORE_LOCKED_HINT, StoreArguments, StoreLocation, open_error};
-use crate::terminal::{StdoutWriter, eprint_line};
+use crate::terminal::{eprint_line, print_json};
 use crate::{CliError, CommandStatus};
 
 /// Restore a store from a backup
@@ -51,7 +51,7 @@ struct RestoreJson<'a> {
 }
 
 pub(crate) fn run(arguments: &RestoreArguments) -> Result<CommandStatus, CliError> {
-    let directory = match arguments.store.location()? {
+    let directory = match arguments.store.locate()?.location {
         StoreLocation::Embedded(directory) => directory,
         StoreLocation::Postgres(address) => return restore_postgres(arguments, address),
     };
@@ -63,9 +63,7 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<CommandStatus, CliErro
     eprint_line(format_args!("restored `{path}` to `{}`", directory.display()));
     if arguments.json {
         let moved_to = moved_to.as_ref().map(|path| path.to_string_lossy());
-        let mut output = StdoutWriter::new();
-        output.write_json(&RestoreJson { directory: Some(directory.to_string_lossy()), moved_to })?;
-        output.flush()?;
+        print_json(&RestoreJson { directory: Some(directory.to_string_lossy()), moved_to })?;
     }
     Ok(CommandStatus::Success)
 }
@@ -96,9 +94,13 @@ fn restore_postgres(arguments: &RestoreArguments, address: String) -> Result<Com
         return Err(CliError::new("`--force` is not supported for PostgreSQL")
             .with_hint("restore to another database or schema: `?options=-csearch_path%3DSCHEMA`"));
     }
-    let dir = TemporaryDir(std::env::temp_dir().join(format!("tendot-restore-{}", std::process::id())));
-    restore_embedded(arguments, &dir.0)?;
-    let copied = migrate(&StoreLocation::Embedded(dir.0.clone()), &StoreLocation::Postgres(address), false)?;
+    let dir = tempfile::Builder::new()
+        .prefix("tendot-restore-")
+        .tempdir()
+        .map_err(|error| CliError::io("cannot create a temporary directory", &error))?;
+    restore_embedded(arguments, dir.path())?;
+    let source = StoreLocation::Embedded(dir.path().into());
+    let copied = migrate(&source, &StoreLocation::Postgres(address), false)?;
     if copied.difference_count > 0 {
         return Err(CliError::new(format!(
             "restored store differs from the backup: {}",
@@ -107,19 +109,7 @@ fn restore_postgres(arguments: &RestoreArguments, address: String) -> Result<Com
     }
     eprint_line(format_args!("restored `{}` to the database", arguments.file.display()));
     if arguments.json {
-        let mut output = StdoutWriter::new();
-        output.write_json(&RestoreJson { directory: None, moved_to: None })?;
-        output.flush()?;
+        print_json(&RestoreJson { directory: None, moved_to: None })?;
     }
     Ok(CommandStatus::Success)
-}
-
-/// Temporary directory, removed on drop.
-struct TemporaryDir(PathBuf);
-
-impl Drop for TemporaryDir {
-    fn drop(&mut self) {
-        // An error leaves it in the system's temporary directory.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

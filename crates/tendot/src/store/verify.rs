@@ -1,5 +1,6 @@
 //! `tendot verify`: reads and checks every record and page.
 
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 
 use clap::Args;
@@ -72,11 +73,12 @@ impl VerifyJson {
 /// Verifies the store in a child process: LMDB trusts its pages, so a damaged page can crash the reader, which is reported as
 /// damage.
 pub(crate) fn run(arguments: &VerifyArguments) -> Result<CommandStatus, CliError> {
-    if let StoreLocation::Postgres(address) = arguments.store.location()? {
-        return verify_postgres(arguments, &address);
-    }
+    let directory = match arguments.store.locate()?.location {
+        StoreLocation::Embedded(directory) => directory,
+        StoreLocation::Postgres(address) => return verify_postgres(arguments, &address),
+    };
     if arguments.in_process {
-        return verify(arguments);
+        return verify_embedded(arguments, &directory);
     }
     let start_error = |error| CliError::io("cannot start the verify process", &error);
     let program = std::env::current_exe().map_err(start_error)?;
@@ -123,8 +125,8 @@ const fn was_terminated_by_signal(_: ExitStatus) -> bool {
     false
 }
 
-fn verify(arguments: &VerifyArguments) -> Result<CommandStatus, CliError> {
-    let store = match EmbeddedStore::open_read_only(&arguments.store.embedded_dir()?) {
+fn verify_embedded(arguments: &VerifyArguments, directory: &Path) -> Result<CommandStatus, CliError> {
+    let store = match EmbeddedStore::open_read_only(directory) {
         Ok(store) => store,
         Err(error @ (OpenError::Truncated { .. } | OpenError::Store { .. })) => {
             return report_unreadable(&error.to_string(), arguments.json);

@@ -36,6 +36,13 @@ impl StdoutWriter {
     }
 }
 
+/// Prints a JSON value as one line.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
+    let mut output = StdoutWriter::new();
+    output.write_json(value)?;
+    output.flush()
+}
+
 fn write_error(error: &io::Error) -> CliError {
     CliError::io("cannot write to standard output", error)
 }

@@ -83,18 +83,18 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(text).unwrap();
         for size in 1..=text.len() as u64 {
-            let mut whole = Vec::new();
+            let mut joined = Vec::new();
             for start in (0..text.len() as u64).step_by(size as usize) {
                 let mut chunk = FileChunk::open(file.path(), start..start + size).unwrap();
                 let before = chunk.position();
                 let mut lines = Vec::new();
                 chunk.read_to_end(&mut lines).unwrap();
                 if !lines.is_empty() {
-                    assert_eq!(before, whole.len() as u64, "chunks of {size} bytes");
+                    assert_eq!(before, joined.len() as u64, "chunks of {size} bytes");
                 }
-                whole.extend(lines);
+                joined.extend(lines);
             }
-            assert_eq!(whole, text, "chunks of {size} bytes");
+            assert_eq!(joined, text, "chunks of {size} bytes");
         }
     }
 }

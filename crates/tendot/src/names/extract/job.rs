@@ -48,25 +48,25 @@ impl ExtractJob {
         path: Result<(PathBuf, Option<Metadata>), (PathBuf, io::Error)>,
         split_files: bool,
     ) -> Box<dyn Iterator<Item = Self> + Send> {
-        let one = |path: PathBuf, input, field_delimiter| -> Box<dyn Iterator<Item = Self> + Send> {
+        let single = |path: PathBuf, input, field_delimiter| -> Box<dyn Iterator<Item = Self> + Send> {
             Box::new(std::iter::once(Self { path: path.into(), input, field_delimiter }))
         };
         let (path, metadata) = match path {
             Ok((path, Some(metadata))) => (path, metadata),
-            Ok((path, None)) => return one(path, JobInput::Stdin, None),
-            Err((path, error)) => return one(path, JobInput::Unreadable(error), None),
+            Ok((path, None)) => return single(path, JobInput::Stdin, None),
+            Err((path, error)) => return single(path, JobInput::Unreadable(error), None),
         };
         let is_regular = metadata.is_file();
         let field_delimiter = match delimiter::detect_delimiter(&path, is_regular) {
             Ok(delimiter) => delimiter,
-            Err(error) => return one(path, JobInput::Unreadable(error), None),
+            Err(error) => return single(path, JobInput::Unreadable(error), None),
         };
         if !split_files || !is_regular || metadata.len() < 2 * FileChunk::CHUNK_BYTES {
-            return one(path, JobInput::WholeFile { is_regular }, field_delimiter);
+            return single(path, JobInput::WholeFile { is_regular }, field_delimiter);
         }
         if let Err(error) = File::open(&path) {
             // Reported once, not for every chunk.
-            return one(path, JobInput::Unreadable(error), None);
+            return single(path, JobInput::Unreadable(error), None);
         }
         let path: Arc<Path> = path.into();
         let chunks = metadata.len().div_ceil(FileChunk::CHUNK_BYTES);

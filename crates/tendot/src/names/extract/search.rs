@@ -74,10 +74,10 @@ pub(crate) fn search<S: NameSink>(
             Err(error) => return Err(SearchError::Read(error)),
         };
         filled += read;
-        let last = read == 0;
+        let is_last = read == 0;
         let text = &buffer[..filled];
         let keep_from = loop {
-            match scan.next_doi(text, last) {
+            match scan.next_doi(text, is_last) {
                 ExtractStep::Found(found) => {
                     let line = if S::COUNTS_LINES { lines.advance_to(text, found.span.start) } else { 0 };
                     sink.push(&found, text, base, line).map_err(SearchError::Sink)?;

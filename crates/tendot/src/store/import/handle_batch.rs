@@ -35,10 +35,10 @@ pub(super) fn read(source: ImportSource, take: &mut ItemSink<'_>) -> Result<(), 
             },
             (BatchBlock::Skipped, _) => BatchBlock::Skipped,
             (_, Err(reason)) => refuse_block(number, reason, take)?,
-            (BatchBlock::Create(began, mut record), Ok(line)) => match parse_value(line) {
+            (BatchBlock::Create(first_line, mut record), Ok(line)) => match parse_value(line) {
                 Ok(value) => {
                     record.values.push(value);
-                    BatchBlock::Create(began, record)
+                    BatchBlock::Create(first_line, record)
                 }
                 Err(reason) => refuse_block(number, reason, take)?,
             },
@@ -68,7 +68,7 @@ fn refuse_block(number: u64, reason: String, take: &mut ItemSink<'_>) -> Result<
 
 fn finish_block(block: BatchBlock, take: &mut ItemSink<'_>) -> Result<(), CliError> {
     match block {
-        BatchBlock::Create(began, record) => take(began, ImportItem::Record(record)),
+        BatchBlock::Create(first_line, record) => take(first_line, ImportItem::Record(record)),
         _ => Ok(()),
     }
 }

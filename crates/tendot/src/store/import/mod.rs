@@ -81,7 +81,7 @@ pub(crate) struct ImportArguments {
 }
 
 pub(crate) fn run(arguments: &ImportArguments) -> Result<CommandStatus, CliError> {
-    let location = arguments.store.location()?;
+    let target = arguments.store.locate()?;
     let standard_input = [PathBuf::from("-")];
     let paths = if arguments.files.is_empty() { &standard_input[..] } else { &arguments.files };
     if paths.iter().any(|path| is_stdio(path)) {
@@ -94,11 +94,11 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<CommandStatus, CliError
         let format = arguments.format.map_or_else(|| ImportFormat::detect(path, &mut source), Ok)?;
         sources.push((source, format));
     }
-    let importer = if arguments.dry_run { None } else { Some(StoreImporter::open(&location)?) };
+    let importer = if arguments.dry_run { None } else { Some(StoreImporter::open(&target.location)?) };
     let size = sources.iter().map(|(source, _)| source.size).sum();
     let report = ImportReport::new(progress_bar(size, BYTE_PROGRESS));
     let partition = match &arguments.site {
-        Some(site) => load_combined_site(&arguments.store.data_dir()?, site)?.partition(),
+        Some(site) => load_combined_site(&target.data_dir, site)?.partition(),
         None => None,
     };
     let options = ImportOptions { home_prefixes: !arguments.no_home, partition };
@@ -189,12 +189,11 @@ impl ImportRun {
                 report.progress.finish_and_clear();
                 report.progress = progress_bar(read, RECORD_PROGRESS);
                 let bar = report.progress.clone();
-                let written = |imported: &ImportSummary| {
-                    let ImportSummary { created, changed, unchanged, superseded, tombstoned: ended, .. } =
-                        imported;
-                    bar.set_position(created + changed + unchanged + superseded + ended);
+                let show_progress = |imported: &ImportSummary| {
+                    let ImportSummary { created, changed, unchanged, superseded, tombstoned, .. } = imported;
+                    bar.set_position(created + changed + unchanged + superseded + tombstoned);
                 };
-                Some(importer.finish(written).map_err(|error| import_error(&error))?)
+                Some(importer.finish(show_progress).map_err(|error| import_error(&error))?)
             }
         };
         if let Some(imported) = &imported {

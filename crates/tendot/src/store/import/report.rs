@@ -8,7 +8,7 @@ use tendot_store::ImportSummary;
 
 use super::chunk::{ImportChunk, LineDiagnostic};
 use crate::CliError;
-use crate::terminal::{StdoutWriter, eprint_line, escape_control, quote_input};
+use crate::terminal::{eprint_line, escape_control, print_json, quote_input};
 
 /// Maximum number of diagnostics printed; the rest is counted.
 pub(super) const MAX_PRINTED_REFUSALS: u64 = 100;
@@ -115,8 +115,7 @@ impl ImportReport {
         }
         let ImportSummary { created, changed, unchanged, superseded, .. } =
             imported.cloned().unwrap_or_default();
-        let mut output = StdoutWriter::new();
-        output.write_json(&ImportSummaryJson {
+        print_json(&ImportSummaryJson {
             read,
             created,
             changed,
@@ -126,7 +125,6 @@ impl ImportReport {
             warnings,
             other_servers: (self.other_servers > 0).then_some(self.other_servers),
             seconds,
-        })?;
-        output.flush()
+        })
     }
 }

@@ -14,8 +14,15 @@ const METADATA: &str = r#"{"primaryReferentType":"Creation","referentCreation":{
 
 fn dois(store: StoreKind) {
     let registry = TestRegistry::start(store);
+    register(&registry);
+    refused_registrations(&registry);
+    reserve_and_update(&registry);
+    transfer_and_list(&registry);
+    retire(&registry);
+}
+
+fn register(registry: &TestRegistry) {
     let press = &*registry.registrant;
-    let shop = registry.run_ok(&["registrant", "create", "--agency", "LIB", "Shop"]);
     registry.dir.write("soc.json", METADATA);
     let create = [
         "doi",
@@ -37,7 +44,12 @@ fn dois(store: StoreKind) {
                     updated     TIME\n    1 URL https://example.org/soc";
     assert!(details.starts_with(expected), "{details}");
     assert!(details.contains("\n    3 EMAIL a@b.org"), "{details}");
+    let minted =
+        registry.run_ok(&["doi", "create", "--prefix", "10.70000", "--url", "https://example.org/m"]);
+    assert!(minted.starts_with("10.70000/"), "{minted}");
+}
 
+fn refused_registrations(registry: &TestRegistry) {
     registry.run_error(
         &["doi", "create", "10.70000/SOC", "--url", "https://example.org/"],
         1,
@@ -73,10 +85,9 @@ fn dois(store: StoreKind) {
     );
     registry.run_error(&["doi", "create", "--url", "https://example.org/"], 2, "error: ");
     registry.run_error(&["doi", "create", "10.80000/x", "--url", "https://example.org/"], 1, "error: ");
+}
 
-    let minted =
-        registry.run_ok(&["doi", "create", "--prefix", "10.70000", "--url", "https://example.org/m"]);
-    assert!(minted.starts_with("10.70000/"), "{minted}");
+fn reserve_and_update(registry: &TestRegistry) {
     registry.run_ok(&["doi", "create", "10.70000/later", "--reserve"]);
     assert_eq!(registry.json(&["doi", "show", "10.70000/later"])[0]["state"], "reserved");
     let updated =
@@ -90,8 +101,15 @@ fn dois(store: StoreKind) {
     let odd = "10.70000/../a%2Fb?c#d";
     assert_eq!(registry.run_ok(&["doi", "create", odd, "--url", "https://example.org/odd"]), odd);
     assert_eq!(registry.json(&["doi", "show", odd])[0]["name"], odd);
+}
 
-    let transfer = registry.run_ok(&["transfer", "create", "10.70000/soc", &minted, "--to", &shop]);
+fn transfer_and_list(registry: &TestRegistry) {
+    let press = &*registry.registrant;
+    let shop = registry.run_ok(&["registrant", "create", "--agency", "LIB", "Shop"]);
+    let names = registry.json(&["doi", "list", "--registrant", press]);
+    let minted = names.iter().find(|doi| doi["url"] == "https://example.org/m").unwrap();
+    let minted = minted["name"].as_str().unwrap();
+    let transfer = registry.run_ok(&["transfer", "create", "10.70000/soc", minted, "--to", &shop]);
     assert_eq!(registry.json(&["transfer", "show", &transfer])[0]["state"], "proposed");
     let accepted = registry.run_ok(&["transfer", "accept", &transfer]);
     assert!(accepted.contains("\n  state     done\n"), "{accepted}");
@@ -104,7 +122,9 @@ fn dois(store: StoreKind) {
                     10.70000/../a%2Fb?c#d  registered  PRESS         https://example.org/odd  TIME\n\
                     10.70000/later         registered  PRESS         https://example.org/l    TIME";
     assert_eq!(table, expected);
+}
 
+fn retire(registry: &TestRegistry) {
     let retired = registry.run(&["doi", "retire", "10.70000/soc"]);
     assert!(String::from_utf8_lossy(&retired.stdout).contains("\n  state       tombstone\n"), "{retired:?}");
     assert_eq!(String::from_utf8_lossy(&retired.stderr), "retired; the name will not be reassigned\n");

@@ -9,7 +9,20 @@ tests_per_store!(agencies_registrants_prefixes);
 
 fn agencies_registrants_prefixes(store: StoreKind) {
     let registry = TestRegistry::start(store);
-    let press = &*registry.registrant;
+    let shop = agencies_and_registrants(&registry);
+    prefix_policies(&registry, &shop);
+    transfer_and_close(&registry);
+}
+
+/// Output of a command, with the ids of the two registrants as names.
+#[track_caller]
+fn check(registry: &TestRegistry, shop: &str, arguments: &[&str], expected: &str) {
+    let ids = [(&*registry.registrant, "PRESS"), (shop, "SHOP")];
+    assert_eq!(normalize(&registry.run_ok(arguments), &ids), expected, "{arguments:?}");
+}
+
+/// Creates another agency and registrant; returns the id of the registrant.
+fn agencies_and_registrants(registry: &TestRegistry) -> String {
     let settings = ["--metadata", "required", "--range", "10.71000-10.71009", "--locations", "10.70000/loc"];
     assert_eq!(registry.run_ok(&[&["agency", "create", "MUS", "The museum"][..], &settings].concat()), "MUS");
     let shop = registry.run_ok(&[
@@ -21,11 +34,7 @@ fn agencies_registrants_prefixes(store: StoreKind) {
         "--admin",
         "300:10.71000/admin",
     ]);
-    let ids = [(press, "PRESS"), (&*shop, "SHOP")];
-    let show = |arguments: &[&str], expected: &str| {
-        assert_eq!(normalize(&registry.run_ok(arguments), &ids), expected, "{arguments:?}");
-    };
-
+    let show = |arguments: &[&str], expected: &str| check(registry, &shop, arguments, expected);
     show(
         &["agency", "list"],
         "CODE  NAME         STATE   METADATA  CREATED\n\
@@ -53,7 +62,12 @@ fn agencies_registrants_prefixes(store: StoreKind) {
         &["registrant", "list", "--agency", "LIB"],
         "ID            AGENCY  NAME   CONTACT\nPRESS         LIB     Press  a@b.org",
     );
+    shop
+}
 
+fn prefix_policies(registry: &TestRegistry, shop: &str) {
+    let press = &*registry.registrant;
+    let show = |arguments: &[&str], expected: &str| check(registry, shop, arguments, expected);
     let policy = [
         "--pattern",
         "[a-z]+",
@@ -67,7 +81,7 @@ fn agencies_registrants_prefixes(store: StoreKind) {
         "refuse",
     ];
     let prefix =
-        registry.run_ok(&[&["prefix", "create", "--registrant", &shop, "--test"][..], &policy].concat());
+        registry.run_ok(&[&["prefix", "create", "--registrant", shop, "--test"][..], &policy].concat());
     assert_eq!(prefix, "10.71000");
     show(
         &["prefix", "list"],
@@ -89,7 +103,10 @@ fn agencies_registrants_prefixes(store: StoreKind) {
         "(suffix-pattern at /name)",
     );
     registry.run_error(&["prefix", "create", "--registrant", press, "10.71000"], 1, "error: ");
+}
 
+fn transfer_and_close(registry: &TestRegistry) {
+    let press = &*registry.registrant;
     let transfer = registry.run_ok(&["transfer", "create", "--prefix", "10.71000", "--to", press]);
     assert_eq!(registry.json(&["transfer", "list"])[0]["state"], "proposed");
     assert_eq!(registry.json(&["transfer", "decline", &transfer])[0]["state"], "declined");

@@ -1,6 +1,7 @@
 //! Commands on a store: import, export, backup, restore, verify and migrate.
 
 mod backup;
+mod configured;
 mod import_export;
 mod migrate;
 mod postgres_import;

@@ -124,7 +124,7 @@ fn connection_errors() {
     check(&shared_server().url("nothing"), "does not exist");
     check("postgres://postgres:secret@/x", "no host given");
     check("postgres://postgres:secret@host:port/x", "invalid connection string");
-    check("pg://postgres:secret@host/x", "`--store pg://postgres:***@host/x` is not a persistent store");
+    check("pg://postgres:secret@host/x", "--store: invalid value `pg://postgres:***@host/x` for `store`");
 
     let arguments = ["config", "show", "--set", "store=postgres://user:secret@host/db"];
     let settings = test.dir.run_ok(&arguments);

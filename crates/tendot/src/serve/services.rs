@@ -1,0 +1,236 @@
+//! The servers of `tendot serve`: built from the settings, run until shutdown.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tendot_registry::{Registry, RegistrySettings};
+use tendot_server::http::{self, HttpListener, HttpServer, ServerCertificate};
+use tendot_server::native::{self, NativeServer, NativeSockets, OwnSite, SitePeerClient};
+use tendot_server::{Maintenance, ResolutionCounter};
+use tendot_store::AnyStore;
+use tokio::sync::{oneshot, watch};
+
+use super::listeners::{http_listeners, native_sockets};
+use super::log::LogWriter;
+use super::systemd::InheritedSockets;
+use super::{database_status, systemd};
+use crate::CliError;
+use crate::config::ServerSettings;
+use crate::site::{PublishedEndpoints, load_combined_site, load_or_create_site};
+
+/// HTTP server, native server and maintenance task, with their sockets.
+pub(super) struct Services<'a> {
+    settings: &'a ServerSettings,
+    registry: Arc<Registry>,
+    counter: Arc<ResolutionCounter>,
+    maintenance: Maintenance,
+    http: Arc<HttpServer>,
+    http_listeners: Vec<HttpListener>,
+    native: Option<(NativeSockets, Arc<NativeServer>)>,
+    certificate: Option<Arc<ServerCertificate>>,
+    /// URLs of all listeners.
+    addresses: Vec<String>,
+}
+
+impl<'a> Services<'a> {
+    /// Binds the sockets and builds the servers.
+    pub(super) async fn build(
+        settings: &'a ServerSettings,
+        log: &LogWriter,
+        store: AnyStore,
+        operator_token: Option<String>,
+    ) -> Result<Self, CliError> {
+        let certificate = load_certificate(settings)?;
+        let InheritedSockets { http: inherited, native_tcp, native_udp } = systemd::inherited_sockets()
+            .map_err(|error| CliError::io("cannot use the socket passed by systemd", &error))?;
+        let (http_listeners, mut addresses) =
+            http_listeners(settings, certificate.as_ref(), inherited).await?;
+        let sockets = native_sockets(settings, native_tcp, native_udp)?;
+        if http_listeners.is_empty() && sockets.is_none() {
+            let hint = "set `--http ADDR`, `--https ADDR` or `--native ADDR`";
+            return Err(CliError::new("all listeners are disabled").with_hint(hint));
+        }
+        let site = load_site(settings, sockets.as_ref().map(|(address, _)| *address), &addresses)?;
+        let database = match &store {
+            AnyStore::Postgres(store) => Some(store.hosts_handle()),
+            _ => None,
+        };
+        let registry = Arc::new(build_registry(settings, store, site.as_ref()));
+        let (counter, maintenance) = settings.maintenance();
+        let counter = Arc::new(counter);
+        let mut http = build_http_server(settings, &registry, &counter, log, certificate.as_ref());
+        if let Some(hosts) = database {
+            http = database_status::register_database_status(http, &hosts);
+        }
+        if let Some(token) = operator_token {
+            http = http.operator_token(token);
+        }
+        let native = sockets.zip(site).map(|((address, sockets), site)| {
+            addresses.push(format!("hdl://{address}/"));
+            (sockets, Arc::new(build_native_server(settings, &registry, &counter, site)))
+        });
+        if let Some((_, native)) = &native {
+            http = http.native_server(Arc::clone(native));
+        }
+        let http = Arc::new(http);
+        Ok(Self {
+            settings,
+            registry,
+            counter,
+            maintenance,
+            http,
+            http_listeners,
+            native,
+            certificate,
+            addresses,
+        })
+    }
+
+    /// Certificate of the HTTPS listener, for reloading.
+    pub(super) fn certificate(&self) -> Option<Arc<ServerCertificate>> {
+        self.certificate.clone()
+    }
+
+    /// Makes `/readyz` succeed; returns the URLs of all listeners.
+    pub(super) fn announce_ready(&self) -> &[String] {
+        self.http.set_ready(true);
+        &self.addresses
+    }
+
+    /// Serves until `shutdown` completes, then drains in-flight requests.
+    pub(super) async fn run_until(self, shutdown: impl Future<Output = ()>) -> io::Result<()> {
+        let Self { settings, registry, counter, maintenance, http, http_listeners, native, .. } = self;
+        let (serving, stop) = watch::channel(());
+        // Completes when `serving` is dropped.
+        let stopped = || {
+            let mut stop = stop.clone();
+            async move { drop(stop.changed().await) }
+        };
+        let http = http::serve(http_listeners, http, settings.limits(), stopped());
+        let native_stopped = stopped();
+        let native = async {
+            let Some((sockets, server)) = native else { return Ok(()) };
+            native::serve(sockets, server, settings.native_limits(), native_stopped)
+                .await
+                .inspect_err(|error| tracing::error!(%error, "native listener failed"))
+        };
+        let drain = async move {
+            shutdown.await;
+            systemd::notify("STOPPING=1");
+            tracing::info!("draining in-flight requests");
+            drop(serving);
+        };
+        let (draining, drained) = oneshot::channel::<()>();
+        let servers = async {
+            let results = tokio::join!(http, native, drain);
+            drop(draining);
+            results
+        };
+        // Runs until the servers have drained, so that the last requests are counted.
+        let maintenance = maintenance.run(&registry, &counter, async { drop(drained.await) });
+        let ((http, native, ()), ()) = tokio::join!(servers, maintenance);
+        http.and(native)
+    }
+}
+
+/// Certificate of the HTTPS listener, if one is configured.
+fn load_certificate(settings: &ServerSettings) -> Result<Option<Arc<ServerCertificate>>, CliError> {
+    let (Some(certificate), Some(key)) = (&settings.certificate, &settings.key) else { return Ok(None) };
+    let certificate = ServerCertificate::load(certificate, key).and_then(|certificate| {
+        if settings.client_certificates { certificate.request_client_certificates() } else { Ok(certificate) }
+    });
+    certificate
+        .map(|certificate| Some(Arc::new(certificate)))
+        .map_err(|error| CliError::new(error.to_string()))
+}
+
+/// HTTP server, without what depends on the store and the native protocol.
+fn build_http_server(
+    settings: &ServerSettings,
+    registry: &Arc<Registry>,
+    counter: &Arc<ResolutionCounter>,
+    log: &LogWriter,
+    certificate: Option<&Arc<ServerCertificate>>,
+) -> HttpServer {
+    let log = log.clone();
+    let mut http = HttpServer::new(Arc::clone(registry))
+        .resolution_counter(Arc::clone(counter))
+        .proxy_trust(settings.proxy_trust())
+        .body_timeout(settings.body_timeout)
+        .reverse_lookup_timeout(settings.reverse_lookup_timeout)
+        .response_cache_size(settings.http_response_cache.bytes(&settings.store))
+        .metrics_allow(settings.metrics_allow.clone())
+        .log_requests(settings.log_requests)
+        .external_counter(
+            "tendot_log_dropped",
+            "Log lines dropped because the queue was full or stderr failed.",
+            move || Some(log.dropped() as f64),
+        );
+    if let Some(upstream) = settings.upstream.0.clone() {
+        http = http.upstream(upstream, settings.cache());
+    }
+    if let Some(rates) = settings.rate_limits() {
+        http = http.rate_limits(rates);
+    }
+    if let Some(certificate) = certificate.cloned() {
+        let name = "tendot_tls_certificate_expiry_timestamp_seconds";
+        http = http.external_gauge(name, "Expiry time of the TLS certificate (Unix time).", move || {
+            certificate.not_after().map(|expiry| expiry as f64)
+        });
+    }
+    http
+}
+
+/// Site of this server; without the native protocol only if it is one of several servers of a site.
+fn load_site(
+    settings: &ServerSettings,
+    native: Option<SocketAddr>,
+    addresses: &[String],
+) -> Result<Option<OwnSite>, CliError> {
+    let (directory, site_file) = (settings.data_dir(), settings.site_file.as_deref());
+    let Some(native) = native else {
+        return directory
+            .zip(site_file)
+            .map(|(directory, site_file)| load_combined_site(&directory, site_file))
+            .transpose();
+    };
+    let http = addresses.iter().find_map(|address| address.strip_prefix("http://"));
+    let endpoints = PublishedEndpoints {
+        native,
+        public_ip: settings.public_address,
+        http: http
+            .and_then(|http| http.trim_end_matches('/').parse::<SocketAddr>().ok())
+            .map(|http| http.port()),
+        description: &settings.description,
+    };
+    load_or_create_site(directory.as_deref(), &endpoints, site_file).map(Some)
+}
+
+/// Registry, with a client for the other servers of the site if there are any.
+fn build_registry(settings: &ServerSettings, store: AnyStore, site: Option<&OwnSite>) -> Registry {
+    let partition = site.and_then(OwnSite::partition);
+    let registry = Registry::new(store, RegistrySettings { partition, ..settings.registry() });
+    match site.filter(|_| partition.is_some()) {
+        Some(site) => registry.with_site_peers(Arc::new(SitePeerClient::new(site.site().clone()))),
+        None => registry,
+    }
+}
+
+/// Server of the native protocol.
+fn build_native_server(
+    settings: &ServerSettings,
+    registry: &Arc<Registry>,
+    counter: &Arc<ResolutionCounter>,
+    site: OwnSite,
+) -> NativeServer {
+    let mut native = NativeServer::new(Arc::clone(registry), site)
+        .allow_dh_1024(settings.allow_dh_1024)
+        .resolution_counter(Arc::clone(counter))
+        .response_cache_size(settings.native_response_cache.bytes(&settings.store))
+        .log_requests(settings.log_requests);
+    if let Some(rates) = settings.native_rate_limits() {
+        native = native.rate_limits(rates);
+    }
+    native
+}

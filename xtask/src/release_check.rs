@@ -1,0 +1,38 @@
+//! What a release must satisfy besides its tests: packages that build by themselves, and the oldest supported Rust version.
+
+use std::fs;
+
+use anyhow::{Context as _, Result};
+use xshell::cmd;
+
+use crate::process::shell;
+use crate::report::Report;
+use crate::root;
+
+/// Runs both checks.
+pub(crate) fn check(report: &Report) {
+    report.check("packages", check_packages);
+    report.check("oldest Rust version", check_oldest_rust);
+}
+
+/// Makes the packages of all crates that are to be published, and builds each from its package and those of the others. Nothing is
+/// uploaded.
+fn check_packages() -> Result<()> {
+    let sh = shell()?;
+    Ok(cmd!(sh, "cargo publish --dry-run --workspace --locked --allow-dirty --quiet").run()?)
+}
+
+/// Compiles the crates with the version in `rust-version`, which is installed if it is missing.
+fn check_oldest_rust() -> Result<()> {
+    let sh = shell()?;
+    let manifest = fs::read_to_string(root().join("Cargo.toml"))?;
+    let version = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
+    let version = version.context("Cargo.toml has no rust-version")?.trim_matches('"');
+    let toolchain = format!("{version}.0");
+    if !cmd!(sh, "rustup toolchain list").read()?.lines().any(|line| line.starts_with(&toolchain)) {
+        cmd!(sh, "rustup toolchain install {toolchain} --profile minimal --no-self-update").run()?;
+    }
+    let target = root().join("target/oldest-rust");
+    let check = cmd!(sh, "cargo +{toolchain} check --quiet --locked --workspace --all-features");
+    Ok(check.arg("--target-dir").arg(target).run()?)
+}
