@@ -34,6 +34,6 @@ pub use history::{
 };
 pub use listing::{HandleCount, HandleList, ReverseLookup, ReverseLookupMatch, ReverseLookupMatches};
 pub use registry::Registry;
-pub use resolve::{HashPartition, PeerFuture, Resolution, ResolveQuery, SitePeers};
+pub use resolve::{HashPartition, PeerFuture, Resolution, ResolveQuery, ResolvedRecord, SitePeers};
 pub use settings::{RecordLimits, RegistrySettings, TemplateSettings};
 pub use validate::{InvalidValue, UrlFault, ValueFault, check_import, is_invisible};

@@ -11,6 +11,7 @@ pub mod http;
 mod maintenance;
 mod metrics;
 pub mod native;
+mod random;
 mod resolution_stats;
 mod response_cache;
 

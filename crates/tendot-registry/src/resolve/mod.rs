@@ -79,10 +79,21 @@ pub enum Resolution {
     Referral(Vec<HandleValue<'static>>),
 }
 
+/// Result of a resolution, with facts about the record that need no further lookup.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ResolvedRecord {
+    /// Selected values, or a referral.
+    pub resolution: Resolution,
+    /// Whether the name has kernel metadata; see [`Registry::get_doi`].
+    pub has_metadata: bool,
+    /// Whether the values are those of a stored record, rather than derived by a template.
+    pub is_stored: bool,
+}
+
 /// Record lookup before authorization.
 pub(crate) enum RecordLookup {
     /// Selected values and the requirement for reading them.
-    Found { values: Vec<HandleValue<'static>>, requirement: Requirement, has_metadata: bool },
+    Found { values: Vec<HandleValue<'static>>, requirement: Requirement, has_metadata: bool, is_stored: bool },
     /// Referral to another service.
     Referral(Vec<HandleValue<'static>>),
 }
@@ -97,20 +108,22 @@ impl Registry {
         caller: &Caller,
         budget: &mut Budget,
     ) -> Result<Resolution, Error> {
-        self.resolve_with_metadata_flag(query, caller, budget).await.map(|(resolution, _)| resolution)
+        self.resolve_record(query, caller, budget).await.map(|record| record.resolution)
     }
 
-    /// Resolves a handle and reports whether the name has kernel metadata, without a further lookup; see
-    /// [`Registry::get_doi`].
-    pub async fn resolve_with_metadata_flag(
+    /// Resolves a handle like [`Registry::resolve`], and reports facts about its record.
+    pub async fn resolve_record(
         &self,
         query: &ResolveQuery<'_>,
         caller: &Caller,
         budget: &mut Budget,
-    ) -> Result<(Resolution, bool), Error> {
+    ) -> Result<ResolvedRecord, Error> {
         match self.lookup_record(query, budget).await? {
-            RecordLookup::Referral(values) => Ok((Resolution::Referral(values), false)),
-            RecordLookup::Found { values, requirement, has_metadata } => {
+            RecordLookup::Referral(values) => {
+                let resolution = Resolution::Referral(values);
+                Ok(ResolvedRecord { resolution, has_metadata: false, is_stored: false })
+            }
+            RecordLookup::Found { values, requirement, has_metadata, is_stored } => {
                 self.authorize_for_name(
                     Some(query.handle),
                     &requirement,
@@ -119,7 +132,8 @@ impl Registry {
                     budget,
                 )
                 .await?;
-                Ok((Resolution::Values(values), has_metadata))
+                let resolution = Resolution::Values(values);
+                Ok(ResolvedRecord { resolution, has_metadata, is_stored })
             }
         }
     }
@@ -135,12 +149,12 @@ impl Registry {
         let name = Handle::new(&full);
         self.check_server_responsible(name, budget).await?;
         let text = name.to_str().unwrap_or_default();
-        let mut with_metadata = false;
+        let (mut with_metadata, mut is_stored) = (false, false);
         let values = match self.get_record(text, budget).await? {
             // Reserved names do not resolve.
             Some(entry) if is_reserved(&entry) => return Err(Error::NotFound),
             Some(entry) if entry.status == RecordStatus::Live => {
-                with_metadata = has_metadata(&entry);
+                (with_metadata, is_stored) = (has_metadata(&entry), true);
                 entry.values
             }
             Some(_) => return Err(Error::Retired),
@@ -154,7 +168,7 @@ impl Registry {
             }
         };
         let (values, requirement) = select_readable(query, values, budget)?;
-        Ok(RecordLookup::Found { values, requirement, has_metadata: with_metadata })
+        Ok(RecordLookup::Found { values, requirement, has_metadata: with_metadata, is_stored })
     }
 }
 

@@ -1,6 +1,7 @@
-//! Endpoints for operators: `/readyz` and `/metrics`.
+//! Endpoints for operators: `/livez`, `/readyz` and `/metrics`.
 
 use std::fmt;
+use std::future::ready;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -11,9 +12,39 @@ use tokio::time::timeout;
 
 use crate::http::HttpServer;
 use crate::http::middleware::client_address::RemoteClient;
-use crate::http::middleware::metrics;
+use crate::http::middleware::metrics::{self, RequestKind};
 use crate::http::response::caching;
+use crate::http::response::errors::ErrorFormat;
 use crate::http::response::reply::{Reply, TEXT, reply};
+use crate::http::routing::endpoint::{Api, Endpoint, Handler, Operation};
+use crate::http::routing::operation_spec::{OperationSpec, PathSpec};
+
+/// Endpoints for operators.
+pub(crate) static API: Api = Api {
+    root: None,
+    errors: ErrorFormat::Text,
+    endpoints: &[
+        Endpoint::new(
+            &["/livez"],
+            describe_liveness,
+            &[operations(|_, _| Box::pin(ready(reply(StatusCode::OK, TEXT, "ok\n"))))],
+        ),
+        Endpoint::new(
+            &["/readyz"],
+            describe_readiness,
+            &[operations(|server, _| Box::pin(ready(server.get_readiness())))],
+        ),
+        Endpoint::new(
+            &["/metrics"],
+            describe_metrics,
+            &[operations(|server, call| Box::pin(server.get_metrics(call.client)))],
+        ),
+    ],
+};
+
+const fn operations(handler: Handler) -> Operation {
+    Operation::get(handler).kind(RequestKind::Operations)
+}
 
 /// Timeout for the metric that is read from the store; after it, the previous value is reported.
 const STORE_METRIC_TIMEOUT: Duration = Duration::from_millis(500);
@@ -84,4 +115,30 @@ impl HttpServer {
         caching::set_private_no_store(response.headers_mut());
         response
     }
+}
+
+fn describe_liveness() -> PathSpec {
+    PathSpec::readable(
+        OperationSpec::text("Operations", "Check liveness", "Running", "text/plain")
+            .example_command("curl -s $SERVER/livez"),
+    )
+}
+
+fn describe_readiness() -> PathSpec {
+    PathSpec::readable(
+        OperationSpec::text("Operations", "Check readiness", "Ready", "text/plain")
+            .example_command("curl -s $SERVER/readyz")
+            .response(StatusCode::SERVICE_UNAVAILABLE, "Starting, draining, or store unreachable")
+            .text_content("text/plain"),
+    )
+}
+
+fn describe_metrics() -> PathSpec {
+    let (response, media_type) = ("Metrics in OpenMetrics format", "application/openmetrics-text");
+    PathSpec::readable(
+        OperationSpec::text("Operations", "Get metrics", response, media_type)
+            .example_command("curl -s $SERVER/metrics")
+            .response(StatusCode::FORBIDDEN, "Not available to this address")
+            .text_content("text/plain"),
+    )
 }

@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 
 use crate::http::api_v1::KeyLocks;
 use crate::http::api_v1::changes::subscribers::Subscribers;
-use crate::http::authentication::{GuessThrottle, HttpSessionTable};
+use crate::http::authentication::Authenticator;
 use crate::http::compat::reverse_lookup::ReverseLookupGate;
 use crate::http::health::{Readiness, ReadinessProbe};
 use crate::http::middleware::client_address::ProxyTrust;
@@ -19,11 +19,10 @@ use crate::http::middleware::rate_limit::{HttpRateLimiter, HttpRateLimits};
 use crate::http::middleware::request_id::RequestIdGenerator;
 use crate::http::middleware::response_cache::HttpResponseCache;
 use crate::http::request::body::BodyReader;
-use crate::http::resolve::upstream::UpstreamResolver;
+use crate::http::resolve::resolver::RecordResolver;
 use crate::metrics::ExternalMetric;
 use crate::native::NativeServer;
 use crate::resolution_stats::ResolutionCounter;
-use crate::response_cache::DEFAULT_RESPONSE_CACHE_BYTES;
 
 /// Lists that are built concurrently; further requests wait.
 const MAX_CONCURRENT_LISTS: usize = 2;
@@ -32,14 +31,12 @@ const MAX_CONCURRENT_LISTS: usize = 2;
 #[derive(Debug)]
 pub struct HttpServer {
     pub(super) registry: Arc<Registry>,
-    pub(super) operator_token: Option<Box<str>>,
-    /// Resolver for names that this server is not responsible for.
-    pub(super) upstream: Option<Box<UpstreamResolver>>,
+    /// Credentials to callers.
+    pub(super) authenticator: Authenticator,
+    /// Names to records and redirects.
+    pub(super) resolver: RecordResolver,
     pub(super) proxy_trust: ProxyTrust,
     pub(super) rate_limiter: Option<HttpRateLimiter>,
-    pub(super) response_cache: Option<HttpResponseCache>,
-    /// Resolution statistics.
-    pub(super) resolution_counter: Option<Arc<ResolutionCounter>>,
     pub(super) body_reader: BodyReader,
     pub(super) reverse_lookups: ReverseLookupGate,
     pub(super) request_ids: RequestIdGenerator,
@@ -50,10 +47,6 @@ pub struct HttpServer {
     pub(super) logs_requests: bool,
     /// Server for native messages inside HTTP.
     pub(super) native_server: Option<Arc<NativeServer>>,
-    pub(super) sessions: HttpSessionTable,
-    pub(super) guess_throttle: GuessThrottle,
-    /// Limits concurrent proof verifications to the number of cores.
-    pub(super) cpu_permits: Arc<Semaphore>,
     /// Limits concurrent lists.
     pub(super) list_permits: Semaphore,
     pub(super) subscribers: Subscribers,
@@ -68,27 +61,21 @@ pub struct HttpServer {
 impl HttpServer {
     /// Creates a server over this registry, with default settings.
     pub fn new(registry: Arc<Registry>) -> Self {
+        let metrics = Arc::new(HttpMetrics::new());
         Self {
+            authenticator: Authenticator::new(Arc::clone(&registry)),
+            resolver: RecordResolver::new(Arc::clone(&registry), Arc::clone(&metrics)),
             registry,
-            operator_token: None,
-            upstream: None,
             proxy_trust: ProxyTrust::default(),
             rate_limiter: None,
-            response_cache: Some(HttpResponseCache::new(DEFAULT_RESPONSE_CACHE_BYTES)),
-            resolution_counter: None,
             body_reader: BodyReader::new(Duration::from_secs(10)),
             reverse_lookups: ReverseLookupGate::new(Duration::from_secs(10)),
             request_ids: RequestIdGenerator::new(),
-            metrics: Arc::new(HttpMetrics::new()),
+            metrics,
             external_metrics: Arc::default(),
             metrics_allow: Vec::new(),
             logs_requests: false,
             native_server: None,
-            sessions: HttpSessionTable::default(),
-            guess_throttle: GuessThrottle::new(),
-            cpu_permits: Arc::new(Semaphore::new(
-                std::thread::available_parallelism().map_or(1, usize::from),
-            )),
             list_permits: Semaphore::new(MAX_CONCURRENT_LISTS),
             subscribers: Subscribers::new(),
             key_locks: KeyLocks::default(),
@@ -105,7 +92,7 @@ impl HttpServer {
     /// Sets the operator's API token.
     #[must_use]
     pub fn operator_token(mut self, token: impl Into<Box<str>>) -> Self {
-        self.operator_token = Some(token.into());
+        self.authenticator.operator_token = Some(token.into());
         self
     }
 
@@ -126,14 +113,14 @@ impl HttpServer {
     /// Sets the size of the response cache in bytes; 0 disables it. Default: 16 MiB.
     #[must_use]
     pub fn response_cache_size(mut self, bytes: usize) -> Self {
-        self.response_cache = (bytes > 0).then(|| HttpResponseCache::new(bytes));
+        self.resolver.response_cache = (bytes > 0).then(|| HttpResponseCache::new(bytes));
         self
     }
 
     /// Counts resolutions for reports. Default: not counted.
     #[must_use]
     pub fn resolution_counter(mut self, resolution_counter: Arc<ResolutionCounter>) -> Self {
-        self.resolution_counter = Some(Arc::clone(&resolution_counter));
+        self.resolver.resolution_counter = Some(Arc::clone(&resolution_counter));
         let failures = Arc::clone(&resolution_counter);
         self.external_counter(
             "tendot_stats_resolutions_dropped",
@@ -223,6 +210,7 @@ impl HttpServer {
     /// Sets the server for native messages inside HTTP; its site and metrics are published, too.
     #[must_use]
     pub fn native_server(mut self, native: Arc<NativeServer>) -> Self {
+        self.authenticator.native_server = Some(Arc::clone(&native));
         self.native_server = Some(native);
         self
     }

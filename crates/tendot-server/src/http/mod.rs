@@ -29,7 +29,7 @@ pub(crate) use middleware::rate_limit::too_many_requests;
 pub use resolve::trace::{ResolutionTrace, TraceOutcome, TraceStep};
 pub use resolve::upstream::UpstreamClient;
 pub use response::codes::{HTTP_ERROR_CODES, HttpErrorCodeSpec};
-pub use response::status::registry_error_status;
+pub use response::errors::registry_error_status;
 pub use server::listener::{HttpLimits, HttpListener, HttpListeners, serve};
 pub use server::tls::{ServerCertificate, TlsError};
 

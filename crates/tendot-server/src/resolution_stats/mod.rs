@@ -94,6 +94,13 @@ impl ResolutionCounter {
         }
     }
 
+    /// Counts a resolution of a name whose record is stored.
+    pub(crate) async fn count_stored(&self, registry: &Registry, name: &NameKey) {
+        if let Some(counter_key) = self.key_for(registry, name).await {
+            self.count_key(counter_key);
+        }
+    }
+
     /// Counts a failed resolution if `error` means that the name does not exist.
     pub(crate) async fn count_failure(&self, registry: &Registry, name: &str, error: &Error) {
         let (Some(failed), Error::NotFound | Error::Retired) = (&self.failed, error) else { return };

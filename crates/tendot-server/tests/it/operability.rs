@@ -21,6 +21,9 @@ fn metrics() {
     }
     server.request("GET", "/10.5555/NONE", "");
     server.request("GET", "/api/handles/10.5555/ONE", "");
+    server.request("POST", "/api/v1/agencies", "");
+    server.request("GET", "/doiRA/10.5555", "");
+    server.request("GET", "/static/none.css", "");
     let response = server.request("GET", "/metrics", "");
     assert_eq!(
         response.header("content-type"),
@@ -30,9 +33,11 @@ fn metrics() {
     for line in [
         "tendot_http_requests_total{kind=\"redirect\",code=\"302\"} 3",
         "tendot_http_requests_total{kind=\"redirect\",code=\"404\"} 1",
-        "tendot_http_requests_total{kind=\"read\",code=\"200\"} 1",
-        "tendot_http_request_duration_seconds_count{kind=\"redirect\"} 4",
-        "tendot_http_connections_accepted_total 6.0",
+        "tendot_http_requests_total{kind=\"redirect\",code=\"400\"} 1",
+        "tendot_http_requests_total{kind=\"read\",code=\"200\"} 2",
+        "tendot_http_requests_total{kind=\"write\",code=\"400\"} 1",
+        "tendot_http_request_duration_seconds_count{kind=\"redirect\"} 5",
+        "tendot_http_connections_accepted_total 9.0",
         "tendot_http_rate_limited_total 0.0",
         "tendot_store_head_sequence 3.0",
         "tendot_x_total 5.0",

@@ -5,17 +5,21 @@ use http::StatusCode;
 use http::header::HeaderName;
 use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
-use serde_json::json;
 use tendot_proto::Budget;
-use tendot_registry::{Caller, ExistingName, RegistryError};
+use tendot_registry::{Caller, RegistryError};
 
-use crate::clock::format_millis;
-use crate::http::pages::{Problem, problem};
+use crate::clock::to_unix_millis;
 use crate::http::request::conditional::WritePrecondition;
+use crate::http::request::percent;
 use crate::http::request::query::{QueryParams, number};
 use crate::http::request::request_head::RequestHead;
+use crate::http::response::codes;
+use crate::http::response::errors::{
+    authentication_failed, for_connection, problem_for_body, problem_for_registry_error,
+};
+use crate::http::response::problem::{Problem, problem};
 use crate::http::response::reply::Reply;
-use crate::http::response::{codes, status};
+use crate::http::routing::endpoint::Call;
 use crate::http::{HttpServer, REQUEST_BUDGET};
 
 /// Maximum size of a request body.
@@ -94,6 +98,23 @@ impl From<RegistryError> for Box<ApiError> {
 }
 
 impl HttpServer {
+    /// Parses and authenticates a request.
+    pub(super) async fn parse_api_request<'a>(
+        &self,
+        call: Call<'a>,
+    ) -> Result<(ApiRequest<'a>, Incoming), Box<ApiError>> {
+        let Call { head, path_param, body, .. } = call;
+        let path_param =
+            percent::decode_text(path_param, "path").map_err(|error| malformed(&error.to_string()))?;
+        let parameters = QueryParams::parse(head.query).map_err(|error| malformed(&error.to_string()))?;
+        let caller = self.authenticator.authenticate(head).await.map_err(|error| {
+            Box::new(ApiError::Reply(authentication_failed(error, head.accepts_credentials)))
+        })?;
+        let now_ms = to_unix_millis(head.now);
+        let path_param = path_param.into_owned();
+        Ok((ApiRequest { head, caller, now_ms, path_param, parameters }, body))
+    }
+
     /// Reads a JSON body.
     pub(super) async fn read_json<T: DeserializeOwned>(&self, body: Incoming) -> Result<T, Box<ApiError>> {
         let bytes = self.read_json_bytes(body).await?;
@@ -116,7 +137,7 @@ impl HttpServer {
     /// Reads a body of at most `MAX_BODY_BYTES`.
     pub(super) async fn read_json_bytes(&self, body: Incoming) -> Result<Bytes, Box<ApiError>> {
         let body = self.body_reader.read(body, MAX_BODY_BYTES).await;
-        Ok(body.map_err(|error| problem(error.status(), error.code(), error.to_string()))?)
+        Ok(body.map_err(problem_for_body)?)
     }
 }
 
@@ -139,38 +160,10 @@ pub(super) fn malformed(reason: &str) -> Box<ApiError> {
     problem(StatusCode::BAD_REQUEST, codes::MALFORMED, reason).into()
 }
 
-/// Random bytes for new ids and secrets.
-pub(super) fn random<const N: usize>() -> Result<[u8; N], Box<ApiError>> {
-    let mut bytes = [0; N];
-    match aws_lc_rs::rand::fill(&mut bytes) {
-        Ok(()) => Ok(bytes),
-        Err(_) => {
-            let detail = "the system random number generator failed";
-            Err(problem(StatusCode::INTERNAL_SERVER_ERROR, codes::RANDOM_UNAVAILABLE, detail).into())
-        }
+/// Reply with the result of a handler.
+pub(super) fn api_reply(result: ApiResult, accepts_credentials: bool) -> Reply {
+    match result.map_err(|error| *error) {
+        Ok(reply) | Err(ApiError::Reply(reply)) => reply,
+        Err(ApiError::Problem(problem)) => for_connection(problem, accepts_credentials).into(),
     }
-}
-
-/// Problem for a registry error.
-pub(super) fn problem_for_registry_error(error: &RegistryError) -> Box<Problem<'static>> {
-    if let Some(cause) = &error.source {
-        tracing::error!(error = %cause, "store error");
-    }
-    let mut problem = problem(status::status_for_kind(error.kind), error.code, error.detail.clone());
-    if let Some(pointer) = &error.pointer {
-        problem = problem.pointer(&**pointer);
-    }
-    if let Some(hint) = &error.hint {
-        problem = problem.hint(&**hint);
-    }
-    if let Some(ExistingName { name, registered_ms: since }) = &error.existing {
-        problem = problem.member("existing", &**name);
-        if let Some(since) = since {
-            problem = problem.member("since", format_millis(*since));
-        }
-    }
-    if !error.faults.is_empty() {
-        problem = problem.member("faults", json!(error.faults));
-    }
-    problem
 }

@@ -8,40 +8,64 @@ use tendot_proto::{Handle, HandleValue};
 use tendot_registry::registration::{
     DoiListItem, DoiRecord, RegisterDoi, RegistrationRequest, RetireDoi, UpdateDoi,
 };
-use utoipa::openapi::{HttpMethod, Required};
+use utoipa::ToSchema;
+use utoipa::openapi::{HttpMethod, Required, Schema};
 
 use crate::http::HttpServer;
 use crate::http::api_v1::idempotency::IdempotencyKey;
-use crate::http::api_v1::schemas::{DoiForm, DoiListForm, DoiUpdateForm, NewDoiForm};
+use crate::http::api_v1::schemas::{DoiUpdateForm, NewDoiForm, described};
 use crate::http::api_v1::{
-    ApiError, ApiRequest, ApiResult, JSON, created_reply, format_millis, json_reply, list_reply, random,
-    request_budget, with_common_responses, with_paging, with_problem, with_write_responses,
+    ApiError, ApiRequest, ApiResult, JSON, ListItem, ListJson, created_reply, format_millis, json_reply,
+    list_reply, request_budget, with_common_responses, with_paging, with_write_responses,
 };
-use crate::http::pages::problem;
+use crate::http::handle_api::ValueForm;
 use crate::http::request::conditional::WritePrecondition;
-use crate::http::resolve::redirect;
+use crate::http::request::name_path;
 use crate::http::response::codes;
-use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
+use crate::http::response::problem::problem;
+use crate::http::routing::operation_spec::{OperationSpec, PathSpec, enum_schema, text_schema};
+use crate::random::random_bytes;
 
-/// Registered DOI in responses.
-#[derive(Serialize)]
+/// DOI.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Doi)]
 pub(crate) struct DoiJson<'a> {
+    /// Name as registered.
     name: &'a str,
+    #[schema(schema_with = state_schema)]
     state: &'static str,
+    /// Registrant id.
     registrant: &'a str,
+    /// Agency code.
     agency: &'a str,
+    /// Target URL.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
     url: Option<&'a str>,
+    /// Values of the record.
+    #[schema(value_type = Vec<ValueForm>)]
     values: &'a [HandleValue<'static>],
+    /// Kernel metadata with the element names of kernel XML 2.3.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object)]
     metadata: Option<&'a RawValue>,
+    /// Creation time (RFC 3339).
+    #[schema(format = DateTime)]
     created: String,
+    /// Time of the last update (RFC 3339).
+    #[schema(format = DateTime)]
     updated: String,
+    /// Retirement time (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime)]
     retired: Option<String>,
     /// Warnings about the registration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
+}
+
+fn state_schema() -> Schema {
+    described(enum_schema(["reserved", "registered", "tombstone", "deleted"]), "State")
 }
 
 impl<'a> From<&'a DoiRecord> for DoiJson<'a> {
@@ -63,14 +87,29 @@ impl<'a> From<&'a DoiRecord> for DoiJson<'a> {
 }
 
 /// DOI in a list.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = DoiItem)]
 struct DoiItemJson<'a> {
     name: &'a str,
+    #[schema(schema_with = item_state_schema)]
     state: &'static str,
     registrant: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
     url: Option<&'a str>,
+    /// Time of the last update (RFC 3339).
+    #[schema(format = DateTime)]
     updated: String,
+}
+
+impl ListItem for DoiItemJson<'_> {
+    const LIST_NAME: &'static str = "DoiList";
+    const LIST_DESCRIPTION: &'static str = "Page of DOIs";
+}
+
+/// Deleted DOIs are not listed.
+fn item_state_schema() -> Schema {
+    described(enum_schema(["reserved", "registered", "tombstone"]), "State")
 }
 
 impl<'a> From<&'a DoiListItem> for DoiItemJson<'a> {
@@ -134,7 +173,7 @@ impl HttpServer {
         draft: RegistrationRequest,
         idempotency_key: Option<&IdempotencyKey>,
     ) -> ApiResult {
-        let command = RegisterDoi { request: draft, random_bytes: random()? };
+        let command = RegisterDoi { request: draft, random_bytes: random_bytes() };
         let mut budget = request_budget();
         if request.parameters.is_set("dry-run") {
             let record =
@@ -215,7 +254,7 @@ impl HttpServer {
 
 /// API path of a DOI.
 pub(crate) fn doi_path(name: &str) -> String {
-    format!("/api/v1/dois{}", redirect::format(name))
+    format!("/api/v1/dois{}", name_path::format(name))
 }
 
 /// Turns a conflict into a failed precondition, for `If-None-Match: *`.
@@ -232,7 +271,7 @@ fn as_precondition_failed(error: ApiError) -> Box<ApiError> {
 const DRY_RUN_DESCRIPTION: &str = "Dry run: validate without writing";
 
 pub(crate) fn describe() -> PathSpec {
-    let get = with_paging(with_common_responses(OperationSpec::new("List the DOIs of a prefix or registrant"), false))
+    let get = with_paging(with_common_responses(OperationSpec::new("List the DOIs of a prefix or registrant")))
         .description(
             "In name order. A page may have fewer items than `limit`; continue while `next` is present. Reserved DOIs are \
              listed only for their registrant, its agency and the operator.",
@@ -240,8 +279,8 @@ pub(crate) fn describe() -> PathSpec {
         .query_param("prefix", "Filter by prefix", text_schema())
         .query_param("registrant", "Filter by registrant id", text_schema())
         .response(StatusCode::OK, "The DOIs")
-        .json_content::<DoiListForm>(JSON);
-    let get = with_problem(get, StatusCode::NOT_FOUND, "Prefix or registrant not found");
+        .json_content::<ListJson<DoiItemJson<'_>>>(JSON);
+    let get = get.problem(StatusCode::NOT_FOUND, "Prefix or registrant not found");
     let post = with_write_responses(OperationSpec::new("Register a DOI"))
         .description(
             "`name`, or a generated suffix under `prefix`. The DOI resolves when the response arrives. DOIs are \
@@ -250,12 +289,12 @@ pub(crate) fn describe() -> PathSpec {
         .query_param("dry-run", DRY_RUN_DESCRIPTION, text_schema())
         .request_body::<NewDoiForm>(JSON, "Name, URL, metadata", Required::True)
         .response(StatusCode::CREATED, "The DOI")
-        .json_content::<DoiForm>(JSON)
+        .json_content::<DoiJson<'_>>(JSON)
         .response_header("Location", "URL of the DOI in this API")
         .response_header("ETag", "Revision; absent in a replayed response")
         .response_header("Idempotency-Replayed", "`true` for a replayed response")
         .response(StatusCode::OK, "The DOI that would be registered (`dry-run`)")
-        .json_content::<DoiForm>(JSON);
+        .json_content::<DoiJson<'_>>(JSON);
     PathSpec::readable(get).with_method(HttpMethod::Post, post)
 }
 
@@ -263,12 +302,12 @@ pub(crate) fn describe_one() -> PathSpec {
     let path = |spec: OperationSpec| {
         spec.path_param("name", "Name; slashes may be literal or percent-encoded", text_schema())
     };
-    let get = path(with_common_responses(OperationSpec::new("Get a DOI"), false))
+    let get = path(with_common_responses(OperationSpec::new("Get a DOI")))
         .response(StatusCode::OK, "The DOI with its record, metadata, state, registrant and timestamps")
-        .json_content::<DoiForm>(JSON)
+        .json_content::<DoiJson<'_>>(JSON)
         .response_header("ETag", "Revision")
         .response(StatusCode::NOT_MODIFIED, "Not modified (`If-None-Match`)");
-    let get = with_problem(get, StatusCode::NOT_FOUND, "DOI not found");
+    let get = get.problem(StatusCode::NOT_FOUND, "DOI not found");
     let put = path(with_write_responses(OperationSpec::new("Update a DOI")))
         .description(
             "Replaces the given fields; omitted fields are unchanged. With `If-Match`, only if the revision matches; with \
@@ -277,10 +316,10 @@ pub(crate) fn describe_one() -> PathSpec {
         .query_param("dry-run", DRY_RUN_DESCRIPTION, text_schema())
         .request_body::<DoiUpdateForm>(JSON, "Fields to update", Required::True)
         .response(StatusCode::OK, "The updated DOI")
-        .json_content::<DoiForm>(JSON)
+        .json_content::<DoiJson<'_>>(JSON)
         .response_header("ETag", "Revision")
         .response(StatusCode::CREATED, "The new DOI")
-        .json_content::<DoiForm>(JSON)
+        .json_content::<DoiJson<'_>>(JSON)
         .response_header("Location", "URL of the DOI in this API")
         .response_header("ETag", "Revision");
     let delete = path(with_write_responses(OperationSpec::new("Retire a DOI")))
@@ -290,7 +329,7 @@ pub(crate) fn describe_one() -> PathSpec {
         )
         .query_param("dry-run", DRY_RUN_DESCRIPTION, text_schema())
         .response(StatusCode::OK, "The retired DOI")
-        .json_content::<DoiForm>(JSON)
+        .json_content::<DoiJson<'_>>(JSON)
         .response_header("ETag", "Revision");
     PathSpec::readable(get).with_method(HttpMethod::Put, put).with_method(HttpMethod::Delete, delete)
 }

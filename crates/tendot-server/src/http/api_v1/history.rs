@@ -4,19 +4,20 @@ use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tendot_proto::{Budget, Handle, HandleValue};
-use tendot_registry::{Caller, Error, HistoryEvent, HistoryEventKind, PrefixHolder, SnapshotState};
+use tendot_proto::{Budget, HandleValue};
+use tendot_registry::{Caller, HistoryEvent, HistoryEventKind, PrefixHolder, SnapshotState};
 use tendot_store::{EditKind, HistoryOrder};
 use utoipa::ToSchema;
 
 use crate::clock::{format_millis, unix_millis};
 use crate::http::api_v1::JSON;
 use crate::http::handle_api::ValueForm;
-use crate::http::pages::{self, ProblemJson};
-use crate::http::request::percent;
-use crate::http::request::query::{QueryParams, number};
+use crate::http::request::name_path::parse_name_and_query;
+use crate::http::request::query::number;
 use crate::http::request::request_head::RequestHead;
+use crate::http::resolve::requested_name::RequestedName;
 use crate::http::response::caching;
+use crate::http::response::errors::{authentication_failed, lookup_failed, malformed_request};
 use crate::http::response::reply::{self, Reply, reply};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, count_schema, text_schema};
 use crate::http::{HttpServer, REQUEST_BUDGET};
@@ -149,20 +150,19 @@ pub(crate) const fn edit_kind_name(kind: EditKind) -> &'static str {
 impl HttpServer {
     /// Handles `GET /api/v1/history/{name}`; `path` is the name, not decoded yet.
     pub(crate) async fn get_history(&self, path: &str, request: &RequestHead<'_>) -> Reply {
-        let parsed = percent::decode_text(path, "path")
-            .and_then(|name| Ok((name, QueryParams::parse(request.query)?)))
-            .map_err(|error| error.to_string())
-            .and_then(|(name, parameters)| {
+        let parsed = parse_name_and_query(path, request).map_err(|error| error.to_string()).and_then(
+            |(name, parameters)| {
                 let (after, limit) = (number(&parameters, "after")?, number(&parameters, "limit")?);
-                Ok((name, after.unwrap_or_default(), limit, parameters.is_set("pretty")))
-            });
+                Ok((RequestedName::new(name), after.unwrap_or_default(), limit, parameters.is_set("pretty")))
+            },
+        );
         let (name, after, limit, is_pretty) = match parsed {
             Ok(parsed) => parsed,
-            Err(reason) => return pages::problem_of_request(&reason),
+            Err(reason) => return malformed_request(&reason).into(),
         };
-        let caller = match self.authenticate(request).await {
+        let caller = match self.authenticator.authenticate(request).await {
             Ok(caller) => caller,
-            Err(error) => return pages::problem_of_caller(error, request.accepts_credentials),
+            Err(error) => return authentication_failed(error, request.accepts_credentials),
         };
         let limit = limit
             .map_or(DEFAULT_PAGE_SIZE, |limit| usize::try_from(limit).unwrap_or(MAX_PAGE_SIZE))
@@ -171,7 +171,7 @@ impl HttpServer {
         let found = self
             .registry
             .record_history(
-                Handle::from(&*name),
+                name.handle(),
                 order,
                 limit,
                 &caller,
@@ -181,15 +181,10 @@ impl HttpServer {
             .await;
         let history = match found {
             Ok(history) => history,
-            Err(error) => {
-                if let Error::Store(error) = &error {
-                    tracing::error!(%error, "store error");
-                }
-                return pages::problem_of_name(&name, &error);
-            }
+            Err(error) => return lookup_failed(&name, &error),
         };
         let items = history.items.iter().map(HistoryItemJson::from).collect();
-        let body = HistoryJson { name: &name, items, next: history.next };
+        let body = HistoryJson { name: name.as_str(), items, next: history.next };
         let rendered = if is_pretty { serde_json::to_vec_pretty(&body) } else { serde_json::to_vec(&body) };
         let Ok(json) = rendered else { return reply(StatusCode::INTERNAL_SERVER_ERROR, reply::JSON, "") };
         let mut response = reply(StatusCode::OK, reply::JSON, json);
@@ -205,9 +200,6 @@ impl HttpServer {
 
 /// OpenAPI spec of `/api/v1/history/{name}`.
 pub(crate) fn describe() -> PathSpec {
-    let problem = |spec: OperationSpec, status, about: &str| {
-        spec.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
-    };
     let spec = OperationSpec::new("Get the history of a name")
         .description(
             "Oldest change first, with the state before and after: status, registrant, metadata and public values; for the \
@@ -220,17 +212,13 @@ pub(crate) fn describe() -> PathSpec {
         .query_param("after", "Changes after this sequence number", count_schema())
         .query_param("limit", "Maximum number of changes, 1 to 500; default 100", count_schema())
         .query_param("pretty", "Pretty-print the JSON", text_schema())
-        .security(false)
         .example_command("curl -s \"$SERVER/api/v1/history/10.5555/DEMO?pretty\"")
         .response(StatusCode::OK, "The changes; fewer than `limit` if records are large")
         .json_content::<HistoryJson<'_>>(JSON)
-        .response_header("ETag", "Entity tag")
-        .response(StatusCode::NOT_MODIFIED, "Not modified (`If-None-Match`)");
-    let spec = problem(spec, StatusCode::BAD_REQUEST, "Malformed request, invalid name, or not responsible");
-    let spec = problem(spec, StatusCode::UNAUTHORIZED, "Authentication failed")
-        .response_header("WWW-Authenticate", "Supported authentication schemes");
-    let spec = problem(spec, StatusCode::FORBIDDEN, "Credentials not accepted on this connection");
-    let spec = problem(spec, StatusCode::NOT_FOUND, "The name never existed");
-    let spec = problem(spec, StatusCode::INTERNAL_SERVER_ERROR, "Store error");
-    PathSpec::readable(problem(spec, StatusCode::SERVICE_UNAVAILABLE, "Server busy"))
+        .entity_tag()
+        .problem(StatusCode::BAD_REQUEST, "Malformed request, invalid name, or not responsible")
+        .authentication_problems("Authentication failed", "Credentials not accepted on this connection")
+        .problem(StatusCode::NOT_FOUND, "The name never existed")
+        .server_problems("Server busy");
+    PathSpec::readable(spec)
 }

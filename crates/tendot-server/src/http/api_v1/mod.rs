@@ -1,42 +1,41 @@
 //! The registry API, `/api/v1`: one file or folder per resource. Errors are problem details (RFC 9457); the rules,
 //! authorization included, are those of `tendot_registry`.
 //!
-//! `resource.rs` dispatches a request to its handler, `api_request.rs` has the parsed request and its errors; replies and
-//! OpenAPI fragments that the resources share are here.
+//! `endpoints.rs` has the table of all endpoints, `api_request.rs` the parsed request and its errors; replies and OpenAPI
+//! fragments that the resources share are here.
 
 mod api_request;
 mod batch;
 pub(crate) mod changes;
 mod dois;
+mod endpoints;
 mod history;
 mod idempotency;
 mod metadata;
 pub(crate) mod parties;
 mod reports;
-mod resource;
 mod schemas;
 
-use api_request::{
-    ApiError, ApiRequest, ApiResult, malformed, problem_for_registry_error, random, request_budget,
-};
+use api_request::{ApiError, ApiRequest, ApiResult, malformed, request_budget};
+pub(super) use endpoints::API;
 use http::header::{CACHE_CONTROL, HeaderValue, LOCATION};
 use http::{HeaderMap, StatusCode};
 pub(super) use idempotency::KeyLocks;
-pub(super) use resource::Resource;
+pub use idempotency::purge_idempotency_keys;
+pub(crate) use metadata::{MetadataSchema, describe_types};
 use serde::Serialize;
 use tendot_registry::Caller;
+use utoipa::openapi::schema::{ArrayBuilder, Type};
+use utoipa::openapi::{ObjectBuilder, Ref, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
-pub(crate) use crate::clock::format_millis;
-use crate::http::pages::ProblemJson;
+use crate::clock::format_millis;
 use crate::http::request::conditional::json_with_revision;
-pub(crate) use crate::http::request::query::number;
+use crate::http::request::query::number;
 use crate::http::response::caching;
+use crate::http::response::errors::problem_for_registry_error;
 use crate::http::response::reply::{self, Reply, reply};
 use crate::http::routing::operation_spec::{OperationSpec, count_schema, text_schema};
-pub(crate) use changes::endpoint::describe as describe_changes;
-pub(crate) use history::describe as describe_history;
-pub use idempotency::purge_idempotency_keys;
-pub(crate) use metadata::{MetadataSchema, describe as describe_metadata, describe_types};
 
 /// Reply 201 with `Location` and ETag.
 fn created_reply(body: &impl Serialize, revision: Option<u64>, path: &str, headers: &HeaderMap) -> Reply {
@@ -66,6 +65,37 @@ struct ListJson<T> {
     next: Option<String>,
 }
 
+/// Item of a list: name and description of the schema of its pages.
+trait ListItem: ToSchema {
+    const LIST_NAME: &'static str;
+    const LIST_DESCRIPTION: &'static str;
+}
+
+impl<T: ListItem> PartialSchema for ListJson<T> {
+    fn schema() -> RefOr<Schema> {
+        let next = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(Some("Cursor of the next page, for `after`; absent on the last page"));
+        ObjectBuilder::new()
+            .property("items", ArrayBuilder::new().items(Ref::from_schema_name(T::name())))
+            .property("next", next)
+            .required("items")
+            .description(Some(T::LIST_DESCRIPTION))
+            .into()
+    }
+}
+
+impl<T: ListItem> ToSchema for ListJson<T> {
+    fn name() -> std::borrow::Cow<'static, str> {
+        T::LIST_NAME.into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((T::name().into_owned(), T::schema()));
+        T::schemas(schemas);
+    }
+}
+
 fn list_reply<T: Serialize>(items: Vec<T>, next: Option<String>) -> Reply {
     let json = serde_json::to_vec(&ListJson { items, next }).unwrap_or_default();
     let mut response = reply(StatusCode::OK, reply::JSON, json);
@@ -74,39 +104,28 @@ fn list_reply<T: Serialize>(items: Vec<T>, next: Option<String>) -> Reply {
 }
 
 /// Responses of all operations.
-fn with_common_responses(spec: OperationSpec, needs_token: bool) -> OperationSpec {
-    let spec = spec.tag("Registry").security(needs_token);
-    let spec = with_problem(spec, StatusCode::BAD_REQUEST, "Malformed request");
-    let spec = with_problem(spec, StatusCode::UNAUTHORIZED, "Authentication required or failed")
-        .response_header("WWW-Authenticate", "Supported authentication schemes");
-    let spec = with_problem(
-        spec,
-        StatusCode::FORBIDDEN,
-        "Forbidden, or credentials not accepted on this connection",
-    );
-    let spec = with_problem(spec, StatusCode::INTERNAL_SERVER_ERROR, "Store error");
-    with_problem(spec, StatusCode::SERVICE_UNAVAILABLE, "Server busy, or database unreachable")
+fn with_common_responses(spec: OperationSpec) -> OperationSpec {
+    spec.tag("Registry")
+        .problem(StatusCode::BAD_REQUEST, "Malformed request")
+        .authentication_problems(
+            "Authentication required or failed",
+            "Forbidden, or credentials not accepted on this connection",
+        )
+        .server_problems("Server busy, or database unreachable")
         .response_header("Retry-After", "Seconds until a retry may succeed")
 }
 
 /// Responses of all writes.
 fn with_write_responses(spec: OperationSpec) -> OperationSpec {
-    let spec = with_problem(with_common_responses(spec, true), StatusCode::NOT_FOUND, "Not found");
-    let spec = with_problem(spec, StatusCode::CONFLICT, "Conflict");
-    let spec = with_problem(spec, StatusCode::GONE, "Retired");
-    let spec = with_problem(
-        spec,
-        StatusCode::PRECONDITION_FAILED,
-        "Precondition failed (`If-Match`, `If-None-Match`)",
-    );
-    let spec = with_problem(spec, StatusCode::UNPROCESSABLE_ENTITY, "Validation failed; see `pointer`");
-    let spec = with_problem(spec, StatusCode::REQUEST_TIMEOUT, "Timeout while reading the body");
-    let spec = with_problem(spec, StatusCode::PAYLOAD_TOO_LARGE, "Body too large");
-    with_problem(spec, StatusCode::INSUFFICIENT_STORAGE, "Disk full, or quota of the prefix exceeded")
-}
-
-fn with_problem(spec: OperationSpec, status: StatusCode, about: &str) -> OperationSpec {
-    spec.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
+    with_common_responses(spec)
+        .problem(StatusCode::NOT_FOUND, "Not found")
+        .problem(StatusCode::CONFLICT, "Conflict")
+        .problem(StatusCode::GONE, "Retired")
+        .problem(StatusCode::PRECONDITION_FAILED, "Precondition failed (`If-Match`, `If-None-Match`)")
+        .problem(StatusCode::UNPROCESSABLE_ENTITY, "Validation failed; see `pointer`")
+        .problem(StatusCode::REQUEST_TIMEOUT, "Timeout while reading the body")
+        .problem(StatusCode::PAYLOAD_TOO_LARGE, "Body too large")
+        .problem(StatusCode::INSUFFICIENT_STORAGE, "Disk full, or quota of the prefix exceeded")
 }
 
 /// Query parameters of lists.

@@ -9,23 +9,21 @@ use serde::Serialize;
 use tendot_registry::report::{PrefixSummary, ReportFinding, ReportFindings, ReportKind};
 use tendot_registry::{Caller, Registry, RegistryError};
 use tokio::sync::Semaphore;
+use utoipa::ToSchema;
+use utoipa::openapi::Schema;
 
 use crate::clock::unix_millis;
 use crate::http::HttpServer;
-use crate::http::api_v1::schemas::{
-    ConfusableNameForm, FailedResolutionForm, InvalidLinkForm, NeverResolvedForm, ReportForm,
-    ResolvedNameForm,
-};
+use crate::http::api_v1::schemas::described;
 use crate::http::api_v1::{
     ApiRequest, ApiResult, JSON, format_millis, malformed, number, request_budget, with_common_responses,
-    with_problem,
 };
-use crate::http::pages::problem;
 use crate::http::request::accept;
-use crate::http::response::reply::{self, Reply, reply};
+use crate::http::response::caching;
+use crate::http::response::errors::overloaded;
+use crate::http::response::reply::{self, CSV, NDJSON, reply};
 use crate::http::response::stream::{BodySink, StreamAborted, stream};
-use crate::http::response::{caching, codes};
-use crate::http::routing::operation_spec::{OperationSpec, PathSpec, count_schema, text_schema};
+use crate::http::routing::operation_spec::{OperationSpec, PathSpec, count_schema, enum_schema, text_schema};
 
 /// Names that a summary scans at most.
 const MAX_SUMMARY_NAMES: u64 = 1_000_000;
@@ -33,24 +31,33 @@ const MAX_SUMMARY_NAMES: u64 = 1_000_000;
 /// Lines per page of the scan.
 const REPORT_PAGE_SIZE: u64 = 500;
 
-const MEDIA_TYPE_NDJSON: &str = "application/x-ndjson";
-const MEDIA_TYPE_CSV: &str = "text/csv";
-
 /// Summary of a prefix.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Report)]
 struct ReportSummaryJson<'a> {
     prefix: &'a str,
+    /// Number of names: registered, reserved and retired.
     names: u64,
+    /// Registered names.
     registered: u64,
+    /// Reserved names.
     reserved: u64,
+    /// Retired names.
     retired: u64,
+    /// Registered names with a resolution.
     resolved: u64,
+    /// Number of resolutions.
     resolutions: u64,
+    /// Registered names without a resolution.
     #[serde(rename = "never-resolved")]
     never_resolved: u64,
+    /// Names that were requested but not found.
     failed: u64,
+    /// Number of requests for these names.
     failures: u64,
+    /// Invalid links.
     links: u64,
+    /// Confusable names.
     confusable: u64,
     /// Whether the scan was complete.
     complete: bool,
@@ -60,61 +67,118 @@ struct ReportSummaryJson<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ReportLineJson<'a> {
-    Resolved {
-        name: &'a str,
-        count: u64,
-        first: String,
-        last: String,
-    },
-    NeverResolved {
-        name: &'a str,
-        created: String,
-    },
-    Failed {
-        name: &'a str,
-        count: u64,
-        first: String,
-        last: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        state: Option<&'static str>,
-    },
-    Link {
-        name: &'a str,
-        index: u32,
-        data: &'a str,
-        code: &'static str,
-        detail: &'a str,
-    },
-    Confusable {
-        name: &'a str,
-        code: &'static str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        with: Option<&'a str>,
-    },
+    Resolved(ResolvedNameJson<'a>),
+    NeverResolved(NeverResolvedJson<'a>),
+    Failed(FailedResolutionJson<'a>),
+    Link(InvalidLinkJson<'a>),
+    Confusable(ConfusableNameJson<'a>),
 }
+
+/// Resolved name.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ResolvedName)]
+struct ResolvedNameJson<'a> {
+    name: &'a str,
+    /// Number of resolutions.
+    count: u64,
+    /// First day (UTC).
+    #[schema(format = Date)]
+    first: String,
+    /// Last day (UTC).
+    #[schema(format = Date)]
+    last: String,
+}
+
+/// Registered name that was never resolved.
+#[derive(Serialize, ToSchema)]
+#[schema(as = NeverResolved)]
+struct NeverResolvedJson<'a> {
+    name: &'a str,
+    /// Creation time (RFC 3339).
+    #[schema(format = DateTime)]
+    created: String,
+}
+
+/// Name that was requested but not found.
+#[derive(Serialize, ToSchema)]
+#[schema(as = FailedResolution)]
+struct FailedResolutionJson<'a> {
+    /// Name as requested.
+    name: &'a str,
+    /// Number of requests.
+    count: u64,
+    /// First day (UTC).
+    #[schema(format = Date)]
+    first: String,
+    /// Last day (UTC).
+    #[schema(format = Date)]
+    last: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = current_state_schema)]
+    state: Option<&'static str>,
+}
+
+/// Link that is not allowed by the current rules.
+#[derive(Serialize, ToSchema)]
+#[schema(as = InvalidLink)]
+struct InvalidLinkJson<'a> {
+    name: &'a str,
+    /// Index of the value.
+    index: u32,
+    /// Link.
+    data: &'a str,
+    /// Error code.
+    code: &'static str,
+    /// Error message.
+    detail: &'a str,
+}
+
+/// Name that can be confused with another.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ConfusableName)]
+struct ConfusableNameJson<'a> {
+    name: &'a str,
+    #[schema(schema_with = confusion_schema)]
+    code: &'static str,
+    /// Name that it can be confused with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    with: Option<&'a str>,
+}
+
+fn current_state_schema() -> Schema {
+    described(enum_schema(["reserved", "registered", "tombstone"]), "Current state, if the name exists")
+}
+
+fn confusion_schema() -> Schema {
+    described(enum_schema([SAME_TEXT, MIXED_SCRIPTS]), "Kind of confusion")
+}
+
+/// Kinds of confusion.
+const SAME_TEXT: &str = "same-text";
+const MIXED_SCRIPTS: &str = "mixed-scripts";
 
 impl<'a> From<&'a ReportFinding> for ReportLineJson<'a> {
     fn from(finding: &'a ReportFinding) -> Self {
         match finding {
             ReportFinding::Resolved { name, count, first, last } => {
-                Self::Resolved { name, count: *count, first: format_day(*first), last: format_day(*last) }
+                let (first, last) = (format_day(*first), format_day(*last));
+                Self::Resolved(ResolvedNameJson { name, count: *count, first, last })
             }
             ReportFinding::NeverResolved { name, created_ms: created } => {
-                Self::NeverResolved { name, created: format_millis(*created) }
+                Self::NeverResolved(NeverResolvedJson { name, created: format_millis(*created) })
             }
-            ReportFinding::FailedResolution { name, count, first, last, state } => Self::Failed {
-                name,
-                count: *count,
-                first: format_day(*first),
-                last: format_day(*last),
-                state: state.map(|state| state.as_str()),
-            },
+            ReportFinding::FailedResolution { name, count, first, last, state } => {
+                let (first, last) = (format_day(*first), format_day(*last));
+                let state = state.map(|state| state.as_str());
+                Self::Failed(FailedResolutionJson { name, count: *count, first, last, state })
+            }
             ReportFinding::Link { name, index, data, code, detail } => {
-                Self::Link { name, index: *index, data, code, detail }
+                Self::Link(InvalidLinkJson { name, index: *index, data, code, detail })
             }
             ReportFinding::Confusable { name, confusable_with: with } => {
-                let code = if with.is_some() { "same-text" } else { "mixed-scripts" };
-                Self::Confusable { name, code, with: with.as_deref() }
+                let code = if with.is_some() { SAME_TEXT } else { MIXED_SCRIPTS };
+                Self::Confusable(ConfusableNameJson { name, code, with: with.as_deref() })
             }
         }
     }
@@ -124,22 +188,26 @@ impl ReportLineJson<'_> {
     /// Fields of a CSV row, in the order of [`csv_header`].
     fn fields(&self) -> Vec<String> {
         match self {
-            Self::Resolved { name, count, first, last } => {
-                vec![(*name).into(), count.to_string(), first.clone(), last.clone()]
+            Self::Resolved(line) => {
+                vec![line.name.into(), line.count.to_string(), line.first.clone(), line.last.clone()]
             }
-            Self::NeverResolved { name, created } => vec![(*name).into(), created.clone()],
-            Self::Failed { name, count, first, last, state } => vec![
-                (*name).into(),
-                count.to_string(),
-                first.clone(),
-                last.clone(),
-                state.unwrap_or_default().into(),
+            Self::NeverResolved(line) => vec![line.name.into(), line.created.clone()],
+            Self::Failed(line) => vec![
+                line.name.into(),
+                line.count.to_string(),
+                line.first.clone(),
+                line.last.clone(),
+                line.state.unwrap_or_default().into(),
             ],
-            Self::Link { name, index, data, code, detail } => {
-                vec![(*name).into(), index.to_string(), (*data).into(), (*code).into(), (*detail).into()]
-            }
-            Self::Confusable { name, code, with } => {
-                vec![(*name).into(), (*code).into(), with.unwrap_or_default().into()]
+            Self::Link(line) => vec![
+                line.name.into(),
+                line.index.to_string(),
+                line.data.into(),
+                line.code.into(),
+                line.detail.into(),
+            ],
+            Self::Confusable(line) => {
+                vec![line.name.into(), line.code.into(), line.with.unwrap_or_default().into()]
             }
         }
     }
@@ -287,7 +355,9 @@ impl HttpServer {
         }
         let after = request.parameters.get("after").filter(|after| !after.is_empty());
         let is_csv = accept::prefers_csv(request.head.headers);
-        let Some(permit) = self.subscribers.acquire(true) else { return Ok(too_many_streams()) };
+        let Some(permit) = self.subscribers.acquire(true) else {
+            return Ok(overloaded("Too many reports and change feeds are being read. Retry later.").into());
+        };
         let report_stream = ReportStream {
             registry: Arc::clone(&self.registry),
             caller: request.caller,
@@ -299,8 +369,7 @@ impl HttpServer {
         };
         // An error of the first page can still be reported with a status.
         let findings = report_stream.next_page(after).await?;
-        let media_type =
-            HeaderValue::from_static(if is_csv { "text/csv;charset=utf-8" } else { MEDIA_TYPE_NDJSON });
+        let media_type = HeaderValue::from_static(if is_csv { "text/csv;charset=utf-8" } else { NDJSON });
         let mut response = stream(StatusCode::OK, media_type, async move |sink| {
             let _permit = permit;
             report_stream.send_all(findings, sink).await
@@ -311,18 +380,10 @@ impl HttpServer {
     }
 }
 
-fn too_many_streams() -> Reply {
-    let detail = "Too many reports and change feeds are being read. Retry later.";
-    problem(StatusCode::SERVICE_UNAVAILABLE, codes::OVERLOADED, detail).into()
-}
-
 fn report_spec(summary: &str) -> OperationSpec {
-    let spec = with_common_responses(OperationSpec::new(summary), true).path_param(
-        "prefix",
-        "Allocated prefix, such as `10.70000`",
-        text_schema(),
-    );
-    with_problem(spec, StatusCode::NOT_FOUND, "Prefix not found, or you do not act for its registrant")
+    with_common_responses(OperationSpec::new(summary))
+        .path_param("prefix", "Allocated prefix, such as `10.70000`", text_schema())
+        .problem(StatusCode::NOT_FOUND, "Prefix not found, or you do not act for its registrant")
 }
 
 pub(crate) fn describe_summary() -> PathSpec {
@@ -333,7 +394,7 @@ pub(crate) fn describe_summary() -> PathSpec {
              are scanned; `complete` says whether these were all.",
         )
         .response(StatusCode::OK, "The summary")
-        .json_content::<ReportForm>(JSON);
+        .json_content::<ReportSummaryJson<'_>>(JSON);
     PathSpec::readable(get)
 }
 
@@ -369,13 +430,13 @@ pub(crate) fn describe(report: ReportKind) -> PathSpec {
         .query_param("limit", "Maximum number of lines, plus the rest of the last name; default unlimited", count_schema())
         .response(StatusCode::OK, "Streamed lines");
     let get = match report {
-        ReportKind::Resolved => get.json_content::<ResolvedNameForm>(MEDIA_TYPE_NDJSON),
-        ReportKind::NeverResolved => get.json_content::<NeverResolvedForm>(MEDIA_TYPE_NDJSON),
-        ReportKind::FailedResolutions => get.json_content::<FailedResolutionForm>(MEDIA_TYPE_NDJSON),
-        ReportKind::Links => get.json_content::<InvalidLinkForm>(MEDIA_TYPE_NDJSON),
-        ReportKind::Confusable => get.json_content::<ConfusableNameForm>(MEDIA_TYPE_NDJSON),
+        ReportKind::Resolved => get.json_content::<ResolvedNameJson<'_>>(NDJSON),
+        ReportKind::NeverResolved => get.json_content::<NeverResolvedJson<'_>>(NDJSON),
+        ReportKind::FailedResolutions => get.json_content::<FailedResolutionJson<'_>>(NDJSON),
+        ReportKind::Links => get.json_content::<InvalidLinkJson<'_>>(NDJSON),
+        ReportKind::Confusable => get.json_content::<ConfusableNameJson<'_>>(NDJSON),
     };
-    PathSpec::readable(get.text_content(MEDIA_TYPE_CSV))
+    PathSpec::readable(get.text_content(CSV))
 }
 
 #[cfg(test)]

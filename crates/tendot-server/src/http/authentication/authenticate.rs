@@ -1,22 +1,52 @@
 //! Authentication of a request: credentials to caller.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use data_encoding::BASE64;
 use subtle::ConstantTimeEq as _;
 use tendot_proto::{Budget, HandleValue, ValueReference};
-use tendot_registry::Caller;
+use tendot_registry::{Caller, Registry};
+use tokio::sync::Semaphore;
 
 use crate::clock::unix_millis;
+use crate::http::REQUEST_BUDGET;
 use crate::http::authentication::{
-    AuthParams, AuthenticatedKey, AuthenticationError, HttpCredentials, HttpSession,
+    AuthParams, AuthenticatedKey, AuthenticationError, GuessThrottle, HttpCredentials, HttpSession,
+    HttpSessionTable,
 };
 use crate::http::request::percent;
 use crate::http::request::request_head::RequestHead;
 use crate::http::server::x509::CertificateSubject;
-use crate::http::{HttpServer, REQUEST_BUDGET};
+use crate::native::NativeServer;
 
-impl HttpServer {
+/// Authenticates requests: turns credentials into a caller.
+#[derive(Debug)]
+pub(crate) struct Authenticator {
+    pub(super) registry: Arc<Registry>,
+    pub(in crate::http) operator_token: Option<Box<str>>,
+    pub(in crate::http) sessions: HttpSessionTable,
+    pub(in crate::http) guess_throttle: GuessThrottle,
+    /// Limits concurrent proof verifications to the number of cores.
+    pub(super) cpu_permits: Arc<Semaphore>,
+    /// Server whose site key signs nonces.
+    pub(in crate::http) native_server: Option<Arc<NativeServer>>,
+}
+
+impl Authenticator {
+    /// Creates an authenticator without an operator token and a site key.
+    pub(in crate::http) fn new(registry: Arc<Registry>) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            registry,
+            operator_token: None,
+            sessions: HttpSessionTable::default(),
+            guess_throttle: GuessThrottle::new(),
+            cpu_permits: Arc::new(Semaphore::new(cores)),
+            native_server: None,
+        }
+    }
+
     /// Authenticates a request; `Anonymous` without credentials.
     pub(crate) async fn authenticate(
         &self,

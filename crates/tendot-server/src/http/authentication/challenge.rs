@@ -5,15 +5,14 @@ use std::time::Instant;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 
-use crate::http::HttpServer;
-use crate::http::authentication::{AuthParams, AuthenticationError, HttpCredentials, HttpSessionId};
+use crate::http::authentication::{AuthParams, Authenticator, HttpCredentials};
 use crate::http::request::request_head::RequestHead;
 use crate::http::response::reply::Reply;
 
 /// Algorithm of server signatures.
 pub(crate) const SERVER_SIGNATURE_ALGORITHM: &str = "SHA-256";
 
-impl HttpServer {
+impl Authenticator {
     /// Adds `WWW-Authenticate`: Basic, Bearer, and a `Handle` session with its nonce.
     pub(crate) async fn add_challenge_headers(&self, response: &mut Reply, request: &RequestHead<'_>) {
         let credentials = HttpCredentials::from_request(request);
@@ -25,22 +24,21 @@ impl HttpServer {
             append_challenge(response, "Basic realm=\"handle\"".to_owned());
             append_challenge(response, "Bearer".to_owned());
         }
-        let session_id = response.extensions().get::<HttpSessionId>().copied();
         let params = match credentials {
             Ok(Some(HttpCredentials::Handle(params))) => params,
             _ => AuthParams::default(),
         };
         let now = Instant::now();
-        let id = session_id.or_else(|| params.session_id().flatten());
+        let id = response.session_id.or_else(|| params.session_id().flatten());
         let session = id.and_then(|id| self.sessions.get(id, now));
-        let Some(session) = session.or_else(|| self.sessions.create(now)) else { return };
+        let session = session.unwrap_or_else(|| self.sessions.create(now));
         let mut challenge =
             format!("Handle sessionId=\"{}\", nonce=\"{}\"", session.id, session.nonce_base64());
         if let Some(signature) = self.sign_nonces(&session, &params, request).await {
             challenge +=
                 &format!(", serverAlg=\"{SERVER_SIGNATURE_ALGORITHM}\", serverSignature=\"{signature}\"");
         }
-        if let Some(error) = response.extensions().get::<AuthenticationError>() {
+        if let Some(error) = response.auth_error {
             challenge += &format!(", error=\"{error}\"");
         }
         append_challenge(response, challenge);

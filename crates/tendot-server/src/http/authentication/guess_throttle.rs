@@ -105,6 +105,8 @@ impl AuthAttempt<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use http::{HeaderMap, Version};
 
     use super::*;
@@ -122,6 +124,7 @@ mod tests {
             is_loopback: false,
             accepts_credentials: true,
             certificate: None,
+            now: SystemTime::UNIX_EPOCH,
         };
         let guess = |client: &str, account: &str, milliseconds: u64| {
             let now = guess_throttle.start + Duration::from_millis(milliseconds);

@@ -5,16 +5,15 @@ use std::sync::Arc;
 use tendot_proto::auth::{
     AuthContext, AuthError, AuthPolicy, Challenge, PublicKeyResponse, SecretKeyMac, SecretKeyResponse,
 };
-use tendot_proto::crypto::{
-    AwsLcProvider, CryptoProvider as _, Digest, HashAlgorithm, SecureRandom as _, SystemRandom,
-};
+use tendot_proto::crypto::{AwsLcProvider, CryptoProvider as _, Digest, HashAlgorithm, SystemRandom};
 use tendot_proto::{Budget, HandleValue, ValueReference};
 use tendot_registry::{Caller, Error, HandleIdentity};
 
+use crate::http::REQUEST_BUDGET;
 use crate::http::authentication::auth_params::{ChallengeAnswer, encode_base64};
-use crate::http::authentication::{AuthAttempt, AuthParams, AuthenticationError, HttpSession};
+use crate::http::authentication::{AuthAttempt, AuthParams, AuthenticationError, Authenticator, HttpSession};
 use crate::http::request::request_head::RequestHead;
-use crate::http::{HttpServer, REQUEST_BUDGET};
+use crate::random::random_bytes;
 
 /// Proof of possession of a key: signature, MAC or PBKDF2 MAC.
 #[derive(Debug)]
@@ -69,7 +68,7 @@ fn fingerprint(key: &HandleValue<'_>) -> Option<Digest> {
     AwsLcProvider.hash(HashAlgorithm::Sha256, &[&key.value_type, &key.data]).ok()
 }
 
-impl HttpServer {
+impl Authenticator {
     /// Keys of the claimed identity.
     pub(crate) async fn read_keys<'a>(
         &self,
@@ -105,8 +104,7 @@ impl HttpServer {
 
     /// Verifies a secret key that another server of the site stores. That server is sent a proof, not the secret.
     pub(crate) async fn verify_secret_at_peer(&self, key: &ValueReference<'_>, secret: &[u8]) -> bool {
-        let (mut random, mut budget) = ([0; 48], Budget::PER_REQUEST);
-        SystemRandom.fill(&mut random);
+        let (random, mut budget) = (random_bytes::<48>(), Budget::PER_REQUEST);
         let (nonce, digest) = random.split_at(16);
         let challenge = Challenge { nonce, digest };
         let algorithm = SecretKeyMac::HmacSha256;
@@ -158,9 +156,7 @@ impl HttpServer {
         attempt.mark_succeeded();
         Ok(found)
     }
-}
 
-impl HttpServer {
     /// Server signature of both nonces, if the client requests it and the site has a key.
     pub(crate) async fn sign_nonces(
         &self,

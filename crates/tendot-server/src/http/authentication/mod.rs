@@ -25,18 +25,14 @@ mod session_table;
 use std::time::Duration;
 
 pub(crate) use auth_params::{AuthParams, AuthParamsJson, ChallengeAnswer};
+pub(crate) use authenticate::Authenticator;
 pub(crate) use challenge::SERVER_SIGNATURE_ALGORITHM;
 pub(crate) use credentials::{HttpCredentials, is_cross_site_credential};
 pub(super) use guess_throttle::{AuthAttempt, GuessThrottle};
-use http::StatusCode;
 pub(crate) use key_proof::AuthenticatedKey;
 use key_proof::KeyProof;
 pub(crate) use session_table::{HttpSession, HttpSessionId, HttpSessionTable};
 use tendot_proto::auth::AuthError;
-
-use crate::http::response::codes;
-use crate::http::response::reply::Reply;
-use crate::http::{pages, too_many_requests};
 
 /// Reason a caller could not be authenticated.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -61,18 +57,4 @@ pub(crate) enum AuthenticationError {
     Throttled(Duration),
     #[error("authentication unavailable: the store failed")]
     Unavailable,
-}
-
-impl AuthenticationError {
-    /// Reply to a client that may be legitimate but has to retry.
-    pub(crate) fn retry_reply(self) -> Option<Reply> {
-        match self {
-            Self::Throttled(wait) => Some(too_many_requests(wait)),
-            Self::Unavailable => {
-                let detail = "Authentication is temporarily unavailable. Retry later.";
-                Some(pages::problem(StatusCode::SERVICE_UNAVAILABLE, codes::STORE_UNAVAILABLE, detail).into())
-            }
-            _ => None,
-        }
-    }
 }

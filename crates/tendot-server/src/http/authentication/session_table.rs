@@ -8,11 +8,11 @@ use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use aws_lc_rs::rand;
 use data_encoding::HEXLOWER;
 
 use crate::http::authentication::auth_params::encode_base64;
 use crate::http::authentication::{AuthenticatedKey, AuthenticationError};
+use crate::random::random_bytes;
 
 /// Maximum number of sessions, and of authenticated ones; the rest is for unauthenticated sessions.
 const MAX_SESSIONS: usize = 10_000;
@@ -112,10 +112,10 @@ struct SessionIndexes {
 }
 
 impl HttpSessionTable {
-    /// Creates a session; `None` if the random number generator fails.
-    pub(crate) fn create(&self, now: Instant) -> Option<HttpSession> {
+    /// Creates a session.
+    pub(crate) fn create(&self, now: Instant) -> HttpSession {
         let session =
-            HttpSession { id: HttpSessionId(random_bytes()?), nonce: random_bytes()?, authenticated: None };
+            HttpSession { id: HttpSessionId(random_bytes()), nonce: random_bytes(), authenticated: None };
         let mut indexes = self.lock();
         indexes.purge_expired(now);
         while indexes.sessions.len() >= MAX_SESSIONS {
@@ -133,7 +133,7 @@ impl HttpSessionTable {
             last_used: now,
         };
         indexes.insert(entry);
-        Some(session)
+        session
     }
 
     /// Looks up a session, and marks it as used.
@@ -158,7 +158,7 @@ impl HttpSessionTable {
         now: Instant,
     ) -> Result<(), AuthenticationError> {
         let answer = self.hash.hash_one(cnonce);
-        let next_nonce = random_bytes().ok_or(AuthenticationError::Failed)?;
+        let next_nonce = random_bytes();
         let mut indexes = self.lock();
         let result = indexes.mark_authenticated(session.id, |entry| {
             if entry.session.nonce != session.nonce || entry.used_cnonces.contains(&answer) {
@@ -265,11 +265,6 @@ impl SessionIndexes {
     }
 }
 
-fn random_bytes() -> Option<[u8; 16]> {
-    let mut bytes = [0; 16];
-    rand::fill(&mut bytes).is_ok().then_some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use tendot_proto::{HandleValue, ValueReference};
@@ -287,7 +282,7 @@ mod tests {
     #[test]
     fn session_ids() {
         let sessions = HttpSessionTable::default();
-        let session = sessions.create(Instant::now()).unwrap();
+        let session = sessions.create(Instant::now());
         assert_eq!(session.id.to_string().parse(), Ok(session.id));
         assert_eq!(format!("{:?}", session.id), "HttpSessionId");
         for invalid in ["", "unknown", "ff", &"F".repeat(32), &"0".repeat(34)] {
@@ -302,11 +297,11 @@ mod tests {
     fn expiry() {
         let (sessions, start) = (HttpSessionTable::default(), Instant::now());
         let after = |minutes: u64| start + Duration::from_secs(60 * minutes);
-        let id = sessions.create(start).unwrap().id;
+        let id = sessions.create(start).id;
         assert!((1..=48).all(|half_hours| sessions.get(id, after(30 * half_hours)).is_some()));
         // The maximum lifetime is over, in spite of steady use.
         assert!(sessions.get(id, after(24 * 60 + 1)).is_none());
-        let id = sessions.create(start).unwrap().id;
+        let id = sessions.create(start).id;
         assert!(sessions.get(id, after(31)).is_none());
         let mut indexes = sessions.lock();
         assert!(
@@ -316,10 +311,10 @@ mod tests {
         );
         drop(indexes);
         // Idle sessions are removed, too.
-        let known = sessions.create(start).unwrap();
+        let known = sessions.create(start);
         sessions.authenticate_new(&known, authenticated_key());
-        sessions.create(start).unwrap();
-        sessions.create(after(31)).unwrap();
+        sessions.create(start);
+        sessions.create(after(31));
         indexes = sessions.lock();
         assert_eq!(
             (indexes.sessions.len(), indexes.unauthenticated.len(), indexes.authenticated.len()),
@@ -331,11 +326,11 @@ mod tests {
     #[test]
     fn attack_a12_many_sessions() {
         let (sessions, start) = (HttpSessionTable::default(), Instant::now());
-        let known = sessions.create(start).unwrap();
+        let known = sessions.create(start);
         sessions.authenticate(&known, b"cnonce", authenticated_key(), start).unwrap();
-        let first = sessions.create(start).unwrap();
+        let first = sessions.create(start);
         for number in 0..100_000 {
-            sessions.create(start + Duration::from_millis(number)).unwrap();
+            sessions.create(start + Duration::from_millis(number));
         }
         let indexes = sessions.lock();
         assert_eq!(
@@ -353,7 +348,7 @@ mod tests {
         let (sessions, now) = (HttpSessionTable::default(), Instant::now());
         let open = |handle: &str| {
             let key = HandleValue::new(300, "HS_SECKEY", "secret");
-            let session = sessions.create(now).unwrap();
+            let session = sessions.create(now);
             sessions.authenticate_new(
                 &session,
                 AuthenticatedKey::new(&ValueReference::new(300, handle.as_bytes()), &key).unwrap(),
@@ -370,14 +365,14 @@ mod tests {
             open(&format!("10.1/{number}"));
         }
         assert_eq!(sessions.lock().authenticated.len(), MAX_AUTHENTICATED_SESSIONS);
-        let unauthenticated: Vec<_> = (0..1_000).map(|_| sessions.create(now).unwrap().id).collect();
+        let unauthenticated: Vec<_> = (0..1_000).map(|_| sessions.create(now).id).collect();
         assert!(unauthenticated.into_iter().all(|id| sessions.get(id, now).is_some()));
     }
 
     #[test]
     fn attack_a1_answers_are_single_use() {
         let (sessions, now) = (HttpSessionTable::default(), Instant::now());
-        let session = sessions.create(now).unwrap();
+        let session = sessions.create(now);
         let answer = |cnonce: &[u8]| sessions.authenticate(&session, cnonce, authenticated_key(), now);
         for number in 0..u8::try_from(MAX_ANSWERS_PER_NONCE).unwrap() {
             assert_eq!(answer(&[number]), Ok(()));

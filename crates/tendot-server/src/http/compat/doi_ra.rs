@@ -9,12 +9,12 @@ use tendot_registry::{Caller, Error, ResolveQuery};
 use tendot_store::StoreError;
 use utoipa::ToSchema;
 
-use crate::http::HttpServer;
-use crate::http::pages::{self, ProblemJson};
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::request::{name_path, percent};
 use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
+use crate::http::resolve::resolver::RecordResolver;
+use crate::http::response::errors::problem_for_store;
 use crate::http::response::reply::{JSON, Reply, reply};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
 
@@ -49,7 +49,7 @@ const AGENCY_NAMES: [(&str, &str); 12] = [
     ("OP", "OP"),
 ];
 
-impl HttpServer {
+impl RecordResolver {
     /// Handles `/doiRA/`; `path` is the rest of the path, not decoded: a comma in a name is `%2C`.
     pub(crate) async fn get_doi_agencies(&self, path: &str, request: &RequestHead<'_>) -> Reply {
         let mut context = LookupContext::new(request, &QueryParams::default());
@@ -60,7 +60,7 @@ impl HttpServer {
                     let name = name_path::parse(&name).into_owned();
                     match self.agency_of_name(&name, &mut context).await {
                         Ok(result) => (name, result),
-                        Err(error) => return pages::problem_for_store(&error).into(),
+                        Err(error) => return problem_for_store(&error).into(),
                     }
                 }
                 Err(_) => (part.to_owned(), Err("Invalid DOI")),
@@ -129,9 +129,6 @@ pub(crate) fn describe() -> PathSpec {
                 "Agency of each name, in the order of the request; `status` if it is unknown",
             )
             .json_list_content::<DoiAgencyJson>("application/json")
-            .response(StatusCode::INTERNAL_SERVER_ERROR, "Store error")
-            .json_content::<ProblemJson<'_>>("application/problem+json")
-            .response(StatusCode::SERVICE_UNAVAILABLE, "Database unreachable")
-            .json_content::<ProblemJson<'_>>("application/problem+json"),
+            .server_problems("Database unreachable"),
     )
 }

@@ -23,12 +23,11 @@ use utoipa::openapi::ObjectBuilder;
 use utoipa::openapi::schema::Type;
 
 use crate::http::authentication::AuthenticationError;
-use crate::http::pages::{ProblemJson, problem, problem_for_store};
 use crate::http::request::percent;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
+use crate::http::response::caching;
 use crate::http::response::reply::{JSON, Reply, reply};
-use crate::http::response::{caching, codes, status};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
 use crate::http::{HttpServer, REQUEST_BUDGET};
 
@@ -106,8 +105,8 @@ impl From<&HandleValue<'_>> for MatchedValueJson {
     }
 }
 
-/// Reason a reverse lookup returned nothing.
-enum ReverseLookupError {
+/// Reason a reverse lookup returned nothing; `response/errors.rs` has the replies.
+pub(crate) enum ReverseLookupError {
     /// Invalid request.
     InvalidRequest(String),
     NotAuthenticated(AuthenticationError),
@@ -124,7 +123,7 @@ impl HttpServer {
     pub(crate) async fn get_reverse_lookup(&self, prefix: &str, request: &RequestHead<'_>) -> Reply {
         let mut response = match self.run_reverse_lookup(prefix, request).await {
             Ok(body) => reply(StatusCode::OK, JSON, serde_json::to_vec(&body).unwrap_or_default()),
-            Err(error) => error.reply(request),
+            Err(error) => error.reply(request.accepts_credentials),
         };
         caching::set_private_no_store(response.headers_mut());
         response
@@ -135,7 +134,8 @@ impl HttpServer {
         prefix: &str,
         request: &RequestHead<'_>,
     ) -> Result<ReverseLookupBody, ReverseLookupError> {
-        let caller = self.authenticate(request).await.map_err(ReverseLookupError::NotAuthenticated)?;
+        let caller =
+            self.authenticator.authenticate(request).await.map_err(ReverseLookupError::NotAuthenticated)?;
         let budget = &mut Budget::new(REQUEST_BUDGET);
         self.registry
             .authorize_reverse_lookup(&caller, budget)
@@ -241,57 +241,6 @@ fn parse_request(prefix: &str, request: &RequestHead<'_>) -> Result<ReverseLooku
     Ok(ReverseLookupRequest { lookup, skip: number("page", 0)?.saturating_mul(limit), limit })
 }
 
-impl ReverseLookupError {
-    fn reply(&self, request: &RequestHead<'_>) -> Reply {
-        let accepts_credentials = request.accepts_credentials;
-        let unauthenticated = |detail: String| {
-            let code = status::unauthenticated_code(accepts_credentials);
-            problem(status::unauthenticated_status(accepts_credentials), code, detail)
-        };
-        Reply::from(match self {
-            Self::InvalidRequest(reason) => {
-                let detail = format!("{reason}.");
-                problem(StatusCode::BAD_REQUEST, codes::MALFORMED, detail).title("Malformed request")
-            }
-            Self::NotAuthenticated(error) => {
-                if let Some(reply) = error.retry_reply() {
-                    return reply;
-                }
-                let detail = format!("{error}. Authenticate as a key such as `300:0.NA/10.1000`.");
-                unauthenticated(detail).title("Not authenticated")
-            }
-            Self::Rejected(Error::AuthenticationRequired) => {
-                let detail = "Reverse lookup needs permission from the operator (`reverse_lookup.allow`).";
-                unauthenticated(detail.into()).title("Authentication required")
-            }
-            Self::Rejected(Error::Store(error)) => {
-                tracing::error!(%error, "store error");
-                problem_for_store(error)
-            }
-            Self::Rejected(error) => {
-                let status = status::status_for(error.response_code(), accepts_credentials);
-                let detail = format!("{error}; see `reverse_lookup.allow`.");
-                problem(status, codes::FORBIDDEN, detail).title("Forbidden")
-            }
-            Self::Busy => {
-                let detail = "Another reverse lookup is running. Retry later.";
-                problem(StatusCode::SERVICE_UNAVAILABLE, codes::OVERLOADED, detail).title("Server busy")
-            }
-            Self::Timeout(time_limit) => {
-                let detail = format!(
-                    "Not all records could be scanned in {time_limit:?}. Limit the lookup to one prefix, or request an \
-                     earlier page."
-                );
-                problem(StatusCode::SERVICE_UNAVAILABLE, codes::BUDGET_EXCEEDED, detail).title("Timeout")
-            }
-            Self::TooLarge => {
-                let detail = "The result is too large; use a smaller `limit`.";
-                problem(StatusCode::BAD_REQUEST, codes::TOO_LARGE, detail).title("Result too large")
-            }
-        })
-    }
-}
-
 /// OpenAPI spec of `/hrls/handles`.
 pub(crate) fn describe() -> PathSpec {
     PathSpec::readable(base_spec().example_command(
@@ -306,10 +255,7 @@ pub(crate) fn describe_under() -> PathSpec {
 
 fn base_spec() -> OperationSpec {
     let number = || ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0)).maximum(Some(u32::MAX));
-    let problems = |spec: OperationSpec, status, about: &str| {
-        spec.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
-    };
-    let spec = OperationSpec::new("Find names by value (reverse lookup)")
+    OperationSpec::new("Find names by value (reverse lookup)")
         .tag("Handle API")
         .description(
             "Every other parameter is a value type, such as `EMAIL`, with a pattern: `*` matches anything, other characters \
@@ -320,18 +266,13 @@ fn base_spec() -> OperationSpec {
         .query_param("limit", "Page size; default 1,000, maximum 100,000", number().into())
         .query_param("page", "Page number, from 0", number().into())
         .query_param("retrieverecords", "`true`: include the values", text_schema())
-        .security(true)
         .response(StatusCode::OK, "Names in order; with `retrieverecords`, the values of each name")
-        .json_content::<ReverseLookupBody>("application/json");
-    let spec = problems(spec, StatusCode::BAD_REQUEST, "Malformed, or result too large");
-    let spec = problems(spec, StatusCode::UNAUTHORIZED, "Authentication required or failed")
-        .response_header("WWW-Authenticate", "Supported authentication schemes");
-    let spec = problems(
-        spec,
-        StatusCode::FORBIDDEN,
-        "No permission for reverse lookup, or credentials not accepted on this connection",
-    );
-    let spec = problems(spec, StatusCode::INTERNAL_SERVER_ERROR, "Store error");
-    problems(spec, StatusCode::SERVICE_UNAVAILABLE, "Busy, or timeout")
+        .json_content::<ReverseLookupBody>("application/json")
+        .problem(StatusCode::BAD_REQUEST, "Malformed, or result too large")
+        .authentication_problems(
+            "Authentication required or failed",
+            "No permission for reverse lookup, or credentials not accepted on this connection",
+        )
+        .server_problems("Busy, or timeout")
         .response_header("Retry-After", "Seconds until a retry may succeed")
 }

@@ -14,8 +14,9 @@ use crate::http::handle_api::reply_body::{
 };
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
+use crate::http::response::caching;
+use crate::http::response::errors::status_for;
 use crate::http::response::reply::Reply;
-use crate::http::response::{caching, status};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, int32_schema, text_schema};
 use crate::http::{HttpServer, MAX_FORM_BYTES};
 
@@ -131,7 +132,7 @@ impl HttpServer {
         request: &RequestHead<'_>,
     ) -> Reply {
         let name = prefix.unwrap_or_default();
-        let caller = match self.authenticate(request).await {
+        let caller = match self.authenticator.authenticate(request).await {
             Ok(caller) => caller,
             Err(error) => return authentication_error(error, name, request),
         };
@@ -150,7 +151,7 @@ impl HttpServer {
                 return protocol_error("the list is too long; use `page` and `pageSize`");
             }
             Err(ListError::Registry(error)) => {
-                let status = status::status_for(error.response_code(), request.accepts_credentials);
+                let status = status_for(error.response_code(), request.accepts_credentials);
                 return registry_error(&error, status, name, &options);
             }
         };
@@ -277,7 +278,6 @@ pub(crate) fn describe_part(spec: OperationSpec) -> OperationSpec {
         .query_param("pageSize", "Page size; 0 counts only", int32_schema())
         .query_param("pretty", "Pretty-print the JSON", text_schema())
         .query_param("callback", "JSONP callback function", text_schema())
-        .security(true)
         .response(StatusCode::OK, "The list")
         .json_content::<HandleListBody<'_>>(JSON)
         .text_content("application/javascript");

@@ -1,45 +1,57 @@
 //! `/api/handles/{name}`: read and write a record as JSON.
 
-use std::borrow::Cow;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use aws_lc_rs::rand;
 use http::StatusCode;
 use hyper::body::Incoming;
 use tendot_proto::record::values_from_json;
 use tendot_proto::{Budget, Handle, HandleValue, Now, ResponseCode};
-use tendot_registry::{Caller, Error, HandleWrite, Resolution, ResolveQuery};
+use tendot_registry::{Caller, Error, HandleWrite, ResolveQuery};
 use utoipa::openapi::{HttpMethod, Required};
 
 use crate::clock::to_unix_seconds;
 use crate::http::handle_api::reply_body::{
     HandleBody, JsonOptions, authentication_error, body_error, empty_handle, json_reply, protocol_error,
-    random_unavailable, registry_error, upstream_error, write_status,
+    registry_error, upstream_error,
 };
 use crate::http::handle_api::schemas::NewRecordForm;
 use crate::http::middleware::response_cache::CachePolicy;
-use crate::http::request::percent;
-use crate::http::request::percent::RequestSyntaxError;
+use crate::http::request::name_path::parse_name_and_query;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
+use crate::http::resolve::requested_name::RequestedName;
+use crate::http::response::caching;
+use crate::http::response::errors::{status_for, write_status};
 use crate::http::response::reply::Reply;
-use crate::http::response::{caching, status};
 use crate::http::routing::operation_spec::{
     OperationSpec, PathSpec, array_schema, index_schema, text_schema,
 };
 use crate::http::{HttpServer, REQUEST_BUDGET};
 use crate::native::is_status;
+use crate::random::random_bytes;
 
 /// Maximum size of a submitted record.
 const MAX_RECORD_BYTES: usize = 4 << 20;
 
-/// Parses the name in a path, and the query.
-pub(crate) fn parse_name_and_query<'a>(
-    path: &'a str,
-    request: &RequestHead<'a>,
-) -> Result<(Cow<'a, str>, QueryParams<'a>), RequestSyntaxError> {
-    Ok((percent::decode_text(path, "path")?, QueryParams::parse(request.query)?))
+/// Reply for a record that was not found.
+fn lookup_error(
+    error: &RecordLookupError,
+    name: &str,
+    options: &JsonOptions<'_>,
+    request: &RequestHead<'_>,
+) -> Reply {
+    let (error, provenance) = match error {
+        RecordLookupError::UpstreamUnavailable(error) => return upstream_error(error, name, options),
+        RecordLookupError::Local(error) => (error, None),
+        RecordLookupError::Upstream(error, provenance) => (error, Some(*provenance)),
+    };
+    let status = status_for(error.response_code(), request.accepts_credentials);
+    let mut response = registry_error(error, status, name, options);
+    if let Some(provenance) = provenance {
+        caching::add_cache_status(response.headers_mut(), provenance);
+    }
+    response
 }
 
 /// Requested indexes; the error is the reason one is invalid.
@@ -50,7 +62,7 @@ fn indexes(parameters: &QueryParams<'_>) -> Result<Vec<u32>, String> {
 
 impl HttpServer {
     /// Handles `GET /api/handles/{name}`; `path` is the name, not decoded yet.
-    pub(crate) async fn get_handle(&self, path: &str, request: &RequestHead<'_>, now: SystemTime) -> Reply {
+    pub(crate) async fn get_handle(&self, path: &str, request: &RequestHead<'_>) -> Reply {
         let (name, parameters) = match parse_name_and_query(path, request) {
             Ok(read) => read,
             Err(error) => return protocol_error(&error.to_string()),
@@ -58,7 +70,7 @@ impl HttpServer {
         if name.is_empty() {
             return self.list_handles(request).await;
         }
-        let caller = match self.authenticate(request).await {
+        let caller = match self.authenticator.authenticate(request).await {
             Ok(caller) => caller,
             Err(error) => return authentication_error(error, &name, request),
         };
@@ -79,59 +91,43 @@ impl HttpServer {
             let found = native.status_values(&query, &caller, &mut Budget::new(REQUEST_BUDGET)).await;
             return self.status_reply(found, &name, &options, request);
         }
-        let version = self.record_version(&name, request);
-        let found = self.lookup(&query, &caller, &mut LookupContext::new(request, &parameters)).await;
-        if let Some(resolution_counter) = self.resolution_counter.as_ref().filter(|_| !is_authenticated) {
-            match &found {
-                Ok((Resolution::Values(_), None)) => {
-                    resolution_counter.count_resolution(&self.registry, &name).await;
-                }
-                Err(RecordLookupError::Local(error)) => {
-                    resolution_counter.count_failure(&self.registry, &name, error).await;
-                }
-                _ => {}
-            }
+        let requested = RequestedName::new(&*name);
+        // Before the record is read.
+        let version = self.resolver.record_version(&requested, request);
+        let found =
+            self.resolver.lookup(&query, &caller, &mut LookupContext::new(request, &parameters)).await;
+        if !is_authenticated {
+            self.resolver.count(&requested, found.as_ref()).await;
         }
         let provenance = match &found {
-            Ok((_, provenance)) => *provenance,
+            Ok(record) => record.provenance,
             Err(error) => error.provenance(),
         };
-        let (code, values) = match found {
-            Ok((Resolution::Values(values), _)) => (ResponseCode::SUCCESS, values),
-            Ok((Resolution::Referral(values), _)) => (ResponseCode::PREFIX_REFERRAL, values),
-            Err(
-                RecordLookupError::Local(Error::ValuesNotFound)
-                | RecordLookupError::Upstream(Error::ValuesNotFound, _),
-            ) => (ResponseCode::VALUES_NOT_FOUND, Vec::new()),
-            Err(RecordLookupError::Local(error) | RecordLookupError::Upstream(error, _)) => {
-                let status = status::status_for(error.response_code(), request.accepts_credentials);
-                let mut response = registry_error(&error, status, &name, &options);
-                if let Some(provenance) = provenance {
-                    caching::add_cache_status(response.headers_mut(), provenance);
-                }
-                return response;
+        let (code, values, version) = match found {
+            Ok(record) => {
+                let code =
+                    if record.is_referral { ResponseCode::PREFIX_REFERRAL } else { ResponseCode::SUCCESS };
+                (code, record.values, version.filter(|_| record.is_stored))
             }
-            Err(RecordLookupError::UpstreamUnavailable(error)) => {
-                return upstream_error(&error, &name, &options);
+            Err(error) if matches!(error.error(), Some(Error::ValuesNotFound)) => {
+                (ResponseCode::VALUES_NOT_FOUND, Vec::new(), None)
             }
+            Err(error) => return lookup_error(&error, &name, &options, request),
         };
-        let status = status::status_for(code, request.accepts_credentials);
+        let status = status_for(code, request.accepts_credentials);
         let mut response =
             json_reply(status, &HandleBody::for_handle(code, &name).with_values(&values), &options);
         if status != StatusCode::OK || is_authenticated {
             caching::set_private_no_store(response.headers_mut());
             return response;
         }
-        let max_age = caching::min_ttl_seconds(&values, now);
-        caching::set_max_age_with_provenance(response.headers_mut(), max_age, provenance, now);
-        if let Some(version) =
-            version.filter(|_| provenance.is_none() && caching::has_only_relative_ttls(&values))
+        let max_age = caching::min_ttl_seconds(&values, request.now);
+        caching::set_max_age_with_provenance(response.headers_mut(), max_age, provenance, request.now);
+        if let (Some(version), Some(key)) = (version, requested.key())
+            && caching::has_only_relative_ttls(&values)
         {
-            response.extensions_mut().insert(CachePolicy {
-                record_version: version,
-                max_age,
-                has_metadata: false,
-            });
+            let record_version = (key.clone(), version);
+            response.cache_policy = Some(CachePolicy { record_version, max_age, has_metadata: false });
         }
         let body = response.body().clone();
         caching::add_etag(response, &body, request.headers)
@@ -149,7 +145,7 @@ impl HttpServer {
             Ok(values) => (ResponseCode::SUCCESS, values),
             Err(Error::ValuesNotFound) => (ResponseCode::VALUES_NOT_FOUND, Vec::new()),
             Err(error) => {
-                let status = status::status_for(error.response_code(), request.accepts_credentials);
+                let status = status_for(error.response_code(), request.accepts_credentials);
                 return registry_error(&error, status, name, options);
             }
         };
@@ -160,13 +156,7 @@ impl HttpServer {
     }
 
     /// Handles `PUT /api/handles/{name}`.
-    pub(crate) async fn put_handle(
-        &self,
-        path: &str,
-        request: &RequestHead<'_>,
-        body: Incoming,
-        now: SystemTime,
-    ) -> Reply {
+    pub(crate) async fn put_handle(&self, path: &str, request: &RequestHead<'_>, body: Incoming) -> Reply {
         let (name, parameters) = match parse_name_and_query(path, request) {
             Ok(read) => read,
             Err(error) => return protocol_error(&error.to_string()),
@@ -205,10 +195,7 @@ impl HttpServer {
             }
             HandleWrite::AddValues { name: handle, values, overwrite, force: parameters.is_set("force") }
         } else {
-            let mut mint = parameters.is_set("mintNewSuffix").then_some([0; 16]);
-            if mint.as_mut().is_some_and(|random| rand::fill(random).is_err()) {
-                return random_unavailable();
-            }
+            let mint = parameters.is_set("mintNewSuffix").then(random_bytes);
             HandleWrite::Create {
                 name: handle,
                 values,
@@ -217,16 +204,11 @@ impl HttpServer {
                 force: parameters.is_set("force"),
             }
         };
-        self.execute_write(&name, &write, &parameters, request, now).await
+        self.execute_write(&name, &write, &parameters, request).await
     }
 
     /// Handles `DELETE /api/handles/{name}`.
-    pub(crate) async fn delete_handle(
-        &self,
-        path: &str,
-        request: &RequestHead<'_>,
-        now: SystemTime,
-    ) -> Reply {
+    pub(crate) async fn delete_handle(&self, path: &str, request: &RequestHead<'_>) -> Reply {
         let (name, parameters) = match parse_name_and_query(path, request) {
             Ok(read) => read,
             Err(error) => return protocol_error(&error.to_string()),
@@ -244,7 +226,7 @@ impl HttpServer {
         } else {
             HandleWrite::RemoveValues { name: handle, indexes, force: parameters.is_set("force") }
         };
-        self.execute_write(&name, &write, &parameters, request, now).await
+        self.execute_write(&name, &write, &parameters, request).await
     }
 
     pub(crate) async fn execute_write(
@@ -253,14 +235,13 @@ impl HttpServer {
         write: &HandleWrite<'_>,
         parameters: &QueryParams<'_>,
         request: &RequestHead<'_>,
-        now: SystemTime,
     ) -> Reply {
-        let caller = match self.authenticate(request).await {
+        let caller = match self.authenticator.authenticate(request).await {
             Ok(caller) => caller,
             Err(error) => return authentication_error(error, name, request),
         };
         let options = JsonOptions::from_query(parameters);
-        let now = Now { elapsed: Duration::ZERO, unix: to_unix_seconds(now) };
+        let now = Now { elapsed: Duration::ZERO, unix: to_unix_seconds(request.now) };
         match self.registry.write(write, &caller, now, &mut Budget::new(REQUEST_BUDGET)).await {
             Ok(done) => {
                 let is_new = !done.replaced
@@ -283,8 +264,7 @@ pub(crate) fn describe() -> PathSpec {
             .query_param("type", "Filter by value type", array_schema(text_schema()))
             .query_param("index", "Filter by value index", array_schema(index_schema()))
             .query_param("publicOnly", "Only public values, even if authenticated", text_schema())
-            .query_param("callback", "JSONP callback function", text_schema())
-            .security(false);
+            .query_param("callback", "JSONP callback function", text_schema());
         let spec = with_common_responses(spec)
             .response(StatusCode::OK, "Record; code 200 if no values match")
             .json_content::<HandleBody<'_>>(JSON)
@@ -314,7 +294,6 @@ pub(crate) fn describe() -> PathSpec {
         )
         .query_param("force", "Allow removing the last administrator", text_schema())
         .request_body::<NewRecordForm>(JSON, "Values, at most 4 MiB", Required::True)
-        .security(true)
         .example_command(
             "curl -s -X PUT $SERVER/api/handles/10.5555/MINE -H \"Authorization: Bearer $TOKEN\" \\\n  \
              -d '[{\"index\": 1, \"type\": \"URL\", \"data\": \"https://example.org/mine\"}]'",
@@ -330,7 +309,6 @@ pub(crate) fn describe() -> PathSpec {
     let delete = OperationSpec::new("Delete a record, or some values")
         .query_param("index", "Index of a value to delete", array_schema(index_schema()))
         .query_param("force", "Allow removing the last administrator", text_schema())
-        .security(true)
         .example_command(
             "curl -s -X DELETE $SERVER/api/handles/10.5555/MINE -H \"Authorization: Bearer $TOKEN\"",
         );

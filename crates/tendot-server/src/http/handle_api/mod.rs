@@ -11,11 +11,104 @@ mod site;
 pub(crate) mod tunnel;
 mod verifications;
 
-pub(crate) use handle_list::describe as describe_list;
-pub(crate) use handles::describe as describe_handles;
-pub(crate) use prefixes::{describe as describe_prefixes, describe_one as describe_prefix};
-pub(crate) use reply_body::unknown_endpoint;
+pub(crate) use reply_body::error_reply;
 pub(crate) use schemas::{ValueForm, in_file, parse_schemas};
-pub(crate) use sessions::{describe as describe_sessions, describe_one as describe_session};
-pub(crate) use site::describe as describe_site;
-pub(crate) use verifications::describe as describe_verifications;
+
+use crate::http::middleware::metrics::RequestKind;
+use crate::http::response::errors::ErrorFormat;
+use crate::http::routing::endpoint::{Access, Api, Endpoint, Handler, Operation, form_handler};
+
+/// Handle.Net's JSON API.
+pub(crate) static API: Api = Api {
+    root: Some("/api"),
+    errors: ErrorFormat::HandleJson,
+    endpoints: &[
+        Endpoint::new(
+            &["/api/handles/{name}"],
+            handles::describe,
+            &[
+                Operation::get(|server, call| Box::pin(server.get_handle(call.path_param, call.head)))
+                    .access(Access::Optional),
+                form_read(form_handler!(|server, name, head| server.get_handle(name, head)))
+                    .access(Access::Optional),
+                Operation::put(|server, call| {
+                    Box::pin(server.put_handle(call.path_param, call.head, call.body))
+                }),
+                Operation::delete(|server, call| Box::pin(server.delete_handle(call.path_param, call.head))),
+            ],
+        ),
+        Endpoint::new(
+            &["/api/handles"],
+            handle_list::describe,
+            &[
+                Operation::get(|server, call| Box::pin(server.list_handles(call.head)))
+                    .access(Access::Authenticated),
+                form_read(form_handler!(|server, _, head| server.list_handles(head)))
+                    .access(Access::Authenticated),
+            ],
+        ),
+        Endpoint::new(
+            &["/api/prefixes"],
+            prefixes::describe,
+            &[
+                Operation::get(|server, call| Box::pin(server.list_prefixes(call.head)))
+                    .access(Access::Authenticated),
+                HOME_PREFIX,
+                UNHOME_PREFIX,
+            ],
+        )
+        .aliases(&["/api/prefixes/"]),
+        Endpoint::new(&["/api/prefixes/{prefix}"], prefixes::describe_one, &[HOME_PREFIX, UNHOME_PREFIX]),
+        Endpoint::new(
+            &["/api/sessions/this"],
+            sessions::describe_one,
+            &[
+                Operation::get(SESSION_REQUEST).access(Access::Optional).consistent(),
+                Operation::post(SESSION_REQUEST).access(Access::Optional),
+                Operation::put(SESSION_REQUEST).access(Access::Optional),
+                Operation::delete(SESSION_REQUEST),
+            ],
+        )
+        // The only session that can be addressed is the caller's own.
+        .aliases(&["/api/sessions/this/", "/api/sessions/{other}"]),
+        Endpoint::new(
+            &["/api/sessions"],
+            sessions::describe,
+            &[Operation::post(|server, call| Box::pin(server.create_session(call.body, call.head)))
+                .access(Access::Public)],
+        )
+        .aliases(&["/api/sessions/"]),
+        Endpoint::new(
+            &["/api/verifications/{identity}"],
+            verifications::describe,
+            &[
+                Operation::get(|server, call| Box::pin(server.get_verification(call.path_param, call.head))),
+                form_read(form_handler!(|server, identity, head| server.get_verification(identity, head))),
+            ],
+        )
+        .aliases(&["/api/verifications"]),
+        Endpoint::new(
+            &["/api/site"],
+            site::describe,
+            &[
+                Operation::get(|server, call| Box::pin(server.get_site(call.head))),
+                form_read(form_handler!(|server, _, head| server.get_site(head))),
+            ],
+        )
+        .aliases(&["/api/site/"]),
+    ],
+};
+
+/// POST for clients that only send POST: a public read.
+const fn form_read(handler: Handler) -> Operation {
+    Operation::post(handler).kind(RequestKind::Read).access(Access::Public)
+}
+
+const HOME_PREFIX: Operation =
+    Operation::post(form_handler!(|server, prefix, head| server.home_prefix(prefix, head)));
+
+const UNHOME_PREFIX: Operation =
+    Operation::delete(|server, call| Box::pin(server.unhome_prefix(call.path_param, call.head)));
+
+const SESSION_REQUEST: Handler =
+    |server, call| Box::pin(server.session_request(call.method, call.path_param, call.body, call.head));

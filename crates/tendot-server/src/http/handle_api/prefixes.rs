@@ -1,7 +1,5 @@
 //! `/api/prefixes`: list, home and unhome prefixes.
 
-use std::time::SystemTime;
-
 use http::StatusCode;
 use tendot_proto::Handle;
 use tendot_registry::HandleWrite;
@@ -9,33 +7,28 @@ use utoipa::openapi::HttpMethod;
 
 use crate::http::HttpServer;
 use crate::http::handle_api::handle_list::{describe_part, describe_refusals};
-use crate::http::handle_api::handles::{JSON, parse_name_and_query};
+use crate::http::handle_api::handles::JSON;
 use crate::http::handle_api::reply_body::{HandleBody, protocol_error};
+use crate::http::request::name_path::parse_name_and_query;
 use crate::http::request::request_head::RequestHead;
 use crate::http::response::reply::Reply;
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
 
 impl HttpServer {
     /// Handles `POST /api/prefixes/{prefix}`: homes a prefix, which may also be in the query.
-    pub(crate) async fn home_prefix(&self, path: &str, request: &RequestHead<'_>, now: SystemTime) -> Reply {
-        self.write_prefix(path, request, now, |prefix| HandleWrite::Home { prefix }).await
+    pub(crate) async fn home_prefix(&self, path: &str, request: &RequestHead<'_>) -> Reply {
+        self.write_prefix(path, request, |prefix| HandleWrite::Home { prefix }).await
     }
 
     /// Handles `DELETE /api/prefixes/{prefix}`: unhomes a prefix.
-    pub(crate) async fn unhome_prefix(
-        &self,
-        path: &str,
-        request: &RequestHead<'_>,
-        now: SystemTime,
-    ) -> Reply {
-        self.write_prefix(path, request, now, |prefix| HandleWrite::Unhome { prefix }).await
+    pub(crate) async fn unhome_prefix(&self, path: &str, request: &RequestHead<'_>) -> Reply {
+        self.write_prefix(path, request, |prefix| HandleWrite::Unhome { prefix }).await
     }
 
     async fn write_prefix(
         &self,
         path: &str,
         request: &RequestHead<'_>,
-        now: SystemTime,
         to_write: fn(Handle<'_>) -> HandleWrite<'_>,
     ) -> Reply {
         let (name, parameters) = match parse_name_and_query(path, request) {
@@ -46,7 +39,7 @@ impl HttpServer {
         if name.is_empty() {
             return protocol_error("missing prefix");
         }
-        self.execute_write(name, &to_write(Handle::from(name)), &parameters, request, now).await
+        self.execute_write(name, &to_write(Handle::from(name)), &parameters, request).await
     }
 }
 
@@ -55,7 +48,6 @@ fn with_write_responses(spec: OperationSpec) -> OperationSpec {
         .tag("Handle API")
         .query_param("pretty", "Pretty-print the JSON", text_schema())
         .query_param("callback", "JSONP callback function", text_schema())
-        .security(true)
         .response(StatusCode::OK, "Done")
         .json_content::<HandleBody<'_>>(JSON)
         .text_content("application/javascript");

@@ -13,13 +13,12 @@ use utoipa::ToSchema;
 
 use crate::http::authentication::AuthenticationError;
 use crate::http::handle_api::schemas::ValueForm;
-use crate::http::pages;
 use crate::http::request::body::BodyError;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::upstream::UpstreamError;
+use crate::http::response::errors::status_for;
 use crate::http::response::reply::{JSON, Reply, add_retry_after, reply};
-use crate::http::response::{codes, status};
 
 /// Response body of the handle API.
 #[derive(Serialize, ToSchema)]
@@ -74,29 +73,9 @@ pub(crate) fn protocol_error(message: &str) -> Reply {
     error_reply(ResponseCode::PROTOCOL_ERROR, StatusCode::BAD_REQUEST, message)
 }
 
-/// Unknown path or method; also for `/api/v1`.
-pub(crate) fn unknown_endpoint(method: &http::Method, path: &str) -> Reply {
-    if path == "/api/v1" || path.starts_with("/api/v1/") {
-        let detail = format!("No endpoint {method} {path}.");
-        let hint = "See /docs or /openapi.json.";
-        return pages::problem(StatusCode::NOT_FOUND, codes::UNKNOWN_ENDPOINT, detail).hint(hint).into();
-    }
-    let message = format!("Unknown HTTP API endpoint {method} {path}");
-    error_reply(ResponseCode::PROTOCOL_ERROR, StatusCode::NOT_FOUND, &message)
-}
-
 /// Empty handle.
 pub(crate) fn empty_handle() -> Reply {
     error_reply(ResponseCode::INVALID_HANDLE, StatusCode::BAD_REQUEST, "Empty handle invalid")
-}
-
-/// The random number generator failed.
-pub(crate) fn random_unavailable() -> Reply {
-    error_reply(
-        ResponseCode::ERROR,
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "the system random number generator failed",
-    )
 }
 
 /// Request body rejected: too large, too slow or malformed.
@@ -104,7 +83,8 @@ pub(crate) fn body_error(error: BodyError) -> Reply {
     error_reply(ResponseCode::PROTOCOL_ERROR, error.status(), &error.to_string())
 }
 
-fn error_reply(code: ResponseCode, status: StatusCode, message: &str) -> Reply {
+/// Error without a name.
+pub(crate) fn error_reply(code: ResponseCode, status: StatusCode, message: &str) -> Reply {
     let body = HandleBody {
         response_code: code.0,
         message: Some(message.into()),
@@ -167,24 +147,14 @@ pub(crate) fn authentication_error(
     if let Some(reply) = error.retry_reply() {
         return reply;
     }
-    let status = status::status_for(ResponseCode::AUTHENTICATION_NEEDED, request.accepts_credentials);
+    let status = status_for(ResponseCode::AUTHENTICATION_NEEDED, request.accepts_credentials);
     let handle = (!name.is_empty()).then_some(name);
     let code = ResponseCode::AUTHENTICATION_FAILED;
     let body =
         HandleBody { message: Some(error.to_string().into()), handle, ..HandleBody::for_handle(code, name) };
     let mut response = json_reply(status, &body, &JsonOptions::default());
-    response.extensions_mut().insert(error);
+    response.auth_error = Some(error);
     response
-}
-
-/// Status of a registry error. Missing values are a client error only in writes.
-pub(crate) const fn write_status(error: &Error, accepts_credentials: bool) -> StatusCode {
-    match (error, error.response_code()) {
-        (Error::Store(StoreError::DiskFull { .. }), _) => StatusCode::INSUFFICIENT_STORAGE,
-        (Error::Store(StoreError::InDoubt { .. }), _) => StatusCode::SERVICE_UNAVAILABLE,
-        (_, ResponseCode::VALUES_NOT_FOUND) => StatusCode::BAD_REQUEST,
-        (_, code) => status::status_for(code, accepts_credentials),
-    }
 }
 
 pub(crate) fn json_reply(status: StatusCode, body: &impl Serialize, options: &JsonOptions<'_>) -> Reply {

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
+use http::StatusCode;
 use http::header::{HeaderValue, LOCATION};
-use http::{Method, StatusCode};
 use hyper::body::Incoming;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -15,11 +15,12 @@ use crate::http::authentication::{
 };
 use crate::http::handle_api::handles::JSON;
 use crate::http::handle_api::reply_body::{
-    HandleBody, JsonOptions, authentication_error, body_error, json_reply, protocol_error, random_unavailable,
+    HandleBody, JsonOptions, authentication_error, body_error, json_reply, protocol_error,
 };
 use crate::http::request::request_head::RequestHead;
 use crate::http::response::caching;
 use crate::http::response::reply::{Reply, TEXT, reply};
+use crate::http::routing::endpoint::RequestMethod;
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec};
 use crate::http::{HttpServer, MAX_FORM_BYTES};
 
@@ -63,7 +64,7 @@ impl HttpServer {
         {
             return reply;
         }
-        let Some(mut session) = self.sessions.create(Instant::now()) else { return random_unavailable() };
+        let mut session = self.authenticator.sessions.create(Instant::now());
         let mut error = None;
         match authenticated {
             // Not stored in a session: whether the key is still in its record could not be checked later.
@@ -74,7 +75,7 @@ impl HttpServer {
                 error = Some(AuthenticationError::KeyAtPeer);
             }
             Some(Ok(authenticated)) => {
-                self.sessions.authenticate_new(&session, authenticated.clone());
+                self.authenticator.sessions.authenticate_new(&session, authenticated.clone());
                 session.authenticated = Some(authenticated);
             }
             Some(Err(failure)) => error = Some(failure),
@@ -88,7 +89,7 @@ impl HttpServer {
     /// Handles all methods of `/api/sessions/this`.
     pub(crate) async fn session_request(
         &self,
-        method: &Method,
+        method: RequestMethod,
         other: &str,
         body: Incoming,
         request: &RequestHead<'_>,
@@ -101,17 +102,18 @@ impl HttpServer {
             return forbidden("only your own session is accessible: `/api/sessions/this`");
         }
         let now = Instant::now();
-        let mut session = params.session_id().map(|id| id.and_then(|id| self.sessions.get(id, now)));
+        let mut session =
+            params.session_id().map(|id| id.and_then(|id| self.authenticator.sessions.get(id, now)));
         // A key that was removed from its record ends its sessions.
         if let Some(Some(found)) = &session
             && let Some(authenticated) = &found.authenticated
-            && !self.is_key_current(authenticated).await
+            && !self.authenticator.is_key_current(authenticated).await
         {
-            self.sessions.remove(found.id);
+            self.authenticator.sessions.remove(found.id);
             session = Some(None);
         }
-        if *method == Method::DELETE {
-            return match session.flatten().filter(|session| self.sessions.remove(session.id)) {
+        if method == RequestMethod::Delete {
+            return match session.flatten().filter(|session| self.authenticator.sessions.remove(session.id)) {
                 Some(_) => reply(StatusCode::NO_CONTENT, TEXT, ""),
                 None => forbidden(NO_SUCH_SESSION),
             };
@@ -119,7 +121,7 @@ impl HttpServer {
         match session {
             Some(None) => forbidden(NO_SUCH_SESSION),
             Some(Some(session)) if params.has_identity_claim() => {
-                let result = self.verify_challenge_answer(&session, &params, request).await;
+                let result = self.authenticator.verify_challenge_answer(&session, &params, request).await;
                 self.challenge_answer_reply(session, result, &params, request).await
             }
             Some(Some(session)) => self.session_reply(StatusCode::OK, &session, &params, None, request).await,
@@ -166,8 +168,12 @@ impl HttpServer {
         request: &RequestHead<'_>,
     ) -> Option<Result<AuthenticatedKey, AuthenticationError>> {
         match credentials {
-            Some(HttpCredentials::Basic(encoded)) => Some(self.authenticate_basic(encoded, request).await),
-            _ if params.uses_client_certificate() => Some(self.authenticate_certificate(request).await),
+            Some(HttpCredentials::Basic(encoded)) => {
+                Some(self.authenticator.authenticate_basic(encoded, request).await)
+            }
+            _ if params.uses_client_certificate() => {
+                Some(self.authenticator.authenticate_certificate(request).await)
+            }
             // API tokens are sent with every request.
             Some(HttpCredentials::Bearer(_)) => Some(Err(AuthenticationError::Failed)),
             _ if params.has_identity_claim() => Some(Err(AuthenticationError::NoSession)),
@@ -195,8 +201,8 @@ impl HttpServer {
         // An authenticated session stays authenticated.
         let status = if session.authenticated.is_some() { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
         let mut response = self.session_reply(status, &session, params, Some(error), request).await;
-        response.extensions_mut().insert(error);
-        response.extensions_mut().insert(session.id);
+        response.auth_error = Some(error);
+        response.session_id = Some(session.id);
         response
     }
 
@@ -208,7 +214,7 @@ impl HttpServer {
         error: Option<AuthenticationError>,
         request: &RequestHead<'_>,
     ) -> Reply {
-        let server_signature = self.sign_nonces(session, params, request).await;
+        let server_signature = self.authenticator.sign_nonces(session, params, request).await;
         let body = SessionBody {
             session_id: Some(session.id.to_string()),
             nonce: Some(session.nonce_base64()),
@@ -274,20 +280,18 @@ pub(crate) fn describe() -> PathSpec {
 pub(crate) fn describe_one() -> PathSpec {
     let get =
         OperationSpec::new("Get the current session").example_command("curl -s $SERVER/api/sessions/this");
-    let get =
-        with_session_responses(get, StatusCode::OK, "Session and authenticated identity").security(false);
+    let get = with_session_responses(get, StatusCode::OK, "Session and authenticated identity");
     let put = || {
         let spec = OperationSpec::new("Authenticate the session").request_body::<AuthParamsJson>(
             JSON,
             PARAMS_DESCRIPTION,
             Required::False,
         );
-        with_session_responses(spec, StatusCode::OK, "Session and authenticated identity").security(false)
+        with_session_responses(spec, StatusCode::OK, "Session and authenticated identity")
     };
     let delete = OperationSpec::new("Delete the session");
-    let delete = with_session_responses(delete, StatusCode::OK, "")
-        .response(StatusCode::NO_CONTENT, "Deleted")
-        .security(true);
+    let delete =
+        with_session_responses(delete, StatusCode::OK, "").response(StatusCode::NO_CONTENT, "Deleted");
     PathSpec::readable(get)
         .with_method(HttpMethod::Put, put())
         .with_method(HttpMethod::Post, put())

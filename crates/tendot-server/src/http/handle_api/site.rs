@@ -3,19 +3,20 @@
 use http::{Method, StatusCode};
 use utoipa::openapi::HttpMethod;
 
+use crate::http::HttpServer;
 use crate::http::handle_api::handles::{JSON, with_error};
 use crate::http::handle_api::reply_body::{HandleBody, JsonOptions, json_reply, protocol_error};
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
+use crate::http::response::errors::ErrorFormat;
 use crate::http::response::reply::Reply;
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
-use crate::http::{HttpServer, handle_api};
 
 impl HttpServer {
     /// Handles `GET /api/site`; not found if the native protocol is disabled.
-    pub(crate) fn get_site(&self, request: &RequestHead<'_>) -> Reply {
+    pub(crate) async fn get_site(&self, request: &RequestHead<'_>) -> Reply {
         let Some(native) = &self.native_server else {
-            return handle_api::unknown_endpoint(&Method::GET, "/api/site");
+            return ErrorFormat::HandleJson.unknown_endpoint(&Method::GET, "/api/site");
         };
         match QueryParams::parse(request.query) {
             Ok(parameters) => json_reply(

@@ -9,13 +9,15 @@ use utoipa::ToSchema;
 use utoipa::openapi::HttpMethod;
 
 use crate::http::authentication::{AuthParams, AuthenticationError, ChallengeAnswer};
-use crate::http::handle_api::handles::{JSON, parse_name_and_query, with_error};
+use crate::http::handle_api::handles::{JSON, with_error};
 use crate::http::handle_api::reply_body::{
     JsonOptions, authentication_error, json_reply, protocol_error, registry_error,
 };
+use crate::http::request::name_path::parse_name_and_query;
 use crate::http::request::request_head::RequestHead;
+use crate::http::response::caching;
+use crate::http::response::errors::status_for;
 use crate::http::response::reply::Reply;
-use crate::http::response::{caching, status};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, index_schema, text_schema};
 use crate::http::{HttpServer, REQUEST_BUDGET};
 
@@ -53,7 +55,7 @@ impl HttpServer {
         let options = JsonOptions::from_query(&parameters);
         // Keys of other services cannot be verified here.
         if let Err(error) = self.check_responsible(Handle::from(handle)).await {
-            let status = status::status_for(error.response_code(), request.accepts_credentials);
+            let status = status_for(error.response_code(), request.accepts_credentials);
             return registry_error(&error, status, handle, &options);
         }
         let params = AuthParams::from_query(&parameters);
@@ -67,16 +69,17 @@ impl HttpServer {
         };
         let is_valid = match (nonce, params.cnonce(), proof) {
             (Some(nonce), Some(cnonce), Ok(proof)) => {
-                let attempt = match self.guess_throttle.start_attempt(request, &claim.to_string()) {
-                    Ok(attempt) => attempt,
-                    Err(error) => return authentication_error(error, handle, request),
-                };
-                let (keys, attempt) = match self.read_keys(&claim, attempt).await {
+                let attempt =
+                    match self.authenticator.guess_throttle.start_attempt(request, &claim.to_string()) {
+                        Ok(attempt) => attempt,
+                        Err(error) => return authentication_error(error, handle, request),
+                    };
+                let (keys, attempt) = match self.authenticator.read_keys(&claim, attempt).await {
                     Ok(keys) => keys,
                     Err(error) => return authentication_error(error, handle, request),
                 };
                 let answer = ChallengeAnswer { claim, cnonce, proof };
-                self.verify_proof(nonce, answer, keys, attempt).await.is_ok()
+                self.authenticator.verify_proof(nonce, answer, keys, attempt).await.is_ok()
             }
             _ => false,
         };

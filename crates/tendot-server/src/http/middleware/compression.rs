@@ -2,13 +2,14 @@
 
 use std::io::Write as _;
 
-use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use http::StatusCode;
 use http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, VARY,
 };
-use http::{Response, StatusCode};
+
+use crate::http::response::reply::Reply;
 
 /// Minimum body size for compression.
 const MIN_COMPRESS_BYTES: usize = 1 << 10;
@@ -19,7 +20,7 @@ const MIN_OFFLOAD_BYTES: usize = 64 << 10;
 const GZIP_LEVEL: Compression = Compression::new(5);
 
 /// Whether to compress a response: it is worth it, and the client accepts gzip. Adds `Vary` if the encoding is negotiable.
-pub(crate) fn should_compress(request: &HeaderMap, response: &mut Response<Bytes>) -> bool {
+pub(crate) fn should_compress(request: &HeaderMap, response: &mut Reply) -> bool {
     // A 304 stands for a response that may have been compressed; its own headers do not show that.
     let is_not_modified = response.status() == StatusCode::NOT_MODIFIED;
     let is_compressible = response.body().len() >= MIN_COMPRESS_BYTES
@@ -32,7 +33,7 @@ pub(crate) fn should_compress(request: &HeaderMap, response: &mut Response<Bytes
 }
 
 /// Compresses a response, large ones on a blocking thread.
-pub(crate) async fn compress(response: &mut Response<Bytes>) {
+pub(crate) async fn compress(response: &mut Reply) {
     if response.body().len() < MIN_OFFLOAD_BYTES {
         return compress_inline(response);
     }
@@ -42,12 +43,12 @@ pub(crate) async fn compress(response: &mut Response<Bytes>) {
 }
 
 /// Compresses a small response inline.
-pub(crate) fn compress_inline(response: &mut Response<Bytes>) {
+pub(crate) fn compress_inline(response: &mut Reply) {
     let compressed = gzip(response.body());
     replace_body(response, compressed);
 }
 
-fn replace_body(response: &mut Response<Bytes>, compressed: Option<Vec<u8>>) {
+fn replace_body(response: &mut Reply, compressed: Option<Vec<u8>>) {
     let Some(compressed) = compressed.filter(|smaller| smaller.len() < response.body().len()) else { return };
     *response.body_mut() = compressed.into();
     let headers = response.headers_mut();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use http::{Method, StatusCode};
+use http::StatusCode;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _, text};
 use prometheus_client::metrics::MetricType;
@@ -17,7 +17,7 @@ use crate::connection::ConnectionMetrics;
 use crate::metrics::{ExternalMetric, LatencyHistogram, encode_counter, encode_gauge};
 use crate::native;
 
-/// Kind of a request, the `kind` label of the metrics.
+/// Kind of a request, the `kind` label of the metrics; the route tables have that of each operation.
 ///
 /// Names and other client-supplied text are never labels.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -27,33 +27,19 @@ pub(crate) enum RequestKind {
     Write,
     Page,
     Operations,
+    /// Native message inside HTTP, read or write.
+    Native,
 }
 
 impl RequestKind {
-    const LABELS: [(Self, &'static str); 5] = [
+    const LABELS: [(Self, &'static str); 6] = [
         (Self::Redirect, "redirect"),
         (Self::Read, "read"),
         (Self::Write, "write"),
         (Self::Page, "page"),
         (Self::Operations, "operations"),
+        (Self::Native, "native"),
     ];
-
-    pub(crate) fn classify(method: &Method, path: &str) -> Self {
-        if path.starts_with("/api/") {
-            let homes = *method == Method::POST && path.starts_with("/api/prefixes");
-            let writes = homes || matches!(*method, Method::PUT | Method::DELETE);
-            return if writes { Self::Write } else { Self::Read };
-        }
-        if path.starts_with("/hrls/handles") {
-            return Self::Read;
-        }
-        match path {
-            "/livez" | "/readyz" | "/metrics" => Self::Operations,
-            "/" | "/robots.txt" | "/favicon.ico" | "/favicon.svg" | "/docs" | "/openapi.json" => Self::Page,
-            _ if path.starts_with("/static/") => Self::Page,
-            _ => Self::Redirect,
-        }
-    }
 
     pub(crate) fn as_str(self) -> &'static str {
         Self::LABELS[self as usize].1
@@ -252,10 +238,6 @@ mod tests {
         for (number, (kind, _)) in RequestKind::LABELS.iter().enumerate() {
             assert_eq!(*kind as usize, number);
         }
-        assert_eq!(RequestKind::classify(&Method::GET, "/10.1000/182"), RequestKind::Redirect);
-        assert_eq!(RequestKind::classify(&Method::GET, "/api/handles/10.1000/182"), RequestKind::Read);
-        assert_eq!(RequestKind::classify(&Method::PUT, "/api/handles/10.1000/182"), RequestKind::Write);
-        assert_eq!(RequestKind::classify(&Method::GET, "/livez"), RequestKind::Operations);
     }
 
     #[test]

@@ -7,19 +7,22 @@ use http::header::HeaderValue;
 use http::{Method, StatusCode, Uri};
 use hyper::body::Incoming;
 
+use crate::http::handle_api::tunnel;
 use crate::http::middleware::access_log::log_request;
 use crate::http::middleware::client_address::{ConnectionPeer, RemoteClient};
 use crate::http::middleware::compression;
 use crate::http::middleware::metrics::RequestKind;
 use crate::http::middleware::request_id::X_REQUEST_ID;
 use crate::http::response::reply::{self, Reply, TEXT};
+use crate::http::routing::routes::Route;
 use crate::http::{HttpLimits, HttpServer};
 
-/// Context of one request: start time, client, request id and kind.
+/// Context of one request: start time, client, request id, route and kind.
 pub(crate) struct RequestContext {
     pub(crate) started: Instant,
     pub(crate) client: RemoteClient,
     pub(crate) id: HeaderValue,
+    pub(crate) route: Route,
     pub(crate) kind: RequestKind,
 }
 
@@ -35,15 +38,20 @@ impl HttpServer {
         let headers = request.headers();
         let client = self.proxy_trust.resolve_client(peer, headers);
         let id = self.request_ids.id_for(headers, client.is_proxied);
-        let kind = RequestKind::classify(request.method(), request.uri().path());
+        let route = if tunnel::is_handle_message(request.method(), headers) {
+            Route::native_message()
+        } else {
+            Route::find(request.uri().path())
+        };
+        let kind = route.request_kind(request.method());
         let mut response = self
             .check_rate_limit(&client, kind, started)
             // For HTTP/2; hyper enforces the limit for HTTP/1.
             .or_else(|| {
                 (headers.len() > limits.max_headers).then(|| header_fields_too_large(limits.max_headers))
             })
-            .or_else(|| self.cached_response(request));
-        let context = RequestContext { started, client, id, kind };
+            .or_else(|| self.resolver.cached_response(request));
+        let context = RequestContext { started, client, id, route, kind };
         if let Some(response) = &mut response {
             reply::add_common_headers(response.headers_mut());
             if compression::should_compress(headers, response) {
@@ -61,7 +69,7 @@ impl HttpServer {
         context: &RequestContext,
     ) -> Reply {
         let (parts, body) = request.into_parts();
-        let mut response = self.dispatch(&parts, body, &context.client).await;
+        let mut response = self.dispatch(context.route, &parts, body, &context.client).await;
         reply::add_common_headers(response.headers_mut());
         if compression::should_compress(&parts.headers, &mut response) {
             compression::compress(&mut response).await;

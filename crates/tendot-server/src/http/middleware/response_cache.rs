@@ -8,12 +8,13 @@ use http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, HeaderMap, HeaderName, HeaderValue, LINK,
     LOCATION, VARY,
 };
-use http::{Method, Response, StatusCode};
+use http::{Method, StatusCode};
 use tendot_store::{NameKey, RecordVersion};
 
-use crate::http::HttpServer;
 use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::metadata::{MetadataPreference, metadata_over_page};
+use crate::http::resolve::requested_name::RequestedName;
+use crate::http::resolve::resolver::RecordResolver;
 use crate::http::response::caching;
 use crate::http::response::reply::Reply;
 use crate::response_cache;
@@ -22,7 +23,8 @@ use crate::response_cache;
 const MAX_CACHED_PATH_LEN: usize = 512;
 const MAX_CACHED_BODY_BYTES: usize = 8 << 10;
 
-/// Marks a reply as cacheable while one record keeps its version.
+/// Marks a reply as cacheable while one stored record keeps its version. A record derived by a template depends on another
+/// record, too.
 #[derive(Clone, Debug)]
 pub(crate) struct CachePolicy {
     pub(crate) record_version: (NameKey, RecordVersion),
@@ -63,15 +65,15 @@ impl AsRef<[u8]> for HttpResponse {
     }
 }
 
-impl HttpServer {
+impl RecordResolver {
     /// Current version of a name's record, if a reply made from it is cacheable.
     pub(crate) fn record_version(
         &self,
-        name: &str,
+        name: &RequestedName<'_>,
         request: &RequestHead<'_>,
-    ) -> Option<(NameKey, RecordVersion)> {
+    ) -> Option<RecordVersion> {
         self.response_cache.as_ref().filter(|_| is_cacheable_request(request.query, request.headers))?;
-        response_cache::record_version(&self.registry, name)
+        self.registry.store().change_counters()?.version_of(name.key()?)
     }
 
     /// Cached response to a request, if there is a valid one.
@@ -85,8 +87,7 @@ impl HttpServer {
             return None;
         }
         entry.count(self.resolution_counter.as_deref());
-        let mut response = Response::new(Bytes::new());
-        *response.status_mut() = cached.status;
+        let mut response = Reply::new(cached.status, Bytes::new());
         let headers = response.headers_mut();
         // With room for headers added later.
         headers.reserve(cached.headers.count + 4);
@@ -113,16 +114,14 @@ impl HttpServer {
 
     /// Caches a reply if it is cacheable.
     pub(crate) async fn cache_response(&self, path: &str, mut response: Reply) -> Reply {
-        let Some(policy) = response.extensions_mut().remove::<CachePolicy>() else { return response };
+        let Some(policy) = response.cache_policy.take() else { return response };
         let is_small = path.len() <= MAX_CACHED_PATH_LEN && response.body().len() <= MAX_CACHED_BODY_BYTES;
         let is_complete = matches!(response.status(), StatusCode::OK | StatusCode::FOUND);
         let Some(response_cache) = self.response_cache.as_ref().filter(|_| is_small && is_complete) else {
             return response;
         };
         let CachePolicy { record_version, max_age, has_metadata } = policy;
-        if response_cache::has_live_record(&self.registry, &record_version.0).await
-            && let Some((headers, bytes)) = pack(&response)
-        {
+        if let Some((headers, bytes)) = pack(&response) {
             let cached = HttpResponse { max_age, has_metadata, status: response.status(), headers, bytes };
             let counter = self.resolution_counter.as_deref();
             response_cache.insert(&self.registry, counter, record_version, path.into(), cached).await;

@@ -12,8 +12,8 @@ use utoipa::openapi::path::{Operation, ParameterIn};
 use crate::http::response::caching;
 use crate::http::response::reply::{HTML, PAGE_SECURITY_HEADERS, Reply, reply};
 use crate::http::routing::openapi::{DOCUMENT, documented_operations};
-use crate::http::routing::operation_spec::{CODE_SAMPLES, COMMON_RESPONSES};
-use crate::http::routing::routes::ROUTES;
+use crate::http::routing::operation_spec::{CODE_SAMPLES, COMMON_RESPONSES, OperationSpec, PathSpec};
+use crate::http::routing::routes::APIS;
 
 #[derive(Template)]
 #[template(path = "docs.html")]
@@ -59,6 +59,14 @@ impl CodeSpans {
 
 static RENDERED_PAGE: LazyLock<Bytes> = LazyLock::new(|| build_page().render().unwrap_or_default().into());
 
+/// OpenAPI spec of `/docs`.
+pub(crate) fn describe() -> PathSpec {
+    let summary = "Get this API reference";
+    PathSpec::readable(
+        OperationSpec::text("Documentation", summary, "API reference", "text/html").entity_tag(),
+    )
+}
+
 /// Handles `GET /docs`.
 pub(crate) fn get_docs(request: &HeaderMap) -> Reply {
     let mut response = reply(StatusCode::OK, HTML, RENDERED_PAGE.clone());
@@ -88,21 +96,12 @@ fn build_page() -> DocsPage {
 
 /// Operations of a section.
 fn operations_in(group: &str) -> Vec<OperationEntry> {
-    let mut entries: Vec<OperationEntry> = Vec::new();
-    let mut routes = Vec::new();
-    for (path, route) in ROUTES.into_iter().rev() {
-        let Some(item) = DOCUMENT.paths.get_path_item(path) else { continue };
-        for (method, operation) in documented_operations(item) {
-            if !operation.tags.iter().flatten().any(|tag| tag == group) {
-                continue;
-            }
-            let same = routes.iter().position(|known| *known == (route, method));
-            match same.and_then(|position| entries.get_mut(position)) {
-                Some(entry) => entry.paths.push(path),
-                None => {
-                    routes.push((route, method));
-                    entries.push(OperationEntry::of(method, path, operation));
-                }
+    let mut entries = Vec::new();
+    for endpoint in APIS.iter().flat_map(|api| api.endpoints) {
+        let item = endpoint.paths.first().and_then(|path| DOCUMENT.paths.get_path_item(path));
+        for (method, operation) in item.into_iter().flat_map(documented_operations) {
+            if operation.tags.iter().flatten().any(|tag| tag == group) {
+                entries.push(OperationEntry::of(method, endpoint.paths.to_vec(), operation));
             }
         }
     }
@@ -110,7 +109,7 @@ fn operations_in(group: &str) -> Vec<OperationEntry> {
 }
 
 impl OperationEntry {
-    fn of(method: &'static str, path: &'static str, operation: &Operation) -> Self {
+    fn of(method: &'static str, paths: Vec<&'static str>, operation: &Operation) -> Self {
         let parameters = operation.parameters.iter().flatten().filter_map(|parameter| match parameter {
             RefOr::T(parameter) => {
                 let location = if parameter.parameter_in == ParameterIn::Path { "path" } else { "query" };
@@ -141,7 +140,7 @@ impl OperationEntry {
         Self {
             id: operation.operation_id.clone().unwrap_or_default(),
             method,
-            paths: vec![path],
+            paths,
             summary: operation.summary.clone().unwrap_or_default(),
             description: CodeSpans::of(operation.description.as_deref()),
             parameters: parameters.collect(),

@@ -2,22 +2,20 @@
 
 use askama::Template;
 use http::StatusCode;
-use tendot_proto::Handle;
 use tendot_registry::registration::DoiStatus;
 use tendot_registry::{Caller, HistoryEvent, HistoryEventKind, RecordSnapshot, SnapshotState};
 use tendot_store::{EditKind, HistoryOrder};
 
-use crate::clock::unix_millis;
-use crate::http::HttpServer;
-use crate::http::api_v1::{format_millis, number};
+use crate::clock::{format_millis, unix_millis};
 use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_chars};
 use crate::http::pages::values::{ValueRow, format_timestamp};
 use crate::http::pages::{render, syntax_error_page};
+use crate::http::request::name_path;
 use crate::http::request::percent::RequestSyntaxError;
-use crate::http::request::query::QueryParams;
-use crate::http::request::request_head::RequestHead;
+use crate::http::request::query::number;
 use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
-use crate::http::resolve::redirect::format;
+use crate::http::resolve::redirect::NameRequest;
+use crate::http::resolve::resolver::RecordResolver;
 use crate::http::response::reply::Reply;
 
 /// Changes per page.
@@ -60,29 +58,28 @@ enum PreviousRecord {
     Record(Vec<ValueRow>, usize),
 }
 
-impl HttpServer {
+impl RecordResolver {
     /// Renders the history page of a name.
     pub(crate) async fn history_page(
         &self,
-        name: &str,
-        parameters: &QueryParams<'_>,
-        request: &RequestHead<'_>,
+        request: NameRequest<'_>,
         context: &mut LookupContext<'_>,
     ) -> Reply {
+        let NameRequest { name, parameters, head } = request;
         let before = match number(parameters, "before") {
             Ok(before) => before.unwrap_or(u64::MAX),
             Err(_) => {
-                let query = request.query.unwrap_or_default();
+                let query = head.query.unwrap_or_default();
                 let at = query.find("before=").unwrap_or_default();
                 return syntax_error_page(
                     &RequestSyntaxError::new("query", at, "invalid number in `before`"),
                     query,
-                    request,
+                    head,
                 );
             }
         };
         let order = HistoryOrder::NewestFirst { before };
-        let handle = Handle::from(name);
+        let handle = name.handle();
         match self
             .registry
             .record_history(handle, order, PAGE_SIZE, &Caller::Anonymous, unix_millis(), &mut context.budget)
@@ -90,9 +87,12 @@ impl HttpServer {
         {
             Ok(history) => {
                 let is_first = before == u64::MAX;
-                render(StatusCode::OK, &HistoryPage::new(name, &history.items, history.next, is_first))
+                render(
+                    StatusCode::OK,
+                    &HistoryPage::new(name.as_str(), &history.items, history.next, is_first),
+                )
             }
-            Err(error) => self.lookup_failed(name, &RecordLookupError::Local(error), request, context).await,
+            Err(error) => self.lookup_failed(name, &RecordLookupError::Local(error), head, context).await,
         }
     }
 }
@@ -113,7 +113,7 @@ impl HistoryPage {
             next_before,
             is_first,
             is_truncated: page_budget.is_exhausted(),
-            path: format(name),
+            path: name_path::format(name),
         }
     }
 }

@@ -7,8 +7,8 @@ use utoipa::openapi::{HttpMethod, ObjectBuilder, RefOr, Required, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::HttpServer;
-use crate::http::pages::{ProblemJson, render};
-use crate::http::resolve::redirect;
+use crate::http::pages::render;
+use crate::http::resolve::spec;
 use crate::http::response::reply::Reply;
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
 
@@ -68,7 +68,7 @@ pub(crate) fn describe() -> PathSpec {
         .text_content("text/html")
         .response(StatusCode::BAD_REQUEST, "Malformed request")
         .text_content("text/html")
-        .json_content::<ProblemJson<'_>>("application/problem+json");
+        .problem_content();
     let post = OperationSpec::new("Resolve a name from a form")
         .description(
             "Same as `GET /{name}` for the name in `hdl`; the other form fields are its query parameters.",
@@ -80,7 +80,7 @@ pub(crate) fn describe() -> PathSpec {
             "At most 64 KiB",
             Required::False,
         );
-    PathSpec::readable(get).with_method(HttpMethod::Post, redirect::with_resolution_responses(post))
+    PathSpec::readable(get).with_method(HttpMethod::Post, spec::with_resolution_responses(post))
 }
 
 /// Formats a number as `1,234,567`.

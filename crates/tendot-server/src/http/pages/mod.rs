@@ -8,28 +8,80 @@ mod page_budget;
 mod problem;
 mod record;
 mod registration;
-pub(crate) mod static_files;
+mod static_files;
 mod trace;
 mod values;
+
+use std::future::ready;
 
 use askama::Template;
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue, VARY};
 
+use crate::http::middleware::metrics::RequestKind;
 use crate::http::resolve::locations::selection::{CandidateSource, RedirectCandidate};
-use crate::http::response::reply::{HTML, PAGE_SECURITY_HEADERS, Reply, reply};
+use crate::http::response::errors::ErrorFormat;
+use crate::http::response::reply::{HTML, PAGE_SECURITY_HEADERS, Reply, TEXT, reply};
+use crate::http::routing::endpoint::{Access, Api, Endpoint, Handler, Operation};
+use crate::http::routing::openapi;
+use static_files::static_file;
 
-pub(crate) use docs::get_docs;
-pub(crate) use home::describe as describe_home;
 pub(crate) use problem::{alias_loop, prefix_inactive, syntax_error_page};
 pub(crate) use registration::RegistrationDetails;
 pub(crate) use trace::trace_page;
 
-pub(crate) use crate::http::response::errors::{
-    problem_for_store, problem_of_caller, problem_of_name, problem_of_request,
+pub(crate) use crate::http::response::problem::{ProblemJson, problem};
+
+/// Pages that do not belong to a name, and static files.
+pub(crate) static API: Api = Api {
+    root: None,
+    errors: ErrorFormat::Text,
+    endpoints: &[
+        Endpoint::new(
+            &["/openapi.json"],
+            openapi::describe,
+            &[page(|_, call| Box::pin(ready(openapi::get_openapi(call.head.headers))))],
+        ),
+        Endpoint::new(
+            &["/docs"],
+            docs::describe,
+            &[page(|_, call| Box::pin(ready(docs::get_docs(call.head.headers))))],
+        ),
+        Endpoint::new(
+            &["/"],
+            home::describe,
+            &[
+                page(|server, call| Box::pin(server.get_home_or_search(call.head))),
+                Operation::post(|server, call| Box::pin(server.post_resolve_form(call.body, call.head)))
+                    .kind(RequestKind::Redirect)
+                    .access(Access::Public),
+            ],
+        ),
+        Endpoint::new(
+            &["/robots.txt"],
+            static_files::describe_robots,
+            &[page(|_, _| Box::pin(ready(reply(StatusCode::OK, TEXT, static_files::ROBOTS))))],
+        ),
+        Endpoint::new(
+            &["/favicon.ico", "/favicon.svg"],
+            static_files::describe_favicon,
+            &[page(|_, _| Box::pin(ready(static_file("image/svg+xml", static_files::FAVICON))))],
+        ),
+        Endpoint::new(
+            &["/static/style.css"],
+            static_files::describe_stylesheet,
+            &[page(|_, _| {
+                let stylesheet = static_files::STYLESHEET.as_bytes();
+                Box::pin(ready(static_file("text/css;charset=utf-8", stylesheet)))
+            })],
+        ),
+    ],
 };
-pub(crate) use crate::http::response::problem::{Problem, ProblemJson, problem};
+
+const fn page(handler: Handler) -> Operation {
+    Operation::get(handler).kind(RequestKind::Page)
+}
 
 /// HTML body of a redirect.
 #[derive(Template)]

@@ -6,16 +6,16 @@ use askama::Template;
 use http::StatusCode;
 use tendot_registry::Error;
 
-use crate::http::HttpServer;
 use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_chars};
 use crate::http::pages::registration::RegistrationCard;
 use crate::http::pages::{render, vary_by_accept};
 use crate::http::request::accept;
+use crate::http::request::name_path;
 use crate::http::request::percent::RequestSyntaxError;
 use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
-use crate::http::resolve::name_kind::{NameKind, public_url};
-use crate::http::resolve::redirect::format;
+use crate::http::resolve::requested_name::{NameKind, RequestedName};
+use crate::http::resolve::resolver::RecordResolver;
 use crate::http::response::errors::{malformed_request, problem_for_lookup, problem_for_upstream};
 use crate::http::response::problem::Problem;
 use crate::http::response::reply::Reply;
@@ -62,7 +62,7 @@ impl ProblemPage {
                 .suggestions
                 .iter()
                 .filter_map(|suggestion| {
-                    let path = page_budget.url(&format(&suggestion.name))?;
+                    let path = page_budget.url(&name_path::format(&suggestion.name))?;
                     let name = page_budget.line(&suggestion.name);
                     Some(SuggestionRow { path, name, reason: suggestion.reason })
                 })
@@ -84,7 +84,7 @@ impl ProblemPage {
                 .as_ref()
                 .map(|details| RegistrationCard::new(details, &mut page_budget))
                 .filter(|registration| !registration.rows.is_empty()),
-            path: if problem.name.is_empty() { String::new() } else { format(problem.name) },
+            path: if problem.name.is_empty() { String::new() } else { name_path::format(problem.name) },
         }
     }
 }
@@ -100,11 +100,11 @@ impl Problem<'_> {
     }
 }
 
-impl HttpServer {
+impl RecordResolver {
     /// Reply for a failed lookup, with suggestions.
     pub(crate) async fn lookup_failed(
         &self,
-        name: &str,
+        name: &RequestedName<'_>,
         error: &RecordLookupError,
         request: &RequestHead<'_>,
         context: &mut LookupContext<'_>,
@@ -112,7 +112,7 @@ impl HttpServer {
         let mut problem = match error {
             RecordLookupError::Local(error) => problem_for_lookup(name, error),
             RecordLookupError::Upstream(error, _) => {
-                Problem { public_url: public_url(name), ..problem_for_lookup(name, error) }
+                Problem { public_url: name.public_url(), ..problem_for_lookup(name, error) }
             }
             RecordLookupError::UpstreamUnavailable(error) => problem_for_upstream(name, error),
         };
@@ -133,16 +133,16 @@ impl HttpServer {
             }
             _ => {}
         }
-        problem.name = name;
-        if let (NameKind::Prefix(prefix), codes::MISSING_SUFFIX) = (NameKind::classify(name), problem.code) {
+        problem.name = name.as_str();
+        if let (NameKind::Prefix(prefix), codes::MISSING_SUFFIX) = (name.kind(), problem.code) {
             problem.detail = self.describe_prefix(prefix).await;
         }
         if matches!(error, RecordLookupError::Local(Error::Retired)) {
-            problem.add_retirement(self.retired_details(name).await);
+            problem.add_retirement(self.retired_details(name.as_str()).await);
         }
         if matches!(error.error(), Some(Error::NotFound | Error::NotResponsible { .. } | Error::OtherServer))
         {
-            problem.suggestions = self.suggest_names(name, &mut context.budget).await;
+            problem.suggestions = self.suggest_names(name.as_str(), &mut context.budget).await;
         }
         let mut response = problem.negotiated_reply(request);
         if let Some(provenance) = error.provenance() {
@@ -161,13 +161,14 @@ pub(crate) fn syntax_error_page(error: &RequestSyntaxError, text: &str, request:
     });
     Problem {
         excerpt: excerpt.filter(|(_, marked, _)| !marked.is_empty()),
-        ..malformed_request(&error.to_string())
+        ..*malformed_request(&error.to_string())
     }
     .negotiated_reply(request)
 }
 
 /// Page for an alias loop, or for a chain of too many aliases.
-pub(crate) fn alias_loop(name: &str, chain: &[String], request: &RequestHead<'_>) -> Reply {
+pub(crate) fn alias_loop(name: &RequestedName<'_>, chain: &[String], request: &RequestHead<'_>) -> Reply {
+    let name = name.as_str();
     let detail = format!(
         "The aliases form a loop, or a chain that is too long: {name} → {}. Change one of these records.",
         chain.join(" → ")
@@ -177,7 +178,8 @@ pub(crate) fn alias_loop(name: &str, chain: &[String], request: &RequestHead<'_>
 }
 
 /// Page for a name whose prefix is inactive, with the message of the prefix record.
-pub(crate) fn prefix_inactive(name: &str, message: String, request: &RequestHead<'_>) -> Reply {
+pub(crate) fn prefix_inactive(name: &RequestedName<'_>, message: String, request: &RequestHead<'_>) -> Reply {
+    let name = name.as_str();
     let title = "This prefix is inactive";
     Problem { name, ..Problem::new(StatusCode::NOT_FOUND, codes::PREFIX_INACTIVE, title, message) }
         .negotiated_reply(request)

@@ -7,17 +7,15 @@ use tendot_names::{DoiOrShortDoi, OutputForm};
 use tendot_proto::HandleValue;
 use tendot_store::Store;
 
-use crate::http::HttpServer;
 use crate::http::pages::home::format_thousands;
 use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_chars};
 use crate::http::pages::registration::{RegistrationCard, RegistrationDetails};
 use crate::http::pages::render;
 use crate::http::pages::values::ValueRow;
-use crate::http::request::query::QueryParams;
-use crate::http::request::request_head::RequestHead;
-use crate::http::resolve::lookup::LookupContext;
-use crate::http::resolve::name_kind::{NameKind, public_url};
-use crate::http::resolve::redirect::{RedirectOutcome, format};
+use crate::http::resolve::lookup::FoundRecord;
+use crate::http::resolve::redirect::RedirectOutcome;
+use crate::http::resolve::requested_name::{NameKind, RequestedName};
+use crate::http::resolve::resolver::RecordResolver;
 use crate::http::response::problem::capitalize;
 use crate::http::response::reply::Reply;
 
@@ -58,33 +56,23 @@ enum RecordTarget {
     None,
 }
 
-impl HttpServer {
+impl RecordResolver {
     /// Renders the page of a record with its redirect outcome.
     pub(crate) async fn record_page(
         &self,
-        name: &str,
-        parameters: &QueryParams<'_>,
+        name: &RequestedName<'_>,
+        record: &FoundRecord,
         outcome: &RedirectOutcome,
-        request: &RequestHead<'_>,
-        context: &mut LookupContext<'_>,
     ) -> Reply {
-        // Uses the cached record that was just fetched.
-        context.is_authoritative = false;
-        match self.lookup_values(name, parameters, context).await {
-            Ok((values, provenance)) => {
-                let origin = provenance.map(|provenance| provenance.describe(self.upstream_name()));
-                let prefix = match NameKind::classify(name) {
-                    NameKind::Prefix(prefix) => Some(self.describe_prefix(prefix).await),
-                    _ => None,
-                };
-                let details = if provenance.is_none() { self.registration_details(name).await } else { None };
-                render(
-                    StatusCode::OK,
-                    &RecordPage::new(name, &values, outcome, prefix, origin, details.as_ref()),
-                )
-            }
-            Err(error) => self.lookup_failed(name, &error, request, context).await,
-        }
+        let origin = record.provenance.map(|provenance| provenance.describe(self.upstream_name()));
+        let prefix = match name.kind() {
+            NameKind::Prefix(prefix) => Some(self.describe_prefix(prefix).await),
+            _ => None,
+        };
+        let is_local = record.provenance.is_none();
+        let details = if is_local { self.registration_details(name.as_str()).await } else { None };
+        let page = RecordPage::new(name, &record.values, outcome, prefix, origin, details.as_ref());
+        render(StatusCode::OK, &page)
     }
 
     /// Describes this server's relation to a prefix.
@@ -114,7 +102,7 @@ impl HttpServer {
 
 impl RecordPage {
     fn new(
-        name: &str,
+        name: &RequestedName<'_>,
         values: &[HandleValue<'_>],
         outcome: &RedirectOutcome,
         prefix: Option<String>,
@@ -122,7 +110,7 @@ impl RecordPage {
         details: Option<&RegistrationDetails>,
     ) -> Self {
         let mut page_budget = PageBudget::new();
-        let name_kind = NameKind::classify(name);
+        let name_kind = name.kind();
         let kind = match &name_kind {
             NameKind::Doi(DoiOrShortDoi::Doi(_)) => "DOI",
             NameKind::Doi(DoiOrShortDoi::ShortDoi(_)) => "shortDOI",
@@ -137,8 +125,8 @@ impl RecordPage {
             .map_while(|value| page_budget.has_room().then(|| ValueRow::of(value, &mut page_budget)))
             .collect();
         Self {
-            title: escape_invisible(&truncate_chars(name, 80)),
-            name: escape_invisible(name),
+            title: escape_invisible(&truncate_chars(name.as_str(), 80)),
+            name: escape_invisible(name.as_str()),
             kind,
             origin,
             target,
@@ -148,7 +136,7 @@ impl RecordPage {
             more: values.len() - rows.len(),
             is_truncated: page_budget.is_exhausted(),
             rows,
-            path: format(name),
+            path: name.path(),
         }
     }
 }
@@ -181,16 +169,20 @@ impl RecordTarget {
 }
 
 /// Written forms of a name, with their labels; equal forms share a row.
-fn written_forms(name: &str, kind: &NameKind<'_>, page_budget: &mut PageBudget) -> Vec<(String, String)> {
+fn written_forms(
+    name: &RequestedName<'_>,
+    kind: &NameKind<'_>,
+    page_budget: &mut PageBudget,
+) -> Vec<(String, String)> {
     let written: Vec<(&str, String)> = match kind {
         NameKind::Doi(identifier) => WRITTEN_FORMS
             .iter()
             .filter_map(|(form, label)| Some((*label, identifier.format(*form)?.to_string())))
             .collect(),
         _ => {
-            let url = public_url(name).map(|url| ("URL", url));
+            let url = name.public_url().map(|url| ("URL", url));
             let label = if matches!(kind, NameKind::Prefix(_)) { "Prefix" } else { "Handle" };
-            url.into_iter().chain([(label, name.to_owned())]).collect()
+            url.into_iter().chain([(label, name.as_str().to_owned())]).collect()
         }
     };
     let mut forms: Vec<(String, String)> = Vec::new();

@@ -7,13 +7,13 @@ use tendot_registry::Caller;
 use tendot_registry::registration::{DoiRecord, DoiStatus};
 use tendot_store::HistoryOrder;
 
-use crate::clock::unix_millis;
-use crate::http::api_v1::format_millis;
+use crate::clock::{format_millis, to_unix_millis, unix_millis};
+use crate::http::REQUEST_BUDGET;
 use crate::http::pages::page_budget::{PageBudget, truncate_chars};
 use crate::http::pages::values::format_timestamp;
-use crate::http::resolve::metadata::{METADATA_FORMATS, to_unix_millis};
-use crate::http::resolve::redirect::format;
-use crate::http::{HttpServer, REQUEST_BUDGET};
+use crate::http::request::name_path;
+use crate::http::resolve::metadata::METADATA_FORMATS;
+use crate::http::resolve::resolver::RecordResolver;
 
 /// Maximum number of creators shown.
 const MAX_CREATORS: usize = 6;
@@ -64,7 +64,7 @@ pub(super) struct RegistrationRow {
     pub(super) date: Option<String>,
 }
 
-impl HttpServer {
+impl RecordResolver {
     /// Public registry data of a name that is or was registered.
     pub(crate) async fn registration_details(&self, name: &str) -> Option<RegistrationDetails> {
         let (now, budget) = (SystemTime::now(), &mut Budget::new(REQUEST_BUDGET));
@@ -144,7 +144,7 @@ impl RegistrationCard {
         );
         add_date("Retired", details.retired_at);
         let state = registration.map_or(DoiStatus::Retired, |doi| doi.state);
-        let path = registration.filter(|_| summary.is_some()).map(|doi| format(&doi.name));
+        let path = registration.filter(|_| summary.is_some()).map(|doi| name_path::format(&doi.name));
         let formats = path.map(|path| {
             let link = |(name, label, _): &(&str, &'static str, _)| {
                 (*label, format!("/api/v1/metadata{path}?format={name}"))

@@ -5,7 +5,7 @@ use http::StatusCode;
 
 use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_chars};
 use crate::http::pages::{render, vary_by_accept};
-use crate::http::resolve::redirect::format;
+use crate::http::request::name_path;
 use crate::http::resolve::trace::{ResolutionTrace, TraceOutcome};
 use crate::http::response::reply::Reply;
 
@@ -87,7 +87,7 @@ pub(crate) fn trace_page(trace: &ResolutionTrace) -> Reply {
             locations,
             duration_us: trace.duration_us,
             is_truncated: page_budget.is_exhausted(),
-            path: format(&trace.name),
+            path: name_path::format(&trace.name),
         },
     ))
 }

@@ -4,13 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::StatusCode;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use tokio::time::{Instant, timeout_at};
 
 use crate::connection::transfer_timeout;
-use crate::http::response::codes;
 
 /// Bytes of all bodies being read.
 const MAX_TOTAL_BODY_BYTES: usize = 256 << 20;
@@ -30,30 +28,6 @@ pub(crate) enum BodyError {
     UnsupportedEncoding,
     #[error("the decompressed body exceeds {ratio} times its compressed size")]
     DecompressionRatio { ratio: usize },
-}
-
-impl BodyError {
-    /// Error code of the problem.
-    pub(crate) const fn code(self) -> &'static str {
-        match self {
-            Self::TooLarge { .. } => codes::TOO_LARGE,
-            Self::Timeout => codes::REQUEST_TIMEOUT,
-            Self::Overloaded => codes::OVERLOADED,
-            Self::UnsupportedEncoding => codes::UNSUPPORTED_MEDIA_TYPE,
-            Self::DecompressionRatio { .. } => codes::DECOMPRESSION_RATIO,
-            Self::Malformed => codes::MALFORMED,
-        }
-    }
-
-    pub(crate) const fn status(self) -> StatusCode {
-        match self {
-            Self::TooLarge { .. } | Self::DecompressionRatio { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::UnsupportedEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Timeout => StatusCode::REQUEST_TIMEOUT,
-            Self::Malformed => StatusCode::BAD_REQUEST,
-            Self::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
-        }
-    }
 }
 
 /// Reads request bodies within a byte budget shared by all requests.

@@ -6,7 +6,7 @@ use http::header::{CACHE_CONTROL, ETAG, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 
-use crate::http::pages::{Problem, problem};
+use crate::http::response::problem::{Problem, problem};
 use crate::http::response::reply::{self, Reply, reply};
 use crate::http::response::{caching, codes};
 

@@ -2,6 +2,12 @@
 
 use std::borrow::Cow;
 
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
+use crate::http::request::percent::{self, RequestSyntaxError};
+use crate::http::request::query::QueryParams;
+use crate::http::request::request_head::RequestHead;
+
 /// Prefixes of written forms, in lower case, and whether a colon may stand for the slash of the name.
 const NAME_PREFIXES: [(&str, bool); 11] = [
     ("info:doi/", false),
@@ -16,6 +22,24 @@ const NAME_PREFIXES: [(&str, bool); 11] = [
     ("https://dx.doi.org/", false),
     ("http://dx.doi.org/", false),
 ];
+
+/// Characters encoded in a name within a path.
+const PATH_ENCODE_SET: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
 
 /// Name in a decoded path, without leading slashes.
 pub(crate) fn parse(path: &str) -> Cow<'_, str> {
@@ -45,6 +69,30 @@ pub(crate) fn parse_or_short_doi(path: &str) -> Cow<'_, str> {
         return name;
     }
     Cow::Owned(format!("10/{name}"))
+}
+
+/// Parses the name in a path, and the query.
+pub(crate) fn parse_name_and_query<'a>(
+    path: &'a str,
+    request: &RequestHead<'a>,
+) -> Result<(Cow<'a, str>, QueryParams<'a>), RequestSyntaxError> {
+    Ok((percent::decode_text(path, "path")?, QueryParams::parse(request.query)?))
+}
+
+/// Path of a name on this server, percent-encoded.
+pub(crate) fn format(name: &str) -> String {
+    // Two slashes would begin a host name.
+    let mut path = String::from("/");
+    let mut rest = name.trim_start_matches('/');
+    // Browsers remove `.` and `..` segments, so the slash beside them is encoded.
+    let is_dot_segment = |segment: &str| matches!(segment, "." | "..");
+    while let Some((segment, after)) = rest.split_once('/') {
+        path.extend(utf8_percent_encode(segment, PATH_ENCODE_SET));
+        path.push_str(if is_dot_segment(segment) || is_dot_segment(after) { "%2F" } else { "/" });
+        rest = after;
+    }
+    path.extend(utf8_percent_encode(rest, PATH_ENCODE_SET));
+    path
 }
 
 #[cfg(test)]
@@ -89,5 +137,13 @@ mod tests {
         assert_eq!(parse_or_short_doi("/doi:abcde"), "10/abcde");
         assert_eq!(parse_or_short_doi("/10.1000"), "10.1000");
         assert_eq!(parse_or_short_doi("/"), "");
+    }
+
+    #[test]
+    fn paths_of_names() {
+        assert_eq!(format("10.1/a b%?#é"), "/10.1/a%20b%25%3F%23%C3%A9");
+        assert_eq!(format("//example.org/x"), "/example.org/x");
+        assert_eq!(format("10.1/a/../b/./c/.."), "/10.1/a/..%2Fb/.%2Fc%2F..");
+        assert_eq!(format("10.1//x/"), "/10.1//x/");
     }
 }

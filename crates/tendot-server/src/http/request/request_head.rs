@@ -1,6 +1,7 @@
 //! Head of a request, as handlers read it.
 
 use std::net::IpAddr;
+use std::time::SystemTime;
 
 use http::{HeaderMap, Version, header};
 
@@ -19,6 +20,8 @@ pub(crate) struct RequestHead<'a> {
     pub(crate) accepts_credentials: bool,
     /// Client certificate.
     pub(crate) certificate: Option<&'a [u8]>,
+    /// Time of the request.
+    pub(crate) now: SystemTime,
 }
 
 /// Whether a request may be answered with slightly stale data: it has no credentials and does not request authoritative data.

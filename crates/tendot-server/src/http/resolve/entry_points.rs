@@ -1,7 +1,5 @@
 //! Other ways to a name: search box, form and OpenURL.
 
-use std::time::SystemTime;
-
 use hyper::body::Incoming;
 use tendot_names::Parser;
 
@@ -9,12 +7,13 @@ use crate::http::request::name_path;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::redirect;
+use crate::http::resolve::requested_name::RequestedName;
 use crate::http::response::reply::{Reply, TEXT, reply};
 use crate::http::{HttpServer, MAX_FORM_BYTES, pages};
 
 impl HttpServer {
     /// Handles an OpenURL request: resolves the name in `id` or `rft_id`.
-    pub(crate) async fn open_url(&self, request: &RequestHead<'_>, now: SystemTime) -> Reply {
+    pub(crate) async fn open_url(&self, request: &RequestHead<'_>) -> Reply {
         let parameters = match QueryParams::parse(request.query) {
             Ok(parameters) => parameters,
             Err(error) => {
@@ -22,20 +21,13 @@ impl HttpServer {
             }
         };
         match parameters.get("id").or_else(|| parameters.get("rft_id")) {
-            Some(name) => {
-                self.resolve_name(&name_path::parse_or_short_doi(name), &parameters, request, now).await
-            }
+            Some(name) => self.resolver.resolve_name(&RequestedName::parse(name), &parameters, request).await,
             None => self.get_home().await,
         }
     }
 
     /// Handles `POST /`: resolves the name in the form field `hdl`, as older proxy pages send it.
-    pub(crate) async fn post_resolve_form(
-        &self,
-        body: Incoming,
-        request: &RequestHead<'_>,
-        now: SystemTime,
-    ) -> Reply {
+    pub(crate) async fn post_resolve_form(&self, body: Incoming, request: &RequestHead<'_>) -> Reply {
         let body = match self.body_reader.read(body, MAX_FORM_BYTES).await {
             Ok(body) => body,
             Err(error) => return reply(error.status(), TEXT, format!("{error}\n")),
@@ -46,9 +38,7 @@ impl HttpServer {
             Err(error) => return pages::syntax_error_page(&error, &text, request),
         };
         match parameters.get("hdl") {
-            Some(name) => {
-                self.resolve_name(&name_path::parse_or_short_doi(name), &parameters, request, now).await
-            }
+            Some(name) => self.resolver.resolve_name(&RequestedName::parse(name), &parameters, request).await,
             None => self.get_home().await,
         }
     }

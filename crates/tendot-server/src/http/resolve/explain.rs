@@ -3,12 +3,12 @@
 use http::header::{CACHE_CONTROL, HeaderValue, LOCATION};
 use tendot_registry::Error;
 
-use crate::http::HttpServer;
 use crate::http::request::accept;
 use crate::http::resolve::locations::redirect_target::{REDIRECT_SCHEMES, TargetError};
 use crate::http::resolve::lookup::{LookupContext, Provenance, RecordLookupError};
-use crate::http::resolve::name_kind::{NameKind, public_url};
 use crate::http::resolve::redirect::RedirectOutcome;
+use crate::http::resolve::requested_name::{NameKind, RequestedName};
+use crate::http::resolve::resolver::RecordResolver;
 use crate::http::resolve::trace::{ResolutionTrace, TraceOutcome, TraceRedirect, TraceStep};
 use crate::http::response::reply::Reply;
 
@@ -82,64 +82,43 @@ impl ResolutionTrace {
     }
 }
 
-impl HttpServer {
-    /// Adds the steps of one request for a name.
+impl RecordResolver {
+    /// Adds the steps of one request for a name, up to the first one that fails.
     pub(super) async fn explain_outcome(
         &self,
         trace: &mut ResolutionTrace,
-        name: &str,
-        outcome: &Result<RedirectOutcome, RecordLookupError>,
+        name: &RequestedName<'_>,
+        outcome: Result<&RedirectOutcome, &RecordLookupError>,
         aliases: &[String],
         context: &mut LookupContext<'_>,
     ) {
-        match NameKind::classify(name) {
-            NameKind::Empty => {
-                trace.add_failure("name", "no name found", "a name is a prefix, a slash and a suffix");
-                return;
+        let is_found = trace.explain_name(name)
+            && trace.explain_responsibility(name, outcome.err(), self.upstream_name())
+            && self.explain_record(trace, name, outcome.err(), context).await;
+        if is_found && let Ok(outcome) = outcome {
+            trace.add_values();
+            if trace.has_metadata {
+                trace.add_ok("metadata", "available by content negotiation");
             }
-            kind => trace.add_ok("name", kind.describe(name)),
+            trace.explain_target(name, outcome, aliases);
         }
-        let prefix = name.split('/').next().unwrap_or_default();
-        match outcome {
-            Err(RecordLookupError::Local(Error::Name(error))) => {
-                trace.add_failure("name", error.to_string(), "check the spelling");
-                return;
+    }
+
+    /// Whether there is a record with public values.
+    async fn explain_record(
+        &self,
+        trace: &mut ResolutionTrace,
+        name: &RequestedName<'_>,
+        error: Option<&RecordLookupError>,
+        context: &mut LookupContext<'_>,
+    ) -> bool {
+        match (error, error.and_then(RecordLookupError::error)) {
+            (None, _) => {
+                trace.add_ok("record", "record found");
+                return true;
             }
-            Err(RecordLookupError::Local(error @ Error::NotResponsible { .. })) => {
-                let mut hint = "home the prefix or import its records".to_owned();
-                if let Some(url) = public_url(name) {
-                    hint += &format!("; public resolver: {url}");
-                }
-                trace.add_failure("prefix", error.to_string(), hint);
-                return;
-            }
-            Err(RecordLookupError::Local(error @ Error::OtherServer)) => {
-                trace.add_failure("prefix", error.to_string(), "query that server, or set `upstream`");
-                return;
-            }
-            Err(RecordLookupError::Local(error @ (Error::Store(_) | Error::BudgetExceeded(_)))) => {
-                trace.outcome = TraceOutcome::Failed;
-                trace.add_failure("prefix", error.to_string(), "run `tendot verify`");
-                return;
-            }
-            Err(RecordLookupError::UpstreamUnavailable(error)) => {
-                trace.outcome = TraceOutcome::Failed;
-                trace.add_ok("prefix", format!("not responsible for `{prefix}`"));
-                let hint = "the name may be valid: retry later, or check the upstream resolver";
-                trace.add_failure("upstream", error.public_message(), hint);
-                return;
-            }
-            Err(RecordLookupError::Upstream(Error::NotResponsible { .. }, provenance)) => {
-                trace.add_origin(prefix, Some(*provenance), self.upstream_name());
-                trace.add_failure("upstream", "it cannot locate the prefix", "check the prefix");
-                return;
-            }
-            Err(error) => trace.add_origin(prefix, error.provenance(), self.upstream_name()),
-            Ok(_) => trace.add_origin(prefix, trace.upstream, self.upstream_name()),
-        }
-        match outcome {
-            Err(error) if matches!(error.error(), Some(Error::NotFound)) => {
-                let suggestions = self.suggest_names(name, &mut context.budget).await;
+            (_, Some(Error::NotFound)) => {
+                let suggestions = self.suggest_names(name.as_str(), &mut context.budget).await;
                 let similar: Vec<String> = suggestions
                     .iter()
                     .map(|suggestion| format!("{} ({})", suggestion.name, suggestion.reason))
@@ -150,68 +129,127 @@ impl HttpServer {
                     format!("check the spelling; similar names: {}", similar.join(", "))
                 };
                 trace.add_failure("record", "record not found", hint);
-                return;
             }
-            Err(RecordLookupError::Local(Error::Retired)) => {
+            (Some(RecordLookupError::Local(_)), Some(Error::Retired)) => {
                 trace.add_failure("record", "record retired", "retired names are not reused");
-                return;
             }
-            Err(error) if matches!(error.error(), Some(Error::ValuesNotFound)) => {
+            (_, Some(Error::ValuesNotFound)) => {
                 trace.add_ok("record", "record found");
                 let message = "none of the requested values is public";
                 trace.add_failure("values", message, "make the values publicly readable");
-                return;
             }
-            Err(error) => {
-                let message = error.error().map(ToString::to_string).unwrap_or_default();
-                trace.add_failure("record", message, "");
-                return;
+            (_, error) => {
+                trace.add_failure("record", error.map(ToString::to_string).unwrap_or_default(), "");
             }
-            Ok(_) => trace.add_ok("record", "record found"),
         }
-        trace.add_values();
-        if trace.has_metadata {
-            trace.add_ok("metadata", "available by content negotiation");
+        false
+    }
+}
+
+impl ResolutionTrace {
+    /// Whether the request has a name.
+    fn explain_name(&mut self, name: &RequestedName<'_>) -> bool {
+        match name.kind() {
+            NameKind::Empty => {
+                self.add_failure("name", "no name found", "a name is a prefix, a slash and a suffix");
+                false
+            }
+            kind => {
+                self.add_ok("name", kind.describe(name.as_str()));
+                true
+            }
         }
+    }
+
+    /// Whether this server or the upstream resolver is responsible for the name.
+    fn explain_responsibility(
+        &mut self,
+        name: &RequestedName<'_>,
+        error: Option<&RecordLookupError>,
+        upstream: &str,
+    ) -> bool {
+        let prefix = name.as_str().split('/').next().unwrap_or_default();
+        match error {
+            Some(RecordLookupError::Local(Error::Name(error))) => {
+                self.add_failure("name", error.to_string(), "check the spelling");
+            }
+            Some(RecordLookupError::Local(error @ Error::NotResponsible { .. })) => {
+                let mut hint = "home the prefix or import its records".to_owned();
+                if let Some(url) = name.public_url() {
+                    hint += &format!("; public resolver: {url}");
+                }
+                self.add_failure("prefix", error.to_string(), hint);
+            }
+            Some(RecordLookupError::Local(error @ Error::OtherServer)) => {
+                self.add_failure("prefix", error.to_string(), "query that server, or set `upstream`");
+            }
+            Some(RecordLookupError::Local(error @ (Error::Store(_) | Error::BudgetExceeded(_)))) => {
+                self.outcome = TraceOutcome::Failed;
+                self.add_failure("prefix", error.to_string(), "run `tendot verify`");
+            }
+            Some(RecordLookupError::UpstreamUnavailable(error)) => {
+                self.outcome = TraceOutcome::Failed;
+                self.add_ok("prefix", format!("not responsible for `{prefix}`"));
+                let hint = "the name may be valid: retry later, or check the upstream resolver";
+                self.add_failure("upstream", error.public_message(), hint);
+            }
+            Some(RecordLookupError::Upstream(Error::NotResponsible { .. }, provenance)) => {
+                self.add_origin(prefix, Some(*provenance), upstream);
+                self.add_failure("upstream", "it cannot locate the prefix", "check the prefix");
+            }
+            Some(error) => {
+                self.add_origin(prefix, error.provenance(), upstream);
+                return true;
+            }
+            None => {
+                self.add_origin(prefix, self.upstream, upstream);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Where the name redirects to, or why it does not.
+    fn explain_target(&mut self, name: &RequestedName<'_>, outcome: &RedirectOutcome, aliases: &[String]) {
         match outcome {
-            Ok(RedirectOutcome::Redirect(response)) => {
+            RedirectOutcome::Redirect(response) => {
                 for alias in aliases {
-                    trace.add_ok("alias", format!("alias of `{alias}`"));
+                    self.add_ok("alias", format!("alias of `{alias}`"));
                 }
                 if aliases.is_empty() {
-                    trace.add_locations();
+                    self.add_locations();
                 }
-                trace.add_response(response);
+                self.add_response(response);
             }
-            Ok(RedirectOutcome::Metadata(media_type, _)) => {
-                trace.outcome = TraceOutcome::Resolves;
-                trace.add_ok("metadata", format!("`Accept` selects `{media_type}`"));
+            RedirectOutcome::Metadata(media_type, _) => {
+                self.outcome = TraceOutcome::Resolves;
+                self.add_ok("metadata", format!("`Accept` selects `{media_type}`"));
             }
-            Ok(RedirectOutcome::NotAcceptable) => {
+            RedirectOutcome::NotAcceptable => {
                 let types: Vec<&str> =
                     accept::metadata_media_types().map(|(_, media_type)| media_type).collect();
                 let hint = format!("use `*/*` or one of {}", types.join(", "));
-                trace.add_failure("metadata", "no format matches `Accept`", hint);
+                self.add_failure("metadata", "no format matches `Accept`", hint);
             }
-            Ok(RedirectOutcome::AliasLoop(chain)) => {
-                let message = format!("alias loop, or too many aliases: {name} → {}", chain.join(" → "));
-                trace.add_failure("alias", message, "replace one `HS_ALIAS` by a URL");
+            RedirectOutcome::AliasLoop(chain) => {
+                let (name, chain) = (name.as_str(), chain.join(" → "));
+                let message = format!("alias loop, or too many aliases: {name} → {chain}");
+                self.add_failure("alias", message, "replace one `HS_ALIAS` by a URL");
             }
-            Ok(RedirectOutcome::PrefixInactive(message)) => {
+            RedirectOutcome::PrefixInactive(message) => {
                 let message = format!("the prefix is inactive. {message}");
                 let hint = "`HS_NAMESPACE` of the prefix has the status `inactive`";
-                trace.add_failure("prefix", message, hint);
+                self.add_failure("prefix", message, hint);
             }
-            Ok(RedirectOutcome::ShowRecord(None)) => {
+            RedirectOutcome::ShowRecord(None) => {
                 let hint = "add a `URL` value; the record page is shown instead";
-                trace.add_failure("locations", "no URL value", hint);
+                self.add_failure("locations", "no URL value", hint);
             }
-            Ok(RedirectOutcome::ShowRecord(Some(error))) => {
-                trace.add_locations();
+            RedirectOutcome::ShowRecord(Some(error)) => {
+                self.add_locations();
                 let message = format!("redirect target rejected: {error}");
-                trace.add_failure("redirect", message, target_hint(*error));
+                self.add_failure("redirect", message, target_hint(*error));
             }
-            Err(_) => {}
         }
     }
 }

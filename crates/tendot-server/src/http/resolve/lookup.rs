@@ -9,15 +9,16 @@ use serde::{Serialize, Serializer};
 use tendot_client::{
     CDN_LOOP, CacheStatus, CachedReply, CdnLoop, HttpUpstreamError, LookupOutcome, ResolveRequest,
 };
-use tendot_proto::Budget;
-use tendot_registry::{Caller, Error, Resolution, ResolveQuery};
+use tendot_proto::{Budget, HandleValue};
+use tendot_registry::{Caller, Error, Resolution, ResolveQuery, ResolvedRecord};
 use tokio::time::{Instant, timeout_at};
 use utoipa::ToSchema;
 
+use crate::http::REQUEST_BUDGET;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
+use crate::http::resolve::resolver::RecordResolver;
 use crate::http::resolve::upstream::{UpstreamError, UpstreamResolver};
-use crate::http::{HttpServer, REQUEST_BUDGET};
 
 /// Upstream queries per request, and time for all of them.
 const MAX_UPSTREAM_QUERIES: u32 = 32;
@@ -32,8 +33,6 @@ pub(crate) struct LookupContext<'r> {
     pub(crate) is_authoritative: bool,
     /// Combined provenance of all upstream data; `None` if everything was local.
     pub(crate) provenance: Option<Provenance>,
-    /// Whether there is local metadata of the name that was looked up last.
-    pub(crate) has_metadata: bool,
     headers: &'r HeaderMap,
     upstream_queries_left: u32,
     deadline: Option<Instant>,
@@ -45,11 +44,35 @@ impl<'r> LookupContext<'r> {
             budget: Budget::new(REQUEST_BUDGET),
             is_authoritative: parameters.is_set("auth"),
             provenance: None,
-            has_metadata: false,
             headers: request.headers,
             upstream_queries_left: MAX_UPSTREAM_QUERIES,
             deadline: None,
         }
+    }
+}
+
+/// Record that was found: its selected values, and facts that need no further lookup.
+#[derive(Debug)]
+pub(crate) struct FoundRecord {
+    pub(crate) values: Vec<HandleValue<'static>>,
+    /// Whether the values are a referral to the service of a derived prefix.
+    pub(crate) is_referral: bool,
+    /// Provenance, if it came from the upstream resolver.
+    pub(crate) provenance: Option<Provenance>,
+    /// Whether this server has metadata of the name.
+    pub(crate) has_metadata: bool,
+    /// Whether the record is stored here, rather than derived by a template or from upstream.
+    pub(crate) is_stored: bool,
+}
+
+impl From<ResolvedRecord> for FoundRecord {
+    fn from(record: ResolvedRecord) -> Self {
+        let ResolvedRecord { resolution, has_metadata, is_stored } = record;
+        let (values, is_referral) = match resolution {
+            Resolution::Values(values) => (values, false),
+            Resolution::Referral(values) => (values, true),
+        };
+        Self { values, is_referral, provenance: None, has_metadata, is_stored }
     }
 }
 
@@ -145,23 +168,16 @@ impl From<Error> for RecordLookupError {
     }
 }
 
-impl HttpServer {
-    /// Looks up a record; the provenance is set if it came from upstream.
+impl RecordResolver {
+    /// Looks up a record, here or at the upstream resolver.
     pub(crate) async fn lookup(
         &self,
         query: &ResolveQuery<'_>,
         caller: &Caller,
         context: &mut LookupContext<'_>,
-    ) -> Result<(Resolution, Option<Provenance>), RecordLookupError> {
-        context.has_metadata = false;
-        match (
-            self.registry.resolve_with_metadata_flag(query, caller, &mut context.budget).await,
-            &self.upstream,
-        ) {
-            (Ok((resolution, has_metadata)), _) => {
-                context.has_metadata = has_metadata;
-                Ok((resolution, None))
-            }
+    ) -> Result<FoundRecord, RecordLookupError> {
+        match (self.registry.resolve_record(query, caller, &mut context.budget).await, &self.upstream) {
+            (Ok(record), _) => Ok(record.into()),
             (Err(error @ (Error::NotResponsible { .. } | Error::OtherServer)), Some(upstream)) => {
                 // Boxed, so that local lookups do not carry the state of upstream ones.
                 Box::pin(self.lookup_upstream(upstream, query, error, context)).await
@@ -176,7 +192,7 @@ impl HttpServer {
         query: &ResolveQuery<'_>,
         error: Error,
         context: &mut LookupContext<'_>,
-    ) -> Result<(Resolution, Option<Provenance>), RecordLookupError> {
+    ) -> Result<FoundRecord, RecordLookupError> {
         let unavailable = |error| RecordLookupError::UpstreamUnavailable(Arc::new(error));
         let name = query.handle.qualified();
         let Ok(name) = str::from_utf8(&name) else { return Err(error.into()) };
@@ -221,7 +237,13 @@ impl HttpServer {
         match values {
             Ok(values) => {
                 context.provenance = Some(provenance.merge(context.provenance));
-                Ok((Resolution::Values(values), Some(provenance)))
+                Ok(FoundRecord {
+                    values,
+                    is_referral: false,
+                    provenance: Some(provenance),
+                    has_metadata: false,
+                    is_stored: false,
+                })
             }
             Err(error @ Error::BudgetExceeded(_)) => Err(error.into()),
             Err(error) => Err(RecordLookupError::Upstream(error, provenance)),

@@ -9,11 +9,12 @@ use tendot_registry::metadata::MetadataFormat;
 use tendot_registry::registration::DoiRecord;
 use tendot_registry::{Caller, Error, RegistryError, RegistryErrorKind};
 
-pub(crate) use crate::clock::to_unix_millis;
+use crate::clock::to_unix_millis;
 use crate::http::request::accept::{best_match, is_browser_type, metadata_media_types, parse_entries};
+use crate::http::resolve::resolver::RecordResolver;
+use crate::http::response::problem::problem;
 use crate::http::response::reply::{Reply, reply};
 use crate::http::response::{caching, codes};
-use crate::http::{HttpServer, pages};
 
 /// Metadata formats, by names for links.
 pub(crate) const METADATA_FORMATS: [(&str, &str, MetadataFormat); 8] = [
@@ -64,7 +65,7 @@ pub(crate) fn metadata_only(headers: &HeaderMap) -> MetadataPreference {
     }
 }
 
-impl HttpServer {
+impl RecordResolver {
     /// Public registration data of a name; `None` if it was never registered.
     pub(crate) async fn public_registration(
         &self,
@@ -113,7 +114,7 @@ pub(crate) fn add_vary_accept(headers: &mut HeaderMap) {
 pub(crate) fn not_acceptable(name: &str) -> Reply {
     let types: Vec<&str> = metadata_media_types().map(|(_, media_type)| media_type).collect();
     let detail = format!("No metadata format of `{name}` matches `Accept`.");
-    let problem = pages::problem(StatusCode::NOT_ACCEPTABLE, codes::NOT_ACCEPTABLE, detail)
+    let problem = problem(StatusCode::NOT_ACCEPTABLE, codes::NOT_ACCEPTABLE, detail)
         .hint("use one of `types`, or `*/*`")
         .member("types", types);
     let mut response = Reply::from(problem);

@@ -6,9 +6,9 @@ use tendot_proto::{Budget, Handle};
 use tendot_registry::{Caller, ResolveQuery, is_invisible};
 use tendot_store::{NameKey, RecordStatus, Store};
 
-use crate::http::HttpServer;
 use crate::http::request::percent;
 use crate::http::resolve::entry_points::extract_name;
+use crate::http::resolve::resolver::RecordResolver;
 
 /// Maximum number of suggestions.
 const MAX_SUGGESTIONS: usize = 5;
@@ -28,7 +28,7 @@ pub(crate) struct Suggestion {
     pub(crate) reason: &'static str,
 }
 
-impl HttpServer {
+impl RecordResolver {
     /// Suggested names, the likeliest first. If names of the prefix are not listed publicly, only variants that differ by
     /// copying errors are returned.
     pub(crate) async fn suggest_names(&self, name: &str, budget: &mut Budget) -> Vec<Suggestion> {
@@ -181,6 +181,7 @@ mod tests {
 
     use super::*;
     use crate::http::REQUEST_BUDGET;
+    use crate::http::middleware::metrics::HttpMetrics;
 
     const NAMES: [&str; 8] = [
         "10.5555/DEMO",
@@ -244,8 +245,9 @@ mod tests {
         let store = MemoryStore::new();
         pollster::block_on(store.commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits }))
             .unwrap();
-        let http = HttpServer::new(Arc::new(Registry::new(store, settings)));
-        pollster::block_on(http.suggest_names(name, &mut Budget::new(budget)))
+        let metrics = Arc::new(HttpMetrics::new());
+        let resolver = RecordResolver::new(Arc::new(Registry::new(store, settings)), metrics);
+        pollster::block_on(resolver.suggest_names(name, &mut Budget::new(budget)))
     }
 
     #[test]

@@ -14,20 +14,17 @@ use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::entry_points::extract_name;
 use crate::http::resolve::locations::selection::{CandidateSource, RedirectCandidate, SelectionStep};
-use crate::http::resolve::lookup::{LookupContext, Provenance};
+use crate::http::resolve::lookup::{FoundRecord, LookupContext, Provenance};
+use crate::http::resolve::redirect::NameRequest;
+use crate::http::resolve::requested_name::RequestedName;
+use crate::http::resolve::resolver::RecordResolver;
 use crate::http::response::reply::{JSON, Reply, reply};
 use crate::http::{HttpServer, pages};
 
 /// Event emitted while a name is resolved.
 pub(crate) enum TraceEvent<'t> {
     /// The record was found.
-    RecordFound {
-        /// Public values.
-        values: &'t [HandleValue<'static>],
-        /// Provenance of a record from the upstream resolver.
-        provenance: Option<Provenance>,
-        has_metadata: bool,
-    },
+    RecordFound(&'t FoundRecord),
     /// The record is an alias: names of the chain.
     AliasesFollowed(&'t [String]),
     /// Locations that the name could redirect to.
@@ -124,10 +121,10 @@ impl ResolutionTrace {
     /// Records an event; events of a further record replace those of the one before.
     fn record(&mut self, event: TraceEvent<'_>) {
         match event {
-            TraceEvent::RecordFound { values, provenance, has_metadata } => {
-                self.values = values.to_vec();
-                self.has_metadata = has_metadata;
-                self.upstream = provenance;
+            TraceEvent::RecordFound(record) => {
+                self.values.clone_from(&record.values);
+                self.has_metadata = record.has_metadata;
+                self.upstream = record.provenance;
                 self.locations.clear();
                 self.selection.clear();
             }
@@ -161,7 +158,7 @@ impl HttpServer {
     /// Traces the resolution of the name in a text, as if a browser requested it from this server.
     pub async fn trace_text(&self, text: &str) -> ResolutionTrace {
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/html"))]);
-        let request = RequestHead {
+        let head = &RequestHead {
             query: None,
             headers: &headers,
             version: Version::HTTP_11,
@@ -169,24 +166,20 @@ impl HttpServer {
             is_loopback: false,
             accepts_credentials: false,
             certificate: None,
+            now: SystemTime::now(),
         };
-        let name = extract_name(text.trim());
-        let parameters = QueryParams::default();
-        let mut context = LookupContext::new(&request, &parameters);
-        self.trace_name(&name, &parameters, &request, SystemTime::now(), &mut context).await
+        let (name, parameters) = (&RequestedName::new(extract_name(text.trim())), &QueryParams::default());
+        let mut context = LookupContext::new(head, parameters);
+        self.resolver.trace_name(NameRequest { name, parameters, head }, &mut context).await
     }
+}
 
+impl RecordResolver {
     /// Handles `?explain`, as JSON or as a page.
-    pub(crate) async fn get_trace(
-        &self,
-        name: &str,
-        parameters: &QueryParams<'_>,
-        request: &RequestHead<'_>,
-        now: SystemTime,
-        context: &mut LookupContext<'_>,
-    ) -> Reply {
-        let trace = self.trace_name(name, parameters, request, now, context).await;
-        if parameters.get("explain") != Some("json") && !accept::prefers_json(request.headers) {
+    pub(crate) async fn get_trace(&self, request: NameRequest<'_>, context: &mut LookupContext<'_>) -> Reply {
+        let trace = self.trace_name(request, context).await;
+        let is_json = request.parameters.get("explain") == Some("json");
+        if !is_json && !accept::prefers_json(request.head.headers) {
             return pages::trace_page(&trace);
         }
         match serde_json::to_vec_pretty(&trace) {
@@ -195,31 +188,22 @@ impl HttpServer {
         }
     }
 
-    async fn trace_name(
-        &self,
-        name: &str,
-        parameters: &QueryParams<'_>,
-        request: &RequestHead<'_>,
-        now: SystemTime,
-        context: &mut LookupContext<'_>,
-    ) -> ResolutionTrace {
+    async fn trace_name(&self, request: NameRequest<'_>, context: &mut LookupContext<'_>) -> ResolutionTrace {
         let started = Instant::now();
-        let mut trace = ResolutionTrace { name: name.to_owned(), ..ResolutionTrace::default() };
-        let mut requested = name.to_owned();
+        let mut requested = RequestedName::new(request.name.as_str());
+        let mut trace = ResolutionTrace { name: requested.as_str().into(), ..ResolutionTrace::default() };
         // The target of an alias is another request, traced next.
         loop {
             trace.outcome = TraceOutcome::default();
             trace.upstream = None;
             let followed = trace.aliases.len();
-            let outcome = self
-                .resolve_redirect(&requested, parameters, request, now, context, &mut |event| {
-                    trace.record(event);
-                })
-                .await;
+            let request = NameRequest { name: &requested, ..request };
+            let resolved = self.resolve_redirect(request, context, &mut |event| trace.record(event)).await;
+            let outcome = resolved.as_ref().map(|(_, outcome)| outcome);
             let aliases = trace.aliases.get(followed..).unwrap_or_default().to_vec();
-            self.explain_outcome(&mut trace, &requested, &outcome, &aliases, context).await;
+            self.explain_outcome(&mut trace, &requested, outcome, &aliases, context).await;
             match aliases.last() {
-                Some(last) if trace.redirects.len() == 1 => requested.clone_from(last),
+                Some(last) if trace.redirects.len() == 1 => requested = RequestedName::new(last.clone()),
                 _ => break,
             }
         }

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use crate::http::HttpServer;
 use crate::http::middleware::access_log::LogSafe;
 use crate::http::middleware::metrics::{HttpMetrics, UpstreamOutcome};
-use crate::http::response::codes;
+use crate::http::resolve::resolver::RecordResolver;
 use crate::metrics::ExternalMetric;
 
 /// Concurrent upstream queries. More would let an unresponsive upstream exhaust memory and sockets.
@@ -51,26 +51,6 @@ pub(crate) enum UpstreamError {
 }
 
 impl UpstreamError {
-    pub(crate) const fn status(&self) -> StatusCode {
-        match self {
-            Self::Http(HttpUpstreamError::Timeout { .. }) | Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
-            Self::Http(HttpUpstreamError::LoopDetected { .. }) | Self::Loop => StatusCode::LOOP_DETECTED,
-            Self::Native(error) if is_timeout(error) => StatusCode::GATEWAY_TIMEOUT,
-            Self::Native(ResolveError::Busy { .. }) | Self::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Http(_) | Self::Native(_) | Self::TooManyQueries => StatusCode::BAD_GATEWAY,
-        }
-    }
-
-    /// Error code of the problem.
-    pub(crate) fn code(&self) -> &'static str {
-        match self.status() {
-            StatusCode::GATEWAY_TIMEOUT => codes::UPSTREAM_TIMEOUT,
-            StatusCode::LOOP_DETECTED => codes::UPSTREAM_LOOP,
-            StatusCode::SERVICE_UNAVAILABLE => codes::UPSTREAM_OVERLOADED,
-            _ => codes::UPSTREAM_FAILED,
-        }
-    }
-
     /// Message for clients; addresses and network errors are only logged.
     pub(crate) fn public_message(&self) -> String {
         match self {
@@ -94,7 +74,7 @@ impl UpstreamError {
 
 const HANDLE_SYSTEM_NAME: &str = "the Handle System";
 
-const fn is_timeout(error: &ResolveError) -> bool {
+pub(crate) const fn is_timeout(error: &ResolveError) -> bool {
     matches!(error, ResolveError::Lookup(error) if matches!(error.kind, LookupErrorKind::TimedOut))
 }
 
@@ -116,12 +96,14 @@ impl UpstreamResolver {
     }
 }
 
-impl HttpServer {
+impl RecordResolver {
     /// Name of the upstream; `none` without one.
     pub(crate) fn upstream_name(&self) -> &str {
         self.upstream.as_ref().map_or("none", |upstream| upstream.name())
     }
+}
 
+impl HttpServer {
     /// Resolves names of other services through an upstream, with a cache. Default: none.
     #[must_use]
     pub fn upstream(mut self, upstream: UpstreamClient, settings: CacheSettings) -> Self {
@@ -145,7 +127,7 @@ impl HttpServer {
         }
         self.metrics.upstream.is_enabled.store(true, Ordering::Relaxed);
         let id = format!("{CDN_LOOP_ID_PREFIX}{:016x}", RandomState::new().hash_one(0_u8));
-        self.upstream = Some(Box::new(UpstreamResolver { resolver, id }));
+        self.resolver.upstream = Some(Box::new(UpstreamResolver { resolver, id }));
         self
     }
 }

@@ -3,14 +3,15 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use http::StatusCode;
 use http::header::{AGE, CACHE_CONTROL, ETAG, EXPIRES, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH};
-use http::{Response, StatusCode};
 use tendot_client::CacheStatus;
 use tendot_proto::{HandleValue, Ttl};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::clock::to_unix_seconds;
 use crate::http::resolve::lookup::Provenance;
+use crate::http::response::reply::Reply;
 
 /// ETags of a request that are compared.
 const MAX_ETAGS: usize = 64;
@@ -88,22 +89,14 @@ pub(crate) fn set_private_no_store(headers: &mut HeaderMap) {
 }
 
 /// Adds an ETag; 304 without a body if the client has it.
-pub(crate) fn add_etag(
-    mut response: Response<Bytes>,
-    content: &[u8],
-    request: &HeaderMap,
-) -> Response<Bytes> {
+pub(crate) fn add_etag(mut response: Reply, content: &[u8], request: &HeaderMap) -> Reply {
     let Ok(tag) = HeaderValue::try_from(format!("\"{:016x}\"", xxh3_64(content))) else { return response };
     response.headers_mut().insert(ETAG, tag.clone());
     not_modified_if_match(response, &tag, request)
 }
 
 /// Turns a reply into a 304 if the client has this ETag.
-pub(crate) fn not_modified_if_match(
-    mut response: Response<Bytes>,
-    tag: &HeaderValue,
-    request: &HeaderMap,
-) -> Response<Bytes> {
+pub(crate) fn not_modified_if_match(mut response: Reply, tag: &HeaderValue, request: &HeaderMap) -> Reply {
     if tag.to_str().is_ok_and(|tag| if_none_match_contains(request, tag)) {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         *response.body_mut() = Bytes::new();
@@ -146,9 +139,9 @@ mod tests {
         let status = |if_none_match: &str| {
             let mut request = HeaderMap::new();
             request.insert(IF_NONE_MATCH, if_none_match.parse().unwrap());
-            add_etag(Response::new("body".into()), b"body", &request).status()
+            add_etag(Reply::new(StatusCode::OK, "body"), b"body", &request).status()
         };
-        let tagged = add_etag(Response::new("body".into()), b"body", &HeaderMap::new());
+        let tagged = add_etag(Reply::new(StatusCode::OK, "body"), b"body", &HeaderMap::new());
         let tag = tagged.headers()[ETAG].to_str().unwrap().to_owned();
         assert_eq!((tagged.status(), &**tagged.body()), (StatusCode::OK, &b"body"[..]));
         assert_eq!(status(&tag), StatusCode::NOT_MODIFIED);

@@ -1,6 +1,6 @@
 //! Error codes of problem details (RFC 9457) that the HTTP server sends itself: one table for the sources and the docs.
 //!
-//! Errors of the registry bring their own code; `status.rs` has their statuses. A code that both send has one meaning;
+//! Errors of the registry bring their own code; `errors.rs` has their statuses. A code that both send has one meaning;
 //! the reference page shows the row of the registry, with the statuses of both.
 
 /// Error code of the HTTP API: its statuses, meaning, and advice to the client.
@@ -142,9 +142,6 @@ error_codes! {
     STORE_FAILED = "store-failed", [500],
         "the store failed, or stored data is unreadable",
         "retry later; the server's log has the cause";
-    RANDOM_UNAVAILABLE = "random-unavailable", [500],
-        "the random number generator of the system failed",
-        "inform the operator";
 
     UPSTREAM_TIMEOUT = "upstream-timeout", [504],
         "the upstream resolver did not respond in time",

@@ -1,42 +1,316 @@
-//! Errors of lookups, the store, the upstream resolver and authentication as problems.
+//! Errors as replies: the one place where an error becomes a status, a code and a title.
+//!
+//! Handlers return errors of the registry, the store, the upstream resolver, authentication and request bodies; this file
+//! decides how clients see them. `codes.rs` has the codes and their meaning, `problem.rs` the form.
 
-use http::StatusCode;
+use http::header::{ALLOW, HeaderValue};
+use http::{Method, StatusCode};
+use serde_json::json;
+use tendot_client::HttpUpstreamError;
+use tendot_client::native::ResolveError;
 use tendot_names::DoiOrShortDoi;
-use tendot_registry::Error;
+use tendot_proto::ResponseCode;
+use tendot_registry::{Error, ExistingName, RegistryError, RegistryErrorKind};
 use tendot_store::StoreError;
 
+use crate::clock::format_millis;
 use crate::http::authentication::AuthenticationError;
-use crate::http::resolve::name_kind::{NameKind, public_url};
-use crate::http::resolve::upstream::UpstreamError;
-use crate::http::response::problem::{Problem, capitalize};
-use crate::http::response::reply::Reply;
-use crate::http::response::{codes, status};
+use crate::http::compat::reverse_lookup::ReverseLookupError;
+use crate::http::handle_api;
+use crate::http::request::body::BodyError;
+use crate::http::resolve::requested_name::{NameKind, RequestedName};
+use crate::http::resolve::upstream::{UpstreamError, is_timeout};
+use crate::http::response::codes;
+use crate::http::response::problem::{Problem, capitalize, problem};
+use crate::http::response::reply::{Reply, TEXT, reply};
+use crate::http::too_many_requests;
 
-/// Problem for a failed lookup in this server's store.
-pub(crate) fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> {
-    let status = status::status_for(error.response_code(), false);
-    let kind = NameKind::classify(name);
-    match (error, &kind) {
+/// Form of the errors of an API.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum ErrorFormat {
+    /// Problem details (RFC 9457).
+    Problem,
+    /// JSON of Handle.Net's API, with a response code.
+    HandleJson,
+    Text,
+}
+
+impl ErrorFormat {
+    /// Reply for a path without an endpoint.
+    pub(crate) fn unknown_endpoint(self, method: &Method, path: &str) -> Reply {
+        let status = StatusCode::NOT_FOUND;
+        match self {
+            Self::Problem => {
+                problem(status, codes::UNKNOWN_ENDPOINT, format!("No endpoint {method} {path}."))
+                    .hint("See /docs or /openapi.json.")
+                    .into()
+            }
+            Self::HandleJson => {
+                let message = format!("Unknown HTTP API endpoint {method} {path}");
+                handle_api::error_reply(ResponseCode::PROTOCOL_ERROR, status, &message)
+            }
+            Self::Text => reply(status, TEXT, "not found\n"),
+        }
+    }
+
+    /// Reply for a method that the endpoint does not have.
+    pub(crate) fn method_not_allowed(self, allowed: HeaderValue, method: &Method, path: &str) -> Reply {
+        let status = StatusCode::METHOD_NOT_ALLOWED;
+        let mut response = match self {
+            Self::Problem => {
+                let methods = allowed.to_str().unwrap_or_default();
+                let detail = format!("Method {method} is not allowed; allowed: {methods}.");
+                problem(status, codes::METHOD_NOT_ALLOWED, detail).into()
+            }
+            Self::HandleJson => self.unknown_endpoint(method, path),
+            Self::Text => reply(status, TEXT, "method not allowed\n"),
+        };
+        *response.status_mut() = status;
+        response.headers_mut().insert(ALLOW, allowed);
+        response
+    }
+}
+
+/// HTTP status of a response code of the Handle protocol. 401 is used only where credentials would be accepted.
+pub(crate) const fn status_for(code: ResponseCode, accepts_credentials: bool) -> StatusCode {
+    match code {
+        ResponseCode::SUCCESS | ResponseCode::VALUES_NOT_FOUND => StatusCode::OK,
+        ResponseCode::HANDLE_NOT_FOUND => StatusCode::NOT_FOUND,
+        ResponseCode::HANDLE_ALREADY_EXISTS | ResponseCode::VALUE_ALREADY_EXISTS => StatusCode::CONFLICT,
+        ResponseCode::INVALID_HANDLE
+        | ResponseCode::INVALID_VALUE
+        | ResponseCode::PROTOCOL_ERROR
+        | ResponseCode::SERVER_NOT_RESPONSIBLE => StatusCode::BAD_REQUEST,
+        ResponseCode::SERVICE_REFERRAL | ResponseCode::PREFIX_REFERRAL => StatusCode::MULTIPLE_CHOICES,
+        ResponseCode::AUTHENTICATION_NEEDED => unauthenticated_status(accepts_credentials),
+        ResponseCode(400..=499) => StatusCode::FORBIDDEN,
+        ResponseCode::SERVER_TOO_BUSY | ResponseCode::SERVER_BACKUP => StatusCode::SERVICE_UNAVAILABLE,
+        ResponseCode::OPERATION_NOT_SUPPORTED => StatusCode::NOT_IMPLEMENTED,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// HTTP status of a failed write in Handle.Net's API. Missing values are a client error only in writes.
+pub(crate) const fn write_status(error: &Error, accepts_credentials: bool) -> StatusCode {
+    match (error, error.response_code()) {
+        (Error::Store(StoreError::DiskFull { .. }), _) => StatusCode::INSUFFICIENT_STORAGE,
+        (Error::Store(StoreError::InDoubt { .. }), _) => StatusCode::SERVICE_UNAVAILABLE,
+        (_, ResponseCode::VALUES_NOT_FOUND) => StatusCode::BAD_REQUEST,
+        (_, code) => status_for(code, accepts_credentials),
+    }
+}
+
+/// HTTP status of missing or invalid credentials: 401 only where credentials would be accepted.
+const fn unauthenticated_status(accepts_credentials: bool) -> StatusCode {
+    if accepts_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN }
+}
+
+/// HTTP status of a registry error.
+const fn status_for_kind(kind: RegistryErrorKind) -> StatusCode {
+    match kind {
+        RegistryErrorKind::Malformed => StatusCode::BAD_REQUEST,
+        RegistryErrorKind::Unauthenticated => StatusCode::UNAUTHORIZED,
+        RegistryErrorKind::Forbidden => StatusCode::FORBIDDEN,
+        RegistryErrorKind::NotFound => StatusCode::NOT_FOUND,
+        RegistryErrorKind::Conflict => StatusCode::CONFLICT,
+        RegistryErrorKind::Gone => StatusCode::GONE,
+        RegistryErrorKind::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
+        RegistryErrorKind::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+        RegistryErrorKind::LimitReached => StatusCode::INSUFFICIENT_STORAGE,
+        RegistryErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        RegistryErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// HTTP status of a registry error, as a number, for the documentation of error codes.
+pub const fn registry_error_status(kind: RegistryErrorKind) -> u16 {
+    status_for_kind(kind).as_u16()
+}
+
+impl BodyError {
+    pub(crate) const fn status(self) -> StatusCode {
+        match self {
+            Self::TooLarge { .. } | Self::DecompressionRatio { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UnsupportedEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Timeout => StatusCode::REQUEST_TIMEOUT,
+            Self::Malformed => StatusCode::BAD_REQUEST,
+            Self::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// Error code of the problem.
+    pub(crate) const fn code(self) -> &'static str {
+        match self {
+            Self::TooLarge { .. } => codes::TOO_LARGE,
+            Self::Timeout => codes::REQUEST_TIMEOUT,
+            Self::Overloaded => codes::OVERLOADED,
+            Self::UnsupportedEncoding => codes::UNSUPPORTED_MEDIA_TYPE,
+            Self::DecompressionRatio { .. } => codes::DECOMPRESSION_RATIO,
+            Self::Malformed => codes::MALFORMED,
+        }
+    }
+}
+
+impl UpstreamError {
+    pub(crate) const fn status(&self) -> StatusCode {
+        match self {
+            Self::Http(HttpUpstreamError::Timeout { .. }) | Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
+            Self::Http(HttpUpstreamError::LoopDetected { .. }) | Self::Loop => StatusCode::LOOP_DETECTED,
+            Self::Native(error) if is_timeout(error) => StatusCode::GATEWAY_TIMEOUT,
+            Self::Native(ResolveError::Busy { .. }) | Self::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Http(_) | Self::Native(_) | Self::TooManyQueries => StatusCode::BAD_GATEWAY,
+        }
+    }
+
+    /// Error code of the problem.
+    fn code(&self) -> &'static str {
+        match self.status() {
+            StatusCode::GATEWAY_TIMEOUT => codes::UPSTREAM_TIMEOUT,
+            StatusCode::LOOP_DETECTED => codes::UPSTREAM_LOOP,
+            StatusCode::SERVICE_UNAVAILABLE => codes::UPSTREAM_OVERLOADED,
+            _ => codes::UPSTREAM_FAILED,
+        }
+    }
+}
+
+impl AuthenticationError {
+    /// Reply to a client that may be legitimate but has to retry.
+    pub(crate) fn retry_reply(self) -> Option<Reply> {
+        match self {
+            Self::Throttled(wait) => Some(too_many_requests(wait)),
+            Self::Unavailable => {
+                let detail = "Authentication is temporarily unavailable. Retry later.";
+                Some(problem(StatusCode::SERVICE_UNAVAILABLE, codes::STORE_UNAVAILABLE, detail).into())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Reply for failed authentication, for programs.
+pub(crate) fn authentication_failed(error: AuthenticationError, accepts_credentials: bool) -> Reply {
+    error.retry_reply().unwrap_or_else(|| {
+        let detail = format!("{}.", capitalize(&error.to_string()));
+        let title = if accepts_credentials { "Not authenticated" } else { "Insecure transport" };
+        unauthenticated(accepts_credentials, detail).title(title).into()
+    })
+}
+
+/// Problem for missing or invalid credentials.
+fn unauthenticated(accepts_credentials: bool, detail: String) -> Box<Problem<'static>> {
+    let code = if accepts_credentials { codes::UNAUTHENTICATED } else { codes::INSECURE_TRANSPORT };
+    problem(unauthenticated_status(accepts_credentials), code, detail)
+}
+
+/// Problem as it is sent on this connection: where credentials are not accepted, they were not examined, so 401 becomes 403.
+pub(crate) fn for_connection(
+    problem: Box<Problem<'static>>,
+    accepts_credentials: bool,
+) -> Box<Problem<'static>> {
+    if problem.status() == StatusCode::UNAUTHORIZED && !accepts_credentials {
+        problem.with_status(StatusCode::FORBIDDEN).with_code(codes::INSECURE_TRANSPORT)
+    } else {
+        problem
+    }
+}
+
+/// Problem for an error of the registry API.
+pub(crate) fn problem_for_registry_error(error: &RegistryError) -> Box<Problem<'static>> {
+    if let Some(cause) = &error.source {
+        tracing::error!(error = %cause, "store error");
+    }
+    let mut problem = problem(status_for_kind(error.kind), error.code, error.detail.clone());
+    if let Some(pointer) = &error.pointer {
+        problem = problem.pointer(&**pointer);
+    }
+    if let Some(hint) = &error.hint {
+        problem = problem.hint(&**hint);
+    }
+    if let Some(ExistingName { name, registered_ms: since }) = &error.existing {
+        problem = problem.member("existing", &**name);
+        if let Some(since) = since {
+            problem = problem.member("since", format_millis(*since));
+        }
+    }
+    if !error.faults.is_empty() {
+        problem = problem.member("faults", json!(error.faults));
+    }
+    problem
+}
+
+/// Problem for a rejected request body.
+pub(crate) fn problem_for_body(error: BodyError) -> Box<Problem<'static>> {
+    problem(error.status(), error.code(), error.to_string())
+}
+
+/// Problem for a store failure; the cause is only logged.
+pub(crate) fn problem_for_store(error: &StoreError) -> Box<Problem<'static>> {
+    tracing::error!(%error, "store error");
+    let (status, code, message) = match error {
+        StoreError::Unavailable { .. } => {
+            (StatusCode::SERVICE_UNAVAILABLE, codes::STORE_UNAVAILABLE, "The database is unreachable")
+        }
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, codes::STORE_FAILED, "The store failed"),
+    };
+    problem(status, code, format!("{message}. Retry later.")).title("Server error")
+}
+
+/// Problem for an error that does not depend on a name.
+pub(crate) fn problem_for_error(error: &Error) -> Box<Problem<'static>> {
+    let sentence = || format!("{}.", capitalize(&error.to_string()));
+    let status = status_for(error.response_code(), false);
+    match error {
+        Error::Registry(error) => problem_for_registry_error(error),
+        Error::Store(error) => problem_for_store(error),
+        Error::BudgetExceeded(_) => {
+            let detail = "The request exceeds the work limit.";
+            problem(StatusCode::SERVICE_UNAVAILABLE, codes::BUDGET_EXCEEDED, detail)
+                .title("Request too expensive")
+        }
+        Error::Name(_) => problem(status, codes::INVALID_NAME, sentence()),
+        Error::Retired => {
+            let detail = "It no longer resolves, and it will not be reused.";
+            problem(StatusCode::GONE, codes::RETIRED, detail).title("This name is retired")
+        }
+        Error::ValuesNotFound => {
+            let detail = "The record has no public values that match the request.";
+            problem(StatusCode::NOT_FOUND, codes::NO_VALUES, detail).title("No public values")
+        }
+        Error::NotFound => {
+            let detail = "This server is responsible for the prefix, but has no record of this name.";
+            problem(status, codes::NOT_FOUND, detail).title("Name not found")
+        }
+        Error::NotResponsible { .. } => {
+            problem(status, codes::NOT_RESPONSIBLE, sentence()).title("Not responsible for this prefix")
+        }
+        Error::OtherServer => {
+            let detail = "Another server of this site is responsible for it.";
+            problem(status, codes::NOT_RESPONSIBLE, detail).title("Not responsible for this name")
+        }
+        _ => problem(status, codes::UNSUPPORTED, sentence()).title("Not supported"),
+    }
+}
+
+/// Problem for a failed lookup of a name, with the likely reasons.
+pub(crate) fn problem_for_lookup(name: &RequestedName<'_>, error: &Error) -> Problem<'static> {
+    let text = name.as_str();
+    match (error, name.kind()) {
         (_, NameKind::Empty) => {
-            let detail = "A name is a prefix, a slash and a suffix, such as 10.1000/182.".into();
-            Problem::new(StatusCode::BAD_REQUEST, codes::MISSING_NAME, "Missing name", detail)
+            let detail = "A name is a prefix, a slash and a suffix, such as 10.1000/182.";
+            *problem(StatusCode::BAD_REQUEST, codes::MISSING_NAME, detail)
         }
         (Error::NotFound | Error::NotResponsible { .. } | Error::OtherServer, NameKind::Prefix(_)) => {
             Problem {
                 reasons: vec!["The slash and the suffix are missing; they may have been cut off."],
-                ..Problem::new(
-                    StatusCode::NOT_FOUND,
-                    codes::MISSING_SUFFIX,
-                    "Prefix without suffix",
-                    String::new(),
-                )
+                ..*problem(StatusCode::NOT_FOUND, codes::MISSING_SUFFIX, "").title("Prefix without suffix")
             }
         }
         (Error::NotResponsible { .. }, NameKind::Doi(DoiOrShortDoi::ShortDoi(_))) => {
             let detail = "A shortDOI is an alias of a DOI. Only the DOI Foundation's resolver knows it.";
+            let status = status_for(error.response_code(), false);
             Problem {
-                public_url: public_url(name),
-                ..Problem::new(status, codes::SHORT_DOI, "shortDOI not available here", detail.into())
+                public_url: name.public_url(),
+                ..*problem(status, codes::SHORT_DOI, detail).title("shortDOI not available here")
             }
         }
         (Error::NotResponsible { .. }, _) => Problem {
@@ -44,24 +318,13 @@ pub(crate) fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> 
                 "Another service may be responsible; this server has no upstream resolver.",
                 "The prefix may be misspelled.",
             ],
-            public_url: public_url(name),
-            ..Problem::new(
-                status,
-                codes::NOT_RESPONSIBLE,
-                "Not responsible for this prefix",
-                format!("{}.", capitalize(&error.to_string())),
-            )
+            public_url: name.public_url(),
+            ..*problem_for_error(error)
         },
-        (Error::OtherServer, _) => {
-            let detail = "Another server of this site is responsible for it.".into();
-            Problem {
-                public_url: public_url(name),
-                ..Problem::new(status, codes::NOT_RESPONSIBLE, "Not responsible for this name", detail)
-            }
-        }
-        (Error::NotFound, _) if name.ends_with('/') && name.matches('/').count() == 1 => {
-            let detail = "The suffix after the slash is empty; it may have been cut off.".into();
-            Problem::new(status, codes::EMPTY_SUFFIX, "Empty suffix", detail)
+        (Error::OtherServer, _) => Problem { public_url: name.public_url(), ..*problem_for_error(error) },
+        (Error::NotFound, _) if text.ends_with('/') && text.matches('/').count() == 1 => {
+            let detail = "The suffix after the slash is empty; it may have been cut off.";
+            *problem(StatusCode::NOT_FOUND, codes::EMPTY_SUFFIX, detail)
         }
         (Error::NotFound, _) => Problem {
             reasons: vec![
@@ -69,101 +332,119 @@ pub(crate) fn problem_for_lookup(name: &str, error: &Error) -> Problem<'static> 
                 "It may have been copied with an extra or missing character, such as a full stop or a bracket.",
                 "It may not be registered yet; ask the publisher.",
             ],
-            ..Problem::new(
-                status,
-                codes::NOT_FOUND,
-                "Name not found",
-                "This server is responsible for the prefix, but has no record of this name.".into(),
-            )
+            ..*problem_for_error(error)
         },
-        (Error::Retired, _) => Problem::new(
-            StatusCode::GONE,
-            codes::RETIRED,
-            "This name is retired",
-            "It no longer resolves, and it will not be reused.".into(),
-        ),
-        (Error::ValuesNotFound, _) => Problem::new(
-            StatusCode::NOT_FOUND,
-            codes::NO_VALUES,
-            "No public values",
-            "The record has no public values that match the request.".into(),
-        ),
-        (Error::Name(_), _) => Problem::new(
-            status,
-            codes::INVALID_NAME,
-            "Invalid name",
-            format!("{}.", capitalize(&error.to_string())),
-        ),
-        (Error::BudgetExceeded(_), _) => Problem::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            codes::BUDGET_EXCEEDED,
-            "Request too expensive",
-            "The request exceeds the work limit.".into(),
-        ),
-        (Error::Store(error), _) => *problem_for_store(error),
-        _ => Problem::new(
-            status,
-            codes::UNSUPPORTED,
-            "Not supported",
-            format!("{}.", capitalize(&error.to_string())),
-        ),
+        _ => *problem_for_error(error),
     }
 }
 
-/// Problem for a store failure; details are only logged.
-pub(crate) fn problem_for_store(error: &StoreError) -> Box<Problem<'static>> {
-    let (status, code, message) = match error {
-        StoreError::Unavailable { .. } => {
-            (StatusCode::SERVICE_UNAVAILABLE, codes::STORE_UNAVAILABLE, "The database is unreachable")
-        }
-        _ => (StatusCode::INTERNAL_SERVER_ERROR, codes::STORE_FAILED, "The store failed"),
-    };
-    Box::new(Problem::new(status, code, "Server error", format!("{message}. Retry later.")))
-}
-
-/// Problem for a failed query of the upstream resolver.
-pub(crate) fn problem_for_upstream(name: &str, error: &UpstreamError) -> Problem<'static> {
-    Problem {
-        reasons: vec!["The name may be valid; the upstream resolver sent no usable response."],
-        public_url: public_url(name),
-        ..Problem::new(
-            error.status(),
-            error.code(),
-            "Upstream resolver failed",
-            format!("Another service is responsible for it, but {}. Retry later.", error.public_message()),
-        )
-    }
-}
-
-/// Problem for a failed lookup, for programs.
-pub(crate) fn problem_of_name(name: &str, error: &Error) -> Reply {
-    let mut problem = Problem { name, ..problem_for_lookup(name, error) };
+/// Reply for a failed lookup, for programs.
+pub(crate) fn lookup_failed(name: &RequestedName<'_>, error: &Error) -> Reply {
+    let mut problem = Problem { name: name.as_str(), ..problem_for_lookup(name, error) };
     if problem.detail.is_empty() {
         problem.detail = format!("{}.", capitalize(&error.to_string()));
     }
     problem.uncached_json_reply()
 }
 
-/// Problem for a malformed request.
-pub(crate) fn malformed_request(message: &str) -> Problem<'static> {
-    let detail = format!("{}.", capitalize(message));
-    Problem::new(StatusCode::BAD_REQUEST, codes::MALFORMED, "Malformed request", detail)
-}
-
-/// Problem for a malformed request, for programs.
-pub(crate) fn problem_of_request(message: &str) -> Reply {
-    malformed_request(message).uncached_json_reply()
-}
-
-/// Problem for failed authentication, for programs.
-pub(crate) fn problem_of_caller(error: AuthenticationError, accepts_credentials: bool) -> Reply {
-    if let Some(response) = error.retry_reply() {
-        return response;
+/// Problem for a failed query of the upstream resolver.
+pub(crate) fn problem_for_upstream(name: &RequestedName<'_>, error: &UpstreamError) -> Problem<'static> {
+    let detail =
+        format!("Another service is responsible for it, but {}. Retry later.", error.public_message());
+    Problem {
+        reasons: vec!["The name may be valid; the upstream resolver sent no usable response."],
+        public_url: name.public_url(),
+        ..*problem(error.status(), error.code(), detail).title("Upstream resolver failed")
     }
-    let detail = format!("{}.", capitalize(&error.to_string()));
-    let status = status::unauthenticated_status(accepts_credentials);
-    let code = status::unauthenticated_code(accepts_credentials);
-    let title = if accepts_credentials { "Not authenticated" } else { "Insecure transport" };
-    let problem = Problem::new(status, code, title, detail);
-    problem.uncached_json_reply()
+}
+
+/// Problem for a malformed request.
+pub(crate) fn malformed_request(message: &str) -> Box<Problem<'static>> {
+    let detail = format!("{}.", capitalize(message));
+    problem(StatusCode::BAD_REQUEST, codes::MALFORMED, detail).title("Malformed request")
+}
+
+/// Problem for too many concurrent requests of a kind.
+pub(crate) fn overloaded(detail: &str) -> Box<Problem<'static>> {
+    problem(StatusCode::SERVICE_UNAVAILABLE, codes::OVERLOADED, detail)
+}
+
+impl ReverseLookupError {
+    pub(crate) fn reply(&self, accepts_credentials: bool) -> Reply {
+        Reply::from(match self {
+            Self::InvalidRequest(reason) => {
+                let detail = format!("{reason}.");
+                problem(StatusCode::BAD_REQUEST, codes::MALFORMED, detail).title("Malformed request")
+            }
+            Self::NotAuthenticated(error) => {
+                if let Some(reply) = error.retry_reply() {
+                    return reply;
+                }
+                let detail = format!("{error}. Authenticate as a key such as `300:0.NA/10.1000`.");
+                unauthenticated(accepts_credentials, detail).title("Not authenticated")
+            }
+            Self::Rejected(Error::AuthenticationRequired) => {
+                let detail = "Reverse lookup needs permission from the operator (`reverse_lookup.allow`).";
+                unauthenticated(accepts_credentials, detail.into()).title("Authentication required")
+            }
+            Self::Rejected(error @ (Error::Store(_) | Error::BudgetExceeded(_) | Error::Registry(_))) => {
+                for_connection(problem_for_error(error), accepts_credentials)
+            }
+            Self::Rejected(error) => {
+                let status = status_for(error.response_code(), accepts_credentials);
+                let detail = format!("{error}; see `reverse_lookup.allow`.");
+                problem(status, codes::FORBIDDEN, detail)
+            }
+            Self::Busy => overloaded("Another reverse lookup is running. Retry later.").title("Server busy"),
+            Self::Timeout(time_limit) => {
+                let detail = format!(
+                    "Not all records could be scanned in {time_limit:?}. Limit the lookup to one prefix, or request an \
+                     earlier page."
+                );
+                problem(StatusCode::SERVICE_UNAVAILABLE, codes::BUDGET_EXCEEDED, detail).title("Timeout")
+            }
+            Self::TooLarge => {
+                let detail = "The result is too large; use a smaller `limit`.";
+                problem(StatusCode::BAD_REQUEST, codes::TOO_LARGE, detail).title("Result too large")
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_of_response_codes() {
+        let found = |code, accepts_credentials| status_for(ResponseCode(code), accepts_credentials).as_u16();
+        let expected =
+            [(1, 200), (2, 500), (3, 503), (4, 400), (5, 501), (7, 503), (100, 404), (101, 409), (102, 400)];
+        for (code, status) in expected {
+            assert_eq!(found(code, true), status, "{code}");
+        }
+        for (code, status) in
+            [(200, 200), (201, 409), (202, 400), (301, 400), (302, 300), (303, 300), (400, 403)]
+        {
+            assert_eq!(found(code, true), status, "{code}");
+        }
+        assert_eq!((found(402, true), found(402, false), found(403, true)), (401, 403, 403));
+    }
+
+    /// The kind of a registry error decides its status, also behind [`Error::Registry`].
+    #[test]
+    fn registry_errors_keep_their_status() {
+        for (code, status) in [
+            (tendot_registry::codes::UNAUTHENTICATED, 401),
+            (tendot_registry::codes::FORBIDDEN, 403),
+            (tendot_registry::codes::WRITE_CONFLICT, 503),
+            (tendot_registry::codes::MALFORMED, 400),
+        ] {
+            let problem = problem_for_error(&Error::Registry(Box::new(RegistryError::new(code, "x"))));
+            assert_eq!((problem.code(), problem.status().as_u16()), (code.code, status));
+        }
+        let refusal = || Box::new(RegistryError::new(tendot_registry::codes::UNAUTHENTICATED, "x"));
+        let insecure = for_connection(problem_for_error(&Error::Registry(refusal())), false);
+        assert_eq!((insecure.status().as_u16(), insecure.code()), (403, codes::INSECURE_TRANSPORT));
+    }
 }

@@ -4,9 +4,8 @@
 //!
 //! - `reply.rs`: reply, media types, common headers
 //! - `codes.rs`: table of error codes
-//! - `status.rs`: HTTP status of response codes and registry errors
 //! - `problem.rs`: problem details (RFC 9457)
-//! - `errors.rs`: errors as problems
+//! - `errors.rs`: every error to its status, code and title
 //! - `caching.rs`: `Cache-Control`, `ETag`, 304
 //! - `stream.rs`: bodies made while they are sent
 //! - `spool.rs`: spooled bodies on disk
@@ -17,5 +16,4 @@ pub(crate) mod errors;
 pub(crate) mod problem;
 pub(crate) mod reply;
 pub(crate) mod spool;
-pub(crate) mod status;
 pub(crate) mod stream;

@@ -8,9 +8,9 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 use utoipa::ToSchema;
 
-use crate::http::api_v1::format_millis;
+use crate::clock::format_millis;
 use crate::http::pages::RegistrationDetails;
-use crate::http::resolve::redirect::format;
+use crate::http::request::name_path;
 use crate::http::resolve::suggestions::Suggestion;
 use crate::http::response::codes;
 use crate::http::response::reply::{PROBLEM, Reply, add_retry_after, reply};
@@ -77,7 +77,7 @@ impl Problem<'_> {
         if let Some((id, name)) = details.registrant() {
             self.members.insert("registrant".into(), json!({"id": id, "name": name}));
         }
-        let history = format!("/api/v1/history{}", format(self.name));
+        let history = format!("/api/v1/history{}", name_path::format(self.name));
         self.members.insert("history".into(), history.into());
         self.retired = Some(details);
     }
@@ -219,8 +219,19 @@ pub(crate) fn problem(
     code: &'static str,
     detail: impl Into<String>,
 ) -> Box<Problem<'static>> {
+    debug_assert!(
+        codes::HTTP_ERROR_CODES.iter().all(|spec| spec.code != code
+            || is_registry_code(code)
+            || spec.statuses.contains(&status.as_u16())),
+        "{code} is not sent with {status}"
+    );
     let title = capitalize(code).replace('-', " ").into();
     Box::new(Problem { title, ..Problem::new(status, code, "", detail.into()) })
+}
+
+/// Whether the registry sends this code, too: then its statuses are those of both.
+fn is_registry_code(code: &str) -> bool {
+    tendot_registry::codes::ERROR_CODES.iter().any(|spec| spec.code == code)
 }
 
 /// Text with its first letter in upper case.

@@ -3,9 +3,63 @@
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
+use tokio::sync::mpsc;
 
-/// Reply with its whole body in memory.
-pub(crate) type Reply = Response<Bytes>;
+use crate::http::authentication::{AuthenticationError, HttpSessionId};
+use crate::http::middleware::response_cache::CachePolicy;
+
+/// Reply of a handler: status, headers and body, and what the steps after it have to know.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    response: Response<Bytes>,
+    /// Source of a streamed body; the body in memory is empty then.
+    pub(crate) stream: Option<mpsc::Receiver<Bytes>>,
+    /// Whether and how long the reply is cacheable.
+    pub(crate) cache_policy: Option<CachePolicy>,
+    /// Failed authentication, for the challenge of a 401 reply.
+    pub(crate) auth_error: Option<AuthenticationError>,
+    /// Session of the request, for the challenge of a 401 reply.
+    pub(crate) session_id: Option<HttpSessionId>,
+}
+
+impl Reply {
+    /// Reply without headers.
+    pub(crate) fn new(status: StatusCode, body: impl Into<Bytes>) -> Self {
+        let mut response = Response::new(body.into());
+        *response.status_mut() = status;
+        Self { response, stream: None, cache_policy: None, auth_error: None, session_id: None }
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.response.status()
+    }
+
+    pub(crate) fn status_mut(&mut self) -> &mut StatusCode {
+        self.response.status_mut()
+    }
+
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        self.response.headers()
+    }
+
+    pub(crate) fn headers_mut(&mut self) -> &mut HeaderMap {
+        self.response.headers_mut()
+    }
+
+    /// Body in memory.
+    pub(crate) fn body(&self) -> &Bytes {
+        self.response.body()
+    }
+
+    pub(crate) fn body_mut(&mut self) -> &mut Bytes {
+        self.response.body_mut()
+    }
+
+    /// Response with the body in memory, and the source of a streamed body.
+    pub(crate) fn into_response(self) -> (Response<Bytes>, Option<mpsc::Receiver<Bytes>>) {
+        (self.response, self.stream)
+    }
+}
 
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json;charset=utf-8");
 pub(crate) const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
@@ -19,8 +73,7 @@ pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 
 /// Builds a reply.
 pub(crate) fn reply(status: StatusCode, media_type: HeaderValue, body: impl Into<Bytes>) -> Reply {
-    let mut response = Response::new(body.into());
-    *response.status_mut() = status;
+    let mut response = Reply::new(status, body);
     response.headers_mut().insert(header::CONTENT_TYPE, media_type);
     response
 }

@@ -1,7 +1,5 @@
 //! Streamed response bodies, in constant memory: the producer waits for slow clients.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::HeaderValue;
@@ -65,7 +63,7 @@ where
 
 fn streamed_reply(status: StatusCode, media_type: HeaderValue, receiver: mpsc::Receiver<Bytes>) -> Reply {
     let mut response = reply(status, media_type, Bytes::new());
-    response.extensions_mut().insert(StreamedBody(Arc::new(Mutex::new(Some(receiver)))));
+    response.stream = Some(receiver);
     response
 }
 
@@ -87,14 +85,4 @@ impl BodySink {
     pub(crate) async fn closed(&self) {
         self.0.closed().await;
     }
-}
-
-/// Marks a reply whose body is streamed, and holds its receiver.
-#[derive(Clone, Debug)]
-struct StreamedBody(Arc<Mutex<Option<mpsc::Receiver<Bytes>>>>);
-
-/// Source of a streamed body, if the reply has one.
-pub(crate) fn take_stream(response: &mut Reply) -> Option<mpsc::Receiver<Bytes>> {
-    let streamed = response.extensions_mut().remove::<StreamedBody>()?;
-    streamed.0.lock().unwrap_or_else(PoisonError::into_inner).take()
 }

@@ -16,8 +16,8 @@ use utoipa::openapi::{
 
 use crate::http::response::caching;
 use crate::http::response::reply::{JSON, Reply, reply};
-use crate::http::routing::operation_spec::COMMON_RESPONSES;
-use crate::http::routing::routes::ROUTES;
+use crate::http::routing::operation_spec::{COMMON_RESPONSES, OperationSpec, PathSpec};
+use crate::http::routing::routes::APIS;
 
 /// Tags: the sections of the API reference, in order.
 const TAGS: [(&str, &str); 7] = [
@@ -44,6 +44,16 @@ pub(crate) static DOCUMENT: LazyLock<OpenApi> = LazyLock::new(build_document);
 static DOCUMENT_JSON: LazyLock<Bytes> =
     LazyLock::new(|| serde_json::to_vec(&*DOCUMENT).unwrap_or_default().into());
 
+/// OpenAPI spec of `/openapi.json`.
+pub(crate) fn describe() -> PathSpec {
+    let (summary, media_type) = ("Get the OpenAPI document", "application/json");
+    PathSpec::readable(
+        OperationSpec::text("Documentation", summary, "OpenAPI 3.1 document", media_type)
+            .example_command("curl -s $SERVER/openapi.json")
+            .entity_tag(),
+    )
+}
+
 /// Handles `GET /openapi.json`.
 pub(crate) fn get_openapi(request: &HeaderMap) -> Reply {
     let mut response = reply(StatusCode::OK, JSON, DOCUMENT_JSON.clone());
@@ -54,8 +64,11 @@ pub(crate) fn get_openapi(request: &HeaderMap) -> Reply {
 fn build_document() -> OpenApi {
     let mut paths = Paths::new();
     let mut components = Components::new();
-    for (template, route) in ROUTES {
-        let mut spec = route.spec();
+    let endpoints = APIS.iter().flat_map(|api| api.endpoints);
+    let documented = endpoints.flat_map(|endpoint| endpoint.paths.iter().map(move |path| (*path, endpoint)));
+    for (template, endpoint) in documented {
+        let mut spec = (endpoint.describe)();
+        spec.set_security(endpoint.operations);
         components.schemas.extend(spec.schemas);
         let path = &mut spec.path;
         let operations = [
@@ -73,6 +86,25 @@ fn build_document() -> OpenApi {
         }
         paths.paths.insert(template.into(), spec.path);
     }
+    add_common_components(&mut components);
+    let license = LicenseBuilder::new().name("MIT OR Apache-2.0").identifier(Some("MIT OR Apache-2.0"));
+    let info = InfoBuilder::new()
+        .title("Tendot")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(API_DESCRIPTION))
+        .license(Some(license.build()));
+    let tags =
+        TAGS.map(|(name, description)| TagBuilder::new().name(name).description(Some(description)).build());
+    OpenApiBuilder::new()
+        .info(info.build())
+        .paths(paths)
+        .components(Some(components))
+        .tags(Some(tags))
+        .build()
+}
+
+/// Adds the responses, headers and authentication schemes that operations share.
+fn add_common_components(components: &mut Components) {
     components.headers.insert("X-Request-Id".into(), request_id_header().into());
     for (name, description) in
         COMMON_RESPONSES.map(|(_, name)| name).into_iter().zip(COMMON_RESPONSE_DESCRIPTIONS)
@@ -96,20 +128,6 @@ fn build_document() -> OpenApi {
     // OpenAPI has no type for a custom HTTP authentication scheme of this kind.
     let handle = ApiKey::Header(ApiKeyValue::with_description("Authorization", HANDLE_SCHEME_DESCRIPTION));
     components.add_security_scheme("handle", SecurityScheme::ApiKey(handle));
-    let license = LicenseBuilder::new().name("MIT OR Apache-2.0").identifier(Some("MIT OR Apache-2.0"));
-    let info = InfoBuilder::new()
-        .title("Tendot")
-        .version(env!("CARGO_PKG_VERSION"))
-        .description(Some(API_DESCRIPTION))
-        .license(Some(license.build()));
-    let tags =
-        TAGS.map(|(name, description)| TagBuilder::new().name(name).description(Some(description)).build());
-    OpenApiBuilder::new()
-        .info(info.build())
-        .paths(paths)
-        .components(Some(components))
-        .tags(Some(tags))
-        .build()
 }
 
 const COMMON_RESPONSE_DESCRIPTIONS: [&str; COMMON_RESPONSES.len()] = [

@@ -3,13 +3,18 @@
 use http::StatusCode;
 use serde_json::json;
 use utoipa::ToSchema;
-use utoipa::openapi::path::{HttpMethod, Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
+use utoipa::openapi::path::{
+    HttpMethod, Operation as OpenApiOperation, Parameter, ParameterBuilder, ParameterIn, PathItem,
+};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{ArrayBuilder, Type};
 use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{
     Content, HeaderBuilder, ObjectBuilder, Ref, RefOr, Required, Response, ResponseBuilder, Schema,
 };
+
+use crate::http::response::problem::ProblemJson;
+use crate::http::routing::endpoint::{Access, Operation, RequestMethod};
 
 /// Responses that every operation may have; `openapi.rs` defines them.
 pub(crate) const COMMON_RESPONSES: [(&str, &str); 3] =
@@ -58,6 +63,29 @@ impl PathSpec {
         Self { path, schemas: spec.schemas }
     }
 
+    /// Sets which operations accept credentials, and which need them.
+    pub(crate) fn set_security(&mut self, operations: &[Operation]) {
+        for operation in operations {
+            let anonymous = match operation.access {
+                Access::Public => continue,
+                Access::Optional => Some(SecurityRequirement::default()),
+                Access::Authenticated => None,
+            };
+            let schemes = ["basic", "handle", "bearer"]
+                .map(|scheme| SecurityRequirement::new::<_, [&str; 0], _>(scheme, []));
+            let security: Vec<_> = anonymous.into_iter().chain(schemes).collect();
+            let described = match operation.method {
+                RequestMethod::Get => [self.path.get.as_mut(), self.path.head.as_mut()],
+                RequestMethod::Post => [self.path.post.as_mut(), None],
+                RequestMethod::Put => [self.path.put.as_mut(), None],
+                RequestMethod::Delete => [self.path.delete.as_mut(), None],
+            };
+            for operation in described.into_iter().flatten() {
+                operation.security = Some(security.clone());
+            }
+        }
+    }
+
     /// Adds a method.
     pub(crate) fn with_method(mut self, method: HttpMethod, spec: OperationSpec) -> Self {
         self.path.merge_operations(PathItem::new(method, spec.operation));
@@ -69,15 +97,20 @@ impl PathSpec {
 /// Builder for one OpenAPI operation.
 #[derive(Clone)]
 pub(crate) struct OperationSpec {
-    operation: Operation,
+    operation: OpenApiOperation,
     schemas: Vec<(String, RefOr<Schema>)>,
     /// Status of the response that is being described.
     status: String,
 }
 
 impl OperationSpec {
+    /// Operation of this group that returns text.
+    pub(crate) fn text(tag: &str, summary: &str, description: &str, media_type: &str) -> Self {
+        Self::new(summary).tag(tag).response(StatusCode::OK, description).text_content(media_type)
+    }
+
     pub(crate) fn new(summary: &str) -> Self {
-        let mut operation = Operation::new();
+        let mut operation = OpenApiOperation::new();
         operation.summary = Some(summary.into());
         for (status, name) in COMMON_RESPONSES {
             let response = RefOr::Ref(Ref::from_response_name(name));
@@ -149,15 +182,6 @@ impl OperationSpec {
         self
     }
 
-    /// Accepts credentials; they are required if `is_required`.
-    pub(crate) fn security(mut self, is_required: bool) -> Self {
-        let anonymous = (!is_required).then(SecurityRequirement::default);
-        let schemes = ["basic", "handle", "bearer"]
-            .map(|scheme| SecurityRequirement::new::<_, [&str; 0], _>(scheme, []));
-        self.operation.security = Some(anonymous.into_iter().chain(schemes).collect());
-        self
-    }
-
     /// Adds a response; the following calls describe it.
     pub(crate) fn response(mut self, status: StatusCode, description: &str) -> Self {
         self.status = status.as_str().into();
@@ -192,6 +216,35 @@ impl OperationSpec {
             response.content.insert(media_type.into(), RefOr::T(content));
         }
         self
+    }
+
+    /// Adds problem details (RFC 9457) as a body to the response.
+    pub(crate) fn problem_content(self) -> Self {
+        self.json_content::<ProblemJson<'_>>("application/problem+json")
+    }
+
+    /// Adds a response with problem details.
+    pub(crate) fn problem(self, status: StatusCode, description: &str) -> Self {
+        self.response(status, description).problem_content()
+    }
+
+    /// Adds the responses of failed authentication: 401, and 403.
+    pub(crate) fn authentication_problems(self, unauthenticated: &str, forbidden: &str) -> Self {
+        self.problem(StatusCode::UNAUTHORIZED, unauthenticated)
+            .response_header("WWW-Authenticate", "Supported authentication schemes")
+            .problem(StatusCode::FORBIDDEN, forbidden)
+    }
+
+    /// Adds the responses of a failed or busy server: 500, and 503.
+    pub(crate) fn server_problems(self, unavailable: &str) -> Self {
+        self.problem(StatusCode::INTERNAL_SERVER_ERROR, "Store error")
+            .problem(StatusCode::SERVICE_UNAVAILABLE, unavailable)
+    }
+
+    /// Adds an `ETag` header, and the response 304.
+    pub(crate) fn entity_tag(self) -> Self {
+        self.response_header("ETag", "Entity tag")
+            .response(StatusCode::NOT_MODIFIED, "Not modified (`If-None-Match`)")
     }
 
     /// Adds a header to the response.

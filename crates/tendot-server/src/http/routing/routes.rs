@@ -1,296 +1,288 @@
-//! Route table: path template to endpoint; also the source of the OpenAPI document.
+//! Route of a request: the entry of its path in the table of an API.
 
-use http::{HeaderValue, Method, StatusCode};
-use tendot_registry::report::ReportKind;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
-use crate::http::api_v1::Resource;
-use crate::http::compat::{doi_ra, reverse_lookup};
-use crate::http::resolve::redirect;
-use crate::http::routing::operation_spec::{OperationSpec, PathSpec};
-use crate::http::{api_v1, handle_api, pages};
+use http::Method;
 
-/// Endpoint that a path belongs to.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Route {
-    Home,
-    Liveness,
-    Readiness,
-    Metrics,
-    OpenApi,
-    Docs,
-    Robots,
-    Favicon,
-    Stylesheet,
-    OpenUrl,
-    DoiAgencies,
-    Handle,
-    Handles,
-    Prefix,
-    Prefixes,
-    Session,
-    Sessions,
-    Verifications,
-    Site,
-    ReverseLookup,
-    ReverseLookupInPrefix,
-    History,
-    Metadata,
-    Changes,
-    ApiV1(Resource),
-    Resolve,
+use crate::http::middleware::metrics::RequestKind;
+use crate::http::routing::endpoint::{Api, Endpoint};
+use crate::http::{api_v1, compat, handle_api, health, pages, resolve};
+
+/// All APIs, in the order of the API reference.
+pub(crate) static APIS: [&Api; 6] =
+    [&resolve::API, &handle_api::API, &api_v1::API, &compat::API, &health::API, &pages::API];
+
+/// Route of a request: API and endpoint of its path, and the position of the path parameter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    pub(crate) api: &'static Api,
+    /// Endpoint; `None` for an unknown path of an API.
+    pub(crate) endpoint: Option<&'static Endpoint>,
+    param: (usize, usize),
 }
-
-/// All paths; the first match wins, and the API reference lists them from the last to the first. A parameter in braces at the
-/// end of a template matches the rest of the path; elsewhere it matches up to the next slash.
-pub(crate) const ROUTES: [(&str, Route); 49] = [
-    ("/static/style.css", Route::Stylesheet),
-    ("/favicon.svg", Route::Favicon),
-    ("/favicon.ico", Route::Favicon),
-    ("/robots.txt", Route::Robots),
-    ("/", Route::Home),
-    ("/docs", Route::Docs),
-    ("/openapi.json", Route::OpenApi),
-    ("/metrics", Route::Metrics),
-    ("/readyz", Route::Readiness),
-    ("/livez", Route::Liveness),
-    ("/openurl", Route::OpenUrl),
-    ("/resolve", Route::OpenUrl),
-    ("/ra/{names}", Route::DoiAgencies),
-    ("/doiRA/{names}", Route::DoiAgencies),
-    ("/hrls/handles", Route::ReverseLookup),
-    ("/hrls/handles/{prefix}", Route::ReverseLookupInPrefix),
-    ("/api/site", Route::Site),
-    ("/api/v1/changes", Route::Changes),
-    ("/api/v1/reports/{prefix}/confusable-names", Route::ApiV1(Resource::Report(ReportKind::Confusable))),
-    ("/api/v1/reports/{prefix}/invalid-links", Route::ApiV1(Resource::Report(ReportKind::Links))),
-    (
-        "/api/v1/reports/{prefix}/failed-resolutions",
-        Route::ApiV1(Resource::Report(ReportKind::FailedResolutions)),
-    ),
-    ("/api/v1/reports/{prefix}/never-resolved", Route::ApiV1(Resource::Report(ReportKind::NeverResolved))),
-    ("/api/v1/reports/{prefix}/resolved", Route::ApiV1(Resource::Report(ReportKind::Resolved))),
-    ("/api/v1/reports/{prefix}", Route::ApiV1(Resource::ReportSummary)),
-    ("/api/v1/transfers/{id}/decline", Route::ApiV1(Resource::DeclineTransfer)),
-    ("/api/v1/transfers/{id}/accept", Route::ApiV1(Resource::AcceptTransfer)),
-    ("/api/v1/transfers/{id}", Route::ApiV1(Resource::Transfer)),
-    ("/api/v1/transfers", Route::ApiV1(Resource::Transfers)),
-    ("/api/v1/tokens/{id}", Route::ApiV1(Resource::Token)),
-    ("/api/v1/tokens", Route::ApiV1(Resource::Tokens)),
-    ("/api/v1/dois/batch", Route::ApiV1(Resource::Batch)),
-    ("/api/v1/dois/{name}", Route::ApiV1(Resource::Doi)),
-    ("/api/v1/dois", Route::ApiV1(Resource::Dois)),
-    ("/api/v1/prefixes/{prefix}", Route::ApiV1(Resource::Prefix)),
-    ("/api/v1/prefixes", Route::ApiV1(Resource::Prefixes)),
-    ("/api/v1/registrants/{id}", Route::ApiV1(Resource::Registrant)),
-    ("/api/v1/registrants", Route::ApiV1(Resource::Registrants)),
-    ("/api/v1/agencies/{code}", Route::ApiV1(Resource::Agency)),
-    ("/api/v1/agencies", Route::ApiV1(Resource::Agencies)),
-    ("/api/v1/history/{name}", Route::History),
-    ("/api/v1/metadata/{name}", Route::Metadata),
-    ("/api/verifications/{identity}", Route::Verifications),
-    ("/api/sessions", Route::Sessions),
-    ("/api/sessions/this", Route::Session),
-    ("/api/prefixes/{prefix}", Route::Prefix),
-    ("/api/prefixes", Route::Prefixes),
-    ("/api/handles", Route::Handles),
-    ("/api/handles/{name}", Route::Handle),
-    ("/{name}", Route::Resolve),
-];
 
 impl Route {
-    /// Route of a path, and the value of its parameter; `None` for unknown API paths.
-    pub(crate) fn find(path: &str) -> Option<(Self, &str)> {
-        // Handle.Net accepts these with or without a trailing slash.
-        let path = match path {
-            "/api/site/" | "/api/sessions/" | "/api/sessions/this/" | "/api/prefixes/" => {
-                path.trim_end_matches('/')
-            }
-            "/api/verifications" => "/api/verifications/",
-            path => path,
-        };
-        // The only session that can be addressed is the caller's own, `this`.
-        if let Some(other) = path.strip_prefix("/api/sessions/").filter(|other| *other != "this") {
-            return Some((Self::Session, other));
+    /// Finds the route of a path.
+    pub(crate) fn find(path: &str) -> Self {
+        // Nearly all paths are DOIs, and no endpoint begins like one.
+        if path.starts_with("/10.") {
+            return Self::name(path);
         }
-        let found =
-            ROUTES.iter().find_map(|(template, route)| Some((*route, match_template(template, path)?)));
-        match found {
-            // A name is the whole path, so that error positions count from its slash. So is a path without a slash, such as
-            // `*`.
-            Some((Self::Resolve, _)) | None => (!path.starts_with("/api/")).then_some((Self::Resolve, path)),
-            found => found,
+        let Some(group) = ENDPOINTS.get(first_segment(path)) else { return Self::name(path) };
+        if let Some(route) = group.find(path) {
+            return route;
+        }
+        // The API with the longest root.
+        let apis = APIS.iter().filter(|api| api.contains(path));
+        match apis.max_by_key(|api| api.root.map_or(0, str::len)) {
+            // `/api` alone is a name.
+            Some(api) if path.matches('/').count() > 1 => Self { api, endpoint: None, param: (0, 0) },
+            _ => Self::name(path),
         }
     }
 
-    /// Allowed methods, for `Allow`.
-    pub(crate) const fn methods(self) -> HeaderValue {
-        HeaderValue::from_static(match self {
-            Self::Handle | Self::Session => "GET, HEAD, OPTIONS, POST, PUT, DELETE",
-            Self::ApiV1(resource) => resource.methods(),
-            Self::Prefixes => "GET, HEAD, OPTIONS, POST, DELETE",
-            Self::Prefix => "OPTIONS, POST, DELETE",
-            Self::Sessions => "OPTIONS, POST",
-            Self::Home | Self::Handles | Self::Verifications | Self::Site => "GET, HEAD, OPTIONS, POST",
-            _ => "GET, HEAD, OPTIONS",
-        })
+    /// Route of a name: its parameter is the whole path, so that error positions count from its slash.
+    fn name(path: &str) -> Self {
+        Self { api: &resolve::API, endpoint: Some(&resolve::NAME), param: (0, path.len()) }
     }
 
-    /// Whether the method is allowed.
-    pub(crate) fn allows(self, method: &Method) -> bool {
-        let methods = self.methods();
-        methods.to_str().is_ok_and(|methods| methods.split(", ").any(|allowed| allowed == method.as_str()))
+    /// Route of a native message, whatever its path.
+    pub(crate) fn native_message() -> Self {
+        Self { api: &handle_api::API, endpoint: Some(&handle_api::tunnel::ENDPOINT), param: (0, 0) }
     }
 
-    /// OpenAPI spec of the endpoint.
-    pub(crate) fn spec(self) -> PathSpec {
-        let plain = |tag: &str, summary: &str, response: &str, media_type: &str| {
-            OperationSpec::new(summary).tag(tag).response(StatusCode::OK, response).text_content(media_type)
-        };
-        let with_etag = |spec: OperationSpec| {
-            spec.response_header("ETag", "Entity tag")
-                .response(StatusCode::NOT_MODIFIED, "Not modified (`If-None-Match`)")
-        };
-        match self {
-            Self::Home => pages::describe_home(),
-            Self::Liveness => PathSpec::readable(
-                plain("Operations", "Check liveness", "Running", "text/plain")
-                    .example_command("curl -s $SERVER/livez"),
-            ),
-            Self::Readiness => PathSpec::readable(
-                plain("Operations", "Check readiness", "Ready", "text/plain")
-                    .example_command("curl -s $SERVER/readyz")
-                    .response(StatusCode::SERVICE_UNAVAILABLE, "Starting, draining, or store unreachable")
-                    .text_content("text/plain"),
-            ),
-            Self::Metrics => PathSpec::readable(
-                plain(
-                    "Operations",
-                    "Get metrics",
-                    "Metrics in OpenMetrics format",
-                    "application/openmetrics-text",
-                )
-                .example_command("curl -s $SERVER/metrics")
-                .response(StatusCode::FORBIDDEN, "Not available to this address")
-                .text_content("text/plain"),
-            ),
-            Self::OpenApi => PathSpec::readable(with_etag(
-                plain(
-                    "Documentation",
-                    "Get the OpenAPI document",
-                    "OpenAPI 3.1 document",
-                    "application/json",
-                )
-                .example_command("curl -s $SERVER/openapi.json"),
-            )),
-            Self::Docs => PathSpec::readable(with_etag(plain(
-                "Documentation",
-                "Get this API reference",
-                "API reference",
-                "text/html",
-            ))),
-            Self::Robots => {
-                PathSpec::readable(plain("Pages", "Get robots.txt", "Crawler rules", "text/plain"))
+    /// Parameter in the path that the route was found for, not decoded.
+    pub(crate) fn path_param<'p>(&self, path: &'p str) -> &'p str {
+        path.get(self.param.0..self.param.1).unwrap_or_default()
+    }
+
+    /// Kind of the request, for the metrics.
+    pub(crate) fn request_kind(&self, method: &Method) -> RequestKind {
+        let operation = self.endpoint.and_then(|endpoint| endpoint.operation(method));
+        match (operation, self.endpoint) {
+            (Some(operation), _) => operation.kind,
+            // OPTIONS, or a method that is not allowed.
+            (None, Some(endpoint)) => {
+                endpoint.operations.first().map_or(RequestKind::Read, |first| first.kind)
             }
-            Self::Favicon => {
-                PathSpec::readable(plain("Pages", "Get the favicon", "Favicon", "image/svg+xml"))
-            }
-            Self::Stylesheet => {
-                PathSpec::readable(plain("Pages", "Get the stylesheet", "Stylesheet", "text/css"))
-            }
-            Self::OpenUrl => redirect::describe_open_url(),
-            Self::DoiAgencies => doi_ra::describe(),
-            Self::Handle => handle_api::describe_handles(),
-            Self::Handles => handle_api::describe_list(),
-            Self::Prefix => handle_api::describe_prefix(),
-            Self::Prefixes => handle_api::describe_prefixes(),
-            Self::Session => handle_api::describe_session(),
-            Self::Sessions => handle_api::describe_sessions(),
-            Self::Verifications => handle_api::describe_verifications(),
-            Self::Site => handle_api::describe_site(),
-            Self::ReverseLookup => reverse_lookup::describe(),
-            Self::ReverseLookupInPrefix => reverse_lookup::describe_under(),
-            Self::History => api_v1::describe_history(),
-            Self::Metadata => api_v1::describe_metadata(),
-            Self::Changes => api_v1::describe_changes(),
-            Self::ApiV1(resource) => resource.describe(),
-            Self::Resolve => redirect::describe(),
+            (None, None) => RequestKind::Read,
         }
     }
 }
 
-/// Value of the parameter of a template, or an empty string if it has none; `None` if the path does not match.
-fn match_template<'p>(template: &str, path: &'p str) -> Option<&'p str> {
-    let Some((start, rest)) = template.split_once('{') else { return (path == template).then_some("") };
-    let part = path.strip_prefix(start)?;
-    match rest.split_once('}') {
-        None | Some((_, "")) => Some(part),
-        Some((_, end)) => part.strip_suffix(end).filter(|part| !part.is_empty() && !part.contains('/')),
+/// Endpoints by the first segment of their paths.
+static ENDPOINTS: LazyLock<HashMap<&'static str, SegmentGroup>> = LazyLock::new(|| {
+    let mut groups: HashMap<&str, SegmentGroup> = HashMap::new();
+    for api in APIS {
+        for endpoint in api.endpoints {
+            for template in endpoint.paths.iter().chain(endpoint.aliases) {
+                let first = first_segment(template);
+                // The template of names matches everything else.
+                if !first.starts_with('{') {
+                    groups.entry(first).or_default().insert(template, api, endpoint);
+                }
+            }
+        }
     }
+    groups
+});
+
+/// Endpoints whose paths have the same first segment.
+#[derive(Debug, Default)]
+struct SegmentGroup {
+    literal: HashMap<&'static str, (&'static Api, &'static Endpoint)>,
+    /// Templates with a parameter, by the part before it: those with a part after it, and the one without.
+    with_param: HashMap<&'static str, Vec<(&'static str, &'static Api, &'static Endpoint)>>,
+    /// Length of the longest literal path, and slashes of the longest part before a parameter.
+    max_literal_len: usize,
+    max_slashes: usize,
+}
+
+impl SegmentGroup {
+    fn insert(&mut self, template: &'static str, api: &'static Api, endpoint: &'static Endpoint) {
+        let Some((start, rest)) = template.split_once('{') else {
+            self.literal.insert(template, (api, endpoint));
+            self.max_literal_len = self.max_literal_len.max(template.len());
+            return;
+        };
+        let end = rest.split_once('}').map_or("", |(_, end)| end);
+        let templates = self.with_param.entry(start).or_default();
+        templates.push((end, api, endpoint));
+        // A parameter for the rest of the path comes last.
+        templates.sort_by_key(|(end, ..)| end.is_empty());
+        self.max_slashes = self.max_slashes.max(start.matches('/').count());
+    }
+
+    fn find(&self, path: &str) -> Option<Route> {
+        if path.len() <= self.max_literal_len
+            && let Some((api, endpoint)) = self.literal.get(path)
+        {
+            return Some(Route { api, endpoint: Some(endpoint), param: (0, 0) });
+        }
+        // The longest part before a parameter first.
+        let slashes: Vec<usize> =
+            path.match_indices('/').map(|(at, _)| at + 1).take(self.max_slashes).collect();
+        slashes.into_iter().rev().find_map(|start| {
+            let templates = self.with_param.get(path.get(..start)?)?;
+            templates.iter().find_map(|(end, api, endpoint)| {
+                let param = path.get(start..)?.strip_suffix(end)?;
+                let is_match = end.is_empty() || !param.is_empty() && !param.contains('/');
+                let param = (start, start + param.len());
+                is_match.then_some(Route { api, endpoint: Some(endpoint), param })
+            })
+        })
+    }
+}
+
+/// First segment of a path or template.
+fn first_segment(path: &str) -> &str {
+    let path = path.strip_prefix('/').unwrap_or(path);
+    path.split_once('/').map_or(path, |(first, _)| first)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::routing::endpoint::{Access, RequestMethod};
 
-    #[test]
-    fn templates() {
-        let accept = "/api/v1/transfers/{id}/accept";
-        assert_eq!(match_template(accept, "/api/v1/transfers/12/accept"), Some("12"));
-        assert_eq!(match_template(accept, "/api/v1/transfers/accept/accept"), Some("accept"));
-        assert_eq!(match_template(accept, "/api/v1/transfers//accept"), None);
-        assert_eq!(match_template(accept, "/api/v1/transfers/accept"), None);
-        assert_eq!(match_template(accept, "/api/v1/transfers/1/2/accept"), None);
-        assert_eq!(match_template(accept, "/api/v1/transfers/12"), None);
-        assert_eq!(match_template(accept, "/api/v1/transfers/12/accept/"), None);
-        assert_eq!(match_template("/a/{name}", "/a/10.1/x/accept"), Some("10.1/x/accept"));
-        assert_eq!(match_template("/a/{name}", "/a/"), Some(""));
-        assert_eq!(match_template("/a", "/a"), Some(""));
-        assert_eq!(match_template("/a", "/a/"), None);
-    }
+    const NAME: &str = "/{name}";
 
     #[test]
     fn paths() {
-        check("/", Some((Route::Home, "")));
-        check("/livez", Some((Route::Liveness, "")));
-        check("/livez/", Some((Route::Resolve, "/livez/")));
-        check("/docs", Some((Route::Docs, "")));
-        check("/10/docs", Some((Route::Resolve, "/10/docs")));
-        check("/10.1000//182", Some((Route::Resolve, "/10.1000//182")));
-        check("//10.1000/182", Some((Route::Resolve, "//10.1000/182")));
-        check("/doiRA/10.1,10.2", Some((Route::DoiAgencies, "10.1,10.2")));
-        check("/api/handles/10.1/x", Some((Route::Handle, "10.1/x")));
-        check("/api/handles/", Some((Route::Handle, "")));
-        check("/api/handles", Some((Route::Handles, "")));
-        check("/api/prefixes/0.NA/10.1", Some((Route::Prefix, "0.NA/10.1")));
-        check("/api/prefixes/", Some((Route::Prefixes, "")));
-        check("/api/sessions/", Some((Route::Sessions, "")));
-        check("/api/sessions/this/", Some((Route::Session, "")));
-        check("/api/sessions/other", Some((Route::Session, "other")));
-        check("/api/verifications", Some((Route::Verifications, "")));
-        check("/api/verifications/1:10.1/x", Some((Route::Verifications, "1:10.1/x")));
-        check("/api/handlesx", None);
-        check("/api/site", Some((Route::Site, "")));
-        check("/api/site/", Some((Route::Site, "")));
-        check("/hrls/handles", Some((Route::ReverseLookup, "")));
-        check("/hrls/handles/", Some((Route::ReverseLookupInPrefix, "")));
-        check("/hrls/handles/10.1", Some((Route::ReverseLookupInPrefix, "10.1")));
-        check("/hrls", Some((Route::Resolve, "/hrls")));
-        check("/api/v1/history/10.1//x", Some((Route::History, "10.1//x")));
-        check("/api/v1/history", None);
-        check("/api/v1/metadata/10.1/x/y", Some((Route::Metadata, "10.1/x/y")));
-        let failed = Route::ApiV1(Resource::Report(ReportKind::FailedResolutions));
-        check("/api/v1/reports/10.1/failed-resolutions", Some((failed, "10.1")));
-        check("/api/v1/reports/10.1", Some((Route::ApiV1(Resource::ReportSummary), "10.1")));
-        check("/api/v1/changes", Some((Route::Changes, "")));
-        check("/api/v1/changes/", None);
-        check("/api/", None);
-        check("/api", Some((Route::Resolve, "/api")));
-        check("*", Some((Route::Resolve, "*")));
-        check("", Some((Route::Resolve, "")));
+        check("/", "/", "");
+        check("/livez", "/livez", "");
+        check("/livez/", NAME, "/livez/");
+        check("/docs", "/docs", "");
+        check("/favicon.svg", "/favicon.ico", "");
+        check("/static/style.css", "/static/style.css", "");
+        check("/static/other.css", NAME, "/static/other.css");
+        check("/10/docs", NAME, "/10/docs");
+        check("/10.1000//182", NAME, "/10.1000//182");
+        check("//10.1000/182", NAME, "//10.1000/182");
+        check("//api/handles/10.1/x", NAME, "//api/handles/10.1/x");
+        check("/doiRA/10.1,10.2", "/doiRA/{names}", "10.1,10.2");
+        check("/ra/10.1", "/doiRA/{names}", "10.1");
+        check("/ra", NAME, "/ra");
+        check("/api/handles/10.1/x", "/api/handles/{name}", "10.1/x");
+        check("/api/handles/", "/api/handles/{name}", "");
+        check("/api/handles", "/api/handles", "");
+        check("/api/prefixes/0.NA/10.1", "/api/prefixes/{prefix}", "0.NA/10.1");
+        check("/api/prefixes/", "/api/prefixes", "");
+        check("/api/sessions/", "/api/sessions", "");
+        check("/api/sessions/this", "/api/sessions/this", "");
+        check("/api/sessions/this/", "/api/sessions/this", "");
+        check("/api/sessions/other", "/api/sessions/this", "other");
+        check("/api/verifications", "/api/verifications/{identity}", "");
+        check("/api/verifications/1:10.1/x", "/api/verifications/{identity}", "1:10.1/x");
+        check("/api/handlesx", "unknown", "");
+        check("/api/site", "/api/site", "");
+        check("/api/site/", "/api/site", "");
+        check("/hrls/handles", "/hrls/handles", "");
+        check("/hrls/handles/", "/hrls/handles/{prefix}", "");
+        check("/hrls/handles/10.1", "/hrls/handles/{prefix}", "10.1");
+        check("/hrls", NAME, "/hrls");
+        check("/api/v1/history/10.1//x", "/api/v1/history/{name}", "10.1//x");
+        check("/api/v1/history", "unknown", "");
+        check("/api/v1/metadata/10.1/x/y", "/api/v1/metadata/{name}", "10.1/x/y");
+        check("/api/v1/dois/batch", "/api/v1/dois/batch", "");
+        check("/api/v1/dois/10.1/batch", "/api/v1/dois/{name}", "10.1/batch");
+        check(
+            "/api/v1/reports/10.1/failed-resolutions",
+            "/api/v1/reports/{prefix}/failed-resolutions",
+            "10.1",
+        );
+        check("/api/v1/reports/10.1", "/api/v1/reports/{prefix}", "10.1");
+        check("/api/v1/changes", "/api/v1/changes", "");
+        check("/api/v1/changes/", "unknown", "");
+        check("/api/v1", "unknown", "");
+        check("/api/", "unknown", "");
+        check("/api", NAME, "/api");
+        check("*", NAME, "*");
+        check("", NAME, "");
+    }
+
+    #[test]
+    fn parameters_within_a_path() {
+        let (one, accept) = ("/api/v1/transfers/{id}", "/api/v1/transfers/{id}/accept");
+        check("/api/v1/transfers/12/accept", accept, "12");
+        check("/api/v1/transfers/accept/accept", accept, "accept");
+        check("/api/v1/transfers//accept", one, "/accept");
+        check("/api/v1/transfers/accept", one, "accept");
+        check("/api/v1/transfers/1/2/accept", one, "1/2/accept");
+        check("/api/v1/transfers/12", one, "12");
+        check("/api/v1/transfers/12/accept/", one, "12/accept/");
+        check("/api/v1/transfers/", one, "");
     }
 
     #[track_caller]
-    fn check(path: &str, expected: Option<(Route, &str)>) {
-        assert_eq!(Route::find(path), expected, "{path}");
+    fn check(path: &str, template: &str, param: &str) {
+        let route = Route::find(path);
+        let found = route.endpoint.map_or("unknown", |endpoint| endpoint.paths[0]);
+        assert_eq!((found, route.path_param(path)), (template, param), "{path}");
+    }
+
+    #[test]
+    fn error_formats() {
+        for (path, expected) in
+            [("/api/v1/none", "/api/v1"), ("/api/v1", "/api/v1"), ("/api/v1x", "/api"), ("/api/none", "/api")]
+        {
+            assert_eq!(Route::find(path).api.root, Some(expected), "{path}");
+        }
+        assert_eq!(Route::find("/10.1/x").api.root, None);
+    }
+
+    /// Every path is the template of one endpoint.
+    #[test]
+    fn templates_are_unique() {
+        let mut templates: Vec<&str> = APIS
+            .iter()
+            .flat_map(|api| api.endpoints)
+            .flat_map(|endpoint| endpoint.paths.iter().chain(endpoint.aliases))
+            .copied()
+            .collect();
+        let count = templates.len();
+        templates.sort_unstable();
+        templates.dedup();
+        assert_eq!(templates.len(), count);
+    }
+
+    #[test]
+    fn request_kinds() {
+        let kind = |method: &str, path: &str| {
+            let method = Method::from_bytes(method.as_bytes()).unwrap();
+            Route::find(path).request_kind(&method).as_str()
+        };
+        for (method, path, expected) in [
+            ("GET", "/10.1000/182", "redirect"),
+            ("HEAD", "/10.1000/182", "redirect"),
+            ("PATCH", "/10.1000/182", "redirect"),
+            ("GET", "/resolve", "redirect"),
+            ("POST", "/", "redirect"),
+            ("GET", "/", "page"),
+            ("GET", "/docs", "page"),
+            ("GET", "/livez", "operations"),
+            ("GET", "/doiRA/10.1", "read"),
+            ("GET", "/hrls/handles", "read"),
+            ("GET", "/api/handles/10.1000/182", "read"),
+            ("POST", "/api/handles/10.1000/182", "read"),
+            ("PUT", "/api/handles/10.1000/182", "write"),
+            ("OPTIONS", "/api/handles/10.1000/182", "read"),
+            ("POST", "/api/prefixes", "write"),
+            ("DELETE", "/api/prefixes/10.1", "write"),
+            ("POST", "/api/v1/dois", "write"),
+            ("POST", "/api/v1/dois/batch", "write"),
+            ("POST", "/api/v1/transfers/1/accept", "write"),
+            ("GET", "/api/v1/dois", "read"),
+            ("GET", "/api/none", "read"),
+        ] {
+            assert_eq!(kind(method, path), expected, "{method} {path}");
+        }
+        // All of the registry API: what needs a token and is not GET changes something.
+        for operation in api_v1::API.endpoints.iter().flat_map(|endpoint| endpoint.operations) {
+            let is_read = operation.method == RequestMethod::Get;
+            assert_eq!(operation.kind == RequestKind::Read, is_read, "{operation:?}");
+            assert!(is_read || operation.access == Access::Authenticated, "{operation:?}");
+        }
     }
 }

@@ -12,7 +12,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 
 use crate::http::response::reply::Reply;
-use crate::http::response::stream::{self, StreamAborted};
+use crate::http::response::stream::StreamAborted;
 use crate::http::server::connection::ConnectionActivity;
 
 /// Bytes of a response passed to the transport at once.
@@ -51,9 +51,9 @@ pub(crate) struct ResponseBody {
 
 impl ResponseBody {
     /// Turns a reply into a response whose body reports to the connection's activity.
-    pub(super) fn attach(mut response: Reply, activity: &Arc<ConnectionActivity>) -> Response<Self> {
+    pub(super) fn attach(reply: Reply, activity: &Arc<ConnectionActivity>) -> Response<Self> {
         activity.sending.fetch_add(1, Ordering::Relaxed);
-        let (activity, source) = (Arc::clone(activity), stream::take_stream(&mut response));
+        let (activity, (response, source)) = (Arc::clone(activity), reply.into_response());
         response.map(|body| Self {
             remaining: body,
             source,

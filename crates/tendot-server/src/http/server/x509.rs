@@ -1,64 +1,53 @@
 //! Expiry, subject and RSA key of X.509 certificates (RFC 5280, section 4.1).
 
 use tendot_proto::record::{KeyComponents, PublicKey};
+use x509_cert::Certificate;
+use x509_cert::der::asn1::{AnyRef, ObjectIdentifier, UintRef};
+use x509_cert::der::{Decode as _, Result};
+use x509_cert::name::Name;
 
-const TAG_SEQUENCE: u8 = 0x30;
+/// Public key algorithm `rsaEncryption` (RFC 8017, appendix C).
+const RSA_ENCRYPTION: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
+
+/// Name attributes `UID` and `CN` (RFC 4519, sections 2.39 and 2.3).
+const USER_ID: ObjectIdentifier = ObjectIdentifier::new_unwrap("0.9.2342.19200300.100.1.1");
+const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 
 /// Expiry of a certificate, in Unix seconds.
 pub(crate) fn not_after(certificate: &[u8]) -> Option<u64> {
-    let (_, _, rest) = read_tlv(sequence_content(skip_to_validity(certificate)?)?)?;
-    let (tag, text, _) = read_tlv(rest)?;
-    parse_time(tag, str::from_utf8(text).ok()?)
+    let certificate = Certificate::from_der(certificate).ok()?;
+    Some(certificate.tbs_certificate.validity.not_after.to_unix_duration().as_secs())
 }
 
-/// Content of the certificate from the validity on.
-fn skip_to_validity(certificate: &[u8]) -> Option<&[u8]> {
-    let mut rest = sequence_content(sequence_content(certificate)?)?;
-    // The version is optional.
-    if rest.first() == Some(&0xA0) {
-        rest = read_tlv(rest)?.2;
-    }
-    // Serial number, algorithm, issuer.
-    for _ in 0..3 {
-        rest = read_tlv(rest)?.2;
-    }
-    Some(rest)
-}
-
-/// Subject name and RSA public key of an X.509 certificate (RFC 5280, section 4.1).
+/// Subject name and RSA public key of a certificate.
 #[derive(Debug, Eq, PartialEq)]
-pub(crate) struct CertificateSubject<'c> {
+pub(crate) struct CertificateSubject {
     /// User id, or else common name: `300:0.NA/10.1000`.
     pub(crate) name: String,
-    modulus: &'c [u8],
-    exponent: &'c [u8],
+    /// Modulus and exponent, without leading zeros.
+    modulus: Box<[u8]>,
+    exponent: Box<[u8]>,
 }
 
-impl<'c> CertificateSubject<'c> {
-    pub(crate) fn parse(certificate: &'c [u8]) -> Option<Self> {
-        const OID_RSA: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x01];
-        const OID_USER_ID: &[u8] = &[0x09, 0x92, 0x26, 0x89, 0x93, 0xF2, 0x2C, 0x64, 0x01, 0x01];
-        const OID_COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
-        let (_, _, rest) = read_tlv(skip_to_validity(certificate)?)?;
-        let (_, subject, rest) = read_tlv(rest)?;
-        let name =
-            name_attribute(subject, OID_USER_ID).or_else(|| name_attribute(subject, OID_COMMON_NAME))?;
-        let (_, algorithm, key) = read_tlv(sequence_content(rest)?)?;
-        if read_tlv(algorithm)?.1 != OID_RSA {
+impl CertificateSubject {
+    pub(crate) fn parse(certificate: &[u8]) -> Option<Self> {
+        let certificate = Certificate::from_der(certificate).ok()?.tbs_certificate;
+        let subject = &certificate.subject;
+        let name = name_attribute(subject, USER_ID).or_else(|| name_attribute(subject, COMMON_NAME))?;
+        let key = &certificate.subject_public_key_info;
+        if key.algorithm.oid != RSA_ENCRYPTION {
             return None;
         }
-        // BIT STRING without unused bits.
-        let key = sequence_content(read_tlv(key)?.1.strip_prefix(&[0])?)?;
-        let (_, modulus, rest) = read_tlv(key)?;
-        let (_, exponent, _) = read_tlv(rest)?;
-        Some(Self { name, modulus: strip_leading_zeros(modulus), exponent: strip_leading_zeros(exponent) })
+        let (modulus, exponent) = rsa_components(key.subject_public_key.as_bytes()?).ok()?;
+        Some(Self { name, modulus, exponent })
     }
 
     /// Whether the data of an `HS_PUBKEY` value is this key.
     pub(crate) fn matches_public_key(&self, data: &[u8]) -> bool {
         PublicKey::from_bytes(data).is_ok_and(|key| match key.components() {
             KeyComponents::Rsa { exponent, modulus } => {
-                strip_leading_zeros(modulus) == self.modulus && strip_leading_zeros(exponent) == self.exponent
+                strip_leading_zeros(modulus) == &*self.modulus
+                    && strip_leading_zeros(exponent) == &*self.exponent
             }
             _ => false,
         })
@@ -66,17 +55,18 @@ impl<'c> CertificateSubject<'c> {
 }
 
 /// First attribute of this type in a distinguished name.
-fn name_attribute(name: &[u8], wanted: &[u8]) -> Option<String> {
-    let mut rest = name;
-    while !rest.is_empty() {
-        let (_, set, after) = read_tlv(rest)?;
-        let (_, oid, value) = read_tlv(sequence_content(set)?)?;
-        if oid == wanted {
-            return String::from_utf8(read_tlv(value)?.1.to_vec()).ok();
-        }
-        rest = after;
-    }
-    None
+fn name_attribute(name: &Name, wanted: ObjectIdentifier) -> Option<String> {
+    let mut attributes = name.0.iter().flat_map(|part| part.0.iter());
+    let found = attributes.find(|attribute| attribute.oid == wanted)?;
+    String::from_utf8(found.value.value().to_vec()).ok()
+}
+
+/// Modulus and exponent of an `RSAPublicKey` (RFC 8017, appendix A.1.1).
+fn rsa_components(key: &[u8]) -> Result<(Box<[u8]>, Box<[u8]>)> {
+    AnyRef::from_der(key)?.sequence(|reader| {
+        let (modulus, exponent) = (UintRef::decode(reader)?, UintRef::decode(reader)?);
+        Ok((modulus.as_bytes().into(), exponent.as_bytes().into()))
+    })
 }
 
 /// Integer without leading zeros.
@@ -85,72 +75,46 @@ fn strip_leading_zeros(bytes: &[u8]) -> &[u8] {
     bytes.get(zeros..).unwrap_or_default()
 }
 
-fn sequence_content(bytes: &[u8]) -> Option<&[u8]> {
-    read_tlv(bytes).filter(|(tag, ..)| *tag == TAG_SEQUENCE).map(|(_, content, _)| content)
-}
-
-/// Reads one TLV: tag, content, and the rest.
-fn read_tlv(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (tag, rest) = bytes.split_first()?;
-    let (first, rest) = rest.split_first()?;
-    let (length, rest) = if *first < 0x80 {
-        (usize::from(*first), rest)
-    } else {
-        let (digits, rest) =
-            rest.split_at_checked(usize::from(first & 0x7F)).filter(|(digits, _)| digits.len() <= 3)?;
-        (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
-    };
-    let (content, rest) = rest.split_at_checked(length)?;
-    Some((*tag, content, rest))
-}
-
-/// Parses UTCTime (`YYMMDDHHMMSSZ`) or GeneralizedTime (`YYYYMMDDHHMMSSZ`).
-fn parse_time(tag: u8, text: &str) -> Option<u64> {
-    let text = text.strip_suffix('Z').filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
-    let (year, text) = match (tag, text.len()) {
-        (0x17, 12) => {
-            let year: u64 = text[..2].parse().ok()?;
-            (if year < 50 { 2_000 + year } else { 1_900 + year }, &text[2..])
-        }
-        (0x18, 14) => (text[..4].parse().ok()?, &text[4..]),
-        _ => return None,
-    };
-    let number = |at: usize| text[at..at + 2].parse::<u64>().ok();
-    let (month, day, hour, minute, second) = (number(0)?, number(2)?, number(4)?, number(6)?, number(8)?);
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || year < 1_970 {
-        return None;
-    }
-    // With years that begin in March, the leap day is the last day.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
-    Some((days.checked_sub(719_468)?) * 86_400 + hour * 3_600 + minute * 60 + second)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn certificate(year: i32, month: u8, day: u8) -> Vec<u8> {
+        let mut parameters = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
+        parameters.not_after = rcgen::date_time_ymd(year, month, day);
+        let key = rcgen::KeyPair::generate().unwrap();
+        parameters.self_signed(&key).unwrap().der().to_vec()
+    }
+
     #[test]
-    fn times() {
-        assert_eq!(parse_time(0x17, "700101000000Z"), Some(0));
-        assert_eq!(parse_time(0x17, "491231235959Z"), Some(2_524_607_999));
-        assert_eq!(parse_time(0x18, "20240229120000Z"), Some(1_709_208_000));
-        assert_eq!(parse_time(0x18, "99991231235959Z"), Some(253_402_300_799));
-        for bad in ["", "Z", "20240229120000", "20241329120000Z", "2024022912000éZ", "19600101000000Z"] {
-            assert_eq!(parse_time(0x18, bad), None, "{bad}");
+    fn expiry_times() {
+        // UTCTime up to 2049, GeneralizedTime from 2050.
+        for ((year, month, day), expected) in [
+            ((2024, 2, 29), 1_709_164_800),
+            ((2031, 5, 6), 1_935_792_000),
+            ((2049, 12, 31), 2_524_521_600),
+            ((2050, 1, 1), 2_524_608_000),
+            ((9999, 12, 31), 253_402_214_400),
+        ] {
+            assert_eq!(not_after(&certificate(year, month, day)), Some(expected), "{year}-{month}-{day}");
+        }
+        // Invalid dates.
+        let valid = certificate(2031, 5, 6);
+        let date = valid.windows(13).position(|text| text == b"310506000000Z").unwrap();
+        for invalid in ["311306000000Z", "310532000000Z", "31050600000éZ", "3105060000000"] {
+            let mut certificate = valid.clone();
+            certificate[date..date + 13].copy_from_slice(&invalid.as_bytes()[..13]);
+            assert_eq!(not_after(&certificate), None, "{invalid}");
         }
     }
 
     #[test]
-    fn certificates() {
-        let mut parameters = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
-        parameters.not_after = rcgen::date_time_ymd(2031, 5, 6);
-        let key = rcgen::KeyPair::generate().unwrap();
-        let certificate = parameters.self_signed(&key).unwrap();
-        assert_eq!(not_after(certificate.der()), Some(1_935_792_000));
-        // A truncated certificate is rejected, without a panic.
-        for end in 0..certificate.der().len() {
-            assert_eq!(not_after(&certificate.der()[..end]), None);
+    fn truncated_certificates() {
+        // Rejected, without a panic.
+        let certificate = certificate(2031, 5, 6);
+        for end in 0..certificate.len() {
+            assert_eq!(not_after(&certificate[..end]), None);
+            assert_eq!(CertificateSubject::parse(&certificate[..end]), None);
         }
         assert_eq!(not_after(&[0x30, 0x84, 0xFF, 0xFF, 0xFF, 0xFF]), None);
     }

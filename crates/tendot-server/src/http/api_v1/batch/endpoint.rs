@@ -17,15 +17,14 @@ use crate::http::api_v1::batch::row_reader::RowReader;
 use crate::http::api_v1::batch::run::{BatchRun, LineFormat};
 use crate::http::api_v1::idempotency::{IDEMPOTENCY_REPLAYED, aux_key};
 use crate::http::api_v1::schemas::{BatchLineForm, NewDoiForm};
-use crate::http::api_v1::{
-    ApiError, ApiRequest, ApiResult, random, request_budget, with_problem, with_write_responses,
-};
+use crate::http::api_v1::{ApiError, ApiRequest, ApiResult, request_budget, with_write_responses};
 use crate::http::pages::problem;
 use crate::http::request::body_lines::LineLimits;
 use crate::http::response::reply::{CSV, NDJSON};
 use crate::http::response::stream::stream_spooled;
 use crate::http::response::{caching, codes};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
+use crate::random::random_bytes;
 
 /// How long to wait for the same batch that is still running, because its client has just disconnected.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -55,7 +54,7 @@ impl HttpServer {
                     created_at: request.now_ms,
                     is_complete: false,
                     format: sha256_hex(description.as_bytes()).map_err(RegistryError::from)?,
-                    owner: HEXLOWER.encode(&random::<16>()?),
+                    owner: HEXLOWER.encode(&random_bytes::<16>()),
                 };
                 Some(Journal::open(&self.registry, aux_key, header, lock).await?)
             }
@@ -71,7 +70,7 @@ impl HttpServer {
             caller: request.caller,
             dry_run,
             journal,
-            seed: random()?,
+            seed: random_bytes(),
             format,
         };
         let media_type = HeaderValue::from_static(NDJSON);
@@ -130,6 +129,6 @@ pub(crate) fn describe() -> PathSpec {
         .response(StatusCode::OK, "Result of each line")
         .json_content::<BatchLineForm>(NDJSON)
         .response_header("Idempotency-Replayed", "`true` if all lines were replayed");
-    let post = with_problem(post, StatusCode::UNSUPPORTED_MEDIA_TYPE, "Neither NDJSON nor CSV");
+    let post = post.problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Neither NDJSON nor CSV");
     PathSpec::single(HttpMethod::Post, post)
 }

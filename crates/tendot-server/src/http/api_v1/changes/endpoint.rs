@@ -18,13 +18,16 @@ use crate::clock::{format_millis, unix_millis};
 use crate::http::api_v1::changes::cursor::{format_cursor, parse_cursor};
 use crate::http::api_v1::changes::subscribers::LogPosition;
 use crate::http::api_v1::history::edit_kind_name;
-use crate::http::pages::{self, ProblemJson, problem, vary_by_accept};
+use crate::http::pages::vary_by_accept;
 use crate::http::request::accept;
 use crate::http::request::query::{QueryParams, number};
 use crate::http::request::request_head::RequestHead;
+use crate::http::response::caching;
+use crate::http::response::errors::{
+    authentication_failed, for_connection, malformed_request, overloaded, problem_for_error,
+};
 use crate::http::response::reply::{EVENT_STREAM, NDJSON, Reply};
 use crate::http::response::stream::{BodySink, StreamAborted, stream};
-use crate::http::response::{caching, codes};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, pattern_schema, positive_schema};
 use crate::http::{HttpServer, REQUEST_BUDGET};
 
@@ -237,14 +240,16 @@ impl HttpServer {
     pub(crate) async fn get_changes(&self, request: &RequestHead<'_>) -> Reply {
         let (after, remaining) = match parse_request(request) {
             Ok(parsed) => parsed,
-            Err(reason) => return pages::problem_of_request(&reason),
+            Err(reason) => return malformed_request(&reason).into(),
         };
-        let caller = match self.authenticate(request).await {
+        let caller = match self.authenticator.authenticate(request).await {
             Ok(caller) => caller,
-            Err(error) => return pages::problem_of_caller(error, request.accepts_credentials),
+            Err(error) => return authentication_failed(error, request.accepts_credentials),
         };
         let is_private = caller != Caller::Anonymous;
-        let Some(permit) = self.subscribers.acquire(is_private) else { return too_many_streams() };
+        let Some(permit) = self.subscribers.acquire(is_private) else {
+            return overloaded("Too many change-feed subscribers. Retry later.").into();
+        };
         let is_event_stream = accept::prefers_event_stream(request.headers);
         // Subscribed before the first read, so that no change is missed.
         let position = is_event_stream.then(|| self.subscribers.subscribe(&self.registry));
@@ -255,18 +260,8 @@ impl HttpServer {
         // An error of the first page can still be reported with a status.
         let (changes, is_truncated) = match self.read_first_page(&reader, &after).await {
             Ok(first_page) => first_page,
-            Err(Error::Registry(refusal)) => {
-                return problem(StatusCode::UNAUTHORIZED, refusal.code, &refusal.detail).into();
-            }
             Err(error) => {
-                tracing::error!(%error, "reading changes failed");
-                return match &error {
-                    Error::Store(error) => pages::problem_for_store(error).into(),
-                    error => {
-                        let detail = error.to_string();
-                        problem(StatusCode::INTERNAL_SERVER_ERROR, codes::STORE_FAILED, detail).into()
-                    }
-                };
+                return for_connection(problem_for_error(&error), request.accepts_credentials).into();
             }
         };
         let subscribers = self.subscribers.clone();
@@ -292,16 +287,8 @@ impl HttpServer {
     }
 }
 
-fn too_many_streams() -> Reply {
-    let detail = "Too many change-feed subscribers. Retry later.";
-    problem(StatusCode::SERVICE_UNAVAILABLE, codes::OVERLOADED, detail).into()
-}
-
 /// OpenAPI spec of `/api/v1/changes`.
 pub(crate) fn describe() -> PathSpec {
-    let problem = |spec: OperationSpec, status, about: &str| {
-        spec.response(status, about).json_content::<ProblemJson<'_>>("application/problem+json")
-    };
     let spec = OperationSpec::new("Read the change feed")
         .description(
             "All changes after a cursor as NDJSON, oldest first. With `Accept: text/event-stream`, continues with new changes \
@@ -312,15 +299,12 @@ pub(crate) fn describe() -> PathSpec {
         .tag("Resolution")
         .query_param("after", "Changes after this `seq` or `cursor`", pattern_schema("^[0-9]{1,18}$"))
         .query_param("limit", "Maximum number of changes; default unlimited", positive_schema())
-        .security(false)
         .example_command("curl -s \"$SERVER/api/v1/changes?limit=3\"")
         .response(StatusCode::OK, "The changes")
         .json_content::<ChangeJson<'_>>(NDJSON)
-        .text_content(EVENT_STREAM);
-    let spec = problem(spec, StatusCode::BAD_REQUEST, "Malformed request");
-    let spec = problem(spec, StatusCode::UNAUTHORIZED, "Authentication failed")
-        .response_header("WWW-Authenticate", "Supported authentication schemes");
-    let spec = problem(spec, StatusCode::FORBIDDEN, "Credentials not accepted on this connection");
-    let spec = problem(spec, StatusCode::INTERNAL_SERVER_ERROR, "Store error");
-    PathSpec::readable(problem(spec, StatusCode::SERVICE_UNAVAILABLE, "Too many subscribers"))
+        .text_content(EVENT_STREAM)
+        .problem(StatusCode::BAD_REQUEST, "Malformed request")
+        .authentication_problems("Authentication failed", "Credentials not accepted on this connection")
+        .server_problems("Too many subscribers");
+    PathSpec::readable(spec)
 }

@@ -3,34 +3,67 @@
 use http::StatusCode;
 use hyper::body::Incoming;
 use serde::Serialize;
-use tendot_registry::party::{Agency, CreateAgency, UpdateAgency, Versioned};
-use utoipa::openapi::HttpMethod;
-use utoipa::openapi::Required;
+use tendot_registry::party::{Agency, CreateAgency, MetadataPolicy, PrefixRange, UpdateAgency, Versioned};
+use utoipa::ToSchema;
+use utoipa::openapi::{HttpMethod, Required, Schema};
 
 use crate::http::HttpServer;
-use crate::http::api_v1::schemas::{AgencyForm, AgencyListForm, AgencyUpdateForm, NewAgencyForm};
+use crate::http::api_v1::schemas::{AgencyUpdateForm, NewAgencyForm, metadata_policy_schema};
 use crate::http::api_v1::{
-    ApiRequest, ApiResult, JSON, created_reply, format_millis, json_reply, list_reply, request_budget,
-    with_common_responses, with_paging, with_problem, with_write_responses,
+    ApiRequest, ApiResult, JSON, ListItem, ListJson, created_reply, format_millis, json_reply, list_reply,
+    request_budget, with_common_responses, with_paging, with_write_responses,
 };
-use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
+use crate::http::routing::operation_spec::{OperationSpec, PathSpec, enum_schema, text_schema};
 
-/// Agency in responses.
-#[derive(Serialize)]
+/// Registration agency.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Agency)]
 struct AgencyJson<'a> {
+    /// Unique code, case-insensitive.
     code: &'a str,
     name: &'a str,
+    #[schema(schema_with = state_schema)]
     state: &'static str,
-    metadata: tendot_registry::party::MetadataPolicy,
+    #[schema(schema_with = metadata_policy_schema)]
+    metadata: MetadataPolicy,
     #[serde(skip_serializing_if = "Option::is_none")]
-    range: Option<&'a tendot_registry::party::PrefixRange>,
+    #[schema(value_type = PrefixRangeSchema, inline)]
+    range: Option<&'a PrefixRange>,
+    /// Handle whose locations apply to all DOIs of the agency.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
     locations: Option<&'a str>,
+    /// Creation time (RFC 3339).
+    #[schema(format = DateTime)]
     created: String,
+    /// Closing time (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime)]
     closed: Option<String>,
+    /// Successor agency.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
     successor: Option<&'a str>,
+}
+
+/// Schema only: prefix range.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "schema only")]
+struct PrefixRangeSchema {
+    /// First prefix, such as `10.70000`.
+    first: String,
+    /// Last prefix.
+    last: String,
+}
+
+impl ListItem for AgencyJson<'_> {
+    const LIST_NAME: &'static str = "AgencyList";
+    const LIST_DESCRIPTION: &'static str = "Page of agencies";
+}
+
+fn state_schema() -> Schema {
+    enum_schema(["active", "closed"])
 }
 
 impl<'a> From<&'a Agency> for AgencyJson<'a> {
@@ -83,10 +116,10 @@ impl HttpServer {
 }
 
 pub(crate) fn describe() -> PathSpec {
-    let get = with_paging(with_common_responses(OperationSpec::new("List agencies"), false))
+    let get = with_paging(with_common_responses(OperationSpec::new("List agencies")))
         .example_command("curl -s $SERVER/api/v1/agencies")
         .response(StatusCode::OK, "The agencies, ordered by code")
-        .json_content::<AgencyListForm>(JSON);
+        .json_content::<ListJson<AgencyJson<'_>>>(JSON);
     let post = with_write_responses(OperationSpec::new("Create an agency"))
         .description("Operator only. With `metadata: required`, DOIs of the agency need kernel metadata.")
         .request_body::<NewAgencyForm>(JSON, "The agency", Required::True)
@@ -95,7 +128,7 @@ pub(crate) fn describe() -> PathSpec {
              -d '{\"code\": \"LIB\", \"name\": \"The library\"}'",
         )
         .response(StatusCode::CREATED, "The agency")
-        .json_content::<AgencyForm>(JSON)
+        .json_content::<AgencyJson<'_>>(JSON)
         .response_header("Location", "URL of the agency")
         .response_header("ETag", "Revision");
     PathSpec::readable(get).with_method(HttpMethod::Post, post)
@@ -103,17 +136,17 @@ pub(crate) fn describe() -> PathSpec {
 
 pub(crate) fn describe_one() -> PathSpec {
     let path = |spec: OperationSpec| spec.path_param("code", "Agency code", text_schema());
-    let get = path(with_common_responses(OperationSpec::new("Get an agency"), false))
+    let get = path(with_common_responses(OperationSpec::new("Get an agency")))
         .response(StatusCode::OK, "The agency")
-        .json_content::<AgencyForm>(JSON)
+        .json_content::<AgencyJson<'_>>(JSON)
         .response_header("ETag", "Revision")
         .response(StatusCode::NOT_MODIFIED, "Not modified (`If-None-Match`)");
-    let get = with_problem(get, StatusCode::NOT_FOUND, "Agency not found");
+    let get = get.problem(StatusCode::NOT_FOUND, "Agency not found");
     let put = path(with_write_responses(OperationSpec::new("Update an agency")))
         .description("Omitted fields are unchanged.")
         .request_body::<AgencyUpdateForm>(JSON, "Fields to update", Required::True)
         .response(StatusCode::OK, "The updated agency")
-        .json_content::<AgencyForm>(JSON)
+        .json_content::<AgencyJson<'_>>(JSON)
         .response_header("ETag", "Revision");
     PathSpec::readable(get).with_method(HttpMethod::Put, put)
 }

@@ -4,29 +4,42 @@ use http::StatusCode;
 use hyper::body::Incoming;
 use serde::Serialize;
 use tendot_registry::party::{CreateRegistrant, Registrant, UpdateRegistrant, Versioned};
+use utoipa::ToSchema;
 use utoipa::openapi::{HttpMethod, Required};
 
 use crate::http::HttpServer;
-use crate::http::api_v1::schemas::{
-    NewRegistrantForm, RegistrantForm, RegistrantListForm, RegistrantUpdateForm,
-};
+use crate::http::api_v1::schemas::{NewRegistrantForm, RegistrantUpdateForm};
 use crate::http::api_v1::{
-    ApiRequest, ApiResult, JSON, created_reply, format_millis, json_reply, list_reply, random,
-    request_budget, with_common_responses, with_paging, with_problem, with_write_responses,
+    ApiRequest, ApiResult, JSON, ListItem, ListJson, created_reply, format_millis, json_reply, list_reply,
+    request_budget, with_common_responses, with_paging, with_write_responses,
 };
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
+use crate::random::random_bytes;
 
-/// Registrant in responses.
-#[derive(Serialize)]
+/// Registrant.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Registrant)]
 struct RegistrantJson<'a> {
     id: &'a str,
+    /// Agency code.
     agency: &'a str,
     name: &'a str,
+    /// Contact, visible to the registrant, its agency and the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
     contact: Option<&'a str>,
+    /// Handle identities that act for the registrant, visible to the registrant, its agency and the operator.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(value_type = Vec<String>)]
     admins: &'a [Box<str>],
+    /// Creation time (RFC 3339).
+    #[schema(format = DateTime)]
     created: String,
+}
+
+impl ListItem for RegistrantJson<'_> {
+    const LIST_NAME: &'static str = "RegistrantList";
+    const LIST_DESCRIPTION: &'static str = "Page of registrants";
 }
 
 impl<'a> From<&'a Registrant> for RegistrantJson<'a> {
@@ -61,7 +74,7 @@ impl HttpServer {
 
     pub(crate) async fn create_registrant(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let parsed: CreateRegistrant = self.read_json(body).await?;
-        let command = CreateRegistrant { random_bytes: random()?, ..parsed };
+        let command = CreateRegistrant { random_bytes: random_bytes(), ..parsed };
         let outcome =
             self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
         let path = format!("/api/v1/registrants/{}", outcome.output.id);
@@ -95,18 +108,18 @@ impl HttpServer {
 }
 
 pub(crate) fn describe() -> PathSpec {
-    let get = with_paging(with_common_responses(OperationSpec::new("List registrants"), false))
+    let get = with_paging(with_common_responses(OperationSpec::new("List registrants")))
         .description(
             "`contact` and `admins` are visible only to the registrant, its agency and the operator.",
         )
         .query_param("agency", "Filter by agency code", text_schema())
         .response(StatusCode::OK, "The registrants, ordered by id")
-        .json_content::<RegistrantListForm>(JSON);
+        .json_content::<ListJson<RegistrantJson<'_>>>(JSON);
     let post = with_write_responses(OperationSpec::new("Create a registrant"))
         .description("Agencies and operator only; an agency may omit `agency`.")
         .request_body::<NewRegistrantForm>(JSON, "The registrant", Required::True)
         .response(StatusCode::CREATED, "The registrant, with its `id`")
-        .json_content::<RegistrantForm>(JSON)
+        .json_content::<RegistrantJson<'_>>(JSON)
         .response_header("Location", "URL of the registrant")
         .response_header("ETag", "Revision");
     PathSpec::readable(get).with_method(HttpMethod::Post, post)
@@ -114,17 +127,17 @@ pub(crate) fn describe() -> PathSpec {
 
 pub(crate) fn describe_one() -> PathSpec {
     let path = |spec: OperationSpec| spec.path_param("id", "Registrant id", text_schema());
-    let get = path(with_common_responses(OperationSpec::new("Get a registrant"), false))
+    let get = path(with_common_responses(OperationSpec::new("Get a registrant")))
         .response(StatusCode::OK, "The registrant")
-        .json_content::<RegistrantForm>(JSON)
+        .json_content::<RegistrantJson<'_>>(JSON)
         .response_header("ETag", "Revision")
         .response(StatusCode::NOT_MODIFIED, "Not modified (`If-None-Match`)");
-    let get = with_problem(get, StatusCode::NOT_FOUND, "Registrant not found");
+    let get = get.problem(StatusCode::NOT_FOUND, "Registrant not found");
     let put = path(with_write_responses(OperationSpec::new("Update a registrant")))
         .description("Omitted fields are unchanged. `admins` take effect in the Handle System immediately.")
         .request_body::<RegistrantUpdateForm>(JSON, "Fields to update", Required::True)
         .response(StatusCode::OK, "The updated registrant")
-        .json_content::<RegistrantForm>(JSON)
+        .json_content::<RegistrantJson<'_>>(JSON)
         .response_header("ETag", "Revision");
     PathSpec::readable(get).with_method(HttpMethod::Put, put)
 }

@@ -1,23 +1,28 @@
 //! API tokens: `/api/v1/tokens`.
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use hyper::body::Incoming;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tendot_registry::party::{ApiToken, CreateToken, RevokeToken, Role, Scope};
-use utoipa::openapi::{HttpMethod, Required};
+use utoipa::openapi::schema::Type;
+use utoipa::openapi::{HttpMethod, ObjectBuilder, RefOr, Required, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::HttpServer;
-use crate::http::api_v1::schemas::{CreatedTokenForm, NewTokenForm, TokenListForm};
+use crate::http::api_v1::schemas::{NewTokenForm, described};
 use crate::http::api_v1::{
-    ApiError, ApiRequest, ApiResult, JSON, created_reply, format_millis, list_reply, random, request_budget,
-    with_common_responses, with_paging, with_write_responses,
+    ApiError, ApiRequest, ApiResult, JSON, ListItem, ListJson, created_reply, format_millis, list_reply,
+    request_budget, with_common_responses, with_paging, with_write_responses,
 };
 use crate::http::pages::problem;
 use crate::http::response::codes;
 use crate::http::response::reply::{self, reply};
-use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
+use crate::http::routing::operation_spec::{OperationSpec, PathSpec, array_schema, enum_schema, text_schema};
+use crate::random::random_bytes;
 
 /// Body of `POST /api/v1/tokens`.
 #[derive(Deserialize)]
@@ -36,31 +41,86 @@ struct NewTokenJson {
     label: Option<Box<str>>,
 }
 
-/// Token in responses; the secret only when it is created.
-#[derive(Serialize)]
+/// Token, without its secret.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Token)]
 struct TokenJson<'a> {
     id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    token: Option<String>,
+    #[schema(schema_with = role_schema)]
     role: Role,
+    /// Agency code or registrant id.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
     subject: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = scopes_schema)]
     scopes: Option<&'a [Scope]>,
+    /// Prefixes; default: all.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(value_type = Vec<String>)]
     prefixes: &'a [Box<str>],
+    /// Expiry time (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime)]
     expires: Option<String>,
+    /// Label.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
     label: Option<&'a str>,
+    /// Creation time (RFC 3339).
+    #[schema(format = DateTime)]
     created: String,
 }
 
-impl<'a> TokenJson<'a> {
-    fn new(stored: &'a ApiToken, token: Option<String>) -> Self {
+/// New token with its secret.
+#[derive(Serialize)]
+struct CreatedTokenJson<'a> {
+    #[serde(flatten)]
+    stored: TokenJson<'a>,
+    /// Secret, for `Authorization: Bearer …`; not shown again.
+    token: String,
+}
+
+impl PartialSchema for CreatedTokenJson<'_> {
+    /// One object: a flattened member would be described as two of which each has to match.
+    fn schema() -> RefOr<Schema> {
+        let RefOr::T(Schema::Object(mut schema)) = TokenJson::schema() else {
+            return RefOr::T(Schema::default());
+        };
+        let token = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(Some("Secret, for `Authorization: Bearer …`; not shown again"));
+        schema.properties.insert("token".into(), token.into());
+        schema.required.push("token".into());
+        schema.description = Some("New token with its secret".into());
+        RefOr::T(Schema::Object(schema))
+    }
+}
+
+impl ToSchema for CreatedTokenJson<'_> {
+    fn name() -> Cow<'static, str> {
+        "CreatedToken".into()
+    }
+}
+
+impl ListItem for TokenJson<'_> {
+    const LIST_NAME: &'static str = "TokenList";
+    const LIST_DESCRIPTION: &'static str = "Page of tokens";
+}
+
+fn role_schema() -> Schema {
+    described(enum_schema(["operator", "agency", "registrant"]), "Role")
+}
+
+fn scopes_schema() -> Schema {
+    let scopes = [Scope::Read, Scope::Register, Scope::Transfer, Scope::Administer];
+    described(array_schema(enum_schema(scopes.map(Scope::as_str))), "Scopes; default: all of the role")
+}
+
+impl<'a> From<&'a ApiToken> for TokenJson<'a> {
+    fn from(stored: &'a ApiToken) -> Self {
         Self {
             id: &stored.id,
-            token,
             role: stored.role,
             subject: stored.subject.as_deref(),
             scopes: stored.scopes.as_deref(),
@@ -79,7 +139,7 @@ impl HttpServer {
             .registry
             .list_tokens(after, limit, &request.caller, request.now_ms, &mut request_budget())
             .await?;
-        Ok(list_reply(items.iter().map(|stored| TokenJson::new(&stored.value, None)).collect(), next))
+        Ok(list_reply(items.iter().map(|stored| TokenJson::from(&stored.value)).collect(), next))
     }
 
     pub(crate) async fn create_token(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
@@ -92,11 +152,12 @@ impl HttpServer {
             prefixes: new_token.prefixes,
             expires_ms: expires,
             label: new_token.label,
-            random_bytes: random()?,
+            random_bytes: random_bytes(),
         };
         let outcome =
             self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
-        let created = TokenJson::new(&outcome.output, Some(command.plaintext()));
+        let stored = TokenJson::from(&outcome.output);
+        let created = CreatedTokenJson { stored, token: command.plaintext() };
         let path = format!("/api/v1/tokens/{}", outcome.output.id);
         Ok(created_reply(&created, outcome.revision, &path, request.head.headers))
     }
@@ -120,10 +181,10 @@ fn parse_timestamp(text: &str) -> Result<u64, Box<ApiError>> {
 }
 
 pub(crate) fn describe() -> PathSpec {
-    let get = with_paging(with_common_responses(OperationSpec::new("List tokens"), true))
+    let get = with_paging(with_common_responses(OperationSpec::new("List tokens")))
         .description("Tokens that you may manage, without their secrets.")
         .response(StatusCode::OK, "The tokens, ordered by id")
-        .json_content::<TokenListForm>(JSON);
+        .json_content::<ListJson<TokenJson<'_>>>(JSON);
     let post = with_write_responses(OperationSpec::new("Create a token"))
         .description(
             "`subject` is an agency code or a registrant id, absent for the operator. The secret is shown once. Without \
@@ -131,7 +192,7 @@ pub(crate) fn describe() -> PathSpec {
         )
         .request_body::<NewTokenForm>(JSON, "Role, scopes, expiry", Required::True)
         .response(StatusCode::CREATED, "The token; send `token` as `Authorization: Bearer …`")
-        .json_content::<CreatedTokenForm>(JSON)
+        .json_content::<CreatedTokenJson<'_>>(JSON)
         .response_header("Location", "URL of the token")
         .response_header("ETag", "Revision");
     PathSpec::readable(get).with_method(HttpMethod::Post, post)

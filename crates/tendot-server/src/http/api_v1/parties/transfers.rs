@@ -7,15 +7,17 @@ use tendot_registry::party::Versioned;
 use tendot_registry::transfer::{
     DecideTransfer, ProposeTransfer, Transfer, TransferListItem, TransferState, TransferSubject,
 };
-use utoipa::openapi::{HttpMethod, Required};
+use utoipa::ToSchema;
+use utoipa::openapi::{HttpMethod, Required, Schema};
 
 use crate::http::HttpServer;
-use crate::http::api_v1::schemas::{NewTransferForm, TransferForm, TransferListForm};
+use crate::http::api_v1::schemas::NewTransferForm;
 use crate::http::api_v1::{
-    ApiRequest, ApiResult, JSON, created_reply, format_millis, json_reply, list_reply, malformed, random,
-    request_budget, with_common_responses, with_paging, with_problem, with_write_responses,
+    ApiRequest, ApiResult, JSON, ListItem, ListJson, created_reply, format_millis, json_reply, list_reply,
+    malformed, request_budget, with_common_responses, with_paging, with_write_responses,
 };
-use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
+use crate::http::routing::operation_spec::{OperationSpec, PathSpec, enum_schema, text_schema};
+use crate::random::random_bytes;
 
 /// Body of `POST /api/v1/transfers`.
 #[derive(Deserialize)]
@@ -32,30 +34,67 @@ struct NewTransferJson {
     force: bool,
 }
 
-/// Transfer in responses.
-#[derive(Serialize)]
+/// Transfer.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Transfer)]
 struct TransferJson<'a> {
     id: &'a str,
-    #[serde(flatten)]
-    subject: &'a TransferSubject,
-    /// Number of names, where not all of them are listed.
+    /// Names to transfer to a registrant, at most 10,000.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Vec<String>)]
+    names: Option<&'a [Box<str>]>,
+    /// Number of names; a list shows the first ten.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = usize)]
     count: Option<usize>,
-    from: &'a [Box<str>],
-    to: &'a str,
-    state: TransferState,
-    proposed: String,
-    by: &'a str,
+    /// Prefix to transfer to a registrant, with its names.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    prefix: Option<&'a str>,
+    /// Agency whose registrants and prefixes go to another agency; it is closed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    agency: Option<&'a str>,
+    /// Previous owners: registrant ids, or an agency code.
+    #[schema(value_type = Vec<String>)]
+    from: &'a [Box<str>],
+    /// Recipient: registrant id or agency code.
+    to: &'a str,
+    #[schema(schema_with = state_schema)]
+    state: TransferState,
+    /// Proposal time (RFC 3339).
+    #[schema(format = DateTime)]
+    proposed: String,
+    /// Proposer.
+    by: &'a str,
+    /// Decision time (RFC 3339).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime)]
     decided: Option<String>,
+}
+
+impl ListItem for TransferJson<'_> {
+    const LIST_NAME: &'static str = "TransferList";
+    const LIST_DESCRIPTION: &'static str = "Page of transfers";
+}
+
+fn state_schema() -> Schema {
+    enum_schema(["proposed", "done", "declined"])
 }
 
 impl<'a> From<&'a Transfer> for TransferJson<'a> {
     fn from(transfer: &'a Transfer) -> Self {
+        let (names, prefix, agency) = match &transfer.subject {
+            TransferSubject::Names(names) => (Some(&**names), None, None),
+            TransferSubject::Prefix(prefix) => (None, Some(&**prefix), None),
+            TransferSubject::Agency(code) => (None, None, Some(&**code)),
+        };
         Self {
             id: &transfer.id,
-            subject: &transfer.subject,
+            names,
             count: None,
+            prefix,
+            agency,
             from: &transfer.from,
             to: &transfer.to,
             state: transfer.state,
@@ -89,7 +128,7 @@ impl HttpServer {
             _ => return Err(malformed("give exactly one of `names`, `prefix`, `agency`")),
         };
         let command =
-            ProposeTransfer { subject, to: proposal.to, force: proposal.force, random_bytes: random()? };
+            ProposeTransfer { subject, to: proposal.to, force: proposal.force, random_bytes: random_bytes() };
         let outcome =
             self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
         let path = format!("/api/v1/transfers/{}", outcome.output.id);
@@ -113,10 +152,10 @@ impl HttpServer {
 }
 
 pub(crate) fn describe() -> PathSpec {
-    let get = with_paging(with_common_responses(OperationSpec::new("List your incoming and outgoing transfers"), true))
+    let get = with_paging(with_common_responses(OperationSpec::new("List your incoming and outgoing transfers")))
         .description("Each with its first ten names and their `count`. A page may have fewer items than `limit`; continue while `next` is present.")
         .response(StatusCode::OK, "The transfers, ordered by id")
-        .json_content::<TransferListForm>(JSON);
+        .json_content::<ListJson<TransferJson<'_>>>(JSON);
     let post = with_write_responses(OperationSpec::new("Propose a transfer"))
         .description(
             "Names or a prefix to another registrant, or everything of an agency to another agency, which closes the first. \
@@ -124,28 +163,35 @@ pub(crate) fn describe() -> PathSpec {
         )
         .request_body::<NewTransferForm>(JSON, "Subject and recipient", Required::True)
         .response(StatusCode::CREATED, "The transfer, `proposed` or `done`")
-        .json_content::<TransferForm>(JSON)
+        .json_content::<TransferJson<'_>>(JSON)
         .response_header("Location", "URL of the transfer")
         .response_header("ETag", "Revision");
     PathSpec::readable(get).with_method(HttpMethod::Post, post)
 }
 
 pub(crate) fn describe_one() -> PathSpec {
-    let get = with_common_responses(OperationSpec::new("Get a transfer"), true)
+    let get = with_common_responses(OperationSpec::new("Get a transfer"))
         .path_param("id", "Transfer id", text_schema())
         .response(StatusCode::OK, "The transfer")
-        .json_content::<TransferForm>(JSON)
+        .json_content::<TransferJson<'_>>(JSON)
         .response_header("ETag", "Revision")
         .response(StatusCode::NOT_MODIFIED, "Not modified (`If-None-Match`)");
-    PathSpec::readable(with_problem(get, StatusCode::NOT_FOUND, "Transfer not found, or not yours"))
+    PathSpec::readable(get.problem(StatusCode::NOT_FOUND, "Transfer not found, or not yours"))
 }
 
-pub(crate) fn describe_decision(accept: bool) -> PathSpec {
-    let summary = if accept { "Accept a transfer" } else { "Decline or withdraw a transfer" };
+pub(crate) fn describe_accept() -> PathSpec {
+    describe_decision("Accept a transfer")
+}
+
+pub(crate) fn describe_decline() -> PathSpec {
+    describe_decision("Decline or withdraw a transfer")
+}
+
+fn describe_decision(summary: &str) -> PathSpec {
     let post = with_write_responses(OperationSpec::new(summary))
         .path_param("id", "Transfer id", text_schema())
         .response(StatusCode::OK, "The updated transfer")
-        .json_content::<TransferForm>(JSON)
+        .json_content::<TransferJson<'_>>(JSON)
         .response_header("ETag", "Revision");
     PathSpec::single(HttpMethod::Post, post)
 }

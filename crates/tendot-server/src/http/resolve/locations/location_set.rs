@@ -2,12 +2,12 @@
 
 use tendot_proto::record::{Locations, Namespace};
 use tendot_proto::{Handle, HandleValue};
-use tendot_registry::{Caller, Error, Resolution, ResolveQuery};
+use tendot_registry::{Caller, Error, ResolveQuery};
 use tendot_store::StoreError;
 
-use crate::http::HttpServer;
 use crate::http::resolve::locations::selection::RedirectCandidate;
-use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
+use crate::http::resolve::lookup::{FoundRecord, LookupContext, RecordLookupError};
+use crate::http::resolve::resolver::RecordResolver;
 
 /// Records whose locations are combined for one redirect.
 const MAX_INCLUDED_RECORDS: usize = 20;
@@ -43,7 +43,7 @@ impl LocationSet {
     }
 }
 
-impl HttpServer {
+impl RecordResolver {
     /// Collects the locations of a record. Invalid or missing ones are skipped; a store failure is an error, since the result
     /// would be incomplete.
     pub(crate) async fn collect_locations(
@@ -78,8 +78,8 @@ impl HttpServer {
                 ..ResolveQuery::new(Handle::from(&*handle))
             };
             let found = store_error_or_none(self.lookup(&query, &Caller::Anonymous, context).await)?;
-            if let Some((Resolution::Values(found), _)) = found {
-                for value in found {
+            if let Some(FoundRecord { values, is_referral: false, .. }) = found {
+                for value in values {
                     let Ok(parsed) = Locations::from_bytes(&value.data) else { continue };
                     pending.extend(included_handles(&parsed));
                     set.values.push(value);
@@ -105,14 +105,13 @@ impl HttpServer {
         };
         let query = ResolveQuery { types: vec![b"HS_NAMESPACE"], ..ResolveQuery::new(Handle::new(&prefix)) };
         let found = if query_upstream {
-            self.lookup(&query, &Caller::Anonymous, context).await.map(|(found, _)| found)
+            self.lookup(&query, &Caller::Anonymous, context).await
         } else {
-            self.registry.resolve(&query, &Caller::Anonymous, &mut context.budget).await.map_err(Into::into)
+            let found = self.registry.resolve_record(&query, &Caller::Anonymous, &mut context.budget).await;
+            found.map(Into::into).map_err(Into::into)
         };
-        Ok(match store_error_or_none(found)? {
-            Some(Resolution::Values(values)) => values.into_iter().next(),
-            _ => None,
-        })
+        let found = store_error_or_none(found)?.filter(|found| !found.is_referral);
+        Ok(found.and_then(|found| found.values.into_iter().next()))
     }
 }
 

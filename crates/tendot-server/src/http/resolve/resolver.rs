@@ -1,0 +1,53 @@
+//! `RecordResolver`: what the resolution of a name needs.
+
+use std::sync::Arc;
+
+use tendot_registry::Registry;
+
+use crate::http::middleware::metrics::HttpMetrics;
+use crate::http::middleware::response_cache::HttpResponseCache;
+use crate::http::resolve::lookup::{FoundRecord, RecordLookupError};
+use crate::http::resolve::requested_name::RequestedName;
+use crate::http::resolve::upstream::UpstreamResolver;
+use crate::resolution_stats::ResolutionCounter;
+use crate::response_cache::DEFAULT_RESPONSE_CACHE_BYTES;
+
+/// Resolves names: records of the registry or of the upstream resolver, with counts and cached replies.
+#[derive(Debug)]
+pub(crate) struct RecordResolver {
+    pub(crate) registry: Arc<Registry>,
+    /// Resolver for names that this server is not responsible for.
+    pub(crate) upstream: Option<Box<UpstreamResolver>>,
+    pub(crate) metrics: Arc<HttpMetrics>,
+    pub(crate) response_cache: Option<HttpResponseCache>,
+    /// Resolution statistics.
+    pub(crate) resolution_counter: Option<Arc<ResolutionCounter>>,
+}
+
+impl RecordResolver {
+    /// Creates a resolver without an upstream and without statistics.
+    pub(crate) fn new(registry: Arc<Registry>, metrics: Arc<HttpMetrics>) -> Self {
+        let response_cache = Some(HttpResponseCache::new(DEFAULT_RESPONSE_CACHE_BYTES));
+        Self { registry, upstream: None, metrics, response_cache, resolution_counter: None }
+    }
+
+    /// Counts a public resolution of a name that is stored here, or its failure.
+    pub(crate) async fn count(
+        &self,
+        name: &RequestedName<'_>,
+        found: Result<&FoundRecord, &RecordLookupError>,
+    ) {
+        let Some(resolution_counter) = &self.resolution_counter else { return };
+        match found {
+            Ok(FoundRecord { is_stored: true, .. }) => {
+                if let Some(key) = name.key() {
+                    resolution_counter.count_stored(&self.registry, key).await;
+                }
+            }
+            Err(RecordLookupError::Local(error)) => {
+                resolution_counter.count_failure(&self.registry, name.as_str(), error).await;
+            }
+            _ => {}
+        }
+    }
+}
