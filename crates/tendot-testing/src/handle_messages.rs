@@ -5,13 +5,13 @@ use std::net::UdpSocket;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime};
 
-use tendot_proto::auth::{AuthPolicy, ChallengeResponse, ClientKey};
-use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
+use tendot_proto::auth::{ChallengeResponse, ClientKey};
+use tendot_proto::crypto::SystemRandom;
 use tendot_proto::record::{Admin, AdminPermissions};
 use tendot_proto::wire::WireList;
 use tendot_proto::{
-    Budget, Envelope, Fragments, Framer, Handle, HandleValue, Message, MessageBody, MessageParts, Now,
-    OpFlags, Opcode, Reassembly, Request, Response, ResponseData, ValueReference, limits,
+    Envelope, Fragments, Framer, Handle, HandleValue, Message, MessageBody, MessageParts, Now, OpFlags,
+    Opcode, Reassembly, Request, Response, ResponseData, ValueReference, limits,
 };
 
 /// Request id of all requests that do not set one.
@@ -86,10 +86,7 @@ pub fn challenge_response(
 ) -> Vec<u8> {
     let message = Message::from_bytes(challenge).unwrap();
     let parts = MessageParts::split(request).unwrap();
-    let work = &mut { Budget::PER_REQUEST };
-    let proof = credentials
-        .respond(&parts, &message, &AuthPolicy::default(), &AwsLcProvider, &mut SystemRandom, work)
-        .unwrap();
+    let proof = credentials.respond(&parts, &message, &mut SystemRandom, crate::auth_context!()).unwrap();
     challenge_response_with(challenge, credentials.auth_type(), identity, &proof, request_id)
 }
 

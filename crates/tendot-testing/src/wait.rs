@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 /// Timeout of all waits in tests: far longer than any event takes on a busy machine.
-pub const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
+pub const WAIT_TIMEOUT: Duration = Duration::from_secs(180);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
-use tendot_proto::auth::{AuthContext, ChallengeResponse, verify_message_signature};
+use tendot_proto::auth::{AuthContext, AuthPolicy, ChallengeResponse, verify_message_signature};
 use tendot_proto::crypto::{AwsLcProvider, SystemRandom, random_id};
 use tendot_proto::message::ExpectedResponse;
 use tendot_proto::record::InterfaceProtocol;

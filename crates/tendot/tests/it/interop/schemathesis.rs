@@ -20,7 +20,8 @@ fn schemathesis_passes() {
     let settings = interop_file("schemathesis");
     let examples = repetitions("TENDOT_TEST_SCHEMATHESIS_EXAMPLES", 2, 12);
     let output = Command::new("timeout")
-        .arg("600")
+        // Less than the timeout of a test program.
+        .arg("1100")
         .arg(program)
         .arg("--config-file")
         .arg(settings.join("schemathesis.toml"))
