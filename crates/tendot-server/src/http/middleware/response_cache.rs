@@ -73,7 +73,7 @@ impl RecordResolver {
         request: &RequestHead<'_>,
     ) -> Option<RecordVersion> {
         self.response_cache.as_ref().filter(|_| is_cacheable_request(request.query, request.headers))?;
-        self.registry.store().change_counters()?.version_of(name.key()?)
+        response_cache::record_version(&self.registry, name.key()?)
     }
 
     /// Cached response to a request, if there is a valid one.

@@ -73,7 +73,9 @@ impl NativeServer {
         request: &Request<'_>,
     ) -> Option<(NameKey, RecordVersion)> {
         self.response_cache.as_ref().filter(|_| message.is_cacheable())?;
-        response_cache::record_version(&self.registry, request.handle()?.to_str().ok()?)
+        let name = NameKey::new(request.handle()?.to_str().ok()?).ok()?;
+        let version = response_cache::record_version(&self.registry, &name)?;
+        Some((name, version))
     }
 
     /// Caches a reply if it is cacheable.
