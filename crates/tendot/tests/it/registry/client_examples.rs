@@ -21,7 +21,7 @@ use crate::support::{TestDir, TestServer};
 #[test]
 fn client_examples() {
     let dir = TestDir::new();
-    let server = TestServer::builder(&dir).in_memory().with_native().start();
+    let server = TestServer::builder(&dir).with_native().start();
     let native = server.native_address();
     let registry = TestRegistry::with_prefix(dir, server);
 
