@@ -276,9 +276,9 @@ mod tests {
             .keepalives_retries(7)
             .channel_binding(driver::ChannelBinding::Require);
         let [host] = &split_hosts(&config)[..] else { panic!("one host") };
-        assert_eq!(format!("{:?}", host.config), format!("{config:?}"));
+        assert_eq!(host.config, config);
         // A setting of a later driver must be added to both.
-        assert_eq!(format!("{config:?}").matches(": ").count(), 19, "{config:?}");
+        assert_eq!(format!("{config:?}").matches(": ").count(), 18, "{config:?}");
     }
 
     #[track_caller]

@@ -107,8 +107,7 @@ mod tests {
     use crate::{Edit, Precondition};
 
     fn log_entry(sequence: u64, kind: EditKind, name: &str) -> LogEntry {
-        let (author, name) = ("test".into(), name.into());
-        LogEntry { sequence, revision: sequence, timestamp_ms: 0, author, kind, name, record_count: 1 }
+        LogEntry { sequence, ..LogEntry::new("test", 0, sequence, kind, name.into()) }
     }
 
     #[test]
