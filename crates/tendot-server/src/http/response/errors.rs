@@ -287,6 +287,9 @@ pub(crate) fn problem_for_error(error: &Error) -> Box<Problem<'static>> {
             let detail = "Another server of this site is responsible for it.";
             problem(status, codes::NOT_RESPONSIBLE, detail).title("Not responsible for this name")
         }
+        _ if status == StatusCode::INTERNAL_SERVER_ERROR => {
+            problem(status, codes::STORE_FAILED, sentence()).title("Server error")
+        }
         _ => problem(status, codes::UNSUPPORTED, sentence()).title("Not supported"),
     }
 }
