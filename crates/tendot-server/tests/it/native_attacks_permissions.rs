@@ -326,8 +326,7 @@ fn encrypted_messages_keep_the_connection(store: StoreKind) {
         let is_last = number == 20;
         let request = if is_last { resolution("10.5555/ONE") } else { keep_alive_resolution("10.5555/ONE") };
         let request = in_session(&mut session, request);
-        let work = &mut { Budget::PER_REQUEST };
-        let request = session.key().encrypt(&request, &AwsLcProvider, &mut SystemRandom, work).unwrap();
+        let request = session.key().encrypt(&request, &mut SystemRandom, auth_context!()).unwrap();
         stream.write_all(&request).unwrap();
         let response = read_message(&mut stream).unwrap_or_else(|| panic!("closed after {number} messages"));
         assert_eq!(response_code(&response), 1);

@@ -16,7 +16,7 @@ use tendot_store::{AnyStore, Edit, MemoryStore, NameKey, Store as _};
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 pub(crate) use tendot_testing::handle_messages::*;
 use tendot_testing::http::{HttpRequest, HttpResponse, read_to_close};
-use tendot_testing::{WAIT_TIMEOUT, auth_context, block_on};
+use tendot_testing::{WAIT_TIMEOUT, block_on};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
