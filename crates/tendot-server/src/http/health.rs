@@ -9,7 +9,6 @@ use http::header::HeaderValue;
 use tokio::time::timeout;
 
 use crate::http::HttpServer;
-use crate::http::api_v1::changes::log_head::head_sequence;
 use crate::http::middleware::client_address::RemoteClient;
 use crate::http::middleware::metrics;
 use crate::http::response::caching;
@@ -71,8 +70,7 @@ impl HttpServer {
         }
         let hint = self.metrics.store_head.load(Ordering::Relaxed);
         // If the store does not respond, the other metrics matter most.
-        if let Ok(Ok(head)) = timeout(STORE_METRIC_TIMEOUT, head_sequence(self.registry.store(), hint)).await
-        {
+        if let Ok(Ok(head)) = timeout(STORE_METRIC_TIMEOUT, self.registry.log_head(hint)).await {
             self.metrics.store_head.store(head, Ordering::Relaxed);
         }
         let mut response = match metrics::render(

@@ -11,7 +11,7 @@ use tendot_proto::endpoint::{IncomingRequest, Rejection, RejectionReason, Transp
 use tendot_proto::{
     Budget, Envelope, EnvelopeFlags, MessageHeader, MessageParts, Opcode, ResponseCode, limits,
 };
-use tendot_store::{ChangeCounters, Store};
+use tendot_store::ChangeCounters;
 use tokio::sync::SemaphorePermit;
 
 use crate::native::NativeServer;
@@ -100,7 +100,7 @@ impl NativeServer {
 
     /// Whether the store is shared with other servers, and reads may block.
     pub(crate) fn is_store_shared(&self) -> bool {
-        self.registry.store().change_counters().is_none_or(ChangeCounters::is_shared)
+        self.registry.change_counters().is_none_or(ChangeCounters::is_shared)
     }
 
     fn record(&self, reply: &NativeReply, transport: Transport, client: IpAddr, started: Instant) {

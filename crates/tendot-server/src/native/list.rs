@@ -3,7 +3,7 @@
 use tendot_proto::endpoint::{IncomingRequest, Transport};
 use tendot_proto::wire::WireList;
 use tendot_proto::{OpFlags, ResponseCode, ResponseData, limits};
-use tendot_registry::{Caller, Error, HandleList, HandleOperation};
+use tendot_registry::{Caller, Error, HandleOperation, ResultPage};
 
 use crate::native::dispatch::join_parts;
 use crate::native::operation::to_operation;
@@ -28,7 +28,7 @@ impl NativeServer {
         caller: &Caller,
         after: Option<&str>,
     ) -> NativeReply {
-        let HandleList { names, next } = match self.list_page(incoming, caller, after).await {
+        let ResultPage { items: names, next } = match self.list_page(incoming, caller, after).await {
             Ok(page) => page,
             Err(error) => return self.registry_error(incoming, &error),
         };
@@ -64,13 +64,13 @@ impl NativeServer {
         incoming: &mut IncomingRequest<'_>,
         caller: &Caller,
         after: Option<&str>,
-    ) -> Result<HandleList, Error> {
+    ) -> Result<ResultPage<Box<str>>, Error> {
         let mut scratch = Vec::new();
         let message = incoming.message;
         let operation = to_operation(&message, &mut scratch);
-        let mut found = HandleList { names: Vec::new(), next: after.map(Into::into) };
+        let mut found = ResultPage { items: Vec::new(), next: after.map(Into::into) };
         loop {
-            let (after, limit) = (found.next.as_deref(), limits::LIST_BATCH_HANDLES - found.names.len());
+            let (after, limit) = (found.next.as_deref(), limits::LIST_BATCH_HANDLES - found.items.len());
             let budget = &mut incoming.budget;
             let page = match operation {
                 Some(HandleOperation::List(prefix)) => {
@@ -78,10 +78,10 @@ impl NativeServer {
                 }
                 _ => self.registry.list_homed_prefixes(after, limit, caller, budget).await?,
             };
-            found.names.extend(page.names);
+            found.items.extend(page.items);
             found.next = page.next;
             // Retired names are left out, so a page may be short.
-            if found.next.is_none() || found.names.len() >= limits::LIST_BATCH_HANDLES {
+            if found.next.is_none() || found.items.len() >= limits::LIST_BATCH_HANDLES {
                 return Ok(found);
             }
         }

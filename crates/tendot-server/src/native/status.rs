@@ -7,7 +7,6 @@ use tendot_proto::{
 };
 use tendot_registry::{Caller, Error, ResolveQuery};
 
-use crate::http::head_sequence;
 use crate::native::{NativeReply, NativeServer};
 
 const STATUS_HANDLE: &str = "0.SITE/status";
@@ -54,7 +53,7 @@ impl NativeServer {
         }
         // Authorized like the list of homed prefixes.
         self.registry.list_homed_prefixes(None, 1, caller, budget).await?;
-        let head = head_sequence(self.registry.store(), 0).await?;
+        let head = self.registry.log_head(0).await?;
         let numbers = format!(
             "runtime={}; numreqs={}; version={}",
             self.start.elapsed().as_millis(),

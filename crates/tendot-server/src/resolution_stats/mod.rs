@@ -16,7 +16,7 @@ use failed_resolutions::FailedResolutions;
 use prefix_ids::PrefixIds;
 use tendot_registry::report::{FailedResolutionCount, ResolutionCount, name_hash};
 use tendot_registry::{Error, Registry};
-use tendot_store::{NameKey, RecordStatus, Store};
+use tendot_store::NameKey;
 use tokio::sync::Notify;
 
 /// Counts resolutions and failed resolutions per name until they are flushed to the registry.
@@ -87,8 +87,7 @@ impl ResolutionCounter {
         if self.resolved.increment_existing(counter_key) {
             return;
         }
-        let entry = registry.store().get(&key).await;
-        if entry.is_ok_and(|entry| entry.is_some_and(|entry| entry.status == RecordStatus::Live)) {
+        if registry.has_live_record(&key).await.unwrap_or_default() {
             self.count_key(counter_key);
         }
     }

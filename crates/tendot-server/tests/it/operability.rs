@@ -267,7 +267,7 @@ fn history_for_the_operator() {
     };
     for _ in 0..2 {
         let change = ChangeSet { author: "me@example.org".into(), timestamp_ms: 0, edits: vec![put.clone()] };
-        server.runtime.block_on(server.http.registry().store().commit(change)).unwrap();
+        server.runtime.block_on(server.store.commit(change)).unwrap();
     }
     let request = |headers: &str| {
         let response = server.request("GET", "/api/v1/history/10.5555/HIDDEN", headers);

@@ -369,8 +369,8 @@ static SERVER: LazyLock<TestServer> = LazyLock::new(|| {
     server.runtime.block_on(async {
         for (number, (author, edit)) in changes().into_iter().enumerate() {
             let timestamp_ms = 1_700_000_000_000 + 86_400_000 * number as u64;
-            registry
-                .store()
+            server
+                .store
                 .commit(ChangeSet { author: author.into(), timestamp_ms, edits: vec![edit] })
                 .await
                 .unwrap();

@@ -169,6 +169,10 @@ async fn serve(
     let sockets = native_sockets(settings, native_tcp, native_udp)?;
     let native_address = sockets.as_ref().map(|(address, _)| *address);
     let site = load_site(settings, native_address, &addresses)?;
+    let database_hosts = match &store {
+        AnyStore::Postgres(store) => Some(store.hosts_handle()),
+        _ => None,
+    };
     let registry = Arc::new(build_registry(settings, store, site.as_ref()));
     let (counter, maintenance_task) = settings.maintenance();
     let counter = Arc::new(counter);
@@ -176,8 +180,8 @@ async fn serve(
         (address, sockets, Arc::new(build_native_server(settings, &registry, &counter, site)))
     });
     let mut http = HttpServer::new(Arc::clone(&registry));
-    if let AnyStore::Postgres(store) = registry.store() {
-        http = database_status::register_database_status(http, &store.hosts_handle());
+    if let Some(hosts) = database_hosts {
+        http = database_status::register_database_status(http, &hosts);
     }
     http = http
         .resolution_counter(Arc::clone(&counter))

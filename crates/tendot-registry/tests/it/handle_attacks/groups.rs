@@ -88,7 +88,9 @@ fn attack_p5_group_walk_exceeds_budget() {
     put_record(registry.store(), "10.1/x", vec![admin_value(100, 0x0fff, "200:10.1/g")]);
     for steps in 0..200 {
         let change = delete("10.1/x");
-        let outcome = block_on(registry.write(&change, &caller("300:10.1/b"), NOW, &mut Budget::new(steps)));
+        let outcome = block_on(
+            registry.write(&change, CallContext::new(&caller("300:10.1/b"), NOW_MS, &mut Budget::new(steps))),
+        );
         if outcome.is_ok() {
             assert!(steps > 40, "{steps} steps were enough");
             return;

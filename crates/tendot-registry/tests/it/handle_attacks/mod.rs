@@ -9,17 +9,17 @@ mod names;
 mod permissions;
 mod races;
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
 use tendot_proto::record::ValueList;
 use tendot_proto::{Budget, Handle, HandleValue, ValuePermissions, ValueReference};
 use tendot_registry::{
-    Error, HandleOperation, HandleWrite, RecordLimits, Registry, RegistrySettings, ResolveQuery, WriteWarning,
+    CallContext, Error, HandleOperation, HandleWrite, RecordLimits, RegistrySettings, ResolveQuery,
+    WriteWarning,
 };
 use tendot_store::{Edit, EmbeddedStore, MemoryStore, Precondition, Store};
 use tendot_testing::{block_on, ram_dir, wait_until};
 
 use crate::fixtures::HookedStore;
 use crate::fixtures::handle_fixture::*;
+use crate::support::TestRegistry;
 
 const ADMIN: &str = "300:10.1/a";

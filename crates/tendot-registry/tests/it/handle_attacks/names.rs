@@ -10,7 +10,7 @@ fn attack_r1_one_name_many_spellings() {
     check_one_wins(&with_store(EmbeddedStore::open(directory.path()).unwrap(), RegistrySettings::default()));
 }
 
-fn check_one_wins(registry: &Registry) {
+fn check_one_wins(registry: &TestRegistry) {
     let start = std::sync::Barrier::new(64);
     let created: Vec<bool> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..64_u32)

@@ -1,9 +1,11 @@
 //! Changes between the plan of a write and its commit.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
 use super::*;
 
 /// A fixture with the record `10.1/x`, in a store that commits one of the edits before each commit of the registry.
-fn hooked_registry(fill_more: impl Fn(&MemoryStore), edits: Vec<Edit>) -> (Registry, HookedStore) {
+fn hooked_registry(fill_more: impl Fn(&MemoryStore), edits: Vec<Edit>) -> (TestRegistry, HookedStore) {
     let memory = MemoryStore::new();
     fill(&memory);
     put_record(&memory, "10.1/x", vec![url_value(1, "https://a/"), admin_value(100, 0x0fff, ADMIN)]);
@@ -12,7 +14,7 @@ fn hooked_registry(fill_more: impl Fn(&MemoryStore), edits: Vec<Edit>) -> (Regis
     for edit in edits {
         store.before_commit(move |store| commit(store, edit));
     }
-    (Registry::new(store.clone(), RegistrySettings::default()), store)
+    (TestRegistry::new(store.clone(), RegistrySettings::default()), store)
 }
 
 /// A permission that is revoked between plan and commit is not used.

@@ -35,7 +35,7 @@ fn lists_and_counts(kind: StoreKind) {
             let listed =
                 registry.list_handles(Handle::from(prefix), after.as_deref(), limit, &caller, &mut budget);
             let page = block_on(listed).map_err(|error| error.response_code().0)?;
-            names.extend(page.names);
+            names.extend(page.items);
             after = page.next;
             if after.is_none() {
                 assert_eq!(
@@ -120,8 +120,8 @@ fn reverse_lookup(kind: StoreKind) {
             let matches =
                 block_on(registry.reverse_lookup(&lookup, after.as_deref(), &caller(caller_name), budget));
             let matches = matches.map_err(|error| error.response_code().0)?;
-            assert!(matches.records.iter().all(|found| found.values.is_empty()));
-            found.extend(matches.records.into_iter().map(|record| record.name.into_string()));
+            assert!(matches.items.iter().all(|found| found.values.is_empty()));
+            found.extend(matches.items.into_iter().map(|record| record.name.into_string()));
             after = matches.next;
             if after.is_none() {
                 return Ok::<_, u32>(found);
@@ -165,8 +165,7 @@ fn reverse_lookup(kind: StoreKind) {
     lookup.with_values = true;
     lookup.add_pattern("URL", "https://a/2");
     let budget = &mut Budget::new(1_000);
-    let found =
-        block_on(registry.reverse_lookup(&lookup, None, &caller("operator"), budget)).unwrap().records;
+    let found = block_on(registry.reverse_lookup(&lookup, None, &caller("operator"), budget)).unwrap().items;
     assert_eq!(found[0].values.iter().map(|value| value.index).collect::<Vec<_>>(), [1]);
 }
 
@@ -181,12 +180,12 @@ fn records_outside_the_partition(kind: StoreKind) {
     }
     let (prefix, operator) = (Handle::from("10.1"), caller("operator"));
     let listed =
-        block_on(registry.list_handles(prefix, None, 100, &operator, &mut Budget::new(1_000))).unwrap().names;
+        block_on(registry.list_handles(prefix, None, 100, &operator, &mut Budget::new(1_000))).unwrap().items;
     assert!((1..30).contains(&listed.len()), "{listed:?}");
     let mut lookup = ReverseLookup::default();
     lookup.add_pattern("URL", "*");
     let found =
-        block_on(registry.reverse_lookup(&lookup, None, &operator, &mut Budget::new(1_000))).unwrap().records;
+        block_on(registry.reverse_lookup(&lookup, None, &operator, &mut Budget::new(1_000))).unwrap().items;
     assert_eq!(found.into_iter().map(|record| record.name).collect::<Vec<_>>(), listed);
     let (mut total, mut after) = (0, None::<Box<str>>);
     loop {

@@ -6,20 +6,18 @@ mod sessions;
 mod templates;
 mod writes;
 
-use std::sync::Arc;
-
 use tendot_proto::auth::Challenge;
 use tendot_proto::record::{HashOption, Site, SiteServer};
 use tendot_proto::{Budget, Handle, HandleValue, ValuePermissions, ValueReference};
 use tendot_registry::{
-    Caller, Error, HandleList, HandleOperation, HandleWrite, HashPartition, PeerFuture, Registry,
-    RegistrySettings, Resolution, ResolveQuery, ReverseLookup, SitePeers, TemplateSettings,
+    CallContext, Caller, Error, HandleOperation, HandleWrite, HashPartition, PeerFuture, RegistrySettings,
+    Resolution, ResolveQuery, ResultPage, ReverseLookup, SitePeers, TemplateSettings,
 };
 use tendot_store::{Edit, EditKind, Precondition, Store};
 use tendot_testing::block_on;
 
 use crate::fixtures::handle_fixture::*;
-use crate::support::{StoreKind, store_tests};
+use crate::support::{StoreKind, TestRegistry, store_tests};
 
 const PREFIX_ADMIN: &str = "300:0.NA/10.1";
 const ADMIN: &str = "300:10.1/a";

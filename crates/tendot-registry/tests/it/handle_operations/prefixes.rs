@@ -21,9 +21,9 @@ fn homed_prefixes(kind: StoreKind) {
         check_write(&registry, caller_name, &unhome("20.A"), 1);
         assert_eq!(resolve(&registry, "anonymous", &ResolveQuery::new(Handle::from("20.A/x"))), Err(301));
         let page = listed(caller_name, None, 2).unwrap();
-        assert_eq!(page.names, ["0.NA/0.NA".into(), "0.NA/10.1".into()]);
+        assert_eq!(page.items, ["0.NA/0.NA".into(), "0.NA/10.1".into()]);
         let second_page = listed(caller_name, page.next.as_deref(), 2).unwrap();
-        assert_eq!(second_page, HandleList { names: vec!["0.NA/10.2".into()], next: None });
+        assert_eq!(second_page, ResultPage { items: vec!["0.NA/10.2".into()], next: None });
     }
     assert_eq!(response_code(&listed("301:10.1/server", None, 2)), 400);
     assert_eq!(response_code(&listed("anonymous", None, 2)), 402);

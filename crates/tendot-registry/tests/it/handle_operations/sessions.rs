@@ -23,7 +23,7 @@ fn futures_are_send(kind: StoreKind) {
     let (registry, budget) = (fixture(kind, RegistrySettings::default()), &mut Budget::new(1_000));
     let (caller_name, prefix) = (caller("operator"), Handle::from("10.1"));
     assert_send(registry.resolve(&ResolveQuery::new(prefix), &caller_name, budget));
-    assert_send(registry.write(&home("10.1"), &caller_name, NOW, budget));
+    assert_send(registry.write(&home("10.1"), CallContext::new(&caller_name, NOW_MS, budget)));
     assert_send(registry.list_handles(prefix, None, 1, &caller_name, budget));
     assert_send(registry.list_homed_prefixes(None, 1, &caller_name, budget));
     assert_send(registry.precheck(&HandleOperation::ListHomed, &ValueReference::parse("x"), budget));

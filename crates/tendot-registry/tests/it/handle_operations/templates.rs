@@ -1,10 +1,12 @@
 //! Names derived by templates.
 
+use std::sync::Arc;
+
 use super::*;
 
 store_tests!(memory, postgres => { names_derived_by_templates, templates_in_settings, derived_values_grant_nothing });
 
-fn resolve_data(registry: &Registry, name: &str) -> Result<String, u32> {
+fn resolve_data(registry: &TestRegistry, name: &str) -> Result<String, u32> {
     let query = ResolveQuery::new(Handle::from(name));
     match block_on(registry.resolve(&query, &caller("anonymous"), &mut Budget::new(50_000))) {
         Ok(Resolution::Values(values)) => {
@@ -99,7 +101,7 @@ fn templates_in_settings(kind: StoreKind) {
 
 /// Site peer that is a registry in the same process.
 #[derive(Debug)]
-struct PeerRegistry(Registry);
+struct PeerRegistry(TestRegistry);
 
 impl SitePeers for PeerRegistry {
     fn public_values<'a>(

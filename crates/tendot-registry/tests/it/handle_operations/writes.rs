@@ -60,7 +60,6 @@ fn response_codes_by_caller(kind: StoreKind) {
 
 /// The server sets timestamps, and keeps those of unchanged values; values are in the order of the record, then of the request.
 fn timestamps_and_order(kind: StoreKind) {
-    let now = u32::try_from(NOW.unix).unwrap();
     let source = HandleFixtureSource::new(kind);
     let check = |attempt: &HandleWrite<'_>, expected: &[(u32, u32)]| {
         let registry = source.fixture(RegistrySettings::default());
@@ -75,24 +74,24 @@ fn timestamps_and_order(kind: StoreKind) {
     let from_client = HandleValue { timestamp: 7, ..url_value(9, "https://new/") };
     let old = FIXTURE_TIMESTAMP;
     let unchanged = || admin_value(100, 0x0fff, ADMIN);
-    check(&create("10.1/new", vec![from_client.clone(), url_value(1, "https://c/")]), &[(9, now), (1, now)]);
-    check(&add("10.1/x", false, vec![from_client.clone()]), &[(5, old), (2, old), (100, old), (9, now)]);
+    check(&create("10.1/new", vec![from_client.clone(), url_value(1, "https://c/")]), &[(9, NOW), (1, NOW)]);
+    check(&add("10.1/x", false, vec![from_client.clone()]), &[(5, old), (2, old), (100, old), (9, NOW)]);
     check(
         &add(
             "10.1/x",
             true,
             vec![url_value(2, "https://b/"), from_client.clone(), url_value(5, "https://c/")],
         ),
-        &[(5, now), (2, old), (100, old), (9, now)],
+        &[(5, NOW), (2, old), (100, old), (9, NOW)],
     );
-    check(&modify("10.1/x", vec![url_value(2, "https://c/")]), &[(5, old), (2, now), (100, old)]);
+    check(&modify("10.1/x", vec![url_value(2, "https://c/")]), &[(5, old), (2, NOW), (100, old)]);
     check(&remove("10.1/x", &[5, 5]), &[(2, old), (100, old)]);
     check(
         &overwrite("10.1/x", vec![url_value(2, "https://b/"), unchanged(), from_client]),
-        &[(2, old), (100, old), (9, now)],
+        &[(2, old), (100, old), (9, NOW)],
     );
     let other_ttl = HandleValue { ttl: tendot_proto::Ttl::Relative(5), ..url_value(2, "https://b/") };
-    check(&overwrite("10.1/x", vec![other_ttl, unchanged()]), &[(2, now), (100, old)]);
+    check(&overwrite("10.1/x", vec![other_ttl, unchanged()]), &[(2, NOW), (100, old)]);
 }
 
 fn write_outcomes(kind: StoreKind) {
@@ -111,7 +110,7 @@ fn write_outcomes(kind: StoreKind) {
     assert_eq!(error.to_string(), "handle already exists as `10.1/Abc`");
     let log = block_on(registry.store().read_log(0, 1_000)).unwrap();
     let last = log.last().unwrap();
-    assert_eq!((&*last.author, last.timestamp_ms, last.kind), (ADMIN, NOW.unix * 1_000, EditKind::Update));
+    assert_eq!((&*last.author, last.timestamp_ms, last.kind), (ADMIN, NOW_MS, EditKind::Update));
     assert_eq!(&*last.name, "10.1/Abc");
 }
 

@@ -111,9 +111,13 @@ fn attack_d8_urls() {
         register(request_with(HandleValue::new(2, "URL", "https://example.org.evil.net/"))),
         Err("host-not-allowed")
     );
-    assert_eq!(register(request_with(loc("https://evil.net/"))), Err("host-not-allowed"));
+    for disguised in ["https://evil.net/", "https://example.org:x@evil.net/", "https://example.org@evil.net/"]
+    {
+        assert_eq!(register(request_with(loc(disguised))), Err("host-not-allowed"), "{disguised}");
+    }
     let handle_add =
         |value: HandleValue<'static>| write(&fixture, &add("10.71000/x", vec![value]), &key_caller(KEY));
     assert_eq!((handle_add(loc("https://evil.net/")), handle_add(loc("https://example.org/"))), ('!', '+'));
+    assert_eq!(handle_add(loc("https://example.org:x@evil.net/")), '!');
     assert_eq!(register(request_with(loc("https://example.org/x"))), Ok(()));
 }

@@ -8,18 +8,18 @@ mod races;
 mod tokens;
 mod visibility;
 
-use std::sync::Barrier;
-
 use tendot_proto::{Handle, HandleValue, ValuePermissions};
 use tendot_registry::party::{
     AllocatePrefix, CreateAgency, CreateRegistrant, PrefixPolicy, RevokeToken, Role, UpdatePrefix,
     UpdateRegistrant,
 };
-use tendot_registry::registration::{DoiStatus, RegisterDoi, RegistrationRequest, RetireDoi, UpdateDoi};
+use tendot_registry::registration::{
+    DoiFilter, DoiStatus, RegisterDoi, RegistrationRequest, RetireDoi, UpdateDoi,
+};
 use tendot_registry::report::ResolutionCount;
 use tendot_registry::transfer::{DecideTransfer, ProposeTransfer, TransferSubject};
 use tendot_registry::{
-    Caller, ChangeCursor, ChangeSubject, HandleWrite, RegistryError, ResolveQuery, WriteWarning,
+    CallContext, Caller, ChangeCursor, ChangeSubject, HandleWrite, RegistryError, ResolveQuery, WriteWarning,
 };
 use tendot_store::{ChangeSet, Edit, HistoryOrder, NameKey, Precondition, Store};
 use tendot_testing::block_on;

@@ -1,5 +1,7 @@
 //! Names that are equal or look equal.
 
+use std::sync::Barrier;
+
 use super::*;
 
 store_tests!(memory, embedded => { attack_r1_one_name_many_spellings });
@@ -27,17 +29,25 @@ fn attack_r1_one_name_many_spellings(kind: StoreKind) {
                     let error = match number % 3 {
                         0 => {
                             let command = RegisterDoi { request: body, random_bytes: [0; 16] };
-                            block_on(registry.execute(&command, caller, NOW, &mut budget())).err()
+                            block_on(registry.execute(&command, CallContext::new(caller, NOW, &mut budget())))
+                                .err()
                         }
                         1 => {
                             let write = create(&name, vec![admin_value(100, KEY)]);
-                            let written =
-                                block_on(registry.write(&write, caller, write_time(), &mut budget()));
+                            let written = block_on(
+                                registry.write(&write, CallContext::new(caller, NOW, &mut budget())),
+                            );
                             written.err().map(RegistryError::from)
                         }
                         _ => {
                             let command = RegisterDoi { request: body, random_bytes: [0; 16] };
-                            block_on(registry.execute(&command, &key_caller(KEY), NOW, &mut budget())).err()
+                            block_on(
+                                registry.execute(
+                                    &command,
+                                    CallContext::new(&key_caller(KEY), NOW, &mut budget()),
+                                ),
+                            )
+                            .err()
                         }
                     };
                     let outcome = match error {

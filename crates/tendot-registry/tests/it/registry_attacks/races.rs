@@ -130,17 +130,15 @@ fn attack_p9_phantoms(kind: StoreKind) {
         }
         assert!(store.has_run_all_hooks());
         check_invariants(&fixture.registry);
-        let (remaining, _) = {
+        let remaining = {
             let mut budget = budget();
             let remaining = fixture.registry.list_registrants(
                 Some("alpha"),
                 None,
                 10,
-                &Caller::Operator,
-                NOW,
-                &mut budget,
+                CallContext::new(&Caller::Operator, NOW, &mut budget),
             );
-            block_on(remaining).unwrap()
+            block_on(remaining).unwrap().items
         };
         assert_eq!(remaining.is_empty(), is_closing);
     };

@@ -56,8 +56,13 @@ fn attack_a14_old_tokens() {
         assert!(!registrations.contains(secret));
     }
     // The list of tokens has no secrets, either.
-    let (tokens, _) =
-        block_on(fixture.registry.list_tokens(None, 100, &Caller::Operator, NOW, &mut budget())).unwrap();
+    let tokens = block_on(fixture.registry.list_tokens(
+        None,
+        100,
+        CallContext::new(&Caller::Operator, NOW, &mut budget()),
+    ))
+    .unwrap()
+    .items;
     assert!(tokens.len() > 10);
     // Revocation takes effect at once.
     let caller = fixture.caller('1');
@@ -70,8 +75,10 @@ fn attack_a14_old_tokens() {
         ),
         '?'
     );
-    let found =
-        block_on(fixture.registry.get_doi("10.71000/x", &Caller::Anonymous, NOW, &mut budget())).unwrap();
+    let found = block_on(
+        fixture.registry.get_doi("10.71000/x", CallContext::new(&Caller::Anonymous, NOW, &mut budget())),
+    )
+    .unwrap();
     assert_eq!(found.state, DoiStatus::Registered);
 }
 
@@ -81,7 +88,8 @@ fn attack_a15_token_expires_during_feed() {
     let fixture = RegistryFixture::in_memory();
     let read = |letter: char, now_ms| {
         let (start, caller, mut budget) = (ChangeCursor::default(), fixture.caller(letter), budget());
-        let changes = fixture.registry.list_changes(&start, 1_000, &caller, now_ms, &mut budget);
+        let changes =
+            fixture.registry.list_changes(&start, 1_000, CallContext::new(&caller, now_ms, &mut budget));
         block_on(changes).map_err(RegistryError::from).map(|changes| {
             let names: Vec<_> = changes.items.iter().map(|item| &*item.name).collect();
             (
@@ -99,9 +107,7 @@ fn attack_a15_token_expires_during_feed() {
             Handle::from("10.71000/r"),
             order,
             10,
-            &caller,
-            now_ms,
-            &mut budget,
+            CallContext::new(&caller, now_ms, &mut budget),
         );
         outcome_letter(&block_on(history).map_err(RegistryError::from))
     };

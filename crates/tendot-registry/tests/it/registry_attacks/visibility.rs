@@ -16,11 +16,17 @@ fn attack_p10_hidden_values() {
         [('n', false), ('3', false), ('2', false), ('p', false), ('1', true), ('k', true)]
     {
         let caller = fixture.caller(letter);
-        let found = block_on(fixture.registry.get_doi(name, &caller, NOW, &mut budget())).unwrap();
+        let found =
+            block_on(fixture.registry.get_doi(name, CallContext::new(&caller, NOW, &mut budget()))).unwrap();
         assert_eq!(found.values.iter().any(|value| value.index == 5), expected, "{letter}");
         assert_eq!(found.url().is_some(), expected, "{letter}");
         let mut budget = budget();
-        let names = fixture.registry.list_dois(Some(PREFIX_A1), None, None, 100, &caller, NOW, &mut budget);
+        let names = fixture.registry.list_dois(
+            DoiFilter { prefix: Some(PREFIX_A1), registrant: None },
+            None,
+            100,
+            CallContext::new(&caller, NOW, &mut budget),
+        );
         let item = block_on(names).unwrap().items.into_iter().find(|item| *item.name == *name).unwrap();
         assert_eq!(item.url, None, "{letter}");
         assert_eq!(read_hidden(&fixture, name, &caller) == '+', expected, "{letter}");
@@ -28,8 +34,12 @@ fn attack_p10_hidden_values() {
     fixture.update(name, "https://b/", &fixture.caller('1')).unwrap();
     let order = HistoryOrder::OldestFirst { after: 0 };
     let mut budget = budget();
-    let history =
-        fixture.registry.record_history(Handle::from(name), order, 10, &Caller::Anonymous, NOW, &mut budget);
+    let history = fixture.registry.record_history(
+        Handle::from(name),
+        order,
+        10,
+        CallContext::new(&Caller::Anonymous, NOW, &mut budget),
+    );
     assert!(!format!("{:?}", block_on(history).unwrap()).contains("hidden"));
 }
 
@@ -52,12 +62,14 @@ fn attack_p11_private_objects_look_absent() {
     ];
     type Attempt<'a> = &'a dyn Fn(&str) -> Option<RegistryError>;
     let revoke: Attempt<'_> = &|id| fixture.execute_as(&RevokeToken { id: id.into() }, &stranger).err();
-    let read: Attempt<'_> =
-        &|id| block_on(fixture.registry.get_transfer(id, &stranger, NOW, &mut budget())).err();
+    let read: Attempt<'_> = &|id| {
+        block_on(fixture.registry.get_transfer(id, CallContext::new(&stranger, NOW, &mut budget()))).err()
+    };
     let decide: Attempt<'_> =
         &|id| fixture.execute_as(&DecideTransfer { id: id.into(), accept: true }, &stranger).err();
-    let read_doi: Attempt<'_> =
-        &|name| block_on(fixture.registry.get_doi(name, &stranger, NOW, &mut budget())).err();
+    let read_doi: Attempt<'_> = &|name| {
+        block_on(fixture.registry.get_doi(name, CallContext::new(&stranger, NOW, &mut budget()))).err()
+    };
     let update: Attempt<'_> = &|name| fixture.update(name, "https://b/", &stranger).err();
     let retire: Attempt<'_> = &|name| fixture.retire(name, &stranger).err();
     let register: Attempt<'_> = &|name| fixture.register(name, "https://b/", &stranger).err();
@@ -77,8 +89,12 @@ fn attack_p11_private_objects_look_absent() {
     };
     let history: Attempt<'_> = &|name| {
         let (order, mut budget) = (HistoryOrder::OldestFirst { after: 0 }, budget());
-        let history =
-            fixture.registry.record_history(Handle::from(name), order, 10, &stranger, NOW, &mut budget);
+        let history = fixture.registry.record_history(
+            Handle::from(name),
+            order,
+            10,
+            CallContext::new(&stranger, NOW, &mut budget),
+        );
         block_on(history).err().map(RegistryError::from)
     };
     for ((private, absent), attempts) in [

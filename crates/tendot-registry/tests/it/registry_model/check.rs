@@ -10,7 +10,9 @@ impl RegistryModel {
         for name in self.names.values() {
             let (prefix, _) = name.spelling.split_once('/').unwrap();
             let owner = self.owner(prefix, name);
-            let found = block_on(self.registry.get_doi(&name.spelling, operator, self.now, &mut budget()));
+            let found = block_on(
+                self.registry.get_doi(&name.spelling, CallContext::new(operator, self.now, &mut budget())),
+            );
             let found = found.unwrap();
             let actual = (&*found.name, found.state, &*found.registrant, found.url().unwrap());
             assert_eq!(actual, (&*name.spelling, name.state, &*owner, &*name.url));
@@ -48,15 +50,12 @@ impl RegistryModel {
         loop {
             let mut budget = budget();
             let operator = &Caller::Operator;
-            let after: Option<String> = next.take();
+            let after: Option<Box<str>> = next.take();
             let names = self.registry.list_dois(
-                prefix,
-                registrant,
+                DoiFilter { prefix, registrant },
                 after.as_deref(),
                 37,
-                operator,
-                self.now,
-                &mut budget,
+                CallContext::new(operator, self.now, &mut budget),
             );
             let names = block_on(names).unwrap();
             assert!(names.items.len() <= 37);

@@ -7,29 +7,29 @@ mod names;
 mod parties;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-use tendot_proto::{Handle, HandleValue, Now};
+use tendot_proto::{Handle, HandleValue};
 use tendot_registry::party::{
     AllocatePrefix, CreateAgency, CreateRegistrant, CreateToken, PrefixPolicy, RevokeToken, Role,
     UpdatePrefix, UpdateRegistrant,
 };
 use tendot_registry::registration::{
-    DoiStatus, RegisterDoi, RegistrationRequest, RegistrationState, RetireDoi, UpdateDoi,
+    DoiFilter, DoiStatus, RegisterDoi, RegistrationRequest, RegistrationState, RetireDoi, UpdateDoi,
 };
 use tendot_registry::transfer::{DecideTransfer, ProposeTransfer, TransferState, TransferSubject};
 use tendot_registry::{
-    Caller, Command, Error, HandleWrite, Registry, RegistryError, RegistrySettings, Resolution, ResolveQuery,
+    CallContext, Caller, Command, Error, HandleWrite, RegistryError, RegistrySettings, Resolution,
+    ResolveQuery,
 };
 use tendot_store::AnyStore;
 use tendot_testing::{SeededRng, block_on, repetitions};
 
 use crate::fixtures::check_invariants;
 use crate::fixtures::registry_fixture::{
-    admin_value, batch_line, budget, key_caller, outcome_letter, request, request_from_json,
+    admin_value, batch_group, batch_line, budget, key_caller, outcome_letter, request, request_from_json,
 };
 use crate::support::stores::empty_store;
-use crate::support::{StoreKind, store_tests};
+use crate::support::{StoreKind, TestRegistry, store_tests};
 
 store_tests!(memory, embedded, postgres => { random_commands });
 
@@ -121,7 +121,7 @@ struct ModelPrefix {
 }
 
 struct RegistryModel {
-    registry: Registry,
+    registry: TestRegistry,
     rng: SeededRng,
     now: u64,
     /// Codes, and whether the agency is closed.
@@ -141,7 +141,7 @@ type Expected = Result<(), char>;
 impl RegistryModel {
     fn new(store: AnyStore, seed: u64) -> Self {
         let mut model = Self {
-            registry: Registry::new(store, RegistrySettings::default()),
+            registry: TestRegistry::new(store, RegistrySettings::default()),
             rng: SeededRng::new(seed),
             now: START_MS,
             agencies: BTreeMap::new(),
@@ -188,7 +188,8 @@ impl RegistryModel {
 
     fn execute_as<T: Command>(&self, command: &T, actor: &ModelActor) -> Result<T::Output, RegistryError> {
         let caller = self.caller(actor);
-        let outcome = block_on(self.registry.execute(command, &caller, self.now, &mut budget()));
+        let outcome =
+            block_on(self.registry.execute(command, CallContext::new(&caller, self.now, &mut budget())));
         outcome.map(|outcome| outcome.output)
     }
 

@@ -127,9 +127,7 @@ impl RegistryModel {
             expected.push(self.apply_line(&prefix, &name, &url, actor));
         }
         let outcomes =
-            block_on(
-                self.registry.execute_batch(&lines, &self.caller(actor), self.now, false, |_| Vec::new()),
-            );
+            block_on(self.registry.execute_batch(batch_group(&lines, &self.caller(actor), self.now)));
         for (outcome, expected) in outcomes.unwrap().iter().zip(&expected) {
             let found = match &outcome.result {
                 Ok(status) => status.as_str().to_owned(),
@@ -185,8 +183,9 @@ impl RegistryModel {
             1 => HandleWrite::ModifyValues { name: handle, values: vec![value()], force: false },
             _ => HandleWrite::Delete { name: handle, permanent: false },
         };
-        let now = Now { elapsed: Duration::ZERO, unix: self.now / 1_000 };
-        let found = block_on(self.registry.write(&write, &self.caller(actor), now, &mut budget()));
+        let found = block_on(
+            self.registry.write(&write, CallContext::new(&self.caller(actor), self.now, &mut budget())),
+        );
         let is_public = existing.as_ref().is_some_and(|existing| existing.state == DoiStatus::Registered);
         let expected = (|| {
             let holder = &self.prefixes.get(&prefix).ok_or('0')?.holder;

@@ -22,7 +22,7 @@ impl RegistryModel {
                     match (name.state, self.may_act_for(actor, &owner)) {
                         (DoiStatus::Reserved, false) => return Err('!'),
                         (_, false) => return Err('-'),
-                        (DoiStatus::Retired, _) => return Err('!'),
+                        (DoiStatus::Retired, _) => return Err('c'),
                         _ if *owner == *to => return Err('c'),
                         _ => {}
                     }

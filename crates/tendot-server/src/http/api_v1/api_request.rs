@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tendot_proto::Budget;
-use tendot_registry::{Caller, ExistingName, RegistryError};
+use tendot_registry::{CallContext, Caller, ExistingName, RegistryError};
 
 use crate::clock::format_millis;
 use crate::http::pages::{Problem, problem};
@@ -45,6 +45,11 @@ pub(crate) struct ApiRequest<'a> {
 }
 
 impl ApiRequest<'_> {
+    /// Call context of an operation of the registry.
+    pub(super) const fn call<'b>(&'b self, budget: &'b mut Budget) -> CallContext<'b> {
+        CallContext::new(&self.caller, self.now_ms, budget)
+    }
+
     /// Start and length of the requested page.
     pub(super) fn page_params(&self) -> Result<(Option<&str>, usize), Box<ApiError>> {
         let limit = number(&self.parameters, "limit").map_err(|reason| malformed(&reason))?;

@@ -5,7 +5,9 @@ use http::header::{CACHE_CONTROL, HeaderValue};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tendot_proto::{Budget, Handle, HandleValue};
-use tendot_registry::{Caller, Error, HistoryEvent, HistoryEventKind, PrefixHolder, SnapshotState};
+use tendot_registry::{
+    CallContext, Caller, Error, HistoryEvent, HistoryEventKind, PrefixHolder, SnapshotState,
+};
 use tendot_store::{EditKind, HistoryOrder};
 use utoipa::ToSchema;
 
@@ -174,9 +176,7 @@ impl HttpServer {
                 Handle::from(&*name),
                 order,
                 limit,
-                &caller,
-                unix_millis(),
-                &mut Budget::new(REQUEST_BUDGET),
+                CallContext::new(&caller, unix_millis(), &mut Budget::new(REQUEST_BUDGET)),
             )
             .await;
         let history = match found {

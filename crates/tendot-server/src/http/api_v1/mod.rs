@@ -21,7 +21,6 @@ use api_request::{
 };
 use http::header::{CACHE_CONTROL, HeaderValue, LOCATION};
 use http::{HeaderMap, StatusCode};
-pub(super) use idempotency::KeyLocks;
 pub(super) use resource::Resource;
 use serde::Serialize;
 use tendot_registry::Caller;
@@ -35,7 +34,6 @@ use crate::http::response::reply::{self, Reply, reply};
 use crate::http::routing::operation_spec::{OperationSpec, count_schema, text_schema};
 pub(crate) use changes::endpoint::describe as describe_changes;
 pub(crate) use history::describe as describe_history;
-pub use idempotency::purge_idempotency_keys;
 pub(crate) use metadata::{MetadataSchema, describe as describe_metadata, describe_types};
 
 /// Reply 201 with `Location` and ETag.
@@ -63,10 +61,10 @@ struct ListJson<T> {
     items: Vec<T>,
     /// Cursor of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<String>,
+    next: Option<Box<str>>,
 }
 
-fn list_reply<T: Serialize>(items: Vec<T>, next: Option<String>) -> Reply {
+fn list_reply<T: Serialize>(items: Vec<T>, next: Option<Box<str>>) -> Reply {
     let json = serde_json::to_vec(&ListJson { items, next }).unwrap_or_default();
     let mut response = reply(StatusCode::OK, reply::JSON, json);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));

@@ -4,7 +4,7 @@ use askama::Template;
 use http::StatusCode;
 use tendot_proto::Handle;
 use tendot_registry::registration::DoiStatus;
-use tendot_registry::{Caller, HistoryEvent, HistoryEventKind, RecordSnapshot, SnapshotState};
+use tendot_registry::{CallContext, Caller, HistoryEvent, HistoryEventKind, RecordSnapshot, SnapshotState};
 use tendot_store::{EditKind, HistoryOrder};
 
 use crate::http::HttpServer;
@@ -83,11 +83,8 @@ impl HttpServer {
         };
         let order = HistoryOrder::NewestFirst { before };
         let handle = Handle::from(name);
-        match self
-            .registry
-            .record_history(handle, order, PAGE_SIZE, &Caller::Anonymous, unix_millis(), &mut context.budget)
-            .await
-        {
+        let call = CallContext::new(&Caller::Anonymous, unix_millis(), &mut context.budget);
+        match self.registry.record_history(handle, order, PAGE_SIZE, call).await {
             Ok(history) => {
                 let is_first = before == u64::MAX;
                 render(StatusCode::OK, &HistoryPage::new(name, &history.items, history.next, is_first))

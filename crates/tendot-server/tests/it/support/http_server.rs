@@ -24,6 +24,8 @@ pub(crate) struct TestServer {
     pub(crate) runtime: Runtime,
     pub(crate) address: SocketAddr,
     pub(crate) http: Arc<HttpServer>,
+    /// The store of the server, for changes without the checks of the registry.
+    pub(crate) store: Arc<AnyStore>,
     /// Drains and stops the server when it is dropped or used.
     pub(crate) shutdown: Option<oneshot::Sender<()>>,
     /// Completes when the server has drained.
@@ -81,17 +83,14 @@ pub(crate) fn start_over(
     configure: impl FnOnce(HttpServer) -> HttpServer,
 ) -> TestServer {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let http =
-        HttpServer::new(Arc::new(Registry::new(store, RegistrySettings::default()))).operator_token(TOKEN);
+    let store = Arc::new(store);
+    let registry = Registry::with_shared_store(Arc::clone(&store), RegistrySettings::default());
+    let http = HttpServer::new(Arc::new(registry)).operator_token(TOKEN);
     let http = Arc::new(configure(http));
     http.set_ready(true);
     let (shutdown, is_shut_down) = oneshot::channel::<()>();
     let (address, serving) = runtime.block_on(async {
-        http.registry()
-            .store()
-            .commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits })
-            .await
-            .unwrap();
+        store.commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits }).await.unwrap();
         socket.set_nonblocking(true).unwrap();
         let socket = tokio::net::TcpListener::from_std(socket).unwrap();
         let address = socket.local_addr().unwrap();
@@ -106,7 +105,7 @@ pub(crate) fn start_over(
         });
         (address, serving)
     });
-    TestServer { runtime, address, http, shutdown: Some(shutdown), serving: Some(serving) }
+    TestServer { runtime, address, http, store, shutdown: Some(shutdown), serving: Some(serving) }
 }
 
 impl TestServer {
@@ -145,7 +144,7 @@ impl TestServer {
     /// Commits edits to the store without the checks of the registry.
     pub(crate) fn commit(&self, edits: Vec<Edit>) {
         let change = ChangeSet { author: "test".into(), timestamp_ms: 0, edits };
-        self.runtime.block_on(self.http.registry().store().commit(change)).unwrap();
+        self.runtime.block_on(self.store.commit(change)).unwrap();
     }
 }
 

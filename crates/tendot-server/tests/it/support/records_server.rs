@@ -9,7 +9,7 @@ use tendot_proto::{Handle, ValueReference};
 use tendot_registry::{Registry, RegistrySettings};
 use tendot_server::http::{HttpLimits, HttpServer, serve};
 use tendot_server::native::{NativeServer, OwnSite};
-use tendot_store::{ChangeSet, Edit, Precondition, Store as _};
+use tendot_store::{AnyStore, ChangeSet, Edit, Precondition, Store as _};
 use tendot_testing::block_on;
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 use tendot_testing::http::{HttpRequest, HttpResponse};
@@ -31,8 +31,9 @@ impl RecordsServer {
         records: impl IntoIterator<Item = &'r str>,
         is_loopback_trusted: bool,
     ) -> Self {
-        let registry = Arc::new(Registry::new(store.open(), RegistrySettings::default()));
-        Self::serve(records, allow_plain_loopback(HttpServer::new(registry), is_loopback_trusted))
+        let store = Arc::new(store.open());
+        let registry = Arc::new(Registry::with_shared_store(Arc::clone(&store), RegistrySettings::default()));
+        Self::serve(&store, records, allow_plain_loopback(HttpServer::new(registry), is_loopback_trusted))
     }
 
     /// A server that is the site of the recorded Handle.Net server, whose administrator was `300:0.NA/10.5555`.
@@ -46,14 +47,15 @@ impl RecordsServer {
             server_admins_full_access: true,
             ..RegistrySettings::default()
         };
-        let registry = Arc::new(Registry::new(store.open(), settings));
+        let store = Arc::new(store.open());
+        let registry = Arc::new(Registry::with_shared_store(Arc::clone(&store), settings));
         let site = Site::from_json(&handle_net_file("siteinfo.json")).unwrap();
         let site = OwnSite::new(site, &private_key("privkey.bin")).unwrap();
         let native = Arc::new(NativeServer::new(Arc::clone(&registry), site));
-        Self::serve(records, configure(HttpServer::new(registry).native_server(native)))
+        Self::serve(&store, records, configure(HttpServer::new(registry).native_server(native)))
     }
 
-    fn serve<'r>(records: impl IntoIterator<Item = &'r str>, http: HttpServer) -> Self {
+    fn serve<'r>(store: &AnyStore, records: impl IntoIterator<Item = &'r str>, http: HttpServer) -> Self {
         let mut prefixes = BTreeSet::new();
         let mut edits = Vec::new();
         for line in records {
@@ -67,11 +69,7 @@ impl RecordsServer {
         edits.extend(prefixes.into_iter().map(|prefix| Edit::Home { prefix: prefix.into() }));
         let (shutdown, is_shut_down) = oneshot::channel::<()>();
         block_on(async {
-            http.registry()
-                .store()
-                .commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits })
-                .await
-                .unwrap();
+            store.commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits }).await.unwrap();
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
             let end = async { drop(is_shut_down.await) };

@@ -8,14 +8,15 @@ use http::StatusCode;
 use http::header::{HeaderName, HeaderValue};
 use serde::Serialize;
 use tendot_proto::Budget;
-use tendot_registry::{Caller, ChangeCursor, ChangeEvent, ChangeEvents, ChangeSubject, Error, Registry};
+use tendot_registry::{
+    CallContext, Caller, ChangeCursor, ChangeEvent, ChangeEvents, ChangeSubject, Error, Registry,
+};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::sleep;
 use utoipa::ToSchema;
 
 use crate::clock::{format_millis, unix_millis};
 use crate::http::api_v1::changes::cursor::{format_cursor, parse_cursor};
-use crate::http::api_v1::changes::log_head::head_sequence;
 use crate::http::api_v1::changes::subscribers::LogPosition;
 use crate::http::api_v1::history::edit_kind_name;
 use crate::http::pages::{self, ProblemJson, problem, vary_by_accept};
@@ -108,9 +109,9 @@ impl ChangeStream {
     /// Reads a page of recent changes.
     async fn read_recent(&self, after: &ChangeCursor) -> Result<ChangeEvents, Error> {
         let limit = usize::try_from(self.remaining).unwrap_or(READ_BATCH_SIZE).min(READ_BATCH_SIZE);
-        self.registry
-            .list_changes(after, limit, &self.caller, unix_millis(), &mut Budget::new(REQUEST_BUDGET))
-            .await
+        let mut budget = Budget::new(REQUEST_BUDGET);
+        let call = CallContext::new(&self.caller, unix_millis(), &mut budget);
+        self.registry.list_changes(after, limit, call).await
     }
 
     /// Sends changes, beginning with those already read, until there are none at present. Returns the cursor to continue from.
@@ -229,7 +230,7 @@ impl HttpServer {
         let is_truncated = reader.is_event_stream
             && changes.items.is_empty()
             && changes.is_end
-            && head_sequence(self.registry.store(), after.sequence).await? < after.sequence;
+            && self.registry.log_head(after.sequence).await? < after.sequence;
         Ok((changes, is_truncated))
     }
 

@@ -2,8 +2,17 @@
 
 use tendot_store::{AnyStore, LogEntry, Store, StoreError};
 
-/// Sequence number of the last log entry, found in few steps from `hint`, an entry that probably exists.
-pub(crate) async fn head_sequence(store: &AnyStore, hint: u64) -> Result<u64, StoreError> {
+use crate::{Error, Registry};
+
+impl Registry {
+    /// Sequence number of the last log entry, found in few steps from `hint`, an entry that probably exists; 0 if the log is
+    /// empty.
+    pub async fn log_head(&self, hint: u64) -> Result<u64, Error> {
+        Ok(head_sequence(&self.rules.store, hint).await?)
+    }
+}
+
+async fn head_sequence(store: &AnyStore, hint: u64) -> Result<u64, StoreError> {
     Ok(head_entry(store, hint).await?.map_or(0, |entry| entry.sequence))
 }
 
@@ -32,7 +41,7 @@ async fn head_entry(store: &AnyStore, hint: u64) -> Result<Option<LogEntry>, Sto
 
 /// Tracks the last log entry across polls and detects truncation after a failover.
 #[derive(Debug)]
-pub(crate) struct LogHeadTracker {
+pub struct LogHeadTracker {
     /// Sequence number to start from.
     hint: u64,
     head: Option<LogEntry>,
@@ -42,12 +51,16 @@ pub(crate) struct LogHeadTracker {
 
 impl LogHeadTracker {
     /// Creates a tracker that starts from an entry that probably exists.
-    pub(crate) const fn new(hint: u64) -> Self {
+    pub const fn new(hint: u64) -> Self {
         Self { hint, head: None, shorter_head: None }
     }
 
     /// Polls the log. Returns the last sequence number, and whether entries seen before are lost.
-    pub(crate) async fn poll(&mut self, store: &AnyStore) -> Result<(u64, bool), StoreError> {
+    pub async fn poll(&mut self, registry: &Registry) -> Result<(u64, bool), Error> {
+        Ok(self.poll_store(&registry.rules.store).await?)
+    }
+
+    async fn poll_store(&mut self, store: &AnyStore) -> Result<(u64, bool), StoreError> {
         let Some(head) = &self.head else {
             self.head = head_entry(store, self.hint).await?;
             return Ok((self.sequence(), false));
@@ -72,7 +85,7 @@ impl LogHeadTracker {
     }
 
     /// Whether the log ends before an entry that was seen; the cause is not known yet.
-    pub(crate) const fn may_be_truncated(&self) -> bool {
+    pub const fn may_be_truncated(&self) -> bool {
         self.shorter_head.is_some()
     }
 
@@ -83,6 +96,7 @@ impl LogHeadTracker {
 
 #[cfg(test)]
 mod tests {
+    use pollster::block_on;
     use tendot_store::{ChangeSet, Edit, MemoryStore};
 
     use super::*;
@@ -92,48 +106,52 @@ mod tests {
         store.commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits }).await.unwrap();
     }
 
-    #[tokio::test]
-    async fn finds_the_head() {
-        let store = AnyStore::from(MemoryStore::new());
-        for number in 0..40 {
-            // Also from lost entries.
-            for hint in [0, number / 2, number, number + 1, number + 60] {
-                assert_eq!(head_sequence(&store, hint).await.unwrap(), number, "{hint}");
+    #[test]
+    fn finds_the_head() {
+        block_on(async {
+            let store = AnyStore::from(MemoryStore::new());
+            for number in 0..40 {
+                // Also from lost entries.
+                for hint in [0, number / 2, number, number + 1, number + 60] {
+                    assert_eq!(head_sequence(&store, hint).await.unwrap(), number, "{hint}");
+                }
+                append(&store, &format!("10.{number}")).await;
             }
-            append(&store, &format!("10.{number}")).await;
-        }
+        });
     }
 
     /// A log that was truncated and continued: new entries are not mistaken for the lost ones.
-    #[tokio::test]
-    async fn detects_truncated_log() {
-        let (old, new) = (AnyStore::from(MemoryStore::new()), AnyStore::from(MemoryStore::new()));
-        for number in 1..=20 {
-            append(&old, &format!("10.{number}")).await;
-            if number <= 10 {
-                append(&new, &format!("10.{number}")).await;
+    #[test]
+    fn detects_truncated_log() {
+        block_on(async {
+            let (old, new) = (AnyStore::from(MemoryStore::new()), AnyStore::from(MemoryStore::new()));
+            for number in 1..=20 {
+                append(&old, &format!("10.{number}")).await;
+                if number <= 10 {
+                    append(&new, &format!("10.{number}")).await;
+                }
             }
-        }
-        let mut tracker = LogHeadTracker::new(0);
-        assert_eq!(tracker.poll(&old).await.unwrap(), (20, false));
-        // A standby that lags behind and catches up.
-        for _ in 0..3 {
-            assert_eq!(tracker.poll(&new).await.unwrap(), (20, false));
-            assert!(tracker.may_be_truncated());
-        }
-        assert_eq!(tracker.poll(&old).await.unwrap(), (20, false));
-        assert!(!tracker.may_be_truncated());
-        // A primary that lags behind and continues, whether it was polled before or not.
-        assert_eq!(tracker.poll(&new).await.unwrap(), (20, false));
-        append(&new, "10.new").await;
-        assert_eq!(tracker.poll(&new).await.unwrap(), (11, true));
-        assert_eq!(tracker.poll(&new).await.unwrap(), (11, false));
-        for number in 0..20 {
-            append(&new, &format!("10.new.{number}")).await;
-        }
-        assert_eq!(tracker.poll(&new).await.unwrap(), (31, false));
-        let mut tracker = LogHeadTracker::new(0);
-        assert_eq!(tracker.poll(&old).await.unwrap(), (20, false));
-        assert_eq!(tracker.poll(&new).await.unwrap(), (31, true));
+            let mut tracker = LogHeadTracker::new(0);
+            assert_eq!(tracker.poll_store(&old).await.unwrap(), (20, false));
+            // A standby that lags behind and catches up.
+            for _ in 0..3 {
+                assert_eq!(tracker.poll_store(&new).await.unwrap(), (20, false));
+                assert!(tracker.may_be_truncated());
+            }
+            assert_eq!(tracker.poll_store(&old).await.unwrap(), (20, false));
+            assert!(!tracker.may_be_truncated());
+            // A primary that lags behind and continues, whether it was polled before or not.
+            assert_eq!(tracker.poll_store(&new).await.unwrap(), (20, false));
+            append(&new, "10.new").await;
+            assert_eq!(tracker.poll_store(&new).await.unwrap(), (11, true));
+            assert_eq!(tracker.poll_store(&new).await.unwrap(), (11, false));
+            for number in 0..20 {
+                append(&new, &format!("10.new.{number}")).await;
+            }
+            assert_eq!(tracker.poll_store(&new).await.unwrap(), (31, false));
+            let mut tracker = LogHeadTracker::new(0);
+            assert_eq!(tracker.poll_store(&old).await.unwrap(), (20, false));
+            assert_eq!(tracker.poll_store(&new).await.unwrap(), (31, true));
+        });
     }
 }
