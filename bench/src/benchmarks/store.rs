@@ -11,6 +11,7 @@ use std::hint::black_box;
 use std::io::{BufWriter, Read as _, Write as _};
 use std::path::Path;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
@@ -20,7 +21,7 @@ use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, PutFlags};
 use tendot_proto::{Budget, Handle, HandleValue};
 use tendot_registry::{Caller, Registry, RegistrySettings, Resolution, ResolveQuery};
-use tendot_store::{EmbeddedImporter, EmbeddedStore, NameKey, Store};
+use tendot_store::{AnyStore, EmbeddedImporter, EmbeddedStore, NameKey, Store};
 use tendot_testing::{SeededRng, anonymous_memory};
 
 /// Number of names to read.
@@ -121,10 +122,10 @@ fn read(directory: &Path, form: &str) -> BenchResult {
         warm_page_cache(&file.join("data.mdb"))?;
     }
 
-    let registry = Registry::new(EmbeddedStore::open_read_only(&ours)?, RegistrySettings::default());
+    let store = Arc::new(AnyStore::from(EmbeddedStore::open_read_only(&ours)?));
+    let registry = Registry::with_shared_store(Arc::clone(&store), RegistrySettings::default());
     let read_ours = |name: &str| -> BenchResult<usize> {
-        Ok(poll_ready(registry.store().get(&NameKey::new(name)?))?
-            .map_or(0, |entry| black_box(&entry).values.len()))
+        Ok(poll_ready(store.get(&NameKey::new(name)?))?.map_or(0, |entry| black_box(&entry).values.len()))
     };
     let resolve = |name: &str| -> BenchResult<usize> {
         let query = ResolveQuery::new(Handle::from(name));

@@ -3,15 +3,19 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
 
+mod call;
 mod cost;
 mod registry;
+mod rules;
 mod settings;
 
 mod authorization;
+pub mod batch;
 mod command;
 mod error;
 mod handle_write;
 mod history;
+mod idempotency;
 mod listing;
 pub mod metadata;
 pub mod party;
@@ -23,17 +27,19 @@ pub mod transfer;
 mod validate;
 
 pub use authorization::{Caller, HandleIdentity, HandleOperation};
+pub use call::CallContext;
 pub use command::{Command, CommandOutcome};
 pub use error::{
     ERROR_CODES, Error, ErrorCodeSpec, ExistingName, OUTCOME_UNKNOWN, RegistryError, RegistryErrorKind, codes,
 };
 pub use handle_write::{HandleWrite, WriteOutcome, WriteWarning};
 pub use history::{
-    ChangeCursor, ChangeEvent, ChangeEvents, ChangeSubject, HistoryEvent, HistoryEventKind, HistoryEvents,
+    ChangeCursor, ChangeEvent, ChangeEvents, ChangeSubject, HistoryEvent, HistoryEventKind, LogHeadTracker,
     PrefixHolder, RecordSnapshot, SnapshotState,
 };
-pub use listing::{HandleCount, HandleList, ReverseLookup, ReverseLookupMatch, ReverseLookupMatches};
+pub use idempotency::{IdempotencyKey, IdempotentOutcome, IdempotentRequest, KeyLock};
+pub use listing::{HandleCount, ResultPage, ReverseLookup, ReverseLookupMatch};
 pub use registry::Registry;
 pub use resolve::{HashPartition, PeerFuture, Resolution, ResolveQuery, ResolvedRecord, SitePeers};
 pub use settings::{RecordLimits, RegistrySettings, TemplateSettings};
-pub use validate::{InvalidValue, UrlFault, ValueFault, check_import, is_invisible};
+pub use validate::{InvalidValue, UrlFault, ValueFault, is_invisible};

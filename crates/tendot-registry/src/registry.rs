@@ -1,13 +1,14 @@
-//! The registry: store, settings, site peers and quotas.
+//! The registry: entry point of every interface.
 
 use std::sync::Arc;
 
 use tendot_proto::{Budget, Handle, HandleValue};
-use tendot_store::{AnyStore, NameKey, StoredRecord};
+use tendot_store::{AnyStore, ChangeCounters, CountPage, NameKey, RecordStatus, Store};
 
 use crate::command::TrackedStore;
-use crate::prefix::QuotaTable;
-use crate::{Error, RegistrySettings, SitePeers, cost};
+use crate::idempotency::KeyLocks;
+use crate::rules::Rules;
+use crate::{Error, RegistrySettings, SitePeers};
 
 /// Authorization and registration rules over a store. Every read and write of every interface goes through it.
 ///
@@ -15,33 +16,37 @@ use crate::{Error, RegistrySettings, SitePeers, cost};
 /// store takes effect at once.
 #[derive(Debug)]
 pub struct Registry {
-    pub(crate) store: TrackedStore,
-    pub(crate) settings: Arc<RegistrySettings>,
-    pub(crate) site_peers: Option<Arc<dyn SitePeers>>,
-    pub(crate) quotas: Arc<QuotaTable>,
+    pub(crate) rules: Rules,
+    pub(crate) key_locks: KeyLocks,
 }
 
 impl Registry {
     /// Registry over `store`, without site peers.
     pub fn new(store: impl Into<AnyStore>, settings: RegistrySettings) -> Self {
-        let store = TrackedStore::new(store.into());
-        Self { store, settings: Arc::new(settings), site_peers: None, quotas: Arc::default() }
+        Self::with_shared_store(Arc::new(store.into()), settings)
+    }
+
+    /// Registry over a store that the caller uses, too, such as a test. Writes that bypass the registry follow no rules.
+    pub fn with_shared_store(store: Arc<AnyStore>, settings: RegistrySettings) -> Self {
+        let rules = Rules::new(TrackedStore::new(store), settings);
+        Self { rules, key_locks: KeyLocks::default() }
     }
 
     /// Adds the other servers of the site, which are queried for records that authorize changes here.
     #[must_use]
-    pub fn with_site_peers(self, site_peers: Arc<dyn SitePeers>) -> Self {
-        Self { site_peers: Some(site_peers), ..self }
-    }
-
-    /// The store, for callers with rules of their own: import, export, the change feed.
-    pub fn store(&self) -> &AnyStore {
-        &self.store
+    pub fn with_site_peers(mut self, site_peers: Arc<dyn SitePeers>) -> Self {
+        self.rules.set_site_peers(site_peers);
+        self
     }
 
     /// Settings of this registry.
     pub fn settings(&self) -> &RegistrySettings {
-        &self.settings
+        &self.rules.settings
+    }
+
+    /// Change counters of the store, to validate cached responses; `None` if the store has none.
+    pub fn change_counters(&self) -> Option<&ChangeCounters> {
+        self.rules.store.change_counters()
     }
 
     /// Key values (`HS_PUBKEY`, `HS_SECKEY`) of a record of this site, to verify an authentication response; empty if there
@@ -54,20 +59,41 @@ impl Registry {
         handle: Handle<'_>,
         budget: &mut Budget,
     ) -> Result<Vec<HandleValue<'static>>, Error> {
-        let values = self.site_values(handle, budget).await?.unwrap_or_default();
+        let values = self.rules.site_values(handle, budget).await?.unwrap_or_default();
         let is_key = |value: &HandleValue<'_>| matches!(&*value.value_type, b"HS_PUBKEY" | b"HS_SECKEY");
         Ok(values.into_iter().filter(is_key).collect())
     }
 
-    /// Reads the stored record of a name. Does not check responsibility.
-    pub(crate) async fn get_record(
-        &self,
-        name: &str,
-        budget: &mut Budget,
-    ) -> Result<Option<StoredRecord>, Error> {
-        budget.charge(cost::LOOKUP)?;
-        // A name that exceeds the maximum key length cannot be stored.
-        let Ok(key) = NameKey::new(name) else { return Ok(None) };
-        Ok(self.store.get(&key).await?)
+    /// Whether a live record is stored under a name. Names derived by a template are not.
+    pub async fn has_live_record(&self, key: &NameKey) -> Result<bool, Error> {
+        let entry = self.rules.store.get(key).await?;
+        Ok(entry.is_some_and(|entry| entry.status == RecordStatus::Live))
+    }
+
+    /// Stored spelling of a name.
+    pub async fn stored_spelling(&self, key: &NameKey) -> Result<Option<Box<str>>, Error> {
+        Ok(self.rules.store.get(key).await?.map(|entry| entry.name))
+    }
+
+    /// Next stored names of the same prefix in key order, live ones among at most `limit`, whether public or not.
+    pub async fn names_after(&self, key: &NameKey, limit: usize) -> Result<Vec<Box<str>>, Error> {
+        let listed = self.rules.store.list_names(key.prefix(), Some(key), limit).await?;
+        let live = listed.into_iter().filter(|entry| entry.status == RecordStatus::Live);
+        Ok(live.map(|entry| entry.name).collect())
+    }
+
+    /// Whether a prefix is homed.
+    pub async fn is_homed_prefix(&self, prefix: &str) -> Result<bool, Error> {
+        Ok(self.rules.store.is_homed(prefix.as_bytes()).await?)
+    }
+
+    /// Number of names under a prefix, counted up to `limit`, whether public or not.
+    pub async fn count_names(&self, prefix: &str, limit: usize) -> Result<CountPage, Error> {
+        Ok(self.rules.store.count_names(prefix.as_bytes(), None, limit).await?)
+    }
+
+    /// Number of homed prefixes, counted up to `limit`.
+    pub async fn count_homed_prefixes(&self, limit: usize) -> Result<usize, Error> {
+        Ok(self.rules.store.list_homed(None, limit).await?.len())
     }
 }

@@ -10,7 +10,6 @@ use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use crate::clock::unix_millis;
-use crate::http::purge_idempotency_keys;
 use crate::resolution_stats::ResolutionCounter;
 
 /// Counts per write.
@@ -111,7 +110,8 @@ impl Maintenance {
 
     async fn purge_loop(self, registry: &Registry) {
         for round in 0_u64.. {
-            purge_idempotency_keys(registry, unix_millis())
+            registry
+                .purge_idempotency_keys(unix_millis())
                 .await
                 .unwrap_or_else(|error| log_error(&error, PURGE_FAILED));
             if round.is_multiple_of(PURGES_PER_STATS_PURGE) {

@@ -14,21 +14,15 @@ use tendot_testing::{Allocations, CountingAllocator, count_allocations};
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn start_server() -> HttpServer {
-    let server = HttpServer::new(Arc::new(Registry::new(
-        AnyStore::from(MemoryStore::new()),
-        RegistrySettings::default(),
-    )));
+    let store = Arc::new(AnyStore::from(MemoryStore::new()));
+    let registry = Registry::with_shared_store(Arc::clone(&store), RegistrySettings::default());
+    let server = HttpServer::new(Arc::new(registry));
     let values = vec![HandleValue::new(1, "URL", "https://example.org/one")];
     let edits = vec![
         Edit::Put { name: "10.5555/ONE".into(), values, precondition: Precondition::Absent },
         Edit::Home { prefix: "10.5555".into() },
     ];
-    pollster::block_on(server.registry().store().commit(ChangeSet {
-        author: "test".into(),
-        timestamp_ms: 0,
-        edits,
-    }))
-    .unwrap();
+    pollster::block_on(store.commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits })).unwrap();
     server
 }
 

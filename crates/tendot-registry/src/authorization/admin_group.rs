@@ -7,7 +7,8 @@ use tendot_proto::{Budget, ValueReference};
 use tendot_store::NameKey;
 
 use crate::authorization::reference_covers;
-use crate::{Error, Registry, cost};
+use crate::rules::Authorizer;
+use crate::{Error, cost};
 
 /// Maximum nesting of groups.
 const MAX_GROUP_DEPTH: usize = 8;
@@ -15,7 +16,7 @@ const MAX_GROUP_DEPTH: usize = 8;
 /// Maximum number of members visited in all groups together. Later ones are not found.
 const MAX_GROUP_MEMBERS: usize = 256;
 
-impl Registry {
+impl Authorizer {
     /// Whether an identity is listed, or is a member of a listed group. Breadth-first search.
     ///
     /// Groups of other services have no members, because a request never makes this server query foreign servers. References

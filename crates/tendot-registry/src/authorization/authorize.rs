@@ -6,12 +6,13 @@
 use tendot_proto::{Budget, Handle, ValueReference};
 
 use crate::authorization::{AdminSet, Claimant, Requirement, reference_covers};
-use crate::party::{Registrant, RegistryObjectKind, Scope, decode};
+use crate::party::{Registrant, Scope, decode};
 use crate::prefix::Prefix;
 use crate::registration::Registration;
-use crate::{Caller, Error, Registry};
+use crate::rules::Authorizer;
+use crate::{CallContext, Caller, Error};
 
-impl Registry {
+impl Authorizer {
     /// Authorizes a claimant by admin values and settings.
     pub(crate) async fn authorize(
         &self,
@@ -28,16 +29,16 @@ impl Registry {
             (Claimant::Handle(identity), _) => identity,
         };
         let settings = &self.settings;
-        let listed =
-            |list: &[ValueReference<'_>]| list.iter().any(|listed| reference_covers(listed, identity));
-        let is_server_admin = listed(&settings.server_admins);
+        let is_server_admin = is_listed(&settings.server_admins, identity);
         if settings.server_admins_full_access && is_server_admin {
             return Ok(());
         }
         let is_authorized = match requirement {
             Requirement::Public | Requirement::Authenticated => true,
-            Requirement::ServerAdmin => is_server_admin || listed(&settings.home_only_admins),
-            Requirement::ReverseLookup => is_server_admin || listed(&settings.reverse_lookup_users),
+            Requirement::ServerAdmin => is_server_admin || is_listed(&settings.home_only_admins, identity),
+            Requirement::ReverseLookup => {
+                is_server_admin || is_listed(&settings.reverse_lookup_users, identity)
+            }
             Requirement::AdminOrServerAdmin(admins) => {
                 is_server_admin || self.is_member(identity, admins, budget).await?
             }
@@ -84,7 +85,7 @@ impl Registry {
         let Some(owner) = owner else { return self.authorize(requirement, claimant, budget).await };
         match claimant {
             Claimant::Token(caller, now_ms) => {
-                let principal = self.principal(caller, now_ms, budget).await?;
+                let principal = self.principal_at(caller, now_ms, budget).await?;
                 principal.check_registrant(&owner, scope).map_err(|_| not_authorized(caller))?;
                 let prefix = name.map(|name| Handle::new(name.prefix()).to_string()).unwrap_or_default();
                 principal.check_prefix(&prefix).map_err(|_| not_authorized(caller))
@@ -93,13 +94,10 @@ impl Registry {
                 self.authorize(requirement, claimant, budget).await?;
                 let is_admin = self.is_member(identity, &owner.admin_references(), budget).await?;
                 let settings = &self.settings;
-                let listed = |list: &[ValueReference<'_>]| {
-                    list.iter().any(|listed| reference_covers(listed, identity))
-                };
                 // Server administrators may list all names.
                 let is_enough = settings.server_admins_full_access
                     || matches!(requirement, Requirement::AdminOrServerAdmin(_));
-                if is_admin || is_enough && listed(&settings.server_admins) {
+                if is_admin || is_enough && is_listed(&settings.server_admins, identity) {
                     return Ok(());
                 }
                 Err(Error::NotAuthorized { who: identity.to_string().into() })
@@ -114,10 +112,10 @@ impl Registry {
         &self,
         requirement: &Requirement,
         caller: &Caller,
-        now_ms: u64,
+        now_ms: Option<u64>,
         budget: &mut Budget,
     ) -> Result<(), Error> {
-        let principal = self.principal(caller, now_ms, budget).await?;
+        let principal = self.principal_at(caller, now_ms, budget).await?;
         if matches!(requirement, Requirement::Authenticated) {
             return Ok(());
         }
@@ -125,16 +123,13 @@ impl Registry {
     }
 
     /// Whether the caller is the operator, directly or by a token.
-    pub(crate) async fn is_operator(
-        &self,
-        caller: &Caller,
-        now_ms: u64,
-        budget: &mut Budget,
-    ) -> Result<bool, Error> {
+    pub(crate) async fn is_operator(&self, call: &mut CallContext<'_>) -> Result<bool, Error> {
+        let (caller, now_ms) = (call.caller, Some(call.now_ms));
         match caller {
             Caller::Operator => Ok(true),
             Caller::Token(token) if token.is_operator() => {
-                match self.authorize_operator_token(&Requirement::ServerAdmin, caller, now_ms, budget).await {
+                let required = &Requirement::ServerAdmin;
+                match self.authorize_operator_token(required, caller, now_ms, call.budget).await {
                     Ok(()) => Ok(true),
                     Err(Error::Registry(_) | Error::NotAuthorized { .. }) => Ok(false),
                     Err(error) => Err(error),
@@ -156,15 +151,16 @@ impl Registry {
         let Some(record) = self.prefix_record(prefix, budget).await? else { return Ok(None) };
         let prefix: Prefix = decode(&record)?;
         let registration = match self.get_record(text, budget).await? {
-            Some(entry) => Registration::of_record(&entry)?.owner,
+            Some(entry) => Some(Registration::of_record(&entry)?),
             None => None,
         };
-        let owner = registration.unwrap_or(prefix.registrant);
-        Ok(self
-            .find_object::<Registrant>(RegistryObjectKind::Registrant, &owner, budget)
-            .await?
-            .map(|object| object.value))
+        self.find_owner(registration.as_ref(), &prefix, budget).await
     }
+}
+
+/// Whether an identity is in a list of the settings.
+fn is_listed(list: &[ValueReference<'_>], identity: &ValueReference<'_>) -> bool {
+    list.iter().any(|listed| reference_covers(listed, identity))
 }
 
 fn not_authorized(caller: &Caller) -> Error {

@@ -94,18 +94,23 @@ pub(crate) enum Claimant<'a> {
     Anonymous,
     /// Index 0 in an unverified claim: the key is not known yet.
     Handle(&'a ValueReference<'a>),
-    /// Token and the time at which it must be valid, in milliseconds since 1970; 0 for the time of authentication.
-    Token(&'a Caller, u64),
+    /// Token and the time at which it must be valid, in milliseconds since 1970; `None` for the time of authentication.
+    Token(&'a Caller, Option<u64>),
     Operator,
 }
 
 impl<'a> Claimant<'a> {
-    pub(crate) const fn new(caller: &'a Caller) -> Self {
-        Self::at_time(caller, 0)
+    /// Claimant whose token was valid when it was authenticated: enough for a read.
+    pub(crate) const fn authenticated(caller: &'a Caller) -> Self {
+        Self::with_token_time(caller, None)
     }
 
     /// Claimant whose token must be valid at time `now_ms`.
     pub(crate) const fn at_time(caller: &'a Caller, now_ms: u64) -> Self {
+        Self::with_token_time(caller, Some(now_ms))
+    }
+
+    const fn with_token_time(caller: &'a Caller, now_ms: Option<u64>) -> Self {
         match caller {
             Caller::Anonymous => Self::Anonymous,
             Caller::Handle(HandleIdentity(reference)) => Self::Handle(reference),

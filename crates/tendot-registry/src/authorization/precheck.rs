@@ -34,24 +34,27 @@ impl Registry {
         budget: &mut Budget,
     ) -> Result<(), Error> {
         let requirement = match operation {
-            HandleOperation::Resolve(query) => match self.lookup_record(query, budget).await? {
+            HandleOperation::Resolve(query) => match self.rules.lookup_record(query, budget).await? {
                 RecordLookup::Found { requirement, .. } => requirement,
                 RecordLookup::Referral(_) => return Ok(()),
             },
             // The result and the time do not matter for the requirement.
-            HandleOperation::Write(write) => self.plan_write(write, 0, budget).await?.requirement,
-            HandleOperation::List(prefix) => self.plan_listing(*prefix, budget).await?.requirement,
+            HandleOperation::Write(write) => self.rules.plan_write(write, 0, budget).await?.requirement,
+            HandleOperation::List(prefix) => self.rules.plan_listing(*prefix, budget).await?.requirement,
             HandleOperation::ListHomed => Requirement::ServerAdmin,
         };
         let name = match operation {
             HandleOperation::Resolve(query) => Some(query.handle),
             HandleOperation::Write(write) => write.name(),
             HandleOperation::List(prefix) => {
-                return self.authorize_list(*prefix, &requirement, Claimant::Handle(claim), budget).await;
+                return self
+                    .rules
+                    .authorize_list(*prefix, &requirement, Claimant::Handle(claim), budget)
+                    .await;
             }
             HandleOperation::ListHomed => None,
         };
         // Scopes apply to tokens only.
-        self.authorize_for_name(name, &requirement, Claimant::Handle(claim), Scope::Read, budget).await
+        self.rules.authorize_for_name(name, &requirement, Claimant::Handle(claim), Scope::Read, budget).await
     }
 }

@@ -5,8 +5,9 @@ use std::fmt;
 use tendot_proto::{Budget, ValueReference};
 
 use crate::authorization::reference_covers;
-use crate::party::{Agency, ApiToken, Registrant, RegistryObjectKind, Role, Scope};
-use crate::{Caller, Registry, RegistryError, codes};
+use crate::party::{Agency, ApiToken, Registrant, Role, Scope};
+use crate::rules::Authorizer;
+use crate::{CallContext, Caller, RegistryError, codes};
 
 /// Principal: role, scopes and prefixes of a caller. Looked up again for every operation.
 #[derive(Clone, Debug)]
@@ -180,12 +181,17 @@ impl Principal {
     }
 }
 
-impl Registry {
+impl Authorizer {
     /// Principal of a request: role, scopes and prefixes of the caller.
-    pub(crate) async fn principal(
+    pub(crate) async fn principal(&self, call: &mut CallContext<'_>) -> Result<Principal, RegistryError> {
+        self.principal_at(call.caller, Some(call.now_ms), call.budget).await
+    }
+
+    /// Principal whose token must be valid at a time in milliseconds since 1970, and in any case when it was authenticated.
+    pub(crate) async fn principal_at(
         &self,
         caller: &Caller,
-        now_ms: u64,
+        now_ms: Option<u64>,
         budget: &mut Budget,
     ) -> Result<Principal, RegistryError> {
         let token_identity = match caller {
@@ -196,11 +202,9 @@ impl Registry {
             }
             Caller::Token(identity) => identity,
         };
-        // Without a time, the time of authentication counts.
-        let now_ms = now_ms.max(token_identity.authenticated_ms);
+        let now_ms = now_ms.unwrap_or_default().max(token_identity.authenticated_ms);
         let reject = |detail: &str| RegistryError::new(codes::INVALID_TOKEN, detail);
-        let object =
-            self.find_object::<ApiToken>(RegistryObjectKind::Token, &token_identity.id, budget).await?;
+        let object = self.find_object::<ApiToken>(&token_identity.id, budget).await?;
         let token = object.ok_or_else(|| reject("token revoked"))?.value;
         if token.expires_ms.is_some_and(|expiry| expiry <= now_ms) {
             return Err(reject("token expired"));
@@ -208,15 +212,14 @@ impl Registry {
         let role = match (token.role, &token.subject) {
             (Role::Operator, _) => ActingRole::Operator,
             (Role::Agency, Some(code)) => {
-                let agency = self.find_object::<Agency>(RegistryObjectKind::Agency, code, budget).await?;
+                let agency = self.find_object::<Agency>(code, budget).await?;
                 if agency.is_none_or(|agency| agency.value.closed.is_some()) {
                     return Err(reject("invalid token: agency is closed"));
                 }
                 ActingRole::Agency(code.clone())
             }
             (Role::Registrant, Some(id)) => {
-                let registrant =
-                    self.find_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?;
+                let registrant = self.find_object::<Registrant>(id, budget).await?;
                 registrant.ok_or_else(|| reject("invalid token: registrant no longer exists"))?;
                 ActingRole::Registrant(id.clone())
             }

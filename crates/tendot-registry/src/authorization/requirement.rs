@@ -3,7 +3,8 @@
 use tendot_proto::record::{Admin, AdminPermissions};
 use tendot_proto::{Budget, Handle, HandleValue, ValueReference};
 
-use crate::{Error, Registry};
+use crate::Error;
+use crate::rules::Authorizer;
 
 /// Authorization requirement of an operation.
 #[derive(Clone, Debug)]
@@ -31,7 +32,7 @@ impl Requirement {
     }
 }
 
-impl Registry {
+impl Authorizer {
     /// Admins with the permissions `bits` over the record of `name`.
     ///
     /// A record without admins could never be changed: there the admins of the prefix have the permissions that they have

@@ -1,18 +1,21 @@
 //! Commands of the registry API: planned over a read set, committed with optimistic concurrency control.
 //!
-//! `read_set` records what a plan has read.
+//! In reading order: this file has the command and its execution, `commit` the commit loop of every write, `read_set` what
+//! a plan has read.
 
+mod commit;
 mod read_set;
 
+pub(crate) use commit::{
+    CommitOutcome, MAX_COMMIT_ATTEMPTS, PlanCommit, PlannedCommit, WriteConflict, is_conflict,
+};
 pub(crate) use read_set::TrackedStore;
 
-use std::sync::Arc;
-
-use tendot_proto::Budget;
-use tendot_store::{ChangeSet, CommitError, Edit, Store};
+use tendot_store::Edit;
 
 use crate::authorization::Principal;
-use crate::{Caller, Registry, RegistryError, codes};
+use crate::rules::Rules;
+use crate::{CallContext, Registry, RegistryError};
 
 /// Write operation of the registry API; see [`Registry::execute`].
 pub trait Command: Sync + sealed::PlanCommand {}
@@ -20,20 +23,19 @@ pub trait Command: Sync + sealed::PlanCommand {}
 impl<T: Sync + sealed::PlanCommand> Command for T {}
 
 pub(crate) mod sealed {
-    use super::{Budget, CommandPlan, Principal, Registry, RegistryError};
+    use super::{CallContext, CommandPlan, Principal, RegistryError, Rules};
 
     /// Planning step of a command: reads only, returns the edits.
     pub trait PlanCommand {
         /// Result of the command.
         type Output: Send;
 
-        /// Plans the command for a principal at a time in milliseconds since 1970.
+        /// Plans the command for a principal.
         fn plan(
             &self,
-            registry: &Registry,
+            rules: &Rules,
             principal: &Principal,
-            now_ms: u64,
-            budget: &mut Budget,
+            call: &mut CallContext<'_>,
         ) -> impl Future<Output = Result<CommandPlan<Self::Output>, RegistryError>> + Send;
     }
 }
@@ -61,87 +63,60 @@ pub struct CommandOutcome<T> {
     pub revision: Option<u64>,
 }
 
-/// Maximum number of attempts on write conflicts.
-const MAX_COMMIT_ATTEMPTS: u32 = 8;
-
 impl Registry {
     /// Executes a command atomically. Everything that was read for it (token, prefix, name) is a precondition of the commit;
     /// on a conflict the command is planned again.
     pub async fn execute<T: Command>(
         &self,
         command: &T,
-        caller: &Caller,
-        now_ms: u64,
-        budget: &mut Budget,
+        call: CallContext<'_>,
     ) -> Result<CommandOutcome<T::Output>, RegistryError> {
-        self.execute_with(command, caller, now_ms, budget, |_| Vec::new()).await
+        self.execute_with(command, call, |_| Vec::new()).await
     }
 
     /// Plans a command without committing it.
     pub async fn dry_run<T: Command>(
         &self,
         command: &T,
-        caller: &Caller,
-        now_ms: u64,
-        budget: &mut Budget,
+        mut call: CallContext<'_>,
     ) -> Result<T::Output, RegistryError> {
-        let principal = self.principal(caller, now_ms, budget).await?;
-        Ok(command.plan(self, &principal, now_ms, budget).await?.output)
+        let principal = self.rules.principal(&mut call).await?;
+        Ok(command.plan(&self.rules, &principal, &mut call).await?.output)
     }
 
     /// Executes a command, with edits of aux entries in the same commit, derived from its result.
-    pub async fn execute_with<T: Command>(
+    pub(crate) async fn execute_with<T: Command>(
         &self,
         command: &T,
-        caller: &Caller,
-        now_ms: u64,
-        budget: &mut Budget,
+        call: CallContext<'_>,
         extra_edits: impl Fn(&T::Output) -> Vec<Edit> + Send + Sync,
     ) -> Result<CommandOutcome<T::Output>, RegistryError> {
-        for _ in 0..MAX_COMMIT_ATTEMPTS {
-            let tracked = self.begin();
-            let principal = tracked.principal(caller, now_ms, budget).await?;
-            let author = principal.to_string().into();
-            let CommandPlan { edits, output } = command.plan(&tracked, &principal, now_ms, budget).await?;
-            let extra_edits = extra_edits(&output);
-            if edits.is_empty() && extra_edits.is_empty() {
-                return Ok(CommandOutcome { output, revision: None });
-            }
-            let has_changes = !edits.is_empty();
-            let mut all_edits = tracked.store.into_preconditions();
-            all_edits.extend(edits);
-            all_edits.extend(extra_edits);
-            // A concurrent commit used up the quota.
-            let Some(reservation) = self.quotas.reserve(&all_edits) else { continue };
-            let committed =
-                self.store.commit(ChangeSet { author, timestamp_ms: now_ms, edits: all_edits }).await;
-            reservation.resolve(&committed);
-            match committed {
-                Ok(committed) => {
-                    return Ok(CommandOutcome {
-                        output,
-                        revision: has_changes.then_some(committed.revision),
-                    });
-                }
-                Err(
-                    CommitError::RecordConflict(_)
-                    | CommitError::HomedConflict { .. }
-                    | CommitError::AuxConflict { .. },
-                ) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        let detail = format!("write conflict: data changed during {MAX_COMMIT_ATTEMPTS} attempts; retry");
-        Err(RegistryError::new(codes::WRITE_CONFLICT, detail))
+        let mut operation = CommandCommit { command, call, extra_edits };
+        let (output, revision) = self.commit_planned(&mut operation).await?.into_result::<RegistryError>()?;
+        Ok(CommandOutcome { output, revision })
     }
+}
 
-    /// Starts an optimistic transaction: a registry over the same store whose reads are tracked.
-    pub(crate) fn begin(&self) -> Self {
-        Self {
-            store: self.store.begin(),
-            settings: Arc::clone(&self.settings),
-            site_peers: self.site_peers.clone(),
-            quotas: Arc::clone(&self.quotas),
-        }
+/// Command in the commit loop.
+struct CommandCommit<'a, T, F> {
+    command: &'a T,
+    call: CallContext<'a>,
+    extra_edits: F,
+}
+
+impl<T: Command, F: Fn(&T::Output) -> Vec<Edit> + Send + Sync> PlanCommit for CommandCommit<'_, T, F> {
+    type Output = T::Output;
+    type Error = RegistryError;
+
+    async fn plan(&mut self, rules: &Rules) -> Result<PlannedCommit<T::Output>, RegistryError> {
+        let principal = rules.principal(&mut self.call).await?;
+        let CommandPlan { edits, output } = self.command.plan(rules, &principal, &mut self.call).await?;
+        Ok(PlannedCommit {
+            author: principal.to_string().into(),
+            now_ms: self.call.now_ms,
+            edits,
+            extra_edits: (self.extra_edits)(&output),
+            output,
+        })
     }
 }

@@ -33,13 +33,18 @@ type AuxState = (Box<[u8]>, Option<Box<[u8]>>);
 
 impl TrackedStore {
     /// Handle without tracking.
-    pub(crate) fn new(store: AnyStore) -> Self {
-        Self { store: Arc::new(store), read_set: None }
+    pub(crate) const fn new(store: Arc<AnyStore>) -> Self {
+        Self { store, read_set: None }
     }
 
     /// Handle to the same store with an empty read set.
     pub(crate) fn begin(&self) -> Self {
         Self { store: Arc::clone(&self.store), read_set: Some(Mutex::default()) }
+    }
+
+    /// Handle to the same store without tracking.
+    pub(crate) fn untracked(&self) -> Self {
+        Self { store: Arc::clone(&self.store), read_set: None }
     }
 
     /// Preconditions: every record, prefix and aux entry is unchanged.
@@ -113,7 +118,7 @@ mod tests {
     /// A record that changed between two reads of a transaction must make its commit fail.
     #[test]
     fn changed_record_cannot_satisfy_read_set() {
-        let store = TrackedStore::new(MemoryStore::new().into());
+        let store = TrackedStore::new(Arc::new(MemoryStore::new().into()));
         let commit =
             |edits| block_on(store.commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits }));
         let (key, name) = (NameKey::new("10.1/x").unwrap(), "10.1/x");
@@ -136,7 +141,7 @@ mod tests {
 
     #[test]
     fn prefixes() {
-        let store = TrackedStore::new(MemoryStore::new().into());
+        let store = TrackedStore::new(Arc::new(MemoryStore::new().into()));
         let tracked = store.begin();
         for prefix in [&b"10.1"[..], b"", b"\xff", &[b'1'; 256]] {
             assert!(!block_on(tracked.is_homed(prefix)).unwrap());

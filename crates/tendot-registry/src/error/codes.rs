@@ -10,33 +10,22 @@ use crate::RegistryErrorKind;
 pub struct ErrorCodeSpec {
     /// Stable code for programs, `code` of the problem document.
     pub code: &'static str,
-    /// Kinds of error with this code, the usual one first. A code has a second kind if the same fault can be in the path or
-    /// in the body of a request.
-    pub kinds: &'static [RegistryErrorKind],
+    /// Kind of error, which selects the status.
+    pub kind: RegistryErrorKind,
     /// Meaning of the code.
     pub meaning: &'static str,
     /// Advice: what to do.
     pub advice: &'static str,
 }
 
-impl ErrorCodeSpec {
-    /// Usual kind of the code.
-    pub const fn kind(&self) -> RegistryErrorKind {
-        match self.kinds {
-            [kind, ..] => *kind,
-            [] => RegistryErrorKind::Internal,
-        }
-    }
-}
-
 /// Declares the constants and [`ERROR_CODES`].
 macro_rules! error_codes {
-    ($($name:ident = $code:literal, $($kind:ident)|+, $meaning:literal, $advice:literal;)+) => {
+    ($($name:ident = $code:literal, $kind:ident, $meaning:literal, $advice:literal;)+) => {
         $(
             #[doc = concat!("`", $code, "`: ", $meaning, ".")]
             pub const $name: &ErrorCodeSpec = &ErrorCodeSpec {
                 code: $code,
-                kinds: &[$(RegistryErrorKind::$kind),+],
+                kind: RegistryErrorKind::$kind,
                 meaning: $meaning,
                 advice: $advice,
             };
@@ -73,8 +62,8 @@ error_codes! {
     NOT_FOUND = "not-found", NotFound,
         "the object does not exist, or is not visible to the caller",
         "check the spelling; reserved names are visible only to their registrant, its agency and the operator";
-    UNKNOWN_PREFIX = "unknown-prefix", NotFound | Invalid,
-        "the prefix is not allocated; 422 if a transfer names it",
+    UNKNOWN_PREFIX = "unknown-prefix", NotFound,
+        "the prefix is not allocated",
         "check the spelling, or have the prefix allocated";
     NOT_RESPONSIBLE = "not-responsible", NotFound,
         "another server or service is responsible for the name",
@@ -108,12 +97,18 @@ error_codes! {
     ALREADY_OWNER = "already-owner", Conflict,
         "the recipient already owns everything in the transfer",
         "nothing to do";
+    NAME_RETIRED = "name-retired", Conflict,
+        "a transfer contains a retired name",
+        "remove the name that `pointer` names";
+    KEY_IN_USE = "key-in-use", Conflict,
+        "a batch with the same `Idempotency-Key` is still running",
+        "retry later";
     OWNERSHIP_CHANGED = "ownership-changed", Conflict,
         "the ownership changed after the transfer was proposed",
         "propose the transfer again";
 
-    RETIRED = "retired", Gone | Invalid,
-        "the name is retired and cannot be changed or reused; 422 if a transfer names it",
+    RETIRED = "retired", Gone,
+        "the name is retired and cannot be changed or reused",
         "choose another name";
 
     REVISION_MISMATCH = "revision-mismatch", PreconditionFailed,
@@ -193,8 +188,11 @@ error_codes! {
         "the request names a registrant that does not exist",
         "check the id of the registrant";
     UNKNOWN_NAME = "unknown-name", Invalid,
-        "a transfer contains a name that does not exist",
+        "a transfer contains a name or a prefix that does not exist",
         "check the name that `pointer` names";
+    KEY_REUSED = "key-reused", Invalid,
+        "the `Idempotency-Key` was used for another request",
+        "use a new key for a new request";
     REJECTED_BY_STORE = "rejected-by-store", Invalid,
         "the store rejects the name or the record, for example because it is too large",
         "make it smaller";
@@ -255,7 +253,7 @@ mod tests {
         for spec in ERROR_CODES {
             let is_code = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
             assert!(spec.code.bytes().all(is_code), "{}", spec.code);
-            assert!(!spec.kinds.is_empty() && !spec.meaning.is_empty() && !spec.advice.is_empty());
+            assert!(!spec.meaning.is_empty() && !spec.advice.is_empty());
             assert!(!spec.meaning.contains('|') && !spec.advice.contains('|'), "table cell: {}", spec.code);
         }
     }

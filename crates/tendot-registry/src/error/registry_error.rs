@@ -4,6 +4,7 @@ use tendot_store::{CommitError, StoreError};
 
 use super::codes::{self, ErrorCodeSpec};
 use crate::Error;
+use crate::command::is_conflict;
 use crate::metadata::MetadataFault;
 
 /// Error of a registry command or query: kind, stable code, detail, JSON pointer and hint (RFC 9457).
@@ -69,10 +70,10 @@ pub enum RegistryErrorKind {
 }
 
 impl RegistryError {
-    /// Error with the usual kind of its code.
+    /// Error with the kind of its code.
     pub fn new(code: &'static ErrorCodeSpec, detail: impl Into<String>) -> Self {
         Self {
-            kind: code.kind(),
+            kind: code.kind,
             code: code.code,
             detail: detail.into(),
             pointer: None,
@@ -89,12 +90,23 @@ impl RegistryError {
 
     /// Error in the body of a request.
     pub(crate) fn invalid(code: &'static ErrorCodeSpec, pointer: &str, detail: impl Into<String>) -> Self {
-        debug_assert!(code.kinds.contains(&RegistryErrorKind::Invalid), "{}", code.code);
-        Self { kind: RegistryErrorKind::Invalid, ..Self::new(code, detail).with_pointer(pointer) }
+        debug_assert!(code.kind == RegistryErrorKind::Invalid, "{}", code.code);
+        Self::new(code, detail).with_pointer(pointer)
     }
 
     pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
         Self::new(codes::FORBIDDEN, detail)
+    }
+
+    /// Error: no registrant holds the prefix of a name.
+    pub(crate) fn prefix_not_allocated(prefix: &str) -> Self {
+        let detail = format!("prefix `{prefix}` is not allocated");
+        Self::new(codes::UNKNOWN_PREFIX, detail).with_pointer("/name")
+    }
+
+    /// Error: the policy of the prefix requires kernel metadata.
+    pub(crate) fn metadata_required(prefix: &str) -> Self {
+        Self::invalid(codes::MISSING, "/metadata", format!("prefix {prefix} requires kernel metadata"))
     }
 
     pub(crate) fn not_found(what: &str, id: &str) -> Self {
@@ -148,6 +160,15 @@ impl From<RegistryError> for Error {
     }
 }
 
+impl From<CommitError> for Error {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Store(error) => Self::Store(error),
+            error => Self::Commit(error),
+        }
+    }
+}
+
 impl From<StoreError> for RegistryError {
     fn from(source: StoreError) -> Self {
         let error = match &source {
@@ -168,6 +189,7 @@ impl From<CommitError> for RegistryError {
     fn from(error: CommitError) -> Self {
         match error {
             CommitError::Store(error) => error.into(),
+            error if is_conflict(&error) => Self::new(codes::WRITE_CONFLICT, error.to_string()),
             error => Self::invalid(codes::REJECTED_BY_STORE, "", error.to_string()),
         }
     }

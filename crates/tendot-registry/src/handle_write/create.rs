@@ -4,30 +4,28 @@ use tendot_proto::record::AdminPermissions;
 use tendot_proto::{Budget, Handle, HandleValue};
 use tendot_store::{RecordStatus, StoredRecord};
 
-use super::record_diff::RecordDiff;
+use super::record_diff::{RecordDiff, is_same_value};
 use super::values::by_index;
-use super::{PlannedWrite, WritePlan, with_timestamp};
+use super::{PlannedWrite, WritePlan, WritePlanner};
 use crate::authorization::{AdminSet, Requirement};
-use crate::handle_write::is_same_value;
 use crate::registration::is_reserved;
 use crate::validate::{check_handle_name, check_indexes, check_record, check_value, has_mixed_scripts};
-use crate::{Error, Registry, WriteWarning};
+use crate::{Error, WriteWarning};
 
-impl Registry {
+impl WritePlanner<'_> {
     pub(super) async fn plan_create(
         &self,
         name: Handle<'_>,
         values: &[HandleValue<'_>],
         overwrite: bool,
-        date: u32,
         budget: &mut Budget,
     ) -> Result<WritePlan, Error> {
-        let limits = &self.settings.limits;
+        let limits = &self.rules.settings.limits;
         let text = check_handle_name(name, limits)?;
         check_indexes(values, limits)?;
-        self.check_server_responsible(name, budget).await?;
-        match self.get_record(text, budget).await? {
-            None => self.plan_new(name, text, values, date, budget).await,
+        self.rules.check_server_responsible(name, budget).await?;
+        match self.rules.get_record(text, budget).await? {
+            None => self.plan_new(name, text, values, budget).await,
             Some(entry) if entry.status == RecordStatus::Tombstone => {
                 Err(Error::NameRetired { name: entry.name })
             }
@@ -36,12 +34,7 @@ impl Registry {
                 let requirement = Requirement::admin(self.creation_admins(name, budget).await?);
                 Ok(WritePlan { requirement, result: Err(Error::AlreadyExists { name: entry.name }) })
             }
-            Some(entry) if overwrite => self.plan_overwrite(name, &entry, values, date, budget).await,
-            // Only callers who could create the name get to know that it is reserved.
-            Some(entry) if is_reserved(&entry) => {
-                let requirement = Requirement::admin(self.creation_admins(name, budget).await?);
-                Ok(WritePlan { requirement, result: Err(Error::AlreadyExists { name: entry.name }) })
-            }
+            Some(entry) if overwrite => self.plan_overwrite(name, &entry, values, budget).await,
             Some(entry) => Err(Error::AlreadyExists { name: entry.name }),
         }
     }
@@ -51,18 +44,17 @@ impl Registry {
         name: Handle<'_>,
         text: &str,
         values: &[HandleValue<'_>],
-        date: u32,
         budget: &mut Budget,
     ) -> Result<WritePlan, Error> {
-        let limits = &self.settings.limits;
+        let limits = &self.rules.settings.limits;
         let result = values
             .iter()
             .try_for_each(|value| check_value(value, limits))
             .and_then(|()| check_record(values, limits))
-            .map(|()| values.iter().map(|value| with_timestamp(value, date)).collect())
+            .map(|()| values.iter().map(|value| self.with_timestamp(value)).collect())
             .map(|values| PlannedWrite::put(text.into(), values, None))
             .map_err(Error::from);
-        let result = match (self.find_confusable(text, budget).await?, result) {
+        let result = match (self.rules.find_confusable(text, budget).await?, result) {
             (Some(with), Ok(_)) if !limits.allow_confusable_names => Err(Error::Confusable { with }),
             (with, Ok(mut planned)) => {
                 planned.warnings.extend(with.map(|name| WriteWarning::ConfusableWith { name }));
@@ -78,8 +70,12 @@ impl Registry {
     /// Admins who may create a name: those of the parent prefix for a derived prefix, otherwise those of the prefix.
     async fn creation_admins(&self, name: Handle<'_>, budget: &mut Budget) -> Result<AdminSet, Error> {
         match name.parent_prefix_handle() {
-            Some(parent) => self.prefix_admins(parent, AdminPermissions::ADD_DERIVED_PREFIX, budget).await,
-            None => self.prefix_admins(&name.prefix_handle(), AdminPermissions::ADD_HANDLE, budget).await,
+            Some(parent) => {
+                self.rules.prefix_admins(parent, AdminPermissions::ADD_DERIVED_PREFIX, budget).await
+            }
+            None => {
+                self.rules.prefix_admins(&name.prefix_handle(), AdminPermissions::ADD_HANDLE, budget).await
+            }
         }
     }
 
@@ -88,11 +84,10 @@ impl Registry {
         name: Handle<'_>,
         entry: &StoredRecord,
         values: &[HandleValue<'_>],
-        date: u32,
         budget: &mut Budget,
     ) -> Result<WritePlan, Error> {
         let text = name.to_str().unwrap_or_default();
-        let (merged, diff, checked) = self.merge_record(&entry.values, values, date);
+        let (merged, diff, checked) = self.merge_record(&entry.values, values);
         let result = if diff.has_changes {
             checked
                 .and_then(|()| diff.check_writable())
@@ -109,9 +104,8 @@ impl Registry {
         &self,
         old: &[HandleValue<'static>],
         new: &[HandleValue<'_>],
-        date: u32,
     ) -> (Vec<HandleValue<'static>>, RecordDiff, Result<(), Error>) {
-        let limits = &self.settings.limits;
+        let limits = &self.rules.settings.limits;
         let mut diff = RecordDiff::default();
         let mut checked = check_record(new, limits).map_err(Error::from);
         let mut merged = Vec::with_capacity(new.len());
@@ -127,7 +121,7 @@ impl Registry {
                 None => diff.add(value),
             }
             checked = checked.and_then(|()| Ok(check_value(value, limits)?));
-            merged.push(with_timestamp(value, date));
+            merged.push(self.with_timestamp(value));
         }
         let new_by_index = by_index(new);
         for value in old.iter().filter(|value| !new_by_index.contains_key(&value.index)) {
@@ -149,9 +143,9 @@ impl Registry {
             return Ok(requirement);
         }
         let values = &entry.values;
-        let change = self.record_admins(name, values, diff.required, budget).await?;
-        let add_admin = self.record_admins(name, values, AdminPermissions::ADD_ADMIN, budget).await?;
-        let delete = self.record_admins(name, values, AdminPermissions::DELETE_HANDLE, budget).await?;
+        let change = self.rules.record_admins(name, values, diff.required, budget).await?;
+        let add_admin = self.rules.record_admins(name, values, AdminPermissions::ADD_ADMIN, budget).await?;
+        let delete = self.rules.record_admins(name, values, AdminPermissions::DELETE_HANDLE, budget).await?;
         let create = self.creation_admins(name, budget).await?;
         Ok(Requirement::AnyOf(vec![vec![change], vec![add_admin], vec![delete, create]]))
     }

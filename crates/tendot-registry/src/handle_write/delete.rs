@@ -4,14 +4,14 @@ use tendot_proto::record::AdminPermissions;
 use tendot_proto::{Budget, Handle};
 use tendot_store::{Edit, Precondition, StoredRecord};
 
-use super::{PlannedWrite, WritePlan};
+use super::{PlannedWrite, WritePlan, WritePlanner};
 use crate::authorization::Requirement;
 use crate::party::decode;
 use crate::prefix::Prefix;
 use crate::registration::{Registration, is_reserved, owned_name_key};
-use crate::{Error, Registry, RegistryError, codes};
+use crate::{Error, RegistryError, codes};
 
-impl Registry {
+impl WritePlanner<'_> {
     pub(super) async fn plan_delete(
         &self,
         name: Handle<'_>,
@@ -22,7 +22,7 @@ impl Registry {
         let Some(entry) = entry else { return Ok(WritePlan::not_found()) };
         let handle = Handle::from(&*name);
         let admins =
-            self.record_admins(handle, &entry.values, AdminPermissions::DELETE_HANDLE, budget).await?;
+            self.rules.record_admins(handle, &entry.values, AdminPermissions::DELETE_HANDLE, budget).await?;
         let expect = Precondition::AtRevision(entry.revision);
         let is_allocated = handle.is_prefix_handle() && !entry.registration.is_empty();
         let edit = if permanent || self.is_permanent(handle, &entry, budget).await? {
@@ -55,7 +55,7 @@ impl Registry {
         entry: &StoredRecord,
         budget: &mut Budget,
     ) -> Result<bool, Error> {
-        let prefixes = &self.settings.permanent_prefixes;
+        let prefixes = &self.rules.settings.permanent_prefixes;
         if prefixes.iter().any(|prefix| prefix.as_bytes().eq_ignore_ascii_case(name.prefix())) {
             return Ok(true);
         }
@@ -63,7 +63,7 @@ impl Registry {
             return Ok(false);
         }
         let prefix = std::str::from_utf8(name.prefix()).unwrap_or_default();
-        match self.prefix_record(prefix, budget).await? {
+        match self.rules.prefix_record(prefix, budget).await? {
             Some(record) => Ok(!decode::<Prefix>(&record)?.is_test),
             None => Ok(!entry.registration.is_empty()),
         }

@@ -3,12 +3,12 @@
 use tendot_proto::{Budget, Handle};
 use tendot_store::Edit;
 
-use super::{PlannedWrite, WritePlan};
+use super::{PlannedWrite, WritePlan, WritePlanner};
 use crate::authorization::Requirement;
 use crate::party::is_reserved_prefix;
-use crate::{Error, Registry, cost};
+use crate::{Error, cost};
 
-impl Registry {
+impl WritePlanner<'_> {
     pub(super) async fn plan_set_homed(
         &self,
         prefix: Handle<'_>,
@@ -22,7 +22,7 @@ impl Registry {
             return Err(Error::ReservedPrefix);
         }
         budget.charge(cost::LOOKUP)?;
-        let was_homed = self.store.is_homed(prefix.as_bytes()).await?;
+        let was_homed = self.rules.store.is_homed(prefix.as_bytes()).await?;
         let edit = if is_homed { Edit::Home { prefix } } else { Edit::Unhome { prefix } };
         let edit = (is_homed != was_homed).then_some(edit);
         let warnings = Vec::new();

@@ -16,17 +16,20 @@ mod record_diff;
 mod values;
 
 pub(crate) use home::parse_homed_prefix;
-pub(crate) use record_diff::is_same_value;
+pub(crate) use record_diff::set_timestamps;
 
 use std::fmt;
 
-use tendot_proto::{Budget, Handle, HandleValue, Now};
-use tendot_store::{ChangeSet, CommitError, Edit, Precondition, RecordStatus, Store, StoredRecord};
+use tendot_proto::{Budget, Handle, HandleValue};
+use tendot_store::{Edit, Precondition, RecordStatus, StoredRecord};
 
 use crate::authorization::{Claimant, Requirement, has_admin};
+use crate::call::handle_timestamp;
+use crate::command::{PlanCommit, PlannedCommit};
 use crate::party::Scope;
 use crate::registration::is_reserved;
-use crate::{Caller, Error, Registry};
+use crate::rules::Rules;
+use crate::{CallContext, Error, Registry};
 
 /// Write operation of the Handle protocol.
 #[derive(Clone, Debug)]
@@ -159,9 +162,6 @@ impl fmt::Display for WriteWarning {
     }
 }
 
-/// Maximum number of attempts on write conflicts.
-const MAX_COMMIT_ATTEMPTS: u32 = 8;
-
 /// Plan of a handle write: its requirement, and the result for authorized callers.
 pub(crate) struct WritePlan {
     pub(crate) requirement: Requirement,
@@ -184,83 +184,89 @@ struct PlannedWrite {
 
 impl Registry {
     /// Executes a write atomically.
-    pub async fn write(
-        &self,
-        write: &HandleWrite<'_>,
-        caller: &Caller,
-        now: Now,
-        budget: &mut Budget,
-    ) -> Result<WriteOutcome, Error> {
-        for _ in 0..MAX_COMMIT_ATTEMPTS {
-            let tracked = self.begin();
-            let plan = tracked.plan_write(write, now.unix_u32(), budget).await?;
-            let now_ms = now.unix.saturating_mul(1_000);
-            let claimant = Claimant::at_time(caller, now_ms);
-            tracked
-                .authorize_for_name(write.name(), &plan.requirement, claimant, Scope::Register, budget)
-                .await?;
-            if let Ok(planned) = &plan.result {
-                tracked.check_prefix_policy(write, &planned.name, now_ms, budget).await?;
-            }
-            let PlannedWrite { name, existed, edit, aux_edit, removes_last_admin, warnings } = plan.result?;
-            if removes_last_admin && !write.is_forced() {
-                return Err(Error::RemovesLastAdmin);
-            }
-            let Some(edit) = edit else {
-                return Ok(WriteOutcome { name, replaced: existed, revision: None, warnings });
-            };
-            let mut edits = tracked.store.into_preconditions();
-            edits.push(edit);
-            edits.extend(aux_edit);
-            // A concurrent commit used up the quota.
-            let Some(reservation) = self.quotas.reserve(&edits) else { continue };
-            let change = ChangeSet { author: caller.to_string().into(), timestamp_ms: now_ms, edits };
-            let committed = self.store.commit(change).await;
-            reservation.resolve(&committed);
-            match committed {
-                Ok(committed) => {
-                    let revision = Some(committed.revision);
-                    return Ok(WriteOutcome { name, replaced: existed, revision, warnings });
-                }
-                Err(CommitError::RecordConflict(_) | CommitError::HomedConflict { .. }) => {}
-                Err(CommitError::Store(error)) => return Err(error.into()),
-                Err(error) => return Err(Error::Commit(error)),
-            }
-        }
-        Err(Error::WriteConflict { attempts: MAX_COMMIT_ATTEMPTS })
+    pub async fn write(&self, write: &HandleWrite<'_>, call: CallContext<'_>) -> Result<WriteOutcome, Error> {
+        let (outcome, revision) =
+            self.commit_planned(&mut WriteCommit { write, call }).await?.into_result::<Error>()?;
+        Ok(WriteOutcome { revision, ..outcome })
     }
+}
 
-    /// Plans a write; new values get the timestamp `date`. Errors do not depend on the caller.
+/// Handle write in the commit loop.
+struct WriteCommit<'a> {
+    write: &'a HandleWrite<'a>,
+    call: CallContext<'a>,
+}
+
+impl PlanCommit for WriteCommit<'_> {
+    type Output = WriteOutcome;
+    type Error = Error;
+
+    async fn plan(&mut self, rules: &Rules) -> Result<PlannedCommit<WriteOutcome>, Error> {
+        let (write, now_ms, budget) = (self.write, self.call.now_ms, &mut *self.call.budget);
+        let plan = rules.plan_write(write, now_ms, budget).await?;
+        let claimant = Claimant::at_time(self.call.caller, now_ms);
+        rules.authorize_for_name(write.name(), &plan.requirement, claimant, Scope::Register, budget).await?;
+        if let Ok(planned) = &plan.result {
+            rules.check_prefix_policy(write, &planned.name, now_ms, budget).await?;
+        }
+        let PlannedWrite { name, existed, edit, aux_edit, removes_last_admin, warnings } = plan.result?;
+        if removes_last_admin && !write.is_forced() {
+            return Err(Error::RemovesLastAdmin);
+        }
+        let outcome = WriteOutcome { name, replaced: existed, revision: None, warnings };
+        let Some(edit) = edit else { return Ok(PlannedCommit::unchanged(outcome)) };
+        Ok(PlannedCommit {
+            author: self.call.caller.to_string().into(),
+            now_ms,
+            edits: [edit].into_iter().chain(aux_edit).collect(),
+            extra_edits: Vec::new(),
+            output: outcome,
+        })
+    }
+}
+
+impl Rules {
+    /// Plans a write at a time. Errors do not depend on the caller.
     pub(crate) async fn plan_write(
         &self,
         write: &HandleWrite<'_>,
-        date: u32,
+        now_ms: u64,
         budget: &mut Budget,
     ) -> Result<WritePlan, Error> {
+        let planner = WritePlanner { rules: self, now_ms };
         match write {
             HandleWrite::Create { name, values, overwrite, uuid_bytes, .. } => match uuid_bytes {
-                None => self.plan_create(*name, values, *overwrite, date, budget).await,
+                None => planner.plan_create(*name, values, *overwrite, budget).await,
                 Some(random_bytes) => {
                     let minted =
                         mint_uuid::mint_in_partition(*name, *random_bytes, self.settings.partition, budget)?;
-                    self.plan_create(Handle::new(&minted), values, false, date, budget).await
+                    planner.plan_create(Handle::new(&minted), values, false, budget).await
                 }
             },
-            HandleWrite::Delete { name, permanent } => self.plan_delete(*name, *permanent, budget).await,
+            HandleWrite::Delete { name, permanent } => planner.plan_delete(*name, *permanent, budget).await,
             HandleWrite::AddValues { name, values, overwrite, .. } => {
-                self.plan_add_values(*name, values, *overwrite, date, budget).await
+                planner.plan_add_values(*name, values, *overwrite, budget).await
             }
             HandleWrite::RemoveValues { name, indexes, .. } => {
-                self.plan_remove_values(*name, indexes, budget).await
+                planner.plan_remove_values(*name, indexes, budget).await
             }
             HandleWrite::ModifyValues { name, values, .. } => {
-                self.plan_modify_values(*name, values, date, budget).await
+                planner.plan_modify_values(*name, values, budget).await
             }
-            HandleWrite::Home { prefix } => self.plan_set_homed(*prefix, true, budget).await,
-            HandleWrite::Unhome { prefix } => self.plan_set_homed(*prefix, false, budget).await,
+            HandleWrite::Home { prefix } => planner.plan_set_homed(*prefix, true, budget).await,
+            HandleWrite::Unhome { prefix } => planner.plan_set_homed(*prefix, false, budget).await,
         }
     }
+}
 
+/// Plans handle writes. Errors do not depend on the caller.
+struct WritePlanner<'a> {
+    rules: &'a Rules,
+    /// Time of the write, in milliseconds since 1970.
+    now_ms: u64,
+}
+
+impl WritePlanner<'_> {
     /// Loads a record to be changed: its name as sent, and the record if it is live.
     async fn load_live_record(
         &self,
@@ -269,12 +275,17 @@ impl Registry {
     ) -> Result<(Box<str>, Option<StoredRecord>), Error> {
         name.validate()?;
         let full = name.qualified();
-        self.check_server_responsible(Handle::new(&full), budget).await?;
+        self.rules.check_server_responsible(Handle::new(&full), budget).await?;
         let text = std::str::from_utf8(&full).unwrap_or_default();
-        let entry = self.get_record(text, budget).await?;
+        let entry = self.rules.get_record(text, budget).await?;
         // Reserved names are invisible here and are changed through the registry API.
         let is_visible = |entry: &StoredRecord| entry.status == RecordStatus::Live && !is_reserved(entry);
         Ok((text.into(), entry.filter(is_visible)))
+    }
+
+    /// Value with the server's timestamp.
+    fn with_timestamp(&self, value: &HandleValue<'_>) -> HandleValue<'static> {
+        HandleValue { timestamp: handle_timestamp(self.now_ms), ..value.clone().into_owned() }
     }
 }
 
@@ -311,9 +322,4 @@ impl PlannedWrite {
             warnings: Vec::new(),
         }
     }
-}
-
-/// Value with the server's timestamp.
-fn with_timestamp(value: &HandleValue<'_>, date: u32) -> HandleValue<'static> {
-    HandleValue { timestamp: date, ..value.clone().into_owned() }
 }

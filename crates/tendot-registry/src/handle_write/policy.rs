@@ -3,9 +3,10 @@
 use tendot_proto::Budget;
 
 use crate::prefix::quota_exceeded;
-use crate::{Error, HandleWrite, Registry, RegistryError, codes};
+use crate::rules::Rules;
+use crate::{Error, HandleWrite, RegistryError};
 
-impl Registry {
+impl Rules {
     /// Checks a handle write against the policy of its prefix, as the registry API does.
     pub(crate) async fn check_prefix_policy(
         &self,
@@ -31,10 +32,8 @@ impl Registry {
         }
         self.check_new_name(name, &allocation, budget).await?;
         if allocation.requires_metadata() {
-            let detail = format!("prefix {prefix} requires kernel metadata");
-            let rejection = RegistryError::invalid(codes::MISSING, "/metadata", detail)
-                .with_hint("register or reserve the name with `POST /api/v1/dois`");
-            return Err(rejection.into());
+            let rejection = RegistryError::metadata_required(prefix);
+            return Err(rejection.with_hint("register or reserve the name with `POST /api/v1/dois`").into());
         }
         match self.remaining_quota(&allocation, now_ms, 1).await? {
             Some(0) => Err(quota_exceeded(&allocation).into()),

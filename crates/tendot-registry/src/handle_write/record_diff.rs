@@ -5,6 +5,7 @@ use tendot_proto::{HandleValue, ValuePermissions};
 
 use crate::Error;
 use crate::authorization::{Requirement, is_admin_value};
+use crate::call::handle_timestamp;
 
 /// Difference between two records, as the admin permissions required to make it.
 #[derive(Debug, Default)]
@@ -100,6 +101,14 @@ pub(crate) fn is_same_value(old: &HandleValue<'_>, new: &HandleValue<'_>) -> boo
         && old.value_type == new.value_type
         && old.data == new.data
         && old.references == new.references
+}
+
+/// Sets the timestamps of the values of a record: those of unchanged values stay.
+pub(crate) fn set_timestamps(values: &mut [HandleValue<'_>], previous: &[HandleValue<'_>], now_ms: u64) {
+    for value in values {
+        let same = previous.iter().find(|old| is_same_value(old, value));
+        value.timestamp = same.map_or_else(|| handle_timestamp(now_ms), |old| old.timestamp);
+    }
 }
 
 #[cfg(test)]

@@ -6,20 +6,18 @@ use tendot_proto::record::AdminPermissions;
 use tendot_proto::{Budget, Handle, HandleValue};
 use tendot_store::StoredRecord;
 
-use super::record_diff::RecordDiff;
-use super::{PlannedWrite, WritePlan, with_timestamp};
+use super::record_diff::{RecordDiff, is_same_value};
+use super::{PlannedWrite, WritePlan, WritePlanner};
 use crate::authorization::Requirement;
-use crate::handle_write::is_same_value;
 use crate::validate::{check_indexes, check_record, check_value};
-use crate::{Error, InvalidValue, Registry};
+use crate::{Error, InvalidValue};
 
-impl Registry {
+impl WritePlanner<'_> {
     pub(super) async fn plan_add_values(
         &self,
         name: Handle<'_>,
         values: &[HandleValue<'_>],
         overwrite: bool,
-        date: u32,
         budget: &mut Budget,
     ) -> Result<WritePlan, Error> {
         self.check_not_empty(values)?;
@@ -41,7 +39,7 @@ impl Registry {
         let existed = values.iter().any(|value| old_by_index.contains_key(&value.index));
         let result = match occupied_index {
             Some(index) => Err(Error::ValueExists { index }),
-            None => self.merge_values(&name, &entry, &diff, values, date),
+            None => self.merge_values(&name, &entry, &diff, values),
         };
         let result = result.map(|planned| PlannedWrite { existed, ..planned });
         Ok(WritePlan { requirement: self.requirement_for(&name, &entry, &diff, budget).await?, result })
@@ -51,7 +49,6 @@ impl Registry {
         &self,
         name: Handle<'_>,
         values: &[HandleValue<'_>],
-        date: u32,
         budget: &mut Budget,
     ) -> Result<WritePlan, Error> {
         self.check_not_empty(values)?;
@@ -64,7 +61,7 @@ impl Registry {
             let old = old_by_index.get(&value.index).ok_or(Error::ValuesNotFound)?;
             diff.modify(old, value);
         }
-        let result = self.merge_values(&name, &entry, &diff, values, date);
+        let result = self.merge_values(&name, &entry, &diff, values);
         Ok(WritePlan { requirement: self.requirement_for(&name, &entry, &diff, budget).await?, result })
     }
 
@@ -92,7 +89,7 @@ impl Registry {
         let missing = removed.len() < indexes.len();
         let result = if missing { Err(Error::ValuesNotFound) } else { diff.check_writable() };
         let requirement = Requirement::admin(
-            self.record_admins(Handle::from(&*name), &entry.values, diff.required, budget).await?,
+            self.rules.record_admins(Handle::from(&*name), &entry.values, diff.required, budget).await?,
         );
         let remaining = remaining.into_iter().cloned().collect();
         let result = result.map(|()| PlannedWrite::put(name, remaining, Some(&entry)));
@@ -103,7 +100,7 @@ impl Registry {
         if values.is_empty() {
             return Err(InvalidValue::no_values().into());
         }
-        check_indexes(values, &self.settings.limits)
+        check_indexes(values, &self.rules.settings.limits)
     }
 
     async fn requirement_for(
@@ -116,7 +113,8 @@ impl Registry {
         if let Some(requirement) = diff.requirement_without_admin() {
             return Ok(requirement);
         }
-        let admins = self.record_admins(Handle::from(name), &entry.values, diff.required, budget).await?;
+        let admins =
+            self.rules.record_admins(Handle::from(name), &entry.values, diff.required, budget).await?;
         Ok(Requirement::admin(admins))
     }
 
@@ -127,9 +125,8 @@ impl Registry {
         entry: &StoredRecord,
         diff: &RecordDiff,
         new_values: &[HandleValue<'_>],
-        date: u32,
     ) -> Result<PlannedWrite, Error> {
-        let limits = &self.settings.limits;
+        let limits = &self.rules.settings.limits;
         diff.check_writable()?;
         if !diff.has_changes {
             return Ok(PlannedWrite::unchanged(name.into()));
@@ -140,7 +137,7 @@ impl Registry {
             match new_by_index.get(&old.index) {
                 Some(new) if !is_same_value(old, new) => {
                     check_value(new, limits)?;
-                    merged.push(with_timestamp(new, date));
+                    merged.push(self.with_timestamp(new));
                 }
                 _ => merged.push(old.clone()),
             }
@@ -148,7 +145,7 @@ impl Registry {
         let old_by_index = by_index(&entry.values);
         for new in new_values.iter().filter(|new| !old_by_index.contains_key(&new.index)) {
             check_value(new, limits)?;
-            merged.push(with_timestamp(new, date));
+            merged.push(self.with_timestamp(new));
         }
         check_record(&merged, limits)?;
         Ok(PlannedWrite::put(name.into(), merged, Some(entry)))

@@ -1,11 +1,12 @@
 //! Change feed: the change log as a caller may see it.
 
-use tendot_proto::Budget;
 use tendot_store::{EditKind, LogEntry, NameKey, Store};
 
 use super::visible_author;
+use crate::party::{RegistryObjectKind, is_reserved_prefix};
 use crate::registration::VisibilityFilter;
-use crate::{Caller, Error, Registry, cost};
+use crate::rules::{Authorizer, RecordReader};
+use crate::{CallContext, Error, Registry, cost};
 
 /// Position in the change feed: everything up to it has been read.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -71,14 +72,16 @@ pub enum ChangeSubject {
     Transfer,
 }
 
-/// Prefix and kinds of registry objects; other names there are never visible.
-const RESERVED: &str = "0.TENDOT/";
-const KINDS: [(&str, ChangeSubject); 4] = [
-    ("agency/", ChangeSubject::Agency),
-    ("registrant/", ChangeSubject::Registrant),
-    ("token/", ChangeSubject::Token),
-    ("transfer/", ChangeSubject::Transfer),
-];
+impl From<RegistryObjectKind> for ChangeSubject {
+    fn from(kind: RegistryObjectKind) -> Self {
+        match kind {
+            RegistryObjectKind::Agency => Self::Agency,
+            RegistryObjectKind::Registrant => Self::Registrant,
+            RegistryObjectKind::Token => Self::Token,
+            RegistryObjectKind::Transfer => Self::Transfer,
+        }
+    }
+}
 
 impl Registry {
     /// Lists changes after a position, as far as they are visible to the caller: at most `limit` events.
@@ -90,17 +93,16 @@ impl Registry {
         &self,
         after: &ChangeCursor,
         limit: usize,
-        caller: &Caller,
-        now_ms: u64,
-        budget: &mut Budget,
+        mut call: CallContext<'_>,
     ) -> Result<ChangeEvents, Error> {
+        let rules = &self.rules;
         let limit = limit.max(1);
-        budget.charge(cost::LOOKUP.saturating_add(cost::list(limit)))?;
+        call.budget.charge(cost::LOOKUP.saturating_add(cost::list(limit)))?;
         // Authorized for every page: the token may have been revoked meanwhile.
-        self.principal(caller, now_ms, budget).await?;
-        let is_operator = self.is_operator(caller, now_ms, budget).await?;
+        rules.principal(&mut call).await?;
+        let is_operator = rules.is_operator(&mut call).await?;
         let from = after.sequence.saturating_sub(u64::from(after.import_key.is_some()));
-        let lines = self.store.read_log(from, limit).await?;
+        let lines = rules.store.read_log(from, limit).await?;
         let mut changes = ChangeEvents {
             items: Vec::new(),
             next: ChangeCursor::after(after.sequence),
@@ -117,14 +119,17 @@ impl Registry {
             }
             changes.is_end = false;
             if changes.items.is_empty() {
-                self.expand_import(line, import_key, limit, is_operator, &mut changes).await?;
+                rules.expand_import(line, import_key, limit, is_operator, &mut changes).await?;
             }
             break;
         }
-        self.retain_visible(&mut changes.items, VisibilityFilter::new(caller, now_ms)).await?;
+        let visibility = VisibilityFilter::new(call.caller, call.now_ms);
+        rules.retain_visible(&mut changes.items, visibility).await?;
         Ok(changes)
     }
+}
 
+impl Authorizer {
     /// Drops reserved names that are not visible to the caller.
     async fn retain_visible(
         &self,
@@ -140,7 +145,9 @@ impl Registry {
         items.retain(|_| is_visible.next().unwrap_or_default());
         Ok(())
     }
+}
 
+impl RecordReader {
     /// Expands an import entry to its names.
     async fn expand_import(
         &self,
@@ -166,15 +173,17 @@ impl Registry {
 
 /// Event of a log entry; `None` if it is not visible.
 fn visible_event(line: LogEntry, is_operator: bool) -> Option<ChangeEvent> {
-    let reserved = line.name.split_at_checked(RESERVED.len());
-    let (subject, name) = match reserved.filter(|(start, _)| start.eq_ignore_ascii_case(RESERVED)) {
-        None if matches!(line.kind, EditKind::Home | EditKind::Unhome) => (ChangeSubject::Prefix, line.name),
-        None => (ChangeSubject::Record, line.name),
-        Some((_, rest)) => KINDS.iter().find_map(|(start, subject)| {
-            let id = rest.strip_prefix(start)?;
-            let is_public = !matches!(subject, ChangeSubject::Token | ChangeSubject::Transfer);
-            (is_public || is_operator).then(|| (*subject, id.into()))
-        })?,
+    let is_homing = matches!(line.kind, EditKind::Home | EditKind::Unhome);
+    let is_object = line.name.split_once('/').is_some_and(|(start, _)| is_reserved_prefix(start.as_bytes()));
+    let (subject, name) = match is_object {
+        false if is_homing => (ChangeSubject::Prefix, line.name),
+        false => (ChangeSubject::Record, line.name),
+        // Other names under the reserved prefix are never visible.
+        true => {
+            let (kind, id) = RegistryObjectKind::parse(&line.name)?;
+            let is_public = !matches!(kind, RegistryObjectKind::Token | RegistryObjectKind::Transfer);
+            (is_public || is_operator).then(|| (kind.into(), id.into()))?
+        }
     };
     let cursor = ChangeCursor::after(line.sequence);
     let author = visible_author(line.author, is_operator);
@@ -192,13 +201,16 @@ fn visible_event(line: LogEntry, is_operator: bool) -> Option<ChangeEvent> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use pollster::block_on;
-    use tendot_proto::HandleValue;
-    use tendot_store::{ChangeSet, Edit, EmbeddedImporter, EmbeddedStore, MemoryStore, Precondition};
+    use tendot_proto::{Budget, HandleValue};
+    use tendot_store::{
+        AnyStore, ChangeSet, Edit, EmbeddedImporter, EmbeddedStore, MemoryStore, Precondition,
+    };
 
     use super::*;
-    use crate::RegistrySettings;
+    use crate::{Caller, RegistrySettings};
 
     fn put(name: &str) -> Edit {
         let values = vec![HandleValue::new(1, "URL", "https://example.org/")];
@@ -210,8 +222,12 @@ mod tests {
     }
 
     fn read(registry: &Registry, after: &ChangeCursor, limit: usize, caller: &Caller) -> ChangeEvents {
-        let changes =
-            block_on(registry.list_changes(after, limit, caller, 0, &mut Budget::new(10_000))).unwrap();
+        let changes = block_on(registry.list_changes(
+            after,
+            limit,
+            CallContext::new(caller, 0, &mut Budget::new(10_000)),
+        ))
+        .unwrap();
         assert!(changes.items.len() <= limit);
         changes
     }
@@ -291,7 +307,8 @@ mod tests {
         assert_eq!(all(&registry, invalid, 2, &Caller::Anonymous), whole[3..]);
         assert_eq!(all(&registry, ChangeCursor::after(u64::MAX), 2, &Caller::Anonymous), []);
         let (begin, mut budget) = (ChangeCursor::default(), Budget::new(10_000));
-        let expensive = registry.list_changes(&begin, usize::MAX, &Caller::Anonymous, 0, &mut budget);
+        let call = CallContext::new(&Caller::Anonymous, 0, &mut budget);
+        let expensive = registry.list_changes(&begin, usize::MAX, call);
         assert!(matches!(block_on(expensive), Err(Error::BudgetExceeded(_))));
     }
 
@@ -312,9 +329,9 @@ mod tests {
         commit(&store, "operator", vec![put("10.1/before")]);
         drop(store);
         import("import", 0..NAMES);
-        let store = EmbeddedStore::open(directory.path()).unwrap();
-        commit(&store, "operator", vec![put("10.1/name-07"), put("10.1/after")]);
-        let registry = Registry::new(store, RegistrySettings::default());
+        let store = Arc::new(AnyStore::from(EmbeddedStore::open(directory.path()).unwrap()));
+        commit(&*store, "operator", vec![put("10.1/name-07"), put("10.1/after")]);
+        let registry = Registry::with_shared_store(Arc::clone(&store), RegistrySettings::default());
         let whole = all(&registry, ChangeCursor::default(), 100, &Caller::Anonymous);
         let names: BTreeMap<&str, EditKind> = whole.iter().map(|item| (&*item.name, item.kind)).collect();
         assert_eq!((whole.len(), names.len()), (NAMES + 2, NAMES + 2));
@@ -336,7 +353,7 @@ mod tests {
         let middle = whole.iter().position(|item| &*item.name == "10.1/Name-20").unwrap();
         let position = whole[middle].cursor.clone();
         let changed = vec![put("10.1/Name-10"), put("10.1/Name-30")];
-        commit(registry.store(), "operator", changed);
+        commit(&*store, "operator", changed);
         let rest = all(&registry, position, 3, &Caller::Anonymous);
         let count = |name: &str| rest.iter().filter(|item| &*item.name == name).count();
         assert_eq!((count("10.1/Name-10"), count("10.1/Name-20"), count("10.1/Name-30")), (1, 0, 1));

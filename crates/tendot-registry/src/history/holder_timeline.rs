@@ -4,7 +4,8 @@ use tendot_proto::{Budget, Handle};
 use tendot_store::{HistoryOrder, LogEntry, NameKey, PriorState, Store};
 
 use crate::prefix::{Prefix, is_doi_prefix};
-use crate::{Error, Registry, cost, party};
+use crate::rules::RecordReader;
+use crate::{Error, cost, party};
 
 /// Holder of a prefix: registrant and agency.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -19,7 +20,7 @@ pub struct PrefixHolder {
 const TIMELINE_PAGE_LEN: usize = 100;
 const MAX_TIMELINE_PAGES: usize = 4;
 
-impl Registry {
+impl RecordReader {
     /// Holders of the prefix of a name since its creation, within the requested part of the history: up to `bound`.
     pub(super) async fn holder_timeline(
         &self,

@@ -1,15 +1,17 @@
 //! Audit trail: changes and their authors.
 //!
 //! In reading order: this file decides which authors are public; `change_feed` is the feed of all changes, `record_history`
-//! the history of one name, `holder_timeline` the holders of a prefix.
+//! the history of one name, `holder_timeline` the holders of a prefix, `log_head` the end of the change log.
 
 mod change_feed;
 mod holder_timeline;
+mod log_head;
 mod record_history;
 
 pub use change_feed::{ChangeCursor, ChangeEvent, ChangeEvents, ChangeSubject};
 pub use holder_timeline::PrefixHolder;
-pub use record_history::{HistoryEvent, HistoryEventKind, HistoryEvents, RecordSnapshot, SnapshotState};
+pub use log_head::LogHeadTracker;
+pub use record_history::{HistoryEvent, HistoryEventKind, RecordSnapshot, SnapshotState};
 
 use tendot_proto::ValueReference;
 

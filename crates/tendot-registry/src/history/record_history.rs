@@ -1,9 +1,9 @@
 //! History of one name: its changes with the states before and after, and transfers of its prefix.
 
 use serde_json::value::RawValue;
-use tendot_proto::{Budget, Handle, HandleValue, ValuePermissions};
+use tendot_proto::{Handle, HandleValue, ValuePermissions};
 use tendot_store::{
-    EditKind, HistoryEntry, HistoryOrder, LogEntry, NameKey, PriorState, RecordStatus, Store, StoredRecord,
+    EditKind, HistoryEntry, HistoryOrder, LogEntry, NameKey, PriorState, Store, StoredRecord,
 };
 
 use super::holder_timeline::HolderTimeline;
@@ -11,16 +11,8 @@ use super::visible_author;
 use crate::metadata::KernelMetadata;
 use crate::prefix::Prefix;
 use crate::registration::{DoiStatus, Registration, RegistrationState, VisibilityFilter};
-use crate::{Caller, Error, PrefixHolder, Registry, cost, party};
-
-/// Events of one history request, and where to continue.
-#[derive(Clone, Debug, Default)]
-pub struct HistoryEvents {
-    /// Events in the requested order.
-    pub items: Vec<HistoryEvent>,
-    /// Sequence number to continue after, or before, if there are more.
-    pub next: Option<u64>,
-}
+use crate::rules::RecordReader;
+use crate::{CallContext, Error, PrefixHolder, Registry, ResultPage, cost, party};
 
 /// Event in the history of a name.
 #[derive(Clone, Debug)]
@@ -93,33 +85,31 @@ impl Registry {
     /// Values are filtered by their permissions at that time: public ones for all callers, admin-readable ones for the
     /// operator. Reserved states are visible to authorized principals only. An author is public if it is a handle identity, a
     /// party or a part of this program.
-    #[allow(clippy::too_many_arguments, reason = "independent inputs: name, page, caller, time and budget")]
     pub async fn record_history(
         &self,
         name: Handle<'_>,
         order: HistoryOrder,
         limit: usize,
-        caller: &Caller,
-        now_ms: u64,
-        budget: &mut Budget,
-    ) -> Result<HistoryEvents, Error> {
+        mut call: CallContext<'_>,
+    ) -> Result<ResultPage<HistoryEvent, u64>, Error> {
+        let rules = &self.rules;
         name.validate()?;
         let full = name.qualified();
         let name = Handle::new(&full);
-        self.check_server_responsible(name, budget).await?;
+        rules.check_server_responsible(name, call.budget).await?;
         // Log entry and record of each event, the name itself, and the states before and after.
         let lookups = u32::try_from(limit).unwrap_or(u32::MAX).saturating_add(4);
-        budget.charge(cost::LOOKUP.saturating_mul(lookups))?;
+        call.budget.charge(cost::LOOKUP.saturating_mul(lookups))?;
         let text = name.to_str().map_err(|_| Error::NotFound)?;
         let key = NameKey::new(text).map_err(|_| Error::NotFound)?;
-        let mut visibility = VisibilityFilter::new(caller, now_ms);
-        let Some(first) = self.store.history(&key, FROM_OLDEST, 1).await?.entries.into_iter().next() else {
+        let mut visibility = VisibilityFilter::new(call.caller, call.now_ms);
+        let Some(first) = rules.store.history(&key, FROM_OLDEST, 1).await?.entries.into_iter().next() else {
             return Err(Error::NotFound);
         };
-        if !self.is_visible(text, &mut visibility).await? {
+        if !rules.is_visible(text, &mut visibility).await? {
             return Err(Error::NotFound);
         }
-        let own = self.store.history(&key, order, limit).await?;
+        let own = rules.store.history(&key, order, limit).await?;
         let (mut changes, mut next) = (own.entries, own.next);
         let is_oldest_first = matches!(order, HistoryOrder::OldestFirst { .. });
         if !is_oldest_first {
@@ -130,8 +120,9 @@ impl Registry {
             HistoryOrder::OldestFirst { after } => after,
             HistoryOrder::NewestFirst { before } => before.saturating_sub(1),
         };
-        let end = self.state_after(&key, last).await?;
-        let holders = self.holder_timeline(name, first.log_entry.sequence, order, next, budget).await?;
+        let end = rules.state_after(&key, last).await?;
+        let birth = first.log_entry.sequence;
+        let holders = rules.holder_timeline(name, birth, order, next, call.budget).await?;
         next = match (next, holders.truncated_at) {
             (Some(own), Some(truncated_at)) => {
                 Some(if is_oldest_first { own.min(truncated_at) } else { own.max(truncated_at) })
@@ -139,8 +130,8 @@ impl Registry {
             (own, truncated_at) => own.or(truncated_at),
         };
         let view = HistoryView {
-            is_operator: self.is_operator(caller, now_ms, budget).await?,
-            can_read_private: self.can_see_reserved(text, &mut visibility, budget).await?,
+            is_operator: rules.is_operator(&mut call).await?,
+            can_read_private: rules.can_see_reserved(text, &mut visibility, call.budget).await?,
             holders,
         };
         let mut items = view.events(changes, end);
@@ -156,9 +147,11 @@ impl Registry {
             items.truncate(limit);
             next = items.last().map(|last| last.sequence);
         }
-        Ok(HistoryEvents { items, next })
+        Ok(ResultPage { items, next })
     }
+}
 
+impl RecordReader {
     /// State of a name after one of its changes.
     pub(super) async fn state_after(&self, key: &NameKey, sequence: u64) -> Result<PriorState, Error> {
         let following = self.store.history(key, HistoryOrder::OldestFirst { after: sequence }, 1).await?;
@@ -250,11 +243,7 @@ impl HistoryView {
             registration.map(|registration| (registration.owner, registration.metadata)).unwrap_or_default();
         let of_prefix = || self.holders.holder_at(sequence).map(|holder| holder.registrant.clone());
         RecordSnapshot {
-            state: match (entry.status, registration_state) {
-                (RecordStatus::Tombstone, _) => DoiStatus::Retired,
-                (RecordStatus::Live, RegistrationState::Reserved) => DoiStatus::Reserved,
-                (RecordStatus::Live, RegistrationState::Registered) => DoiStatus::Registered,
-            },
+            state: DoiStatus::new(entry.status, registration_state),
             values: values.cloned().collect(),
             metadata: metadata.filter(|_| is_visible),
             registrant: prefix.map(|prefix| prefix.registrant).or(owner).or_else(of_prefix),
@@ -265,11 +254,11 @@ impl HistoryView {
 #[cfg(test)]
 mod tests {
     use pollster::block_on;
-    use tendot_proto::HandleValue;
+    use tendot_proto::{Budget, HandleValue};
     use tendot_store::{ChangeSet, Edit, MemoryStore, Precondition};
 
     use super::*;
-    use crate::RegistrySettings;
+    use crate::{Caller, RegistrySettings};
 
     /// Visibility follows the permissions at that time, whatever they are later.
     #[test]
@@ -299,8 +288,8 @@ mod tests {
         ] {
             let (name, order) = (Handle::from("10.1/x"), HistoryOrder::OldestFirst { after: 0 });
             let mut budget = Budget::new(1_000);
-            let history =
-                block_on(registry.record_history(name, order, 10, &caller, 0, &mut budget)).unwrap();
+            let call = CallContext::new(&caller, 0, &mut budget);
+            let history = block_on(registry.record_history(name, order, 10, call)).unwrap();
             let visible = |event: HistoryEvent| match event.kind {
                 HistoryEventKind::Changed { before: SnapshotState::Record(previous), .. } => {
                     previous.values.iter().map(|value| value.data.to_vec()).collect()
@@ -337,14 +326,9 @@ mod tests {
         let registry = Registry::new(store, RegistrySettings::default());
         let history = |name: &str, after, caller: &Caller| {
             let order = HistoryOrder::OldestFirst { after };
-            block_on(registry.record_history(
-                Handle::from(name),
-                order,
-                10,
-                caller,
-                0,
-                &mut Budget::new(1_000),
-            ))
+            let mut budget = Budget::new(1_000);
+            let call = CallContext::new(caller, 0, &mut budget);
+            block_on(registry.record_history(Handle::from(name), order, 10, call))
         };
         let visible = |caller: &Caller| {
             let items = history("10.1/X", 0, caller).unwrap().items.into_iter();
@@ -371,7 +355,8 @@ mod tests {
         assert!(history("10.1/x", 99, &Caller::Anonymous).unwrap().items.is_empty());
         let (all, mut budget) = (HistoryOrder::OldestFirst { after: 0 }, Budget::new(1_000));
         let name = Handle::from("10.1/x");
-        let expensive = registry.record_history(name, all, usize::MAX, &Caller::Operator, 0, &mut budget);
+        let call = CallContext::new(&Caller::Operator, 0, &mut budget);
+        let expensive = registry.record_history(name, all, usize::MAX, call);
         assert!(matches!(block_on(expensive), Err(Error::BudgetExceeded(_))));
     }
 
@@ -433,9 +418,8 @@ mod tests {
             let mut visible = Vec::new();
             loop {
                 let (name, budget) = (Handle::from("10.1/x"), &mut Budget::new(20_000));
-                let events =
-                    block_on(registry.record_history(name, order, limit, &Caller::Anonymous, 0, budget))
-                        .unwrap();
+                let call = CallContext::new(&Caller::Anonymous, 0, budget);
+                let events = block_on(registry.record_history(name, order, limit, call)).unwrap();
                 assert!(events.items.len() <= limit);
                 visible.extend(events.items.into_iter().map(|event| match event.kind {
                     HistoryEventKind::Changed { after: SnapshotState::Record(now), .. } => {

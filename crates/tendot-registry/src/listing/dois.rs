@@ -3,23 +3,15 @@
 use std::collections::BTreeMap;
 
 use tendot_proto::Budget;
-use tendot_store::{AuxEntry, NameKey, RecordStatus, Store, StoredRecord};
+use tendot_store::{AuxEntry, NameKey, Store, StoredRecord};
 
 use crate::authorization::Principal;
 use crate::listing::ScanBudget;
 use crate::party::Registrant;
 use crate::prefix::Prefix;
-use crate::registration::{DoiStatus, Registration, RegistrationState};
-use crate::{Caller, Error, Registry, RegistryError, cost, party};
-
-/// DOIs of one list request, and where to continue.
-#[derive(Clone, Debug, Default)]
-pub struct DoiList {
-    /// DOIs in key order.
-    pub items: Vec<DoiListItem>,
-    /// Cursor for `after`, if there are more.
-    pub next: Option<String>,
-}
+use crate::registration::{DoiStatus, Registration, RegistrationState, url_value};
+use crate::rules::RecordReader;
+use crate::{CallContext, Error, Registry, RegistryError, ResultPage, cost};
 
 /// DOI in a list.
 #[derive(Clone, Debug)]
@@ -39,82 +31,102 @@ pub struct DoiListItem {
 /// Cursor prefix for names that a registrant owns under the prefixes of other registrants.
 const OWNED_CURSOR_PREFIX: &str = "owned:";
 
+/// Filters of a DOI list: a prefix, a registrant, or both.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct DoiFilter<'a> {
+    /// Only names under this prefix.
+    pub prefix: Option<&'a str>,
+    /// Only names of the registrant with this id.
+    pub registrant: Option<&'a str>,
+}
+
 impl Registry {
-    /// Lists DOIs under a prefix, of a registrant, or both, in key order. Reserved names are returned to authorized
-    /// principals only. There may be fewer than requested although more follow.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "independent inputs: filters, page, caller, time and budget"
-    )]
+    /// Lists DOIs in key order. Reserved names are returned to authorized principals only. There may be fewer than
+    /// requested although more follow.
     pub async fn list_dois(
         &self,
-        prefix: Option<&str>,
-        registrant: Option<&str>,
+        filter: DoiFilter<'_>,
         after: Option<&str>,
         limit: usize,
-        caller: &Caller,
-        now_ms: u64,
-        budget: &mut Budget,
-    ) -> Result<DoiList, RegistryError> {
-        budget.charge(cost::list(limit)).map_err(Error::from)?;
-        let principal = self.principal(caller, now_ms, budget).await?;
+        mut call: CallContext<'_>,
+    ) -> Result<ResultPage<DoiListItem>, RegistryError> {
+        call.budget.charge(cost::list(limit)).map_err(Error::from)?;
+        let principal = self.rules.principal(&mut call).await?;
+        let budget = call.budget;
         // Ids are case-insensitive; the stored spelling is used from here on.
-        let registrant = match registrant {
-            Some(id) => Some(
-                self.get_object::<Registrant>(party::RegistryObjectKind::Registrant, id, budget)
-                    .await?
-                    .value
-                    .id,
-            ),
+        let registrant = match filter.registrant {
+            Some(id) => Some(self.rules.get_object::<Registrant>(id, budget).await?.value.id),
             None => None,
         };
-        let registrant = registrant.as_deref();
         let mut list = DoiListing {
+            records: &self.rules,
             principal,
             registrants: BTreeMap::new(),
-            only: registrant,
+            only: registrant.as_deref(),
             limit,
             scan_budget: ScanBudget::new(),
             items: Vec::new(),
         };
-        if let Some(prefix) = prefix {
-            let object = self.get_prefix(prefix, budget).await?;
-            let next = self.scan_prefix_names(&object.value, after, &mut list, budget).await?;
-            return Ok(DoiList { items: list.items, next });
-        }
-        let Some(registrant) = registrant else {
-            // No filter: prefix by prefix.
-            let next = self.scan_all_prefixes(None, after, &mut list, budget).await?;
-            return Ok(DoiList { items: list.items, next });
+        let next = match filter.prefix {
+            Some(prefix) => {
+                let object = self.rules.get_prefix(prefix, budget).await?;
+                list.scan_prefix_names(&object.value, after, budget).await?
+            }
+            None => list.scan(after, budget).await?,
         };
-        if after.is_none_or(|after| !after.starts_with(OWNED_CURSOR_PREFIX)) {
-            let next = self.scan_all_prefixes(Some(registrant), after, &mut list, budget).await?;
-            if next.is_some() {
-                return Ok(DoiList { items: list.items, next });
+        Ok(ResultPage { items: list.items, next })
+    }
+}
+
+/// State of one list request: principal, filters, scan budget, items.
+struct DoiListing<'a> {
+    records: &'a RecordReader,
+    principal: Principal,
+    /// Owners of the reserved names found so far.
+    registrants: BTreeMap<Box<str>, Option<Registrant>>,
+    /// Id of the registrant whose names are listed; `None` for all.
+    only: Option<&'a str>,
+    limit: usize,
+    scan_budget: ScanBudget,
+    items: Vec<DoiListItem>,
+}
+
+impl DoiListing<'_> {
+    /// Scans prefix by prefix, then the names that the registrant owns under the prefixes of others. Returns the cursor if
+    /// there are more.
+    async fn scan(
+        &mut self,
+        after: Option<&str>,
+        budget: &mut Budget,
+    ) -> Result<Option<Box<str>>, RegistryError> {
+        let owned_after = after.and_then(|after| after.strip_prefix(OWNED_CURSOR_PREFIX));
+        if owned_after.is_none() {
+            let next = self.scan_all_prefixes(after, budget).await?;
+            if next.is_some() || self.only.is_none() {
+                return Ok(next);
             }
-            if list.items.len() >= limit {
-                return Ok(DoiList { items: list.items, next: Some(OWNED_CURSOR_PREFIX.into()) });
+            if self.items.len() >= self.limit {
+                return Ok(Some(OWNED_CURSOR_PREFIX.into()));
             }
         }
-        let after = after.and_then(|after| after.strip_prefix(OWNED_CURSOR_PREFIX));
-        let next = self.scan_owned_names(registrant, after, &mut list, budget).await?;
-        Ok(DoiList { items: list.items, next })
+        match self.only {
+            Some(registrant) => self.scan_owned_names(registrant, owned_after, budget).await,
+            None => Ok(None),
+        }
     }
 
     /// Scans all prefixes of a registrant, or all prefixes.
     async fn scan_all_prefixes(
-        &self,
-        registrant: Option<&str>,
+        &mut self,
         after: Option<&str>,
-        list: &mut DoiListing<'_>,
         budget: &mut Budget,
-    ) -> Result<Option<String>, RegistryError> {
-        let mut cursor = after.map(str::to_owned);
+    ) -> Result<Option<Box<str>>, RegistryError> {
+        let mut cursor: Option<Box<str>> = after.map(Into::into);
         loop {
-            if list.scan_budget.is_exhausted() || list.items.len() >= list.limit {
+            if self.scan_budget.is_exhausted() || self.items.len() >= self.limit {
                 return Ok(cursor);
             }
-            match self.scan_next_prefix(registrant, cursor.as_deref(), list, budget).await {
+            match self.scan_next_prefix(cursor.as_deref(), budget).await {
                 Ok((next, true)) => return Ok(next),
                 Ok((None, false)) => return Ok(None),
                 Ok((next, false)) => cursor = next,
@@ -128,20 +140,18 @@ impl Registry {
 
     /// Scans the prefix of the cursor, or the next one. Returns the next cursor, and whether this prefix has more names.
     async fn scan_next_prefix(
-        &self,
-        registrant: Option<&str>,
+        &mut self,
         cursor: Option<&str>,
-        list: &mut DoiListing<'_>,
         budget: &mut Budget,
-    ) -> Result<(Option<String>, bool), RegistryError> {
+    ) -> Result<(Option<Box<str>>, bool), RegistryError> {
         let within = cursor.and_then(|cursor| cursor.split_once('/'));
         let prefix = match within {
-            Some((prefix, _)) => self.get_prefix(prefix, budget).await?.value,
+            Some((prefix, _)) => self.records.get_prefix(prefix, budget).await?.value,
             None => {
                 budget.charge(cost::STEP).map_err(Error::from)?;
                 let mut next_prefix = None;
-                let matches = |prefix: &Prefix| registrant.is_none_or(|id| *prefix.registrant == *id);
-                let scan = self.scan_prefixes(cursor, &mut list.scan_budget, |prefix, _| {
+                let matches = |prefix: &Prefix| self.only.is_none_or(|id| *prefix.registrant == *id);
+                let scan = self.records.scan_prefixes(cursor, &mut self.scan_budget, |prefix, _| {
                     next_prefix = Some(prefix).filter(matches);
                     next_prefix.is_none()
                 });
@@ -151,30 +161,28 @@ impl Registry {
             }
         };
         // The prefix record used up the scan budget.
-        let next = match list.scan_budget.is_exhausted() {
-            true => Some(format!("{}/", prefix.prefix)),
-            false => {
-                self.scan_prefix_names(&prefix, cursor.filter(|_| within.is_some()), list, budget).await?
-            }
+        let next = match self.scan_budget.is_exhausted() {
+            true => Some(format!("{}/", prefix.prefix).into()),
+            false => self.scan_prefix_names(&prefix, cursor.filter(|_| within.is_some()), budget).await?,
         };
         let is_more = next.is_some();
-        Ok((next.or_else(|| Some(prefix.prefix.into())), is_more))
+        Ok((next.or(Some(prefix.prefix)), is_more))
     }
 
     /// Scans the names under one prefix; returns the cursor if there are more.
     async fn scan_prefix_names(
-        &self,
+        &mut self,
         prefix: &Prefix,
         after: Option<&str>,
-        list: &mut DoiListing<'_>,
         budget: &mut Budget,
-    ) -> Result<Option<String>, RegistryError> {
+    ) -> Result<Option<Box<str>>, RegistryError> {
         let after = after.and_then(|after| NameKey::new(after).ok());
         let (mut candidates, mut next, mut problem) = (Vec::new(), None, None);
-        let remaining = list.limit.saturating_sub(list.items.len());
+        let remaining = self.limit.saturating_sub(self.items.len());
         let mut last: Option<Box<str>> = None;
-        let (scan_budget, only) = (&mut list.scan_budget, list.only);
-        self.store
+        let (scan_budget, only) = (&mut self.scan_budget, self.only);
+        self.records
+            .store
             .scan_records(Some(prefix.prefix.as_bytes()), after.as_ref(), |entry| {
                 if candidates.len() >= remaining || !scan_budget.charge(entry) {
                     next = last.take();
@@ -192,43 +200,43 @@ impl Registry {
         let mut last_added = None;
         for candidate in candidates {
             let name = candidate.item.name.clone();
-            match self.add_if_visible(candidate, prefix, list, budget).await {
+            match self.add_if_visible(candidate, prefix, budget).await {
                 Err(Error::BudgetExceeded(_)) if last_added.is_some() => {
-                    return Ok(last_added.map(String::from));
+                    return Ok(last_added);
                 }
                 result => result?,
             }
             last_added = Some(name);
         }
-        Ok(next.map(String::from))
+        Ok(next)
     }
 
     /// Scans names that a registrant owns under the prefixes of other registrants.
     async fn scan_owned_names(
-        &self,
+        &mut self,
         registrant: &str,
         after: Option<&str>,
-        list: &mut DoiListing<'_>,
         budget: &mut Budget,
-    ) -> Result<Option<String>, RegistryError> {
+    ) -> Result<Option<Box<str>>, RegistryError> {
         let key_prefix = format!("owned-name/{registrant}/").into_bytes();
         // A client that comes from the registrant's own prefixes starts here at the beginning.
         let mut cursor = after.unwrap_or_default().to_owned();
         let from = [&key_prefix[..], cursor.as_bytes()].concat();
-        let remaining = list.limit.saturating_sub(list.items.len());
+        let remaining = self.limit.saturating_sub(self.items.len());
         let entries = self
+            .records
             .store
             .list_aux(&key_prefix, (!cursor.is_empty()).then_some(&from[..]), remaining.saturating_add(1))
             .await?;
         let mut prefixes = BTreeMap::new();
         for (number, AuxEntry { key, value: name }) in entries.into_iter().enumerate() {
-            if number == remaining || list.scan_budget.is_exhausted() {
-                return Ok(Some(format!("{OWNED_CURSOR_PREFIX}{cursor}")));
+            if number == remaining || self.scan_budget.is_exhausted() {
+                return Ok(Some(format!("{OWNED_CURSOR_PREFIX}{cursor}").into()));
             }
             let Ok(name) = std::str::from_utf8(&name) else { continue };
-            match self.add_owned_name(name, registrant, &mut prefixes, list, budget).await {
+            match self.add_owned_name(name, registrant, &mut prefixes, budget).await {
                 Err(rejection) if rejection.is_budget_exceeded() && Some(&*cursor) != after => {
-                    return Ok(Some(format!("{OWNED_CURSOR_PREFIX}{cursor}")));
+                    return Ok(Some(format!("{OWNED_CURSOR_PREFIX}{cursor}").into()));
                 }
                 result => result?,
             }
@@ -238,55 +246,47 @@ impl Registry {
     }
 
     async fn add_owned_name(
-        &self,
+        &mut self,
         name: &str,
         registrant: &str,
         prefixes: &mut BTreeMap<Box<str>, Prefix>,
-        list: &mut DoiListing<'_>,
         budget: &mut Budget,
     ) -> Result<(), RegistryError> {
         let Some((prefix, _)) = name.split_once('/') else { return Ok(()) };
-        let Some(entry) = self.get_record(name, budget).await? else { return Ok(()) };
-        list.scan_budget.charge(&entry);
+        let Some(entry) = self.records.get_record(name, budget).await? else { return Ok(()) };
+        self.scan_budget.charge(&entry);
         if !prefixes.contains_key(prefix) {
-            prefixes.insert(prefix.into(), self.get_prefix(prefix, budget).await?.value);
+            prefixes.insert(prefix.into(), self.records.get_prefix(prefix, budget).await?.value);
         }
         // Names under a prefix that the registrant holds were listed with the prefix.
         let Some(prefix) = prefixes.get(prefix).filter(|prefix| *prefix.registrant != *registrant) else {
             return Ok(());
         };
-        match DoiCandidate::from_record(&entry, prefix, list.only)? {
-            Some(candidate) => Ok(self.add_if_visible(candidate, prefix, list, budget).await?),
+        match DoiCandidate::from_record(&entry, prefix, self.only)? {
+            Some(candidate) => Ok(self.add_if_visible(candidate, prefix, budget).await?),
             None => Ok(()),
         }
     }
 
     /// Adds a DOI to the list if it is visible to the principal.
     async fn add_if_visible(
-        &self,
+        &mut self,
         candidate: DoiCandidate,
         prefix: &Prefix,
-        list: &mut DoiListing<'_>,
         budget: &mut Budget,
     ) -> Result<(), Error> {
         let DoiCandidate { item, is_reserved } = candidate;
         if is_reserved {
-            if !list.registrants.contains_key(&item.registrant) {
-                let object = self
-                    .find_object::<Registrant>(
-                        party::RegistryObjectKind::Registrant,
-                        &item.registrant,
-                        budget,
-                    )
-                    .await?;
-                list.registrants.insert(item.registrant.clone(), object.map(|object| object.value));
+            if !self.registrants.contains_key(&item.registrant) {
+                let object = self.records.find_object::<Registrant>(&item.registrant, budget).await?;
+                self.registrants.insert(item.registrant.clone(), object.map(|object| object.value));
             }
-            let known = list.registrants.get(&item.registrant).and_then(Option::as_ref);
-            if !known.is_some_and(|known| list.principal.can_read_under(&prefix.prefix, known)) {
+            let known = self.registrants.get(&item.registrant).and_then(Option::as_ref);
+            if !known.is_some_and(|known| self.principal.can_read_under(&prefix.prefix, known)) {
                 return Ok(());
             }
         }
-        list.items.push(item);
+        self.items.push(item);
         Ok(())
     }
 }
@@ -301,34 +301,18 @@ impl DoiCandidate {
     /// Candidate for the list; `None` if it belongs to another registrant than the requested one.
     fn from_record(entry: &StoredRecord, prefix: &Prefix, only: Option<&str>) -> Result<Option<Self>, Error> {
         let registration = Registration::of_record(entry)?;
-        let owner = registration.owner.unwrap_or_else(|| prefix.registrant.clone());
-        if only.is_some_and(|only| *owner != *only) {
+        let owner = registration.owner_id(prefix);
+        if only.is_some_and(|only| owner != only) {
             return Ok(None);
         }
-        let url = entry.values.iter().find(|value| value.index == 1 && value.has_type("URL"));
-        let url = url.filter(|url| url.permissions.is_public());
+        let url = url_value(&entry.values).filter(|url| url.permissions.is_public());
         let item = DoiListItem {
             name: entry.name.clone(),
-            state: match (entry.status, registration.state) {
-                (RecordStatus::Tombstone, _) => DoiStatus::Retired,
-                (RecordStatus::Live, RegistrationState::Reserved) => DoiStatus::Reserved,
-                (RecordStatus::Live, RegistrationState::Registered) => DoiStatus::Registered,
-            },
+            state: DoiStatus::new(entry.status, registration.state),
             url: url.map(|url| String::from_utf8_lossy(&url.data).into_owned()),
-            registrant: owner,
+            registrant: owner.into(),
             updated_ms: registration.updated_ms,
         };
         Ok(Some(Self { item, is_reserved: registration.state == RegistrationState::Reserved }))
     }
-}
-
-/// State of one list request: principal, filters, scan budget, items.
-struct DoiListing<'a> {
-    principal: Principal,
-    /// Owners of the reserved names found so far.
-    registrants: BTreeMap<Box<str>, Option<Registrant>>,
-    only: Option<&'a str>,
-    limit: usize,
-    scan_budget: ScanBudget,
-    items: Vec<DoiListItem>,
 }

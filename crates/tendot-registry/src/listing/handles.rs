@@ -8,16 +8,8 @@ use crate::authorization::{Claimant, Requirement};
 use crate::handle_write::parse_homed_prefix;
 use crate::party::{RESERVED_PREFIX, Scope};
 use crate::registration::is_reserved;
-use crate::{Caller, Error, Registry, cost};
-
-/// Handles of one list request, and where to continue.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct HandleList {
-    /// Names in key order. There may be fewer than requested, even none, although more follow.
-    pub names: Vec<Box<str>>,
-    /// Cursor for the next request, if there are more names.
-    pub next: Option<Box<str>>,
-}
+use crate::rules::{Authorizer, RecordReader};
+use crate::{Caller, Error, Registry, ResultPage, cost};
 
 /// Number of handles in one count request, and where to continue.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -58,14 +50,15 @@ impl Registry {
         limit: usize,
         caller: &Caller,
         budget: &mut Budget,
-    ) -> Result<HandleList, Error> {
-        let listing = self.plan_listing(prefix, budget).await?;
-        self.authorize_list(prefix, &listing.requirement, Claimant::new(caller), budget).await?;
+    ) -> Result<ResultPage<Box<str>>, Error> {
+        let rules = &self.rules;
+        let listing = rules.plan_listing(prefix, budget).await?;
+        rules.authorize_list(prefix, &listing.requirement, Claimant::authenticated(caller), budget).await?;
         // Skips to the start of the listed names; the start itself is not the name of a derived prefix.
         let start = std::str::from_utf8(&listing.start).ok().and_then(|start| NameKey::new(start).ok());
         let after = after.and_then(|after| NameKey::new(after).ok()).max(start);
         budget.charge(cost::list(limit))?;
-        let listed = self.scan_handles(&listing.prefix, after.as_ref(), limit, budget).await?;
+        let listed = rules.scan_handles(&listing.prefix, after.as_ref(), limit, budget).await?;
         let has_start = |name: &str| {
             let start = name.as_bytes().get(..listing.start.len());
             start.is_some_and(|start| start.eq_ignore_ascii_case(&listing.start))
@@ -74,49 +67,16 @@ impl Registry {
         let next =
             listed.last().filter(|last| is_full && has_start(&last.name)).map(|last| last.name.clone());
         // Names of other partitions are listed by their servers.
-        let is_own = |name: &str| has_start(name) && self.owns(Handle::from(name));
+        let is_own = |name: &str| has_start(name) && rules.owns(Handle::from(name));
         let visible = listed.into_iter().filter(|listed| listed.is_visible && is_own(&listed.name));
-        Ok(HandleList { names: visible.map(|listed| listed.name).collect(), next })
-    }
-
-    /// Scans names under a prefix. Reserved names exist under allocated prefixes only, so complete records are read only
-    /// there.
-    async fn scan_handles(
-        &self,
-        prefix: &[u8],
-        after: Option<&NameKey>,
-        limit: usize,
-        budget: &mut Budget,
-    ) -> Result<Vec<ListedHandle>, Error> {
-        if !self.lists_allocated_names(prefix, budget).await? {
-            let listed = self.store.list_names(prefix, after, limit).await?.into_iter();
-            let is_visible = |listed: &tendot_store::NameEntry| listed.status == RecordStatus::Live;
-            return Ok(listed
-                .map(|handle| ListedHandle { is_visible: is_visible(&handle), name: handle.name })
-                .collect());
-        }
-        let mut listed = Vec::new();
-        let visit = |entry: &StoredRecord| {
-            let is_visible = entry.status == RecordStatus::Live && !is_reserved(entry);
-            listed.push(ListedHandle { name: entry.name.clone(), is_visible });
-            listed.len() < limit
-        };
-        if limit > 0 {
-            self.store.scan_records(Some(prefix), after, visit).await?;
-        }
-        Ok(listed)
-    }
-
-    async fn lists_allocated_names(&self, prefix: &[u8], budget: &mut Budget) -> Result<bool, Error> {
-        let Ok(prefix) = std::str::from_utf8(prefix) else { return Ok(false) };
-        Ok(self.prefix_record(prefix, budget).await?.is_some())
+        Ok(ResultPage { items: visible.map(|listed| listed.name).collect(), next })
     }
 
     /// Total number of names without registry objects; `None` if the store would have to count.
     pub async fn count_all_handles(&self) -> Result<Option<u64>, Error> {
-        let Some(size) = self.store.name_count().await? else { return Ok(None) };
+        let Some(size) = self.rules.store.name_count().await? else { return Ok(None) };
         let registry_objects =
-            self.store.count_names(RESERVED_PREFIX.as_bytes(), None, MAX_COUNTED_OBJECTS).await?;
+            self.rules.store.count_names(RESERVED_PREFIX.as_bytes(), None, MAX_COUNTED_OBJECTS).await?;
         Ok(Some(size.saturating_sub(registry_objects.live)))
     }
 
@@ -130,17 +90,18 @@ impl Registry {
         caller: &Caller,
         budget: &mut Budget,
     ) -> Result<HandleCount, Error> {
-        let listing = self.plan_listing(prefix, budget).await?;
+        let rules = &self.rules;
+        let listing = rules.plan_listing(prefix, budget).await?;
         // The store's count would include names of other partitions and reserved names.
-        let is_allocated = self.lists_allocated_names(&listing.prefix, budget).await?;
-        if !listing.start.is_empty() || self.settings.partition.is_some() || is_allocated {
+        let is_allocated = rules.lists_allocated_names(&listing.prefix, budget).await?;
+        if !listing.start.is_empty() || rules.settings.partition.is_some() || is_allocated {
             let page = self.list_handles(prefix, after, limit, caller, budget).await?;
-            return Ok(HandleCount { names: page.names.len() as u64, next: page.next });
+            return Ok(HandleCount { names: page.items.len() as u64, next: page.next });
         }
-        self.authorize_list(prefix, &listing.requirement, Claimant::new(caller), budget).await?;
+        rules.authorize_list(prefix, &listing.requirement, Claimant::authenticated(caller), budget).await?;
         budget.charge(cost::count(limit))?;
         let after = after.and_then(|after| NameKey::new(after).ok());
-        let counted = self.store.count_names(&listing.prefix, after.as_ref(), limit).await?;
+        let counted = rules.store.count_names(&listing.prefix, after.as_ref(), limit).await?;
         Ok(HandleCount { names: counted.live, next: counted.next.map(|next| next.to_string().into()) })
     }
 
@@ -151,16 +112,18 @@ impl Registry {
         limit: usize,
         caller: &Caller,
         budget: &mut Budget,
-    ) -> Result<HandleList, Error> {
-        self.authorize(&Requirement::ServerAdmin, Claimant::new(caller), budget).await?;
+    ) -> Result<ResultPage<Box<str>>, Error> {
+        self.rules.authorize(&Requirement::ServerAdmin, Claimant::authenticated(caller), budget).await?;
         let after = after.map(|after| parse_homed_prefix(Handle::from(after))).transpose()?;
         budget.charge(cost::list(limit))?;
-        let homed = self.store.list_homed(after.as_deref().map(str::as_bytes), limit).await?;
-        let names: Vec<Box<str>> = homed.iter().map(|prefix| format!("0.NA/{prefix}").into()).collect();
-        let next = names.last().filter(|_| names.len() >= limit).cloned();
-        Ok(HandleList { names, next })
+        let homed = self.rules.store.list_homed(after.as_deref().map(str::as_bytes), limit).await?;
+        let items: Vec<Box<str>> = homed.iter().map(|prefix| format!("0.NA/{prefix}").into()).collect();
+        let next = items.last().filter(|_| items.len() >= limit).cloned();
+        Ok(ResultPage { items, next })
     }
+}
 
+impl Authorizer {
     /// Authorizes listing: under an allocated prefix like reading a name there.
     pub(crate) async fn authorize_list(
         &self,
@@ -200,5 +163,40 @@ impl Registry {
         budget.charge(cost::LOOKUP)?;
         let admins = self.prefix_admins(governing.as_bytes(), AdminPermissions::LIST_HANDLES, budget).await?;
         Ok(HandleListing { requirement: Requirement::AdminOrServerAdmin(admins), prefix, start })
+    }
+}
+
+impl RecordReader {
+    /// Scans names under a prefix. Reserved names exist under allocated prefixes only, so complete records are read only
+    /// there.
+    async fn scan_handles(
+        &self,
+        prefix: &[u8],
+        after: Option<&NameKey>,
+        limit: usize,
+        budget: &mut Budget,
+    ) -> Result<Vec<ListedHandle>, Error> {
+        if !self.lists_allocated_names(prefix, budget).await? {
+            let listed = self.store.list_names(prefix, after, limit).await?.into_iter();
+            let is_visible = |listed: &tendot_store::NameEntry| listed.status == RecordStatus::Live;
+            return Ok(listed
+                .map(|handle| ListedHandle { is_visible: is_visible(&handle), name: handle.name })
+                .collect());
+        }
+        let mut listed = Vec::new();
+        let visit = |entry: &StoredRecord| {
+            let is_visible = entry.status == RecordStatus::Live && !is_reserved(entry);
+            listed.push(ListedHandle { name: entry.name.clone(), is_visible });
+            listed.len() < limit
+        };
+        if limit > 0 {
+            self.store.scan_records(Some(prefix), after, visit).await?;
+        }
+        Ok(listed)
+    }
+
+    async fn lists_allocated_names(&self, prefix: &[u8], budget: &mut Budget) -> Result<bool, Error> {
+        let Ok(prefix) = std::str::from_utf8(prefix) else { return Ok(false) };
+        Ok(self.prefix_record(prefix, budget).await?.is_some())
     }
 }

@@ -8,7 +8,22 @@ mod handles;
 mod paging;
 mod reverse_lookup;
 
-pub use dois::{DoiList, DoiListItem};
-pub use handles::{HandleCount, HandleList};
+pub use dois::{DoiFilter, DoiListItem};
+pub use handles::HandleCount;
 pub(crate) use paging::ScanBudget;
-pub use reverse_lookup::{ReverseLookup, ReverseLookupMatch, ReverseLookupMatches};
+pub use reverse_lookup::{ReverseLookup, ReverseLookupMatch};
+
+/// Items of one list request, and where to continue.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ResultPage<T, C = Box<str>> {
+    /// Items in the order of the list. There may be fewer than requested, even none, although more follow.
+    pub items: Vec<T>,
+    /// Cursor for the next request, if there may be more items.
+    pub next: Option<C>,
+}
+
+impl<T, C> Default for ResultPage<T, C> {
+    fn default() -> Self {
+        Self { items: Vec::new(), next: None }
+    }
+}

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::de::DeserializeOwned;
 use tendot_proto::Budget;
 use tendot_store::{RecordStatus, StoredRecord};
 
 use crate::authorization::Principal;
-use crate::party::{Registrant, RegistryObjectKind, Versioned, decode};
-use crate::{Error, Registry, cost};
+use crate::party::{Registrant, RegistryObject, Versioned, decode};
+use crate::rules::RecordReader;
+use crate::{Error, ResultPage, cost};
 
 /// Maximum number of records that one request scans.
 const MAX_SCANNED_RECORDS: usize = 10_000;
@@ -28,6 +28,11 @@ impl ScanBudget {
         Self { records: MAX_SCANNED_RECORDS, bytes: MAX_SCANNED_BYTES }
     }
 
+    /// For a write that concerns all records.
+    pub(crate) const fn unlimited() -> Self {
+        Self { records: usize::MAX, bytes: usize::MAX }
+    }
+
     pub(crate) const fn is_exhausted(&self) -> bool {
         self.records == 0 || self.bytes == 0
     }
@@ -44,36 +49,32 @@ impl ScanBudget {
     }
 }
 
-/// Objects with their ids, and where to continue.
-type ScannedObjects<I> = (Vec<(String, I)>, Option<String>);
-
-impl Registry {
+impl RecordReader {
     /// Lists objects of a kind for which `item` returns something. There may be fewer than requested although more follow.
-    pub(crate) async fn list_objects<T: DeserializeOwned, I: Send>(
+    pub(crate) async fn list_objects<T: RegistryObject, I: Send>(
         &self,
-        kind: RegistryObjectKind,
         after: Option<&str>,
         limit: usize,
         budget: &mut Budget,
         item: impl Fn(Versioned<T>) -> Option<I> + Send + Sync,
-    ) -> Result<(Vec<I>, Option<String>), Error> {
-        let (items, next) =
-            self.scan_objects(kind, after, limit, &mut ScanBudget::new(), budget, &item).await?;
-        Ok((items.into_iter().map(|(_, item)| item).collect(), next))
+    ) -> Result<ResultPage<I>, Error> {
+        let page = self.scan_objects(after, limit, &mut ScanBudget::new(), budget, &item).await?;
+        let items = page.items.into_iter().map(|(_, item)| item).collect();
+        Ok(ResultPage { items, next: page.next })
     }
 
-    async fn scan_objects<T: DeserializeOwned, I: Send>(
+    /// Lists objects with their ids.
+    async fn scan_objects<T: RegistryObject, I: Send>(
         &self,
-        kind: RegistryObjectKind,
         after: Option<&str>,
         limit: usize,
         scan_budget: &mut ScanBudget,
         budget: &mut Budget,
         item: &(impl Fn(Versioned<T>) -> Option<I> + Send + Sync),
-    ) -> Result<ScannedObjects<I>, Error> {
+    ) -> Result<ResultPage<(Box<str>, I)>, Error> {
         budget.charge(cost::list(limit))?;
         let (mut items, mut next, mut last) = (Vec::new(), None, None);
-        self.visit_records(kind, after, |id, entry| {
+        self.visit_records(T::KIND, after, |id, entry| {
             if !scan_budget.charge(entry) {
                 next = last.take();
                 return Ok(false);
@@ -85,40 +86,41 @@ impl Registry {
                     next = last.take();
                     return Ok(false);
                 }
-                items.push((id.to_owned(), item));
+                items.push((id.into(), item));
             }
-            last = Some(id.to_owned());
+            last = Some(id.into());
             Ok(true)
         })
         .await?;
-        Ok((items, next))
+        Ok(ResultPage { items, next })
     }
 
     /// Lists objects for a principal who acts for one of the registrants that `item` returns, or if it returns none. The page
     /// ends early if the budget runs out.
-    pub(crate) async fn list_objects_for<T: DeserializeOwned, I: Send>(
+    pub(crate) async fn list_objects_for<T: RegistryObject, I: Send>(
         &self,
-        kind: RegistryObjectKind,
         after: Option<&str>,
         limit: usize,
         principal: &Principal,
         budget: &mut Budget,
         item: impl Fn(Versioned<T>) -> Option<(I, Vec<Box<str>>)> + Send + Sync,
-    ) -> Result<(Vec<I>, Option<String>), Error> {
+    ) -> Result<ResultPage<I>, Error> {
         let (mut visible, mut scan_budget, mut acts_for) = (Vec::new(), ScanBudget::new(), BTreeMap::new());
-        let mut cursor = after.map(str::to_owned);
+        let mut cursor: Option<Box<str>> = after.map(Into::into);
         loop {
             let remaining = limit.saturating_sub(visible.len());
             let found =
-                self.scan_objects(kind, cursor.as_deref(), remaining, &mut scan_budget, budget, &item).await;
-            let (items, next) = match found {
-                Err(Error::BudgetExceeded(_)) if cursor.as_deref() != after => return Ok((visible, cursor)),
+                self.scan_objects(cursor.as_deref(), remaining, &mut scan_budget, budget, &item).await;
+            let ResultPage { items, next } = match found {
+                Err(Error::BudgetExceeded(_)) if cursor.as_deref() != after => {
+                    return Ok(ResultPage { items: visible, next: cursor });
+                }
                 found => found?,
             };
             for (id, (item, registrants)) in items {
                 match self.is_for_any(&registrants, principal, &mut acts_for, budget).await {
                     Err(Error::BudgetExceeded(_)) if cursor.as_deref() != after => {
-                        return Ok((visible, cursor));
+                        return Ok(ResultPage { items: visible, next: cursor });
                     }
                     is_visible => visible.extend(is_visible?.then_some(item)),
                 }
@@ -126,7 +128,7 @@ impl Registry {
             }
             cursor = next;
             if cursor.is_none() || visible.len() >= limit || scan_budget.is_exhausted() {
-                return Ok((visible, cursor));
+                return Ok(ResultPage { items: visible, next: cursor });
             }
         }
     }
@@ -142,8 +144,7 @@ impl Registry {
             let acts = match acts_for.get(id) {
                 Some(acts_for) => *acts_for,
                 None => {
-                    let object =
-                        self.find_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?;
+                    let object = self.find_object::<Registrant>(id, budget).await?;
                     let acts = object.is_some_and(|object| principal.is_for_registrant(&object.value));
                     acts_for.insert(id.clone(), acts);
                     acts

@@ -6,7 +6,8 @@ use tendot_store::{NameKey, RecordStatus, Store, StoredRecord};
 
 use crate::authorization::{Claimant, Requirement};
 use crate::registration::is_reserved;
-use crate::{Caller, Error, Registry, cost};
+use crate::rules::SiteReader;
+use crate::{Caller, Error, Registry, ResultPage, cost};
 
 /// Reverse lookup: records with public values that match wildcard patterns.
 ///
@@ -99,15 +100,6 @@ impl WildcardPattern {
     }
 }
 
-/// Matches of one reverse lookup request, and where to continue.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct ReverseLookupMatches {
-    /// Matching records in key order. There may be none although more follow.
-    pub records: Vec<ReverseLookupMatch>,
-    /// Cursor for the next request, if there may be more.
-    pub next: Option<Box<str>>,
-}
-
 /// Record that matches.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ReverseLookupMatch {
@@ -120,7 +112,7 @@ pub struct ReverseLookupMatch {
 impl Registry {
     /// Authorizes a caller for reverse lookup.
     pub async fn authorize_reverse_lookup(&self, caller: &Caller, budget: &mut Budget) -> Result<(), Error> {
-        self.authorize(&Requirement::ReverseLookup, Claimant::new(caller), budget).await
+        self.rules.authorize(&Requirement::ReverseLookup, Claimant::authenticated(caller), budget).await
     }
 
     /// Scans the records after `after` until the budget is used up, at least one. A complete lookup reads the whole store, so
@@ -131,9 +123,9 @@ impl Registry {
         after: Option<&str>,
         caller: &Caller,
         budget: &mut Budget,
-    ) -> Result<ReverseLookupMatches, Error> {
+    ) -> Result<ResultPage<ReverseLookupMatch>, Error> {
         self.authorize_reverse_lookup(caller, budget).await?;
-        let mut matches = ReverseLookupMatches::default();
+        let mut matches = ResultPage::default();
         let patterns = lookup.pattern_count();
         if patterns == 0 {
             return Ok(matches);
@@ -145,7 +137,7 @@ impl Registry {
                 let is_visible =
                     |value: &&HandleValue<'_>| lookup.with_values && value.permissions.is_public();
                 let values = entry.values.iter().filter(is_visible).cloned().collect();
-                matches.records.push(ReverseLookupMatch { name: entry.name.clone(), values });
+                matches.items.push(ReverseLookupMatch { name: entry.name.clone(), values });
             }
             let length = entry.values.iter().map(|value| value.data.len()).sum();
             let has_budget = budget.charge(cost::reverse_lookup(length, patterns)).is_ok();
@@ -154,11 +146,13 @@ impl Registry {
             }
             has_budget
         };
-        self.store.scan_records(prefix, after.as_ref(), visit).await?;
-        self.retain_responsible(&mut matches.records).await?;
+        self.rules.store.scan_records(prefix, after.as_ref(), visit).await?;
+        self.rules.retain_responsible(&mut matches.items).await?;
         Ok(matches)
     }
+}
 
+impl SiteReader {
     /// Drops records left over from prefixes that moved and from other partitions; they do not resolve either.
     async fn retain_responsible(&self, records: &mut Vec<ReverseLookupMatch>) -> Result<(), Error> {
         // The cost has been charged for each match.

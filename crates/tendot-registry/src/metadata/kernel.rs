@@ -76,25 +76,25 @@ impl RegistryFields<'_> {
 impl KernelMetadata {
     /// Parses JSON of either view. Fields that the registry supplies are validated and otherwise ignored.
     pub fn from_json(text: &[u8]) -> Result<Self, Vec<MetadataFault>> {
-        Self::read_json(text, None)
+        Self::parse_json(text, None)
     }
 
     /// Parses JSON for a DOI; fails if the document names another one.
     pub fn from_json_for(text: &[u8], name: &str) -> Result<Self, Vec<MetadataFault>> {
-        Self::read_json(text, Some(name))
+        Self::parse_json(text, Some(name))
     }
 
     /// Parses kernel XML, with the elements in any order.
     pub fn from_xml(text: &str) -> Result<Self, Vec<MetadataFault>> {
-        Self::read_xml(text, None)
+        Self::parse_xml(text, None)
     }
 
     /// Parses XML for a DOI; fails if the document names another one.
     pub fn from_xml_for(text: &str, name: &str) -> Result<Self, Vec<MetadataFault>> {
-        Self::read_xml(text, Some(name))
+        Self::parse_xml(text, Some(name))
     }
 
-    fn read_json(text: &[u8], name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
+    pub(crate) fn parse_json(text: &[u8], name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
         let node = parse_json(text)?;
         if SystemMetadata::is_system_metadata(&node) && text.len() > MAX_CONVERTED_BYTES {
             return Err(vec![document_too_large(text.len(), MAX_CONVERTED_BYTES)]);
@@ -102,7 +102,7 @@ impl KernelMetadata {
         Self::from_node(node, DocumentSyntax::Json, name)
     }
 
-    fn read_xml(text: &str, name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
+    pub(crate) fn parse_xml(text: &str, name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
         if text.len() > MAX_CONVERTED_BYTES {
             return Err(vec![document_too_large(text.len(), MAX_CONVERTED_BYTES)]);
         }

@@ -6,10 +6,11 @@ use tendot_proto::{Budget, Handle};
 use crate::authorization::Principal;
 use crate::command::CommandPlan;
 use crate::command::sealed::PlanCommand;
-use crate::party::{RegistryObjectKind, Scope, Versioned, put_edit};
+use crate::party::{RegistryObject, RegistryObjectKind, Scope, Versioned, put_edit};
 use crate::prefix::PrefixRange;
+use crate::rules::Rules;
 use crate::validate::check_text;
-use crate::{Registry, RegistryError, codes};
+use crate::{CallContext, Registry, RegistryError, ResultPage, codes};
 
 /// Registration agency.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -105,6 +106,14 @@ const MAX_CODE_LEN: usize = 32;
 /// Maximum length of the name of an agency or registrant, in bytes.
 pub(super) const MAX_NAME_BYTES: usize = 256;
 
+impl RegistryObject for Agency {
+    const KIND: RegistryObjectKind = RegistryObjectKind::Agency;
+
+    fn id(&self) -> &str {
+        &self.code
+    }
+}
+
 impl Agency {
     fn validate(&self) -> Result<(), RegistryError> {
         let is_code = |code: &str| {
@@ -133,24 +142,21 @@ impl PlanCommand for CreateAgency {
 
     async fn plan(
         &self,
-        registry: &Registry,
+        rules: &Rules,
         principal: &Principal,
-        now_ms: u64,
-        budget: &mut Budget,
+        call: &mut CallContext<'_>,
     ) -> Result<CommandPlan<Agency>, RegistryError> {
         principal.check_operator()?;
         let Self { code, name, metadata_policy, prefix_range, locations } = self.clone();
-        let created_ms = now_ms;
+        let created_ms = call.now_ms;
         let agency =
             Agency { code, name, metadata_policy, prefix_range, locations, created_ms, closed: None };
         agency.validate()?;
-        if let Some(existing) =
-            registry.find_object::<Agency>(RegistryObjectKind::Agency, &agency.code, budget).await?
-        {
+        if let Some(existing) = rules.find_object::<Agency>(&agency.code, call.budget).await? {
             let detail = format!("agency `{}` already exists", existing.value.code);
             return Err(RegistryError::new(codes::AGENCY_EXISTS, detail).with_pointer("/code"));
         }
-        Ok(CommandPlan::new(vec![put_edit(RegistryObjectKind::Agency, &agency.code, &agency, None)], agency))
+        Ok(CommandPlan::new(vec![put_edit(&agency, None)], agency))
     }
 }
 
@@ -159,13 +165,12 @@ impl PlanCommand for UpdateAgency {
 
     async fn plan(
         &self,
-        registry: &Registry,
+        rules: &Rules,
         principal: &Principal,
-        now_ms: u64,
-        budget: &mut Budget,
+        call: &mut CallContext<'_>,
     ) -> Result<CommandPlan<Agency>, RegistryError> {
         let Versioned { value: previous, revision } =
-            registry.get_object::<Agency>(RegistryObjectKind::Agency, &self.code, budget).await?;
+            rules.get_object::<Agency>(&self.code, call.budget).await?;
         principal.check_agency(&previous.code, Scope::Administer)?;
         principal.check_all_prefixes()?;
         super::check_revision(self.expected_revision, revision)?;
@@ -181,9 +186,9 @@ impl PlanCommand for UpdateAgency {
         if agency == previous {
             return Ok(CommandPlan::new(Vec::new(), agency));
         }
-        let mut edits = vec![put_edit(RegistryObjectKind::Agency, &agency.code, &agency, Some(revision))];
+        let mut edits = vec![put_edit(&agency, Some(revision))];
         if agency.locations != previous.locations {
-            edits.extend(registry.namespace_edits(&agency, now_ms).await?);
+            edits.extend(rules.namespace_edits(&agency, call.now_ms).await?);
         }
         Ok(CommandPlan::new(edits, agency))
     }
@@ -196,7 +201,7 @@ impl Registry {
         code: &str,
         budget: &mut Budget,
     ) -> Result<Versioned<Agency>, RegistryError> {
-        self.get_object(RegistryObjectKind::Agency, code, budget).await
+        self.rules.get_object(code, budget).await
     }
 
     /// Lists agencies in code order. Public.
@@ -205,8 +210,8 @@ impl Registry {
         after: Option<&str>,
         limit: usize,
         budget: &mut Budget,
-    ) -> Result<(Vec<Versioned<Agency>>, Option<String>), RegistryError> {
-        Ok(self.list_objects(RegistryObjectKind::Agency, after, limit, budget, Some).await?)
+    ) -> Result<ResultPage<Versioned<Agency>>, RegistryError> {
+        Ok(self.rules.list_objects(after, limit, budget, Some).await?)
     }
 }
 

@@ -12,8 +12,10 @@ mod token;
 
 pub use agency::{Agency, AgencyClosure, CreateAgency, MetadataPolicy, UpdateAgency};
 pub use registrant::{CreateRegistrant, Registrant, UpdateRegistrant};
+pub(crate) use stored::{
+    BASE32_ALPHABET, RegistryObject, check_revision, decode, encode, generate_id, put_edit, touch_holdings,
+};
 pub use stored::{RegistryObjectKind, Versioned, sha256_hex};
-pub(crate) use stored::{check_revision, decode, encode, generate_id, put_edit, touch_holdings};
 pub use token::{ApiToken, CreateToken, RevokeToken, Role, Scope, TokenIdentity};
 
 pub use crate::prefix::{AllocatePrefix, ConfusablePolicy, Prefix, PrefixPolicy, PrefixRange, UpdatePrefix};

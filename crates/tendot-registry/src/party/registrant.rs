@@ -1,17 +1,19 @@
 //! Registrants.
 
 use serde::{Deserialize, Serialize};
-use tendot_proto::{Budget, ValueReference};
+use tendot_proto::ValueReference;
 
 use super::agency::MAX_NAME_BYTES;
 use crate::authorization::{ActingRole, Principal};
 use crate::command::CommandPlan;
 use crate::command::sealed::PlanCommand;
 use crate::party::{
-    Agency, RegistryObjectKind, Scope, Versioned, check_revision, generate_id, put_edit, touch_holdings,
+    Agency, RegistryObject, RegistryObjectKind, Scope, Versioned, check_revision, generate_id, put_edit,
+    touch_holdings,
 };
+use crate::rules::Rules;
 use crate::validate::check_text;
-use crate::{Caller, Registry, RegistryError, codes};
+use crate::{CallContext, Registry, RegistryError, ResultPage, codes};
 
 /// Registrant: organization that registers DOIs through an agency.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -80,6 +82,14 @@ const MAX_CONTACT_BYTES: usize = 512;
 /// Maximum number of admins of a registrant.
 const MAX_REGISTRANT_ADMINS: usize = 64;
 
+impl RegistryObject for Registrant {
+    const KIND: RegistryObjectKind = RegistryObjectKind::Registrant;
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+}
+
 impl Registrant {
     fn validate(&self) -> Result<(), RegistryError> {
         check_text(&self.name, "/name", MAX_NAME_BYTES)?;
@@ -121,21 +131,15 @@ impl PlanCommand for CreateRegistrant {
 
     async fn plan(
         &self,
-        registry: &Registry,
+        rules: &Rules,
         principal: &Principal,
-        now_ms: u64,
-        budget: &mut Budget,
+        call: &mut CallContext<'_>,
     ) -> Result<CommandPlan<Registrant>, RegistryError> {
         principal.check_scope(Scope::Administer)?;
         let ((Some(code), _) | (None, ActingRole::Agency(code))) = (&self.agency, &principal.role) else {
             return Err(RegistryError::invalid(codes::MISSING, "/agency", "missing `agency`"));
         };
-        let agency = registry
-            .find_object::<Agency>(RegistryObjectKind::Agency, code, budget)
-            .await?
-            .ok_or_else(|| {
-                RegistryError::invalid(codes::UNKNOWN_AGENCY, "/agency", format!("unknown agency `{code}`"))
-            })?;
+        let agency = rules.get_named_object::<Agency>(code, "/agency", call.budget).await?;
         principal.check_agency(&agency.value.code, Scope::Administer)?;
         principal.check_all_prefixes()?;
         agency.value.check_open("/agency")?;
@@ -145,14 +149,11 @@ impl PlanCommand for CreateRegistrant {
             name: self.name.clone(),
             contact: self.contact.clone(),
             admins: self.admins.clone(),
-            created_ms: now_ms,
+            created_ms: call.now_ms,
         };
         registrant.validate()?;
         let holdings_edit = touch_holdings(RegistryObjectKind::Agency, &registrant.agency, &registrant.id);
-        Ok(CommandPlan::new(
-            vec![put_edit(RegistryObjectKind::Registrant, &registrant.id, &registrant, None), holdings_edit],
-            registrant,
-        ))
+        Ok(CommandPlan::new(vec![put_edit(&registrant, None), holdings_edit], registrant))
     }
 }
 
@@ -161,14 +162,12 @@ impl PlanCommand for UpdateRegistrant {
 
     async fn plan(
         &self,
-        registry: &Registry,
+        rules: &Rules,
         principal: &Principal,
-        now_ms: u64,
-        budget: &mut Budget,
+        call: &mut CallContext<'_>,
     ) -> Result<CommandPlan<Registrant>, RegistryError> {
-        let object =
-            registry.get_object::<Registrant>(RegistryObjectKind::Registrant, &self.id, budget).await?;
-        let Versioned { value: previous, revision } = object;
+        let Versioned { value: previous, revision } =
+            rules.get_object::<Registrant>(&self.id, call.budget).await?;
         principal.check_registrant(&previous, Scope::Administer)?;
         principal.check_all_prefixes()?;
         check_revision(self.expected_revision, revision)?;
@@ -180,12 +179,11 @@ impl PlanCommand for UpdateRegistrant {
         if registrant == previous {
             return Ok(CommandPlan::new(Vec::new(), registrant));
         }
-        let mut edits =
-            vec![put_edit(RegistryObjectKind::Registrant, &registrant.id, &registrant, Some(revision))];
+        let mut edits = vec![put_edit(&registrant, Some(revision))];
         if registrant.admins != previous.admins {
             // Admins get all permissions of the registrant.
             principal.check_unrestricted()?;
-            edits.extend(registry.admin_group_edits(&registrant, now_ms).await?);
+            edits.extend(rules.admin_group_edits(&registrant, call.now_ms).await?);
         }
         Ok(CommandPlan::new(edits, registrant))
     }
@@ -196,12 +194,10 @@ impl Registry {
     pub async fn get_registrant(
         &self,
         id: &str,
-        caller: &Caller,
-        now_ms: u64,
-        budget: &mut Budget,
+        mut call: CallContext<'_>,
     ) -> Result<Versioned<Registrant>, RegistryError> {
-        let principal = self.principal(caller, now_ms, budget).await?;
-        let object = self.get_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?;
+        let principal = self.rules.principal(&mut call).await?;
+        let object = self.rules.get_object::<Registrant>(id, call.budget).await?;
         Ok(redact_for(object, &principal))
     }
 
@@ -211,16 +207,14 @@ impl Registry {
         agency: Option<&str>,
         after: Option<&str>,
         limit: usize,
-        caller: &Caller,
-        now_ms: u64,
-        budget: &mut Budget,
-    ) -> Result<(Vec<Versioned<Registrant>>, Option<String>), RegistryError> {
-        let principal = self.principal(caller, now_ms, budget).await?;
+        mut call: CallContext<'_>,
+    ) -> Result<ResultPage<Versioned<Registrant>>, RegistryError> {
+        let principal = self.rules.principal(&mut call).await?;
         let item = |object: Versioned<Registrant>| {
             let is_of_agency = agency.is_none_or(|agency| agency.eq_ignore_ascii_case(&object.value.agency));
             is_of_agency.then(|| redact_for(object, &principal))
         };
-        Ok(self.list_objects(RegistryObjectKind::Registrant, after, limit, budget, item).await?)
+        Ok(self.rules.list_objects(after, limit, call.budget, item).await?)
     }
 }
 

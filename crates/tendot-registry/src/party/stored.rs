@@ -8,7 +8,8 @@ use tendot_proto::crypto::{AwsLcProvider, CryptoProvider as _, HashAlgorithm};
 use tendot_store::{Edit, NameKey, Precondition, RecordStatus, Store, StoreError, StoredRecord};
 
 use crate::party::RESERVED_PREFIX;
-use crate::{Error, Registry, RegistryError, codes};
+use crate::rules::RecordReader;
+use crate::{Error, RegistryError, codes};
 
 /// Kind of object stored under the reserved prefix.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -51,6 +52,14 @@ impl RegistryObjectKind {
     }
 }
 
+/// Object of a kind that is stored under the reserved prefix.
+pub(crate) trait RegistryObject: DeserializeOwned + Serialize + Send {
+    const KIND: RegistryObjectKind;
+
+    /// Id within the kind.
+    fn id(&self) -> &str;
+}
+
 /// Stored object with its revision.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Versioned<T> {
@@ -74,26 +83,19 @@ pub(crate) fn decode<T: DeserializeOwned>(entry: &StoredRecord) -> Result<T, Err
 }
 
 /// Edit that stores an object; it must be new, or unchanged since `revision`.
-pub(crate) fn put_edit(
-    kind: RegistryObjectKind,
-    id: &str,
-    object: &impl Serialize,
-    revision: Option<u64>,
-) -> Edit {
-    let expect = revision.map_or(Precondition::Absent, Precondition::AtRevision);
+pub(crate) fn put_edit<T: RegistryObject>(object: &T, revision: Option<u64>) -> Edit {
     Edit::Register {
-        name: kind.storage_name(id).into(),
+        name: T::KIND.storage_name(object.id()).into(),
         values: Vec::new(),
         registration: encode(object),
-        precondition: expect,
+        precondition: revision.map_or(Precondition::Absent, Precondition::AtRevision),
     }
 }
 
-impl Registry {
+impl RecordReader {
     /// Finds an object by id.
-    pub(crate) async fn find_object<T: DeserializeOwned>(
+    pub(crate) async fn find_object<T: RegistryObject>(
         &self,
-        kind: RegistryObjectKind,
         id: &str,
         budget: &mut Budget,
     ) -> Result<Option<Versioned<T>>, Error> {
@@ -101,7 +103,7 @@ impl Registry {
         if !is_valid_id(id) {
             return Ok(None);
         }
-        match self.get_record(&kind.storage_name(id), budget).await? {
+        match self.get_record(&T::KIND.storage_name(id), budget).await? {
             Some(entry) if entry.status == RecordStatus::Live => {
                 Ok(Some(Versioned { value: decode(&entry)?, revision: entry.revision }))
             }
@@ -110,23 +112,38 @@ impl Registry {
     }
 
     /// Gets an object by id; fails if there is none.
-    pub(crate) async fn get_object<T: DeserializeOwned>(
+    pub(crate) async fn get_object<T: RegistryObject>(
         &self,
-        kind: RegistryObjectKind,
         id: &str,
         budget: &mut Budget,
     ) -> Result<Versioned<T>, RegistryError> {
-        self.find_object(kind, id, budget).await?.ok_or_else(|| RegistryError::not_found(kind.as_str(), id))
+        let object = self.find_object(id, budget).await?;
+        object.ok_or_else(|| RegistryError::not_found(T::KIND.as_str(), id))
     }
 
-    /// Visits the live objects of a kind in id order, after one, until `visit` returns false.
-    pub(crate) async fn visit_objects<T: DeserializeOwned>(
+    /// Gets an agency or registrant that a request names at `pointer`.
+    pub(crate) async fn get_named_object<T: RegistryObject>(
         &self,
-        kind: RegistryObjectKind,
-        after: Option<&str>,
+        id: &str,
+        pointer: &str,
+        budget: &mut Budget,
+    ) -> Result<Versioned<T>, RegistryError> {
+        let object = self.find_object(id, budget).await?;
+        object.ok_or_else(|| {
+            let code = match T::KIND {
+                RegistryObjectKind::Agency => codes::UNKNOWN_AGENCY,
+                _ => codes::UNKNOWN_REGISTRANT,
+            };
+            RegistryError::invalid(code, pointer, format!("unknown {} `{id}`", T::KIND.as_str()))
+        })
+    }
+
+    /// Visits the live objects of a kind in id order until `visit` returns false.
+    pub(crate) async fn visit_objects<T: RegistryObject>(
+        &self,
         mut visit: impl FnMut(Versioned<T>) -> bool + Send,
     ) -> Result<(), Error> {
-        self.visit_records(kind, after, |_, entry| match entry.status {
+        self.visit_records(T::KIND, None, |_, entry| match entry.status {
             RecordStatus::Live => Ok(visit(Versioned { value: decode(entry)?, revision: entry.revision })),
             RecordStatus::Tombstone => Ok(true),
         })
@@ -170,7 +187,7 @@ fn holdings_key(kind: RegistryObjectKind, id: &str) -> Box<[u8]> {
     format!("holdings/{}/{}", kind.as_str(), id.to_ascii_uppercase()).into_bytes().into()
 }
 
-impl Registry {
+impl RecordReader {
     /// Reads the holdings marker before a scan of all holdings, so that the commit fails if something is added meanwhile.
     pub(crate) async fn guard_holdings(&self, kind: RegistryObjectKind, id: &str) -> Result<(), Error> {
         self.store.get_aux(&holdings_key(kind, id)).await?;
@@ -197,9 +214,11 @@ pub(crate) fn is_valid_id(id: &str) -> bool {
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'))
 }
 
-/// Generates an id in Crockford's base 32, which has no similar letters.
+/// Crockford's base 32: without `i`, `l`, `o` and `u`, so that no letters are similar.
+pub(crate) const BASE32_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// Generates an id in base 32.
 pub(crate) fn generate_id(random: &[u8]) -> String {
-    const BASE32_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     let digit =
         |byte: &u8| BASE32_ALPHABET.get(usize::from(byte % 32)).map_or('0', |digit| char::from(*digit));
     random.iter().take(12).map(digit).collect()

@@ -11,9 +11,12 @@ use tendot_store::{Edit, Precondition};
 use crate::authorization::{ActingRole, Principal};
 use crate::command::CommandPlan;
 use crate::command::sealed::PlanCommand;
-use crate::party::{Agency, Registrant, RegistryObjectKind, Versioned, generate_id, put_edit, sha256_hex};
+use crate::party::{
+    Agency, Registrant, RegistryObject, RegistryObjectKind, Versioned, generate_id, put_edit, sha256_hex,
+};
+use crate::rules::{RecordReader, Rules};
 use crate::validate::check_text;
-use crate::{Caller, Error, Registry, RegistryError, codes};
+use crate::{CallContext, Error, Registry, RegistryError, ResultPage, codes};
 
 /// Prefix of all tokens, so that secret scanners recognize them.
 const TOKEN_PREFIX: &str = "tendot_";
@@ -92,6 +95,14 @@ pub struct ApiToken {
     pub(crate) hash: Box<str>,
 }
 
+impl RegistryObject for ApiToken {
+    const KIND: RegistryObjectKind = RegistryObjectKind::Token;
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+}
+
 /// Command: create an API token.
 #[derive(Clone, Debug)]
 pub struct CreateToken {
@@ -168,10 +179,9 @@ impl PlanCommand for CreateToken {
 
     async fn plan(
         &self,
-        registry: &Registry,
+        rules: &Rules,
         principal: &Principal,
-        now_ms: u64,
-        budget: &mut Budget,
+        call: &mut CallContext<'_>,
     ) -> Result<CommandPlan<ApiToken>, RegistryError> {
         principal.check_scope(Scope::Administer)?;
         // A restricted token must not create an unrestricted one.
@@ -197,27 +207,19 @@ impl PlanCommand for CreateToken {
             }
             (Role::Agency, code) => {
                 let code = code.as_ref().ok_or_else(|| missing("agency"))?;
-                let agency = registry.find_object::<Agency>(RegistryObjectKind::Agency, code, budget).await?;
-                let not_found = format!("unknown agency `{code}`");
-                let agency = agency
-                    .ok_or_else(|| RegistryError::invalid(codes::UNKNOWN_AGENCY, "/subject", not_found))?;
+                let agency = rules.get_named_object::<Agency>(code, "/subject", call.budget).await?;
                 principal.check_agency(&agency.value.code, Scope::Administer)?;
                 agency.value.check_open("/subject")?;
                 Some(agency.value.code)
             }
             (Role::Registrant, id) => {
                 let id = id.as_ref().ok_or_else(|| missing("registrant"))?;
-                let registrant =
-                    registry.find_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?;
-                let not_found = format!("unknown registrant `{id}`");
-                let registrant = registrant.ok_or_else(|| {
-                    RegistryError::invalid(codes::UNKNOWN_REGISTRANT, "/subject", not_found)
-                })?;
+                let registrant = rules.get_named_object::<Registrant>(id, "/subject", call.budget).await?;
                 principal.check_registrant(&registrant.value, Scope::Administer)?;
                 Some(registrant.value.id)
             }
         };
-        if self.expires_ms.is_some_and(|expiry| expiry <= now_ms) {
+        if self.expires_ms.is_some_and(|expiry| expiry <= call.now_ms) {
             return Err(RegistryError::invalid(
                 codes::EXPIRES_IN_PAST,
                 "/expires",
@@ -245,10 +247,10 @@ impl PlanCommand for CreateToken {
             prefixes: self.prefixes.clone(),
             expires_ms: self.expires_ms,
             label: self.label.clone(),
-            created_ms: now_ms,
+            created_ms: call.now_ms,
             hash: sha256_hex(self.secret().as_bytes())?.into(),
         };
-        Ok(CommandPlan::new(vec![put_edit(RegistryObjectKind::Token, &token.id, &token, None)], token))
+        Ok(CommandPlan::new(vec![put_edit(&token, None)], token))
     }
 }
 
@@ -257,18 +259,17 @@ impl PlanCommand for RevokeToken {
 
     async fn plan(
         &self,
-        registry: &Registry,
+        rules: &Rules,
         principal: &Principal,
-        _: u64,
-        budget: &mut Budget,
+        call: &mut CallContext<'_>,
     ) -> Result<CommandPlan<()>, RegistryError> {
         principal.check_scope(Scope::Administer)?;
         principal.check_all_prefixes()?;
         let not_found = || RegistryError::not_found(RegistryObjectKind::Token.as_str(), &self.id);
         let Versioned { value: token, revision } =
-            registry.get_object::<ApiToken>(RegistryObjectKind::Token, &self.id, budget).await?;
+            rules.get_object::<ApiToken>(&self.id, call.budget).await?;
         // Tokens of other principals are reported as not found.
-        if !registry.can_manage_token(&token, principal, budget).await? {
+        if !rules.can_manage_token(&token, principal, call.budget).await? {
             return Err(not_found());
         }
         let name = RegistryObjectKind::Token.storage_name(&self.id).into();
@@ -290,7 +291,7 @@ impl Registry {
         let Some((id, secret)) = text.strip_prefix(TOKEN_PREFIX).and_then(|rest| rest.split_once('_')) else {
             return Ok(None);
         };
-        let Some(object) = self.find_object::<ApiToken>(RegistryObjectKind::Token, id, budget).await? else {
+        let Some(object) = self.rules.find_object::<ApiToken>(id, budget).await? else {
             return Ok(None);
         };
         let token = object.value;
@@ -309,11 +310,9 @@ impl Registry {
         &self,
         after: Option<&str>,
         limit: usize,
-        caller: &Caller,
-        now_ms: u64,
-        budget: &mut Budget,
-    ) -> Result<(Vec<Versioned<ApiToken>>, Option<String>), RegistryError> {
-        let principal = self.principal(caller, now_ms, budget).await?;
+        mut call: CallContext<'_>,
+    ) -> Result<ResultPage<Versioned<ApiToken>>, RegistryError> {
+        let principal = self.rules.principal(&mut call).await?;
         principal.check_scope(Scope::Administer)?;
         principal.check_all_prefixes()?;
         let item = |object: Versioned<ApiToken>| {
@@ -332,9 +331,11 @@ impl Registry {
             };
             Some((object, subject_registrant.into_iter().collect()))
         };
-        Ok(self.list_objects_for(RegistryObjectKind::Token, after, limit, &principal, budget, item).await?)
+        Ok(self.rules.list_objects_for(after, limit, &principal, call.budget, item).await?)
     }
+}
 
+impl RecordReader {
     /// Whether the principal may list and revoke a token.
     async fn can_manage_token(
         &self,
@@ -345,8 +346,7 @@ impl Registry {
         Ok(match (token.role, &token.subject) {
             (Role::Agency, Some(code)) => principal.is_for_agency(code),
             (Role::Registrant, Some(id)) => {
-                let registrant =
-                    self.find_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?;
+                let registrant = self.find_object::<Registrant>(id, budget).await?;
                 registrant.map_or_else(
                     || principal.is_operator(),
                     |registrant| principal.is_for_registrant(&registrant.value),

@@ -1,14 +1,19 @@
 //! Allocated prefix with its holder, agency and compiled policy.
 
+use std::collections::BTreeMap;
+
 use regex::Regex;
 use tendot_proto::record::Locations;
 use tendot_proto::{Budget, HandleValue};
 use tendot_store::StoredRecord;
 
 use super::policy::compile_pattern;
-use crate::party::{Agency, MetadataPolicy, Registrant, RegistryObjectKind, decode};
+use crate::party::{Agency, MetadataPolicy, Registrant, decode};
 use crate::prefix::{ConfusablePolicy, GROUP_INDEX, Prefix};
-use crate::{Error, Registry, RegistryError, codes, cost};
+use crate::registration::Registration;
+use crate::rules::RecordReader;
+use crate::validate::url_host;
+use crate::{Error, RegistryError, UrlFault, codes, cost};
 
 /// Allocated prefix with its record, holder, agency and compiled pattern.
 #[derive(Debug)]
@@ -41,12 +46,13 @@ impl PrefixAllocation {
         if policy.hosts.is_empty() {
             return Ok(());
         }
-        let host = std::str::from_utf8(url).ok().and_then(url_host).unwrap_or_default();
-        if policy.allows_host(host) {
-            return Ok(());
-        }
+        let reason = match host_of_url(url) {
+            Ok(host) if policy.allows_host(host) => return Ok(()),
+            Ok(host) => format!("host `{host}`"),
+            Err(fault) => format!("URL ({fault})"),
+        };
         let (prefix, allowed) = (&self.prefix.prefix, policy.hosts.join(", "));
-        let detail = format!("host `{host}` is not allowed for prefix {prefix} (allowed: {allowed})");
+        let detail = format!("{reason} is not allowed for prefix {prefix} (allowed: {allowed})");
         Err(RegistryError::invalid(codes::HOST_NOT_ALLOWED, pointer, detail))
     }
 
@@ -89,13 +95,67 @@ impl PrefixAllocation {
 }
 
 /// Host of a URL.
-fn url_host(url: &str) -> Option<&str> {
-    let (_, after) = url.split_once("://")?;
-    let authority = after.split(['/', '?', '#', '\\']).next()?;
-    authority.split(':').next()
+fn host_of_url(url: &[u8]) -> Result<&str, UrlFault> {
+    let url = str::from_utf8(url).map_err(|error| UrlFault::NotUtf8 { offset: error.valid_up_to() })?;
+    url_host(url.split_once(':').ok_or(UrlFault::Relative)?.1)
 }
 
-impl Registry {
+/// Allocated prefixes and owners of names, each loaded once per plan.
+pub(crate) struct AllocationCache<'a> {
+    records: &'a RecordReader,
+    /// By prefix as requested; `None` if it is not allocated.
+    allocations: BTreeMap<Box<str>, Option<PrefixAllocation>>,
+    /// Explicit owners by id.
+    owners: BTreeMap<Box<str>, Registrant>,
+}
+
+impl<'a> AllocationCache<'a> {
+    pub(crate) const fn new(records: &'a RecordReader) -> Self {
+        Self { records, allocations: BTreeMap::new(), owners: BTreeMap::new() }
+    }
+
+    /// Allocation of a prefix; `None` if it is not allocated.
+    pub(crate) async fn allocation(
+        &mut self,
+        prefix: &str,
+        budget: &mut Budget,
+    ) -> Result<Option<&mut PrefixAllocation>, RegistryError> {
+        if !self.allocations.contains_key(prefix) {
+            let allocation = self.records.load_allocation(prefix, budget).await?;
+            self.allocations.insert(prefix.into(), allocation);
+        }
+        Ok(self.allocations.get_mut(prefix).and_then(Option::as_mut))
+    }
+
+    /// Allocation of the prefix and owner of an existing name; `None` if the prefix is not allocated.
+    pub(crate) async fn owner(
+        &mut self,
+        prefix: &str,
+        registration: &Registration,
+        budget: &mut Budget,
+    ) -> Result<Option<(&PrefixAllocation, &Registrant)>, RegistryError> {
+        if self.allocation(prefix, budget).await?.is_none() {
+            return Ok(None);
+        }
+        let Some(Some(allocation)) = self.allocations.get(prefix) else { return Ok(None) };
+        let id = registration.owner_id(&allocation.prefix);
+        if *id == *allocation.holder.id {
+            return Ok(Some((allocation, &allocation.holder)));
+        }
+        if !self.owners.contains_key(id) {
+            let owner = self.records.get_object::<Registrant>(id, budget).await?.value;
+            self.owners.insert(id.into(), owner);
+        }
+        Ok(self.owners.get(id).map(|owner| (allocation, owner)))
+    }
+
+    /// All allocations that were loaded, in the order of their prefixes.
+    pub(crate) fn into_allocations(self) -> impl Iterator<Item = PrefixAllocation> {
+        self.allocations.into_values().flatten()
+    }
+}
+
+impl RecordReader {
     /// Loads an allocated prefix with its holder, agency and compiled pattern.
     pub(crate) async fn load_allocation(
         &self,
@@ -104,12 +164,8 @@ impl Registry {
     ) -> Result<Option<PrefixAllocation>, RegistryError> {
         let Some(record) = self.prefix_record(prefix, budget).await? else { return Ok(None) };
         let prefix: Prefix = decode(&record)?;
-        let agency =
-            self.get_object::<Agency>(RegistryObjectKind::Agency, &prefix.agency, budget).await?.value;
-        let holder = self
-            .get_object::<Registrant>(RegistryObjectKind::Registrant, &prefix.registrant, budget)
-            .await?
-            .value;
+        let agency = self.get_object::<Agency>(&prefix.agency, budget).await?.value;
+        let holder = self.get_object::<Registrant>(&prefix.registrant, budget).await?.value;
         let pattern = match &prefix.policy.pattern {
             Some(pattern) => {
                 budget.charge(cost::REGEX_COMPILE).map_err(Error::from)?;
@@ -137,9 +193,12 @@ mod tests {
             ("https://evil.net/?example.org", false),
             ("https://evil.net\\example.org", false),
             ("https://org/", false),
+            ("https://example.org:x@evil.net/", false),
+            ("https://example.org@evil.net/", false),
+            ("//example.org/", false),
             ("mailto:a@example.org", false),
         ] {
-            let is_allowed = policy.allows_host(url_host(url).unwrap_or_default());
+            let is_allowed = host_of_url(url.as_bytes()).is_ok_and(|host| policy.allows_host(host));
             assert_eq!(is_allowed, expected, "{url}");
         }
     }

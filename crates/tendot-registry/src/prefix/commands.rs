@@ -9,9 +9,10 @@ use tendot_store::{Edit, RecordStatus, StoredRecord};
 use crate::authorization::Principal;
 use crate::command::CommandPlan;
 use crate::command::sealed::PlanCommand;
-use crate::party::{Agency, Registrant, RegistryObjectKind, Scope, Versioned, check_revision, decode};
+use crate::party::{Agency, Registrant, Scope, Versioned, check_revision, decode};
 use crate::prefix::{Prefix, PrefixAllocation, PrefixPolicy, is_doi_prefix};
-use crate::{Error, Registry, RegistryError, codes, cost};
+use crate::rules::{RecordReader, Rules};
+use crate::{CallContext, Error, RegistryError, codes, cost};
 
 /// First prefix number for agencies without a range.
 const FIRST_PREFIX_NUMBER: u32 = 70_000;
@@ -90,34 +91,24 @@ impl PlanCommand for AllocatePrefix {
 
     async fn plan(
         &self,
-        registry: &Registry,
+        rules: &Rules,
         principal: &Principal,
-        now_ms: u64,
-        budget: &mut Budget,
+        call: &mut CallContext<'_>,
     ) -> Result<CommandPlan<Prefix>, RegistryError> {
         principal.check_scope(Scope::Administer)?;
-        let not_found = || {
-            let detail = format!("unknown registrant `{}`", self.registrant);
-            RegistryError::invalid(codes::UNKNOWN_REGISTRANT, "/registrant", detail)
-        };
-        let object = registry
-            .find_object::<Registrant>(RegistryObjectKind::Registrant, &self.registrant, budget)
-            .await?;
-        let registrant = object.ok_or_else(not_found)?.value;
+        let registrant =
+            rules.get_named_object::<Registrant>(&self.registrant, "/registrant", call.budget).await?.value;
         principal.check_agency(&registrant.agency, Scope::Administer)?;
         principal.check_all_prefixes()?;
-        let agency = registry
-            .get_object::<Agency>(RegistryObjectKind::Agency, &registrant.agency, budget)
-            .await?
-            .value;
+        let agency = rules.get_object::<Agency>(&registrant.agency, call.budget).await?.value;
         self.policy.validate()?;
         let (prefix, existing, next) = match &self.prefix {
             Some(prefix) => {
-                let existing = registry.check_requested_prefix(prefix, &agency, principal, budget).await?;
+                let existing = rules.check_requested_prefix(prefix, &agency, principal, call.budget).await?;
                 (prefix.clone(), existing, None)
             }
             None => {
-                let (prefix, next) = registry.next_free_prefix(&agency, budget).await?;
+                let (prefix, next) = rules.next_free_prefix(&agency, call.budget).await?;
                 (prefix, None, Some(next))
             }
         };
@@ -125,14 +116,14 @@ impl PlanCommand for AllocatePrefix {
             prefix,
             registrant: registrant.id.clone(),
             agency: agency.code.clone(),
-            allocated_ms: now_ms,
+            allocated_ms: call.now_ms,
             is_test: self.is_test,
             policy: self.policy.clone(),
             group_indexes: BTreeMap::new(),
         };
-        let mut edits = vec![prefix.record_edit(&registrant, &agency, existing.as_ref(), now_ms)];
+        let mut edits = vec![prefix.record_edit(&registrant, &agency, existing.as_ref(), call.now_ms)];
         edits.push(Edit::Home { prefix: prefix.prefix.clone() });
-        edits.extend(prefix.holdings_edits(now_ms));
+        edits.extend(prefix.holdings_edits(call.now_ms));
         edits.extend(next);
         Ok(CommandPlan::new(edits, prefix))
     }
@@ -143,14 +134,13 @@ impl PlanCommand for UpdatePrefix {
 
     async fn plan(
         &self,
-        registry: &Registry,
+        rules: &Rules,
         principal: &Principal,
-        now_ms: u64,
-        budget: &mut Budget,
+        call: &mut CallContext<'_>,
     ) -> Result<CommandPlan<Prefix>, RegistryError> {
         let not_found = || RegistryError::not_found("prefix", &self.prefix);
         let PrefixAllocation { prefix: previous, record, agency, holder, .. } =
-            registry.load_allocation(&self.prefix, budget).await?.ok_or_else(not_found)?;
+            rules.load_allocation(&self.prefix, call.budget).await?.ok_or_else(not_found)?;
         // The agency decides on the policy, not the registrant.
         principal.check_agency(&agency.code, Scope::Administer)?;
         principal.check_prefix(&previous.prefix)?;
@@ -161,11 +151,12 @@ impl PlanCommand for UpdatePrefix {
         if prefix == previous {
             return Ok(CommandPlan::new(Vec::new(), prefix));
         }
-        Ok(CommandPlan::new(vec![prefix.record_edit(&holder, &agency, Some(&record), now_ms)], prefix))
+        let edits = vec![prefix.record_edit(&holder, &agency, Some(&record), call.now_ms)];
+        Ok(CommandPlan::new(edits, prefix))
     }
 }
 
-impl Registry {
+impl RecordReader {
     /// Checks that a requested prefix can be allocated; returns its existing record, if any.
     async fn check_requested_prefix(
         &self,
@@ -266,7 +257,7 @@ impl Registry {
     async fn other_agency_ranges(&self, agency: &Agency) -> Result<Vec<(u32, u32)>, Error> {
         let mut ranges = Vec::new();
         if agency.prefix_range.is_none() {
-            self.visit_objects(RegistryObjectKind::Agency, None, |object: Versioned<Agency>| {
+            self.visit_objects(|object: Versioned<Agency>| {
                 ranges.extend(object.value.prefix_range.as_ref().and_then(PrefixRange::bounds));
                 true
             })

@@ -11,11 +11,11 @@ mod policy;
 mod quota;
 mod record;
 
-pub(crate) use allocation::PrefixAllocation;
+pub(crate) use allocation::{AllocationCache, PrefixAllocation};
 pub use commands::{AllocatePrefix, PrefixRange, UpdatePrefix};
 pub use policy::{ConfusablePolicy, PrefixPolicy};
 pub(crate) use quota::{QuotaTable, quota_exceeded};
-pub(crate) use record::{ADMIN_INDEX, GROUP_INDEX, free_index};
+pub(crate) use record::{ADMIN_INDEX, GROUP_INDEX, admin_group_value, free_index};
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,8 @@ use tendot_store::{RecordStatus, Store, StoredRecord};
 
 use crate::listing::ScanBudget;
 use crate::party::{Versioned, decode};
-use crate::{Error, Registry, RegistryError, cost};
+use crate::rules::RecordReader;
+use crate::{Error, Registry, RegistryError, ResultPage, cost};
 
 /// Prefix allocated to a registrant.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -63,9 +64,7 @@ impl Registry {
         prefix: &str,
         budget: &mut Budget,
     ) -> Result<Versioned<Prefix>, RegistryError> {
-        let entry = self.prefix_record(prefix, budget).await?;
-        let entry = entry.ok_or_else(|| RegistryError::not_found("prefix", prefix))?;
-        Ok(Versioned { value: decode(&entry)?, revision: entry.revision })
+        self.rules.get_prefix(prefix, budget).await
     }
 
     /// Lists allocated prefixes, of a registrant or an agency if given. Public.
@@ -76,7 +75,7 @@ impl Registry {
         after: Option<&str>,
         limit: usize,
         budget: &mut Budget,
-    ) -> Result<(Vec<Versioned<Prefix>>, Option<String>), RegistryError> {
+    ) -> Result<ResultPage<Versioned<Prefix>>, RegistryError> {
         budget.charge(cost::list(limit)).map_err(Error::from)?;
         let matches = |prefix: &Prefix| {
             registrant.is_none_or(|id| prefix.registrant.eq_ignore_ascii_case(id))
@@ -84,7 +83,7 @@ impl Registry {
         };
         let (mut items, mut is_full) = (Vec::new(), false);
         let mut scan_budget = ScanBudget::new();
-        let more = self.scan_prefixes(after, &mut scan_budget, |prefix, entry| {
+        let more = self.rules.scan_prefixes(after, &mut scan_budget, |prefix, entry| {
             if matches(&prefix) {
                 if items.len() >= limit {
                     is_full = true;
@@ -95,8 +94,27 @@ impl Registry {
             true
         });
         let more = more.await?;
-        let last = items.last().map(|last: &Versioned<Prefix>| last.value.prefix.to_string());
-        Ok((items, if is_full { last } else { more }))
+        let last = items.last().map(|last: &Versioned<Prefix>| last.value.prefix.clone());
+        Ok(ResultPage { items, next: if is_full { last } else { more } })
+    }
+
+    /// Whether a prefix is allocated, so that its resolutions are counted.
+    pub async fn is_allocated_prefix(&self, prefix: &str) -> Result<bool, Error> {
+        let mut budget = Budget::new(cost::LOOKUP);
+        Ok(self.rules.prefix_record(prefix, &mut budget).await?.is_some())
+    }
+}
+
+impl RecordReader {
+    /// Allocated prefix; fails if there is none.
+    pub(crate) async fn get_prefix(
+        &self,
+        prefix: &str,
+        budget: &mut Budget,
+    ) -> Result<Versioned<Prefix>, RegistryError> {
+        let entry = self.prefix_record(prefix, budget).await?;
+        let entry = entry.ok_or_else(|| RegistryError::not_found("prefix", prefix))?;
+        Ok(Versioned { value: decode(&entry)?, revision: entry.revision })
     }
 
     /// Visits allocated prefixes after one, within the scan budget; returns the cursor if there are more.
@@ -105,7 +123,7 @@ impl Registry {
         after: Option<&str>,
         scan_budget: &mut ScanBudget,
         mut visit: impl FnMut(Prefix, &StoredRecord) -> bool + Send,
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<Option<Box<str>>, Error> {
         let after = after.and_then(|after| tendot_store::NameKey::new(&format!("0.NA/{after}")).ok());
         let (mut last, mut next, mut problem) = (None, None, None);
         self.store
@@ -114,7 +132,7 @@ impl Registry {
                     next = last.take();
                     return false;
                 }
-                last = entry.name.split_once('/').map(|(_, prefix)| prefix.to_owned());
+                last = entry.name.split_once('/').map(|(_, prefix)| prefix.into());
                 if entry.registration.is_empty() || entry.status != RecordStatus::Live {
                     return true;
                 }
@@ -133,30 +151,13 @@ impl Registry {
     /// Visits all allocated prefixes.
     pub(crate) async fn visit_prefixes(
         &self,
-        mut visit: impl FnMut(Prefix, &StoredRecord) -> bool + Send,
+        mut visit: impl FnMut(Prefix, &StoredRecord) + Send,
     ) -> Result<(), Error> {
-        let mut problem = None;
-        self.store
-            .scan_records(Some(b"0.NA"), None, |entry| {
-                if entry.registration.is_empty() || entry.status != RecordStatus::Live {
-                    return true;
-                }
-                match decode(entry) {
-                    Ok(prefix) => visit(prefix, entry),
-                    Err(error) => {
-                        problem = Some(error);
-                        false
-                    }
-                }
-            })
-            .await?;
-        problem.map_or(Ok(()), Err)
-    }
-
-    /// Whether a prefix is allocated, so that its resolutions are counted.
-    pub async fn is_allocated_prefix(&self, prefix: &str) -> Result<bool, Error> {
-        let mut budget = Budget::new(cost::LOOKUP);
-        Ok(self.prefix_record(prefix, &mut budget).await?.is_some())
+        let visit_all = |prefix, entry: &StoredRecord| {
+            visit(prefix, entry);
+            true
+        };
+        self.scan_prefixes(None, &mut ScanBudget::unlimited(), visit_all).await.map(drop)
     }
 
     /// Record of an allocated prefix.

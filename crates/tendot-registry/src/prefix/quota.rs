@@ -7,7 +7,8 @@ use tendot_store::{CommitError, CommitInfo, Edit, NameKey, Precondition, Store, 
 use tokio::sync::Notify;
 
 use crate::prefix::PrefixAllocation;
-use crate::{Registry, RegistryError, codes};
+use crate::rules::Rules;
+use crate::{RegistryError, codes};
 
 /// Maximum age of a count in milliseconds: other processes may write, too.
 const COUNT_TTL_MS: u64 = 60_000;
@@ -88,6 +89,12 @@ impl QuotaTable {
         counted.quota = quota;
         let remaining = quota.saturating_sub(counted.names.saturating_add(usage.pending));
         (counted.is_exact || remaining >= wanted).then_some(remaining)
+    }
+
+    /// Sets the count of a prefix with a quota.
+    #[cfg(test)]
+    pub(crate) fn set_count(&self, prefix: &str, names: u64, quota: u64) {
+        self.begin_count(prefix).unwrap().finish(names, quota, 0);
     }
 
     /// Drops the count of a prefix without a quota.
@@ -279,7 +286,7 @@ impl Drop for Reservation<'_> {
     }
 }
 
-impl Registry {
+impl Rules {
     /// Remaining quota of a prefix, for a request of `wanted` names; `None` without a quota.
     pub(crate) async fn remaining_quota(
         &self,
@@ -320,13 +327,8 @@ impl Registry {
             }
             counting.finish(names, quota, now_ms);
         }
-        let conflict = || {
-            RegistryError::new(
-                codes::WRITE_CONFLICT,
-                "write conflict: names were added during every count; retry",
-            )
-        };
-        known().map(Some).ok_or_else(conflict)
+        let detail = "write conflict: names were added during every count; retry";
+        known().map(Some).ok_or_else(|| RegistryError::new(codes::WRITE_CONFLICT, detail))
     }
 }
 
@@ -366,7 +368,7 @@ mod tests {
     }
 
     fn set_count(quotas: &QuotaTable, names: u64) {
-        quotas.begin_count(PREFIX).unwrap().finish(names, 10, 0);
+        quotas.set_count(PREFIX, names, 10);
     }
 
     fn commit(reservation: Reservation<'_>) {

@@ -6,9 +6,11 @@ use tendot_proto::record::{Admin, AdminPermissions, ValueList};
 use tendot_proto::{HandleValue, ValueReference};
 use tendot_store::{Edit, Precondition, StoredRecord};
 
+use crate::handle_write::set_timestamps;
 use crate::party::{Agency, Registrant, RegistryObjectKind, encode, touch_holdings};
 use crate::prefix::Prefix;
-use crate::{Registry, RegistryError, codes};
+use crate::rules::RecordReader;
+use crate::{RegistryError, codes};
 
 /// Value indexes in the prefix record that the registry manages.
 const NAMESPACE_INDEX: u32 = 20;
@@ -31,8 +33,7 @@ impl Prefix {
         existing: Option<&StoredRecord>,
         now_ms: u64,
     ) -> Edit {
-        let (name, date) = (self.record_name(), u32::try_from(now_ms / 1_000).unwrap_or(u32::MAX));
-        let reference = ValueReference::new(GROUP_INDEX, name.as_bytes().to_vec());
+        let reference = ValueReference::new(GROUP_INDEX, self.record_name().as_bytes().to_vec());
         let permissions = AdminPermissions::ADD_HANDLE | AdminPermissions::LIST_HANDLES;
         let admin = Admin { permissions, reference, legacy_byte_length: false };
         let members = holder.admin_references();
@@ -44,7 +45,7 @@ impl Prefix {
         let previous = existing.map(|entry| entry.values.as_slice()).unwrap_or_default();
         values.extend(previous.iter().filter(|value| !is_registry_index(value.index)).cloned());
         values.sort_by_key(|value| value.index);
-        self.put_edit(values, existing, date)
+        self.put_edit(values, existing, now_ms)
     }
 
     /// Edit that sets the admin groups of another registrant who owns names under the prefix.
@@ -62,20 +63,17 @@ impl Prefix {
             values.push(HandleValue::with_data(index, "HS_VLIST", ValueList { members }.to_bytes()));
         }
         values.sort_by_key(|value| value.index);
-        self.put_edit(values, Some(existing), u32::try_from(now_ms / 1_000).unwrap_or(u32::MAX))
+        self.put_edit(values, Some(existing), now_ms)
     }
 
     fn put_edit(
         &self,
         mut values: Vec<HandleValue<'static>>,
         existing: Option<&StoredRecord>,
-        date: u32,
+        now_ms: u64,
     ) -> Edit {
         let previous = existing.map(|entry| entry.values.as_slice()).unwrap_or_default();
-        for value in &mut values {
-            let same = previous.iter().find(|old| old.index == value.index && old.data == value.data);
-            value.timestamp = same.map_or(date, |old| old.timestamp);
-        }
+        set_timestamps(&mut values, previous, now_ms);
         let expect = existing.map_or(Precondition::Absent, |entry| Precondition::AtRevision(entry.revision));
         Edit::Register { name: self.record_name(), values, registration: encode(self), precondition: expect }
     }
@@ -122,13 +120,20 @@ impl Prefix {
             namespace_xml(agency).into_bytes(),
         ));
         values.sort_by_key(|value| value.index);
-        prefix.put_edit(values, Some(existing), u32::try_from(now_ms / 1_000).unwrap_or(u32::MAX))
+        prefix.put_edit(values, Some(existing), now_ms)
     }
+}
+
+/// `HS_ADMIN` value of a name: its admins are a group of the prefix record.
+pub(crate) fn admin_group_value(prefix: &Prefix, group: u32) -> HandleValue<'static> {
+    let reference = ValueReference::new(group, prefix.record_name().as_bytes().to_vec());
+    let admin = Admin { permissions: AdminPermissions::ALL, reference, legacy_byte_length: false };
+    HandleValue::with_data(ADMIN_INDEX, "HS_ADMIN", admin.to_bytes())
 }
 
 /// First free index from `first` on.
 pub(crate) fn free_index(first: u32, taken: &BTreeSet<u32>) -> u32 {
-    (first..u32::MAX).find(|index| !taken.contains(index)).unwrap_or(u32::MAX)
+    taken.range(first..).fold(first, |free, taken| if *taken == free { free.saturating_add(1) } else { free })
 }
 
 const fn is_registry_index(index: u32) -> bool {
@@ -145,7 +150,7 @@ fn namespace_xml(agency: &Agency) -> String {
     format!("<namespace><DOI.RA>10.SERV/{code}</DOI.RA>{locations}</namespace>")
 }
 
-impl Registry {
+impl RecordReader {
     /// Edits that update a registrant's admin groups in all prefix records.
     pub(crate) async fn admin_group_edits(
         &self,
@@ -160,7 +165,6 @@ impl Registry {
             if own.or(other).is_some() {
                 edits.push(prefix.admin_groups_edit(registrant, own.into_iter().chain(other), entry, now_ms));
             }
-            true
         })
         .await?;
         Ok(edits)
@@ -178,7 +182,6 @@ impl Registry {
             if prefix.agency.eq_ignore_ascii_case(&agency.code) {
                 edits.push(prefix.namespace_edit(agency, entry, now_ms));
             }
-            true
         })
         .await?;
         Ok(edits)

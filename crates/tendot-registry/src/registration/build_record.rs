@@ -2,20 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use tendot_proto::record::{Admin, AdminPermissions};
-use tendot_proto::{HandleValue, ValueReference};
+use serde_json::value::RawValue;
+use tendot_proto::HandleValue;
 use tendot_store::{Edit, Precondition, RecordStatus, StoredRecord};
 
+use super::record::URL_INDEX;
 use crate::authorization::is_admin_value;
-use crate::handle_write::is_same_value;
+use crate::handle_write::set_timestamps;
 use crate::party::encode;
-use crate::prefix::{ADMIN_INDEX, PrefixAllocation, free_index};
+use crate::prefix::{ADMIN_INDEX, PrefixAllocation, admin_group_value, free_index};
 use crate::registration::{MetadataIssue, Registration, RegistrationRequest, RegistrationState};
 use crate::validate::{check_indexes, check_record, check_value};
 use crate::{RecordLimits, RegistryError, ValueFault, codes};
-
-/// Index of the URL of a registered name; its admin value is at [`ADMIN_INDEX`].
-const URL_INDEX: u32 = 1;
 
 /// Record change built from a request: created, updated or unchanged.
 #[derive(Debug)]
@@ -57,28 +55,26 @@ pub(crate) struct BuildContext<'a> {
     pub(crate) now_ms: u64,
 }
 
-/// Builds the record of a name. `existing` is the existing live record, if any.
+/// Builds the record of a name. `existing` is the existing live record with its registration, if any.
 pub(crate) fn build(
     context: &BuildContext<'_>,
     name: &str,
     request: &RegistrationRequest,
-    existing: Option<&StoredRecord>,
+    existing: Option<(&StoredRecord, &Registration)>,
 ) -> Result<RecordChange, RegistryError> {
-    let previous = existing.map(Registration::of_record).transpose()?;
-    let next = next_state(request, previous.as_ref())?;
+    let (existing, previous) = existing.unzip();
+    let next = next_state(request, previous)?;
     let values = build_values(context, request, existing)?;
     let metadata = match &request.metadata {
         Some(requested) => requested.clone(),
-        None => previous.as_ref().and_then(|previous| previous.metadata.clone()),
+        None => previous.and_then(|previous| previous.metadata.clone()),
     };
     if next == RegistrationState::Registered {
         check_registrable(context, &values, metadata.is_some())?;
     }
-    let text = |metadata: &Option<Box<serde_json::value::RawValue>>| {
-        metadata.as_ref().map(|metadata| metadata.get().to_owned())
-    };
-    let same_metadata = previous.as_ref().is_some_and(|previous| text(&previous.metadata) == text(&metadata));
-    let old_issue = previous.as_ref().and_then(|previous| previous.issue);
+    let text = |metadata: &Option<Box<RawValue>>| metadata.as_ref().map(|metadata| metadata.get().to_owned());
+    let same_metadata = previous.is_some_and(|previous| text(&previous.metadata) == text(&metadata));
+    let old_issue = previous.and_then(|previous| previous.issue);
     let issue = match (&metadata, same_metadata) {
         (None, _) | (_, true) => old_issue,
         (Some(_), false) => {
@@ -86,7 +82,7 @@ pub(crate) fn build(
             Some(MetadataIssue { number, time_ms: context.now_ms })
         }
     };
-    if let (Some(entry), Some(previous)) = (existing, &previous)
+    if let (Some(entry), Some(previous)) = (existing, previous)
         && previous.state == next
         && same_metadata
         && entry.values == values
@@ -95,8 +91,8 @@ pub(crate) fn build(
     }
     let registration = Registration {
         state: next,
-        owner: previous.as_ref().and_then(|previous| previous.owner.clone()),
-        created_ms: previous.as_ref().map_or(context.now_ms, |previous| previous.created_ms),
+        owner: previous.and_then(|previous| previous.owner.clone()),
+        created_ms: previous.map_or(context.now_ms, |previous| previous.created_ms),
         updated_ms: context.now_ms,
         issue,
         metadata,
@@ -168,10 +164,7 @@ fn build_values(
     if request.url.is_none() && !values.iter().any(|value| value.index == URL_INDEX) {
         values.extend(previous.iter().find(|old| old.index == URL_INDEX && !is_admin_value(old)).cloned());
     }
-    let reference =
-        ValueReference::new(context.group, context.allocation.prefix.record_name().as_bytes().to_vec());
-    let admin = Admin { permissions: AdminPermissions::ALL, reference, legacy_byte_length: false };
-    values.push(HandleValue::with_data(ADMIN_INDEX, "HS_ADMIN", admin.to_bytes()));
+    values.push(admin_group_value(&context.allocation.prefix, context.group));
     // Keeps other admin values; a conflicting index is changed, because admins are not referenced by index.
     let mut taken: BTreeSet<u32> = values.iter().map(|value| value.index).collect();
     for old in previous.iter().filter(|old| is_admin_value(old) && old.index != ADMIN_INDEX) {
@@ -182,11 +175,7 @@ fn build_values(
     check_indexes(&values, limits)?;
     check_record(&values, limits).map_err(crate::Error::from)?;
     values.sort_by_key(|value| value.index);
-    let date = u32::try_from(context.now_ms / 1_000).unwrap_or(u32::MAX);
-    for value in &mut values {
-        let same = previous.iter().find(|old| old.index == value.index && is_same_value(old, value));
-        value.timestamp = same.map_or(date, |old| old.timestamp);
-    }
+    set_timestamps(&mut values, previous, context.now_ms);
     Ok(values)
 }
 
@@ -239,8 +228,7 @@ fn check_registrable(
         .with_hint("set `\"state\": \"reserved\"` to add it later"));
     }
     if context.allocation.requires_metadata() && !has_metadata {
-        let detail = format!("prefix {} requires kernel metadata", context.allocation.prefix.prefix);
-        return Err(RegistryError::invalid(codes::MISSING, "/metadata", detail)
+        return Err(RegistryError::metadata_required(&context.allocation.prefix.prefix)
             .with_hint("set `\"state\": \"reserved\"` to add it later"));
     }
     Ok(())

@@ -2,11 +2,10 @@
 
 use tendot_proto::{Budget, Handle};
 
+use crate::party::BASE32_ALPHABET;
 use crate::prefix::is_doi_prefix;
-use crate::{Registry, RegistryError, codes, cost};
-
-/// Crockford's base 32: without `i`, `l`, `o` and `u`.
-const BASE32_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+use crate::rules::SiteReader;
+use crate::{RegistryError, codes, cost};
 
 /// Characters before the check digits.
 const SUFFIX_LEN: usize = 8;
@@ -14,7 +13,7 @@ const SUFFIX_LEN: usize = 8;
 /// Maximum number of suffixes tried.
 const MAX_MINT_ATTEMPTS: u64 = 32;
 
-impl Registry {
+impl SiteReader {
     /// Mints a name that neither exists nor is planned in the same batch.
     pub(super) async fn mint_name(
         &self,

@@ -6,8 +6,9 @@ use tendot_store::{RecordStatus, StoredRecord};
 
 use crate::prefix::PrefixAllocation;
 use crate::registration::Registration;
+use crate::rules::SiteReader;
 use crate::validate::{check_handle_name, has_mixed_scripts};
-use crate::{Registry, RegistryError, WriteWarning, codes};
+use crate::{RegistryError, WriteWarning, codes};
 
 /// Parses a DOI into prefix and suffix.
 pub(super) fn parse_doi(name: &str) -> Result<(&str, &str), RegistryError> {
@@ -34,8 +35,7 @@ pub(super) fn check_prefix_matches(name: &str, prefix: Option<&str>) -> Result<(
 }
 
 /// Error: the name is registered, or was retired.
-pub(super) fn already_registered(entry: &StoredRecord) -> Result<RegistryError, RegistryError> {
-    let created_ms = Registration::of_record(entry)?.created_ms;
+pub(crate) fn already_registered(entry: &StoredRecord, registration: &Registration) -> RegistryError {
     let rejection = match entry.status {
         RecordStatus::Live => {
             let detail = format!("already registered as `{}`", entry.name);
@@ -47,10 +47,10 @@ pub(super) fn already_registered(entry: &StoredRecord) -> Result<RegistryError, 
             RegistryError::new(codes::ALREADY_REGISTERED, detail)
         }
     };
-    Ok(rejection.with_pointer("/name").with_existing(entry.name.clone(), Some(created_ms)))
+    rejection.with_pointer("/name").with_existing(entry.name.clone(), Some(registration.created_ms))
 }
 
-impl Registry {
+impl SiteReader {
     /// Checks a new name against the limits and the policy of its prefix; returns warnings.
     pub(crate) async fn check_new_name(
         &self,

@@ -7,8 +7,10 @@ use tendot_store::{HistoryOrder, NameKey, RecordStatus, Store, StoredRecord};
 
 use crate::authorization::Principal;
 use crate::metadata::{CitationSummary, KernelMetadata, MetadataFormat, RegistryFields};
-use crate::party::{Registrant, RegistryObjectKind};
-use crate::{Caller, Error, Registry, RegistryError, WriteWarning, cost, party};
+use crate::party::Registrant;
+use crate::prefix::Prefix;
+use crate::rules::RecordReader;
+use crate::{CallContext, Error, Registry, RegistryError, WriteWarning, cost, party};
 
 /// Registration of a DOI as stored beside its values. The state is serialized first, metadata last.
 ///
@@ -111,6 +113,14 @@ pub enum DoiStatus {
 }
 
 impl DoiStatus {
+    pub(crate) const fn new(status: RecordStatus, state: RegistrationState) -> Self {
+        match (status, state) {
+            (RecordStatus::Tombstone, _) => Self::Retired,
+            (RecordStatus::Live, RegistrationState::Reserved) => Self::Reserved,
+            (RecordStatus::Live, RegistrationState::Registered) => Self::Registered,
+        }
+    }
+
     /// Name in the API.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -125,8 +135,7 @@ impl DoiStatus {
 impl DoiRecord {
     /// URL at index 1.
     pub fn url(&self) -> Option<&str> {
-        let value = self.values.iter().find(|value| value.index == 1 && value.has_type("URL"))?;
-        std::str::from_utf8(&value.data).ok()
+        std::str::from_utf8(&url_value(&self.values)?.data).ok()
     }
 
     /// Metadata in a format; `None` if there is none.
@@ -155,7 +164,20 @@ impl DoiRecord {
     }
 }
 
+/// Index of the URL of a registered name.
+pub(super) const URL_INDEX: u32 = 1;
+
+/// URL value of a registered name.
+pub(crate) fn url_value<'v>(values: &'v [HandleValue<'static>]) -> Option<&'v HandleValue<'static>> {
+    values.iter().find(|value| value.index == URL_INDEX && value.has_type("URL"))
+}
+
 impl Registration {
+    /// Id of the owner of the name: the explicit owner, or the holder of the prefix.
+    pub(crate) fn owner_id<'a>(&'a self, prefix: &'a Prefix) -> &'a str {
+        self.owner.as_deref().unwrap_or(&prefix.registrant)
+    }
+
     /// Registration of a record. For records created by other means it is derived from the timestamps of the values.
     pub(crate) fn of_record(entry: &StoredRecord) -> Result<Self, Error> {
         if !entry.registration.is_empty() {
@@ -175,36 +197,42 @@ impl Registration {
 
 impl Registry {
     /// Gets a DOI. Registered names are public; reserved ones are visible to authorized principals only.
-    pub async fn get_doi(
-        &self,
-        name: &str,
-        caller: &Caller,
-        now_ms: u64,
-        budget: &mut Budget,
-    ) -> Result<DoiRecord, RegistryError> {
-        let principal = self.principal(caller, now_ms, budget).await?;
+    pub async fn get_doi(&self, name: &str, mut call: CallContext<'_>) -> Result<DoiRecord, RegistryError> {
+        let principal = self.rules.principal(&mut call).await?;
+        let (rules, budget) = (&self.rules, call.budget);
         let not_found = || RegistryError::not_found("DOI", name);
         let (prefix, _) = name.split_once('/').ok_or_else(not_found)?;
-        let record = self.prefix_record(prefix, budget).await?.ok_or_else(not_found)?;
-        let prefix: party::Prefix = party::decode(&record)?;
-        let entry = self.get_record(name, budget).await?.ok_or_else(not_found)?;
+        let record = rules.prefix_record(prefix, budget).await?.ok_or_else(not_found)?;
+        let prefix: Prefix = party::decode(&record)?;
+        let entry = rules.get_record(name, budget).await?.ok_or_else(not_found)?;
         let registration = Registration::of_record(&entry)?;
-        let owner = registration.owner.clone().unwrap_or_else(|| prefix.registrant.clone());
-        let owner =
-            self.get_object::<Registrant>(RegistryObjectKind::Registrant, &owner, budget).await?.value;
+        let owner = rules.find_owner(Some(&registration), &prefix, budget).await?.ok_or_else(not_found)?;
         if registration.state == RegistrationState::Reserved
             && !principal.can_read_under(&prefix.prefix, &owner)
         {
             return Err(not_found());
         }
         let retired_ms = if entry.status == RecordStatus::Tombstone {
-            self.last_change_time(&entry.name, budget).await?
+            rules.last_change_time(&entry.name, budget).await?
         } else {
             None
         };
         let mut registered = visible_record(entry, registration, &owner, &principal);
         registered.retired_ms = retired_ms;
         Ok(registered)
+    }
+}
+
+impl RecordReader {
+    /// Owner of a name under an allocated prefix. Without a registration, the owner of a new name.
+    pub(crate) async fn find_owner(
+        &self,
+        registration: Option<&Registration>,
+        prefix: &Prefix,
+        budget: &mut Budget,
+    ) -> Result<Option<Registrant>, Error> {
+        let id = registration.map_or(&*prefix.registrant, |registration| registration.owner_id(prefix));
+        Ok(self.find_object::<Registrant>(id, budget).await?.map(|object| object.value))
     }
 
     /// Time of the last change of a name.
@@ -223,7 +251,7 @@ pub(super) fn visible_record(
     owner: &Registrant,
     principal: &Principal,
 ) -> DoiRecord {
-    let StoredRecord { name, revision, status: state, mut values, .. } = entry;
+    let StoredRecord { name, revision, status, mut values, .. } = entry;
     let prefix = name.split_once('/').map_or(&*name, |(prefix, _)| prefix);
     let can_read = principal.can_read_under(prefix, owner);
     values.retain(|value| {
@@ -232,11 +260,7 @@ pub(super) fn visible_record(
     });
     DoiRecord {
         name,
-        state: match (state, registration.state) {
-            (RecordStatus::Tombstone, _) => DoiStatus::Retired,
-            (RecordStatus::Live, RegistrationState::Reserved) => DoiStatus::Reserved,
-            (RecordStatus::Live, RegistrationState::Registered) => DoiStatus::Registered,
-        },
+        state: DoiStatus::new(status, registration.state),
         values,
         metadata: registration.metadata,
         issue: registration.issue,
@@ -255,4 +279,38 @@ pub(super) fn visible_record(
 pub(crate) fn owned_name_key(registrant: &str, name: &str) -> Result<Vec<u8>, Error> {
     let name = name.to_ascii_uppercase();
     Ok(format!("owned-name/{registrant}/{}", party::sha256_hex(name.as_bytes())?).into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The positions of state and metadata are part of the stored format, even with the longest other fields.
+    #[test]
+    fn state_and_metadata_are_found_without_parsing() {
+        for (state, metadata, owner_len) in [
+            (RegistrationState::Reserved, None, 64),
+            (RegistrationState::Registered, None, 64),
+            (RegistrationState::Reserved, Some("{}"), 0),
+            (RegistrationState::Registered, Some(r#"{"a":1}"#), 64),
+        ] {
+            let registration = Registration {
+                state,
+                owner: (owner_len > 0).then(|| "x".repeat(owner_len).into()),
+                created_ms: u64::MAX,
+                updated_ms: u64::MAX,
+                issue: Some(MetadataIssue { number: u32::MAX, time_ms: u64::MAX }),
+                metadata: metadata.map(|json| RawValue::from_string(json.into()).unwrap()),
+            };
+            let entry = StoredRecord {
+                name: "10.1/x".into(),
+                revision: 1,
+                status: RecordStatus::Live,
+                values: Vec::new(),
+                registration: party::encode(&registration),
+            };
+            assert_eq!(is_reserved(&entry), state == RegistrationState::Reserved, "{registration:?}");
+            assert_eq!(has_metadata(&entry), metadata.is_some(), "{registration:?}");
+        }
+    }
 }

@@ -75,8 +75,17 @@ impl RegistrationRequest {
         Some(named.name)
     }
 
-    /// Parses a request; errors have a JSON pointer.
+    /// Parses a request; errors have a JSON pointer. Metadata that names another DOI than `name` is rejected.
     pub fn from_json(json: &[u8]) -> Result<Self, RegistryError> {
+        Self::parse(json, None)
+    }
+
+    /// Parses a request for a DOI that is not part of it, but of the path; see [`RegistrationRequest::from_json`].
+    pub fn from_json_for(json: &[u8], name: &str) -> Result<Self, RegistryError> {
+        Self::parse(json, Some(name))
+    }
+
+    fn parse(json: &[u8], name: Option<&str>) -> Result<Self, RegistryError> {
         // Serde would read an array as the members in order.
         if json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
             return Err(RegistryError::malformed("expected an object, found an array"));
@@ -92,7 +101,7 @@ impl RegistrationRequest {
         });
         let metadata = form.metadata.map(|raw| match raw.get() {
             "null" => Ok(None),
-            json => parse_metadata(json).map(Some),
+            json => parse_metadata(json, form.name.as_deref().or(name)).map(Some),
         });
         Ok(Self {
             name: form.name,
@@ -120,15 +129,16 @@ fn malformed_at(json: &[u8], error: &serde_json::Error) -> RegistryError {
     }
 }
 
-/// Parses and normalizes metadata: an object, or a string with kernel XML.
-fn parse_metadata(json: &str) -> Result<Box<RawValue>, RegistryError> {
+/// Parses and normalizes metadata: an object, or a string with kernel XML. It must not name another DOI than `name`.
+fn parse_metadata(json: &str, name: Option<&str>) -> Result<Box<RawValue>, RegistryError> {
     let kernel = if json.starts_with('"') {
         let xml: Cow<'_, str> = serde_json::from_str(json)
             .map_err(|error| RegistryError::malformed(error.to_string()).with_pointer("/metadata"))?;
         // The faults have XML paths.
-        KernelMetadata::from_xml(&xml).map_err(|faults| invalid_metadata("/metadata".into(), faults))?
+        KernelMetadata::parse_xml(&xml, name)
+            .map_err(|faults| invalid_metadata("/metadata".into(), faults))?
     } else {
-        KernelMetadata::from_json(json.as_bytes()).map_err(|mut faults| {
+        KernelMetadata::parse_json(json.as_bytes(), name).map_err(|mut faults| {
             for fault in &mut faults {
                 fault.pointer.insert_str(0, "/metadata");
             }
@@ -166,11 +176,37 @@ mod tests {
         check(r#"["10.1/a"]"#, None, None);
     }
 
+    /// Metadata of another DOI is rejected; a minted name is not known yet.
+    #[test]
+    fn metadata_of_another_doi() {
+        let kernel = include_str!("../../tests/fixtures/metadata/place.xml");
+        let stated = |kernel: &KernelMetadata| {
+            let mut json: serde_json::Value = serde_json::from_str(&kernel.to_json()).unwrap();
+            json["referentDoiName"] = "10.1/a".into();
+            json
+        };
+        let metadata = stated(&KernelMetadata::from_xml(kernel).unwrap());
+        let check = |member: &str, value: &str, path: Option<&str>, expected: Option<&str>| {
+            let json = serde_json::json!({member: value, "metadata": metadata}).to_string();
+            let request = match path {
+                Some(path) => RegistrationRequest::from_json_for(json.as_bytes(), path),
+                None => RegistrationRequest::from_json(json.as_bytes()),
+            };
+            let fault = request.err().map(|error| error.faults[0].code.as_str());
+            assert_eq!(fault, expected, "{json} {path:?}");
+        };
+        check("name", "10.1/A", None, None);
+        check("name", "10.1/b", None, Some("name-mismatch"));
+        check("url", "https://a/", Some("10.1/a"), None);
+        check("url", "https://a/", Some("10.1/b"), Some("name-mismatch"));
+        check("prefix", "10.1", None, None);
+    }
+
     /// D2: no document type, no entities, nothing fetched.
     #[test]
     fn attack_d2_xml() {
         let request = |xml: &str| {
-            let json = serde_json::json!({"name": "10.1/a", "metadata": xml}).to_string();
+            let json = serde_json::json!({"name": "10.70000/A{b}%_<c>", "metadata": xml}).to_string();
             RegistrationRequest::from_json(json.as_bytes())
         };
         let kernel = include_str!("../../tests/fixtures/metadata/place.xml");

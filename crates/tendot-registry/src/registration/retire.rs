@@ -1,15 +1,16 @@
 //! Command that retires a DOI.
 
-use tendot_proto::Budget;
 use tendot_store::{Edit, Precondition};
 
+use super::planner::RegistrationPlanner;
 use super::record::visible_record;
 use crate::authorization::Principal;
 use crate::command::CommandPlan;
 use crate::command::sealed::PlanCommand;
-use crate::party::{Scope, check_revision};
-use crate::registration::{DoiRecord, DoiStatus, Registration, is_reserved, owned_name_key};
-use crate::{Registry, RegistryError};
+use crate::party::check_revision;
+use crate::registration::{DoiRecord, DoiStatus, is_reserved, owned_name_key};
+use crate::rules::Rules;
+use crate::{CallContext, RegistryError};
 
 /// Command: retire a DOI; reserved and test names are deleted.
 #[derive(Clone, Debug)]
@@ -25,17 +26,17 @@ impl PlanCommand for RetireDoi {
 
     async fn plan(
         &self,
-        registry: &Registry,
+        rules: &Rules,
         principal: &Principal,
-        now_ms: u64,
-        budget: &mut Budget,
+        call: &mut CallContext<'_>,
     ) -> Result<CommandPlan<DoiRecord>, RegistryError> {
-        principal.check_scope(Scope::Register)?;
-        let (allocation, owner, entry) = registry.load_for_update(&self.name, principal, budget).await?;
+        let budget = &mut *call.budget;
+        let mut planner = RegistrationPlanner::new(rules, principal, call.now_ms, 0);
+        let (prefix, entry, registration) = planner.load_for_update(&self.name, budget).await?;
         check_revision(self.expected_revision, entry.revision)?;
         let (name, expect) = (entry.name.clone(), Precondition::AtRevision(entry.revision));
+        let (allocation, owner) = planner.owner(prefix, &registration, budget).await?;
         // Names that never resolved, and names of test prefixes, leave no tombstone.
-        let registration = Registration::of_record(&entry)?;
         let mut edits = Vec::new();
         if allocation.prefix.is_test || is_reserved(&entry) {
             edits.push(Edit::Remove { name, precondition: expect });
@@ -49,8 +50,8 @@ impl PlanCommand for RetireDoi {
         let state = if is_removed { DoiStatus::Deleted } else { DoiStatus::Retired };
         let registered = DoiRecord {
             state,
-            retired_ms: Some(now_ms),
-            ..visible_record(entry, registration, &owner, principal)
+            retired_ms: Some(call.now_ms),
+            ..visible_record(entry, registration, owner, principal)
         };
         Ok(CommandPlan::new(edits, registered))
     }

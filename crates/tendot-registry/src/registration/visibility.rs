@@ -7,7 +7,8 @@ use tendot_store::{HistoryOrder, NameKey, PriorState, Store, StoredRecord};
 
 use crate::authorization::Principal;
 use crate::registration::is_reserved;
-use crate::{Caller, Error, Registry};
+use crate::rules::Authorizer;
+use crate::{Caller, Error};
 
 /// Visibility filter for reserved names; caches the principal and allocated prefixes.
 pub(crate) struct VisibilityFilter<'c> {
@@ -24,7 +25,7 @@ impl<'c> VisibilityFilter<'c> {
     }
 }
 
-impl Registry {
+impl Authorizer {
     /// Whether a name is visible to the caller. Reserved names, and names deleted while reserved, are visible to authorized
     /// principals only.
     ///
@@ -72,7 +73,8 @@ impl Registry {
         let principal = match &visibility.principal {
             Some(known) => known,
             None => {
-                let principal = self.principal(visibility.caller, visibility.now_ms, budget).await?;
+                let now_ms = Some(visibility.now_ms);
+                let principal = self.principal_at(visibility.caller, now_ms, budget).await?;
                 visibility.principal.insert(principal)
             }
         };

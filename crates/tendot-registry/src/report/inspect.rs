@@ -20,7 +20,7 @@ pub(super) struct InspectedName {
 /// Inspects a record; `None` if the name is not visible.
 pub(super) fn inspect(
     entry: &StoredRecord,
-    context: &ReportContext,
+    context: &ReportContext<'_>,
     limits: &RecordLimits,
 ) -> Result<Option<InspectedName>, Error> {
     let (Some(state), Ok(key)) = (context.visible_status(entry)?, NameKey::new(&entry.name)) else {
@@ -52,7 +52,7 @@ pub(super) fn inspect(
 fn link_finding(
     name: &str,
     value: &HandleValue<'_>,
-    context: &ReportContext,
+    context: &ReportContext<'_>,
     limits: &RecordLimits,
 ) -> Option<ReportFinding> {
     let (code, detail) = match check_url_value(value, limits) {

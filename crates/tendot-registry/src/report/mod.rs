@@ -9,14 +9,15 @@ mod resolution_stats;
 pub use resolution_stats::{FailedResolutionCount, ResolutionCount, day_number, name_hash};
 
 use inspect::{InspectedName, inspect};
-use tendot_proto::Budget;
+use resolution_stats::FailedResolutionStats;
 use tendot_store::{NameKey, RecordStatus, Store, StoredRecord};
 
 use crate::authorization::Principal;
 use crate::prefix::PrefixAllocation;
 use crate::registration::{DoiStatus, Registration, RegistrationState};
+use crate::rules::Rules;
 use crate::validate::{has_mixed_scripts, normalization_variants};
-use crate::{Caller, Error, Registry, RegistryError, cost};
+use crate::{CallContext, Error, Registry, RegistryError, ResultPage, cost};
 
 /// Maximum number of records inspected per request.
 const MAX_INSPECTED_RECORDS: usize = 1_000;
@@ -92,15 +93,6 @@ pub enum ReportFinding {
     },
 }
 
-/// Findings of one report request, and where to continue.
-#[derive(Clone, Debug, Default)]
-pub struct ReportFindings {
-    /// Findings; there may be none although more follow.
-    pub items: Vec<ReportFinding>,
-    /// Cursor for `after`, if there may be more.
-    pub next: Option<Box<str>>,
-}
-
 /// Totals of the reports of a prefix.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PrefixSummary {
@@ -143,31 +135,29 @@ impl PrefixSummary {
 }
 
 /// Prefix of a report, and the principal who reads it.
-struct ReportContext {
+struct ReportContext<'a> {
+    rules: &'a Rules,
     allocation: PrefixAllocation,
     principal: Principal,
 }
 
-impl ReportContext {
+impl ReportContext<'_> {
     fn prefix(&self) -> &str {
         &self.allocation.prefix.prefix
     }
 
     /// Whether a name belongs to another registrant than the holder of the prefix.
     fn belongs_to_other(&self, registration: &Registration) -> bool {
-        let owner = registration.owner.as_ref();
-        !self.principal.is_operator() && owner.is_some_and(|owner| **owner != *self.allocation.holder.id)
+        let owner = registration.owner_id(&self.allocation.prefix);
+        !self.principal.is_operator() && *owner != *self.allocation.holder.id
     }
 
     /// Status of a name; `None` if it is not visible.
     fn visible_status(&self, entry: &StoredRecord) -> Result<Option<DoiStatus>, Error> {
         let registration = Registration::of_record(entry)?;
-        Ok(match (entry.status, registration.state) {
-            (RecordStatus::Live, RegistrationState::Registered) => Some(DoiStatus::Registered),
-            (_, RegistrationState::Reserved) if self.belongs_to_other(&registration) => None,
-            (RecordStatus::Live, RegistrationState::Reserved) => Some(DoiStatus::Reserved),
-            (RecordStatus::Tombstone, _) => Some(DoiStatus::Retired),
-        })
+        let is_hidden =
+            registration.state == RegistrationState::Reserved && self.belongs_to_other(&registration);
+        Ok((!is_hidden).then(|| DoiStatus::new(entry.status, registration.state)))
     }
 }
 
@@ -178,28 +168,26 @@ impl Registry {
         &self,
         prefix: &str,
         after: Option<&str>,
-        caller: &Caller,
-        now_ms: u64,
-        budget: &mut Budget,
+        call: CallContext<'_>,
     ) -> Result<(PrefixSummary, Option<Box<str>>), RegistryError> {
-        let context = self.report_context(prefix, caller, now_ms, budget).await?;
+        let (rules, context) = (&self.rules, self.report_context(prefix, call).await?);
         let mut summary = PrefixSummary::default();
         if after.is_none() {
-            self.visit_failed_resolutions(context.prefix(), None, |_, failed| {
+            let visit = |_, failed: FailedResolutionStats| {
                 summary.failed_names += 1;
                 summary.failed_resolutions = summary.failed_resolutions.saturating_add(failed.total());
                 true
-            })
-            .await?;
+            };
+            rules.visit_failed_resolutions(context.prefix(), None, visit).await?;
         }
-        let (all, next) = self.inspect_names(&context, after, usize::MAX, |_| true).await?;
+        let (all, next) = context.inspect_names(after, usize::MAX, |_| true).await?;
         for inspected in &all {
             match inspected.state {
                 DoiStatus::Reserved => summary.reserved += 1,
                 DoiStatus::Retired | DoiStatus::Deleted => summary.retired += 1,
                 DoiStatus::Registered => {
                     summary.registered += 1;
-                    match self.resolution_stats(context.prefix(), &inspected.key).await? {
+                    match rules.resolution_stats(context.prefix(), &inspected.key).await? {
                         None => summary.never_resolved += 1,
                         Some(stats) => {
                             summary.resolved += 1;
@@ -209,33 +197,31 @@ impl Registry {
                 }
             }
             summary.invalid_links += inspected.links.len() as u64;
-            summary.confusable += u64::from(self.confusable_finding(inspected).await?.is_some());
+            summary.confusable += u64::from(context.confusable_finding(inspected).await?.is_some());
         }
         Ok((summary, next))
     }
 
     /// Findings of a report after a name; all findings of one name come together. Only for principals who act for the holder;
     /// otherwise not found.
-    #[allow(clippy::too_many_arguments, reason = "independent inputs: report, page, caller, time and budget")]
     pub async fn report(
         &self,
-        (kind, prefix): (ReportKind, &str),
+        kind: ReportKind,
+        prefix: &str,
         after: Option<&str>,
         limit: usize,
-        caller: &Caller,
-        now_ms: u64,
-        budget: &mut Budget,
-    ) -> Result<ReportFindings, RegistryError> {
-        let context = self.report_context(prefix, caller, now_ms, budget).await?;
+        call: CallContext<'_>,
+    ) -> Result<ResultPage<ReportFinding>, RegistryError> {
+        let context = self.report_context(prefix, call).await?;
         if kind == ReportKind::FailedResolutions {
-            return self.report_failed_resolutions(&context, after, limit).await;
+            return context.report_failed_resolutions(after, limit).await;
         }
         let is_wanted = |inspected: &InspectedName| match kind {
             ReportKind::Resolved | ReportKind::NeverResolved => inspected.state == DoiStatus::Registered,
             ReportKind::Links => !inspected.links.is_empty(),
             _ => !inspected.name.is_ascii() && inspected.state != DoiStatus::Retired,
         };
-        let (all, mut next) = self.inspect_names(&context, after, limit, is_wanted).await?;
+        let (all, mut next) = context.inspect_names(after, limit, is_wanted).await?;
         let mut items = Vec::new();
         for inspected in all {
             if items.len() >= limit {
@@ -245,9 +231,9 @@ impl Registry {
             }
             match kind {
                 ReportKind::Links => items.extend(inspected.links),
-                ReportKind::Confusable => items.extend(self.confusable_finding(&inspected).await?),
+                ReportKind::Confusable => items.extend(context.confusable_finding(&inspected).await?),
                 _ => {
-                    let stats = self.resolution_stats(context.prefix(), &inspected.key).await?;
+                    let stats = self.rules.resolution_stats(context.prefix(), &inspected.key).await?;
                     let (name, created_ms) = (inspected.name, inspected.created_ms);
                     items.extend(match stats {
                         Some(resolution_stats::ResolutionStats { count, first, last }) => {
@@ -260,65 +246,64 @@ impl Registry {
                 }
             }
         }
-        Ok(ReportFindings { items, next })
-    }
-
-    async fn report_failed_resolutions(
-        &self,
-        context: &ReportContext,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<ReportFindings, RegistryError> {
-        let after = after.and_then(|after| NameKey::new(after).ok()).map(|key| name_hash(&key));
-        let (mut found, mut next) = (Vec::new(), None::<Box<str>>);
-        self.visit_failed_resolutions(context.prefix(), after, |_, failed| {
-            if found.len() >= limit.min(MAX_INSPECTED_RECORDS) {
-                next = found.last().map(|last: &resolution_stats::FailedResolutionStats| last.name.clone());
-                return false;
-            }
-            found.push(failed);
-            true
-        })
-        .await?;
-        let mut items = Vec::new();
-        for failed in found {
-            let entry = match NameKey::new(&failed.name) {
-                Ok(key) => self.store.get(&key).await?,
-                Err(_) => None,
-            };
-            items.push(ReportFinding::FailedResolution {
-                count: failed.total(),
-                first: failed.days.keys().next().copied().unwrap_or_default(),
-                last: failed.days.keys().next_back().copied().unwrap_or_default(),
-                state: entry.map(|entry| context.visible_status(&entry)).transpose()?.flatten(),
-                name: failed.name,
-            });
-        }
-        Ok(ReportFindings { items, next })
+        Ok(ResultPage { items, next })
     }
 
     /// Context of a report; not found unless the principal may read it.
     async fn report_context(
         &self,
         prefix: &str,
-        caller: &Caller,
-        now_ms: u64,
-        budget: &mut Budget,
-    ) -> Result<ReportContext, RegistryError> {
-        let not_found = || RegistryError::not_found("report", prefix);
-        let principal = self.principal(caller, now_ms, budget).await?;
-        let allocation = self.load_allocation(prefix, budget).await?.ok_or_else(not_found)?;
+        mut call: CallContext<'_>,
+    ) -> Result<ReportContext<'_>, RegistryError> {
+        let (rules, not_found) = (&self.rules, || RegistryError::not_found("report", prefix));
+        let principal = rules.principal(&mut call).await?;
+        let allocation = rules.load_allocation(prefix, call.budget).await?.ok_or_else(not_found)?;
         if !principal.can_read_under(&allocation.prefix.prefix, &allocation.holder) {
             return Err(not_found());
         }
-        budget.charge(cost::list(MAX_INSPECTED_RECORDS)).map_err(Error::from)?;
-        Ok(ReportContext { allocation, principal })
+        call.budget.charge(cost::list(MAX_INSPECTED_RECORDS)).map_err(Error::from)?;
+        Ok(ReportContext { rules, allocation, principal })
+    }
+}
+
+impl ReportContext<'_> {
+    async fn report_failed_resolutions(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<ResultPage<ReportFinding>, RegistryError> {
+        let after = after.and_then(|after| NameKey::new(after).ok()).map(|key| name_hash(&key));
+        let (mut found, mut next) = (Vec::new(), None::<Box<str>>);
+        self.rules
+            .visit_failed_resolutions(self.prefix(), after, |_, failed| {
+                if found.len() >= limit.min(MAX_INSPECTED_RECORDS) {
+                    next = found.last().map(|last: &FailedResolutionStats| last.name.clone());
+                    return false;
+                }
+                found.push(failed);
+                true
+            })
+            .await?;
+        let mut items = Vec::new();
+        for failed in found {
+            let entry = match NameKey::new(&failed.name) {
+                Ok(key) => self.rules.store.get(&key).await?,
+                Err(_) => None,
+            };
+            items.push(ReportFinding::FailedResolution {
+                count: failed.total(),
+                first: failed.days.keys().next().copied().unwrap_or_default(),
+                last: failed.days.keys().next_back().copied().unwrap_or_default(),
+                state: entry.map(|entry| self.visible_status(&entry)).transpose()?.flatten(),
+                name: failed.name,
+            });
+        }
+        Ok(ResultPage { items, next })
     }
 
     /// Inspects names of a prefix after one; returns at most `limit` that `is_wanted` accepts, and the cursor.
     async fn inspect_names(
         &self,
-        context: &ReportContext,
         after: Option<&str>,
         limit: usize,
         is_wanted: impl Fn(&InspectedName) -> bool + Send + Sync,
@@ -326,15 +311,16 @@ impl Registry {
         let after = after.and_then(|after| NameKey::new(after).ok());
         let (mut all, mut next, mut seen) = (Vec::new(), None, 0);
         let (mut last, mut problem) = (None, None);
-        self.store
-            .scan_records(Some(context.prefix().as_bytes()), after.as_ref(), |entry| {
+        self.rules
+            .store
+            .scan_records(Some(self.prefix().as_bytes()), after.as_ref(), |entry| {
                 if seen >= MAX_INSPECTED_RECORDS || all.len() >= limit {
                     next = last.take();
                     return false;
                 }
                 seen += 1;
                 last = Some(entry.name.clone());
-                match inspect(entry, context, &self.settings.limits) {
+                match inspect(entry, self, &self.rules.settings.limits) {
                     Ok(inspected) => all.extend(inspected.filter(&is_wanted)),
                     Err(error) => problem = Some(error),
                 }
@@ -357,7 +343,7 @@ impl Registry {
         }
         for form in normalization_variants(&inspected.name) {
             let Ok(key) = NameKey::new(&form) else { continue };
-            let Some(entry) = self.store.get(&key).await? else { continue };
+            let Some(entry) = self.rules.store.get(&key).await? else { continue };
             // Reserved names must not be disclosed here.
             let is_registered =
                 entry.status == RecordStatus::Live && !crate::registration::is_reserved(&entry);

@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tendot_store::{AuxEntry, ChangeSet, CommitError, Edit, NameKey, Store};
+use tendot_store::{AuxEntry, Edit, NameKey, Store};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::command::{PlanCommit, PlannedCommit};
+use crate::rules::{RecordReader, Rules};
 use crate::{Registry, RegistryError};
 
 const RESOLVED_KEY_PREFIX: &str = "stats/resolved/";
@@ -18,8 +20,8 @@ const FAILED_KEY_PREFIX: &str = "stats/failed/";
 /// Aux entries read or written together.
 const STATS_BATCH_LEN: usize = 500;
 
-/// Maximum number of retries on write conflicts.
-const MAX_STATS_ATTEMPTS: usize = 8;
+/// Author of the changes.
+const AUTHOR: &str = "statistics";
 
 /// Resolutions of a name since the last flush.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -132,7 +134,7 @@ impl Registry {
         .await
     }
 
-    /// Updates aux entries with compare-and-swap, so that concurrent updates of other processes are not lost.
+    /// Updates aux entries, so that concurrent updates of other processes are not lost.
     async fn update_stats<T: Sync>(
         &self,
         counted: &[T],
@@ -140,31 +142,9 @@ impl Registry {
         updated: impl Fn(&T, Option<&[u8]>) -> Box<[u8]> + Send + Sync,
         now_ms: u64,
     ) -> Result<(), RegistryError> {
-        for batch in counted.chunks(STATS_BATCH_LEN) {
-            let mut attempts = 0;
-            loop {
-                let mut edits = Vec::with_capacity(2 * batch.len());
-                for item in batch {
-                    let key = key(item);
-                    let previous = self.store.get_aux(&key).await?;
-                    let body = updated(item, previous.as_deref());
-                    edits.push(Edit::RequireAux { key: key.clone(), value: previous });
-                    edits.push(Edit::PutAux { key, value: body });
-                }
-                match self
-                    .store
-                    .commit(ChangeSet { author: "statistics".into(), timestamp_ms: now_ms, edits })
-                    .await
-                {
-                    Err(CommitError::RecordConflict(_) | CommitError::AuxConflict { .. })
-                        if attempts < MAX_STATS_ATTEMPTS =>
-                    {
-                        attempts += 1;
-                    }
-                    Err(error) => return Err(error.into()),
-                    Ok(_) => break,
-                }
-            }
+        for items in counted.chunks(STATS_BATCH_LEN) {
+            let mut update = StatsCommit { items, key: &key, updated: &updated, now_ms };
+            self.commit_planned(&mut update).await?.into_result::<RegistryError>()?;
         }
         Ok(())
     }
@@ -176,7 +156,7 @@ impl Registry {
         after: Option<&[u8]>,
         now_ms: u64,
     ) -> Result<Option<Box<[u8]>>, RegistryError> {
-        let entries = self.store.list_aux(FAILED_KEY_PREFIX.as_bytes(), after, STATS_BATCH_LEN).await?;
+        let entries = self.rules.store.list_aux(FAILED_KEY_PREFIX.as_bytes(), after, STATS_BATCH_LEN).await?;
         let next = (entries.len() == STATS_BATCH_LEN)
             .then(|| entries.last().map(|entry| entry.key.clone()))
             .flatten();
@@ -208,12 +188,12 @@ impl Registry {
         now_ms: u64,
     ) -> Result<(), RegistryError> {
         let mut all = Vec::new();
-        self.visit_failed_resolutions(prefix, None, |hash, failed| {
+        let visit = |hash, failed: FailedResolutionStats| {
             let last = failed.days.keys().next_back().copied().unwrap_or_default();
             all.push((failed.total(), last, hash));
             true
-        })
-        .await?;
+        };
+        self.rules.visit_failed_resolutions(prefix, None, visit).await?;
         let over = all.len().saturating_sub(max_names);
         all.sort_unstable();
         all.truncate(over);
@@ -226,17 +206,44 @@ impl Registry {
     }
 
     async fn commit_purge(&self, edits: Vec<Edit>, now_ms: u64) -> Result<(), RegistryError> {
-        if edits.is_empty() {
-            return Ok(());
+        if !edits.is_empty() {
+            // If counts changed meanwhile, the next purge removes the entries.
+            self.commit_once(AUTHOR, now_ms, edits).await?;
         }
-        match self.store.commit(ChangeSet { author: "statistics".into(), timestamp_ms: now_ms, edits }).await
-        {
-            // Counts changed meanwhile; the next purge removes the entries.
-            Ok(_) | Err(CommitError::RecordConflict(_) | CommitError::AuxConflict { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        Ok(())
     }
+}
 
+/// Update of stored counts in the commit loop.
+struct StatsCommit<'a, T, K, U> {
+    items: &'a [T],
+    key: &'a K,
+    updated: &'a U,
+    now_ms: u64,
+}
+
+impl<T, K, U> PlanCommit for StatsCommit<'_, T, K, U>
+where
+    T: Sync,
+    K: Fn(&T) -> Box<[u8]> + Send + Sync,
+    U: Fn(&T, Option<&[u8]>) -> Box<[u8]> + Send + Sync,
+{
+    type Output = ();
+    type Error = RegistryError;
+
+    async fn plan(&mut self, rules: &Rules) -> Result<PlannedCommit<()>, RegistryError> {
+        let mut edits = Vec::with_capacity(self.items.len());
+        for item in self.items {
+            let key = (self.key)(item);
+            let previous = rules.store.get_aux(&key).await?;
+            edits.push(Edit::PutAux { key, value: (self.updated)(item, previous.as_deref()) });
+        }
+        let author = AUTHOR.into();
+        Ok(PlannedCommit { author, now_ms: self.now_ms, edits, extra_edits: Vec::new(), output: () })
+    }
+}
+
+impl RecordReader {
     /// Visits the failed resolutions under a prefix by hash, after one, until `visit` returns false.
     pub(super) async fn visit_failed_resolutions(
         &self,

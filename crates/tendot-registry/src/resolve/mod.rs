@@ -17,6 +17,7 @@ use tendot_store::RecordStatus;
 use crate::authorization::{Claimant, Requirement, admins_with};
 use crate::party::Scope;
 use crate::registration::{has_metadata, is_reserved};
+use crate::rules::SiteReader;
 use crate::{Caller, Error, Registry, cost};
 
 /// Resolution request: a handle, and the values selected by index and type.
@@ -118,26 +119,22 @@ impl Registry {
         caller: &Caller,
         budget: &mut Budget,
     ) -> Result<ResolvedRecord, Error> {
-        match self.lookup_record(query, budget).await? {
+        match self.rules.lookup_record(query, budget).await? {
             RecordLookup::Referral(values) => {
                 let resolution = Resolution::Referral(values);
                 Ok(ResolvedRecord { resolution, has_metadata: false, is_stored: false })
             }
             RecordLookup::Found { values, requirement, has_metadata, is_stored } => {
-                self.authorize_for_name(
-                    Some(query.handle),
-                    &requirement,
-                    Claimant::new(caller),
-                    Scope::Read,
-                    budget,
-                )
-                .await?;
+                let (name, claimant) = (Some(query.handle), Claimant::authenticated(caller));
+                self.rules.authorize_for_name(name, &requirement, claimant, Scope::Read, budget).await?;
                 let resolution = Resolution::Values(values);
                 Ok(ResolvedRecord { resolution, has_metadata, is_stored })
             }
         }
     }
+}
 
+impl SiteReader {
     /// Looks up a record and determines the requirement for reading it.
     pub(crate) async fn lookup_record(
         &self,

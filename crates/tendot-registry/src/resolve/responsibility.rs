@@ -4,12 +4,13 @@ use tendot_proto::{Budget, Handle, HandleValue};
 use tendot_store::RecordStatus;
 
 use crate::party::is_reserved_prefix;
-use crate::{Error, Registry, cost};
+use crate::rules::SiteReader;
+use crate::{Error, cost};
 
 /// Maximum number of ancestors of a prefix that are looked up.
 pub(crate) const MAX_PREFIX_ANCESTORS: usize = 16;
 
-impl Registry {
+impl SiteReader {
     /// Whether this site is responsible for a name (which has a slash): its prefix is homed or allocated, or the name is the
     /// record of a prefix derived from one whose derived prefixes are homed.
     pub(crate) async fn is_responsible(&self, name: Handle<'_>, budget: &mut Budget) -> Result<bool, Error> {
@@ -106,7 +107,7 @@ mod tests {
     use tendot_store::{ChangeSet, Edit, MemoryStore, Store};
 
     use super::*;
-    use crate::RegistrySettings;
+    use crate::{Registry, RegistrySettings};
 
     #[test]
     fn responsible_prefixes() {
@@ -138,7 +139,7 @@ mod tests {
         let edits = homed.iter().map(|prefix| Edit::Home { prefix: (*prefix).into() }).collect();
         block_on(store.commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits })).unwrap();
         let registry = Registry::new(store, RegistrySettings::default());
-        let found = block_on(registry.is_responsible(Handle::from(name), &mut Budget::new(1_000)));
+        let found = block_on(registry.rules.is_responsible(Handle::from(name), &mut Budget::new(1_000)));
         assert_eq!(found.unwrap(), expected, "{name}");
     }
 }

@@ -7,6 +7,7 @@ use tendot_proto::auth::Challenge;
 use tendot_proto::{Budget, Handle, HandleValue, ValueReference};
 use tendot_store::RecordStatus;
 
+use crate::rules::SiteReader;
 use crate::{Error, Registry};
 
 /// Pending response of a site peer.
@@ -37,7 +38,7 @@ pub trait SitePeers: fmt::Debug + Send + Sync {
 impl Registry {
     /// Whether a name belongs to the partition of this server, provided that the site is responsible for its prefix.
     pub fn owns(&self, name: Handle<'_>) -> bool {
-        self.settings.partition.is_none_or(|partition| partition.owns(name))
+        self.rules.owns(name)
     }
 
     /// Whether the response to a challenge matches a secret key stored on another server of the site.
@@ -48,11 +49,18 @@ impl Registry {
         response: &[u8],
         budget: &mut Budget,
     ) -> Result<bool, Error> {
-        let Some(site_peers) = &self.site_peers else { return Ok(false) };
-        if self.owns(key.handle()) || !self.is_responsible(key.handle(), budget).await? {
+        let Some(site_peers) = &self.rules.site_peers else { return Ok(false) };
+        if self.owns(key.handle()) || !self.rules.is_responsible(key.handle(), budget).await? {
             return Ok(false);
         }
         site_peers.verify_secret(key, challenge, response, budget).await
+    }
+}
+
+impl SiteReader {
+    /// Whether a name belongs to the partition of this server.
+    pub(crate) fn owns(&self, name: Handle<'_>) -> bool {
+        self.settings.partition.is_none_or(|partition| partition.contains(name))
     }
 
     /// Values of a live record of this site, for authorization decisions. `None` for records left over from a prefix that moved or from

@@ -1,19 +1,22 @@
 //! Edits of a prefix, names or agency transfer.
 
-use tendot_proto::record::{Admin, AdminPermissions};
-use tendot_proto::{Budget, HandleValue, ValueReference};
+use std::collections::BTreeSet;
+
+use tendot_proto::{Budget, HandleValue};
 use tendot_store::{Edit, Precondition, RecordStatus, StoredRecord};
 
 use super::{MAX_TRANSFER_NAMES, TransferSubject};
 use crate::authorization::Principal;
+use crate::call::handle_timestamp;
 use crate::party::{
     Agency, AgencyClosure, Registrant, RegistryObjectKind, Scope, Versioned, decode, encode, put_edit,
     touch_holdings,
 };
-use crate::prefix::{ADMIN_INDEX, GROUP_INDEX, Prefix, PrefixAllocation};
+use crate::prefix::{AllocationCache, GROUP_INDEX, Prefix, PrefixAllocation, admin_group_value};
 use crate::registration::{Registration, check_admin_index_free, is_reserved, owned_name_key};
+use crate::rules::Rules;
 use crate::validate::check_indexes;
-use crate::{RecordLimits, Registry, RegistryError, RegistryErrorKind, codes};
+use crate::{CallContext, RecordLimits, RegistryError, RegistryErrorKind, codes};
 
 /// Budget of one name of a transfer.
 const NAME_TRANSFER_BUDGET: u32 = 2_000;
@@ -26,33 +29,28 @@ pub(super) struct TransferPlan {
     pub(super) edits: Vec<Edit>,
 }
 
-impl Registry {
+impl Rules {
     /// Plans a transfer. `principal` is the proposer, who must be authorized for all of it.
     pub(super) async fn plan_transfer(
         &self,
         subject: &TransferSubject,
         to: &str,
         principal: &Principal,
-        now_ms: u64,
-        budget: &mut Budget,
+        call: &mut CallContext<'_>,
     ) -> Result<TransferPlan, RegistryError> {
-        if let TransferSubject::Agency(code) = subject {
-            return self.plan_agency_transfer(code, to, principal, now_ms, budget).await;
-        }
-        let not_found =
-            || RegistryError::invalid(codes::UNKNOWN_REGISTRANT, "/to", format!("unknown registrant `{to}`"));
-        let to = self
-            .find_object::<Registrant>(RegistryObjectKind::Registrant, to, budget)
-            .await?
-            .ok_or_else(not_found)?
-            .value;
-        let agency = self.get_object::<Agency>(RegistryObjectKind::Agency, &to.agency, budget).await?.value;
+        let (now_ms, budget) = (call.now_ms, &mut *call.budget);
         match subject {
-            TransferSubject::Prefix(prefix) => {
-                self.plan_prefix_transfer(prefix, &to, &agency, principal, now_ms, budget).await
+            TransferSubject::Agency(code) => {
+                self.plan_agency_transfer(code, to, principal, now_ms, budget).await
             }
-            TransferSubject::Names(names) => self.plan_names_transfer(names, &to, principal, now_ms).await,
-            TransferSubject::Agency(_) => Err(not_found()),
+            TransferSubject::Prefix(prefix) => {
+                let to = self.get_named_object(to, "/to", budget).await?.value;
+                self.plan_prefix_transfer(prefix, &to, principal, now_ms, budget).await
+            }
+            TransferSubject::Names(names) => {
+                let to = self.get_named_object(to, "/to", budget).await?.value;
+                self.plan_names_transfer(names, &to, principal, now_ms).await
+            }
         }
     }
 
@@ -60,17 +58,14 @@ impl Registry {
         &self,
         prefix: &str,
         to: &Registrant,
-        agency: &Agency,
         principal: &Principal,
         now_ms: u64,
         budget: &mut Budget,
     ) -> Result<TransferPlan, RegistryError> {
+        let agency = self.get_object::<Agency>(&to.agency, budget).await?.value;
         let not_found = || {
-            RegistryError::invalid(
-                codes::UNKNOWN_PREFIX,
-                "/prefix",
-                format!("prefix `{prefix}` is not allocated"),
-            )
+            let detail = format!("prefix `{prefix}` is not allocated");
+            RegistryError::invalid(codes::UNKNOWN_NAME, "/prefix", detail)
         };
         let allocation = self.load_allocation(prefix, budget).await?.ok_or_else(not_found)?;
         principal.check_registrant(&allocation.holder, Scope::Transfer)?;
@@ -81,7 +76,7 @@ impl Registry {
         }
         let PrefixAllocation { prefix, record, holder, .. } = allocation;
         let transferred = Prefix { registrant: to.id.clone(), agency: agency.code.clone(), ..prefix };
-        let mut edits = vec![transferred.record_edit(to, agency, Some(&record), now_ms)];
+        let mut edits = vec![transferred.record_edit(to, &agency, Some(&record), now_ms)];
         edits.extend(transferred.holdings_edits(now_ms));
         Ok(TransferPlan { from: vec![holder.id], edits })
     }
@@ -100,73 +95,20 @@ impl Registry {
             let detail = format!("{} names (maximum {MAX_TRANSFER_NAMES})", names.len());
             return Err(RegistryError::invalid(codes::TOO_MANY, "/names", detail));
         }
-        let mut prefixes: std::collections::BTreeMap<Box<str>, PrefixAllocation> = Default::default();
-        let mut owners: std::collections::BTreeMap<Box<str>, Registrant> = Default::default();
-        let mut seen = std::collections::BTreeSet::new();
-        let mut edits = Vec::new();
+        let mut transfer = NamesTransfer {
+            rules: self,
+            to,
+            principal,
+            now_ms,
+            allocations: AllocationCache::new(self),
+            owners: BTreeSet::new(),
+            seen: BTreeSet::new(),
+            edits: Vec::new(),
+        };
         for (number, name) in names.iter().enumerate() {
-            // Every name has its own budget; the number of names is limited.
-            let mut budget = Budget::new(NAME_TRANSFER_BUDGET);
-            let budget = &mut budget;
-            let pointer = format!("/names/{number}");
-            let not_found =
-                || RegistryError::invalid(codes::UNKNOWN_NAME, &pointer, format!("unknown name `{name}`"));
-            let (prefix, _) = name.split_once('/').ok_or_else(not_found)?;
-            if !prefixes.contains_key(prefix) {
-                let allocation = self.load_allocation(prefix, budget).await?.ok_or_else(not_found)?;
-                prefixes.insert(prefix.into(), allocation);
-            }
-            let allocation = prefixes.get_mut(prefix).ok_or_else(not_found)?;
-            let entry = self.get_record(name, budget).await?.ok_or_else(not_found)?;
-            let registration = Registration::of_record(&entry)?;
-            let owner = match &registration.owner {
-                None => allocation.holder.clone(),
-                Some(id) => {
-                    self.get_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?.value
-                }
-            };
-            if is_reserved(&entry) && !principal.is_for_registrant(&owner) {
-                return Err(not_found());
-            }
-            principal
-                .check_registrant(&owner, Scope::Transfer)
-                .map_err(|rejection| rejection.with_pointer(&*pointer))?;
-            principal.check_prefix(prefix)?;
-            if entry.status == RecordStatus::Tombstone {
-                let detail = format!("`{}` is retired", entry.name);
-                return Err(RegistryError::invalid(codes::RETIRED, &pointer, detail));
-            }
-            if owner.id == to.id {
-                let detail = format!("the recipient already owns `{}`", entry.name);
-                return Err(RegistryError::new(codes::ALREADY_OWNER, detail).with_pointer(pointer));
-            }
-            if !seen.insert(entry.name.to_ascii_uppercase()) {
-                let detail = format!("duplicate name `{}`", entry.name);
-                return Err(RegistryError::invalid(codes::DUPLICATE_NAME, &pointer, detail));
-            }
-            let transferred =
-                name_transfer_edits(&entry, registration, to, allocation, &self.settings.limits, now_ms);
-            edits.extend(transferred.map_err(|rejection| match rejection.kind {
-                RegistryErrorKind::Invalid => rejection.with_pointer(&*pointer),
-                _ => rejection,
-            })?);
-            owners.insert(owner.id.clone(), owner);
+            transfer.add(name, &format!("/names/{number}")).await?;
         }
-        for PrefixAllocation { prefix, record, .. } in prefixes.into_values() {
-            let previous: Prefix = decode(&record)?;
-            // Only prefixes with a new admin group have changed.
-            if let (Some(index), None) =
-                (prefix.group_indexes.get(&to.id), previous.group_indexes.get(&to.id))
-            {
-                edits.push(prefix.admin_groups_edit(to, [*index], &record, now_ms));
-                edits.push(touch_holdings(
-                    RegistryObjectKind::Registrant,
-                    &to.id,
-                    &format!("{} {now_ms}", prefix.prefix),
-                ));
-            }
-        }
-        Ok(TransferPlan { from: owners.into_keys().collect(), edits })
+        transfer.finish()
     }
 
     async fn plan_agency_transfer(
@@ -177,18 +119,11 @@ impl Registry {
         now_ms: u64,
         budget: &mut Budget,
     ) -> Result<TransferPlan, RegistryError> {
-        let not_found = |pointer: &str, code: &str| {
-            RegistryError::invalid(codes::UNKNOWN_AGENCY, pointer, format!("unknown agency `{code}`"))
-        };
-        let from = self.find_object::<Agency>(RegistryObjectKind::Agency, code, budget).await?;
-        let Versioned { value: from, revision } = from.ok_or_else(|| not_found("/agency", code))?;
+        let Versioned { value: from, revision } =
+            self.get_named_object::<Agency>(code, "/agency", budget).await?;
         principal.check_agency(&from.code, Scope::Transfer)?;
         principal.check_all_prefixes()?;
-        let to = self
-            .find_object::<Agency>(RegistryObjectKind::Agency, to, budget)
-            .await?
-            .ok_or_else(|| not_found("/to", to))?
-            .value;
+        let to = self.get_named_object::<Agency>(to, "/to", budget).await?.value;
         from.check_open("/agency")?;
         to.check_open("/to")?;
         if from.code.eq_ignore_ascii_case(&to.code) {
@@ -197,15 +132,10 @@ impl Registry {
         }
         let mut edits = vec![touch_holdings(RegistryObjectKind::Agency, &to.code, &from.code)];
         self.guard_holdings(RegistryObjectKind::Agency, &from.code).await?;
-        self.visit_objects(RegistryObjectKind::Registrant, None, |object: Versioned<Registrant>| {
+        self.visit_objects(|object: Versioned<Registrant>| {
             if object.value.agency.eq_ignore_ascii_case(&from.code) {
                 let transferred = Registrant { agency: to.code.clone(), ..object.value };
-                edits.push(put_edit(
-                    RegistryObjectKind::Registrant,
-                    &transferred.id,
-                    &transferred,
-                    Some(object.revision),
-                ));
+                edits.push(put_edit(&transferred, Some(object.revision)));
             }
             true
         })
@@ -214,13 +144,87 @@ impl Registry {
             if prefix.agency.eq_ignore_ascii_case(&from.code) {
                 edits.push(prefix.namespace_edit(&to, entry, now_ms));
             }
-            true
         })
         .await?;
         let closure = AgencyClosure { time_ms: now_ms, successor: to.code.clone() };
         let closed = Agency { closed: Some(closure), ..from.clone() };
-        edits.push(put_edit(RegistryObjectKind::Agency, &from.code, &closed, Some(revision)));
+        edits.push(put_edit(&closed, Some(revision)));
         Ok(TransferPlan { from: vec![from.code], edits })
+    }
+}
+
+/// Transfer of names while it is planned.
+struct NamesTransfer<'a> {
+    rules: &'a Rules,
+    to: &'a Registrant,
+    principal: &'a Principal,
+    now_ms: u64,
+    allocations: AllocationCache<'a>,
+    /// Ids of the previous owners.
+    owners: BTreeSet<Box<str>>,
+    /// Names added so far, case-folded.
+    seen: BTreeSet<String>,
+    edits: Vec<Edit>,
+}
+
+impl NamesTransfer<'_> {
+    /// Adds a name; `pointer` is its place in the request.
+    async fn add(&mut self, name: &str, pointer: &str) -> Result<(), RegistryError> {
+        // Every name has its own budget; the number of names is limited.
+        let budget = &mut Budget::new(NAME_TRANSFER_BUDGET);
+        let (rules, principal, to) = (self.rules, self.principal, self.to);
+        let not_found =
+            || RegistryError::invalid(codes::UNKNOWN_NAME, pointer, format!("unknown name `{name}`"));
+        let (prefix, _) = name.split_once('/').ok_or_else(not_found)?;
+        self.allocations.allocation(prefix, budget).await?.ok_or_else(not_found)?;
+        let entry = rules.get_record(name, budget).await?.ok_or_else(not_found)?;
+        let registration = Registration::of_record(&entry)?;
+        let owner = self.allocations.owner(prefix, &registration, budget).await?;
+        let (_, owner) = owner.ok_or_else(not_found)?;
+        if is_reserved(&entry) && !principal.is_for_registrant(owner) {
+            return Err(not_found());
+        }
+        principal
+            .check_registrant(owner, Scope::Transfer)
+            .map_err(|rejection| rejection.with_pointer(pointer))?;
+        principal.check_prefix(prefix)?;
+        if entry.status == RecordStatus::Tombstone {
+            let detail = format!("`{}` is retired", entry.name);
+            return Err(RegistryError::new(codes::NAME_RETIRED, detail).with_pointer(pointer));
+        }
+        if owner.id == to.id {
+            let detail = format!("the recipient already owns `{}`", entry.name);
+            return Err(RegistryError::new(codes::ALREADY_OWNER, detail).with_pointer(pointer));
+        }
+        if !self.seen.insert(entry.name.to_ascii_uppercase()) {
+            let detail = format!("duplicate name `{}`", entry.name);
+            return Err(RegistryError::invalid(codes::DUPLICATE_NAME, pointer, detail));
+        }
+        self.owners.insert(owner.id.clone());
+        let allocation = self.allocations.allocation(prefix, budget).await?.ok_or_else(not_found)?;
+        let limits = &rules.settings.limits;
+        let edits = name_transfer_edits(&entry, registration, to, allocation, limits, self.now_ms);
+        self.edits.extend(edits.map_err(|rejection| match rejection.kind {
+            RegistryErrorKind::Invalid => rejection.with_pointer(pointer),
+            _ => rejection,
+        })?);
+        Ok(())
+    }
+
+    /// Adds the edits of prefixes with a new admin group.
+    fn finish(self) -> Result<TransferPlan, RegistryError> {
+        let (to, now_ms, mut edits) = (self.to, self.now_ms, self.edits);
+        for PrefixAllocation { prefix, record, .. } in self.allocations.into_allocations() {
+            let previous: Prefix = decode(&record)?;
+            if let (Some(index), None) =
+                (prefix.group_indexes.get(&to.id), previous.group_indexes.get(&to.id))
+            {
+                edits.push(prefix.admin_groups_edit(to, [*index], &record, now_ms));
+                let marker = format!("{} {now_ms}", prefix.prefix);
+                edits.push(touch_holdings(RegistryObjectKind::Registrant, &to.id, &marker));
+            }
+        }
+        Ok(TransferPlan { from: self.owners.into_iter().collect(), edits })
     }
 }
 
@@ -242,11 +246,8 @@ fn name_transfer_edits(
     let mut values: Vec<HandleValue<'static>> =
         entry.values.iter().filter(|value| !value.has_type("HS_ADMIN")).cloned().collect();
     check_admin_index_free(entry)?;
-    let reference = ValueReference::new(group, allocation.prefix.record_name().as_bytes().to_vec());
-    let admin = Admin { permissions: AdminPermissions::ALL, reference, legacy_byte_length: false };
-    let timestamp = u32::try_from(now_ms / 1_000).unwrap_or(u32::MAX);
-    values
-        .push(HandleValue { timestamp, ..HandleValue::with_data(ADMIN_INDEX, "HS_ADMIN", admin.to_bytes()) });
+    let timestamp = handle_timestamp(now_ms);
+    values.push(HandleValue { timestamp, ..admin_group_value(&allocation.prefix, group) });
     check_indexes(&values, limits)?;
     values.sort_by_key(|value| value.index);
     let owner = (!is_to_holder).then(|| to.id.clone());

@@ -1,14 +1,13 @@
 //! Commands that propose and decide transfers.
 
-use tendot_proto::Budget;
-
 use super::apply::TransferPlan;
 use super::{Transfer, TransferState, TransferSubject};
 use crate::authorization::Principal;
 use crate::command::CommandPlan;
 use crate::command::sealed::PlanCommand;
 use crate::party::{RegistryObjectKind, Scope, Versioned, generate_id, put_edit};
-use crate::{Registry, RegistryError, RegistryErrorKind, codes};
+use crate::rules::Rules;
+use crate::{CallContext, RegistryError, RegistryErrorKind, codes};
 
 /// Command: propose a transfer; the operator may force it.
 #[derive(Clone, Debug)]
@@ -37,10 +36,9 @@ impl PlanCommand for ProposeTransfer {
 
     async fn plan(
         &self,
-        registry: &Registry,
+        rules: &Rules,
         principal: &Principal,
-        now_ms: u64,
-        budget: &mut Budget,
+        call: &mut CallContext<'_>,
     ) -> Result<CommandPlan<Transfer>, RegistryError> {
         principal.check_scope(Scope::Transfer)?;
         if self.force && !principal.is_operator() {
@@ -49,23 +47,23 @@ impl PlanCommand for ProposeTransfer {
             );
         }
         let TransferPlan { from, mut edits } =
-            registry.plan_transfer(&self.subject, &self.to, principal, now_ms, budget).await?;
+            rules.plan_transfer(&self.subject, &self.to, principal, call).await?;
         let mut transfer = Transfer {
             id: generate_id(&self.random_bytes).into(),
             subject: self.subject.clone(),
             from,
             to: self.to.clone(),
             state: TransferState::Proposed,
-            proposed_ms: now_ms,
+            proposed_ms: call.now_ms,
             proposed_by: principal.to_string().into(),
             decided_ms: None,
         };
         if self.force {
-            (transfer.state, transfer.decided_ms) = (TransferState::Completed, Some(now_ms));
+            (transfer.state, transfer.decided_ms) = (TransferState::Completed, Some(call.now_ms));
         } else {
             edits.clear();
         }
-        edits.push(put_edit(RegistryObjectKind::Transfer, &transfer.id, &transfer, None));
+        edits.push(put_edit(&transfer, None));
         Ok(CommandPlan::new(edits, transfer))
     }
 }
@@ -75,16 +73,15 @@ impl PlanCommand for DecideTransfer {
 
     async fn plan(
         &self,
-        registry: &Registry,
+        rules: &Rules,
         principal: &Principal,
-        now_ms: u64,
-        budget: &mut Budget,
+        call: &mut CallContext<'_>,
     ) -> Result<CommandPlan<Transfer>, RegistryError> {
         principal.check_scope(Scope::Transfer)?;
         let not_found = || RegistryError::not_found(RegistryObjectKind::Transfer.as_str(), &self.id);
         let Versioned { value: mut transfer, revision } =
-            registry.get_object::<Transfer>(RegistryObjectKind::Transfer, &self.id, budget).await?;
-        let (gives, receives) = registry.sides(&transfer, principal, budget).await?;
+            rules.get_object::<Transfer>(&self.id, call.budget).await?;
+        let (gives, receives) = rules.sides(&transfer, principal, call.budget).await?;
         if !gives && !receives {
             return Err(not_found());
         }
@@ -110,8 +107,7 @@ impl PlanCommand for DecideTransfer {
                 let detail = "ownership changed since the proposal";
                 RegistryError::new(codes::OWNERSHIP_CHANGED, detail).with_hint("propose the transfer again")
             };
-            let planned =
-                registry.plan_transfer(&transfer.subject, &transfer.to, &proposer, now_ms, budget).await;
+            let planned = rules.plan_transfer(&transfer.subject, &transfer.to, &proposer, call).await;
             let planned = planned.map_err(|rejection| match rejection.kind {
                 RegistryErrorKind::Forbidden => changed(),
                 _ => rejection,
@@ -122,8 +118,8 @@ impl PlanCommand for DecideTransfer {
             edits = planned.edits;
         }
         transfer.state = if self.accept { TransferState::Completed } else { TransferState::Declined };
-        transfer.decided_ms = Some(now_ms);
-        edits.push(put_edit(RegistryObjectKind::Transfer, &transfer.id, &transfer, Some(revision)));
+        transfer.decided_ms = Some(call.now_ms);
+        edits.push(put_edit(&transfer, Some(revision)));
         Ok(CommandPlan::new(edits, transfer))
     }
 }

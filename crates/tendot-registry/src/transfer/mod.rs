@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 use tendot_proto::Budget;
 
 use crate::authorization::{ActingRole, Principal};
-use crate::party::{Registrant, RegistryObjectKind, Scope, Versioned};
-use crate::{Caller, Registry, RegistryError};
+use crate::party::{Registrant, RegistryObject, RegistryObjectKind, Scope, Versioned};
+use crate::rules::RecordReader;
+use crate::{CallContext, Registry, RegistryError, ResultPage};
 
 /// Maximum number of names in one transfer.
 pub const MAX_TRANSFER_NAMES: usize = 10_000;
@@ -68,6 +69,14 @@ impl TransferListItem {
             names.shrink_to_fit();
         }
         Self { transfer, count }
+    }
+}
+
+impl RegistryObject for Transfer {
+    const KIND: RegistryObjectKind = RegistryObjectKind::Transfer;
+
+    fn id(&self) -> &str {
+        &self.id
     }
 }
 
@@ -131,14 +140,12 @@ impl Registry {
     pub async fn get_transfer(
         &self,
         id: &str,
-        caller: &Caller,
-        now_ms: u64,
-        budget: &mut Budget,
+        mut call: CallContext<'_>,
     ) -> Result<Versioned<Transfer>, RegistryError> {
-        let principal = self.principal(caller, now_ms, budget).await?;
+        let principal = self.rules.principal(&mut call).await?;
         principal.check_scope(Scope::Read)?;
-        let object = self.get_object::<Transfer>(RegistryObjectKind::Transfer, id, budget).await?;
-        let (gives, receives) = self.sides(&object.value, &principal, budget).await?;
+        let object = self.rules.get_object::<Transfer>(id, call.budget).await?;
+        let (gives, receives) = self.rules.sides(&object.value, &principal, call.budget).await?;
         if gives || receives {
             Ok(object)
         } else {
@@ -151,11 +158,9 @@ impl Registry {
         &self,
         after: Option<&str>,
         limit: usize,
-        caller: &Caller,
-        now_ms: u64,
-        budget: &mut Budget,
-    ) -> Result<(Vec<TransferListItem>, Option<String>), RegistryError> {
-        let principal = self.principal(caller, now_ms, budget).await?;
+        mut call: CallContext<'_>,
+    ) -> Result<ResultPage<TransferListItem>, RegistryError> {
+        let principal = self.rules.principal(&mut call).await?;
         principal.check_scope(Scope::Read)?;
         let item = |object: Versioned<Transfer>| {
             let registrants = match object.value.sides_without_lookup(&principal) {
@@ -168,11 +173,11 @@ impl Registry {
             };
             Some((TransferListItem::from_transfer(object.value), registrants))
         };
-        Ok(self
-            .list_objects_for(RegistryObjectKind::Transfer, after, limit, &principal, budget, item)
-            .await?)
+        Ok(self.rules.list_objects_for(after, limit, &principal, call.budget, item).await?)
     }
+}
 
+impl RecordReader {
     /// Whether the principal is on the giving and the receiving side.
     pub(super) async fn sides(
         &self,
@@ -183,10 +188,10 @@ impl Registry {
         if let Some(known) = transfer.sides_without_lookup(principal) {
             return Ok(known);
         }
-        let to = self.find_object::<Registrant>(RegistryObjectKind::Registrant, &transfer.to, budget).await?;
+        let to = self.find_object::<Registrant>(&transfer.to, budget).await?;
         let receives = to.is_some_and(|to| principal.is_for_registrant(&to.value));
         for id in &transfer.from {
-            let from = self.find_object::<Registrant>(RegistryObjectKind::Registrant, id, budget).await?;
+            let from = self.find_object::<Registrant>(id, budget).await?;
             if from.is_some_and(|from| principal.is_for_registrant(&from.value)) {
                 return Ok((true, receives));
             }

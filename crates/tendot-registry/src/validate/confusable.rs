@@ -5,9 +5,10 @@ use unicode_normalization::UnicodeNormalization as _;
 use unicode_security::MixedScript as _;
 use unicode_security::mixed_script::AugmentedScriptSet;
 
-use crate::{Error, Registry, cost};
+use crate::rules::RecordReader;
+use crate::{Error, cost};
 
-impl Registry {
+impl RecordReader {
     /// Finds an existing name that is a normalization variant of a new one.
     pub(crate) async fn find_confusable(
         &self,

@@ -1,5 +1,7 @@
 //! Homograph detection in host names (IDNA, punycode).
 
+use idna::punycode;
+use percent_encoding::percent_decode_str;
 use unicode_security::skeleton;
 
 use super::confusable::is_latin_or_common;
@@ -17,7 +19,8 @@ pub(super) fn find_homograph(host: &str) -> Option<String> {
     if host.is_ascii() && !may_be_encoded(host.as_bytes()) {
         return None;
     }
-    let decoded = decode_percent(host);
+    // As browsers do.
+    let decoded = percent_decode_str(host).decode_utf8_lossy();
     // Browsers accept these as dots (IDNA).
     let mut labels =
         decoded.split(['.', '\u{3002}', '\u{ff0e}', '\u{ff61}']).filter(|label| !label.is_empty());
@@ -33,7 +36,7 @@ pub(super) fn find_homograph(host: &str) -> Option<String> {
 /// Label as displayed. A label that cannot be decoded does not resolve.
 fn decode_label(label: &str) -> String {
     let encoded = label.get(4..).filter(|_| is_punycode_label(label) && label.len() <= MAX_LABEL_LEN);
-    encoded.and_then(decode_punycode).unwrap_or_else(|| label.into())
+    encoded.and_then(punycode::decode_to_string).unwrap_or_else(|| label.into())
 }
 
 fn is_punycode_label(label: &str) -> bool {
@@ -43,72 +46,6 @@ fn is_punycode_label(label: &str) -> bool {
 fn is_latin_lookalike(label: &str) -> bool {
     !label.chars().all(is_latin_or_common)
         && skeleton(label).all(|character| character.is_ascii_alphanumeric() || character == '-')
-}
-
-/// Decodes percent-encoding in a host, as browsers do.
-fn decode_percent(host: &str) -> String {
-    let mut bytes = Vec::with_capacity(host.len());
-    let mut rest = host.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let encoded =
-            after.get(..2).filter(|_| *first == b'%').and_then(|digits| str::from_utf8(digits).ok());
-        match encoded.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// Decodes punycode after `xn--` (RFC 3492, 6.2). Labels are short, so inserting in the middle is cheap.
-fn decode_punycode(encoded: &str) -> Option<String> {
-    let (basic, digits) = encoded.rsplit_once('-').unwrap_or(("", encoded));
-    let mut decoded: Vec<char> = basic.chars().collect();
-    let mut digits = digits.bytes();
-    let (mut character, mut index, mut bias) = (0x80_u32, 0_u32, 72_u32);
-    while digits.len() > 0 {
-        let before = index;
-        let (mut weight, mut position) = (1_u32, 36_u32);
-        loop {
-            let digit = u32::from(match digits.next()? {
-                letter if letter.is_ascii_alphabetic() => letter.to_ascii_lowercase() - b'a',
-                digit if digit.is_ascii_digit() => digit - b'0' + 26,
-                _ => return None,
-            });
-            index = index.checked_add(digit.checked_mul(weight)?)?;
-            let threshold = position.saturating_sub(bias).clamp(1, 26);
-            if digit < threshold {
-                break;
-            }
-            weight = weight.checked_mul(36 - threshold)?;
-            position += 36;
-        }
-        let length = u32::try_from(decoded.len()).ok()? + 1;
-        bias = adapt_bias(index - before, length, before == 0);
-        character = character.checked_add(index / length)?;
-        index %= length;
-        decoded.insert(usize::try_from(index).ok()?, char::from_u32(character)?);
-        index += 1;
-    }
-    Some(decoded.into_iter().collect())
-}
-
-/// Bias adaptation (RFC 3492, 6.1).
-const fn adapt_bias(delta: u32, length: u32, is_first: bool) -> u32 {
-    let mut delta = delta / if is_first { 700 } else { 2 };
-    delta += delta / length;
-    let mut bias = 0;
-    while delta > 455 {
-        delta /= 35;
-        bias += 36;
-    }
-    bias + 36 * delta / (delta + 38)
 }
 
 #[cfg(test)]
@@ -153,7 +90,7 @@ mod tests {
     #[test]
     fn punycode() {
         let check = |encoded, expected: Option<&str>| {
-            assert_eq!(decode_punycode(encoded).as_deref(), expected, "{encoded}");
+            assert_eq!(punycode::decode_to_string(encoded).as_deref(), expected, "{encoded}");
         };
         // RFC 3492, 7.1: Arabic, Chinese, Czech, Japanese.
         check("egbpdaj6bu4bxfgehfvwxn", Some("ليهمابتكلموشعربي؟"));

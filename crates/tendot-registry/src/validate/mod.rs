@@ -1,22 +1,20 @@
 //! Input checks without authorization.
 //!
 //! - `name`: handle names and text fields; `confusable`: normalization variants and mixed scripts;
-//! - `value`: handle values; `url`: `URL` values, with `hostname`; `json_keys`: duplicate JSON keys;
-//! - `import`: relaxed checks for imported records.
+//! - `value`: handle values; `url`: `URL` values, with `hostname`; `json_keys`: duplicate JSON keys.
 
 mod confusable;
 mod hostname;
-mod import;
 mod json_keys;
 mod name;
 mod url;
 mod value;
 
 pub(crate) use confusable::{has_mixed_scripts, normalization_variants};
-pub use import::check_import;
 pub(crate) use json_keys::UniqueKeys;
 pub use name::is_invisible;
 pub(crate) use name::{check_handle_name, check_text};
 pub use url::UrlFault;
+pub(crate) use url::url_host;
 pub use value::{InvalidValue, ValueFault};
 pub(crate) use value::{check_indexes, check_record, check_url_value, check_value};

@@ -117,8 +117,8 @@ pub(crate) fn check_url_value(value: &HandleValue<'_>, limits: &RecordLimits) ->
     if value.has_type("URL") { url::check_url(&value.data, limits.max_url_bytes) } else { Ok(()) }
 }
 
-/// Checks the encoding and length of a value, also of an imported one.
-pub(super) fn check_encoding(value: &HandleValue<'_>, limits: &RecordLimits) -> Result<(), InvalidValue> {
+/// Checks the encoding and length of a value.
+fn check_encoding(value: &HandleValue<'_>, limits: &RecordLimits) -> Result<(), InvalidValue> {
     let invalid = |fault| Err(InvalidValue::at(value, fault));
     if str::from_utf8(&value.value_type).is_err() {
         return invalid(ValueFault::TypeNotUtf8);

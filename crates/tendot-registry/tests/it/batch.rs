@@ -5,18 +5,17 @@ use std::sync::Barrier;
 use std::task::{Context, Waker};
 
 use tendot_proto::{Handle, HandleValue};
+use tendot_registry::batch::{BatchGroup, BatchJournal, BatchLine, BatchLineOutcome, JournalEntry};
 use tendot_registry::party::{PrefixPolicy, RevokeToken, UpdatePrefix, UpdateRegistrant};
-use tendot_registry::registration::{
-    BatchLine, BatchLineOutcome, RegisterDoi, RegistrationRequest, RetireDoi, is_minted,
-};
+use tendot_registry::registration::{RegisterDoi, RegistrationRequest, RetireDoi, is_minted};
 use tendot_registry::transfer::{ProposeTransfer, TransferSubject};
-use tendot_registry::{Caller, HandleWrite};
-use tendot_store::{Edit, Store};
+use tendot_registry::{CallContext, Caller, HandleWrite, IdempotencyKey, RegistryErrorKind};
+use tendot_store::Store;
 use tendot_testing::{block_on, repetitions};
 
 use crate::fixtures::registry_fixture::*;
 use crate::fixtures::{CommitHook, check_invariants};
-use crate::support::{StoreKind, store_tests};
+use crate::support::{StoreKind, TestRegistry, store_tests};
 
 store_tests!(memory, embedded => { mixed_lines, quotas, attack_d9_concurrent_quota, attack_p9_races });
 store_tests!(postgres => { mixed_lines, quotas, attack_d9_concurrent_quota });
@@ -42,24 +41,18 @@ fn mint_request() -> RegistrationRequest {
 fn aux_entry_too_large_falls_back_to_single_lines() {
     let fixture = FixtureSource::new(StoreKind::Embedded).fixture();
     let lines = lines(["a", "b", "c"].map(|suffix| request(&name(suffix), "https://a/")).into());
-    let extra_edits = |outcomes: &[BatchLineOutcome]| {
-        let Some(first) = outcomes.first() else { return Vec::new() };
+    let render = |outcomes: &[BatchLineOutcome]| {
         // Too large for several lines, and for the second line if it succeeds.
-        let is_small = outcomes.len() == 1 && (first.number != 2 || first.result.is_err());
-        let body = vec![b'x'; if is_small { 1 } else { 5 << 20 }].into();
-        let key: Box<[u8]> = format!("journal/{}", first.number).into_bytes().into();
-        vec![Edit::RequireAux { key: key.clone(), value: None }, Edit::PutAux { key, value: body }]
+        let is_small = outcomes.len() == 1 && (outcomes[0].number != 2 || outcomes[0].result.is_err());
+        vec![b'x'; if is_small { 1 } else { 5 << 20 }]
     };
-    let caller = fixture.caller('1');
-    let outcomes =
-        block_on(fixture.registry.execute_batch(&lines, &caller, NOW, false, extra_edits)).unwrap();
+    let outcomes = fixture.journaled_batch(&lines, &fixture.caller('1'), "key", render).unwrap();
     assert_eq!(
         outcome_texts(&outcomes),
         ["created 10.71000/a", "refused rejected-by-store", "created 10.71000/c"]
     );
     assert_eq!(outcomes[1].name.as_deref(), Some("10.71000/b"));
-    let entries = block_on(fixture.registry.store().list_aux(b"journal/", None, 9)).unwrap();
-    assert_eq!(entries.len(), 3);
+    assert_eq!(journaled_results(fixture.registry.store()), ["x", "x", "x"]);
 }
 
 fn mixed_lines(kind: StoreKind) {
@@ -111,17 +104,10 @@ fn mixed_lines(kind: StoreKind) {
     });
     expected.push("refused malformed");
     let before = fixture.log_len();
-    let extra_edits = |outcomes: &[BatchLineOutcome]| {
-        vec![Edit::PutAux {
-            key: b"journal"[..].into(),
-            value: outcome_texts(outcomes).join("\n").into_bytes().into(),
-        }]
-    };
-    let dry_run = block_on(fixture.registry.execute_batch(&lines, &caller, NOW, true, extra_edits)).unwrap();
+    let dry_run = block_on(fixture.registry.dry_run_batch(&lines, &caller, NOW)).unwrap();
     assert_eq!(fixture.log_len(), before, "a dry run changes nothing");
-    assert_eq!(block_on(fixture.registry.store().get_aux(b"journal")).unwrap(), None);
-    let outcomes =
-        block_on(fixture.registry.execute_batch(&lines, &caller, NOW, false, extra_edits)).unwrap();
+    let render = |outcomes: &[BatchLineOutcome]| outcome_texts(outcomes).join("\n").into_bytes();
+    let outcomes = fixture.journaled_batch(&lines, &caller, "key", render).unwrap();
     assert_eq!(outcome_texts(&outcomes), outcome_texts(&dry_run));
     for ((outcome, actual), expected) in outcomes.iter().zip(outcome_texts(&outcomes)).zip(&expected) {
         let is_expected =
@@ -135,8 +121,7 @@ fn mixed_lines(kind: StoreKind) {
         minted.len() == 2 && minted.iter().all(|name| is_minted(name.split_once('/').unwrap().1)),
         "{minted:?}"
     );
-    let journal = block_on(fixture.registry.store().get_aux(b"journal")).unwrap().unwrap();
-    assert_eq!(String::from_utf8(journal.into()).unwrap(), outcome_texts(&outcomes).join("\n"));
+    assert_eq!(journaled_results(fixture.registry.store()), [outcome_texts(&outcomes).join("\n")]);
     // One log entry per name, in the order of the lines.
     let log = block_on(fixture.registry.store().read_log(before as u64, 100)).unwrap();
     let logged: Vec<_> = log.iter().map(|line| line.name.to_string()).collect();
@@ -236,11 +221,13 @@ fn attack_d9_concurrent_quota(kind: StoreKind) {
                         start.wait();
                         if thread.is_multiple_of(2) {
                             let lines = lines(vec![body]);
-                            let batch = registry.execute_batch(&lines, caller, now_ms, false, |_| Vec::new());
+                            let batch = registry.execute_batch(batch_group(&lines, caller, now_ms));
                             return outcome_letter(&block_on(batch).unwrap().remove(0).result);
                         }
                         let command = RegisterDoi { request: body, random_bytes: [0; 16] };
-                        outcome_letter(&block_on(registry.execute(&command, caller, now_ms, &mut budget())))
+                        outcome_letter(&block_on(
+                            registry.execute(&command, CallContext::new(caller, now_ms, &mut budget())),
+                        ))
                     })
                 })
                 .collect();
@@ -268,7 +255,9 @@ fn one_count_serves_all_waiters() {
     let register = |number: usize| async move {
         let body = request(&format!("{PREFIX_A1_OTHER}/{number}"), "https://a/");
         let command = RegisterDoi { request: body, random_bytes: [0; 16] };
-        outcome_letter(&registry.execute(&command, caller, NOW + 60_000, &mut budget()).await)
+        outcome_letter(
+            &registry.execute(&command, CallContext::new(caller, NOW + 60_000, &mut budget())).await,
+        )
     };
     let mut waiting: Vec<_> = (0..8).map(|number| Box::pin(register(number))).collect();
     let mut context = Context::from_waker(Waker::noop());
@@ -438,9 +427,40 @@ fn attack_p9_races(kind: StoreKind) {
             Box::new(|store| {
                 let unhome = HandleWrite::Unhome { prefix: Handle::from("0.NA/10.71000") };
                 let registry = store.registry();
-                block_on(registry.write(&unhome, &Caller::Operator, write_time(), &mut budget())).unwrap();
+                block_on(registry.write(&unhome, CallContext::new(&Caller::Operator, NOW, &mut budget())))
+                    .unwrap();
             })
         },
         refused("not-responsible"),
     );
+}
+
+/// Two runs of the same batch at two servers of one store: the one that was started first stops, so that no name is minted twice.
+#[test]
+fn earlier_run_of_the_same_batch_stops() {
+    let (fixture, store) = FixtureSource::new(StoreKind::Memory).hooked_fixture();
+    let (caller, other_server) = (fixture.caller('1'), store.registry());
+    let before = fixture.log_len();
+    let open = |registry: &TestRegistry, run| {
+        let key = IdempotencyKey::new(&caller, "key").unwrap();
+        block_on(async {
+            let lock = registry.lock_key(key).await;
+            registry.open_journal(lock, "test", [run; 16], NOW).await.unwrap()
+        })
+    };
+    let execute = |registry: &TestRegistry, journal: &BatchJournal, random| {
+        let lines = [BatchLine { random_bytes: [random; 16], ..batch_line(1, mint_request()) }];
+        let entry = JournalEntry { journal, raw: &[], render: &|_| "result".into() };
+        let group = BatchGroup { journal: Some(&entry), ..batch_group(&lines, &caller, NOW) };
+        block_on(registry.execute_batch(group)).map(|outcomes| outcome_texts(&outcomes))
+    };
+    let first = open(&fixture.registry, 1);
+    let second = open(&other_server, 2);
+    assert!(execute(&other_server, &second, 2).unwrap()[0].starts_with("created 10.71000/"));
+    let error = execute(&fixture.registry, &first, 1).unwrap_err();
+    assert_eq!((error.code, error.kind), ("key-in-use", RegistryErrorKind::Conflict));
+    // The second run does not repeat a line, either.
+    let error = execute(&other_server, &second, 3).unwrap_err();
+    assert_eq!(error.code, "key-in-use");
+    assert_eq!(fixture.log_len() - before, 1);
 }

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use tendot_registry::party::{AllocatePrefix, CreateAgency, CreateRegistrant, PrefixPolicy};
 use tendot_registry::transfer::{ProposeTransfer, TransferState, TransferSubject};
-use tendot_registry::{Caller, Registry, RegistrySettings};
-use tendot_store::{AnyStore, Edit, EmbeddedStore, Store};
+use tendot_registry::{CallContext, Caller, RegistrySettings};
+use tendot_store::{AnyStore, EmbeddedStore};
 use tendot_testing::{block_on, ram_dir, repetitions};
 
 use crate::fixtures::check_invariants;
 use crate::fixtures::registry_fixture::*;
-use crate::support::copy_dir;
+use crate::support::{TestRegistry, copy_dir};
 
 /// Set in the child process: the directory of its store.
 const CHILD_DIR_ENV: &str = "TENDOT_TEST_CRASH_DIR";
@@ -39,11 +39,8 @@ fn writer_process() {
         let name = |number| format!("{PREFIX_A1}/{round}-{number}");
         let lines: Vec<_> =
             (0..BATCH_LINES).map(|number| batch_line(number, request(&name(number), "https://a/"))).collect();
-        let extra_edits = |outcomes: &[_]| {
-            let body = outcome_texts(outcomes).join("\n").into_bytes().into();
-            vec![Edit::PutAux { key: format!("journal/{round}").into_bytes().into(), value: body }]
-        };
-        block_on(fixture.registry.execute_batch(&lines, &caller, NOW, false, extra_edits)).unwrap();
+        let render = |outcomes: &[_]| outcome_texts(outcomes).join("\n").into_bytes();
+        fixture.journaled_batch(&lines, &caller, &format!("round {round}"), render).unwrap();
         report(&format!("batch {round}"));
         let names = (0..BATCH_LINES).map(|number| name(number).into()).collect();
         transfer(&fixture.registry, TransferSubject::Names(names), fixture.id("A2"), round, 1);
@@ -83,11 +80,12 @@ fn agency_code(round: u64) -> String {
     format!("round{round}")
 }
 
-fn transfer(registry: &Registry, subject: TransferSubject, to: Box<str>, round: u64, kind: u8) {
+fn transfer(registry: &TestRegistry, subject: TransferSubject, to: Box<str>, round: u64, kind: u8) {
     let mut random_bytes = [kind; 16];
     random_bytes[..8].copy_from_slice(&round.to_le_bytes());
     let transfer = ProposeTransfer { subject, to, force: true, random_bytes };
-    let outcome = block_on(registry.execute(&transfer, &Caller::Operator, NOW, &mut budget()));
+    let outcome =
+        block_on(registry.execute(&transfer, CallContext::new(&Caller::Operator, NOW, &mut budget())));
     assert!(outcome.is_ok(), "{:?}", outcome.err());
 }
 
@@ -142,12 +140,14 @@ fn run_and_kill(directory: &Path, changes: usize, delay: Duration) -> BTreeSet<S
 
 /// Checks that all reported changes are complete; returns the number of complete changes that were not reported.
 fn check(directory: &Path, reported: &BTreeSet<String>) -> usize {
-    let registry = Registry::new(EmbeddedStore::open(directory).unwrap(), RegistrySettings::default());
+    let registry = TestRegistry::new(EmbeddedStore::open(directory).unwrap(), RegistrySettings::default());
     check_invariants(&registry);
     let operator = &Caller::Operator;
     let mut budget_left = budget();
-    let (transfers, _) =
-        block_on(registry.list_transfers(None, 1_000, operator, NOW, &mut budget_left)).unwrap();
+    let transfers =
+        block_on(registry.list_transfers(None, 1_000, CallContext::new(operator, NOW, &mut budget_left)))
+            .unwrap()
+            .items;
     let is_done = |subject: &dyn Fn(&TransferSubject) -> bool| {
         transfers
             .iter()
@@ -160,19 +160,19 @@ fn check(directory: &Path, reported: &BTreeSet<String>) -> usize {
     };
     let last =
         reported.iter().filter_map(|change| change.split_once(' ')?.1.parse::<u64>().ok()).max().unwrap_or(0);
+    let mut journaled: BTreeSet<String> = journaled_results(registry.store()).into_iter().collect();
     for round in 0..=last + 1 {
         let names: Vec<_> = (0..BATCH_LINES).map(|number| format!("{PREFIX_A1}/{round}-{number}")).collect();
         let found: Vec<_> = names
             .iter()
-            .filter_map(|name| block_on(registry.get_doi(name, operator, NOW, &mut budget())).ok())
+            .filter_map(|name| {
+                block_on(registry.get_doi(name, CallContext::new(operator, NOW, &mut budget()))).ok()
+            })
             .collect();
-        let journal = block_on(registry.store().get_aux(format!("journal/{round}").as_bytes())).unwrap();
-        assert_eq!(found.len(), if journal.is_some() { names.len() } else { 0 }, "batch {round}");
-        if let Some(journal) = &journal {
-            let expected = names.iter().map(|name| format!("created {name}")).collect::<Vec<_>>().join("\n");
-            assert_eq!(String::from_utf8_lossy(journal), expected);
-        }
-        compare(format!("batch {round}"), journal.is_some());
+        let results = names.iter().map(|name| format!("created {name}")).collect::<Vec<_>>().join("\n");
+        let is_journaled = journaled.remove(&results);
+        assert_eq!(found.len(), if is_journaled { names.len() } else { 0 }, "batch {round}");
+        compare(format!("batch {round}"), is_journaled);
         let transferred = found.iter().filter(|name| name.registrant == a2).count();
         let is_transferred = is_done(
             // A list has the first names of a transfer.
@@ -195,6 +195,7 @@ fn check(directory: &Path, reported: &BTreeSet<String>) -> usize {
         }
         compare(format!("agency {round}"), is_closed);
     }
+    assert!(journaled.is_empty(), "incomplete batches: {journaled:?}");
     let prefix_transfers =
         transfers.iter().filter(|item| matches!(item.transfer.subject, TransferSubject::Prefix(_))).count();
     let agency = block_on(registry.get_prefix(PREFIX_A1_OTHER, &mut budget())).unwrap().value.agency;

@@ -2,8 +2,9 @@
 
 use serde_json::{Value as Json, json};
 use tendot_proto::Budget;
+use tendot_registry::registration::DoiFilter;
 use tendot_registry::transfer::TransferSubject;
-use tendot_registry::{Caller, RegistryError};
+use tendot_registry::{CallContext, Caller, RegistryError, ResultPage};
 use tendot_store::{ChangeSet, Edit, NameKey, Precondition, Store};
 use tendot_testing::{block_on, repetitions};
 
@@ -14,11 +15,11 @@ fn request_budget() -> Budget {
     Budget::new(20_000)
 }
 
-type PageResult = Result<(Vec<String>, Option<String>), RegistryError>;
+type PageResult = Result<(Vec<String>, Option<Box<str>>), RegistryError>;
 
 /// All items of a list, and the number of pages.
 fn read_all(page: impl Fn(Option<&str>) -> PageResult) -> (Vec<String>, usize) {
-    let (mut all, mut next, mut pages) = (Vec::new(), None::<String>, 0);
+    let (mut all, mut next, mut pages) = (Vec::new(), None::<Box<str>>, 0);
     loop {
         let (items, cursor) = page(next.as_deref()).unwrap_or_else(|error| panic!("{next:?}: {error:?}"));
         pages += 1;
@@ -62,7 +63,12 @@ fn names(
 ) -> (Vec<String>, usize) {
     read_all(|after| {
         let mut budget = request_budget();
-        let names = fixture.registry.list_dois(prefix, registrant, after, 1_000, caller, NOW, &mut budget);
+        let names = fixture.registry.list_dois(
+            DoiFilter { prefix, registrant },
+            after,
+            1_000,
+            CallContext::new(caller, NOW, &mut budget),
+        );
         let names = block_on(names)?;
         Ok((names.items.into_iter().map(|item| item.name.into()).collect(), names.next))
     })
@@ -71,8 +77,9 @@ fn names(
 fn transfers(fixture: &RegistryFixture, caller: &Caller) -> (Vec<String>, usize) {
     read_all(|after| {
         let mut budget = request_budget();
-        let transfers = fixture.registry.list_transfers(after, 1_000, caller, NOW, &mut budget);
-        let (items, next) = block_on(transfers)?;
+        let transfers =
+            fixture.registry.list_transfers(after, 1_000, CallContext::new(caller, NOW, &mut budget));
+        let ResultPage { items, next } = block_on(transfers)?;
         Ok((items.into_iter().map(|item| item.transfer.id.into()).collect(), next))
     })
 }
@@ -95,16 +102,24 @@ fn names_under_foreign_prefixes() {
     assert!(pages > 1, "all of them exceed the budget of one request");
     // The list has only the first names of a transfer; the transfer has all.
     let mut budget = request_budget();
-    let (items, _) =
-        block_on(fixture.registry.list_transfers(None, 10, &fixture.caller('3'), NOW, &mut budget)).unwrap();
+    let items = block_on(fixture.registry.list_transfers(
+        None,
+        10,
+        CallContext::new(&fixture.caller('3'), NOW, &mut budget),
+    ))
+    .unwrap()
+    .items;
     let item = items.iter().find(|item| item.transfer.id == id).unwrap();
     assert_eq!(
         (&item.transfer.subject, item.count),
         (&TransferSubject::Names(transferred[..10].to_vec()), Some(transferred.len()))
     );
-    let complete =
-        block_on(fixture.registry.get_transfer(&id, &fixture.caller('3'), NOW, &mut request_budget()))
-            .unwrap();
+    let complete = block_on(
+        fixture
+            .registry
+            .get_transfer(&id, CallContext::new(&fixture.caller('3'), NOW, &mut request_budget())),
+    )
+    .unwrap();
     assert_eq!(complete.value.subject, TransferSubject::Names(transferred));
 }
 
@@ -177,9 +192,13 @@ fn sparse_matches() {
     );
     let (found, pages) = read_all(|after| {
         let mut budget = request_budget();
-        let list =
-            fixture.registry.list_registrants(Some("ALPHA"), after, 10, &Caller::Anonymous, NOW, &mut budget);
-        let (items, next) = block_on(list)?;
+        let list = fixture.registry.list_registrants(
+            Some("ALPHA"),
+            after,
+            10,
+            CallContext::new(&Caller::Anonymous, NOW, &mut budget),
+        );
+        let ResultPage { items, next } = block_on(list)?;
         Ok((items.into_iter().map(|versioned| versioned.value.name.into()).collect(), next))
     });
     assert_eq!((found.len(), pages), (2, pages_without_match + 1));
@@ -188,8 +207,8 @@ fn sparse_matches() {
     let (found, pages) = read_all(|after| {
         let mut budget = request_budget();
         let caller = fixture.caller('A');
-        let tokens = fixture.registry.list_tokens(after, 10, &caller, NOW, &mut budget);
-        let (items, next) = block_on(tokens)?;
+        let tokens = fixture.registry.list_tokens(after, 10, CallContext::new(&caller, NOW, &mut budget));
+        let ResultPage { items, next } = block_on(tokens)?;
         Ok((items.into_iter().map(|versioned| versioned.value.id.into()).collect(), next))
     });
     assert!(found.contains(&fixture.token_id('1').into()) && !found.contains(&fixture.token_id('3').into()));
@@ -204,7 +223,7 @@ fn sparse_matches() {
     fill(&fixture, other_prefixes);
     let prefixes = |registrant: Option<&str>, agency: Option<&str>| {
         read_all(|after| {
-            let (items, next) = block_on(fixture.registry.list_prefixes(
+            let ResultPage { items, next } = block_on(fixture.registry.list_prefixes(
                 registrant,
                 agency,
                 after,

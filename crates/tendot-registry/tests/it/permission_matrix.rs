@@ -5,9 +5,9 @@ use tendot_registry::party::{
     AllocatePrefix, CreateAgency, CreateRegistrant, PrefixPolicy, RevokeToken, Role, Scope, UpdateAgency,
     UpdatePrefix, UpdateRegistrant,
 };
-use tendot_registry::registration::{DoiStatus, RegisterDoi, RegistrationRequest};
+use tendot_registry::registration::{DoiFilter, DoiStatus, RegisterDoi, RegistrationRequest};
 use tendot_registry::transfer::{DecideTransfer, TransferSubject};
-use tendot_registry::{Caller, HandleWrite, RegistryError, ResolveQuery};
+use tendot_registry::{CallContext, Caller, HandleWrite, RegistryError, ResolveQuery};
 use tendot_testing::block_on;
 
 use crate::fixtures::registry_fixture::*;
@@ -122,7 +122,8 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
             fixture.execute_as(&new, caller).map(drop)
         }
         "registrant contact" => {
-            let versioned = block_on(registry.get_registrant(&fixture.id("A1"), caller, NOW, budget))?;
+            let versioned =
+                block_on(registry.get_registrant(&fixture.id("A1"), CallContext::new(caller, NOW, budget)))?;
             versioned.value.contact.map(drop).ok_or_else(not_visible)
         }
         "registrant rename" => {
@@ -168,7 +169,8 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
             fixture.execute_as(&token, caller).map(drop)
         }
         "tokens listed" => {
-            let (tokens, _) = block_on(registry.list_tokens(None, 100, caller, NOW, budget))?;
+            let tokens =
+                block_on(registry.list_tokens(None, 100, CallContext::new(caller, NOW, budget)))?.items;
             let a1 = Some(a1());
             let has_own = tokens.iter().any(|versioned| versioned.value.subject == a1);
             has_own.then_some(()).ok_or_else(not_visible)
@@ -199,14 +201,23 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
         "name retire" => fixture.retire(&name("x"), caller),
         "name retire reserved" => fixture.retire(&name("r"), caller),
         "name retire transferred" => fixture.retire(&name("transferred"), caller),
-        "name read" => block_on(registry.get_doi(&name("x"), caller, NOW, budget)).map(drop),
+        "name read" => {
+            block_on(registry.get_doi(&name("x"), CallContext::new(caller, NOW, budget))).map(drop)
+        }
         "name read hidden" => {
-            let found = block_on(registry.get_doi(&name("x"), caller, NOW, budget))?;
+            let found = block_on(registry.get_doi(&name("x"), CallContext::new(caller, NOW, budget)))?;
             found.values.iter().find(|value| value.index == 5).map(drop).ok_or_else(not_visible)
         }
-        "name read reserved" => block_on(registry.get_doi(&name("r"), caller, NOW, budget)).map(drop),
+        "name read reserved" => {
+            block_on(registry.get_doi(&name("r"), CallContext::new(caller, NOW, budget))).map(drop)
+        }
         "names listed reserved" => {
-            let names = registry.list_dois(Some(PREFIX_A1), None, None, 100, caller, NOW, budget);
+            let names = registry.list_dois(
+                DoiFilter { prefix: Some(PREFIX_A1), registrant: None },
+                None,
+                100,
+                CallContext::new(caller, NOW, budget),
+            );
             let names = block_on(names)?.items;
             assert_eq!(names.iter().filter(|item| item.state != DoiStatus::Reserved).count(), 2);
             let reserved = names.iter().find(|item| item.state == DoiStatus::Reserved);
@@ -253,7 +264,7 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
             };
             let id = id.unwrap_or_else(|error| panic!("{error:?}"));
             if operation == "read transfer" {
-                return block_on(registry.get_transfer(&id, caller, NOW, budget)).map(drop);
+                return block_on(registry.get_transfer(&id, CallContext::new(caller, NOW, budget))).map(drop);
             }
             fixture.execute_as(&DecideTransfer { id, accept: operation != "decline name" }, caller).map(drop)
         }
@@ -302,7 +313,7 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
         "handle list" => {
             let list = registry.list_handles(Handle::from(PREFIX_A1), None, 100, caller, budget);
             let found = block_on(list)?;
-            assert!(found.names.contains(&"10.71000/x".into()));
+            assert!(found.items.contains(&"10.71000/x".into()));
             Ok(())
         }
         "handle read hidden" => {
@@ -317,12 +328,18 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
         "history of reserved" => {
             let order = tendot_store::HistoryOrder::OldestFirst { after: 0 };
             let name = name("r");
-            let history = registry.record_history(Handle::from(&*name), order, 10, caller, NOW, budget);
+            let history = registry.record_history(
+                Handle::from(&*name),
+                order,
+                10,
+                CallContext::new(caller, NOW, budget),
+            );
             Ok(block_on(history).map(drop)?)
         }
         "changes of reserved" => {
             let start = tendot_registry::ChangeCursor::default();
-            let changes = block_on(registry.list_changes(&start, 1_000, caller, NOW, budget))?;
+            let changes =
+                block_on(registry.list_changes(&start, 1_000, CallContext::new(caller, NOW, budget)))?;
             assert!(changes.items.iter().any(|item| &*item.name == "10.71000/x"));
             changes.items.iter().find(|item| &*item.name == "10.71000/r").map(drop).ok_or_else(not_visible)
         }

@@ -31,8 +31,15 @@ fn no_sockets_files_clocks_or_sql() {
             }
             files += 1;
             let text = fs::read_to_string(&path).unwrap();
-            // Locks of Tokio need no runtime.
-            let code = text.split("#[cfg(test)]\nmod tests").next().unwrap().replace("tokio::sync", "");
+            let mut code = text.split("#[cfg(test)]\nmod tests").next().unwrap().to_owned();
+            // Locks of Tokio need no runtime; only a batch starts tasks.
+            let mut allowed = vec!["tokio::sync", "tokio::task::yield_now"];
+            if path.ends_with("batch/run.rs") {
+                allowed.extend(["tokio::spawn", "tokio::select", "tokio::task::JoinHandle"]);
+            }
+            for name in allowed {
+                code = code.replace(name, "");
+            }
             for word in FORBIDDEN {
                 assert!(!code.contains(word), "{} has {word}", path.display());
             }

@@ -101,7 +101,7 @@ impl HttpServer {
             return reply(StatusCode::FORBIDDEN, TEXT, "metrics are not available to this address\n");
         }
         // If the store does not respond, the other metrics matter most.
-        if let Ok(Ok(head)) = timeout(STORE_METRIC_TIMEOUT, self.registry.store().head()).await {
+        if let Ok(Ok(head)) = timeout(STORE_METRIC_TIMEOUT, self.registry.log_head()).await {
             self.metrics.store_head.store(head.sequence, Ordering::Relaxed);
         }
         let mut response = match metrics::render(

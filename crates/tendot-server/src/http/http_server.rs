@@ -8,7 +8,6 @@ use ipnet::IpNet;
 use tendot_registry::Registry;
 use tokio::sync::Semaphore;
 
-use crate::http::api_v1::KeyLocks;
 use crate::http::api_v1::changes::subscribers::Subscribers;
 use crate::http::authentication::Authenticator;
 use crate::http::compat::reverse_lookup::ReverseLookupGate;
@@ -50,8 +49,6 @@ pub struct HttpServer {
     /// Limits concurrent lists.
     pub(super) list_permits: Semaphore,
     pub(super) subscribers: Subscribers,
-    /// Locks of the idempotency keys in use.
-    pub(super) key_locks: KeyLocks,
     /// Whether the server accepts requests, for `/readyz`.
     pub(super) is_ready: AtomicBool,
     /// Callback for the readiness of the store.
@@ -78,7 +75,6 @@ impl HttpServer {
             native_server: None,
             list_permits: Semaphore::new(MAX_CONCURRENT_LISTS),
             subscribers: Subscribers::new(),
-            key_locks: KeyLocks::default(),
             is_ready: AtomicBool::new(false),
             readiness_probe: None,
         }

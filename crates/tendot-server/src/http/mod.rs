@@ -20,7 +20,6 @@ mod response;
 mod routing;
 mod server;
 
-pub use api_v1::purge_idempotency_keys;
 pub use health::Readiness;
 pub use http_server::HttpServer;
 pub use middleware::client_address::{ForwardedBy, ProxyTrust};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tendot_proto::auth::ChallengeResponse;
 use tendot_proto::endpoint::{IncomingRequest, Rejection, RejectionReason, Transport};
 use tendot_proto::{Budget, Envelope, MessageHeader, MessageParts, Now, OpFlags, Opcode, ResponseCode};
-use tendot_store::{ChangeCounters, Store};
+use tendot_store::ChangeCounters;
 use tokio::sync::SemaphorePermit;
 
 use crate::native::NativeServer;
@@ -91,7 +91,7 @@ impl NativeServer {
 
     /// Whether the store is shared with other servers, and reads may block.
     pub(crate) fn is_store_shared(&self) -> bool {
-        self.registry.store().change_counters().is_none_or(ChangeCounters::is_shared)
+        self.registry.change_counters().is_none_or(ChangeCounters::is_shared)
     }
 
     fn record(&self, reply: &NativeReply, transport: Transport, client: IpAddr, started: Instant) {

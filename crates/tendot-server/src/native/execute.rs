@@ -4,7 +4,7 @@ use tendot_proto::auth::{Challenge, SecretKeyResponse};
 use tendot_proto::endpoint::IncomingRequest;
 use tendot_proto::wire::WireList;
 use tendot_proto::{Handle, OpFlags, Opcode, ProtocolVersion, ResponseCode, ResponseData};
-use tendot_registry::{Caller, Error, HandleOperation, HandleWrite, Resolution, ResolveQuery};
+use tendot_registry::{CallContext, Caller, Error, HandleOperation, HandleWrite, Resolution, ResolveQuery};
 
 use crate::native::dispatch::{CpuPermit, release_while_pending};
 use crate::native::operation::NativeOperation;
@@ -99,7 +99,9 @@ impl NativeServer {
         write: &HandleWrite<'_>,
         caller: &Caller,
     ) -> Result<NativeReply, Error> {
-        let result = self.registry.write(write, caller, self.now(), &mut incoming.budget).await?;
+        let now_ms = self.now().unix.saturating_mul(1_000);
+        let call = CallContext::new(caller, now_ms, &mut incoming.budget);
+        let result = self.registry.write(write, call).await?;
         let outcome = match write {
             HandleWrite::Create { .. } => ResponseData::Created { handle: Some(Handle::from(&*result.name)) },
             _ => ResponseData::Empty,

@@ -3,7 +3,7 @@
 use tendot_proto::endpoint::{IncomingRequest, Transport};
 use tendot_proto::wire::WireList;
 use tendot_proto::{Budget, OpFlags, ResponseCode, ResponseData, limits};
-use tendot_registry::{Caller, Error, HandleList, HandleOperation};
+use tendot_registry::{Caller, Error, HandleOperation, ResultPage};
 
 use crate::native::dispatch::join_parts;
 use crate::native::operation::NativeOperation;
@@ -30,7 +30,7 @@ impl NativeServer {
         after: Option<&str>,
     ) -> Result<NativeReply, Error> {
         let budget = &mut incoming.budget;
-        let HandleList { names, next } = self.list_page(operation, caller, after, budget).await?;
+        let ResultPage { items: names, next } = self.list_page(operation, caller, after, budget).await?;
         let names: Vec<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
         let mut response =
             incoming.respond(ResponseCode::SUCCESS, ResponseData::Handles(WireList::from(&names[..])));
@@ -70,20 +70,20 @@ impl NativeServer {
         caller: &Caller,
         after: Option<&str>,
         budget: &mut Budget,
-    ) -> Result<HandleList, Error> {
-        let mut found = HandleList { names: Vec::new(), next: after.map(Into::into) };
+    ) -> Result<ResultPage<Box<str>>, Error> {
+        let mut found = ResultPage { items: Vec::new(), next: after.map(Into::into) };
         loop {
-            let (after, limit) = (found.next.as_deref(), limits::LIST_BATCH_HANDLES - found.names.len());
+            let (after, limit) = (found.next.as_deref(), limits::LIST_BATCH_HANDLES - found.items.len());
             let page = match operation {
                 HandleOperation::List(prefix) => {
                     self.registry.list_handles(*prefix, after, limit, caller, budget).await?
                 }
                 _ => self.registry.list_homed_prefixes(after, limit, caller, budget).await?,
             };
-            found.names.extend(page.names);
+            found.items.extend(page.items);
             found.next = page.next;
             // Retired names are left out, so a page may be short.
-            if found.next.is_none() || found.names.len() >= limits::LIST_BATCH_HANDLES {
+            if found.next.is_none() || found.items.len() >= limits::LIST_BATCH_HANDLES {
                 return Ok(found);
             }
         }

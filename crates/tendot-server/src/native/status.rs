@@ -41,7 +41,7 @@ impl NativeServer {
         }
         // Authorized like the list of homed prefixes.
         self.registry.list_homed_prefixes(None, 1, caller, budget).await?;
-        let head = self.registry.store().head().await?.sequence;
+        let head = self.registry.log_head().await?.sequence;
         let numbers = format!(
             "runtime={}; numreqs={}; version={}",
             self.start.elapsed().as_millis(),

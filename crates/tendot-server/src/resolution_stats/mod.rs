@@ -19,8 +19,6 @@ use tendot_registry::{Error, Registry};
 use tendot_store::NameKey;
 use tokio::sync::Notify;
 
-use crate::response_cache::has_live_record;
-
 /// Counts resolutions and failed resolutions per name until they are flushed to the registry.
 #[derive(Debug)]
 pub struct ResolutionCounter {
@@ -89,7 +87,7 @@ impl ResolutionCounter {
         if self.resolved.increment_existing(counter_key) {
             return;
         }
-        if has_live_record(registry, &key).await {
+        if registry.has_live_record(&key).await.unwrap_or_default() {
             self.count_key(counter_key);
         }
     }

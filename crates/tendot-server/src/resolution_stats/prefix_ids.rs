@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tendot_registry::Registry;
-use tendot_store::Store;
 
 /// Prefixes whose allocation check is cached.
 const MAX_CACHED_PREFIXES: usize = 1 << 16;
@@ -30,7 +29,7 @@ impl PrefixIds {
         if !prefix.starts_with(b"10.") {
             return None;
         }
-        let version = registry.store().change_counters().and_then(|versions| versions.prefix_version());
+        let version = registry.change_counters().and_then(|versions| versions.prefix_version());
         if version.is_some() {
             let table = self.0.read().unwrap_or_else(PoisonError::into_inner);
             if table.version == version

@@ -156,8 +156,7 @@ fn batches_resume_after_gaps(client: &ApiClient) {
     let key = "Idempotency-Key: batch-1";
     let send = |body: &str| client.send("POST", "/api/v1/dois/batch", TOKEN, &[key], body.as_bytes());
     let first = send(&body).json_lines();
-    let TestServer { runtime, http, .. } = &client.server;
-    let store = http.registry().store();
+    let TestServer { runtime, store, .. } = &client.server;
     let entries = runtime.block_on(store.list_aux(b"idempotency/", None, 100)).unwrap();
     let (header, chunks) = entries.split_first().unwrap();
     assert!(chunks.len() > 3);

@@ -43,7 +43,7 @@ fn start(store: AnyStore, edits: Vec<Edit>, limits: HttpLimits) -> TestServer {
 }
 
 fn commit(server: &TestServer, author: &str, edits: Vec<Edit>) {
-    server.runtime.block_on(commit_as(server.http.registry().store(), author, 1_700_000_000_000, edits));
+    server.runtime.block_on(commit_as(&server.store, author, 1_700_000_000_000, edits));
 }
 
 /// Reads all lines of the feed, over HTTP/1.0, which has no chunks.
@@ -255,7 +255,7 @@ fn attack_under_load_no_change_is_missed_or_repeated(store: StoreKind) {
             .collect();
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         is_finished.store(true, Ordering::SeqCst);
-        let log = server.runtime.block_on(server.http.registry().store().read_log(0, 10_000)).unwrap();
+        let log = server.runtime.block_on(server.store.read_log(0, 10_000)).unwrap();
         let log: Vec<(u64, String)> =
             log.iter().map(|line| (line.sequence, Json::from(&*line.name).to_string())).collect();
         for reader in readers {

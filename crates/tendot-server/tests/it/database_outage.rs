@@ -22,7 +22,7 @@ use tendot_testing::{block_on, repetitions, wait_for, wait_until};
 
 use crate::support::api_client::ApiClient;
 use crate::support::edits::{home_edit, put_edit};
-use crate::support::http_server::TOKEN;
+use crate::support::http_server::{TOKEN, TestServer};
 use crate::support::native_server::{
     NativeServerOptions, NativeTestServer, SERVER_ADMIN, admin_value, create_request, error_message,
     resolution, response_code, url_value,
@@ -231,8 +231,8 @@ fn interrupted_batch_resumes() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), lines);
-    let registry = client.server.http.registry();
-    let count = client.server.runtime.block_on(registry.store().count_names(b"10.70000", None, 1_000_000));
+    let TestServer { runtime, store, .. } = &client.server;
+    let count = runtime.block_on(store.count_names(b"10.70000", None, 1_000_000));
     assert_eq!(count.unwrap().live as usize, lines, "nothing was executed twice");
 }
 

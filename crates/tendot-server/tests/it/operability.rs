@@ -268,7 +268,7 @@ fn history_for_the_operator() {
     let put = put_edit("10.5555/HIDDEN", vec![hidden]);
     for _ in 0..2 {
         let edits = vec![put.clone()];
-        server.runtime.block_on(commit_as(server.http.registry().store(), "me@example.org", 0, edits));
+        server.runtime.block_on(commit_as(&server.store, "me@example.org", 0, edits));
     }
     let request = |headers: &str| {
         let response = server.request("GET", "/api/v1/history/10.5555/HIDDEN", headers);

@@ -370,7 +370,7 @@ static SERVER: LazyLock<TestServer> = LazyLock::new(|| {
     server.runtime.block_on(async {
         for (number, (author, edit)) in changes().into_iter().enumerate() {
             let timestamp_ms = 1_700_000_000_000 + 86_400_000 * number as u64;
-            commit_as(registry.store(), author, timestamp_ms, vec![edit]).await;
+            commit_as(&server.store, author, timestamp_ms, vec![edit]).await;
         }
         let parties = PartyFixtures::create(registry).await;
         let update = format!(r#"{{"metadata":{}}}"#, kernel_metadata("<script>alert(1)</script>"));

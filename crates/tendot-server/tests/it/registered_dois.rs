@@ -5,7 +5,8 @@ use tendot_proto::endpoint::Transport;
 use tendot_proto::{Budget, Handle, ValueReference};
 use tendot_registry::transfer::TransferSubject;
 use tendot_registry::{
-    Caller, ChangeCursor, Error, HandleIdentity, HandleOperation, HandleWrite, ReverseLookup, WriteOutcome,
+    CallContext, Caller, ChangeCursor, Error, HandleIdentity, HandleOperation, HandleWrite, ReverseLookup,
+    WriteOutcome,
 };
 use tendot_server::http::HttpLimits;
 use tendot_store::Store as _;
@@ -49,7 +50,9 @@ fn serve(store: StoreKind) -> (TestServer, PartyFixtures) {
 fn write(server: &TestServer, operation: &HandleWrite<'_>) -> Result<WriteOutcome, Error> {
     let work = &mut Budget::new(10_000);
     let registry = server.http.registry();
-    server.runtime.block_on(registry.write(operation, &Caller::Operator, now(), work))
+    server
+        .runtime
+        .block_on(registry.write(operation, CallContext::new(&Caller::Operator, now().unix * 1_000, work)))
 }
 
 fn metadata_by_content_negotiation(store: StoreKind) {
@@ -287,7 +290,9 @@ fn writes_do_not_reveal_reserved_names(store: StoreKind) {
             ];
             writes.map(|write| {
                 let work = &mut Budget::new(10_000);
-                let outcome = server.runtime.block_on(registry.write(&write, caller, now(), work));
+                let outcome = server
+                    .runtime
+                    .block_on(registry.write(&write, CallContext::new(caller, now().unix * 1_000, work)));
                 let operation = HandleOperation::Write(write);
                 let claim = ValueReference::parse("300:10.5555/ONE");
                 let work = &mut Budget::new(10_000);
@@ -347,7 +352,7 @@ fn native_reads_and_writes(store: StoreKind) {
             let (prefix, work) = (Handle::from(prefix), &mut work());
             let page = server.registry.list_handles(prefix, after.as_deref(), 1, operator, work);
             let page = block_on(page)?;
-            names.extend(page.names.into_iter().map(String::from));
+            names.extend(page.items.into_iter().map(String::from));
             after = page.next;
             if after.is_none() {
                 return Ok::<_, Error>(names);
@@ -364,7 +369,7 @@ fn native_reads_and_writes(store: StoreKind) {
     let search_work = &mut work();
     let found = server.registry.reverse_lookup(&search, None, operator, search_work);
     let found = block_on(found).unwrap();
-    let found: Vec<&str> = found.records.iter().map(|record| &*record.name).collect();
+    let found: Vec<&str> = found.items.iter().map(|record| &*record.name).collect();
     assert_eq!(found, ["10.70000/PAPER", "10.70000/PLAIN"]);
 }
 
@@ -445,7 +450,7 @@ fn registry_prefix_is_hidden(store: StoreKind) {
     assert_eq!(server.request("GET", "/api/handles?prefix=0.TENDOT", &operator).status, 400);
     // Five names, including the reserved one, and the record of the prefix; PostgreSQL does not report a count.
     let home = server.request("GET", "/", BROWSER).text().into_owned();
-    let has_count = server.runtime.block_on(server.http.registry().store().name_count()).unwrap().is_some();
+    let has_count = server.runtime.block_on(server.store.name_count()).unwrap().is_some();
     assert_eq!(home.contains("<dd>6</dd>"), has_count, "{home}");
 }
 
@@ -558,7 +563,7 @@ fn change_feed_skips_hidden_entries(store: StoreKind) {
         let (mut names, mut next) = (Vec::new(), ChangeCursor::default());
         loop {
             let work = &mut Budget::new(100_000);
-            let changes = registry.list_changes(&next, limit, &Caller::Anonymous, 0, work);
+            let changes = registry.list_changes(&next, limit, CallContext::new(&Caller::Anonymous, 0, work));
             let changes = server.runtime.block_on(changes).unwrap();
             names.extend(changes.items.into_iter().map(|item| String::from(item.name)));
             next = changes.next;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use tendot_proto::HandleValue;
 use tendot_proto::endpoint::Transport;
-use tendot_server::http::purge_idempotency_keys;
 use tendot_server::{Maintenance, ResolutionCounter};
 use tendot_store::{Edit, Precondition, Store as _};
 use tendot_testing::block_on;
@@ -538,13 +537,13 @@ fn idempotency_records_expire(store: StoreKind) {
     let batch_body: String = (0..20_000).map(line).collect();
     register("one", "/api/v1/dois", &line(100_000));
     register("many", "/api/v1/dois/batch", &batch_body);
-    let store = fixtures.server.registry.store();
+    let store = &fixtures.server.store;
     let aux_entries = |prefix: &str| block_on(store.list_aux(prefix.as_bytes(), None, 10_000)).unwrap().len();
     let (keys, all_entries) = (aux_entries("idempotency/"), aux_entries(""));
     assert!(keys > 20, "{keys}");
     // A journal entry without its header.
     fixtures.server.commit(Edit::PutAux { key: b"idempotency/ff/0000".as_slice().into(), value: [1].into() });
-    let purge = |at| block_on(purge_idempotency_keys(&fixtures.server.registry, at)).unwrap();
+    let purge = |at| block_on(fixtures.server.registry.purge_idempotency_keys(at)).unwrap();
     purge(unix_ms());
     assert_eq!((aux_entries("idempotency/"), aux_entries("")), (keys, all_entries));
     register("one", "/api/v1/dois", &line(100_000));

@@ -21,7 +21,7 @@ pub(super) struct ErrorCodeRow {
 pub(super) fn error_codes() -> Vec<ErrorCodeRow> {
     let registry = tendot_registry::ERROR_CODES.iter().map(|spec| ErrorCodeRow {
         code: spec.code,
-        statuses: spec.kinds.iter().map(|kind| registry_error_status(*kind)).collect(),
+        statuses: vec![registry_error_status(spec.kind)],
         meaning: spec.meaning,
         advice: spec.advice,
     });

@@ -1,5 +1,7 @@
 //! XML Schema dates and partial dates.
 
+use jiff::civil::Date;
+
 use super::text::{plain_text, text_type};
 use crate::metadata::codec::node::MetadataNode;
 use crate::metadata::codec::reader::{MetadataElement, MetadataReader, excerpt};
@@ -42,8 +44,10 @@ impl DateParts {
         let mut parts = date.split('-');
         let year = i32::try_from(parse_digits(parts.next()?, 4, 1..=9999)?).ok()? * sign;
         let month = parts.next().map(|text| parse_digits(text, 2, 1..=12).ok_or(())).transpose().ok()?;
-        let last = month.map_or(0, |month| days_in_month(year, month));
-        let day = parts.next().map(|text| parse_digits(text, 2, 1..=last).ok_or(())).transpose().ok()?;
+        let day = parts.next().map(|text| parse_digits(text, 2, 1..=31).ok_or(())).transpose().ok()?;
+        if let (Some(month), Some(day)) = (month, day) {
+            Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()?;
+        }
         let time_fits = time.is_none_or(|time| day.is_some() && is_time(time));
         (parts.next().is_none() && time_fits).then_some(Self { year, month, day, has_time: time.is_some() })
     }
@@ -59,15 +63,6 @@ impl XsdPartialDate {
 fn parse_digits(text: &str, count: usize, range: std::ops::RangeInclusive<u32>) -> Option<u32> {
     let fits = text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
     fits.then(|| text.parse().ok()).flatten().filter(|number| range.contains(number))
-}
-
-fn days_in_month(year: i32, month: u32) -> u32 {
-    match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
 }
 
 /// Whether a text is `hh:mm:ss` with an optional fraction.

@@ -9,6 +9,7 @@ use tendot_proto::{Budget, HandleValue};
 
 use super::TemplateMatch;
 use super::parameters::TemplateParameters;
+use crate::prefix::free_index;
 use crate::{Error, RecordLimits, cost};
 
 /// Maximum size of a compiled regular expression, in bytes.
@@ -208,9 +209,7 @@ impl TemplateInterpreter<'_> {
 
     /// `index` if it is free, or the next free one.
     fn next_free_index(&self, index: u32) -> Option<u32> {
-        let taken = self.indexes.range(index..);
-        let free =
-            taken.fold(index, |free, taken| if *taken == free { free.saturating_add(1) } else { free });
+        let free = free_index(index, &self.indexes);
         (index > 0 && free <= i32::MAX as u32).then_some(free)
     }
 

@@ -10,7 +10,8 @@ mod parameters;
 use tendot_proto::record::Namespace;
 use tendot_proto::{Budget, Handle, HandleValue, ValueReference};
 
-use crate::{Error, Registry};
+use crate::Error;
+use crate::rules::SiteReader;
 
 /// Maximum number of references (`ref`) followed to a template.
 const MAX_TEMPLATE_REFERENCES: usize = 10;
@@ -26,7 +27,7 @@ pub(crate) struct TemplateMatch<'a> {
     extension: &'a str,
 }
 
-impl Registry {
+impl SiteReader {
     /// Derives the values of a name that is not stored; `None` if no template applies.
     pub(crate) async fn resolve_template(
         &self,

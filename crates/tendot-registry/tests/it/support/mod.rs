@@ -1,8 +1,10 @@
 //! Stores of every kind, and a macro that runs tests over several of them.
 
 pub(crate) mod stores;
+mod test_registry;
 
 pub(crate) use stores::{StoreKind, copy_dir, open_postgres};
+pub(crate) use test_registry::TestRegistry;
 
 /// Makes a test of each case for each store: `postgres::case` calls `case(StoreKind::Postgres)`.
 macro_rules! store_tests {

@@ -6,7 +6,7 @@ use http::header::HeaderName;
 use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
 use tendot_proto::Budget;
-use tendot_registry::{Caller, RegistryError};
+use tendot_registry::{CallContext, Caller, RegistryError};
 
 use crate::clock::to_unix_millis;
 use crate::http::request::conditional::WritePrecondition;
@@ -49,6 +49,11 @@ pub(crate) struct ApiRequest<'a> {
 }
 
 impl ApiRequest<'_> {
+    /// Call context of an operation of the registry.
+    pub(super) const fn call<'b>(&'b self, budget: &'b mut Budget) -> CallContext<'b> {
+        CallContext::new(&self.caller, self.now_ms, budget)
+    }
+
     /// Start and length of the requested page.
     pub(super) fn page_params(&self) -> Result<(Option<&str>, usize), Box<ApiError>> {
         let limit = number(&self.parameters, "limit").map_err(|reason| malformed(&reason))?;

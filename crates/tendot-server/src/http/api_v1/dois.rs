@@ -3,16 +3,17 @@
 use http::StatusCode;
 use hyper::body::Incoming;
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use tendot_proto::{Handle, HandleValue};
 use tendot_registry::registration::{
-    DoiListItem, DoiRecord, RegisterDoi, RegistrationRequest, RetireDoi, UpdateDoi,
+    DoiFilter, DoiListItem, DoiRecord, RegisterDoi, RegistrationRequest, RetireDoi, UpdateDoi,
 };
+use tendot_registry::{IdempotentOutcome, IdempotentRequest};
 use utoipa::ToSchema;
 use utoipa::openapi::{HttpMethod, Required, Schema};
 
 use crate::http::HttpServer;
-use crate::http::api_v1::idempotency::IdempotencyKey;
+use crate::http::api_v1::idempotency::{idempotency_key, replay};
 use crate::http::api_v1::schemas::{DoiUpdateForm, NewDoiForm, described};
 use crate::http::api_v1::{
     ApiError, ApiRequest, ApiResult, JSON, ListItem, ListJson, created_reply, format_millis, json_reply,
@@ -128,83 +129,62 @@ impl HttpServer {
     pub(crate) async fn list_dois(&self, request: &ApiRequest<'_>) -> ApiResult {
         let (after, limit) = request.page_params()?;
         let (prefix, registrant) = (request.parameters.get("prefix"), request.parameters.get("registrant"));
+        let filter = DoiFilter { prefix, registrant };
         let mut budget = request_budget();
-        let names = self.registry.list_dois(
-            prefix,
-            registrant,
-            after,
-            limit,
-            &request.caller,
-            request.now_ms,
-            &mut budget,
-        );
-        let names = names.await?;
+        let names = self.registry.list_dois(filter, after, limit, request.call(&mut budget)).await?;
         Ok(list_reply(names.items.iter().map(DoiItemJson::from).collect(), names.next))
     }
 
     pub(crate) async fn register_doi(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let bytes = self.read_json_bytes(body).await?;
-        let idempotency_key = IdempotencyKey::load(&self.registry, request, &bytes).await?;
-        if let Some(reply) = idempotency_key
-            .as_ref()
-            .map(|idempotency_key| idempotency_key.replay(request.now_ms))
-            .transpose()?
-            .flatten()
+        let idempotent = match idempotency_key(request)? {
+            Some(key) => Some(self.registry.load_idempotent_request(key, &bytes).await?),
+            None => None,
+        };
+        if let Some(idempotent) = &idempotent
+            && let Some(stored) = idempotent.stored_reply(request.now_ms)?
         {
-            return Ok(reply);
+            return Ok(replay(&stored));
         }
-        let result = self
-            .execute_registration(request, RegistrationRequest::from_json(&bytes)?, idempotency_key.as_ref())
-            .await;
-        // A concurrent request with the same key may have been executed. The error stands if that cannot be read.
-        if result.is_err()
-            && idempotency_key.is_some()
-            && let Ok(Some(idempotency_key)) = IdempotencyKey::load(&self.registry, request, &bytes).await
-            && let Some(reply) = idempotency_key.replay(request.now_ms)?
-        {
-            return Ok(reply);
-        }
-        result
+        self.execute_registration(request, RegistrationRequest::from_json(&bytes)?, idempotent.as_ref()).await
     }
 
     async fn execute_registration(
         &self,
         request: &ApiRequest<'_>,
         draft: RegistrationRequest,
-        idempotency_key: Option<&IdempotencyKey>,
+        idempotent: Option<&IdempotentRequest>,
     ) -> ApiResult {
         let command = RegisterDoi { request: draft, random_bytes: random_bytes() };
         let mut budget = request_budget();
         if request.parameters.is_set("dry-run") {
-            let record =
-                self.registry.dry_run(&command, &request.caller, request.now_ms, &mut budget).await?;
+            let record = self.registry.dry_run(&command, request.call(&mut budget)).await?;
             return Ok(json_reply(&DoiJson::from(&record), 0, request));
         }
-        let extra_edits = |record: &DoiRecord| {
-            idempotency_key
-                .map(|idempotency_key| idempotency_key.store_edits(&DoiJson::from(record), request.now_ms))
-                .unwrap_or_default()
+        let call = request.call(&mut budget);
+        let outcome = match idempotent {
+            None => self.registry.execute(&command, call).await?,
+            Some(idempotent) => {
+                let reply = |record: &DoiRecord| to_raw_value(&DoiJson::from(record)).ok();
+                match self.registry.execute_idempotent(&command, call, idempotent, reply).await? {
+                    IdempotentOutcome::Executed(outcome) => outcome,
+                    IdempotentOutcome::Replayed(stored) => return Ok(replay(&stored)),
+                }
+            }
         };
-        let outcome = self
-            .registry
-            .execute_with(&command, &request.caller, request.now_ms, &mut budget, extra_edits)
-            .await?;
         let path = doi_path(&outcome.output.name);
         let headers = request.head.headers;
         Ok(created_reply(&DoiJson::from(&outcome.output), outcome.revision, &path, headers))
     }
 
     pub(crate) async fn get_doi(&self, request: &ApiRequest<'_>) -> ApiResult {
-        let record = self
-            .registry
-            .get_doi(&request.path_param, &request.caller, request.now_ms, &mut request_budget())
-            .await?;
+        let record = self.registry.get_doi(&request.path_param, request.call(&mut request_budget())).await?;
         Ok(json_reply(&DoiJson::from(&record), record.revision, request))
     }
 
     pub(crate) async fn update_doi(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let bytes = self.read_json_bytes(body).await?;
-        let mut draft = RegistrationRequest::from_json(&bytes)?;
+        let mut draft = RegistrationRequest::from_json_for(&bytes, &request.path_param)?;
         if request.precondition()? == WritePrecondition::Absent {
             let is_other =
                 |name: &str| !Handle::from(name).eq_ignore_case(Handle::from(&*request.path_param));
@@ -225,11 +205,10 @@ impl HttpServer {
             UpdateDoi { name: request.path_param.as_str().into(), request: draft, expected_revision };
         let mut budget = request_budget();
         if request.parameters.is_set("dry-run") {
-            let record =
-                self.registry.dry_run(&command, &request.caller, request.now_ms, &mut budget).await?;
+            let record = self.registry.dry_run(&command, request.call(&mut budget)).await?;
             return Ok(json_reply(&DoiJson::from(&record), 0, request));
         }
-        let outcome = self.registry.execute(&command, &request.caller, request.now_ms, &mut budget).await?;
+        let outcome = self.registry.execute(&command, request.call(&mut budget)).await?;
         let revision = outcome.revision.unwrap_or(outcome.output.revision);
         Ok(json_reply(&DoiJson::from(&outcome.output), revision, request))
     }
@@ -240,14 +219,10 @@ impl HttpServer {
             expected_revision: request.expected_revision()?,
         };
         if request.parameters.is_set("dry-run") {
-            let record = self
-                .registry
-                .dry_run(&command, &request.caller, request.now_ms, &mut request_budget())
-                .await?;
+            let record = self.registry.dry_run(&command, request.call(&mut request_budget())).await?;
             return Ok(json_reply(&DoiJson::from(&record), 0, request));
         }
-        let outcome =
-            self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
+        let outcome = self.registry.execute(&command, request.call(&mut request_budget())).await?;
         Ok(json_reply(&DoiJson::from(&outcome.output), outcome.revision.unwrap_or_default(), request))
     }
 }

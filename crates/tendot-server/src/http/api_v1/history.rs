@@ -5,7 +5,7 @@ use http::header::{CACHE_CONTROL, HeaderValue};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tendot_proto::{Budget, HandleValue};
-use tendot_registry::{Caller, HistoryEvent, HistoryEventKind, PrefixHolder, SnapshotState};
+use tendot_registry::{CallContext, Caller, HistoryEvent, HistoryEventKind, PrefixHolder, SnapshotState};
 use tendot_store::{EditKind, HistoryOrder};
 use utoipa::ToSchema;
 
@@ -174,9 +174,7 @@ impl HttpServer {
                 name.handle(),
                 order,
                 limit,
-                &caller,
-                unix_millis(),
-                &mut Budget::new(REQUEST_BUDGET),
+                CallContext::new(&caller, unix_millis(), &mut Budget::new(REQUEST_BUDGET)),
             )
             .await;
         let history = match found {

@@ -20,8 +20,6 @@ use api_request::{ApiError, ApiRequest, ApiResult, malformed, request_budget};
 pub(super) use endpoints::API;
 use http::header::{CACHE_CONTROL, HeaderValue, LOCATION};
 use http::{HeaderMap, StatusCode};
-pub(super) use idempotency::KeyLocks;
-pub use idempotency::purge_idempotency_keys;
 pub(crate) use metadata::{MetadataSchema, describe_types};
 use serde::Serialize;
 use tendot_registry::Caller;
@@ -62,7 +60,7 @@ struct ListJson<T> {
     items: Vec<T>,
     /// Cursor of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<String>,
+    next: Option<Box<str>>,
 }
 
 /// Item of a list: name and description of the schema of its pages.
@@ -96,7 +94,7 @@ impl<T: ListItem> ToSchema for ListJson<T> {
     }
 }
 
-fn list_reply<T: Serialize>(items: Vec<T>, next: Option<String>) -> Reply {
+fn list_reply<T: Serialize>(items: Vec<T>, next: Option<Box<str>>) -> Reply {
     let json = serde_json::to_vec(&ListJson { items, next }).unwrap_or_default();
     let mut response = reply(StatusCode::OK, reply::JSON, json);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));

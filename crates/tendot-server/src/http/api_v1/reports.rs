@@ -6,8 +6,8 @@ use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http::header::{HeaderValue, VARY};
 use serde::Serialize;
-use tendot_registry::report::{PrefixSummary, ReportFinding, ReportFindings, ReportKind};
-use tendot_registry::{Caller, Registry, RegistryError};
+use tendot_registry::report::{PrefixSummary, ReportFinding, ReportKind};
+use tendot_registry::{CallContext, Caller, Registry, RegistryError, ResultPage};
 use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 use utoipa::openapi::Schema;
@@ -255,16 +255,19 @@ struct ReportStream {
 
 impl ReportStream {
     /// Scans one page of names; few scans run concurrently.
-    async fn next_page(&self, after: Option<&str>) -> Result<ReportFindings, RegistryError> {
+    async fn next_page(&self, after: Option<&str>) -> Result<ResultPage<ReportFinding>, RegistryError> {
         let _permit = self.backlog_permits.acquire().await.ok();
         let limit = usize::try_from(self.remaining.min(REPORT_PAGE_SIZE)).unwrap_or(usize::MAX);
-        let (prefix, caller) = (&self.prefix, &self.caller);
-        self.registry
-            .report((self.report, prefix), after, limit, caller, unix_millis(), &mut request_budget())
-            .await
+        let mut budget = request_budget();
+        let call = CallContext::new(&self.caller, unix_millis(), &mut budget);
+        self.registry.report(self.report, &self.prefix, after, limit, call).await
     }
 
-    async fn send_all(mut self, mut findings: ReportFindings, sink: BodySink) -> Result<(), StreamAborted> {
+    async fn send_all(
+        mut self,
+        mut findings: ResultPage<ReportFinding>,
+        sink: BodySink,
+    ) -> Result<(), StreamAborted> {
         if self.is_csv {
             sink.send(csv_header(self.report)).await?;
         }
@@ -311,11 +314,9 @@ impl HttpServer {
         let (mut summary, mut after) = (PrefixSummary::default(), None::<Box<str>>);
         let complete = loop {
             let _permit = self.subscribers.backlog_permits.acquire().await.ok();
-            let (prefix, caller) = (&request.path_param, &request.caller);
-            let page = self
-                .registry
-                .prefix_summary(prefix, after.as_deref(), caller, unix_millis(), &mut request_budget())
-                .await?;
+            let mut budget = request_budget();
+            let call = CallContext::new(&request.caller, unix_millis(), &mut budget);
+            let page = self.registry.prefix_summary(&request.path_param, after.as_deref(), call).await?;
             summary.merge(&page.0);
             after = page.1;
             if after.is_none() {

@@ -207,7 +207,7 @@ fn spawn_scan(
             let budget = &mut Budget::new(SLICE_BUDGET);
             let slice = runtime.block_on(registry.reverse_lookup(&lookup, after.as_deref(), &caller, budget));
             let (slice, next) = match slice {
-                Ok(matches) => (Ok(matches.records), matches.next),
+                Ok(matches) => (Ok(matches.items), matches.next),
                 Err(error) => (Err(error), None),
             };
             if sender.blocking_send(slice).is_err() || next.is_none() {

@@ -196,7 +196,7 @@ impl HttpServer {
             let previous: Option<&str> = after.as_deref();
             after = if is_on_page {
                 let page = self.registry.list_handles(prefix, previous, limit, caller, &mut budget).await?;
-                collector.push(page.names)?;
+                collector.push(page.items)?;
                 page.next
             } else {
                 let count = self.registry.count_handles(prefix, previous, limit, caller, &mut budget).await?;
@@ -220,10 +220,10 @@ impl HttpServer {
         loop {
             let page =
                 self.registry.list_homed_prefixes(after.as_deref(), limit, caller, &mut budget).await?;
-            let found = page.names.len() as u64;
+            let found = page.items.len() as u64;
             let is_on_page =
                 |position: u64| position >= range.start() && position - range.start() < range.len();
-            let names = page.names.into_iter().zip(seen..).filter(|(_, position)| is_on_page(*position));
+            let names = page.items.into_iter().zip(seen..).filter(|(_, position)| is_on_page(*position));
             collector.push(names.map(|(name, _)| name).collect())?;
             seen += found;
             collector.total = seen;

@@ -1,15 +1,13 @@
 //! `/api/handles/{name}`: read and write a record as JSON.
 
-use std::time::Duration;
-
 use http::StatusCode;
 use hyper::body::Incoming;
 use tendot_proto::record::values_from_json;
-use tendot_proto::{Budget, Handle, HandleValue, Now, ResponseCode};
-use tendot_registry::{Caller, Error, HandleWrite, ResolveQuery};
+use tendot_proto::{Budget, Handle, HandleValue, ResponseCode};
+use tendot_registry::{CallContext, Caller, Error, HandleWrite, ResolveQuery};
 use utoipa::openapi::{HttpMethod, Required};
 
-use crate::clock::to_unix_seconds;
+use crate::clock::to_unix_millis;
 use crate::http::handle_api::reply_body::{
     HandleBody, JsonOptions, authentication_error, body_error, empty_handle, json_reply, protocol_error,
     registry_error, upstream_error,
@@ -241,8 +239,9 @@ impl HttpServer {
             Err(error) => return authentication_error(error, name, request),
         };
         let options = JsonOptions::from_query(parameters);
-        let now = Now { elapsed: Duration::ZERO, unix: to_unix_seconds(request.now) };
-        match self.registry.write(write, &caller, now, &mut Budget::new(REQUEST_BUDGET)).await {
+        let mut budget = Budget::new(REQUEST_BUDGET);
+        let call = CallContext::new(&caller, to_unix_millis(request.now), &mut budget);
+        match self.registry.write(write, call).await {
             Ok(done) => {
                 let is_new = !done.replaced
                     && matches!(write, HandleWrite::Create { .. } | HandleWrite::AddValues { .. });

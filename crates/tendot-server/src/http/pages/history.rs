@@ -3,7 +3,7 @@
 use askama::Template;
 use http::StatusCode;
 use tendot_registry::registration::DoiStatus;
-use tendot_registry::{Caller, HistoryEvent, HistoryEventKind, RecordSnapshot, SnapshotState};
+use tendot_registry::{CallContext, Caller, HistoryEvent, HistoryEventKind, RecordSnapshot, SnapshotState};
 use tendot_store::{EditKind, HistoryOrder};
 
 use crate::clock::{format_millis, unix_millis};
@@ -80,11 +80,8 @@ impl RecordResolver {
         };
         let order = HistoryOrder::NewestFirst { before };
         let handle = name.handle();
-        match self
-            .registry
-            .record_history(handle, order, PAGE_SIZE, &Caller::Anonymous, unix_millis(), &mut context.budget)
-            .await
-        {
+        let call = CallContext::new(&Caller::Anonymous, unix_millis(), &mut context.budget);
+        match self.registry.record_history(handle, order, PAGE_SIZE, call).await {
             Ok(history) => {
                 let is_first = before == u64::MAX;
                 render(

@@ -2,7 +2,6 @@
 
 use askama::Template;
 use http::StatusCode;
-use tendot_store::Store;
 use utoipa::openapi::{HttpMethod, ObjectBuilder, RefOr, Required, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -29,11 +28,10 @@ impl HttpServer {
         if let Ok(Some(names)) = self.registry.count_all_handles().await {
             totals.push((format_thousands(names), if names == 1 { "name" } else { "names" }));
         }
-        if let Ok(homed) = self.registry.store().list_homed(None, MAX_COUNTED_PREFIXES + 1).await {
-            let number = format_thousands(homed.len().min(MAX_COUNTED_PREFIXES) as u64);
-            let number =
-                if homed.len() > MAX_COUNTED_PREFIXES { format!("more than {number}") } else { number };
-            totals.push((number, if homed.len() == 1 { "prefix" } else { "prefixes" }));
+        if let Ok(homed) = self.registry.count_homed_prefixes(MAX_COUNTED_PREFIXES + 1).await {
+            let number = format_thousands(homed.min(MAX_COUNTED_PREFIXES) as u64);
+            let number = if homed > MAX_COUNTED_PREFIXES { format!("more than {number}") } else { number };
+            totals.push((number, if homed == 1 { "prefix" } else { "prefixes" }));
         }
         render(StatusCode::OK, &HomePage { totals })
     }

@@ -5,7 +5,6 @@ use http::StatusCode;
 use http::header::LOCATION;
 use tendot_names::{DoiOrShortDoi, OutputForm};
 use tendot_proto::HandleValue;
-use tendot_store::Store;
 
 use crate::http::pages::home::format_thousands;
 use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_chars};
@@ -77,13 +76,12 @@ impl RecordResolver {
 
     /// Describes this server's relation to a prefix.
     pub(super) async fn describe_prefix(&self, prefix: &str) -> String {
-        let store = self.registry.store();
-        match store.is_homed(prefix.as_bytes()).await {
+        match self.registry.is_homed_prefix(prefix).await {
             Ok(true) => {}
             Ok(false) => return "This server is not responsible for the prefix.".into(),
             Err(_) => return "The store is unavailable.".into(),
         }
-        match store.count_names(prefix.as_bytes(), None, MAX_COUNTED_NAMES).await {
+        match self.registry.count_names(prefix, MAX_COUNTED_NAMES).await {
             Ok(counted) if counted.next.is_some() => {
                 let names = format_thousands(counted.live);
                 format!("This server is responsible for the prefix, which has more than {names} names.")

@@ -3,8 +3,8 @@
 use std::time::SystemTime;
 
 use tendot_proto::{Budget, Handle};
-use tendot_registry::Caller;
 use tendot_registry::registration::{DoiRecord, DoiStatus};
+use tendot_registry::{CallContext, Caller};
 use tendot_store::HistoryOrder;
 
 use crate::clock::{format_millis, to_unix_millis, unix_millis};
@@ -69,11 +69,8 @@ impl RecordResolver {
     pub(crate) async fn registration_details(&self, name: &str) -> Option<RegistrationDetails> {
         let (now, budget) = (SystemTime::now(), &mut Budget::new(REQUEST_BUDGET));
         let registration = self.public_registration(name, now, budget).await.ok()??;
-        let anonymous = &Caller::Anonymous;
-        let registrant = self
-            .registry
-            .get_registrant(&registration.registrant, anonymous, to_unix_millis(now), budget)
-            .await;
+        let call = CallContext::new(&Caller::Anonymous, to_unix_millis(now), budget);
+        let registrant = self.registry.get_registrant(&registration.registrant, call).await;
         let agency = self.registry.get_agency(&registration.agency, budget).await;
         Some(RegistrationDetails {
             registrant: registrant.ok().map(|held| held.value.name.into()),
@@ -95,9 +92,7 @@ impl RecordResolver {
                 handle,
                 order,
                 1,
-                &Caller::Anonymous,
-                unix_millis(),
-                &mut Budget::new(REQUEST_BUDGET),
+                CallContext::new(&Caller::Anonymous, unix_millis(), &mut Budget::new(REQUEST_BUDGET)),
             )
             .await;
         let retired_at =

@@ -7,7 +7,7 @@ use http::header::{ACCEPT, CACHE_CONTROL, HeaderMap, HeaderValue, VARY};
 use tendot_proto::Budget;
 use tendot_registry::metadata::MetadataFormat;
 use tendot_registry::registration::DoiRecord;
-use tendot_registry::{Caller, Error, RegistryError, RegistryErrorKind};
+use tendot_registry::{CallContext, Caller, Error, RegistryError, RegistryErrorKind};
 
 use crate::clock::to_unix_millis;
 use crate::http::request::accept::{best_match, is_browser_type, metadata_media_types, parse_entries};
@@ -84,7 +84,7 @@ impl RecordResolver {
         now: SystemTime,
         budget: &mut Budget,
     ) -> Result<Option<DoiRecord>, Error> {
-        match self.registry.get_doi(name, caller, to_unix_millis(now), budget).await {
+        match self.registry.get_doi(name, CallContext::new(caller, to_unix_millis(now), budget)).await {
             Ok(registered) => Ok(Some(registered)),
             Err(refusal) if refusal.kind == RegistryErrorKind::NotFound => Ok(None),
             Err(RegistryError { source: Some(error), .. }) => Err(Error::Store(error)),

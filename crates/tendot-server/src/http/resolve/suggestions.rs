@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tendot_proto::{Budget, Handle};
 use tendot_registry::{Caller, ResolveQuery, is_invisible};
-use tendot_store::{NameKey, RecordStatus, Store};
+use tendot_store::NameKey;
 
 use crate::http::request::percent;
 use crate::http::resolve::entry_points::extract_name;
@@ -71,8 +71,8 @@ impl RecordResolver {
             .resolve(&ResolveQuery::new(Handle::from(name)), &Caller::Anonymous, budget)
             .await
             .ok()?;
-        let entry = self.registry.store().get(&NameKey::new(name).ok()?).await.ok()?;
-        Some(entry.map_or_else(|| name.to_owned(), |entry| entry.name.into()))
+        let stored = self.registry.stored_spelling(&NameKey::new(name).ok()?).await.ok()?;
+        Some(stored.map_or_else(|| name.to_owned(), String::from))
     }
 
     /// Next names in store order.
@@ -81,10 +81,8 @@ impl RecordResolver {
         if budget.charge(SCAN_LIMIT as u32).is_err() {
             return Vec::new();
         }
-        let listed =
-            self.registry.store().list_names(key.prefix(), Some(&key), SCAN_LIMIT).await.unwrap_or_default();
-        let live = listed.into_iter().filter(|entry| entry.status == RecordStatus::Live);
-        live.map(|entry| entry.name.into()).collect()
+        let names = self.registry.names_after(&key, SCAN_LIMIT).await.unwrap_or_default();
+        names.into_iter().map(String::from).collect()
     }
 }
 
@@ -177,7 +175,7 @@ mod tests {
 
     use tendot_proto::HandleValue;
     use tendot_registry::{Registry, RegistrySettings};
-    use tendot_store::{ChangeSet, Edit, MemoryStore, Precondition};
+    use tendot_store::{ChangeSet, Edit, MemoryStore, Precondition, Store};
 
     use super::*;
     use crate::http::REQUEST_BUDGET;

@@ -120,12 +120,6 @@ error_codes! {
     INVALID_TIMESTAMP = "invalid-timestamp", [422],
         "invalid timestamp",
         "use RFC 3339, such as `2027-01-31T12:00:00Z`";
-    KEY_IN_USE = "key-in-use", [409],
-        "a batch with this `Idempotency-Key` is still running",
-        "retry later";
-    KEY_REUSED = "key-reused", [422],
-        "the `Idempotency-Key` was used with a different body",
-        "use a new key for a new request";
 
     OVERLOADED = "overloaded", [503],
         "too many concurrent requests of this kind",

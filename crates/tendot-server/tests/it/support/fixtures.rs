@@ -6,7 +6,7 @@ use tendot_proto::Budget;
 use tendot_registry::party::{AllocatePrefix, CreateAgency, CreateRegistrant, PrefixPolicy};
 use tendot_registry::registration::{RegisterDoi, RegistrationRequest, RetireDoi, UpdateDoi};
 use tendot_registry::transfer::{ProposeTransfer, TransferSubject};
-use tendot_registry::{Caller, Command, Registry};
+use tendot_registry::{CallContext, Caller, Command, Registry};
 
 /// Time of the first command; each further command is a day later.
 const FIRST_COMMAND_AT_MS: u64 = 1_700_000_000_000;
@@ -95,7 +95,9 @@ impl PartyFixtures {
 
     async fn execute<T: Command>(&self, registry: &Registry, command: &T) -> T::Output {
         let now_ms = FIRST_COMMAND_AT_MS + DAY_MS * u64::from(self.executed.fetch_add(1, Ordering::Relaxed));
-        let outcome = registry.execute(command, &Caller::Operator, now_ms, &mut Budget::new(100_000)).await;
+        let outcome = registry
+            .execute(command, CallContext::new(&Caller::Operator, now_ms, &mut Budget::new(100_000)))
+            .await;
         outcome.unwrap_or_else(|error| panic!("{error:?}")).output
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct TestServer {
     pub(crate) runtime: Runtime,
     pub(crate) address: SocketAddr,
     pub(crate) http: Arc<HttpServer>,
+    /// The store of the server, for changes without the checks of the registry.
+    pub(crate) store: Arc<AnyStore>,
     /// Drains and stops the server when it is dropped or used.
     pub(crate) shutdown: Option<oneshot::Sender<()>>,
     /// Completes when the server has drained.
@@ -79,14 +81,16 @@ pub(crate) fn start_over(
     tls: Option<Arc<ServerCertificate>>,
     configure: impl FnOnce(HttpServer) -> HttpServer,
 ) -> TestServer {
-    let registry = Arc::new(Registry::new(store, RegistrySettings::default()));
+    let store = Arc::new(store);
+    let registry = Arc::new(Registry::with_shared_store(Arc::clone(&store), RegistrySettings::default()));
     let http = configure(HttpServer::new(registry).operator_token(TOKEN));
-    start_http(http, socket, edits, limits, tls)
+    start_http(http, store, socket, edits, limits, tls)
 }
 
-/// Starts an HTTP server at this socket, with these records added to its store.
+/// Starts an HTTP server over this store at this socket, with these records added.
 pub(crate) fn start_http(
     http: HttpServer,
+    store: Arc<AnyStore>,
     socket: TcpListener,
     edits: Vec<Edit>,
     limits: HttpLimits,
@@ -97,7 +101,7 @@ pub(crate) fn start_http(
     http.set_ready(true);
     let (shutdown, is_shut_down) = oneshot::channel::<()>();
     let (address, serving) = runtime.block_on(async {
-        edits::commit(http.registry().store(), edits).await;
+        edits::commit(&store, edits).await;
         socket.set_nonblocking(true).unwrap();
         let socket = tokio::net::TcpListener::from_std(socket).unwrap();
         let address = socket.local_addr().unwrap();
@@ -112,7 +116,7 @@ pub(crate) fn start_http(
         });
         (address, serving)
     });
-    TestServer { runtime, address, http, shutdown: Some(shutdown), serving: Some(serving) }
+    TestServer { runtime, address, http, store, shutdown: Some(shutdown), serving: Some(serving) }
 }
 
 impl TestServer {
@@ -148,7 +152,7 @@ impl TestServer {
 
     /// Commits edits to the store without the checks of the registry.
     pub(crate) fn commit(&self, edits: Vec<Edit>) {
-        self.runtime.block_on(edits::commit(self.http.registry().store(), edits));
+        self.runtime.block_on(edits::commit(&self.store, edits));
     }
 }
 

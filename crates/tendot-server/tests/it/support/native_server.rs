@@ -62,6 +62,7 @@ pub(crate) struct NativeTestServer {
     pub(crate) native: SocketAddr,
     pub(crate) http: SocketAddr,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) store: Arc<AnyStore>,
     pub(crate) shutdown: watch::Sender<bool>,
     /// Ends when the native listener has drained.
     pub(crate) listener: Option<JoinHandle<()>>,
@@ -80,8 +81,9 @@ impl NativeTestServer {
             server_admins_full_access: options.full_access,
             ..RegistrySettings::default()
         };
-        let registry = Arc::new(Registry::new(store.into(), settings));
-        block_on(edits::commit(registry.store(), recorded_records()));
+        let store = Arc::new(store.into());
+        let registry = Arc::new(Registry::with_shared_store(Arc::clone(&store), settings));
+        block_on(edits::commit(&store, recorded_records()));
         let mut native = NativeServer::new(Arc::clone(&registry), recorded_site());
         if let Some(rates) = options.rates {
             native = native.rate_limits(rates);
@@ -114,7 +116,7 @@ impl NativeTestServer {
                 native::serve(sockets, native, limits, native_end).await.unwrap();
             });
             tokio::spawn(serve(http_socket, http, tendot_server::http::HttpLimits::default(), ended()));
-            Self { native: address, http: http_address, registry, shutdown, listener: Some(listener) }
+            Self { native: address, http: http_address, registry, store, shutdown, listener: Some(listener) }
         })
     }
 
@@ -212,7 +214,7 @@ impl NativeTestServer {
     }
 
     pub(crate) fn commit_all(&self, edits: Vec<Edit>) {
-        block_on(edits::commit(self.registry.store(), edits));
+        block_on(edits::commit(&self.store, edits));
     }
 
     /// Puts a record into the store, without authorization.
@@ -221,12 +223,12 @@ impl NativeTestServer {
     }
 
     pub(crate) fn values(&self, name: &str) -> Option<Vec<HandleValue<'static>>> {
-        let entry = block_on(self.registry.store().get(&NameKey::new(name).unwrap())).unwrap();
+        let entry = block_on(self.store.get(&NameKey::new(name).unwrap())).unwrap();
         entry.map(|entry| entry.values)
     }
 
     pub(crate) fn change_count(&self) -> usize {
-        block_on(self.registry.store().read_log(0, 100_000)).unwrap().len()
+        block_on(self.store.read_log(0, 100_000)).unwrap().len()
     }
 
     /// The response code to a request; 0 if there is no response.

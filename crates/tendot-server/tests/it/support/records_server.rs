@@ -8,6 +8,7 @@ use tendot_proto::{Handle, ValueReference};
 use tendot_registry::{Registry, RegistrySettings};
 use tendot_server::http::{HttpLimits, HttpServer};
 use tendot_server::native::NativeServer;
+use tendot_store::AnyStore;
 use tendot_testing::http::{HttpRequest, HttpResponse};
 
 use super::edits::{home_edit, put_edit};
@@ -27,8 +28,9 @@ impl RecordsServer {
         records: impl IntoIterator<Item = &'r str>,
         is_loopback_trusted: bool,
     ) -> Self {
-        let registry = Arc::new(Registry::new(store.open(), RegistrySettings::default()));
-        Self::serve(records, allow_plain_loopback(HttpServer::new(registry), is_loopback_trusted))
+        let store = Arc::new(store.open());
+        let registry = Arc::new(Registry::with_shared_store(Arc::clone(&store), RegistrySettings::default()));
+        Self::serve(store, records, allow_plain_loopback(HttpServer::new(registry), is_loopback_trusted))
     }
 
     /// A server that is the site of the recorded Handle.Net server, whose administrator was `300:0.NA/10.5555`.
@@ -42,12 +44,13 @@ impl RecordsServer {
             server_admins_full_access: true,
             ..RegistrySettings::default()
         };
-        let registry = Arc::new(Registry::new(store.open(), settings));
+        let store = Arc::new(store.open());
+        let registry = Arc::new(Registry::with_shared_store(Arc::clone(&store), settings));
         let native = Arc::new(NativeServer::new(Arc::clone(&registry), recorded_site()));
-        Self::serve(records, configure(HttpServer::new(registry).native_server(native)))
+        Self::serve(store, records, configure(HttpServer::new(registry).native_server(native)))
     }
 
-    fn serve<'r>(records: impl IntoIterator<Item = &'r str>, http: HttpServer) -> Self {
+    fn serve<'r>(store: Arc<AnyStore>, records: impl IntoIterator<Item = &'r str>, http: HttpServer) -> Self {
         let mut prefixes = BTreeSet::new();
         let mut edits = Vec::new();
         for line in records {
@@ -58,7 +61,7 @@ impl RecordsServer {
             edits.push(put_edit(&handle.to_string(), record.values));
         }
         edits.extend(prefixes.iter().map(|prefix| home_edit(prefix)));
-        Self { server: start_http(http, bind(), edits, HttpLimits::default(), None) }
+        Self { server: start_http(http, store, bind(), edits, HttpLimits::default(), None) }
     }
 
     /// The response to a GET request with these header lines.

@@ -3,25 +3,29 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use data_encoding::HEXLOWER;
+use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use hyper::body::Incoming;
-use tendot_registry::RegistryError;
-use tendot_registry::party::sha256_hex;
+use tendot_registry::batch::{
+    BatchError, BatchJournal, BatchOutput, BatchRun, OutputClosed, ReplayError, ReplayPlan,
+};
+use tendot_registry::{IdempotencyKey, RegistryError};
+use tokio::time::timeout;
 use utoipa::openapi::{HttpMethod, Required};
 
+use crate::clock::unix_millis;
 use crate::http::HttpServer;
-use crate::http::api_v1::batch::journal::{Journal, JournalHeader};
+use crate::http::api_v1::batch::line_format::LineFormat;
 use crate::http::api_v1::batch::row_reader::RowReader;
-use crate::http::api_v1::batch::run::{BatchRun, LineFormat};
-use crate::http::api_v1::idempotency::{IDEMPOTENCY_REPLAYED, aux_key};
+use crate::http::api_v1::idempotency::{IDEMPOTENCY_REPLAYED, idempotency_key};
 use crate::http::api_v1::schemas::{BatchLineForm, NewDoiForm};
 use crate::http::api_v1::{ApiError, ApiRequest, ApiResult, request_budget, with_write_responses};
 use crate::http::pages::problem;
+use crate::http::request::body::BodyError;
 use crate::http::request::body_lines::LineLimits;
 use crate::http::response::reply::{CSV, NDJSON};
-use crate::http::response::stream::stream_spooled;
+use crate::http::response::stream::{BodySink, StreamAborted, stream_spooled};
 use crate::http::response::{caching, codes};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
 use crate::random::random_bytes;
@@ -36,7 +40,7 @@ impl HttpServer {
         let is_csv = is_csv(headers.get(CONTENT_TYPE))?;
         let dry_run = request.parameters.is_set("dry-run");
         // Check authorization before a million lines are sent.
-        self.registry.check_may_register(&request.caller, request.now_ms, &mut request_budget()).await?;
+        self.registry.check_may_register(request.call(&mut request_budget())).await?;
         let lines = self.body_reader.lines(headers, body, LineLimits::default()).await;
         let lines = lines.map_err(|error| problem(error.status(), error.code(), error.to_string()))?;
         let mut reader = RowReader::new(lines, is_csv);
@@ -47,24 +51,21 @@ impl HttpServer {
                 (LineFormat::Csv(Arc::new(columns)), format!("csv\n{header_row}"))
             }
         };
-        let journal = match aux_key(&request)?.filter(|_| !dry_run) {
-            Some(aux_key) => {
-                let lock = self.key_locks.acquire(&aux_key, LOCK_TIMEOUT).await.ok_or_else(key_in_use)?;
-                let header = JournalHeader {
-                    created_at: request.now_ms,
-                    is_complete: false,
-                    format: sha256_hex(description.as_bytes()).map_err(RegistryError::from)?,
-                    owner: HEXLOWER.encode(&random_bytes::<16>()),
-                };
-                Some(Journal::open(&self.registry, aux_key, header, lock).await?)
+        let journal = match idempotency_key(&request)?.filter(|_| !dry_run) {
+            Some(key) => {
+                let lock = timeout(LOCK_TIMEOUT, self.registry.lock_key(key))
+                    .await
+                    .map_err(|_| IdempotencyKey::in_use_error())?;
+                let owner = random_bytes();
+                Some(self.registry.open_journal(lock, &description, owner, request.now_ms).await?)
             }
             None => None,
         };
-        let steps = match &journal {
-            Some(journal) => journal.plan_replay(&self.registry, &mut reader).await?,
-            None => Vec::new(),
+        let replay = match &journal {
+            Some(journal) => journal.plan_replay(&self.registry, &mut reader).await.map_err(replay_error)?,
+            None => ReplayPlan::default(),
         };
-        let is_replayed = journal.as_ref().is_some_and(|journal| journal.header.is_complete);
+        let is_replayed = journal.as_ref().is_some_and(BatchJournal::is_complete);
         let batch = BatchRun {
             registry: Arc::clone(&self.registry),
             caller: request.caller,
@@ -72,9 +73,12 @@ impl HttpServer {
             journal,
             seed: random_bytes(),
             format,
+            clock: unix_millis,
         };
         let media_type = HeaderValue::from_static(NDJSON);
-        let mut response = stream_spooled(StatusCode::OK, media_type, |sink| batch.run(reader, steps, sink));
+        let mut response = stream_spooled(StatusCode::OK, media_type, async move |sink: BodySink| {
+            batch.run(reader, replay, &sink).await.map_err(|error| log_abort(&error))
+        });
         if is_replayed {
             response.headers_mut().insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
         }
@@ -83,10 +87,33 @@ impl HttpServer {
     }
 }
 
-/// Error for an idempotency key whose batch is still running.
-pub(super) fn key_in_use() -> Box<ApiError> {
-    let detail = "a batch with this `Idempotency-Key` is still running";
-    problem(StatusCode::CONFLICT, codes::KEY_IN_USE, detail).hint("retry later").into()
+impl BatchOutput for BodySink {
+    async fn send(&self, results: Bytes) -> Result<(), OutputClosed> {
+        Self::send(self, results).await.map_err(|_| OutputClosed)
+    }
+}
+
+/// Error of a batch that cannot be resumed.
+fn replay_error(error: ReplayError<BodyError>) -> Box<ApiError> {
+    match error {
+        ReplayError::Registry(error) => error.into(),
+        ReplayError::Input(error) => problem(error.status(), error.code(), error.to_string()).into(),
+    }
+}
+
+/// Logs why the results of a batch are incomplete; the client notices by the aborted body.
+fn log_abort(error: &BatchError<BodyError>) -> StreamAborted {
+    match error {
+        BatchError::Registry(RegistryError { source: Some(error), .. }) => {
+            tracing::error!(%error, "batch aborted");
+        }
+        BatchError::Registry(error) => tracing::warn!(detail = error.detail, "batch aborted"),
+        // Complete lines are committed.
+        BatchError::Input(error) => tracing::debug!(%error, "batch body incomplete"),
+        BatchError::TaskFailed => tracing::error!("batch aborted: a task failed"),
+        BatchError::OutputClosed => {}
+    }
+    StreamAborted
 }
 
 /// Whether the body is CSV rather than NDJSON.

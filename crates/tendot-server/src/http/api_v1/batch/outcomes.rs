@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use serde::Serialize;
 use tendot_registry::RegistryError;
+use tendot_registry::batch::BatchLineOutcome;
 use tendot_registry::metadata::MetadataFault;
-use tendot_registry::registration::BatchLineOutcome;
 use tendot_store::NameKey;
 
 use crate::http::api_v1::problem_for_registry_error;

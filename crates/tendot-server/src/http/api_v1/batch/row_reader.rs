@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tendot_registry::RegistryError;
-use tendot_registry::party::sha256_hex;
+use tendot_registry::batch::{BatchInput, LineGroup, MAX_GROUP_BYTES, RawLine};
 use tokio::time::timeout;
 
 use crate::http::api_v1::batch::csv::{CsvColumns, count_quotes};
@@ -13,35 +12,8 @@ use crate::http::pages::problem;
 use crate::http::request::body::BodyError;
 use crate::http::request::body_lines::{BodyLines, LineLimits, LineTooLong};
 
-/// Lines committed together.
-pub(super) const MAX_GROUP_LINES: usize = 1_000;
-
-/// Bytes of lines committed together.
-pub(super) const MAX_GROUP_BYTES: usize = 1 << 20;
-
 /// How long to wait for further lines of a group.
 const GROUP_DELAY: Duration = Duration::from_millis(3);
-
-/// Line number and text, or why the line is unusable.
-#[derive(Clone, Debug)]
-pub(super) struct RawLine {
-    pub(super) number: u64,
-    pub(super) text: Result<Bytes, String>,
-}
-
-impl RawLine {
-    /// Bytes of the text; 0 if the line is unusable.
-    pub(super) fn len(&self) -> usize {
-        self.text.as_ref().map_or(0, Bytes::len)
-    }
-}
-
-/// Lines that are parsed and committed together.
-pub(super) struct LineGroup {
-    pub(super) lines: Vec<RawLine>,
-    /// Error that ended the body early.
-    pub(super) error: Option<BodyError>,
-}
 
 /// Reads lines, or CSV rows that span lines.
 pub(super) struct RowReader {
@@ -106,9 +78,13 @@ impl RowReader {
         let columns = CsvColumns::parse(text).map_err(|reason| malformed(&reason))?;
         Ok((columns, text.to_owned()))
     }
+}
+
+impl BatchInput for RowReader {
+    type Error = BodyError;
 
     /// Next non-empty line or CSV row. Cancel-safe.
-    pub(super) async fn next(&mut self) -> Result<Option<RawLine>, BodyError> {
+    async fn next(&mut self) -> Result<Option<RawLine>, BodyError> {
         loop {
             let Some(line) = self.lines.next().await? else {
                 return Ok(self.partial_row.take().map(PartialRow::finish));
@@ -136,8 +112,7 @@ impl RowReader {
         }
     }
 
-    /// Next group: lines that have arrived or arrive soon; empty at the end.
-    pub(super) async fn next_group(&mut self, max_lines: usize) -> LineGroup {
+    async fn next_group(&mut self, max_lines: usize) -> LineGroup<BodyError> {
         let mut group = LineGroup { lines: Vec::new(), error: None };
         let mut bytes = 0;
         while group.lines.len() < max_lines && bytes < MAX_GROUP_BYTES {
@@ -151,7 +126,7 @@ impl RowReader {
             };
             match next {
                 Ok(Some(line)) => {
-                    bytes += line.len();
+                    bytes += line.byte_len();
                     group.lines.push(line);
                 }
                 Ok(None) => break,
@@ -163,20 +138,4 @@ impl RowReader {
         }
         group
     }
-}
-
-/// Fingerprint of lines.
-pub(super) fn fingerprint_lines<'a>(
-    lines: impl Iterator<Item = &'a RawLine>,
-) -> Result<String, RegistryError> {
-    let mut all = Vec::new();
-    for RawLine { number, text } in lines {
-        let (mark, text) = match text {
-            Ok(text) => (' ', &**text),
-            Err(reason) => ('!', reason.as_bytes()),
-        };
-        all.extend(format!("\n{number}{mark}{}\n", text.len()).into_bytes());
-        all.extend_from_slice(text);
-    }
-    Ok(sha256_hex(&all)?)
 }

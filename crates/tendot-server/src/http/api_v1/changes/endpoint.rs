@@ -8,8 +8,9 @@ use http::StatusCode;
 use http::header::{HeaderName, HeaderValue};
 use serde::Serialize;
 use tendot_proto::Budget;
-use tendot_registry::{Caller, ChangeCursor, ChangeEvent, ChangeEvents, ChangeSubject, Error, Registry};
-use tendot_store::Store as _;
+use tendot_registry::{
+    CallContext, Caller, ChangeCursor, ChangeEvent, ChangeEvents, ChangeSubject, Error, Registry,
+};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::sleep;
 use utoipa::ToSchema;
@@ -111,9 +112,9 @@ impl ChangeStream {
     /// Reads a page of recent changes.
     async fn read_recent(&self, after: &ChangeCursor) -> Result<ChangeEvents, Error> {
         let limit = usize::try_from(self.remaining).unwrap_or(READ_BATCH_SIZE).min(READ_BATCH_SIZE);
-        self.registry
-            .list_changes(after, limit, &self.caller, unix_millis(), &mut Budget::new(REQUEST_BUDGET))
-            .await
+        let mut budget = Budget::new(REQUEST_BUDGET);
+        let call = CallContext::new(&self.caller, unix_millis(), &mut budget);
+        self.registry.list_changes(after, limit, call).await
     }
 
     /// Sends changes, beginning with those already read, until there are none at present. Returns the cursor to continue from.
@@ -232,7 +233,7 @@ impl HttpServer {
         let is_truncated = reader.is_event_stream
             && changes.items.is_empty()
             && changes.is_end
-            && self.registry.store().head().await?.sequence < after.sequence;
+            && self.registry.log_head().await?.sequence < after.sequence;
         Ok((changes, is_truncated))
     }
 

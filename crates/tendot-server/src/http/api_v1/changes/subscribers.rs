@@ -3,11 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tendot_registry::Registry;
+use tendot_registry::{LogHeadTracker, Registry};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
-
-use crate::http::api_v1::changes::log_head::LogHeadTracker;
 
 /// Concurrent streamed responses.
 const MAX_SUBSCRIBERS: usize = 256;
@@ -94,7 +92,7 @@ impl Subscribers {
                     return;
                 }
             }
-            match tracker.poll(registry.store()).await {
+            match tracker.poll(&registry).await {
                 Ok((sequence, is_truncated)) => {
                     error_logged = false;
                     if is_truncated {
@@ -131,7 +129,7 @@ impl Subscribers {
 #[cfg(test)]
 mod tests {
     use tendot_registry::RegistrySettings;
-    use tendot_store::{ChangeSet, Edit, MemoryStore, Store};
+    use tendot_store::{AnyStore, ChangeSet, Edit, MemoryStore, Store};
     use tokio::time::timeout;
 
     use super::*;
@@ -140,17 +138,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn polls_only_with_subscribers() {
         let subscribers = Subscribers::new();
-        let registry = Arc::new(Registry::new(MemoryStore::new(), RegistrySettings::default()));
+        let store = Arc::new(AnyStore::from(MemoryStore::new()));
+        let registry = Arc::new(Registry::with_shared_store(Arc::clone(&store), RegistrySettings::default()));
         let is_polling = || *subscribers.is_polling.lock().unwrap();
         for number in 1..=3_u64 {
             assert!(!is_polling());
             let mut positions = [subscribers.subscribe(&registry), subscribers.subscribe(&registry)];
             let edits = vec![Edit::Home { prefix: format!("10.{number}").into() }];
-            registry
-                .store()
-                .commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits })
-                .await
-                .unwrap();
+            store.commit(ChangeSet { author: "test".into(), timestamp_ms: 0, edits }).await.unwrap();
             for position in &mut positions {
                 let reached = position.wait_for(|position| position.sequence == number);
                 let reached = timeout(Duration::from_secs(5), reached).await;

@@ -3,6 +3,7 @@
 use http::StatusCode;
 use hyper::body::Incoming;
 use serde::Serialize;
+use tendot_registry::ResultPage;
 use tendot_registry::party::{Agency, CreateAgency, MetadataPolicy, PrefixRange, UpdateAgency, Versioned};
 use utoipa::ToSchema;
 use utoipa::openapi::{HttpMethod, Required, Schema};
@@ -85,14 +86,14 @@ impl<'a> From<&'a Agency> for AgencyJson<'a> {
 impl HttpServer {
     pub(crate) async fn list_agencies(&self, request: &ApiRequest<'_>) -> ApiResult {
         let (after, limit) = request.page_params()?;
-        let (items, next) = self.registry.list_agencies(after, limit, &mut request_budget()).await?;
+        let ResultPage { items, next } =
+            self.registry.list_agencies(after, limit, &mut request_budget()).await?;
         Ok(list_reply(items.iter().map(|stored| AgencyJson::from(&stored.value)).collect(), next))
     }
 
     pub(crate) async fn create_agency(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let command: CreateAgency = self.read_json(body).await?;
-        let outcome =
-            self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
+        let outcome = self.registry.execute(&command, request.call(&mut request_budget())).await?;
         let path = format!("/api/v1/agencies/{}", outcome.output.code);
         Ok(created_reply(&AgencyJson::from(&outcome.output), outcome.revision, &path, request.head.headers))
     }
@@ -110,7 +111,7 @@ impl HttpServer {
             expected_revision: request.expected_revision()?,
             ..update
         };
-        self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
+        self.registry.execute(&command, request.call(&mut request_budget())).await?;
         self.get_agency(request).await
     }
 }

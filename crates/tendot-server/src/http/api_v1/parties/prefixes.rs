@@ -3,6 +3,7 @@
 use http::StatusCode;
 use hyper::body::Incoming;
 use serde::Serialize;
+use tendot_registry::ResultPage;
 use tendot_registry::party::{AllocatePrefix, Prefix, PrefixPolicy, UpdatePrefix, Versioned};
 use utoipa::ToSchema;
 use utoipa::openapi::{HttpMethod, Required};
@@ -56,15 +57,14 @@ impl HttpServer {
     pub(crate) async fn list_allocated_prefixes(&self, request: &ApiRequest<'_>) -> ApiResult {
         let (after, limit) = request.page_params()?;
         let (registrant, agency) = (request.parameters.get("registrant"), request.parameters.get("agency"));
-        let (items, next) =
+        let ResultPage { items, next } =
             self.registry.list_prefixes(registrant, agency, after, limit, &mut request_budget()).await?;
         Ok(list_reply(items.iter().map(|stored| PrefixJson::from(&stored.value)).collect(), next))
     }
 
     pub(crate) async fn allocate_prefix(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let command: AllocatePrefix = self.read_json(body).await?;
-        let outcome =
-            self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
+        let outcome = self.registry.execute(&command, request.call(&mut request_budget())).await?;
         let path = format!("/api/v1/prefixes/{}", outcome.output.prefix);
         Ok(created_reply(&PrefixJson::from(&outcome.output), outcome.revision, &path, request.head.headers))
     }
@@ -82,7 +82,7 @@ impl HttpServer {
             expected_revision: request.expected_revision()?,
             ..update
         };
-        self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
+        self.registry.execute(&command, request.call(&mut request_budget())).await?;
         self.get_prefix(request).await
     }
 }

@@ -3,6 +3,7 @@
 use http::StatusCode;
 use hyper::body::Incoming;
 use serde::Serialize;
+use tendot_registry::ResultPage;
 use tendot_registry::party::{CreateRegistrant, Registrant, UpdateRegistrant, Versioned};
 use utoipa::ToSchema;
 use utoipa::openapi::{HttpMethod, Required};
@@ -59,24 +60,15 @@ impl HttpServer {
     pub(crate) async fn list_registrants(&self, request: &ApiRequest<'_>) -> ApiResult {
         let (after, limit) = request.page_params()?;
         let agency = request.parameters.get("agency");
-        let mut budget = request_budget();
-        let list = self.registry.list_registrants(
-            agency,
-            after,
-            limit,
-            &request.caller,
-            request.now_ms,
-            &mut budget,
-        );
-        let (items, next) = list.await?;
+        let ResultPage { items, next } =
+            self.registry.list_registrants(agency, after, limit, request.call(&mut request_budget())).await?;
         Ok(list_reply(items.iter().map(|stored| RegistrantJson::from(&stored.value)).collect(), next))
     }
 
     pub(crate) async fn create_registrant(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let parsed: CreateRegistrant = self.read_json(body).await?;
         let command = CreateRegistrant { random_bytes: random_bytes(), ..parsed };
-        let outcome =
-            self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
+        let outcome = self.registry.execute(&command, request.call(&mut request_budget())).await?;
         let path = format!("/api/v1/registrants/{}", outcome.output.id);
         Ok(created_reply(
             &RegistrantJson::from(&outcome.output),
@@ -87,10 +79,8 @@ impl HttpServer {
     }
 
     pub(crate) async fn get_registrant(&self, request: &ApiRequest<'_>) -> ApiResult {
-        let versioned = self
-            .registry
-            .get_registrant(&request.path_param, &request.caller, request.now_ms, &mut request_budget())
-            .await?;
+        let versioned =
+            self.registry.get_registrant(&request.path_param, request.call(&mut request_budget())).await?;
         let Versioned { value: registrant, revision } = versioned;
         Ok(json_reply(&RegistrantJson::from(&registrant), revision, request))
     }
@@ -102,7 +92,7 @@ impl HttpServer {
             expected_revision: request.expected_revision()?,
             ..update
         };
-        self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
+        self.registry.execute(&command, request.call(&mut request_budget())).await?;
         self.get_registrant(request).await
     }
 }

@@ -7,6 +7,7 @@ use http::header::{CACHE_CONTROL, HeaderValue};
 use hyper::body::Incoming;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use tendot_registry::ResultPage;
 use tendot_registry::party::{ApiToken, CreateToken, RevokeToken, Role, Scope};
 use utoipa::openapi::schema::Type;
 use utoipa::openapi::{HttpMethod, ObjectBuilder, RefOr, Required, Schema};
@@ -135,10 +136,8 @@ impl<'a> From<&'a ApiToken> for TokenJson<'a> {
 impl HttpServer {
     pub(crate) async fn list_tokens(&self, request: &ApiRequest<'_>) -> ApiResult {
         let (after, limit) = request.page_params()?;
-        let (items, next) = self
-            .registry
-            .list_tokens(after, limit, &request.caller, request.now_ms, &mut request_budget())
-            .await?;
+        let ResultPage { items, next } =
+            self.registry.list_tokens(after, limit, request.call(&mut request_budget())).await?;
         Ok(list_reply(items.iter().map(|stored| TokenJson::from(&stored.value)).collect(), next))
     }
 
@@ -154,8 +153,7 @@ impl HttpServer {
             label: new_token.label,
             random_bytes: random_bytes(),
         };
-        let outcome =
-            self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
+        let outcome = self.registry.execute(&command, request.call(&mut request_budget())).await?;
         let stored = TokenJson::from(&outcome.output);
         let created = CreatedTokenJson { stored, token: command.plaintext() };
         let path = format!("/api/v1/tokens/{}", outcome.output.id);
@@ -164,7 +162,7 @@ impl HttpServer {
 
     pub(crate) async fn revoke_token(&self, request: &ApiRequest<'_>) -> ApiResult {
         let command = RevokeToken { id: request.path_param.as_str().into() };
-        self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
+        self.registry.execute(&command, request.call(&mut request_budget())).await?;
         let mut response = reply(StatusCode::NO_CONTENT, reply::JSON, "");
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         Ok(response)

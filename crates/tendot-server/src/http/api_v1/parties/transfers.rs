@@ -3,6 +3,7 @@
 use http::StatusCode;
 use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
+use tendot_registry::ResultPage;
 use tendot_registry::party::Versioned;
 use tendot_registry::transfer::{
     DecideTransfer, ProposeTransfer, Transfer, TransferListItem, TransferState, TransferSubject,
@@ -108,10 +109,8 @@ impl<'a> From<&'a Transfer> for TransferJson<'a> {
 impl HttpServer {
     pub(crate) async fn list_transfers(&self, request: &ApiRequest<'_>) -> ApiResult {
         let (after, limit) = request.page_params()?;
-        let (items, next) = self
-            .registry
-            .list_transfers(after, limit, &request.caller, request.now_ms, &mut request_budget())
-            .await?;
+        let ResultPage { items, next } =
+            self.registry.list_transfers(after, limit, request.call(&mut request_budget())).await?;
         let transfers = items.iter().map(|TransferListItem { transfer, count }| TransferJson {
             count: *count,
             ..TransferJson::from(transfer)
@@ -129,24 +128,21 @@ impl HttpServer {
         };
         let command =
             ProposeTransfer { subject, to: proposal.to, force: proposal.force, random_bytes: random_bytes() };
-        let outcome =
-            self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
+        let outcome = self.registry.execute(&command, request.call(&mut request_budget())).await?;
         let path = format!("/api/v1/transfers/{}", outcome.output.id);
         Ok(created_reply(&TransferJson::from(&outcome.output), outcome.revision, &path, request.head.headers))
     }
 
     pub(crate) async fn get_transfer(&self, request: &ApiRequest<'_>) -> ApiResult {
-        let versioned = self
-            .registry
-            .get_transfer(&request.path_param, &request.caller, request.now_ms, &mut request_budget())
-            .await?;
+        let versioned =
+            self.registry.get_transfer(&request.path_param, request.call(&mut request_budget())).await?;
         let Versioned { value: transfer, revision } = versioned;
         Ok(json_reply(&TransferJson::from(&transfer), revision, request))
     }
 
     pub(crate) async fn decide_transfer(&self, request: &ApiRequest<'_>, accept: bool) -> ApiResult {
         let command = DecideTransfer { id: request.path_param.as_str().into(), accept };
-        self.registry.execute(&command, &request.caller, request.now_ms, &mut request_budget()).await?;
+        self.registry.execute(&command, request.call(&mut request_budget())).await?;
         self.get_transfer(request).await
     }
 }

@@ -1,0 +1,339 @@
+//! Journal of a batch with an idempotency key: results of committed lines, to resume or replay the batch.
+
+use std::fmt;
+use std::mem;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use data_encoding::HEXLOWER;
+use serde::{Deserialize, Serialize};
+use tendot_store::{Edit, Store};
+
+use super::line::{BatchLineOutcome, RawLine};
+use super::run::BatchInput;
+use super::{MAX_GROUP_BYTES, MAX_GROUP_LINES, MAX_IN_FLIGHT};
+use crate::idempotency::{is_expired, key_reused};
+use crate::party::sha256_hex;
+use crate::{IdempotencyKey, KeyLock, Registry, RegistryError, codes};
+
+/// Bytes of lines that were in flight when a batch was interrupted, while later ones were committed.
+const MAX_GAP_BYTES: usize = 2 * MAX_IN_FLIGHT * MAX_GROUP_BYTES;
+
+/// Author of the journal header.
+const AUTHOR: &str = "batch";
+
+/// Journal of a batch with an idempotency key. Clones share the lock of the key.
+#[derive(Clone, Debug)]
+pub struct BatchJournal(Arc<JournalState>);
+
+#[derive(Debug)]
+struct JournalState {
+    header: JournalHeader,
+    /// Lock against a concurrent run in this process.
+    lock: KeyLock,
+}
+
+/// Header of a batch journal: start, state, format and owner.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct JournalHeader {
+    /// In milliseconds since 1970.
+    created_at: u64,
+    is_complete: bool,
+    /// Fingerprint of the line format: JSON, or CSV with these columns.
+    format: String,
+    /// Id of the run that owns the batch: the last one that was started. Earlier runs, here or at another server of the same
+    /// store, stop.
+    owner: String,
+}
+
+impl JournalHeader {
+    fn to_bytes(&self) -> Box<[u8]> {
+        serde_json::to_vec(self).unwrap_or_default().into()
+    }
+}
+
+/// Where a group of lines is journaled, and how.
+#[derive(Clone, Copy)]
+pub struct JournalEntry<'a> {
+    /// Journal of the batch.
+    pub journal: &'a BatchJournal,
+    /// Lines as received.
+    pub raw: &'a [RawLine],
+    /// Renders the results, as they are replayed.
+    pub render: &'a (dyn Fn(&[BatchLineOutcome]) -> Bytes + Send + Sync),
+}
+
+impl fmt::Debug for JournalEntry<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("JournalEntry").field("journal", self.journal).finish_non_exhaustive()
+    }
+}
+
+impl JournalEntry<'_> {
+    /// Edits that journal the results of lines, provided that this run still owns the batch.
+    pub(super) fn edits(&self, outcomes: &[BatchLineOutcome]) -> Vec<Edit> {
+        let (Some(first), Some(last)) = (outcomes.first(), outcomes.last()) else { return Vec::new() };
+        let (first, last) = (first.number, last.number);
+        // Without a fingerprint, a chunk matches no resent lines, and is not executed again.
+        let lines = self.raw.iter().filter(|line| (first..=last).contains(&line.number));
+        let fingerprint = fingerprint_lines(lines).unwrap_or_default();
+        let chunk_header = format!("{first} {last} {fingerprint}\n");
+        let value = [chunk_header.as_bytes(), &(self.render)(outcomes)].concat().into();
+        let key: Box<[u8]> = self.journal.chunk_key(first).into_bytes().into();
+        vec![
+            Edit::RequireAux {
+                key: self.journal.aux_key().as_bytes().into(),
+                value: Some(self.journal.0.header.to_bytes()),
+            },
+            Edit::RequireAux { key: key.clone(), value: None },
+            Edit::PutAux { key, value },
+        ]
+    }
+}
+
+/// Journal entry: results of lines that were committed together.
+///
+/// Later lines may be journaled while earlier ones are not: groups are committed concurrently.
+struct JournalChunk {
+    /// Numbers of the first and last line, and the fingerprint of all.
+    first_line: u64,
+    last_line: u64,
+    fingerprint: String,
+    results: Bytes,
+}
+
+impl JournalChunk {
+    fn parse(stored: Bytes) -> Option<Self> {
+        let end = stored.iter().position(|byte| *byte == b'\n')?;
+        let mut header = std::str::from_utf8(stored.get(..end)?).ok()?.split(' ');
+        let (first_line, last_line) = (header.next()?.parse().ok()?, header.next()?.parse().ok()?);
+        let fingerprint = header.next()?.to_owned();
+        Some(Self { first_line, last_line, fingerprint, results: stored.slice(end + 1..) })
+    }
+}
+
+/// Reason why a batch cannot be resumed.
+#[derive(Debug)]
+pub enum ReplayError<E> {
+    /// Error of the registry, such as lines that differ from the journal.
+    Registry(RegistryError),
+    /// The input ended early.
+    Input(E),
+}
+
+impl<E> From<RegistryError> for ReplayError<E> {
+    fn from(error: RegistryError) -> Self {
+        Self::Registry(error)
+    }
+}
+
+/// What a resumed batch replays, and which of its lines are executed.
+#[derive(Debug, Default)]
+pub struct ReplayPlan {
+    pub(super) steps: Vec<ReplayStep>,
+}
+
+/// Part of a resumed batch: replay a chunk, or execute lines.
+#[derive(Debug)]
+pub(super) enum ReplayStep {
+    /// Replay the journal chunk that begins with this line.
+    Replay(u64),
+    /// Execute these lines.
+    Execute(Vec<RawLine>),
+}
+
+impl Registry {
+    /// Opens the journal of a batch: resumes it, or starts a new one. `format` describes the syntax of the lines, which must
+    /// not change; `run_id` is random.
+    pub async fn open_journal(
+        &self,
+        lock: KeyLock,
+        format: &str,
+        run_id: [u8; 16],
+        now_ms: u64,
+    ) -> Result<BatchJournal, RegistryError> {
+        let mut header = JournalHeader {
+            created_at: now_ms,
+            is_complete: false,
+            format: sha256_hex(format.as_bytes())?,
+            owner: HEXLOWER.encode(&run_id),
+        };
+        let aux_key = lock.key.aux_key().as_bytes();
+        let mut stored = self.rules.store.get_aux(aux_key).await?;
+        if let Some(body) = &stored {
+            // The entry of a single registration is not a journal.
+            let Ok(existing) = serde_json::from_slice::<JournalHeader>(body) else {
+                return Err(key_reused());
+            };
+            if is_expired(existing.created_at, now_ms) {
+                self.remove_key(aux_key, body.clone(), now_ms).await?;
+                stored = None;
+            } else if existing.format != header.format {
+                return Err(key_reused());
+            } else if existing.is_complete {
+                return Ok(BatchJournal(Arc::new(JournalState { header: existing, lock })));
+            } else {
+                header = JournalHeader { owner: header.owner, ..existing };
+            }
+        }
+        let edits = vec![
+            Edit::RequireAux { key: aux_key.into(), value: stored },
+            Edit::PutAux { key: aux_key.into(), value: header.to_bytes() },
+        ];
+        if self.commit_once(AUTHOR, now_ms, edits).await? {
+            return Ok(BatchJournal(Arc::new(JournalState { header, lock })));
+        }
+        Err(IdempotencyKey::in_use_error())
+    }
+
+    /// Marks a batch as complete.
+    pub(super) async fn mark_complete(
+        &self,
+        journal: &BatchJournal,
+        now_ms: u64,
+    ) -> Result<(), RegistryError> {
+        let header = &journal.0.header;
+        let key: Box<[u8]> = journal.aux_key().as_bytes().into();
+        let complete = JournalHeader { is_complete: true, ..header.clone() };
+        let edits = vec![
+            Edit::RequireAux { key: key.clone(), value: Some(header.to_bytes()) },
+            Edit::PutAux { key, value: complete.to_bytes() },
+        ];
+        if self.commit_once(AUTHOR, now_ms, edits).await? {
+            return Ok(());
+        }
+        Err(RegistryError::new(codes::KEY_IN_USE, "another run has taken over the batch"))
+    }
+
+    async fn next_chunk(
+        &self,
+        journal: &BatchJournal,
+        after: Option<u64>,
+    ) -> Result<Option<JournalChunk>, RegistryError> {
+        let prefix = format!("{}/", journal.aux_key());
+        let after = after.map(|first_line| journal.chunk_key(first_line));
+        let after = after.as_deref().map(str::as_bytes);
+        let entries = self.rules.store.list_aux(prefix.as_bytes(), after, 1).await?;
+        let Some(entry) = entries.into_iter().next() else { return Ok(None) };
+        JournalChunk::parse(entry.value.into()).map(Some).ok_or_else(key_reused)
+    }
+
+    /// Stored results of the chunk that begins with a line.
+    pub(super) async fn journaled_results(
+        &self,
+        journal: &BatchJournal,
+        first_line: u64,
+    ) -> Result<Bytes, RegistryError> {
+        let stored = self.rules.store.get_aux(journal.chunk_key(first_line).as_bytes()).await?;
+        let chunk = stored.and_then(|stored| JournalChunk::parse(stored.into()));
+        chunk
+            .map(|chunk| chunk.results)
+            .ok_or_else(|| RegistryError::new(codes::KEY_IN_USE, "the stored results were purged meanwhile"))
+    }
+}
+
+impl BatchJournal {
+    fn aux_key(&self) -> &str {
+        self.0.lock.key.aux_key()
+    }
+
+    /// Aux key of the chunk that begins with a line.
+    fn chunk_key(&self, first_line: u64) -> String {
+        format!("{}/{first_line:016x}", self.aux_key())
+    }
+
+    /// Whether the batch was executed completely before.
+    pub fn is_complete(&self) -> bool {
+        self.0.header.is_complete
+    }
+
+    /// Reads the resent lines, compares them with the journal, and plans the replay up to the last line that was committed.
+    pub async fn plan_replay<I: BatchInput>(
+        &self,
+        registry: &Registry,
+        input: &mut I,
+    ) -> Result<ReplayPlan, ReplayError<I::Error>> {
+        let (mut steps, mut after, mut remaining) = (Vec::new(), None, MAX_GAP_BYTES);
+        while let Some(chunk) = registry.next_chunk(self, after).await? {
+            let mut comparison = ChunkComparison::new(&chunk, remaining);
+            while !comparison.is_finished {
+                let line = input.next().await.map_err(ReplayError::Input)?;
+                comparison.add(line, &mut steps)?;
+            }
+            remaining = comparison.remaining;
+            if fingerprint_lines(comparison.lines.iter())? != chunk.fingerprint {
+                return Err(key_reused().into());
+            }
+            if !comparison.gap.is_empty() {
+                steps.push(ReplayStep::Execute(comparison.gap));
+            }
+            steps.push(ReplayStep::Replay(chunk.first_line));
+            after = Some(chunk.first_line);
+        }
+        let has_no_gaps = !steps.iter().any(|step| matches!(step, ReplayStep::Execute(_)));
+        if self.is_complete() && !(has_no_gaps && matches!(input.next().await, Ok(None))) {
+            return Err(key_reused().into());
+        }
+        Ok(ReplayPlan { steps })
+    }
+}
+
+/// Resent lines up to the end of a chunk: those before it, which are executed, and those to compare with it.
+struct ChunkComparison<'a> {
+    chunk: &'a JournalChunk,
+    /// Bytes that may still be in gaps.
+    remaining: usize,
+    gap: Vec<RawLine>,
+    gap_bytes: usize,
+    lines: Vec<RawLine>,
+    line_bytes: usize,
+    is_finished: bool,
+}
+
+impl<'a> ChunkComparison<'a> {
+    const fn new(chunk: &'a JournalChunk, remaining: usize) -> Self {
+        Self {
+            chunk,
+            remaining,
+            gap: Vec::new(),
+            gap_bytes: 0,
+            lines: Vec::new(),
+            line_bytes: 0,
+            is_finished: false,
+        }
+    }
+
+    /// Adds the next line; fails if it cannot belong to the journaled batch. Full groups of the gap become steps.
+    fn add(&mut self, line: Option<RawLine>, steps: &mut Vec<ReplayStep>) -> Result<(), RegistryError> {
+        let line = line.filter(|line| line.number <= self.chunk.last_line).ok_or_else(key_reused)?;
+        let (number, length) = (line.number, line.byte_len());
+        if number < self.chunk.first_line {
+            self.remaining = self.remaining.checked_sub(length).ok_or_else(key_reused)?;
+            self.gap_bytes += length;
+            self.gap.push(line);
+            if self.gap.len() == MAX_GROUP_LINES || self.gap_bytes >= MAX_GROUP_BYTES {
+                steps.push(ReplayStep::Execute(mem::take(&mut self.gap)));
+                self.gap_bytes = 0;
+            }
+            return Ok(());
+        }
+        self.line_bytes += length;
+        self.lines.push(line);
+        self.is_finished = number == self.chunk.last_line;
+        if self.line_bytes > 2 * MAX_GROUP_BYTES { Err(key_reused()) } else { Ok(()) }
+    }
+}
+
+/// Fingerprint of lines.
+fn fingerprint_lines<'a>(lines: impl Iterator<Item = &'a RawLine>) -> Result<String, RegistryError> {
+    let mut all = Vec::new();
+    for RawLine { number, text } in lines {
+        let (mark, text) = match text {
+            Ok(text) => (' ', &**text),
+            Err(reason) => ('!', reason.as_bytes()),
+        };
+        all.extend(format!("\n{number}{mark}{}\n", text.len()).into_bytes());
+        all.extend_from_slice(text);
+    }
+    Ok(sha256_hex(&all)?)
+}

@@ -1,0 +1,273 @@
+//! Execution of a batch: groups of lines are committed in order, several in flight.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tendot_store::NameKey;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::journal::{BatchJournal, JournalEntry, ReplayPlan, ReplayStep};
+use super::line::{BatchLine, BatchLineOutcome, LineGroup, RawLine};
+use super::{BatchGroup, MAX_GROUP_LINES, MAX_IN_FLIGHT};
+use crate::registration::RegistrationRequest;
+use crate::{Caller, Registry, RegistryError};
+
+/// Groups read ahead.
+const READ_AHEAD_GROUPS: usize = 2;
+
+/// Source of the lines of a batch.
+pub trait BatchInput: Send + 'static {
+    /// Error that ends the input early.
+    type Error: Send + 'static;
+
+    /// Next line; `None` at the end. Cancel-safe.
+    fn next(&mut self) -> impl Future<Output = Result<Option<RawLine>, Self::Error>> + Send;
+
+    /// Next group: lines that have arrived or arrive soon, at most `max_lines` and about
+    /// [`MAX_GROUP_BYTES`](super::MAX_GROUP_BYTES); empty at the end.
+    fn next_group(&mut self, max_lines: usize) -> impl Future<Output = LineGroup<Self::Error>> + Send;
+}
+
+/// Syntax of the lines of a batch and of their results.
+pub trait BatchFormat: Clone + Send + Sync + 'static {
+    /// Parses a line.
+    fn parse(&self, text: &[u8]) -> Result<RegistrationRequest, RegistryError>;
+
+    /// Reads the name of a line that cannot be parsed otherwise.
+    fn peek_name(&self, text: &[u8]) -> Option<Box<str>>;
+
+    /// Renders the results of lines.
+    fn render(&self, outcomes: &[BatchLineOutcome]) -> Bytes;
+}
+
+/// Destination of the results of a batch.
+pub trait BatchOutput: Send + Sync {
+    /// Sends rendered results, in the order of the lines.
+    fn send(&self, results: Bytes) -> impl Future<Output = Result<(), OutputClosed>> + Send;
+}
+
+/// The destination of the results does not accept more of them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct OutputClosed;
+
+/// Reason why a batch was aborted. What was committed before stays.
+#[derive(Debug)]
+pub enum BatchError<E> {
+    /// Error of the registry.
+    Registry(RegistryError),
+    /// The input ended early. All complete lines were executed.
+    Input(E),
+    /// The results cannot be sent.
+    OutputClosed,
+    /// A task panicked or was cancelled.
+    TaskFailed,
+}
+
+impl<E> From<RegistryError> for BatchError<E> {
+    fn from(error: RegistryError) -> Self {
+        Self::Registry(error)
+    }
+}
+
+impl<E> From<OutputClosed> for BatchError<E> {
+    fn from(_: OutputClosed) -> Self {
+        Self::OutputClosed
+    }
+}
+
+/// Execution of one batch.
+#[derive(Debug)]
+pub struct BatchRun<F> {
+    /// Registry that the names are registered in.
+    pub registry: Arc<Registry>,
+    /// Caller of the batch.
+    pub caller: Caller,
+    /// Whether nothing is written.
+    pub dry_run: bool,
+    /// Journal, if the batch has an idempotency key.
+    pub journal: Option<BatchJournal>,
+    /// Random bytes for minted suffixes.
+    pub seed: [u8; 16],
+    /// Syntax of the lines.
+    pub format: F,
+    /// Current time in milliseconds since 1970.
+    pub clock: fn() -> u64,
+}
+
+/// Next item of the batch, in order.
+enum WorkItem<E> {
+    /// Replay the journal chunk that begins with this line.
+    Replay(u64),
+    /// Commit these lines when they are parsed.
+    Execute(JoinHandle<Vec<BatchLine>>, LineGroup<E>),
+}
+
+/// Task that commits a line group and renders its results.
+type CommitTask = JoinHandle<Result<Bytes, RegistryError>>;
+
+/// Line group being committed, and the names it changes.
+struct InFlight {
+    task: CommitTask,
+    names: HashSet<NameKey>,
+}
+
+impl<F: BatchFormat> BatchRun<F> {
+    /// Executes the batch in the current runtime, and sends the results of its lines.
+    pub async fn run<I: BatchInput>(
+        self,
+        input: I,
+        replay: ReplayPlan,
+        output: &impl BatchOutput,
+    ) -> Result<(), BatchError<I::Error>> {
+        let mut in_flight = VecDeque::new();
+        let result = self.execute(input, replay, output, &mut in_flight).await;
+        // A client that is cut off and resends the batch must find everything that was committed.
+        for group in in_flight {
+            let _ = group.task.await;
+        }
+        result
+    }
+
+    async fn execute<I: BatchInput>(
+        &self,
+        input: I,
+        replay: ReplayPlan,
+        output: &impl BatchOutput,
+        in_flight: &mut VecDeque<InFlight>,
+    ) -> Result<(), BatchError<I::Error>> {
+        let (sender, mut receiver) = mpsc::channel(READ_AHEAD_GROUPS);
+        let reading = tokio::spawn(read_ahead(input, replay, self.format.clone(), self.seed, sender));
+        let mut ended = None;
+        while ended.is_none() || !in_flight.is_empty() {
+            tokio::select! {
+                biased;
+                results = async { in_flight.front_mut().map(|first| &mut first.task)?.await.ok() },
+                    if !in_flight.is_empty() =>
+                {
+                    in_flight.pop_front();
+                    output.send(results.ok_or(BatchError::TaskFailed)??).await?;
+                }
+                next = receiver.recv(), if ended.is_none() && in_flight.len() < MAX_IN_FLIGHT => {
+                    let (parsed, group) = match next {
+                        None => {
+                            ended = Some(None);
+                            continue;
+                        }
+                        Some(WorkItem::Replay(first_line)) => {
+                            let task = self.spawn_replay(first_line);
+                            in_flight.push_back(InFlight { task, names: HashSet::new() });
+                            continue;
+                        }
+                        Some(WorkItem::Execute(parsed, group)) => (parsed, group),
+                    };
+                    let lines = parsed.await.map_err(|_| BatchError::TaskFailed)?;
+                    if group.error.is_some() {
+                        ended = Some(group.error);
+                    }
+                    if !lines.is_empty() {
+                        let names = changed_keys(&lines);
+                        // Lines take effect in order: wait for the commit in flight that changes the same name.
+                        while in_flight.iter().any(|group| !group.names.is_disjoint(&names)) {
+                            let Some(mut first) = in_flight.pop_front() else { break };
+                            let results = (&mut first.task).await.map_err(|_| BatchError::TaskFailed)?;
+                            output.send(results?).await?;
+                        }
+                        in_flight.push_back(InFlight { task: self.spawn_commit(lines, group.lines), names });
+                    }
+                }
+            }
+        }
+        if let Some(Some(error)) = ended {
+            return Err(BatchError::Input(error));
+        }
+        let _ = reading.await;
+        if let Some(journal) = self.journal.as_ref().filter(|journal| !journal.is_complete()) {
+            self.registry.mark_complete(journal, (self.clock)()).await?;
+        }
+        Ok(())
+    }
+
+    /// Spawns the commit of lines; the task returns their results.
+    fn spawn_commit(&self, lines: Vec<BatchLine>, raw: Vec<RawLine>) -> CommitTask {
+        let (registry, caller, format) =
+            (Arc::clone(&self.registry), self.caller.clone(), self.format.clone());
+        let (journal, dry_run, now_ms) = (self.journal.clone(), self.dry_run, (self.clock)());
+        tokio::spawn(async move {
+            let render = |outcomes: &[BatchLineOutcome]| format.render(outcomes);
+            let outcomes = if dry_run {
+                registry.dry_run_batch(&lines, &caller, now_ms).await?
+            } else {
+                let entry =
+                    journal.as_ref().map(|journal| JournalEntry { journal, raw: &raw, render: &render });
+                let journal = entry.as_ref();
+                registry.execute_batch(BatchGroup { lines: &lines, caller: &caller, now_ms, journal }).await?
+            };
+            Ok(format.render(&outcomes))
+        })
+    }
+
+    /// Spawns the replay of a journal chunk.
+    fn spawn_replay(&self, first_line: u64) -> CommitTask {
+        let (registry, journal) = (Arc::clone(&self.registry), self.journal.clone());
+        tokio::spawn(async move {
+            match &journal {
+                Some(journal) => registry.journaled_results(journal, first_line).await,
+                None => Ok(Bytes::new()),
+            }
+        })
+    }
+}
+
+/// Reads and parses lines that were not committed before, on all cores.
+async fn read_ahead<F: BatchFormat, I: BatchInput>(
+    mut input: I,
+    replay: ReplayPlan,
+    format: F,
+    seed: [u8; 16],
+    sender: mpsc::Sender<WorkItem<I::Error>>,
+) {
+    let parse = |group: LineGroup<I::Error>| {
+        let (format, raw) = (format.clone(), group.lines.clone());
+        let parsed =
+            tokio::spawn(
+                async move { raw.into_iter().map(|line| parse_line(&format, line, seed)).collect() },
+            );
+        WorkItem::Execute(parsed, group)
+    };
+    for step in replay.steps {
+        let item = match step {
+            ReplayStep::Replay(first_line) => WorkItem::Replay(first_line),
+            ReplayStep::Execute(lines) => parse(LineGroup { lines, error: None }),
+        };
+        if sender.send(item).await.is_err() {
+            return;
+        }
+    }
+    loop {
+        let group = input.next_group(MAX_GROUP_LINES).await;
+        let is_last = group.lines.is_empty() || group.error.is_some();
+        if sender.send(parse(group)).await.is_err() || is_last {
+            return;
+        }
+    }
+}
+
+fn parse_line(format: &impl BatchFormat, line: RawLine, seed: [u8; 16]) -> BatchLine {
+    let RawLine { number, text } = line;
+    let mut name = None;
+    let request = text
+        .map_err(RegistryError::malformed)
+        .and_then(|text| format.parse(&text).inspect_err(|_| name = format.peek_name(&text)));
+    // Each line gets its own random number: a multiple of an odd number, all of which differ.
+    let random = u128::from_be_bytes(seed)
+        ^ u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    BatchLine { number, request, name, random_bytes: random.to_be_bytes() }
+}
+
+/// Keys of the names that lines change.
+fn changed_keys(lines: &[BatchLine]) -> HashSet<NameKey> {
+    let names = lines.iter().filter_map(|line| line.request.as_ref().ok()?.name.as_deref());
+    names.filter_map(|name| NameKey::new(name).ok()).collect()
+}

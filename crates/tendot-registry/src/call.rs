@@ -1,0 +1,28 @@
+//! Call context: caller, time and budget of one operation.
+
+use tendot_proto::Budget;
+
+use crate::Caller;
+
+/// Caller, time and budget of one operation.
+#[derive(Debug)]
+pub struct CallContext<'a> {
+    /// Caller of the operation.
+    pub caller: &'a Caller,
+    /// Time of the operation, in milliseconds since 1970.
+    pub now_ms: u64,
+    /// Budget that the operation is charged to.
+    pub budget: &'a mut Budget,
+}
+
+impl<'a> CallContext<'a> {
+    /// Context of one operation.
+    pub const fn new(caller: &'a Caller, now_ms: u64, budget: &'a mut Budget) -> Self {
+        Self { caller, now_ms, budget }
+    }
+}
+
+/// Timestamp of a handle value: seconds since 1970.
+pub(crate) fn handle_timestamp(now_ms: u64) -> u32 {
+    u32::try_from(now_ms / 1_000).unwrap_or(u32::MAX)
+}

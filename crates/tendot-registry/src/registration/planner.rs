@@ -1,0 +1,203 @@
+//! Plans registrations and updates: one name for a command, many for a batch.
+
+use std::collections::{HashMap, HashSet};
+
+use tendot_proto::{Budget, Handle};
+use tendot_store::{RecordStatus, StoredRecord};
+
+use super::build_record::{BuildContext, RecordChange, build};
+use super::new_name::{check_prefix_matches, parse_doi};
+use crate::authorization::Principal;
+use crate::party::{Registrant, Scope};
+use crate::prefix::{AllocationCache, GROUP_INDEX, PrefixAllocation, quota_exceeded};
+use crate::registration::{Registration, RegistrationRequest, RegistrationState};
+use crate::rules::{Rules, SiteReader};
+use crate::{Error, RegistryError, WriteWarning, codes};
+
+/// Plans registrations and updates of a principal; prefixes, owners and quotas are loaded once.
+pub(crate) struct RegistrationPlanner<'a> {
+    rules: &'a Rules,
+    principal: &'a Principal,
+    now_ms: u64,
+    /// Maximum number of names that may be new, for the quota.
+    max_new_names: usize,
+    allocations: AllocationCache<'a>,
+    /// Prefixes that this site is responsible for.
+    responsible: HashSet<Box<str>>,
+    quotas: HashMap<Box<str>, RemainingQuota>,
+}
+
+/// Quota left for this plan, and how much of it is used.
+struct RemainingQuota {
+    left: u64,
+    used: u64,
+}
+
+impl<'a> RegistrationPlanner<'a> {
+    pub(crate) fn new(rules: &'a Rules, principal: &'a Principal, now_ms: u64, max_new_names: usize) -> Self {
+        Self {
+            rules,
+            principal,
+            now_ms,
+            max_new_names,
+            allocations: AllocationCache::new(rules),
+            responsible: HashSet::new(),
+            quotas: HashMap::new(),
+        }
+    }
+
+    /// Requested name, or a minted one that neither exists in `names` nor is planned.
+    pub(crate) async fn name(
+        &self,
+        request: &RegistrationRequest,
+        random_bytes: &[u8; 16],
+        names: &SiteReader,
+        is_planned: impl Fn(&str) -> bool + Send + Sync,
+        budget: &mut Budget,
+    ) -> Result<Box<str>, RegistryError> {
+        self.principal.check_scope(Scope::Register)?;
+        match (&request.name, &request.prefix) {
+            (Some(name), prefix) => {
+                check_prefix_matches(name, prefix.as_deref())?;
+                Ok(name.clone())
+            }
+            (None, Some(prefix)) => names.mint_name(prefix, random_bytes, is_planned, budget).await,
+            (None, None) => {
+                Err(RegistryError::invalid(codes::MISSING, "/name", "missing `name` or `prefix`"))
+            }
+        }
+    }
+
+    /// Prefix of a name, after checks: it is allocated, this server is responsible, and the token is not restricted to
+    /// others.
+    pub(crate) async fn check_prefix<'n>(
+        &mut self,
+        name: &'n str,
+        budget: &mut Budget,
+    ) -> Result<&'n str, RegistryError> {
+        let (prefix, _) = parse_doi(name)?;
+        self.allocation(prefix, budget).await?;
+        if !self.responsible.contains(prefix) {
+            // The same for all names under the prefix.
+            self.rules.check_site_responsible(Handle::from(name), budget).await?;
+            self.responsible.insert(prefix.into());
+        }
+        self.principal.check_prefix(prefix)?;
+        if self.rules.owns(Handle::from(name)) { Ok(prefix) } else { Err(Error::OtherServer.into()) }
+    }
+
+    async fn allocation(
+        &mut self,
+        prefix: &str,
+        budget: &mut Budget,
+    ) -> Result<&PrefixAllocation, RegistryError> {
+        match self.allocations.allocation(prefix, budget).await? {
+            Some(allocation) => Ok(allocation),
+            None => Err(RegistryError::prefix_not_allocated(prefix)),
+        }
+    }
+
+    /// Fails unless the principal may register new names under the prefix.
+    pub(crate) async fn check_holder(
+        &mut self,
+        prefix: &str,
+        budget: &mut Budget,
+    ) -> Result<(), RegistryError> {
+        let principal = self.principal;
+        principal.check_registrant(&self.allocation(prefix, budget).await?.holder, Scope::Register)
+    }
+
+    /// Allocation of the prefix and owner of an existing name.
+    pub(crate) async fn owner(
+        &mut self,
+        prefix: &str,
+        registration: &Registration,
+        budget: &mut Budget,
+    ) -> Result<(&PrefixAllocation, &Registrant), RegistryError> {
+        let found = self.allocations.owner(prefix, registration, budget).await?;
+        found.ok_or_else(|| RegistryError::prefix_not_allocated(prefix))
+    }
+
+    /// Plans a new name. `planned_variant` is a normalization variant of it that is planned, too.
+    pub(crate) async fn plan_new(
+        &mut self,
+        name: &str,
+        prefix: &str,
+        request: &RegistrationRequest,
+        planned_variant: Option<Box<str>>,
+        budget: &mut Budget,
+    ) -> Result<(RecordChange, Vec<WriteWarning>), RegistryError> {
+        let (rules, principal, now_ms, wanted) =
+            (self.rules, self.principal, self.now_ms, self.max_new_names);
+        let allocation = self.allocations.allocation(prefix, budget).await?;
+        let allocation = allocation.ok_or_else(|| RegistryError::prefix_not_allocated(prefix))?;
+        principal.check_registrant(&allocation.holder, Scope::Register)?;
+        let limits = &rules.settings.limits;
+        let mut warnings = rules.check_new_name(name, allocation, budget).await?;
+        if let Some(with) = planned_variant {
+            if allocation.rejects_confusable() || !limits.allow_confusable_names {
+                return Err(Error::Confusable { with }.into());
+            }
+            warnings.insert(0, WriteWarning::ConfusableWith { name: with });
+        }
+        if !self.quotas.contains_key(prefix)
+            && let Some(left) = rules.remaining_quota(allocation, now_ms, wanted).await?
+        {
+            self.quotas.insert(prefix.into(), RemainingQuota { left, used: 0 });
+        }
+        let quota = self.quotas.get_mut(prefix);
+        if quota.as_ref().is_some_and(|quota| quota.left == quota.used) {
+            return Err(quota_exceeded(allocation));
+        }
+        let context = BuildContext { allocation, group: GROUP_INDEX, limits, now_ms };
+        let change = build(&context, name, request, None)?;
+        if let Some(quota) = quota {
+            quota.used += 1;
+        }
+        Ok((change, warnings))
+    }
+
+    /// Plans the update of an existing name. The principal has been authorized.
+    pub(crate) async fn plan_update(
+        &mut self,
+        prefix: &str,
+        entry: &StoredRecord,
+        registration: &Registration,
+        request: &RegistrationRequest,
+        budget: &mut Budget,
+    ) -> Result<RecordChange, RegistryError> {
+        let (rules, now_ms) = (self.rules, self.now_ms);
+        let allocation = self.allocation(prefix, budget).await?;
+        let group = allocation.admin_group_index(registration.owner.as_deref());
+        let context = BuildContext { allocation, group, limits: &rules.settings.limits, now_ms };
+        build(&context, &entry.name, request, Some((entry, registration)))
+    }
+
+    /// Loads a name to update or retire, and authorizes the principal. Returns its prefix, record and registration.
+    pub(crate) async fn load_for_update<'n>(
+        &mut self,
+        name: &'n str,
+        budget: &mut Budget,
+    ) -> Result<(&'n str, StoredRecord, Registration), RegistryError> {
+        let (rules, principal) = (self.rules, self.principal);
+        principal.check_scope(Scope::Register)?;
+        let not_found = || RegistryError::not_found("DOI", name);
+        let (prefix, _) = name.split_once('/').ok_or_else(not_found)?;
+        self.allocations.allocation(prefix, budget).await?.ok_or_else(not_found)?;
+        let entry = rules.get_record(name, budget).await?.ok_or_else(not_found)?;
+        let registration = Registration::of_record(&entry)?;
+        let (_, owner) = self.owner(prefix, &registration, budget).await?;
+        // Reserved names of other registrants are reported as not found.
+        if registration.state == RegistrationState::Reserved && !principal.can_read_under(prefix, owner) {
+            return Err(not_found());
+        }
+        principal.check_registrant(owner, Scope::Register)?;
+        principal.check_prefix(prefix)?;
+        rules.check_server_responsible(Handle::from(name), budget).await?;
+        if entry.status == RecordStatus::Tombstone {
+            let detail = format!("`{}` is retired and cannot be changed", entry.name);
+            return Err(RegistryError::new(codes::RETIRED, detail));
+        }
+        Ok((prefix, entry, registration))
+    }
+}

@@ -1,0 +1,37 @@
+//! Registry whose store the test can read and write, too.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use tendot_registry::{Registry, RegistrySettings, SitePeers};
+use tendot_store::AnyStore;
+
+/// Registry with access to its store.
+#[derive(Debug)]
+pub(crate) struct TestRegistry {
+    registry: Registry,
+    store: Arc<AnyStore>,
+}
+
+impl TestRegistry {
+    pub(crate) fn new(store: impl Into<AnyStore>, settings: RegistrySettings) -> Self {
+        let store = Arc::new(store.into());
+        Self { registry: Registry::with_shared_store(Arc::clone(&store), settings), store }
+    }
+
+    pub(crate) fn store(&self) -> &AnyStore {
+        &self.store
+    }
+
+    pub(crate) fn with_site_peers(self, site_peers: Arc<dyn SitePeers>) -> Self {
+        Self { registry: self.registry.with_site_peers(site_peers), store: self.store }
+    }
+}
+
+impl Deref for TestRegistry {
+    type Target = Registry;
+
+    fn deref(&self) -> &Registry {
+        &self.registry
+    }
+}
