@@ -17,8 +17,8 @@ pub(super) struct StoreDump {
     /// Names that still have the revision of an import, for each import.
     pub(super) imports: Vec<Vec<Box<str>>>,
     lists: Vec<String>,
-    homed: Vec<Box<str>>,
-    aux_entries: Vec<AuxEntry>,
+    pub(super) homed: Vec<Box<str>>,
+    pub(super) aux_entries: Vec<AuxEntry>,
 }
 
 pub(super) async fn dump(store: &impl Store) -> StoreDump {
