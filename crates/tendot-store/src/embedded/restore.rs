@@ -121,7 +121,7 @@ fn rename_if_exists(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes the backup to a directory and checks that it can be opened.
+/// Writes the backup to a directory and makes it a store.
 fn prepare_restored_store(backup: BackupFile<'_>, restoring: &Path) -> Result<(), RestoreError> {
     let io_error = |error| RestoreError::Io { path: restoring.into(), error };
     let mut data = durable_dir::create_private_file(&restoring.join("data.mdb")).map_err(io_error)?;
@@ -129,7 +129,10 @@ fn prepare_restored_store(backup: BackupFile<'_>, restoring: &Path) -> Result<()
     data.sync_all().map_err(io_error)?;
     drop(data);
     fail_point::hit("restore-copied");
-    Lmdb::open(restoring)?;
+    let (lmdb, _lock) = Lmdb::open(restoring)?;
+    // The copy has the id of the transaction that was copied.
+    lmdb.commit_both_states()
+        .map_err(|error| OpenError::Io { directory: restoring.into(), error: Box::new(error) })?;
     fail_point::hit("restore-opened");
     Ok(())
 }

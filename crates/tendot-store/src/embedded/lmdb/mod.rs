@@ -89,6 +89,7 @@ impl Lmdb {
         lmdb.write_meta(&mut txn, b"format", STORE_FORMAT).map_err(io_error(directory))?;
         lmdb.write_head(&mut txn, &StoreHead::default()).map_err(io_error(directory))?;
         lmdb.commit(txn).map_err(io_error(directory))?;
+        lmdb.commit_both_states().map_err(io_error(directory))?;
         drop(lmdb);
         fail_point::hit("create-store");
         std::fs::rename(create_dir.join("data.mdb"), directory.join("data.mdb"))

@@ -21,6 +21,12 @@ impl Lmdb {
         })
     }
 
+    /// Commits twice without changes: LMDB keeps two states, and both must have the ids of their transactions.
+    pub(crate) fn commit_both_states(&self) -> Result<(), heed::Error> {
+        self.commit(self.env.write_txn()?)?;
+        self.commit(self.env.write_txn()?)
+    }
+
     /// Writes a probe file; returns the error if the disk is full.
     fn probe_free_space(&self) -> Option<io::Error> {
         let path = self.env.path().join("tendot.space-probe");
