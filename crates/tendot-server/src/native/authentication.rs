@@ -80,7 +80,7 @@ impl NativeServer {
     ) -> (NativeReply, u32) {
         let now = self.now();
         // Removed first, so that an answer is accepted only once.
-        let challenge = self.lock_challenges().take(incoming.message.envelope.session_id, now);
+        let challenge = self.lock_challenges().take(incoming.parts.envelope.session_id, now);
         let pending = match challenge {
             Ok(pending) => pending,
             Err(error) => {
@@ -96,8 +96,9 @@ impl NativeServer {
             }
         };
         let mut challenged = challenged.resume_after_challenge(incoming);
-        let (message, mut scratch) = (challenged.message, Vec::new());
-        let Some(operation) = NativeOperation::from_message(&message, &mut scratch) else {
+        let mut scratch = Vec::new();
+        let operation = NativeOperation::from_request(&challenged.parts, challenged.request, &mut scratch);
+        let Some(operation) = operation else {
             return (self.unsupported(&mut challenged), challenged.budget.remaining());
         };
         let identity = self.verify_identity(&mut challenged, &operation, &pending, answer);

@@ -39,7 +39,7 @@ impl NativeReply {
     }
 
     pub(crate) fn new(incoming: &IncomingRequest<'_>, code: ResponseCode, message: Vec<u8>) -> Self {
-        Self { message: Some(message), opcode: incoming.message.header.opcode, ..Self::none(code) }
+        Self { message: Some(message), opcode: incoming.parts.header.opcode, ..Self::none(code) }
     }
 
     fn from_rejection(opcode: Opcode, rejection: &Rejection) -> Self {
@@ -185,7 +185,7 @@ impl NativeServer {
                 let is_challenged = self.lock_challenges().contains(id);
                 sessions.verify(&incoming.parts, is_challenged, now, &AwsLcProvider, budget).map_err(
                     |error| {
-                        let header = incoming.message.header;
+                        let header = incoming.parts.header;
                         self.reject(*envelope, Some(header), RejectionReason::Session(error), now)
                     },
                 )?;

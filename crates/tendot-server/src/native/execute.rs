@@ -19,9 +19,8 @@ impl NativeServer {
         caller: &Caller,
         cpu_permit: &mut Option<CpuPermit<'_>>,
     ) -> NativeReply {
-        // The operation borrows from the message, which is therefore copied.
-        let (message, mut scratch) = (incoming.message, Vec::new());
-        match NativeOperation::from_message(&message, &mut scratch) {
+        let mut scratch = Vec::new();
+        match NativeOperation::from_request(&incoming.parts, incoming.request, &mut scratch) {
             Some(operation) => self.execute_operation(incoming, &operation, caller, cpu_permit).await,
             None => self.unsupported(incoming),
         }
@@ -118,7 +117,7 @@ impl NativeServer {
 
     /// Referral for a write to the record of a derived prefix that another service stores. Older clients do not understand it.
     async fn refer_derived_prefix(&self, incoming: &mut IncomingRequest<'_>) -> Option<NativeReply> {
-        let (envelope, header) = (incoming.message.envelope, incoming.message.header);
+        let (envelope, header) = (incoming.parts.envelope, incoming.parts.header);
         let name = incoming.request.handle().filter(|name| name.is_prefix_handle())?;
         let is_homing = matches!(header.opcode, Opcode::HOME_PREFIX | Opcode::UNHOME_PREFIX);
         if is_homing
@@ -148,7 +147,7 @@ impl NativeServer {
         if !self.registry.owns(key_handle) {
             return Err(Error::OtherServer);
         }
-        let version = incoming.message.envelope.response_version();
+        let version = incoming.parts.envelope.response_version();
         let budget = &mut incoming.budget;
         let keys = self.registry.key_values(key_handle, budget).await?;
         let is_valid = SecretKeyResponse::from_bytes(answer, version).is_ok_and(|proof| {

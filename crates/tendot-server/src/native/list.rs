@@ -56,8 +56,8 @@ impl NativeServer {
         let mut incoming =
             self.endpoint.decode_request(&continuation.request, continuation.transport, self.now()).ok()?;
         incoming.message.envelope.request_id = continuation.request_id;
-        let (message, mut scratch) = (incoming.message, Vec::new());
-        let operation = NativeOperation::from_message(&message, &mut scratch)?;
+        let mut scratch = Vec::new();
+        let operation = NativeOperation::from_request(&incoming.parts, incoming.request, &mut scratch)?;
         let (caller, after) = (&continuation.caller, Some(&*continuation.after));
         let listed = self.list(&mut incoming, operation.authorized_as()?, caller, after).await;
         Some(listed.unwrap_or_else(|error| self.registry_error(&mut incoming, &error)))

@@ -1,14 +1,14 @@
-//! Mapping of messages to operations.
+//! Mapping of requests to operations.
 
 use tendot_proto::auth::Challenge;
 use tendot_proto::crypto::{SecureRandom as _, SystemRandom};
 use tendot_proto::message::SessionSetup;
-use tendot_proto::{Handle, Message, MessageBody, OpFlags, Opcode, Request};
+use tendot_proto::{Handle, MessageParts, OpFlags, Opcode, Request};
 use tendot_registry::{HandleOperation, HandleWrite, ResolveQuery};
 
 use crate::native::status::is_status;
 
-/// Operation that a message requests.
+/// Operation of a request.
 #[derive(Debug)]
 pub(crate) enum NativeOperation<'a> {
     /// Operation on records, by the registry.
@@ -29,18 +29,21 @@ pub(crate) enum NativeOperation<'a> {
 }
 
 impl<'a> NativeOperation<'a> {
-    /// Operation of a message; `None` if it is not supported. `scratch` holds names that have to be built.
-    pub(crate) fn from_message(message: &Message<'a>, scratch: &'a mut Vec<u8>) -> Option<Self> {
-        let MessageBody::Request(request) = message.body else { return None };
-        Some(match (message.header.opcode, request) {
+    /// Operation of a request; `None` if it is not supported. `scratch` holds names that have to be built.
+    pub(crate) fn from_request(
+        parts: &MessageParts<'_>,
+        request: Request<'a>,
+        scratch: &'a mut Vec<u8>,
+    ) -> Option<Self> {
+        let flags = parts.header.flags;
+        Some(match (parts.header.opcode, request) {
             (_, Request::Resolve { handle, indexes, types }) => {
-                let flags = message.header.flags;
                 let query = ResolveQuery {
                     handle,
                     indexes: indexes.iter().collect(),
                     types: types.iter().collect(),
                     public_only: flags.contains(OpFlags::PUBLIC_ONLY),
-                    in_session: message.envelope.session_id != 0,
+                    in_session: parts.envelope.session_id != 0,
                     allow_referral: !flags.contains(OpFlags::DO_NOT_REFER),
                 };
                 if is_status(handle) {
@@ -56,11 +59,11 @@ impl<'a> NativeOperation<'a> {
             }
             (_, Request::SessionSetup(setup)) => Self::SetUpSession(setup),
             (Opcode::SESSION_TERMINATE, Request::NoOperand { .. }) => Self::TerminateSession,
-            _ => Self::Registry(registry_operation(message, &request, scratch)?),
+            (opcode, request) => Self::Registry(registry_operation(opcode, flags, request, scratch)?),
         })
     }
 
-    /// Operation of the registry that has the same requirements; `None` if none needs authentication.
+    /// Operation of the registry that has the same requirements; `None` if the operation needs no authentication.
     pub(crate) const fn authorized_as(&self) -> Option<&HandleOperation<'a>> {
         match self {
             Self::Registry(operation) => Some(operation),
@@ -74,14 +77,14 @@ impl<'a> NativeOperation<'a> {
     }
 }
 
-/// Write or list operation of a message; `None` if it is not supported.
+/// Write or list operation of a request; `None` if it is not supported.
 fn registry_operation<'a>(
-    message: &Message<'a>,
-    request: &Request<'a>,
+    opcode: Opcode,
+    flags: OpFlags,
+    request: Request<'a>,
     scratch: &'a mut Vec<u8>,
 ) -> Option<HandleOperation<'a>> {
-    let flags = message.header.flags;
-    Some(match (message.header.opcode, *request) {
+    Some(match (opcode, request) {
         (opcode, Request::WriteValues { handle: name, values }) => {
             let values = values.iter().collect();
             let overwrite = flags.contains(OpFlags::OVERWRITE);

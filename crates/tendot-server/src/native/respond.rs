@@ -38,7 +38,7 @@ impl NativeServer {
     }
 
     pub(crate) fn unsupported(&self, incoming: &mut IncomingRequest<'_>) -> NativeReply {
-        let message = format!("{} is not supported", incoming.message.header.opcode);
+        let message = format!("{} is not supported", incoming.parts.header.opcode);
         self.error_reply(incoming, ResponseCode::OPERATION_NOT_SUPPORTED, &message)
     }
 

@@ -14,7 +14,7 @@ impl NativeServer {
         incoming: &mut IncomingRequest<'_>,
         setup: &SessionSetup<'_>,
     ) -> NativeReply {
-        let envelope = incoming.message.envelope;
+        let envelope = incoming.parts.envelope;
         let budget = &mut incoming.budget;
         let answer =
             ServerKeyExchange::new(setup, &envelope, &self.policy, &AwsLcProvider, &mut SystemRandom, budget);
