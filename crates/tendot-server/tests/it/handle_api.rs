@@ -517,11 +517,17 @@ fn attack_a11_guessing_passwords(store: StoreKind) {
         let statuses: Vec<u16> = (0..40).map(|_| request(client, &wrong).status).collect();
         let rejected = statuses.iter().filter(|status| **status == 429).count();
         assert!(statuses[..20].iter().all(|status| *status == 401) && rejected > 10, "{statuses:?}");
-        // The right password is rejected, too; the operator token is not, since it cannot be guessed.
-        assert_eq!(request(client, &admin()).status, 429);
-        assert_eq!(request(client, "Authorization: Bearer wrong").status, 429);
+        // The right password is rejected, too; the operator token is not, since it cannot be guessed. On a busy machine the
+        // next attempt may be allowed already: then they are used up again.
+        for authorization in [&*admin(), "Authorization: Bearer wrong"] {
+            let is_rejected = (0..20).any(|_| {
+                while request(client, &wrong).status != 429 {}
+                let response = request(client, authorization);
+                response.status == 429 && response.header("retry-after").is_some()
+            });
+            assert!(is_rejected, "{client}: {authorization}");
+        }
         assert_eq!(request(client, "Authorization: Bearer token").status, 200);
-        assert!(request(client, &admin()).header("retry-after").is_some());
     }
     assert_eq!(request("198.51.100.1", &admin()).status, 200);
     assert_eq!(request("198.51.100.1", NO_CREDENTIALS).status, 200);
