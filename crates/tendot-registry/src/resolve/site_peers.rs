@@ -60,7 +60,7 @@ impl Registry {
 impl SiteReader {
     /// Whether a name belongs to the partition of this server.
     pub(crate) fn owns(&self, name: Handle<'_>) -> bool {
-        self.settings.partition.is_none_or(|partition| partition.contains(name))
+        self.settings.partition.is_none_or(|partition| partition.owns(name))
     }
 
     /// Values of a live record of this site, for authorization decisions. `None` for records left over from a prefix that moved or from

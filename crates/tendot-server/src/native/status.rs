@@ -4,7 +4,6 @@ use tendot_proto::endpoint::IncomingRequest;
 use tendot_proto::wire::WireList;
 use tendot_proto::{Budget, Handle, HandleValue, ResponseCode, ResponseData, ValuePermissions};
 use tendot_registry::{Caller, Error, ResolveQuery};
-use tendot_store::Store as _;
 
 use crate::native::{NativeReply, NativeServer};
 
