@@ -2,8 +2,8 @@
 //!
 //! ```console
 //! $ cargo run -p tendot-names --example extract_file -- paper.txt
-//! 1204	10.1130/2013.2502(04)
-//! 5310	10.1002/asi.20001
+//! 1204  10.1130/2013.2502(04)
+//! 5310  10.1002/asi.20001
 //! ```
 
 use std::error::Error;

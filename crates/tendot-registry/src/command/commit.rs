@@ -212,7 +212,7 @@ mod tests {
                 }
                 Interference::AuxEntry => commit(&self.store, Edit::PutAux { key: KEY.into(), value }),
                 Interference::ExtraEntry => {
-                    commit(&self.store, Edit::PutAux { key: EXTRA_KEY.into(), value })
+                    commit(&self.store, Edit::PutAux { key: EXTRA_KEY.into(), value });
                 }
                 // A commit in flight that is never resolved has reserved the only name left.
                 Interference::Quota => {

@@ -82,7 +82,7 @@ impl RecordDiff {
     }
 
     fn require(&mut self, required: AdminPermissions) {
-        self.required = self.required | required;
+        self.required |= required;
     }
 }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use http::StatusCode;
 use http::header::HeaderValue;
-use tendot_store::Store as _;
 use tokio::time::timeout;
 
 use crate::http::HttpServer;

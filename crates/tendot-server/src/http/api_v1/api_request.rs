@@ -87,7 +87,7 @@ pub(crate) type ApiResult = Result<Reply, Box<ApiError>>;
 /// Error of a registry request: a problem, or a finished reply.
 pub(crate) enum ApiError {
     Problem(Box<Problem<'static>>),
-    Reply(Reply),
+    Reply(Box<Reply>),
 }
 
 impl From<Box<Problem<'static>>> for Box<ApiError> {
@@ -113,7 +113,8 @@ impl HttpServer {
             percent::decode_text(path_param, "path").map_err(|error| malformed(&error.to_string()))?;
         let parameters = QueryParams::parse(head.query).map_err(|error| malformed(&error.to_string()))?;
         let caller = self.authenticator.authenticate(head).await.map_err(|error| {
-            Box::new(ApiError::Reply(authentication_failed(error, head.accepts_credentials)))
+            let reply = authentication_failed(error, head.accepts_credentials);
+            Box::new(ApiError::Reply(Box::new(reply)))
         })?;
         let now_ms = to_unix_millis(head.now);
         let path_param = path_param.into_owned();
@@ -168,7 +169,8 @@ pub(super) fn malformed(reason: &str) -> Box<ApiError> {
 /// Reply with the result of a handler.
 pub(super) fn api_reply(result: ApiResult, accepts_credentials: bool) -> Reply {
     match result.map_err(|error| *error) {
-        Ok(reply) | Err(ApiError::Reply(reply)) => reply,
+        Ok(reply) => reply,
+        Err(ApiError::Reply(reply)) => *reply,
         Err(ApiError::Problem(problem)) => for_connection(problem, accepts_credentials).into(),
     }
 }

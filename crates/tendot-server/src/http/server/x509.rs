@@ -25,8 +25,8 @@ pub(crate) struct CertificateSubject {
     /// User id, or else common name: `300:0.NA/10.1000`.
     pub(crate) name: String,
     /// Modulus and exponent, without leading zeros.
-    modulus: Box<[u8]>,
-    exponent: Box<[u8]>,
+    modulus: Vec<u8>,
+    exponent: Vec<u8>,
 }
 
 impl CertificateSubject {
@@ -46,8 +46,7 @@ impl CertificateSubject {
     pub(crate) fn matches_public_key(&self, data: &[u8]) -> bool {
         PublicKey::from_bytes(data).is_ok_and(|key| match key.components() {
             KeyComponents::Rsa { exponent, modulus } => {
-                strip_leading_zeros(modulus) == &*self.modulus
-                    && strip_leading_zeros(exponent) == &*self.exponent
+                strip_leading_zeros(modulus) == self.modulus && strip_leading_zeros(exponent) == self.exponent
             }
             _ => false,
         })
@@ -62,7 +61,7 @@ fn name_attribute(name: &Name, wanted: ObjectIdentifier) -> Option<String> {
 }
 
 /// Modulus and exponent of an `RSAPublicKey` (RFC 8017, appendix A.1.1).
-fn rsa_components(key: &[u8]) -> Result<(Box<[u8]>, Box<[u8]>)> {
+fn rsa_components(key: &[u8]) -> Result<(Vec<u8>, Vec<u8>)> {
     AnyRef::from_der(key)?.sequence(|reader| {
         let (modulus, exponent) = (UintRef::decode(reader)?, UintRef::decode(reader)?);
         Ok((modulus.as_bytes().into(), exponent.as_bytes().into()))
