@@ -127,12 +127,14 @@ pub async fn serve(
     let is_draining = Arc::new(AtomicBool::new(false));
     let mut udp_workers = spawn_udp_workers(sockets.udp, &native, &is_draining)?;
     let mut accept_loops = JoinSet::new();
-    accept_loops.spawn(accept_loop(sockets.tcp, Arc::clone(&acceptor), native, limits));
+    accept_loops.spawn(accept_loop(sockets.tcp, Arc::clone(&acceptor), Arc::clone(&native), limits));
     shutdown.await;
     is_draining.store(true, Ordering::Relaxed);
     let udp_drained =
         timeout(limits.drain_timeout, async { while udp_workers.join_next().await.is_some() {} });
     let _ = tokio::join!(udp_drained, acceptor.drain(accept_loops, limits.drain_timeout));
+    // Kept until here: a UDP thread with the last reference would close the store while another one exits.
+    drop(native);
     Ok(())
 }
 

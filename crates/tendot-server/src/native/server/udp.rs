@@ -128,6 +128,8 @@ impl UdpWorker {
             let received = ClassifiedMessage::with_heads(&message, heads);
             let reply = sender.native.handle_message(&received, Transport::Udp, client).await;
             sender.send(reply, message.len(), from);
+            // The store may be closed as soon as no permit is held.
+            drop(sender);
             drop(permit);
         });
     }

@@ -41,8 +41,10 @@ pub(crate) fn open_environment(directory: &Path, read_only: bool) -> Result<Env,
     let env = open_with_largest_map(&mut options, |options| unsafe { options.open(directory) });
     let env = env.map_err(io_error(directory))?;
     // Reading a mapped page beyond the end of the file would kill the process.
-    if let Some(actual) = length {
+    if length.is_some() {
         let pages = (env.info().last_page_number as u64).saturating_add(1);
+        // Read after the number of pages, because another process may be writing.
+        let actual = std::fs::metadata(&file).map_err(io_error(directory))?.len();
         let page_size = env.unnamed_database_stat().page_size;
         let expected = pages.saturating_mul(u64::from(page_size));
         // But pages that were freed within their transaction were never written.

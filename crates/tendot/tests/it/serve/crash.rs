@@ -34,9 +34,11 @@ fn acknowledged_writes_survive_kill() {
                     }
                 });
             }
-            // Export and backup run at the same time.
+            // Export and backup open the store while it grows.
             if round == 0 {
-                dir.run_ok(&["export"]);
+                for _ in 0..5 {
+                    dir.run_ok(&["export"]);
+                }
                 dir.run_ok(&["backup", "copy"]);
             }
             let enough = 30 + round * 17;
