@@ -354,7 +354,7 @@ mod tests {
     /// Stored log entry with its sequence number.
     type StoredEntry = (u64, Vec<u8>);
 
-    /// Rewrites the log with valid checksums, as somebody with access to the file could; returns the errors found.
+    /// Rewrites the log with valid checksums, as a program with access to the file could; returns the errors found.
     fn verify_tampered(tamper: impl FnOnce(&mut Vec<StoredEntry>)) -> Vec<String> {
         let directory = ram_dir();
         let store = EmbeddedStore::open(directory.path()).unwrap();
