@@ -37,7 +37,7 @@ enum XtaskCommand {
     Check,
     /// Everything that CI runs, without test programs that are unchanged since they passed
     Test {
-        /// Also what takes hours: fuzzing, thousands of kills, all feature sets, PostgreSQL 16 and 18, packages, the oldest Rust
+        /// Also long tests: fuzzing, thousands of kills, all feature sets, PostgreSQL 16 and 18, packages, the oldest Rust
         /// version
         #[arg(long)]
         full: bool,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, ensure};
 use tendot_testing::ServerProcess;
+pub(crate) use tendot_testing::is_installed;
 use xshell::{Cmd, Shell, cmd};
 
 use crate::root;
@@ -44,11 +45,6 @@ pub(crate) fn run_to_file(command: Cmd<'_>, path: &Path) -> Result<()> {
     let status = Command::from(command).stdout(File::create(path)?).status()?;
     ensure!(status.success(), "`{line}` failed: {status}");
     Ok(())
-}
-
-/// True if the program runs with `--version` or `-v` (nginx).
-pub(crate) fn is_installed(program: &str) -> bool {
-    tendot_testing::is_installed(program)
 }
 
 /// Installs Debian packages.

@@ -1,4 +1,4 @@
-//! What a release must satisfy besides its tests: packages that build by themselves, and the oldest supported Rust version.
+//! Release checks: packages build by themselves, and the crates compile with the oldest supported Rust version.
 
 use std::fs;
 

@@ -100,6 +100,7 @@ fn test_at_length(report: &Report) {
         let tests = TestRun { cargo: arguments, arguments: &[], environment: &Vec::new, passed: None, label };
         tests.run(report, || ());
     }
+    report.check("feature sets", feature_sets);
     report.check("rustdoc of programs", || documentation::check_programs(&WORKSPACE));
     release_check::check(report);
     postgres_versions(report);
@@ -139,6 +140,20 @@ fn other_targets(is_full: bool) -> Result<()> {
     }
     let target = TARGETS[0];
     Ok(cmd!(sh, "cargo check --package=tendot-proto --no-default-features --target {target}").run()?)
+}
+
+/// Feature sets that no test compiles: the client without a protocol and with one, and the crates without PostgreSQL.
+fn feature_sets() -> Result<()> {
+    let sh = shell()?;
+    for features in ["", "http", "native"] {
+        let package = ["--package=tendot-client", "--no-default-features", "--features", features];
+        cmd!(sh, "cargo check {package...}").run()?;
+    }
+    // Separate commands: together, one package would enable features for the others. The program always includes PostgreSQL.
+    for package in ["tendot-store", "tendot-registry", "tendot-server"] {
+        cmd!(sh, "cargo check --package={package} --no-default-features").run()?;
+    }
+    Ok(())
 }
 
 fn interop_counts(database: &SharedDatabase) -> Result<Counts> {

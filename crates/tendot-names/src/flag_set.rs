@@ -29,6 +29,11 @@ macro_rules! flag_set {
         #[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
         pub struct $set($bits);
 
+        const _: () = assert!(
+            $flag::ALL.len() <= <$bits>::BITS as usize,
+            "more flags than bits of the integer type"
+        );
+
         impl $set {
             /// Whether the set is empty.
             pub const fn is_empty(self) -> bool {
@@ -45,10 +50,15 @@ macro_rules! flag_set {
                 $flag::ALL.iter().copied().filter(move |&flag| self.contains(flag))
             }
 
+            /// The set and `flag`.
+            pub(crate) const fn with(self, flag: $flag) -> Self {
+                Self(self.0 | 1 << flag as $bits)
+            }
+
             /// Adds `flag` if `condition` is true; never removes it.
             pub(crate) fn insert_if(&mut self, flag: $flag, condition: bool) {
                 if condition {
-                    self.0 |= 1 << flag as $bits;
+                    *self = self.with(flag);
                 }
             }
         }

@@ -1,7 +1,8 @@
 //! Decodes a message in hexadecimal, for example from a packet capture, and describes it.
 //!
 //! ```console
-//! $ cargo run -p tendot-proto --example encode_request -- 10.1000/182 | xargs cargo run -p tendot-proto --example decode_message --
+//! $ cargo run -p tendot-proto --example encode_request -- 10.1000/182 \
+//!     | xargs cargo run -p tendot-proto --example decode_message --
 //! OC_RESOLUTION request 7, version 2.11: 10.1000/182
 //! ```
 

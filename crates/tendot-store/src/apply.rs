@@ -1,4 +1,4 @@
-//! Applies a change set to a state view; the same for every store.
+//! Computes the writes of a change set from the current state, for every kind of store.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{
 
 /// Current state that a change set is applied to.
 pub(crate) trait StateView {
-    /// Registration of a record: the bytes, or what refers to them.
+    /// Registration of a record: the bytes, or a reference to them.
     type Registration: Clone + Default;
 
     /// Reads the current record of a name; `with_values` is false if only its name, revision and status are needed.
@@ -155,6 +155,11 @@ impl<R: Clone + Default> WriteSet<R> {
             }
         }
         Ok(writes)
+    }
+
+    /// Revision of the store after these writes: aux entries alone get no revision.
+    pub(crate) fn next_revision(&self, current: u64) -> u64 {
+        current + u64::from(!self.log_entries.is_empty())
     }
 
     /// Whether there is nothing to write.

@@ -42,7 +42,8 @@ pub enum StoreError {
         /// Reason.
         reason: String,
     },
-    /// The commit is in doubt: the connection was lost before its result arrived. Either all of it was committed or nothing.
+    /// The commit is in doubt: the connection was lost before its result arrived, the disk failed while LMDB's meta page was
+    /// written, or the writer stopped. Either all of it was committed or nothing.
     #[error("commit outcome unknown: {reason}")]
     InDoubt {
         /// Reason.

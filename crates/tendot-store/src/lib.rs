@@ -11,6 +11,7 @@ mod error;
 mod fail_point;
 mod import;
 mod memory;
+mod memory_state;
 mod migration;
 mod model;
 #[cfg(feature = "postgres")]

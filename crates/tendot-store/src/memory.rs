@@ -1,10 +1,11 @@
 //! Memory store; reference for the other stores.
 
-use std::collections::{BTreeMap, BTreeSet, btree_map};
+use std::collections::{BTreeMap, btree_map};
 use std::ops::Bound;
 use std::sync::{PoisonError, RwLock};
 
-use crate::apply::{SplitRecord, StateView, WriteSet};
+use crate::apply::WriteSet;
+use crate::memory_state::MemoryState;
 use crate::model::history;
 use crate::{
     AuxEntry, ChangeCounters, ChangeSet, CommitError, CommitInfo, CountPage, History, HistoryEntry,
@@ -22,13 +23,10 @@ pub struct MemoryStore {
 /// Tables of the memory store.
 #[derive(Debug, Default)]
 struct MemoryTables {
-    records: BTreeMap<NameKey, StoredRecord>,
-    homed: BTreeSet<NameKey>,
-    aux: BTreeMap<Box<[u8]>, Box<[u8]>>,
+    state: MemoryState,
     log: Vec<LogEntry>,
     /// Prior states by name and log sequence number.
     history: BTreeMap<NameKey, BTreeMap<u64, PriorState>>,
-    head: StoreHead,
 }
 
 impl MemoryStore {
@@ -45,7 +43,7 @@ impl MemoryStore {
 
 impl Store for MemoryStore {
     async fn get(&self, key: &NameKey) -> Result<Option<StoredRecord>, StoreError> {
-        Ok(self.with_tables(|tables| tables.records.get(key).cloned()))
+        Ok(self.with_tables(|tables| tables.state.records.get(key).cloned()))
     }
 
     async fn list_names(
@@ -121,7 +119,7 @@ impl Store for MemoryStore {
     }
 
     async fn name_count(&self) -> Result<Option<u64>, StoreError> {
-        Ok(Some(self.with_tables(|tables| tables.records.len() as u64)))
+        Ok(Some(self.with_tables(|tables| tables.state.records.len() as u64)))
     }
 
     async fn is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
@@ -129,13 +127,13 @@ impl Store for MemoryStore {
         else {
             return Ok(false);
         };
-        Ok(self.with_tables(|tables| tables.homed.contains(&key)))
+        Ok(self.with_tables(|tables| tables.state.homed.contains(&key)))
     }
 
     async fn list_homed(&self, after: Option<&[u8]>, limit: usize) -> Result<Vec<Box<str>>, StoreError> {
         let after = after.map(<[u8]>::to_ascii_uppercase).unwrap_or_default();
         Ok(self.with_tables(|tables| {
-            let later = tables.homed.iter().filter(|homed| homed.as_bytes() > &*after);
+            let later = tables.state.homed.iter().filter(|homed| homed.as_bytes() > &*after);
             later.take(limit).map(|homed| homed.to_string().into()).collect()
         }))
     }
@@ -155,7 +153,7 @@ impl Store for MemoryStore {
     }
 
     async fn get_aux(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        Ok(self.with_tables(|tables| tables.aux.get(key).cloned()))
+        Ok(self.with_tables(|tables| tables.state.aux.get(key).cloned()))
     }
 
     async fn list_aux(
@@ -169,14 +167,14 @@ impl Store for MemoryStore {
             _ => Bound::Included(key_prefix),
         };
         Ok(self.with_tables(|tables| {
-            let later = tables.aux.range::<[u8], _>((from, Bound::Unbounded));
+            let later = tables.state.aux.range::<[u8], _>((from, Bound::Unbounded));
             let matching = later.take_while(|(key, _)| key.starts_with(key_prefix)).take(limit);
             matching.map(|(key, value)| AuxEntry { key: key.clone(), value: value.clone() }).collect()
         }))
     }
 
     async fn head(&self) -> Result<StoreHead, StoreError> {
-        Ok(self.with_tables(|tables| tables.head))
+        Ok(self.with_tables(|tables| tables.state.head))
     }
 
     async fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
@@ -195,7 +193,7 @@ impl MemoryTables {
     /// Records after a key, in key order.
     fn records_after(&self, after: Option<&NameKey>) -> btree_map::Range<'_, NameKey, StoredRecord> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.records.range((from, Bound::Unbounded))
+        self.state.records.range((from, Bound::Unbounded))
     }
 
     fn history(&self, key: &NameKey, order: HistoryOrder, limit: usize) -> History {
@@ -220,58 +218,14 @@ impl MemoryTables {
 
     fn commit(&mut self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         let ChangeSet { author, timestamp_ms, edits } = change;
-        let revision = self.head.revision + 1;
-        let WriteSet { records, homed, aux, log_entries } = WriteSet::compute(self, edits, revision)?;
-        for (key, value) in aux {
-            match value {
-                Some(value) => self.aux.insert(key, value),
-                None => self.aux.remove(&key),
-            };
-        }
-        for (key, record) in records {
-            match record {
-                Some(record) => self.records.insert(key, record.into()),
-                None => self.records.remove(&key),
-            };
-        }
-        for (prefix, is_homed) in homed {
-            if is_homed {
-                self.homed.insert(prefix)
-            } else {
-                self.homed.remove(&prefix)
-            };
-        }
-        let mut content = Vec::new();
-        for mut pending in log_entries {
-            self.head.revision = revision;
-            let prior = pending.take_prior_state();
-            let mut entry = LogEntry::new(&author, timestamp_ms, revision, pending.kind, pending.name);
-            self.head.append(&mut entry, &mut content);
+        let revision = self.state.head.revision + 1;
+        let writes = WriteSet::compute(&mut self.state, edits, revision)?;
+        for (entry, prior) in self.state.apply(&author, timestamp_ms, writes) {
             if let Some((key, prior)) = prior {
                 self.history.entry(key).or_default().insert(entry.sequence, prior);
             }
             self.log.push(entry);
         }
-        Ok(CommitInfo { revision: self.head.revision })
-    }
-}
-
-impl StateView for MemoryTables {
-    type Registration = Box<[u8]>;
-
-    fn record(&self, key: &NameKey, with_values: bool) -> Result<Option<SplitRecord<Box<[u8]>>>, StoreError> {
-        Ok(self.records.get(key).map(|record| SplitRecord::copy_of(record, with_values)))
-    }
-
-    fn is_homed(&self, prefix: &NameKey) -> Result<bool, StoreError> {
-        Ok(self.homed.contains(prefix))
-    }
-
-    fn aux(&self, key: &[u8]) -> Result<Option<&[u8]>, StoreError> {
-        Ok(self.aux.get(key).map(|value| &**value))
-    }
-
-    fn add_registration(&mut self, registration: Box<[u8]>, _log_index: usize) -> Box<[u8]> {
-        registration
+        Ok(CommitInfo { revision: self.state.head.revision })
     }
 }

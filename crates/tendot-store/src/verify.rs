@@ -90,7 +90,7 @@ impl LogVerifier {
         if entry.revision < self.last.revision {
             report.add_error(format!("log entry {sequence}: revision decreases"));
         }
-        if entry.link.content_digest != entry.content_digest() {
+        if entry.link.content_digest != entry.compute_content_digest() {
             report.add_error(format!("log entry {sequence}: content does not match its digest"));
         }
         if !self.is_broken && entry.link.previous_hash != self.last.log_hash {

@@ -40,24 +40,26 @@ pub(crate) struct WriteQueue {
 }
 
 impl WriteQueue {
-    /// Waits for room in the queue.
+    /// Waits for capacity in the queue.
     pub(crate) async fn reserve(&self, change: &ChangeSet) -> Result<Reservation, StoreError> {
         let size = change.memory_size().min(MAX_QUEUE_BYTES);
         let permit = Arc::clone(&self.permits).acquire_many_owned(size as u32).await;
         permit.map(|permit| Reservation { size, _permit: permit }).map_err(|_| writer_stopped())
     }
 
-    /// Sends a change set to the writer; the receiver gets the result.
+    /// Sends a change set to the writer; the future returns the result.
     pub(crate) fn send(
         &self,
         change: ChangeSet,
         reservation: Reservation,
         claim: Option<Claim>,
-    ) -> Result<oneshot::Receiver<Result<CommitInfo, CommitError>>, StoreError> {
+    ) -> Result<impl Future<Output = Result<CommitInfo, CommitError>> + use<>, StoreError> {
         let (reply, result) = oneshot::channel();
         let request = WriteRequest { change, claim, reply, reservation };
         self.requests.send(request).map_err(|_| writer_stopped())?;
-        Ok(result)
+        // Without a reply, the writer may have stopped before, during or after the commit.
+        let in_doubt = || StoreError::InDoubt { reason: "the writer stopped during the commit".into() };
+        Ok(async move { result.await.unwrap_or_else(|_| Err(in_doubt().into())) })
     }
 }
 
@@ -65,22 +67,28 @@ pub(crate) fn writer_stopped() -> StoreError {
     StoreError::ReadOnly { reason: "the writer has stopped".into() }
 }
 
-/// Room in the queue. Released when the request is done, even if the caller has gone.
+/// Reserved capacity of the queue. Released when the request is done, even if the caller has gone.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     size: usize,
     _permit: OwnedSemaphorePermit,
 }
 
-/// Claim on a request: by the writer, which commits it, or by the caller, who gives up; the first wins.
-#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only callers of PostgreSQL give up"))]
+/// Claim on a request: taken by the writer to commit it, or by the caller to abandon it; the first wins.
+#[cfg_attr(
+    not(feature = "postgres"),
+    allow(dead_code, reason = "only callers of PostgreSQL abandon requests")
+)]
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
     pub(crate) enqueued_at: Instant,
     is_taken: Arc<AtomicBool>,
 }
 
-#[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only callers of PostgreSQL give up"))]
+#[cfg_attr(
+    not(feature = "postgres"),
+    allow(dead_code, reason = "only callers of PostgreSQL abandon requests")
+)]
 impl Claim {
     pub(crate) fn new(enqueued_at: Instant) -> Self {
         Self { enqueued_at, is_taken: Arc::default() }
@@ -96,7 +104,7 @@ impl Claim {
 #[derive(Debug)]
 pub(crate) struct WriteRequest {
     pub(crate) change: ChangeSet,
-    /// `None` if the caller never gives up.
+    /// `None` if the caller never abandons the request.
     pub(crate) claim: Option<Claim>,
     reply: oneshot::Sender<Result<CommitInfo, CommitError>>,
     reservation: Reservation,
@@ -128,10 +136,11 @@ impl WriteInbox {
     /// Waits for change sets and returns a group of them; `None` when the queue is closed and drained. Blocks the thread.
     pub(crate) fn blocking_next_group(&mut self) -> Option<Vec<WriteRequest>> {
         loop {
-            let first = self.postponed.take().or_else(|| self.receiver.blocking_recv())?;
-            if first.is_claimed_by_writer() {
-                return Some(self.fill_group(first));
+            let group = self.take_group();
+            if !group.is_empty() {
+                return Some(group);
             }
+            self.postponed = Some(self.receiver.blocking_recv()?);
         }
     }
 
@@ -139,31 +148,29 @@ impl WriteInbox {
     #[cfg(feature = "postgres")]
     pub(crate) async fn next_group(&mut self) -> Option<Vec<WriteRequest>> {
         loop {
-            let first = match self.postponed.take() {
-                Some(request) => request,
-                None => self.receiver.recv().await?,
-            };
-            if first.is_claimed_by_writer() {
-                return Some(self.fill_group(first));
+            let group = self.take_group();
+            if !group.is_empty() {
+                return Some(group);
             }
+            self.postponed = Some(self.receiver.recv().await?);
         }
     }
 
-    /// Adds waiting requests to the first one, up to the limits of a group.
-    fn fill_group(&mut self, first: WriteRequest) -> Vec<WriteRequest> {
-        let (mut edits, mut bytes) = (first.change.edits.len(), first.reservation.size);
-        let mut group = vec![first];
+    /// Takes waiting requests that are not abandoned, up to the limits of a group.
+    fn take_group(&mut self) -> Vec<WriteRequest> {
+        let (mut group, mut edits, mut bytes) = (Vec::new(), 0, 0);
         while group.len() < MAX_GROUP_CHANGES
             && edits < MAX_GROUP_EDITS
-            && let Ok(request) = self.receiver.try_recv()
+            && let Some(request) = self.postponed.take().or_else(|| self.receiver.try_recv().ok())
         {
-            edits += request.change.edits.len();
-            bytes += request.reservation.size;
-            if bytes > MAX_GROUP_BYTES {
+            let size = request.reservation.size;
+            if !group.is_empty() && bytes + size > MAX_GROUP_BYTES {
                 self.postponed = Some(request);
                 break;
             }
             if request.is_claimed_by_writer() {
+                edits += request.change.edits.len();
+                bytes += size;
                 group.push(request);
             }
         }
@@ -183,7 +190,10 @@ mod tests {
         ChangeSet { author: "test".into(), timestamp_ms: 0, edits: vec![edit; edits] }
     }
 
-    fn send(queue: &WriteQueue, change: ChangeSet) -> oneshot::Receiver<Result<CommitInfo, CommitError>> {
+    fn send(
+        queue: &WriteQueue,
+        change: ChangeSet,
+    ) -> impl Future<Output = Result<CommitInfo, CommitError>> + use<> {
         let reservation = block_on(queue.reserve(&change)).unwrap();
         queue.send(change, reservation, None).unwrap()
     }
@@ -212,7 +222,17 @@ mod tests {
         assert_eq!(group_lengths(inbox), expected);
     }
 
-    /// A request whose caller has given up is not committed.
+    /// A request that the writer dropped without a reply may have been committed.
+    #[test]
+    fn dropped_requests_are_in_doubt() {
+        let (queue, mut inbox) = write_queue();
+        let result = send(&queue, change(1, 0));
+        assert_eq!(inbox.blocking_next_group().map(|group| group.len()), Some(1));
+        let error = block_on(result).unwrap_err();
+        assert!(matches!(error, CommitError::Store(StoreError::InDoubt { .. })), "{error}");
+    }
+
+    /// A request whose caller has abandoned it is not committed.
     #[cfg(feature = "postgres")]
     #[test]
     fn abandoned_requests_are_skipped() {

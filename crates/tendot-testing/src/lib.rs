@@ -13,6 +13,7 @@
 //! - [`wait_until`], [`wait_for`]: wait for a condition instead of sleeping
 //! - [`http`]: an HTTP/1.1 client that sends exactly what a test writes
 //! - [`ServerProcess`]: a server program, killed on drop
+//! - [`median`]: of measurements
 //! - [`child_test`], [`emit`]: a test of the same program in a process of its own
 //! - [`CountingAllocator`]: counts allocations in a test program of its own
 //! - [`postgres`]: PostgreSQL servers, clusters and databases
@@ -47,6 +48,7 @@ pub mod recordings;
 mod rng;
 #[cfg(feature = "async")]
 mod runtime;
+mod statistics;
 mod wait;
 
 pub use allocations::{Allocations, CountingAllocator, count_allocations};
@@ -56,10 +58,11 @@ pub use directory::ram_dir;
 pub use extent::{is_full_run, repetitions};
 pub use packages::{ensure_programs, install_packages, is_installed};
 pub use ports::free_port;
-pub use process::{ServerProcess, anonymous_memory, cpu_time, peak_memory, run_checked};
+pub use process::{ServerProcess, anonymous_memory, cpu_time, peak_memory, run_checked, status_bytes};
 pub use rng::{SeededRng, test_seed};
 #[cfg(feature = "async")]
 pub use runtime::block_on;
+pub use statistics::median;
 pub use wait::{WAIT_TIMEOUT, wait_for, wait_until};
 #[cfg(feature = "async")]
 pub use wait::{wait_for_async, wait_until_async};

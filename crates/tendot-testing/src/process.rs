@@ -88,18 +88,19 @@ pub fn cpu_time(pid: u32) -> Duration {
 
 /// Anonymous resident memory of a process, in bytes.
 pub fn anonymous_memory(pid: u32) -> u64 {
-    status_bytes(pid, "RssAnon:")
+    status_bytes(pid, "RssAnon:").unwrap()
 }
 
 /// Peak resident memory of a process, in bytes.
 pub fn peak_memory(pid: u32) -> u64 {
-    status_bytes(pid, "VmHWM:")
+    status_bytes(pid, "VmHWM:").unwrap()
 }
 
-fn status_bytes(pid: u32, field: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+/// Field of `/proc/PID/status`, such as `VmHWM:`, in bytes; none when the process has exited.
+pub fn status_bytes(pid: u32, field: &str) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? * 1024)
 }
 
 /// Runs a program to its end and returns its standard output; panics with its errors if it fails.

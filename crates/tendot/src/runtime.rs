@@ -14,8 +14,8 @@ pub(crate) fn multi_thread(workers: usize) -> Result<Runtime, CliError> {
     build(Builder::new_multi_thread().worker_threads(workers))
 }
 
-/// Multi-threaded runtime with a worker thread per core, for the server.
-pub(crate) fn thread_per_core() -> Result<Runtime, CliError> {
+/// Multi-threaded runtime with Tokio's default number of workers, for the server.
+pub(crate) fn multi_thread_default() -> Result<Runtime, CliError> {
     build(&mut Builder::new_multi_thread())
 }
 

@@ -12,10 +12,10 @@ use tendot_testing::{ServerProcess, free_port};
 use xshell::cmd;
 
 use super::dist::benchmark;
-use super::http::{prepare_store, wrk_script};
+use super::http::prepare_store;
 use super::native::NativeLoad;
 use super::report::write_section;
-use super::wrk::{self, LoadResult, median_result, run_wrk};
+use super::wrk::{self, LoadResult, median_result, run_wrk, write_wrk_script};
 use crate::process::{apt_install, is_installed, shell, start_server};
 use crate::root;
 
@@ -164,9 +164,8 @@ fn rates(
     }
     println!("requests per second, medians of {ROUNDS}      old        new   ratio");
     let mut rates = Vec::new();
-    let script = folder.join("names.lua");
     for (label, prefix) in [("redirect", "/"), ("JSON", "/api/handles/")] {
-        fs::write(&script, wrk_script(names, prefix))?;
+        let script = write_wrk_script(folder, "names", prefix, names, "")?;
         rates.push(interleave(label, |side| run_wrk(&servers[side].1, &script))?);
     }
     let names_file = folder.join("names");

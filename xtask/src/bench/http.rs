@@ -16,7 +16,7 @@ use xshell::cmd;
 use super::dist::{benchmark, tendot};
 use super::measure::{MarkdownTable, group_digits, record_names};
 use super::report::{Bar, write_plot, write_section};
-use super::wrk::{self, ROUND_SECONDS, WRK_SCRIPT, median_result, run_wrk};
+use super::wrk::{self, ROUND_SECONDS, median_result, run_wrk, write_wrk_script};
 use crate::interop::java::HandleNetProcess;
 use crate::process::{apt_install, is_installed, on_core, run_to_file, shell, start_server};
 use crate::root;
@@ -51,8 +51,7 @@ pub(crate) fn bench_http() -> Result<()> {
     let ready = started.elapsed();
     let _nginx = start_nginx(&folder, &names[0])?;
     let java = start_java(&folder)?;
-    let script = folder.join("names.lua");
-    fs::write(&script, wrk_script(&names, "/"))?;
+    let script = write_wrk_script(&folder, "names", "/", &names, "")?;
     // Warm-up for the JIT compiler.
     for _ in 0..ROUNDS {
         run_wrk(HANDLE_NET_ADDR, &script)?;
@@ -70,7 +69,7 @@ pub(crate) fn bench_http() -> Result<()> {
         measure_requests(&mut table, &mut bars, &folder, &names, (label, prefix), [&server, &java])?;
     }
 
-    fs::write(&script, wrk_script(&names, "/api/handles/"))?;
+    let script = write_wrk_script(&folder, "names", "/api/handles/", &names, "")?;
     let mut memory = Vec::new();
     for _ in 0..MEMORY_SAMPLES {
         let mut requests = 0.0;
@@ -94,10 +93,9 @@ fn measure_requests(
     (label, prefix): (&str, &str),
     [server, java]: [&ServerProcess; 2],
 ) -> Result<()> {
-    let (script, fixed) = (folder.join("names.lua"), folder.join("fixed.lua"));
-    fs::write(&script, wrk_script(names, prefix))?;
-    let fixed_path = [if prefix == "/" { "redirect".to_owned() } else { "json".to_owned() }];
-    fs::write(&fixed, wrk_script(&fixed_path, "/"))?;
+    let fixed_path = [if prefix == "/" { "redirect" } else { "json" }];
+    let script = write_wrk_script(folder, "names", prefix, names, "")?;
+    let fixed = write_wrk_script(folder, "fixed", "/", fixed_path, "")?;
     let [mut ours, mut nginx, mut theirs] = [const { Vec::new() }; 3];
     let [mut our_time, mut their_time] = [0.0; 2];
     for _ in 0..ROUNDS {
@@ -139,8 +137,8 @@ fn measure_requests(
     bars.push(Bar { label: format!("{label}s/s, relative to Handle.Net"), ratio: ours.rate / theirs.rate });
 
     // A shared machine does not always provide two full cores, so the latency is measured with some idle time.
-    fs::write(&script, wrk_script(names, prefix) + WRK_DELAY)?;
-    fs::write(&fixed, wrk_script(&fixed_path, "/") + WRK_DELAY)?;
+    let script = write_wrk_script(folder, "names", prefix, names, WRK_DELAY)?;
+    let fixed = write_wrk_script(folder, "fixed", "/", fixed_path, WRK_DELAY)?;
     let [mut ours, mut nginx] = [const { Vec::new() }; 2];
     for _ in 0..ROUNDS {
         ours.push(run_wrk(TENDOT_ADDR, &script)?);
@@ -239,14 +237,4 @@ fn start_nginx(folder: &Path, name: &str) -> Result<ServerProcess> {
         std::thread::sleep(Duration::from_millis(20));
     }
     anyhow::bail!("nginx did not start: see {}", folder.join("nginx.log").display())
-}
-
-/// wrk script that requests the names in sequence.
-pub(crate) fn wrk_script(names: &[String], prefix: &str) -> String {
-    let mut script = String::from("local paths = {\n");
-    for name in names {
-        let _ = writeln!(script, "{:?},", format!("{prefix}{name}"));
-    }
-    script += "}\nlocal at, requests = 0, {}\ninit = function()\n  for i = 1, #paths do requests[i] = wrk.format('GET', paths[i]) end\nend\n";
-    script + WRK_SCRIPT
 }

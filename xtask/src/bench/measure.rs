@@ -9,7 +9,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+pub(crate) use tendot_testing::median;
 use tendot_testing::postgres::PostgresServer;
+use tendot_testing::status_bytes;
 
 /// Named numbers printed by a benchmark program.
 pub(crate) type Measurements = BTreeMap<String, f64>;
@@ -35,18 +37,13 @@ impl<'a> MarkdownTable<'a> {
 pub(crate) fn run_measured(command: impl Into<Command>) -> Result<(Measurements, f64)> {
     let mut command = command.into();
     let mut child = command.stdout(Stdio::piped()).spawn()?;
-    let status = PathBuf::from(format!("/proc/{}/status", child.id()));
-    let mut peak = 0_f64;
+    let mut peak = 0_u64;
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
         }
         // None while the process exits.
-        let memory = fs::read_to_string(&status).ok().and_then(|status| {
-            let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
-            line.trim().trim_end_matches(" kB").parse().ok()
-        });
-        peak = peak.max(memory.unwrap_or_default());
+        peak = peak.max(status_bytes(child.id(), "RssAnon:").unwrap_or_default());
         std::thread::sleep(Duration::from_millis(20));
     };
     ensure!(status.success(), "{command:?} failed: {status}");
@@ -55,7 +52,7 @@ pub(crate) fn run_measured(command: impl Into<Command>) -> Result<(Measurements,
         let (name, number) = line.split_once(' ').context("expected `NAME NUMBER`")?;
         Ok((name.to_owned(), number.parse()?))
     });
-    Ok((measured.collect::<Result<_>>()?, peak))
+    Ok((measured.collect::<Result<_>>()?, (peak / 1024) as f64))
 }
 
 pub(crate) fn measurement(measured: &Measurements, name: &str) -> Result<f64> {
@@ -106,12 +103,6 @@ pub(crate) fn total_memory() -> Result<String> {
 pub(crate) fn load_average() -> Result<String> {
     let load = fs::read_to_string("/proc/loadavg")?;
     Ok(load.split(' ').nth(2).context("three numbers")?.to_owned())
-}
-
-/// The middle value, or 0 without values.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
 /// Formats a number as `1,234,567`.

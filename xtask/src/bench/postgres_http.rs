@@ -16,7 +16,7 @@ use super::dist::tendot;
 use super::http::{ROUNDS, prepare_store};
 use super::measure::{group_digits, median, record_names};
 use super::report::write_section;
-use super::wrk::{self, WRK_SCRIPT, median_result, run_wrk, start_wrk, wrk_result};
+use super::wrk::{self, median_result, run_wrk, start_wrk, write_wrk_script, wrk_result};
 use crate::process::{shell, start_server};
 use crate::root;
 
@@ -58,7 +58,7 @@ fn compare_with_embedded(
     names: &[String],
     address: &str,
 ) -> Result<()> {
-    let script = write_wrk_script(folder, "zipf", zipf(names))?;
+    let script = write_wrk_script(folder, "zipf", "/", zipf(names).take(SCRIPT_REQUESTS), "")?;
     let (embedded, database) = ("127.0.0.1:18090", "127.0.0.1:18091");
     let data = format!("embedded:{}", folder.join("data").display());
     let (sh, dir) = (shell()?, tempfile::tempdir()?);
@@ -108,7 +108,7 @@ fn compare_two_hosts(
     names: &[String],
     primary: &PostgresServer,
 ) -> Result<()> {
-    let script = write_wrk_script(folder, "uniform", uniform(names))?;
+    let script = write_wrk_script(folder, "uniform", "/", uniform(names).take(SCRIPT_REQUESTS), "")?;
     let dir = tempfile::tempdir()?;
     let mut hosts = Vec::new();
     for number in 1..=2 {
@@ -229,17 +229,4 @@ fn zipf(names: &[String]) -> impl Iterator<Item = &str> {
 fn uniform(names: &[String]) -> impl Iterator<Item = &str> {
     let mut random = SeededRng::new(2);
     std::iter::repeat_with(move || &**random.pick(names))
-}
-
-/// Writes a wrk script that requests the names of a file in sequence.
-fn write_wrk_script<'n>(folder: &Path, name: &str, names: impl Iterator<Item = &'n str>) -> Result<PathBuf> {
-    let (paths, script) = (folder.join(format!("{name}.txt")), folder.join(format!("{name}.lua")));
-    fs::write(&paths, names.take(SCRIPT_REQUESTS).map(|name| format!("/{name}\n")).collect::<String>())?;
-    let text = format!(
-        "local at, requests = 0, {{}}\n\
-         init = function()\n  for path in io.lines({:?}) do requests[#requests + 1] = wrk.format('GET', path) end\nend\n{WRK_SCRIPT}",
-        paths.display().to_string()
-    );
-    fs::write(&script, text)?;
-    Ok(script)
 }

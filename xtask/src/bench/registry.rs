@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
-use tendot_testing::{ServerProcess, anonymous_memory, run_checked};
+use anyhow::{Context as _, Result, anyhow, ensure};
+use tendot_testing::{ServerProcess, anonymous_memory};
 use xshell::{Cmd, Shell, cmd};
 
 use super::dist::{benchmark, tendot};
@@ -145,11 +145,16 @@ fn with_memory_sampling(service: &RegistryServer, memory: &mut f64) -> Result<St
     let mut command = Command::from(service.benchmark(&shell()?, "batch", &[BATCH_RECORDS]));
     std::thread::scope(|scope| {
         let pid = service.server.process.id();
-        let batch = scope.spawn(|| run_checked(&mut command));
+        let batch = scope.spawn(|| -> Result<String> {
+            let output = command.output()?;
+            let messages = String::from_utf8_lossy(&output.stderr);
+            ensure!(output.status.success(), "{command:?} failed: {}\n{messages}", output.status);
+            Ok(String::from_utf8(output.stdout)?)
+        });
         while !batch.is_finished() {
             *memory = memory.max(anonymous_memory(pid) as f64);
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
-        batch.join().map_err(|_| anyhow::anyhow!("the batch panicked"))
+        batch.join().map_err(|_| anyhow!("the thread of the batch panicked"))?
     })
 }

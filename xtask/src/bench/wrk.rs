@@ -1,6 +1,8 @@
 //! `wrk`, the HTTP load generator.
 
-use std::path::Path;
+use std::fmt::{Display, Write as _};
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
@@ -12,7 +14,7 @@ use crate::process::{apt_install, on_core, shell};
 pub(crate) const ROUND_SECONDS: f64 = 4.0;
 
 /// End of every script: requests in sequence, and the line with the results.
-pub(crate) const WRK_SCRIPT: &str = "\
+const WRK_SCRIPT: &str = "\
 request = function()
   at = at % #requests + 1
   return requests[at]
@@ -23,6 +25,31 @@ done = function(summary, latency)
     latency:percentile(99), errors.connect + errors.read + errors.write + errors.timeout + errors.status))
 end
 ";
+
+/// Writes a script that requests the names in sequence, with a path prefix; `end` is added to the script. The paths are in a
+/// file of their own, because Lua limits the number of constants.
+pub(crate) fn write_wrk_script(
+    folder: &Path,
+    file_name: &str,
+    prefix: &str,
+    names: impl IntoIterator<Item = impl Display>,
+    end: &str,
+) -> Result<PathBuf> {
+    let (paths, script) = (folder.join(format!("{file_name}.txt")), folder.join(format!("{file_name}.lua")));
+    let mut lines = String::new();
+    for name in names {
+        writeln!(lines, "{prefix}{name}")?;
+    }
+    fs::write(&paths, lines)?;
+    let text = format!(
+        "local at, requests = 0, {{}}\n\
+         init = function()\n  for path in io.lines({:?}) do requests[#requests + 1] = wrk.format('GET', path) end\nend\n\
+         {WRK_SCRIPT}{end}",
+        paths.display().to_string()
+    );
+    fs::write(&script, text)?;
+    Ok(script)
+}
 
 /// Installs `wrk` if it is missing.
 pub(crate) fn ensure_installed() -> Result<()> {

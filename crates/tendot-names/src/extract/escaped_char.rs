@@ -1,5 +1,6 @@
 //! One character, escaped or not: plain, HTML or XML entity, or backslash escape of JSON, Markdown or TeX.
 
+use crate::ascii_case::starts_with_ignore_case;
 use crate::percent::hex_value;
 
 /// One character and the number of input bytes that encode it.
@@ -70,7 +71,7 @@ fn decode_entity(text: &[u8]) -> Option<EscapedChar> {
     NAMED_ENTITIES
         .into_iter()
         .filter(|(name, _)| name.get(1) == Some(&second))
-        .find(|(name, _)| text.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name)))
+        .find(|(name, _)| starts_with_ignore_case(text, name))
         .map(|(name, character)| EscapedChar { character, len: name.len() })
 }
 

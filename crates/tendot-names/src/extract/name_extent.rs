@@ -136,7 +136,7 @@ impl<'t> TextCandidate<'_, 't> {
         Some((len, DoiBuf::from_validated(String::from(trimmed))))
     }
 
-    /// Trims what follows a DOI in a field, if the text is one.
+    /// Trims a year or `#` after the DOI if the input is a single field.
     fn trim_field_tail<'n>(&self, doi: &'n str) -> &'n str {
         if self.options.is_single_field { trim_field_tail(doi) } else { doi }
     }

@@ -38,10 +38,6 @@ flag_set! {
 }
 
 impl Adjustments {
-    pub(super) const fn with(self, adjustment: Adjustment) -> Self {
-        Self(self.0 | 1 << adjustment as u16)
-    }
-
     pub(super) const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }

@@ -192,7 +192,10 @@ impl Parser {
         form: InputForm,
         mut adjustments: Adjustments,
     ) -> Result<ParsedName<'a>, Error> {
-        if !self.rejects_short_dois && ShortDoi::is_short_doi(&text) {
+        if ShortDoi::is_short_doi(&text) {
+            if self.rejects_short_dois {
+                return Err(Error::new(ErrorKind::MissingRegistrant, "10".len()));
+            }
             let identifier = DoiOrShortDoi::ShortDoi(ShortDoi::from_validated(text));
             return Ok(ParsedName { identifier, input_form: form, adjustments });
         }
@@ -229,4 +232,26 @@ fn original_offset(text: &str, clean_offset: usize) -> usize {
         remaining = remaining.saturating_sub(c.len_utf8());
     }
     text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parse_doi_rejects_short_dois() {
+        for rules in SyntaxRules::ALL {
+            for parser in [Parser::strict().rules(rules), Parser::lenient().rules(rules)] {
+                assert_eq!(parser.parse_doi("10.1000/182").unwrap().as_str(), "10.1000/182");
+                for (text, offset) in
+                    [("10/gf4gqc", 2), ("doi:10/gf4gqc", 6), ("https://doi.org/10/gf4gqc", 18)]
+                {
+                    assert!(parser.parse(text).unwrap().doi().is_none(), "{rules:?} {text}");
+                    let error = parser.parse_doi(text).unwrap_err();
+                    let expected = (ErrorKind::MissingRegistrant, offset);
+                    assert_eq!((error.kind(), error.offset()), expected, "{rules:?} {text}");
+                }
+            }
+        }
+    }
 }

@@ -4,7 +4,7 @@ use super::policy::AuthPolicy;
 use crate::budget::Budget;
 use crate::crypto::CryptoProvider;
 
-/// Cryptography provider, accepted algorithms and work budget: what every cryptographic operation needs.
+/// Cryptography provider, accepted algorithms and work budget of cryptographic operations.
 ///
 /// ```
 /// use tendot_proto::Budget;

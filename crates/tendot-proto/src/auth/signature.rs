@@ -12,7 +12,8 @@ use crate::record::{KeyComponents, PublicKey};
 
 /// Validates a public key for registration: RSA of 2048 to 8192 bits, DSA of 2048 or 3072.
 ///
-/// Signatures by weaker keys that were registered elsewhere are still verified, as far as an [`AuthPolicy`](super::AuthPolicy) allows.
+/// Signatures by weaker keys that were registered elsewhere are still verified, as far as an
+/// [`AuthPolicy`](super::AuthPolicy) allows.
 ///
 /// ```
 /// use tendot_proto::auth::{PublicKeyError, validate_public_key};

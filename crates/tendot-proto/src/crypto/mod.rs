@@ -20,7 +20,7 @@ use crate::record::PublicKey;
 /// Cryptography provider (as in rustls).
 ///
 /// Implementations reject algorithms that are too weak or unknown to them; [`AuthPolicy`](crate::auth::AuthPolicy)
-/// decides which of the others a peer may use. What an implementation leaves out is unsupported.
+/// decides which of the others a peer may use. Methods that are not implemented return [`CryptoError::Unsupported`].
 pub trait CryptoProvider: fmt::Debug + Send + Sync {
     /// Hash of the concatenated parts.
     fn hash(&self, hash: HashAlgorithm, parts: &[&[u8]]) -> Result<Digest, CryptoError> {

@@ -2,8 +2,8 @@
 //!
 //! [`Lookup`] is one lookup in progress, [`LookupRequest`] its request, [`LookupConfig`] the settings shared by all
 //! lookups. In reading order: `locate.rs` finds the sites of a prefix, `public_address.rs` protects from SSRF,
-//! `query.rs`, `server_target.rs` and `attempt.rs` send requests, `validate.rs` validates responses, `referral.rs` handles responses and
-//! follows referrals, `event.rs` has the output.
+//! `query.rs`, `server_target.rs` and `attempt.rs` send requests, `validate.rs` validates responses, `referral.rs`
+//! handles responses and follows referrals, `event.rs` has the output.
 
 mod attempt;
 mod config;

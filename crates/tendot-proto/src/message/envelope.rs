@@ -107,7 +107,7 @@ impl Envelope {
         writer.raw(&self.to_bytes());
     }
 
-    /// Whether the bytes after the envelope are no header: encrypted, or compressed, which is not supported.
+    /// Whether the bytes after the envelope are not a header: encrypted, or compressed, which is not supported.
     pub const fn is_opaque(&self) -> bool {
         self.flags.intersects(EnvelopeFlags::ENCRYPTED.union(EnvelopeFlags::COMPRESSED))
     }

@@ -3,7 +3,7 @@
 use super::{MessageParts, Opcode};
 use crate::now::Now;
 
-/// What a response must match: request id and opcode.
+/// Request id and opcode that a response must match.
 ///
 /// ```
 /// use tendot_proto::message::{ExpectedResponse, ResponseMismatch};

@@ -41,6 +41,23 @@ impl<'a> ReceivedMessage<'a> {
         Self { bytes, envelope, header }
     }
 
+    /// This message with a copy of its bytes, for example to move it to another task.
+    ///
+    /// ```
+    /// use tendot_proto::{Handle, Message, Now, ReceivedMessage};
+    ///
+    /// let now = Now { elapsed: core::time::Duration::ZERO, unix: 1_700_000_000 };
+    /// let bytes = Message::resolution(Handle::from("10.1000/182"), 7, now).to_bytes()?;
+    /// let message = ReceivedMessage::new(&bytes);
+    /// let copy = bytes.clone();
+    /// assert_eq!(message.with_bytes(&copy).split()?, message.split()?);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn with_bytes<'b>(&self, bytes: &'b [u8]) -> ReceivedMessage<'b> {
+        ReceivedMessage { bytes, envelope: self.envelope, header: self.header }
+    }
+
     /// All bytes.
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes

@@ -8,7 +8,7 @@ use tendot_proto::endpoint::{IncomingRequest, Transport};
 use tendot_proto::{Message, Now, ResponseCode, ValueReference};
 use tendot_registry::{Caller, HandleIdentity};
 
-use crate::native::dispatch::{CpuPermit, join_parts, release_while_pending};
+use crate::native::dispatch::{CpuPermit, release_while_pending};
 use crate::native::operation::NativeOperation;
 use crate::native::respond::INTERNAL_ERROR;
 use crate::native::{NativeReply, NativeServer};
@@ -159,7 +159,7 @@ impl NativeServer {
             let mut challenges = self.lock_challenges();
             let context = &mut self.auth(&mut incoming.budget);
             let is_session = |id| sessions.contains(id);
-            let request = join_parts(&incoming.parts);
+            let request = incoming.parts.to_bytes();
             let issued = challenges.issue(&request, incoming.transport, now, context, is_session);
             issued.map(|pending| incoming.challenge(pending).to_bytes())
         };

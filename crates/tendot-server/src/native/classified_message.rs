@@ -1,21 +1,11 @@
 //! Classification of a message: its envelope and header are decoded once, and decide how it is handled.
 
-use tendot_proto::{Envelope, EnvelopeFlags, MessageHeader, OpFlags, Opcode, limits};
+use tendot_proto::{Envelope, EnvelopeFlags, MessageHeader, OpFlags, Opcode, ReceivedMessage};
 
-/// Message as received, with its envelope, header and class.
+/// Message as received, with its class.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClassifiedMessage<'a> {
-    bytes: &'a [u8],
-    heads: MessageHeads,
-}
-
-/// Envelope, header and class of a message, without its bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MessageHeads {
-    /// `None` if the message is too short.
-    envelope: Option<Envelope>,
-    /// `None` if the message is too short, encrypted or compressed.
-    header: Option<MessageHeader>,
+    received: ReceivedMessage<'a>,
     class: MessageClass,
 }
 
@@ -33,58 +23,56 @@ enum MessageClass {
 impl<'a> ClassifiedMessage<'a> {
     /// Decodes envelope and header, and classifies the message.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        let envelope = Envelope::from_bytes(bytes).ok();
-        // What follows the envelope of an encrypted or compressed message is not a header.
-        let is_plain = envelope.is_some_and(|envelope| {
-            !envelope.flags.contains(EnvelopeFlags::ENCRYPTED)
-                && !envelope.flags.contains(EnvelopeFlags::COMPRESSED)
-        });
-        let after_envelope = bytes.get(limits::ENVELOPE_LEN..).filter(|_| is_plain);
-        let header = after_envelope.and_then(|bytes| MessageHeader::from_bytes(bytes).ok());
-        let header = header.map(|(header, _)| header);
-        let class = classify(envelope.as_ref(), header.as_ref());
-        Self { bytes, heads: MessageHeads { envelope, header, class } }
+        let received = ReceivedMessage::new(bytes);
+        let class = classify(received.envelope().ok(), received.header());
+        Self { received, class }
     }
 
-    /// Message with this copy of its bytes.
-    pub(crate) const fn with_heads(bytes: &'a [u8], heads: MessageHeads) -> Self {
-        Self { bytes, heads }
+    /// This message without its bytes, to move it to another task; there, [`with_bytes`](Self::with_bytes) adds a copy of them.
+    pub(crate) const fn without_bytes(&self) -> ClassifiedMessage<'static> {
+        self.with_bytes(&[])
+    }
+
+    /// This message with a copy of its bytes.
+    pub(crate) const fn with_bytes<'b>(&self, bytes: &'b [u8]) -> ClassifiedMessage<'b> {
+        ClassifiedMessage { received: self.received.with_bytes(bytes), class: self.class }
+    }
+
+    pub(crate) const fn received(&self) -> &ReceivedMessage<'a> {
+        &self.received
     }
 
     pub(crate) const fn bytes(&self) -> &'a [u8] {
-        self.bytes
+        self.received.bytes()
     }
 
-    pub(crate) const fn heads(&self) -> MessageHeads {
-        self.heads
-    }
-
-    pub(crate) const fn envelope(&self) -> Option<Envelope> {
-        self.heads.envelope
+    /// Envelope; `None` if the message is too short.
+    pub(crate) fn envelope(&self) -> Option<Envelope> {
+        self.received.envelope().ok().copied()
     }
 
     /// Opcode; [`Opcode::RESERVED`] if there is no readable header.
     pub(crate) fn opcode(&self) -> Opcode {
-        self.heads.header.map_or(Opcode::RESERVED, |header| header.opcode)
+        self.received.header().map_or(Opcode::RESERVED, |header| header.opcode)
     }
 
     pub(crate) fn is_encrypted(&self) -> bool {
-        self.envelope().is_some_and(|envelope| envelope.flags.contains(EnvelopeFlags::ENCRYPTED))
+        self.received.is_encrypted()
     }
 
     /// Whether the header has this flag.
     pub(crate) fn has_flag(&self, flag: OpFlags) -> bool {
-        self.heads.header.is_some_and(|header| header.flags.contains(flag))
+        self.received.header().is_some_and(|header| header.flags.contains(flag))
     }
 
     /// Whether the message is an unsigned read of public values or of the site: it changes nothing and is cheap.
     pub(crate) fn is_public_read(&self) -> bool {
-        self.heads.class == MessageClass::PublicRead
+        self.class == MessageClass::PublicRead
     }
 
     /// Whether the message needs a signature, a key, or a proof of one. Messages in a session are authenticated by the session.
     pub(crate) fn is_expensive(&self) -> bool {
-        self.heads.class == MessageClass::Expensive
+        self.class == MessageClass::Expensive
     }
 
     /// Whether the response is the same for all clients while the record is unchanged. A request digest covers the request id.
@@ -138,11 +126,7 @@ mod tests {
             message.header.flags = flags;
             let bytes = message.to_bytes().unwrap();
             let received = ClassifiedMessage::new(&bytes);
-            assert_eq!(
-                (received.heads.class, received.is_cacheable()),
-                (expected, is_cacheable),
-                "{message:?}"
-            );
+            assert_eq!((received.class, received.is_cacheable()), (expected, is_cacheable), "{message:?}");
         };
         let flags = OpFlags::DEFAULT;
         check(0, flags, MessageClass::PublicRead, true);
@@ -153,7 +137,7 @@ mod tests {
         check(1, flags | OpFlags::CERTIFY, MessageClass::Ordinary, false);
     }
 
-    /// What follows the envelope of an encrypted message is not taken for a header.
+    /// The bytes after the envelope of an encrypted message are not taken for a header.
     #[test]
     fn encrypted_messages_have_no_header() {
         let flags = EnvelopeFlags::ENCRYPTED;
@@ -163,6 +147,20 @@ mod tests {
         assert!(received.is_encrypted() && received.is_expensive());
         assert!(!received.has_flag(OpFlags::KEEP_CONNECTION));
         assert_eq!(received.opcode(), Opcode::RESERVED);
+    }
+
+    /// A message that is moved to another task is not classified again.
+    #[test]
+    fn copies_of_the_bytes() {
+        let now = Now { elapsed: Duration::ZERO, unix: 1_800_000_000 };
+        let bytes = Message::resolution(Handle::from("10.1/x"), 7, now).to_bytes().unwrap();
+        let moved = ClassifiedMessage::new(&bytes).without_bytes();
+        assert!(moved.is_cacheable() && moved.bytes().is_empty());
+        let copy = bytes.clone();
+        let message = moved.with_bytes(&copy);
+        assert!(message.is_cacheable());
+        assert_eq!(message.bytes(), bytes);
+        assert_eq!(message.received().split().unwrap().to_bytes(), bytes);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tendot_proto::auth::ChallengeResponse;
 use tendot_proto::endpoint::{IncomingRequest, Rejection, RejectionReason, Transport};
-use tendot_proto::{Budget, Envelope, MessageHeader, MessageParts, Now, OpFlags, Opcode, ResponseCode};
+use tendot_proto::{Budget, Envelope, MessageHeader, Now, OpFlags, Opcode, ResponseCode};
 use tendot_store::ChangeCounters;
 use tokio::sync::SemaphorePermit;
 
@@ -41,9 +41,9 @@ impl NativeReply {
         Self { message: Some(message), opcode: incoming.parts.header.opcode, ..Self::none(code) }
     }
 
-    fn from_rejection(opcode: Opcode, rejection: &Rejection) -> Self {
+    fn from_rejection(rejection: &Rejection) -> Self {
         let message = rejection.response().map(Into::into);
-        Self { message, opcode, ..Self::none(rejection.response_code()) }
+        Self { message, opcode: rejection.opcode(), ..Self::none(rejection.response_code()) }
     }
 }
 
@@ -165,8 +165,8 @@ impl NativeServer {
     ) -> Result<IncomingRequest<'m>, NativeReply> {
         let id = envelope.session_id;
         let mut incoming =
-            self.endpoint.decode_request(message.bytes(), transport, now).map_err(|rejection| {
-                let mut reply = NativeReply::from_rejection(message.opcode(), &rejection);
+            self.endpoint.decode_received(message.received(), transport, now).map_err(|rejection| {
+                let mut reply = NativeReply::from_rejection(&rejection);
                 if id != 0
                     && let Some(sealed) =
                         self.authenticate_error(message, &rejection, was_encrypted, now, budget)
@@ -204,8 +204,7 @@ impl NativeServer {
         reason: RejectionReason,
         now: Now,
     ) -> NativeReply {
-        let rejection = self.endpoint.reject(envelope, header, reason, now);
-        NativeReply::from_rejection(header.map_or(Opcode::RESERVED, |header| header.opcode), &rejection)
+        NativeReply::from_rejection(&self.endpoint.reject(envelope, header, reason, now))
     }
 
     /// Executes a decoded message, and caches the response if it is cacheable. Returns the remaining budget, too.
@@ -226,11 +225,6 @@ impl NativeServer {
         }
         (reply, incoming.budget.remaining())
     }
-}
-
-/// Joins the parts of a received or decrypted message.
-pub(crate) fn join_parts(parts: &MessageParts<'_>) -> Vec<u8> {
-    [&parts.envelope.to_bytes()[..], parts.header_and_body, parts.credential_bytes].concat()
 }
 
 /// Permit to use one CPU core for expensive work.

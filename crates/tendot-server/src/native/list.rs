@@ -5,7 +5,6 @@ use tendot_proto::wire::WireList;
 use tendot_proto::{Budget, OpFlags, ResponseCode, ResponseData, limits};
 use tendot_registry::{Caller, Error, HandleOperation, ResultPage};
 
-use crate::native::dispatch::join_parts;
 use crate::native::operation::NativeOperation;
 use crate::native::{NativeReply, NativeServer};
 
@@ -40,7 +39,7 @@ impl NativeServer {
         let mut reply = self.seal(incoming, response);
         reply.continuation = next.map(|after| {
             Box::new(ListContinuation {
-                request: join_parts(&incoming.parts),
+                request: incoming.parts.to_bytes(),
                 request_id: incoming.request_id,
                 transport: incoming.transport,
                 caller: caller.clone(),

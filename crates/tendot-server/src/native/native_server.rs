@@ -19,8 +19,8 @@ use crate::native::own_site::OwnSite;
 use crate::resolution_stats::ResolutionCounter;
 use crate::response_cache::DEFAULT_RESPONSE_CACHE_BYTES;
 
-/// Maximum concurrent expensive requests, separately for other servers of the site and for all other clients. Each has a thread, which may
-/// also wait for the disk.
+/// Maximum concurrent expensive requests, separately for other servers of the site and for all other clients. Each has a
+/// thread, which may also wait for the disk.
 pub(super) const MAX_EXPENSIVE_REQUESTS: usize = 64;
 
 /// Native protocol server over a registry: shared state and settings.

@@ -2,7 +2,7 @@
 
 use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
 use tendot_proto::endpoint::{IncomingRequest, Rejection, SealContext};
-use tendot_proto::{Budget, Message, MessageParts, Now, OpFlags, ResponseCode, ResponseData};
+use tendot_proto::{Budget, Message, Now, OpFlags, ResponseCode, ResponseData};
 use tendot_registry::{Error, OUTCOME_UNKNOWN};
 use tendot_store::StoreError;
 
@@ -23,7 +23,7 @@ impl NativeServer {
         budget: &mut Budget,
     ) -> Option<Vec<u8>> {
         let signed = Some(message).filter(|message| message.has_flag(OpFlags::CERTIFY))?;
-        let parts = MessageParts::split(signed.bytes()).ok()?;
+        let parts = signed.received().split().ok()?;
         let mut response = Message::from_bytes(rejection.response()?).ok()?;
         response.header.flags |= OpFlags::CERTIFY;
         let mut sealed = response.to_bytes().ok()?;

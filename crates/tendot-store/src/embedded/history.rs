@@ -251,14 +251,8 @@ impl<'a> NameHistory<'a> {
             if log_entry.revision != revision {
                 break;
             }
-            let is_match = match log_entry.kind {
-                // An import without records was interrupted before its first transaction, and its revision was reused.
-                EditKind::Import => log_entry.record_count > 0,
-                kind => {
-                    kind.is_record_change() && NameKey::new(&log_entry.name).is_ok_and(|key| key == *self.key)
-                }
-            };
-            if is_match {
+            let is_of_name = || NameKey::new(&log_entry.name).is_ok_and(|key| key == *self.key);
+            if log_entry.kind == EditKind::Import || log_entry.kind.is_record_change() && is_of_name() {
                 return Ok(Some(log_entry));
             }
         }

@@ -383,16 +383,15 @@ impl ImportWriter<'_> {
         }
         let mut log_entry = self.log_entry(EditKind::Import, "");
         log_entry.record_count = self.summary.created + self.summary.changed;
+        // An import without changes gets no revision and no log entry.
         if log_entry.record_count > 0 {
             head.revision = self.revision;
-        }
-        if is_last {
-            if log_entry.record_count > 0 {
+            if is_last {
                 append_log_entry(lmdb, &mut txn, &mut head, log_entry).map_err(commit_error)?;
+                lmdb.databases.meta.delete(&mut txn, PENDING_META_KEY).map_err(commit_error)?;
+            } else {
+                save_pending(lmdb, &mut txn, &log_entry).map_err(commit_error)?;
             }
-            lmdb.databases.meta.delete(&mut txn, PendingImport::META_KEY).map_err(commit_error)?;
-        } else {
-            PendingImport::save(lmdb, &mut txn, &log_entry).map_err(commit_error)?;
         }
         lmdb.write_head(&mut txn, &head).map_err(commit_error)?;
         if is_last {
@@ -446,37 +445,34 @@ fn append_log_entry(
     log_entry::append(lmdb, txn, &log_entry, &mut value)
 }
 
-/// Log entry of an import in progress, stored in `meta` so that it is logged even after a crash.
-pub(crate) struct PendingImport;
+/// Key in `meta` of the log entry of an import in progress, stored so that it is logged even after a crash.
+pub(crate) const PENDING_META_KEY: &[u8] = b"pending_import";
 
-impl PendingImport {
-    pub(crate) const META_KEY: &'static [u8] = b"pending_import";
+/// Decodes the log entry of an import in progress, which is not in the log yet; `None` if it is invalid.
+pub(crate) fn decode_pending(body: &[u8]) -> Option<LogEntry> {
+    LogEntry::decode_content(0, ChainLink::default(), body)
+}
 
-    /// Decodes the log entry, which is not in the log yet; `None` if it is invalid.
-    pub(crate) fn decode(body: &[u8]) -> Option<LogEntry> {
-        LogEntry::decode_content(0, ChainLink::default(), body)
-    }
+fn save_pending(lmdb: &Lmdb, txn: &mut RwTxn<'_>, log_entry: &LogEntry) -> Result<(), heed::Error> {
+    let mut content = Vec::new();
+    log_entry.encode_content(&mut content);
+    lmdb.write_meta(txn, PENDING_META_KEY, &content)
+}
 
-    /// Writes the log entry of an interrupted import, if there is one.
-    pub(crate) fn recover_interrupted(lmdb: &Lmdb) -> Result<(), StoreError> {
-        let recovery_error = |error| backend_error("recovering an interrupted import", error);
-        let mut txn = lmdb.env.write_txn().map_err(recovery_error)?;
-        let Some(body) = lmdb.read_meta(&txn, Self::META_KEY)? else { return Ok(()) };
-        let log_entry = Self::decode(body)
-            .ok_or_else(|| checksum::corrupt(Self::META_KEY, META_ITEM, "cannot be decoded"))?;
-        let mut head = lmdb.read_head(&txn)?;
-        append_log_entry(lmdb, &mut txn, &mut head, log_entry).map_err(recovery_error)?;
-        lmdb.write_head(&mut txn, &head).map_err(recovery_error)?;
-        lmdb.databases.meta.delete(&mut txn, Self::META_KEY).map_err(recovery_error)?;
-        fail_point::hit("import-before-recovery-commit");
-        lmdb.commit(txn).map_err(recovery_error)?;
-        fail_point::hit("import-after-recovery-commit");
-        Ok(())
-    }
-
-    fn save(lmdb: &Lmdb, txn: &mut RwTxn<'_>, log_entry: &LogEntry) -> Result<(), heed::Error> {
-        let mut content = Vec::new();
-        log_entry.encode_content(&mut content);
-        lmdb.write_meta(txn, Self::META_KEY, &content)
-    }
+/// Writes the log entry of an interrupted import, if there is one.
+pub(crate) fn recover_interrupted(lmdb: &Lmdb) -> Result<(), StoreError> {
+    let recovery_error = |error| backend_error("recovering an interrupted import", error);
+    let mut txn = lmdb.env.write_txn().map_err(recovery_error)?;
+    let Some(body) = lmdb.read_meta(&txn, PENDING_META_KEY)? else { return Ok(()) };
+    let log_entry = decode_pending(body)
+        .ok_or_else(|| checksum::corrupt(PENDING_META_KEY, META_ITEM, "cannot be decoded"))?;
+    let mut head = lmdb.read_head(&txn)?;
+    head.revision = head.revision.max(log_entry.revision);
+    append_log_entry(lmdb, &mut txn, &mut head, log_entry).map_err(recovery_error)?;
+    lmdb.write_head(&mut txn, &head).map_err(recovery_error)?;
+    lmdb.databases.meta.delete(&mut txn, PENDING_META_KEY).map_err(recovery_error)?;
+    fail_point::hit("import-before-recovery-commit");
+    lmdb.commit(txn).map_err(recovery_error)?;
+    fail_point::hit("import-after-recovery-commit");
+    Ok(())
 }

@@ -8,7 +8,7 @@ use heed::RwTxn;
 use super::error::store_error;
 use super::format::dictionary::Interner;
 use super::format::{checksum, log_entry, record};
-use super::lmdb::{META_ITEM, TRANSACTION_META_KEY};
+use super::lmdb::META_ITEM;
 use super::{EmbeddedStore, Lmdb, OpenError, backend_error, history};
 use crate::migration::batch::{
     AuxChange, MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MigratedHistoryEntry, MigratedRecord, MigrationBatch,
@@ -103,8 +103,7 @@ impl MigrationTarget for EmbeddedTarget {
         let lmdb = &self.store.lmdb;
         let txn = lmdb.begin_read()?;
         let Some((transaction, checkpoint)) = lmdb.checkpoint(&txn)? else { return Ok(None) };
-        let last = lmdb.read_meta(&txn, TRANSACTION_META_KEY)?;
-        Ok(Some((checkpoint, last == Some(&transaction.to_le_bytes()))))
+        Ok(Some((checkpoint, lmdb.read_transaction_id(&txn)? == transaction)))
     }
 
     async fn write_batch(
@@ -264,5 +263,38 @@ impl MigrationWriter<'_> {
             is_hashed_key,
             self.interner,
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pollster::block_on;
+    use tendot_testing::ram_dir;
+
+    use super::*;
+    use crate::embedded::lmdb::TRANSACTION_META_KEY;
+
+    /// A missing or invalid transaction id is corruption, not a change by others.
+    #[test]
+    fn invalid_transaction_id_is_corrupt() {
+        let directory = ram_dir();
+        let mut target = EmbeddedStore::open_target(directory.path()).unwrap();
+        let checkpoint = Checkpoint::decode(b"1 0 0 catching-up 0 ").unwrap();
+        block_on(target.write_batch(&MigrationBatch::default(), &checkpoint)).unwrap();
+        assert_eq!(block_on(target.checkpoint()).unwrap(), Some((checkpoint, true)));
+        let lmdb = Arc::clone(&target.store.lmdb);
+        for fault in ["wrong length", "missing"] {
+            let mut txn = lmdb.env.write_txn().unwrap();
+            if fault == "missing" {
+                assert!(lmdb.databases.meta.delete(&mut txn, TRANSACTION_META_KEY).unwrap());
+            } else {
+                lmdb.write_meta(&mut txn, TRANSACTION_META_KEY, &[0; 7]).unwrap();
+            }
+            // Not by `Lmdb::commit`, which would write the id.
+            txn.commit().unwrap();
+            let error = block_on(target.checkpoint()).unwrap_err();
+            assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+            assert!(error.to_string().ends_with(fault), "{error}");
+        }
     }
 }

@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use error::OpenError;
-use error::io_error;
+use error::{io_error, store_error};
 pub use import::EmbeddedImporter;
 use lmdb::environment;
 use lmdb::{Lmdb, backend_error};
@@ -75,8 +75,7 @@ impl EmbeddedStore {
     /// for writing.
     pub fn open(directory: &Path) -> Result<Self, OpenError> {
         let (lmdb, lock) = Lmdb::open(directory)?;
-        let writer = Writer::start(Arc::clone(&lmdb))
-            .map_err(|error| OpenError::Store { directory: directory.into(), error })?;
+        let writer = Writer::start(Arc::clone(&lmdb)).map_err(store_error(directory))?;
         Ok(Self { lmdb, writer: Some(writer), _lock: Some(lock) })
     }
 

@@ -131,8 +131,7 @@ fn prepare_restored_store(backup: BackupFile<'_>, restoring: &Path) -> Result<()
     fail_point::hit("restore-copied");
     let (lmdb, _lock) = Lmdb::open(restoring)?;
     // The copy has the id of the transaction that was copied.
-    lmdb.commit_both_states()
-        .map_err(|error| OpenError::Io { directory: restoring.into(), error: Box::new(error) })?;
+    lmdb.commit_both_states().map_err(super::error::io_error(restoring))?;
     fail_point::hit("restore-opened");
     Ok(())
 }

@@ -5,12 +5,13 @@ use std::ops::Bound;
 use heed::RoTxn;
 
 use super::format::{checksum, dictionary, log_entry};
-use super::import::PendingImport;
 use super::lmdb::environment::BytesDatabase;
 use super::lmdb::page_check::PageFile;
-use super::lmdb::{HEAD_META_KEY, META_ITEM, STORE_FORMAT, TRANSACTION_META_KEY, decode_head};
+use super::lmdb::{
+    FORMAT_META_KEY, HEAD_META_KEY, META_ITEM, STORE_FORMAT, TRANSACTION_META_KEY, decode_head,
+};
 use super::read::{AUX_ITEM, HOMED_ITEM};
-use super::{EmbeddedStore, Lmdb, history, migration, registration};
+use super::{EmbeddedStore, Lmdb, backend_error, history, import, migration, registration};
 use crate::model::name_key;
 use crate::verify::{LogVerifier, find_inconsistency};
 use crate::{EditKind, NameKey, RecordStatus, StoreError, VerifyReport};
@@ -75,36 +76,13 @@ struct Verifier<'a> {
 }
 
 impl Verifier<'_> {
-    /// Checks LMDB's pages while a read transaction keeps those of the last state unchanged.
+    /// Checks LMDB's pages.
     fn check_pages(&mut self) -> Result<(), StoreError> {
         if !PageFile::IS_SUPPORTED {
             return Ok(());
         }
-        let env = &self.lmdb.env;
-        let file = if env.path().is_dir() { env.path().join("data.mdb") } else { env.path().to_owned() };
-        let page_size = env.unnamed_database_stat().page_size;
-        let mut attempts = 0;
-        let checked = loop {
-            let txn = self.lmdb.begin_read()?;
-            let pages = PageFile::open(&file, page_size);
-            attempts += 1;
-            // A state whose commit is running may be in the file before readers see it; the pages of both states are protected
-            // while we read.
-            let read = txn.id() as u64;
-            let is_last = |pages: &PageFile| (read..=read + 1).contains(&pages.transaction_id());
-            match pages {
-                // Two commits may have happened in between, but not every time.
-                Ok(pages) if !is_last(&pages) && attempts < 1_000 => {
-                    drop(txn);
-                    std::thread::sleep(std::time::Duration::from_millis(1));
-                }
-                Ok(pages) if !is_last(&pages) => {
-                    break Err("LMDB reads a state that is not the latest".to_owned());
-                }
-                Ok(mut pages) => break pages.check_all(),
-                Err(error) => break Err(error),
-            }
-        };
+        let checked = PageFile::with_last_state(&self.lmdb.env, PageFile::check_all);
+        let checked = checked.map_err(|error| backend_error("starting a read transaction", error))?;
         if let Err(error) = checked {
             self.report.add_error(error);
         }
@@ -184,10 +162,10 @@ impl Verifier<'_> {
                 return;
             };
             let is_valid = match key {
-                b"format" => body == STORE_FORMAT,
+                FORMAT_META_KEY => body == STORE_FORMAT,
                 HEAD_META_KEY => decode_head(body).is_some(),
                 TRANSACTION_META_KEY => body.len() == 8,
-                PendingImport::META_KEY => PendingImport::decode(body).is_some(),
+                import::PENDING_META_KEY => import::decode_pending(body).is_some(),
                 migration::CHECKPOINT_META_KEY => migration::decode_checkpoint(body).is_some(),
                 _ => false,
             };
@@ -277,9 +255,7 @@ impl Verifier<'_> {
             }
         })
     }
-}
 
-impl Verifier<'_> {
     fn check_aux(&mut self) -> Result<(), StoreError> {
         self.walk_database(AUX, self.lmdb.databases.aux, |this, _, key, value| {
             this.report.aux_entries += 1;
@@ -324,7 +300,7 @@ impl Lmdb {
             None if self
                 .databases
                 .meta
-                .get(txn, PendingImport::META_KEY)
+                .get(txn, import::PENDING_META_KEY)
                 .is_ok_and(|pending| pending.is_some()) =>
             {
                 return Ok(None);
@@ -386,7 +362,7 @@ mod tests {
         let mut entry = log_entry::decode(1, body).unwrap();
         entry.author = "other".into();
         if with_digest {
-            entry.link.content_digest = entry.content_digest();
+            entry.link.content_digest = entry.compute_content_digest();
         }
         body.clear();
         entry.encode_content(body);

@@ -51,8 +51,7 @@ impl Writer {
     pub(crate) async fn commit(&self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         let queue = self.queue.as_ref().ok_or_else(writer_stopped)?;
         let reservation = queue.reserve(&change).await?;
-        let result = queue.send(change, reservation, None)?;
-        result.await.unwrap_or_else(|_| Err(writer_stopped().into()))
+        queue.send(change, reservation, None)?.await
     }
 }
 
@@ -71,7 +70,8 @@ struct WriterLoop {
     lmdb: Arc<Lmdb>,
     interner: Interner,
     head: StoreHead,
-    /// Whether LMDB's commit is running. An error before it leaves nothing; an error in it leaves the durable state unknown.
+    /// Whether LMDB's commit is running. An error before it leaves nothing; an error in it that poisons LMDB leaves the durable
+    /// state unknown.
     is_committing: bool,
     /// Reason why writing has stopped: after a failed sync the durable state is unknown.
     failure: Option<String>,
@@ -130,7 +130,10 @@ impl WriterLoop {
                 if is_poisoned {
                     self.lmdb.read_only_fallback();
                 }
-                let error = if is_disk_full {
+                let error = if is_poisoned && self.is_committing {
+                    // The meta page may have been written.
+                    StoreError::InDoubt { reason: detail }
+                } else if is_disk_full {
                     StoreError::DiskFull { operation: OPERATION, detail }
                 } else {
                     StoreError::Backend { operation: OPERATION, error: detail.into() }
@@ -188,6 +191,7 @@ impl WriterLoop {
         registrations: Vec<(u64, Box<[u8]>)>,
     ) -> Result<(), heed::Error> {
         let databases = self.lmdb.databases;
+        self.head.revision = writes.next_revision(self.head.revision);
         self.write_history(txn, &mut writes.log_entries)?;
         for (sequence, registration) in registrations {
             registration::append(&self.lmdb, txn, sequence, &registration)?;
@@ -213,8 +217,6 @@ impl WriterLoop {
             self.lmdb.write_aux(txn, &key, value.as_deref())?;
         }
         fail_point::hit("commit-after-records");
-        // A change set of aux edits only gets no revision.
-        self.head.revision += u64::from(!writes.log_entries.is_empty());
         let ChangeSet { author, timestamp_ms, .. } = change;
         let mut log_entry =
             LogEntry::new(author, *timestamp_ms, self.head.revision, EditKind::Create, Box::default());

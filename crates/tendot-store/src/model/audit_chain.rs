@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use data_encoding::HEXLOWER;
+
 use super::sha256::sha256;
 use super::varint;
 use crate::{EditKind, LogEntry, StoreHead};
@@ -12,7 +14,7 @@ pub struct LogHash(pub [u8; 32]);
 
 impl fmt::Display for LogHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        HEXLOWER.encode_write(&self.0, f)
     }
 }
 
@@ -40,7 +42,7 @@ impl fmt::Debug for LogHash {
 /// assert_eq!(log[0].link.previous_hash, LogHash::default());
 /// assert_eq!(log[1].link.previous_hash, log[0].link.hash());
 /// assert_eq!(store.head().await?.log_hash, log[1].link.hash());
-/// assert_eq!(log[1].link.content_digest, log[1].content_digest());
+/// assert_eq!(log[1].link.content_digest, log[1].compute_content_digest());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```
@@ -48,7 +50,7 @@ impl fmt::Debug for LogHash {
 pub struct ChainLink {
     /// Hash of the log entry before; zeros for the first one.
     pub previous_hash: LogHash,
-    /// Digest of the entry's content; see [`LogEntry::content_digest`].
+    /// Digest of the entry's content; see [`LogEntry::compute_content_digest`].
     pub content_digest: LogHash,
 }
 
@@ -65,14 +67,14 @@ impl ChainLink {
 }
 
 impl LogEntry {
-    /// Digest of the content: SHA-256 of kind, revision, time, author, name and, for an import, the number of records.
-    pub fn content_digest(&self) -> LogHash {
+    /// Computes the digest of the content: SHA-256 of kind, revision, time, author, name and, for an import, the number of records.
+    pub fn compute_content_digest(&self) -> LogHash {
         let mut content = Vec::new();
         self.encode_content(&mut content);
         LogHash(sha256(&content))
     }
 
-    /// Appends the encoded content, which is what the digest covers.
+    /// Appends the encoded content, the input of the content digest.
     pub(crate) fn encode_content(&self, out: &mut Vec<u8>) {
         out.reserve(32 + self.author.len() + self.name.len());
         varint::write(out, self.kind.code().into());

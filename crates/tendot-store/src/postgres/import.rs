@@ -22,10 +22,9 @@ use super::error::{DatabaseError, with_timeout};
 use super::read::SqlParameters;
 use super::write::columns::{LogColumns, SqlParameter};
 use super::write::statements::{
-    BEGIN_READ_COMMITTED, DELETE_COMMIT_ID, INSERT_COMMIT_ID, INSERT_HOMED, INSERT_LOG, LOCK_COUNTERS,
-    RETAINED_COMMIT_IDS, SELECT_HOMED, UPDATE_COUNTERS,
+    BEGIN_READ_COMMITTED, INSERT_HOMED, INSERT_LOG, LOCK_COUNTERS, RECORD_COMMIT, SELECT_HOMED,
 };
-use super::write::transaction::locked_counters;
+use super::write::transaction::{CommitParameters, locked_counters};
 use super::{PostgresStore, import_dir, row};
 use crate::import::MAX_REPORTED_TOMBSTONES;
 use crate::import::import_buffer::ImportBuffer;
@@ -372,12 +371,8 @@ impl ImportWriter<'_> {
             self.execute(INSERT_IMPORT_LOG, &parameters).await?;
         }
         if head.sequence > before {
-            let (sequence, log_hash) = (row::to_i64(head.sequence), &head.log_hash.0[..]);
-            let parameters: SqlParameters<'_> =
-                &[&row::to_i64(revision), &sequence, &log_hash, &commit.number];
-            self.execute(UPDATE_COUNTERS, parameters).await?;
-            self.execute(INSERT_COMMIT_ID, &[&commit.number, &commit.id]).await?;
-            self.execute(DELETE_COMMIT_ID, &[&(commit.number - RETAINED_COMMIT_IDS)]).await?;
+            head.revision = revision;
+            self.execute(RECORD_COMMIT, &CommitParameters::new(&head, &commit).values()).await?;
         }
         Ok(summary)
     }

@@ -9,11 +9,10 @@ use super::error::{DatabaseError, with_timeout};
 use super::read::SqlParameters;
 use super::write::columns::{HistoryColumns, LogColumns, RecordColumns};
 use super::write::statements::{
-    DELETE_AUX, DELETE_COMMIT_ID, DELETE_HOMED, DELETE_RECORDS, INSERT_COMMIT_ID, INSERT_HOMED, INSERT_LOG,
-    LOCK_COUNTERS, RETAINED_COMMIT_IDS, SELECT_RECORDS, UPDATE_COUNTERS, UPSERT_AUX, UPSERT_HISTORY,
-    UPSERT_RECORDS,
+    DELETE_AUX, DELETE_HOMED, DELETE_RECORDS, INSERT_HOMED, INSERT_LOG, LOCK_COUNTERS, RECORD_COMMIT,
+    SELECT_RECORDS, UPSERT_AUX, UPSERT_HISTORY, UPSERT_RECORDS,
 };
-use super::write::transaction::locked_counters;
+use super::write::transaction::{CommitParameters, locked_counters};
 use super::{PostgresOpenError, PostgresSettings, PostgresStore, row};
 use crate::migration::batch::{
     MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MigrationBatch, history_memory_size, record_memory_size,
@@ -223,11 +222,7 @@ async fn write_batch(
     let removed = batch.aux.iter().filter(|change| change.value.is_none());
     let removed: Vec<&[u8]> = removed.map(|change| &*change.key).collect();
     runner.run(DELETE_AUX, !removed.is_empty(), &[&removed]).await?;
-    let (revision, sequence, log_hash) =
-        (row::to_i64(head.revision), row::to_i64(head.sequence), &head.log_hash.0[..]);
-    runner.run(UPDATE_COUNTERS, true, &[&revision, &sequence, &log_hash, &commit.number]).await?;
-    runner.run(INSERT_COMMIT_ID, true, &[&commit.number, &commit.id]).await?;
-    runner.run(DELETE_COMMIT_ID, true, &[&(commit.number - RETAINED_COMMIT_IDS)]).await?;
+    runner.run(RECORD_COMMIT, true, &CommitParameters::new(&head, &commit).values()).await?;
     runner.run(UPSERT_CHECKPOINT, true, &[&checkpoint.encode(), &commit.number]).await?;
     transaction.commit().await?;
     Ok(true)

@@ -244,7 +244,7 @@ impl PostgresStore {
         let rows = self
             .query("reading the change log", SELECT_LOG, &[&row::to_i64(after), &row::limit_to_i64(limit)])
             .await?;
-        rows.iter().map(|found| row::log_entry(found, 0)).collect()
+        decode_log(&rows)
     }
 
     pub(crate) async fn query_is_homed(&self, prefix: &[u8]) -> Result<bool, StoreError> {
@@ -430,13 +430,18 @@ async fn run_query(
 }
 
 /// Reads log entries from one host.
-pub(crate) async fn read_log(
+pub(crate) async fn read_log_of_host(
     client: &ClientWrapper,
     after: u64,
     limit: usize,
 ) -> Result<Vec<LogEntry>, DatabaseError> {
     let rows = run_query(client, SELECT_LOG, &[&row::to_i64(after), &row::limit_to_i64(limit)]).await?;
-    Ok(rows.iter().map(|found| row::log_entry(found, 0)).collect::<Result<_, _>>()?)
+    Ok(decode_log(&rows)?)
+}
+
+/// Decodes rows of [`SELECT_LOG`].
+fn decode_log(rows: &[Row]) -> Result<Vec<LogEntry>, StoreError> {
+    rows.iter().map(|found| row::log_entry(found, 0)).collect()
 }
 
 pub(crate) fn store_error(operation: &'static str) -> impl Fn(DatabaseError) -> StoreError {

@@ -14,9 +14,12 @@ use crate::{
 /// Rows per page; each may have some megabytes.
 const PAGE_LEN: i64 = 1_000;
 
-const SCAN_RECORDS: &str = "select name, revision, status, body, registration, name_key, \
-     (select revision from tendot_counters where id = 1) \
-     from tendot_records where name_key > $1 order by name_key limit $2";
+// The last column is true if a record is outside the key range of its import; migrated imports have none.
+const SCAN_RECORDS: &str = "select r.name, r.revision, r.status, r.body, r.registration, r.name_key, \
+     (select revision from tendot_counters where id = 1), \
+     exists (select 1 from tendot_log i where i.kind = 7 and i.revision = r.revision \
+         and (r.name_key < i.first_key or r.name_key > i.last_key)) \
+     from tendot_records r where r.name_key > $1 order by r.name_key limit $2";
 
 const SELECT_LOG_END: &str = "select revision, sequence, log_hash, \
      (select max(sequence) from tendot_log), (select max(revision) from tendot_log) \
@@ -42,7 +45,7 @@ impl PostgresStore {
     /// Verifies every row, while others may write. `progress` is called now and then.
     ///
     /// Rows have no checksums of ours (the database may have some): a changed but valid value is not detected, except in the
-    /// change log, which has an audit chain.
+    /// change log. Its content has an audit chain, and the key range of an import is compared with its records.
     pub async fn verify(
         &self,
         progress: impl FnMut(&VerifyReport) + Send,
@@ -106,6 +109,9 @@ impl<P: FnMut(&VerifyReport) + Send> Verifier<'_, P> {
                     }
                     if record.revision > row::to_u64(row::column(found, 6)?) {
                         report.add_error(error(&format!("revision {} is in the future", record.revision)));
+                    }
+                    if row::column(found, 7)? {
+                        report.add_error(error("outside the key range of its import"));
                     }
                     match record.status {
                         RecordStatus::Live => report.records += 1,

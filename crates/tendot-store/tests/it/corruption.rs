@@ -97,7 +97,7 @@ fn build_store(directory: &Path) -> RecordVersions {
     };
     record_versions(&mut versions);
     // So many that one bit flip can turn the number of the last transaction into that of the previous one.
-    for round in 0..42 {
+    for round in 0..43 {
         let name = &names[round * 7 % names.len()];
         let edit = match round % 8 {
             3 => put(name, "x".repeat(9_000 + round)),

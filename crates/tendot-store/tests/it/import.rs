@@ -230,6 +230,37 @@ fn interrupted_import_is_completed() {
     assert_eq!(scan(&store).len() as u64, count);
 }
 
+/// An import that is interrupted before its first change leaves nothing: no log entry, and its revision is not used.
+#[test]
+fn interrupted_import_without_changes_is_not_logged() {
+    let directory = ram_dir();
+    let records: Vec<(String, String)> =
+        (0..3).map(|number| (format!("10.1000/{number}"), format!("https://a/{number}"))).collect();
+    import(directory.path(), 32 << 20, &records);
+    let log = block_on(EmbeddedStore::open(directory.path()).unwrap().read_log(0, 10)).unwrap();
+    let interrupted = std::panic::catch_unwind(|| {
+        let mut importer =
+            EmbeddedImporter::open(directory.path(), "importer", 5).unwrap().records_per_transaction(1);
+        for (name, data) in &records {
+            importer.add((**name).into(), &values(data)).unwrap();
+        }
+        importer.finish(|_| std::panic::resume_unwind(Box::new("interrupted"))).unwrap();
+    });
+    assert!(interrupted.is_err());
+    let store = EmbeddedStore::open(directory.path()).unwrap();
+    assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
+    assert_eq!(block_on(store.read_log(0, 10)).unwrap(), log);
+    let put = Edit::Put {
+        name: "10.1000/0".into(),
+        values: values("https://b/"),
+        precondition: Precondition::Live,
+    };
+    let change = ChangeSet { author: "tester".into(), timestamp_ms: 6, edits: vec![put] };
+    let last = log.last().unwrap().revision;
+    assert_eq!(block_on(store.commit(change)).unwrap().revision, last + 1);
+    assert_eq!(store.verify(|_| {}).unwrap().errors, [""; 0]);
+}
+
 /// Values up to the size limit of a record are imported, also from run files; larger records are rejected when they are added.
 #[test]
 fn large_values() {

@@ -36,7 +36,7 @@ impl SettingSpec {
 
 macro_rules! settings {
     ($($field:ident: $type:ty = $name:literal, $default:literal, $description:literal;)*) => {
-        /// Parsed settings of `tendot serve`.
+        /// Parsed settings of the server, also for commands that use its store.
         #[derive(Clone, Debug)]
         pub(crate) struct ServerSettings {
             $(#[doc = $description] pub(crate) $field: $type,)*

@@ -227,7 +227,7 @@ impl ApiSession {
                 existing.map(|name| format!("update it with `tendot doi update '{}'`", escape_control(name)))
             }
             (MISSING, _) if problem.hint.is_some() => Some("use `--reserve` to add metadata later".into()),
-            ("key-reused", _) => {
+            (KEY_REUSED, _) => {
                 let hint = "the idempotency key was already used with different content; use another `--idempotency-key`";
                 Some(hint.into())
             }
@@ -245,6 +245,8 @@ impl ApiSession {
 const ALREADY_REGISTERED: &str = codes::ALREADY_REGISTERED.code;
 
 const MISSING: &str = codes::MISSING.code;
+
+const KEY_REUSED: &str = codes::KEY_REUSED.code;
 
 const MISSING_TOKEN_HINT: &str = "set `--token-file`, `--token` or TENDOT_TOKEN; the operator token is in `operator.token` in the \
                                   server's data directory (default `tendot-data`)";

@@ -162,8 +162,8 @@ impl BatchReport {
         ];
         let source = self.has_many_sources.then(|| Some(source.trim_matches('`')));
         let mut row = Vec::new();
-        for field in source.into_iter().chain(fields) {
-            if !row.is_empty() {
+        for (number, field) in source.into_iter().chain(fields).enumerate() {
+            if number > 0 {
                 row.push(b',');
             }
             // Writing to a vector cannot fail.
@@ -189,5 +189,21 @@ impl BatchReport {
         }
         let Some((name, file)) = &mut self.file else { return Ok(()) };
         file.flush().map_err(|error| CliError::io(format!("cannot write {name}"), &error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_first_field_has_its_comma() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("report.csv");
+        let mut report = BatchReport::open(Some(&path), true, ProgressBar::hidden()).unwrap();
+        report.record_result("", br#"{"line":1,"name":"10.1/a","status":"created"}"#).unwrap();
+        report.finish().unwrap();
+        let rows = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(rows, "file,line,name,status,code,detail,pointer,hint\n,1,10.1/a,created,,,,\n");
     }
 }

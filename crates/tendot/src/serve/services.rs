@@ -145,7 +145,7 @@ fn load_certificate(settings: &ServerSettings) -> Result<Option<Arc<ServerCertif
         .map_err(|error| CliError::new(error.to_string()))
 }
 
-/// HTTP server, without what depends on the store and the native protocol.
+/// HTTP server from the settings; `build` adds database status, operator token and native server.
 fn build_http_server(
     settings: &ServerSettings,
     registry: &Arc<Registry>,

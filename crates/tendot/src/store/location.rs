@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::StoreArguments;
 use crate::CliError;
-use crate::config::{ServerSettings, SettingValue as _, StoreSetting, load_settings, redact_password};
+use crate::cli::ConfigSourceArguments;
+use crate::config::{
+    Configuration, ServerSettings, SettingValue as _, StoreSetting, load_settings, redact_password,
+};
 
 /// Location of a persistent store: directory of the embedded store, or PostgreSQL address.
 #[derive(Debug)]
@@ -46,20 +49,55 @@ impl StoreArguments {
         Ok(settings)
     }
 
-    /// Store and data directory.
+    /// Store and data directory. If the flags alone select the store, other settings may be invalid or unreadable.
     pub(crate) fn locate(&self) -> Result<CommandStore, CliError> {
-        CommandStore::from_settings(&self.load_settings()?)
+        match self.locate_by_flags() {
+            Some(store) => Ok(store),
+            None => CommandStore::from_settings(&self.load_settings()?),
+        }
     }
+
+    /// Store that `--data` or `--store` selects. None with `--config` or `--set`, and if `--store` is invalid or needs the
+    /// data directory (`embedded:`).
+    fn locate_by_flags(&self) -> Option<CommandStore> {
+        let ConfigSourceArguments { config: None, set } = &self.configuration else { return None };
+        if !set.is_empty() {
+            return None;
+        }
+        if let Some(data) = &self.data {
+            return Some(CommandStore::embedded(data.clone()));
+        }
+        match StoreSetting::parse(self.store.as_ref()?).ok()? {
+            StoreSetting::Embedded(directory) => directory.map(CommandStore::embedded),
+            StoreSetting::Postgres(address) => {
+                let location = StoreLocation::Postgres(address);
+                Some(CommandStore { location, data_dir: configured_data_dir(&self.configuration)? })
+            }
+            StoreSetting::Memory => None,
+        }
+    }
+}
+
+/// Value of the setting `data`; errors in other settings are ignored.
+fn configured_data_dir(configuration: &ConfigSourceArguments) -> Option<PathBuf> {
+    let settings = Configuration::load(configuration, &[]).settings;
+    let data = settings.iter().find(|setting| setting.key.name == "data")?;
+    PathBuf::parse(&data.text).ok()
 }
 
 impl CommandStore {
     pub(crate) fn from_settings(settings: &ServerSettings) -> Result<Self, CliError> {
-        let data_dir = settings.data_dir().ok_or_else(|| not_persistent("memory:"))?;
-        let location = match &settings.store {
-            StoreSetting::Postgres(address) => StoreLocation::Postgres(address.clone()),
-            StoreSetting::Embedded(_) | StoreSetting::Memory => StoreLocation::Embedded(data_dir.clone()),
-        };
-        Ok(Self { location, data_dir })
+        match (&settings.store, settings.data_dir()) {
+            (StoreSetting::Memory, _) | (_, None) => Err(not_persistent("memory:")),
+            (StoreSetting::Embedded(_), Some(directory)) => Ok(Self::embedded(directory)),
+            (StoreSetting::Postgres(address), Some(data_dir)) => {
+                Ok(Self { location: StoreLocation::Postgres(address.clone()), data_dir })
+            }
+        }
+    }
+
+    fn embedded(directory: PathBuf) -> Self {
+        Self { location: StoreLocation::Embedded(directory.clone()), data_dir: directory }
     }
 
     /// Refuses to overwrite a file of the store.

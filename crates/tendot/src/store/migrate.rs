@@ -37,7 +37,7 @@ Examples:
 Exit codes: 0 success, 1 source and target differ, 2 error")]
 pub(crate) struct MigrateArguments {
     /// Source store: `embedded:DIR` or `postgres://user@host/database` [default: the configured store]
-    #[arg(long, value_name = "STORE", help_heading = "Store")]
+    #[arg(long, value_name = "STORE", conflicts_with_all = ["config", "set"], help_heading = "Store")]
     pub(crate) from: Option<String>,
 
     /// Target store: new, empty, or left by an earlier run
@@ -74,13 +74,16 @@ struct MigrationJson<'a> {
 }
 
 pub(crate) fn run(arguments: &MigrateArguments) -> Result<CommandStatus, CliError> {
-    let from = match &arguments.from {
-        Some(from) => StoreLocation::parse("--from", from)?,
-        None => CommandStore::from_settings(&load_settings(&arguments.configuration, &[])?)?.location,
+    let (from, missing_source_hint) = match &arguments.from {
+        Some(from) => (StoreLocation::parse("--from", from)?, MISSING_DIRECTORY_HINT),
+        None => {
+            let settings = load_settings(&arguments.configuration, &[])?;
+            (CommandStore::from_settings(&settings)?.location, "use `--from STORE` or `--config FILE`")
+        }
     };
     let to = StoreLocation::parse("--to", &arguments.to)?;
     let start = Instant::now();
-    let report = migrate(&from, &to, arguments.compare_all)?;
+    let report = migrate_with_hint(&from, &to, arguments.compare_all, missing_source_hint)?;
     let MigrationReport {
         revision,
         sequence,
@@ -146,11 +149,24 @@ const MIGRATION_PROGRESS: &str = "{bar:40} {human_pos}/{human_len} copied and co
 /// Progress template for an unknown number of records.
 const MIGRATION_PROGRESS_UNBOUNDED: &str = "{human_pos} copied and compared  {per_sec}";
 
+/// Hint if a directory has no store.
+const MISSING_DIRECTORY_HINT: &str = "expected `embedded:DIR`";
+
 /// Copies all of a store to another one; prints a notice if it resumes a previous run.
 pub(crate) fn migrate(
     from: &StoreLocation,
     to: &StoreLocation,
     compare_all: bool,
+) -> Result<MigrationReport, CliError> {
+    migrate_with_hint(from, to, compare_all, MISSING_DIRECTORY_HINT)
+}
+
+/// Like [`migrate`], with the hint for a source that does not exist.
+fn migrate_with_hint(
+    from: &StoreLocation,
+    to: &StoreLocation,
+    compare_all: bool,
+    missing_source_hint: &str,
 ) -> Result<MigrationReport, CliError> {
     if is_same_store(from, to) {
         return Err(
@@ -160,7 +176,7 @@ pub(crate) fn migrate(
     runtime::multi_thread(2)?.block_on(async {
         match from {
             StoreLocation::Embedded(from) => {
-                let source = open_source(from)?;
+                let source = open_source(from, missing_source_hint)?;
                 let progress = report_progress(source.count().ok());
                 match to {
                     StoreLocation::Embedded(to) => {
@@ -210,9 +226,9 @@ fn is_same_store(from: &StoreLocation, to: &StoreLocation) -> bool {
 }
 
 /// Opens the source read-only; a server may be running.
-fn open_source(directory: &Path) -> Result<EmbeddedStore, CliError> {
+fn open_source(directory: &Path, missing_hint: &str) -> Result<EmbeddedStore, CliError> {
     EmbeddedStore::open_read_only(directory).map_err(|error| match error {
-        OpenError::NotFound { .. } => CliError::new(error.to_string()).with_hint("expected `embedded:DIR`"),
+        OpenError::NotFound { .. } => CliError::new(error.to_string()).with_hint(missing_hint),
         error => open_error(&error),
     })
 }

@@ -7,7 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Output, Stdio};
 
-use tendot_testing::{peak_memory, repetitions};
+use tendot_testing::{peak_memory, repetitions, status_bytes};
 
 use crate::support::{TestDir, output_with_input, tendot};
 
@@ -377,11 +377,8 @@ fn memory_is_bounded_for_files() {
         let mut stdout = child.stdout.take().unwrap();
         let (mut buffer, mut peak) = (vec![0; 64 << 10], 0);
         while let 1.. = stdout.read(&mut buffer).unwrap() {
-            // Empty at the very end, when the process has exited.
-            let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
-            let kibibytes = line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or_default();
-            peak = peak.max(kibibytes << 10);
+            // None at the very end, when the process has exited.
+            peak = peak.max(status_bytes(child.id(), "VmHWM:").unwrap_or_default());
         }
         assert!(child.wait().unwrap().success());
         peak

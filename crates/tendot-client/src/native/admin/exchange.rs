@@ -19,7 +19,7 @@ use crate::native::clock::Clock;
 use crate::native::error::server_message;
 use crate::native::{AdminError, TransportAddress};
 
-/// Encoded request and what its response must match.
+/// Encoded request, and the properties that its response must have.
 pub(super) struct OutgoingRequest<'a> {
     pub(super) bytes: &'a [u8],
     /// Opcode that the response must have: for a challenge response, that of the original request.
@@ -61,6 +61,11 @@ impl AdminChannel {
             session: None,
             clock: Clock::new(),
         }
+    }
+
+    /// Context of cryptographic operations with this budget.
+    pub(super) fn auth<'b>(&self, budget: &'b mut Budget) -> AuthContext<'b> {
+        AuthContext::new(&AwsLcProvider, self.policy, budget)
     }
 
     /// Encodes a request for the current session, if there is one; it is not sealed yet.
@@ -179,7 +184,7 @@ impl AdminChannel {
         let message = Message::from_bytes(&challenge.bytes)?;
         let credentials = self.identity.credentials();
         let mut budget = Budget::PER_REQUEST;
-        let context = &mut AuthContext::new(&AwsLcProvider, self.policy, &mut budget);
+        let context = &mut self.auth(&mut budget);
         let answer = credentials.respond(&request, &message, &mut SystemRandom, context)?;
         let reference = self.identity.reference();
         let request = Request::ChallengeResponse(ChallengeResponse {
@@ -267,7 +272,7 @@ impl AdminChannel {
     fn has_valid_signature(&self, response: &MessageParts<'_>) -> bool {
         let Some(key) = self.server.public_key() else { return false };
         let mut budget = Budget::PER_REQUEST;
-        let context = &mut AuthContext::new(&AwsLcProvider, self.policy, &mut budget);
+        let context = &mut self.auth(&mut budget);
         verify_message_signature(response, &key, context).is_ok()
     }
 

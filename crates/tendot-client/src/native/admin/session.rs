@@ -1,7 +1,7 @@
 //! Session: setup, sealing of requests, opening of responses.
 
-use tendot_proto::auth::{AuthContext, ClientKeyExchange, CredentialError, DhGroup, Session, SessionError};
-use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
+use tendot_proto::auth::{ClientKeyExchange, CredentialError, DhGroup, Session, SessionError};
+use tendot_proto::crypto::SystemRandom;
 use tendot_proto::{Budget, Envelope, EnvelopeFlags, Handle, MessageParts, OpFlags, Opcode, Request};
 
 use super::exchange::{AdminChannel, OutgoingRequest};
@@ -23,7 +23,7 @@ impl AdminChannel {
         self.session = None;
         let key = self.server.public_key().ok_or(AdminError::UnknownServerKey)?.into_owned();
         let mut budget = Budget::PER_REQUEST;
-        let context = &mut AuthContext::new(&AwsLcProvider, self.policy, &mut budget);
+        let context = &mut self.auth(&mut budget);
         let key_exchange = ClientKeyExchange::new(DhGroup::Modp2048, &mut SystemRandom, context)?;
         let setup = key_exchange.request(Some(self.identity.reference()), Self::SESSION_LIFETIME_SECS);
         let flags = OpFlags::DEFAULT | OpFlags::CERTIFY | OpFlags::REQUEST_DIGEST;
@@ -33,7 +33,7 @@ impl AdminChannel {
         self.require_success(&response)?;
         let request = MessageParts::split(&request)?;
         let parts = MessageParts::split(&response.bytes)?;
-        let context = &mut AuthContext::new(&AwsLcProvider, self.policy, &mut budget);
+        let context = &mut self.auth(&mut budget);
         let session = key_exchange.complete(&request, &parts, &key, context)?;
         self.session = Some(SecureSession { session, is_encrypted });
         Ok(())
@@ -60,7 +60,7 @@ impl AdminChannel {
         has_private_values: bool,
     ) -> Result<Vec<u8>, SessionError> {
         let mut budget = Budget::PER_REQUEST;
-        let context = &mut AuthContext::new(&AwsLcProvider, self.policy, &mut budget);
+        let context = &mut self.auth(&mut budget);
         let Some(SecureSession { session, is_encrypted }) = &mut self.session else { return Ok(request) };
         session.add_mac(&mut request, context)?;
         if !*is_encrypted && !has_private_values {
@@ -74,7 +74,7 @@ impl AdminChannel {
         match &self.session {
             Some(SecureSession { session, is_encrypted: true }) => {
                 let mut budget = Budget::PER_REQUEST;
-                let context = &mut AuthContext::new(&AwsLcProvider, self.policy, &mut budget);
+                let context = &mut self.auth(&mut budget);
                 session.key().encrypt(&response, &mut SystemRandom, context)
             }
             _ => Ok(response),
@@ -84,7 +84,7 @@ impl AdminChannel {
     /// Decrypts a response; also returns whether the session authenticates it.
     pub(super) fn open_response(&mut self, response: Vec<u8>) -> Result<(Vec<u8>, bool), SessionError> {
         let mut budget = Budget::PER_REQUEST;
-        let context = &mut AuthContext::new(&AwsLcProvider, self.policy, &mut budget);
+        let context = &mut self.auth(&mut budget);
         let envelope = Envelope::from_bytes(&response).map_err(CredentialError::from)?;
         let is_encrypted = envelope.flags.contains(EnvelopeFlags::ENCRYPTED);
         let Some(SecureSession { session, .. }) = &mut self.session else {

@@ -56,7 +56,8 @@ use crate::upstream::{LookupOutcome, ResolveRequest, Upstream, UpstreamReply};
 /// # Authenticity
 ///
 /// A response is accepted only from the queried address, to the querying port, with the request id; port and id are random, which
-/// stops off-path spoofing. With [`LookupConfig::require_signatures`], the response and every record used to find the server must be signed.
+/// stops off-path spoofing. With [`LookupConfig::require_signatures`], the response and every record used to find the server
+/// must be signed.
 #[derive(Clone)]
 pub struct NativeClient {
     pub(super) shared: Arc<NativeClientInner>,

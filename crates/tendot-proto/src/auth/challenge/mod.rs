@@ -63,7 +63,7 @@ impl Challenge<'_> {
         let keys = keys
             .into_iter()
             .filter_map(|value| Some((value.index, PublicKey::from_bytes(&value.data).ok()?)));
-        // There is no private key of the dummy.
+        // Dummy key without a private key.
         verify_any(keys, PublicKey::rsa(&[0xff; 256], &[1, 0, 1]), |key| {
             match response.verify(&key, self, context) {
                 Err(AuthError::Crypto(_) | signature::RSA_KEY_TOO_SHORT) => Err(AuthError::Failed),

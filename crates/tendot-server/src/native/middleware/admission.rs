@@ -44,10 +44,11 @@ impl NativeServer {
             if self.is_over_budget(client) {
                 return self.busy_reply(message, transport);
             }
-            let (native, copy, heads) = (Arc::clone(self), message.bytes().to_vec(), message.heads());
+            let (native, bytes, detached) =
+                (Arc::clone(self), message.bytes().to_vec(), message.without_bytes());
             // The task continues, and is charged, even if the client disconnects.
             let task = tokio::task::spawn_blocking(move || {
-                let message = ClassifiedMessage::with_heads(&copy, heads);
+                let message = detached.with_bytes(&bytes);
                 let reply = Handle::current().block_on(async {
                     let mut cpu_permit = native.cpu_permits.acquire().await.ok();
                     native.process(&message, transport, client, &mut cpu_permit).await
@@ -153,7 +154,7 @@ impl NativeServer {
         let mut reply = NativeReply::none(ResponseCode::SERVER_TOO_BUSY);
         reply.keep_alive = message.has_flag(OpFlags::KEEP_CONNECTION);
         if transport != Transport::Udp
-            && let Ok(incoming) = self.endpoint.decode_request(message.bytes(), transport, self.now())
+            && let Ok(incoming) = self.endpoint.decode_received(message.received(), transport, self.now())
         {
             let outcome =
                 ResponseData::Error { message: Some(b"CPU limit exceeded for this client; retry later") };

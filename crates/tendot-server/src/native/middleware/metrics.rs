@@ -57,6 +57,8 @@ pub(crate) enum DropReason {
     NotARequest,
     /// Sent from a source port that clients do not use.
     SourcePort,
+    /// Copy of a request in flight.
+    Duplicate,
     /// Response rate limit of the source exceeded, and the response would be large.
     RateLimit,
     /// CPU budget of the source exceeded.
@@ -68,10 +70,11 @@ pub(crate) enum DropReason {
 }
 
 impl DropReason {
-    const LABELS: [(Self, &'static str); 7] = [
+    const LABELS: [(Self, &'static str); 8] = [
         (Self::Malformed, "malformed"),
         (Self::NotARequest, "not_a_request"),
         (Self::SourcePort, "source_port"),
+        (Self::Duplicate, "duplicate"),
         (Self::RateLimit, "rate_limit"),
         (Self::CpuLimit, "cpu_limit"),
         (Self::Overloaded, "overloaded"),

@@ -1,7 +1,6 @@
 //! Response cache of the native protocol: whole messages under the bytes of their request.
 //!
-//! Two fields differ between clients, at the same offsets in
-//! request and response: request id and expiration time.
+//! Two fields differ between clients, at the same offsets in request and response: request id and expiration time.
 
 use std::ops::Range;
 

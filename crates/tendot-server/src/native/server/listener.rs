@@ -133,7 +133,7 @@ pub async fn serve(
     let udp_drained =
         timeout(limits.drain_timeout, async { while udp_workers.join_next().await.is_some() {} });
     let _ = tokio::join!(udp_drained, acceptor.drain(accept_loops, limits.drain_timeout));
-    // Kept until here: a UDP thread with the last reference would close the store while another one exits.
+    // Held until all UDP threads have ended: the thread that drops the last reference closes the store.
     drop(native);
     Ok(())
 }

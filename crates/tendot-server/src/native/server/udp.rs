@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 use crate::native::classified_message::ClassifiedMessage;
 use crate::native::middleware::metrics::DropReason;
 use crate::native::middleware::rate_limit::MAX_AMPLIFICATION;
+use crate::native::server::udp_reply_cache::{ReceivedCopy, UdpReplyCache};
 use crate::native::server::udp_socket::{MAX_RECV_BATCH, ReceiveBuffer, UdpBatchSocket, UdpPeer};
 use crate::native::{NativeReply, NativeServer};
 
@@ -38,13 +39,14 @@ const REJECTED_SOURCE_PORTS: [u16; 8] = [0, 7, 13, 17, 19, 53, 123, 2641];
 pub(crate) struct UdpWorker {
     sender: UdpSender,
     reassembly: Reassembly,
+    reply_cache: UdpReplyCache,
     in_flight: Arc<Semaphore>,
     /// Responses to the current batch, not yet sent.
     ready_responses: Vec<(Vec<u8>, UdpPeer)>,
 }
 
 impl UdpWorker {
-    /// Creates a worker with its share of the reassembly memory.
+    /// Creates a worker with its share of the memory for fragments and replies.
     pub(crate) fn new(native: Arc<NativeServer>, socket: UdpSocket, sockets: usize) -> io::Result<Self> {
         let sender = UdpSender {
             native,
@@ -52,9 +54,11 @@ impl UdpWorker {
             send_permits: Arc::new(Semaphore::new(MAX_OFFLOADED_SENDS)),
             runtime: Handle::current(),
         };
+        let sockets = sockets.max(1);
         Ok(Self {
             sender,
-            reassembly: Reassembly::with_budget(Reassembly::DEFAULT_BUDGET_BYTES / sockets.max(1)),
+            reassembly: Reassembly::with_budget(Reassembly::DEFAULT_BUDGET_BYTES / sockets),
+            reply_cache: UdpReplyCache::with_budget(UdpReplyCache::DEFAULT_BUDGET_BYTES / sockets),
             in_flight: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
             ready_responses: Vec::with_capacity(MAX_RECV_BATCH),
         })
@@ -93,10 +97,14 @@ impl UdpWorker {
 
     fn receive_batch(&mut self, socket: &UdpBatchSocket, buffer: &mut ReceiveBuffer) -> io::Result<()> {
         socket.receive(buffer, |datagram, from| self.handle_datagram(datagram, from))?;
+        self.send_ready_responses();
+        Ok(())
+    }
+
+    fn send_ready_responses(&mut self) {
         for (response, to) in self.ready_responses.drain(..) {
             self.sender.send_fragments(&response, to);
         }
-        Ok(())
     }
 
     fn handle_datagram(&mut self, datagram: &[u8], from: UdpPeer) {
@@ -105,33 +113,66 @@ impl UdpWorker {
         if REJECTED_SOURCE_PORTS.contains(&from.address.port()) {
             return native.metrics.record_drop(DropReason::SourcePort);
         }
-        let message = match self.reassembly.insert(native.now(), from.address, datagram) {
+        let now = native.now();
+        let message = match self.reassembly.insert(now, from.address, datagram) {
             Ok(Some(message)) => message,
             Ok(None) => return,
             Err(_) => return native.metrics.record_drop(DropReason::Malformed),
         };
         let received = ClassifiedMessage::new(&message);
-        if received.is_public_read()
-            && let Some(reply) = native.try_inline(&received, Transport::Udp, client)
-        {
-            let Some(response) = limit_response(native, reply, message.len(), client) else { return };
-            if response.len() <= MAX_INLINE_SEND_BYTES {
-                return self.ready_responses.push((response, from));
+        let first_copy = if received.is_public_read() {
+            if let Some(reply) = native.try_inline(&received, Transport::Udp, client) {
+                if let Some(response) = into_response(native, reply) {
+                    self.queue_response(response, message.len(), from);
+                }
+                return;
             }
-            return self.sender.send_offloaded(response, from);
-        }
+            // It changes nothing, and copies get equal replies.
+            None
+        } else {
+            match self.reply_cache.begin(now, from, &message) {
+                ReceivedCopy::First(request) => Some(request),
+                ReceivedCopy::InFlight => return native.metrics.record_drop(DropReason::Duplicate),
+                ReceivedCopy::Answered(_) if native.is_over_budget(client) => {
+                    return native.metrics.record_drop(DropReason::CpuLimit);
+                }
+                ReceivedCopy::Answered(response) => {
+                    return self.queue_response(response.to_vec(), message.len(), from);
+                }
+            }
+        };
         let Ok(permit) = Arc::clone(&self.in_flight).try_acquire_owned() else {
             return native.metrics.record_drop(DropReason::Overloaded);
         };
-        let (sender, heads, message) = (self.sender.clone(), received.heads(), message.into_owned());
+        let (sender, detached, message) =
+            (self.sender.clone(), received.without_bytes(), message.into_owned());
         self.sender.runtime.spawn(async move {
-            let received = ClassifiedMessage::with_heads(&message, heads);
+            let received = detached.with_bytes(&message);
             let reply = sender.native.handle_message(&received, Transport::Udp, client).await;
-            sender.send(reply, message.len(), from);
+            // Cached before it is sent: a copy that arrives later gets it.
+            if let (Some(request), Some(response)) = (first_copy, &reply.message)
+                && reply.code != ResponseCode::SERVER_TOO_BUSY
+            {
+                request.finish(sender.native.now(), response);
+            }
+            if let Some(response) = into_response(&sender.native, reply) {
+                sender.send(response, message.len(), from);
+            }
             // The store may be closed as soon as no permit is held.
             drop(sender);
             drop(permit);
         });
+    }
+
+    /// Sends the response to a request of `request_len` bytes with those to the current batch, within the rate limits.
+    fn queue_response(&mut self, response: Vec<u8>, request_len: usize, to: UdpPeer) {
+        if !is_within_rate_limit(&self.sender.native, &response, request_len, to.address.ip()) {
+            return;
+        }
+        if response.len() <= MAX_INLINE_SEND_BYTES {
+            return self.ready_responses.push((response, to));
+        }
+        self.sender.send_offloaded(response, to);
     }
 }
 
@@ -146,10 +187,10 @@ struct UdpSender {
 
 impl UdpSender {
     /// Sends the response to a request of `request_len` bytes, within the rate limits.
-    fn send(&self, reply: NativeReply, request_len: usize, to: UdpPeer) {
-        let Some(response) = limit_response(&self.native, reply, request_len, to.address.ip()) else {
+    fn send(&self, response: Vec<u8>, request_len: usize, to: UdpPeer) {
+        if !is_within_rate_limit(&self.native, &response, request_len, to.address.ip()) {
             return;
-        };
+        }
         if response.len() <= MAX_INLINE_SEND_BYTES {
             return self.send_fragments(&response, to);
         }
@@ -163,6 +204,8 @@ impl UdpSender {
         let sender = self.clone();
         self.runtime.spawn_blocking(move || {
             sender.send_fragments(&response, to);
+            // The store may be closed as soon as no permit is held.
+            drop(sender);
             drop(permit);
         });
     }
@@ -180,31 +223,89 @@ impl UdpSender {
     }
 }
 
-/// Response if the rate limits allow sending it: see `middleware/rate_limit.rs`.
-fn limit_response(
-    native: &NativeServer,
-    reply: NativeReply,
-    request_len: usize,
-    to: IpAddr,
-) -> Option<Vec<u8>> {
-    let Some(response) = reply.message else {
-        // Other replies have been counted already.
-        if reply.code != ResponseCode::SERVER_TOO_BUSY {
-            native.metrics.record_drop(DropReason::NotARequest);
-        }
-        return None;
-    };
-    if let Some(rate_limiter) =
-        native.rate_limiter.as_ref().filter(|rate_limiter| !rate_limiter.is_exempt(to))
-    {
-        let datagrams =
-            response.len().saturating_sub(limits::ENVELOPE_LEN).div_ceil(limits::MAX_DATAGRAM_PAYLOAD_LEN);
-        if !rate_limiter.charge_response(to, datagrams.max(1), Instant::now())
-            && response.len() > MAX_AMPLIFICATION * request_len
-        {
-            native.metrics.record_drop(DropReason::RateLimit);
-            return None;
-        }
+/// Message of a reply, if there is one.
+fn into_response(native: &NativeServer, reply: NativeReply) -> Option<Vec<u8>> {
+    // Other replies without a message have been counted already.
+    if reply.message.is_none() && reply.code != ResponseCode::SERVER_TOO_BUSY {
+        native.metrics.record_drop(DropReason::NotARequest);
     }
-    Some(response)
+    reply.message
+}
+
+/// Whether the rate limits allow sending a response: see `middleware/rate_limit.rs`.
+fn is_within_rate_limit(native: &NativeServer, response: &[u8], request_len: usize, to: IpAddr) -> bool {
+    let Some(rate_limiter) = native.rate_limiter.as_ref().filter(|rate_limiter| !rate_limiter.is_exempt(to))
+    else {
+        return true;
+    };
+    let datagrams =
+        response.len().saturating_sub(limits::ENVELOPE_LEN).div_ceil(limits::MAX_DATAGRAM_PAYLOAD_LEN);
+    let is_allowed = rate_limiter.charge_response(to, datagrams.max(1), Instant::now())
+        || response.len() <= MAX_AMPLIFICATION * request_len;
+    if !is_allowed {
+        native.metrics.record_drop(DropReason::RateLimit);
+    }
+    is_allowed
+}
+
+#[cfg(test)]
+mod tests {
+    use tendot_proto::auth::{ClientKeyExchange, DhGroup};
+    use tendot_proto::crypto::SystemRandom;
+    use tendot_proto::record::{Site, SiteServer};
+    use tendot_proto::{Message, OpFlags, Opcode, Request};
+    use tendot_registry::{Registry, RegistrySettings};
+    use tendot_store::MemoryStore;
+    use tendot_testing::handle_messages::{now, receive_udp};
+    use tendot_testing::{WAIT_TIMEOUT, auth_context};
+
+    use super::*;
+    use crate::native::OwnSite;
+    use crate::native::native_server::MAX_EXPENSIVE_REQUESTS;
+
+    fn session_setup() -> Vec<u8> {
+        let key_exchange =
+            ClientKeyExchange::new(DhGroup::Modp2048, &mut SystemRandom, auth_context!()).unwrap();
+        let request = Request::SessionSetup(key_exchange.request(None, 60));
+        let mut message = Message::request(Opcode::SESSION_SETUP, request, 7, now());
+        message.header.flags |= OpFlags::CERTIFY;
+        message.to_bytes().unwrap()
+    }
+
+    /// A copy of a request in flight is dropped, and a later one gets the bytes of the first reply.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn copies_in_flight_and_answered() {
+        let site = Site { servers: vec![SiteServer::default()], ..Site::default() };
+        let site = OwnSite::new(site, &OwnSite::generate_key().unwrap()).unwrap();
+        let registry = Arc::new(Registry::new(MemoryStore::new(), RegistrySettings::default()));
+        let native = Arc::new(NativeServer::new(registry, site));
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.connect(socket.local_addr().unwrap()).unwrap();
+        let from = UdpPeer { address: client.local_addr().unwrap(), local: None };
+        let mut worker = UdpWorker::new(Arc::clone(&native), socket, 1).unwrap();
+        let send = |worker: &mut UdpWorker, message: &[u8]| {
+            for datagram in Fragments::new(message).unwrap() {
+                worker.handle_datagram(&datagram, from);
+            }
+            worker.send_ready_responses();
+            MAX_IN_FLIGHT - worker.in_flight.available_permits()
+        };
+        // Without a permit, the first copy stays in flight.
+        let all = u32::try_from(MAX_EXPENSIVE_REQUESTS).unwrap();
+        let permits = native.expensive_permits.acquire_many(all).await.unwrap();
+        let request = session_setup();
+        assert_eq!(send(&mut worker, &request), 1);
+        assert_eq!(send(&mut worker, &request), 1);
+        drop(permits);
+        let response = receive_udp(&client, WAIT_TIMEOUT).unwrap();
+        for _ in 0..3 {
+            send(&mut worker, &request);
+            assert_eq!(receive_udp(&client, WAIT_TIMEOUT).unwrap(), response);
+        }
+        // Another request with the same request id.
+        send(&mut worker, &session_setup());
+        assert_ne!(receive_udp(&client, WAIT_TIMEOUT).unwrap(), response);
+        worker.wait_in_flight().await;
+    }
 }

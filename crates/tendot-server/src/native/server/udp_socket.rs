@@ -27,10 +27,10 @@ pub(crate) struct UdpBatchSocket {
 }
 
 /// Remote address, and the local address the datagram came to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct UdpPeer {
     pub(crate) address: SocketAddr,
-    local: Option<IpAddr>,
+    pub(crate) local: Option<IpAddr>,
 }
 
 /// Buffer for `MAX_RECV_BATCH` datagrams.

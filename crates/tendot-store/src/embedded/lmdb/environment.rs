@@ -9,6 +9,7 @@ use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, WithTls};
 
 use super::page_check::PageFile;
+use super::{FORMAT_META_KEY, META_ITEM};
 use crate::embedded::OpenError;
 use crate::embedded::error::io_error;
 use crate::embedded::format::checksum;
@@ -23,9 +24,8 @@ const MAX_READERS: u32 = 1_024;
 
 /// Opens the environment in a directory. `read_only` requires an existing one and never changes it.
 pub(crate) fn open_environment(directory: &Path, read_only: bool) -> Result<Env, OpenError> {
-    let file = directory.join("data.mdb");
     // An existing empty file is a truncated store; LMDB would initialize it as a new one.
-    let length = std::fs::metadata(&file).map(|metadata| metadata.len()).ok();
+    let length = std::fs::metadata(directory.join("data.mdb")).map(|metadata| metadata.len()).ok();
     if length == Some(0) {
         return Err(OpenError::Truncated { directory: directory.into(), expected: 1, actual: 0 });
     }
@@ -40,21 +40,26 @@ pub(crate) fn open_environment(directory: &Path, read_only: bool) -> Result<Env,
     // systems are ruled out in the documentation.
     let env = open_with_largest_map(&mut options, |options| unsafe { options.open(directory) });
     let env = env.map_err(io_error(directory))?;
-    // Reading a mapped page beyond the end of the file would kill the process.
     if length.is_some() {
-        let pages = (env.info().last_page_number as u64).saturating_add(1);
-        // Read after the number of pages, because another process may be writing.
-        let actual = std::fs::metadata(&file).map_err(io_error(directory))?.len();
-        let page_size = env.unnamed_database_stat().page_size;
-        let expected = pages.saturating_mul(u64::from(page_size));
-        // But pages that were freed within their transaction were never written.
-        let end = actual / u64::from(page_size);
-        let is_whole = || PageFile::open(&file, page_size).and_then(|mut pages| pages.are_free_from(end));
-        if actual < expected && is_whole() != Ok(true) {
-            return Err(OpenError::Truncated { directory: directory.into(), expected, actual });
-        }
+        check_length(&env, directory)?;
     }
     Ok(env)
+}
+
+/// Checks that `data.mdb` is not truncated: reading a mapped page beyond the end of the file would kill the process.
+fn check_length(env: &Env, directory: &Path) -> Result<(), OpenError> {
+    let pages = (env.info().last_page_number as u64).saturating_add(1);
+    let expected = pages.saturating_mul(env.unnamed_database_stat().page_size.into());
+    // Read after the number of pages, because another process may be writing.
+    let actual = std::fs::metadata(directory.join("data.mdb")).map_err(io_error(directory))?.len();
+    if actual >= expected {
+        return Ok(());
+    }
+    // Free pages at the end may never have been written.
+    match PageFile::with_last_state(env, PageFile::has_all_pages).map_err(io_error(directory))? {
+        Ok(true) => Ok(()),
+        _ => Err(OpenError::Truncated { directory: directory.into(), expected, actual }),
+    }
 }
 
 /// Opens an existing environment a second time in this process, read-only, after LMDB has failed.
@@ -144,6 +149,6 @@ pub(crate) fn read_format(env: &Env) -> Option<Vec<u8>> {
     });
     let meta = opened.ok()?.unwrap_commit()?;
     let txn = env.read_txn().ok()?;
-    let format = meta.get(&txn, b"format").ok()??;
-    checksum::verify_and_strip(b"format", format, "meta entry").ok().map(<[u8]>::to_vec)
+    let format = meta.get(&txn, FORMAT_META_KEY).ok()??;
+    checksum::verify_and_strip(FORMAT_META_KEY, format, META_ITEM).ok().map(<[u8]>::to_vec)
 }

@@ -35,6 +35,9 @@ pub(crate) const STORE_FORMAT: &[u8] = b"tendot 3";
 /// Subdirectory in which a new store is created.
 const CREATE_DIR: &str = "creating";
 
+/// Key in `meta` of the format.
+pub(crate) const FORMAT_META_KEY: &[u8] = b"format";
+
 /// Key in `meta` of the log's head.
 pub(crate) const HEAD_META_KEY: &[u8] = b"head";
 
@@ -72,7 +75,7 @@ impl Lmdb {
         let databases = databases.ok_or_else(|| OpenError::NotAStore { directory: directory.into() })?;
         let lmdb = Self::new(env, databases);
         lmdb.check_format(directory)?;
-        import::PendingImport::recover_interrupted(&lmdb).map_err(store_error(directory))?;
+        import::recover_interrupted(&lmdb).map_err(store_error(directory))?;
         Ok((Arc::new(lmdb), lock))
     }
 
@@ -86,10 +89,11 @@ impl Lmdb {
         let databases = Databases::create(&env).map_err(io_error(directory))?;
         let lmdb = Self::new(env, databases);
         let mut txn = lmdb.env.write_txn().map_err(io_error(directory))?;
-        lmdb.write_meta(&mut txn, b"format", STORE_FORMAT).map_err(io_error(directory))?;
+        lmdb.write_meta(&mut txn, FORMAT_META_KEY, STORE_FORMAT).map_err(io_error(directory))?;
         lmdb.write_head(&mut txn, &StoreHead::default()).map_err(io_error(directory))?;
         lmdb.commit(txn).map_err(io_error(directory))?;
-        lmdb.commit_both_states().map_err(io_error(directory))?;
+        // LMDB keeps two states, and both must have the ids of their transactions.
+        lmdb.env.write_txn().and_then(|txn| lmdb.commit(txn)).map_err(io_error(directory))?;
         drop(lmdb);
         fail_point::hit("create-store");
         std::fs::rename(create_dir.join("data.mdb"), directory.join("data.mdb"))
@@ -114,15 +118,12 @@ impl Lmdb {
 
     /// Checks the store's format.
     pub(crate) fn check_format(&self, directory: &Path) -> Result<(), OpenError> {
-        let txn = self.env.read_txn().map_err(io_error(directory))?;
-        let found = self.databases.meta.get(&txn, b"format").map_err(io_error(directory))?;
-        let found = found.ok_or_else(|| OpenError::NotAStore { directory: directory.into() })?;
-        let found =
-            checksum::verify_and_strip(b"format", found, META_ITEM).map_err(store_error(directory))?;
-        if found == STORE_FORMAT {
-            return Ok(());
+        let txn = self.begin_read().map_err(store_error(directory))?;
+        match self.read_meta(&txn, FORMAT_META_KEY).map_err(store_error(directory))? {
+            Some(STORE_FORMAT) => Ok(()),
+            Some(found) => Err(unknown_format(directory, found)),
+            None => Err(OpenError::NotAStore { directory: directory.into() }),
         }
-        Err(unknown_format(directory, found))
     }
 
     /// Reads an entry of the database `meta`, without its checksum.
@@ -137,6 +138,13 @@ impl Lmdb {
             .get(txn, key)
             .map_err(|error| backend_error("reading a meta entry", error))?;
         value.map(|value| checksum::verify_and_strip(key, value, META_ITEM)).transpose()
+    }
+
+    /// Reads the id of the last LMDB transaction.
+    pub(crate) fn read_transaction_id(&self, txn: &RoTxn<'_>) -> Result<u64, StoreError> {
+        let corrupt = |fault| checksum::corrupt(TRANSACTION_META_KEY, META_ITEM, fault);
+        let value = self.read_meta(txn, TRANSACTION_META_KEY)?.ok_or_else(|| corrupt("missing"))?;
+        value.try_into().map(u64::from_le_bytes).map_err(|_| corrupt("wrong length"))
     }
 
     /// Writes an entry of the database `meta`.
@@ -210,9 +218,9 @@ mod tests {
         });
         let meta = created.unwrap().unwrap_commit();
         let mut format = b"tendot 1".to_vec();
-        checksum::append(b"format", &mut format);
+        checksum::append(FORMAT_META_KEY, &mut format);
         let mut txn = env.write_txn().unwrap();
-        meta.put(&mut txn, b"format", &format).unwrap();
+        meta.put(&mut txn, FORMAT_META_KEY, &format).unwrap();
         txn.commit().unwrap();
         drop(env);
         for opened in [EmbeddedStore::open(directory.path()), EmbeddedStore::open_read_only(directory.path())]

@@ -8,7 +8,12 @@ use std::cmp::Ordering;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
+use heed::Env;
+
+use super::{META_ITEM, TRANSACTION_META_KEY};
 use crate::embedded::format::checksum;
 
 const PAGE_HEADER_LEN: usize = 16;
@@ -23,6 +28,10 @@ const INVALID_PAGE: u64 = u64::MAX;
 
 /// Maximum depth of a tree.
 const MAX_TREE_DEPTH: u16 = 32;
+
+/// Maximum number of attempts to read the last state, and the delay between them.
+const MAX_ATTEMPTS: u32 = 1_000;
+const RETRY_DELAY: Duration = Duration::from_millis(1);
 
 /// `data.mdb`, read page by page without LMDB.
 pub(crate) struct PageFile {
@@ -60,8 +69,34 @@ impl PageFile {
     /// Page numbers have the size of pointers; only 64 bits are supported.
     pub(crate) const IS_SUPPORTED: bool = cfg!(target_pointer_width = "64");
 
+    /// Runs `check` on the last committed state while a read transaction keeps its pages unchanged. Other processes may write.
+    pub(crate) fn with_last_state<T>(
+        env: &Env,
+        check: impl FnOnce(&mut Self) -> PageCheckResult<T>,
+    ) -> Result<PageCheckResult<T>, heed::Error> {
+        let file = if env.path().is_dir() { env.path().join("data.mdb") } else { env.path().to_owned() };
+        let page_size = env.unnamed_database_stat().page_size;
+        for _ in 0..MAX_ATTEMPTS {
+            let txn = env.read_txn()?;
+            let mut pages = match Self::open(&file, page_size) {
+                Ok(pages) => pages,
+                Err(error) => return Ok(Err(error)),
+            };
+            // A state whose commit is running may be in the file before readers see it; the pages of both states are protected
+            // while the read transaction lives.
+            let read = txn.id() as u64;
+            if (read..=read.saturating_add(1)).contains(&pages.transaction_id()) {
+                return Ok(check(&mut pages));
+            }
+            drop(txn);
+            // Two commits may have happened in between, but not every time.
+            thread::sleep(RETRY_DELAY);
+        }
+        Ok(Err("LMDB reads a state that is not the latest".into()))
+    }
+
     /// Opens the file and reads both meta pages.
-    pub(crate) fn open(file: &Path, page_size: u32) -> PageCheckResult<Self> {
+    fn open(file: &Path, page_size: u32) -> PageCheckResult<Self> {
         if !Self::IS_SUPPORTED {
             return Err("LMDB page check is not supported on this platform".into());
         }
@@ -89,20 +124,25 @@ impl PageFile {
     }
 
     /// LMDB transaction id of the last committed state.
-    pub(crate) fn transaction_id(&self) -> u64 {
+    fn transaction_id(&self) -> u64 {
         self.newest_meta().transaction
     }
 
-    /// Whether all pages from `first` on are free.
-    pub(crate) fn are_free_from(&mut self, first: u64) -> PageCheckResult<bool> {
+    /// Whether the file has all pages of the last state except free ones. Free pages at its end may be missing: those that were
+    /// freed within their transaction were never written.
+    pub(crate) fn has_all_pages(&mut self) -> PageCheckResult<bool> {
         let state = *self.newest_meta();
+        // Read after the meta page, because another process may be writing.
+        let end = self.file.metadata().map_err(read_error)?.len() / self.size as u64;
+        if end > state.last {
+            return Ok(true);
+        }
         let mut walk = PageWalk::new(self, &state)?;
         walk.walk_free_list(&state)?;
-        Ok((first..=state.last).all(|number| walk.is_used(number)))
+        Ok((end..=state.last).all(|number| walk.is_used(number)))
     }
 
-    /// Checks all pages of the last state, and the transaction id of the state before it. The caller holds a read transaction,
-    /// which keeps the pages of the last state unchanged.
+    /// Checks all pages of the last state, and the transaction id of the state before it.
     pub(crate) fn check_all(&mut self) -> PageCheckResult<()> {
         let [even, odd] = self.metas;
         if even.transaction % 2 != 0
@@ -250,9 +290,9 @@ impl<'a> PageWalk<'a> {
         let (name, tree) = meta.ok_or("LMDB state has no `meta` database")?;
         let mut found = None;
         self.walk_tree(&name, tree, &mut |_, key, _, data| {
-            if let (b"transaction", NodeData::Inline(data)) = (key, data) {
+            if let (TRANSACTION_META_KEY, NodeData::Inline(data)) = (key, data) {
                 let body =
-                    checksum::verify_and_strip(key, data, "meta entry").map_err(|error| error.to_string())?;
+                    checksum::verify_and_strip(key, data, META_ITEM).map_err(|error| error.to_string())?;
                 found = body.try_into().map(u64::from_le_bytes).ok();
             }
             Ok(())
@@ -443,4 +483,51 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 
 fn read_error(error: io::Error) -> String {
     format!("cannot read `data.mdb`: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use tendot_testing::ram_dir;
+
+    use super::*;
+    use crate::embedded::Lmdb;
+
+    /// Later commits do not change the pages of the state that is checked, and its free pages that were never written do not
+    /// count as missing.
+    #[test]
+    fn later_commits_do_not_affect_the_checked_state() {
+        let directory = ram_dir();
+        let (lmdb, _lock) = Lmdb::open(directory.path()).unwrap();
+        let is_short = || {
+            let pages = lmdb.env.info().last_page_number as u64 + 1;
+            let length = std::fs::metadata(directory.path().join("data.mdb")).unwrap().len();
+            length < pages * u64::from(lmdb.env.unnamed_database_stat().page_size)
+        };
+        let commit = |bytes: usize, is_removed: bool| {
+            let mut txn = lmdb.env.write_txn().unwrap();
+            lmdb.write_aux(&mut txn, b"key", Some(&vec![0; bytes][..])).unwrap();
+            if is_removed {
+                lmdb.write_aux(&mut txn, b"key", None).unwrap();
+            }
+            lmdb.commit(txn).unwrap();
+        };
+        // Pages of a large entry that is removed in its own transaction are not written.
+        let mut bytes = 1_000_000;
+        while !is_short() {
+            assert!(bytes < 3_000_000, "all pages were written");
+            bytes += 100_000;
+            commit(bytes, true);
+        }
+        for is_removed in [true, false] {
+            let checked = PageFile::with_last_state(&lmdb.env, |pages| {
+                thread::scope(|scope| {
+                    let writer = scope.spawn(|| (0..5).for_each(|_| commit(bytes, is_removed)));
+                    writer.join().unwrap();
+                });
+                assert!(is_short() || !is_removed);
+                pages.has_all_pages()
+            });
+            assert_eq!(checked.unwrap(), Ok(true), "{is_removed}");
+        }
+    }
 }

@@ -189,7 +189,7 @@ impl MonitorTask {
                 }
                 return Ok(());
             }
-            let log_entries = read::read_log(client, sequence, LOG_PAGE_LEN).await?;
+            let log_entries = read::read_log_of_host(client, sequence, LOG_PAGE_LEN).await?;
             log_entries.iter().for_each(|log_entry| self.cluster.read_fence.record_log_entry(log_entry));
             sequence = log_entries.last().map_or(status.sequence, |last| last.sequence);
             // Of two concurrent readers, the further one wins; extra invalidations are harmless.

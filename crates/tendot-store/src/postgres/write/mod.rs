@@ -50,21 +50,13 @@ impl Writer {
             error = &mut abandoned => return Err(error.into()),
             reservation = self.queue.reserve(&change) => reservation?,
         };
-        let mut result = self.queue.send(change, reservation, Some(claim.clone()))?;
-        let result = tokio::select! {
+        let mut result = pin!(self.queue.send(change, reservation, Some(claim.clone()))?);
+        tokio::select! {
             biased;
             result = &mut result => result,
             // A claimed request ends by itself; unclaimed ones wrote nothing.
-            error = &mut abandoned => {
-                if claim.take() {
-                    return Err(error.into());
-                }
-                result.await
-            }
-        };
-        // It may have been sent already.
-        let in_doubt = |_| StoreError::InDoubt { reason: "the writer stopped during the commit".into() };
-        result.map_err(in_doubt)?
+            error = &mut abandoned => if claim.take() { Err(error.into()) } else { result.await },
+        }
     }
 
     /// Completes when a request should not wait any longer: the writer is blocked for too long, or there is no primary.

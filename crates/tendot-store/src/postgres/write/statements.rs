@@ -18,8 +18,11 @@ pub(crate) const BEGIN_READ_COMMITTED: &str = "begin isolation level read commit
 pub(crate) const LOCK_COUNTERS: &str = "select revision, sequence, log_hash, commits, gen_random_uuid()::text \
      from tendot_counters where id = 1 for update";
 
-pub(crate) const UPDATE_COUNTERS: &str = "update tendot_counters \
-     set revision = $1, sequence = $2, log_hash = $3, commits = $4 where id = 1";
+/// Ends every write transaction: updates the counters, inserts the id of the commit, and deletes the expired one. By commit ids,
+/// in-doubt transactions are resolved and hosts detect a diverged history after a failover.
+pub(crate) const RECORD_COMMIT: &str = "with expired as (delete from tendot_commits where number = $6), \
+     inserted as (insert into tendot_commits (number, commit_id) values ($4, $5)) \
+     update tendot_counters set revision = $1, sequence = $2, log_hash = $3, commits = $4 where id = 1";
 
 pub(crate) const SELECT_RECORDS: &str =
     "select name, revision, status, body, registration from tendot_records where name_key = any($1)";
@@ -66,12 +69,6 @@ pub(crate) const UPSERT_AUX: &str = "insert into tendot_aux (aux_key, value) sel
 
 pub(crate) const DELETE_AUX: &str = "delete from tendot_aux where aux_key = any($1)";
 
-/// Inserts the id of a commit, by which in-doubt transactions are resolved and hosts detect a diverged history after a failover.
-pub(crate) const INSERT_COMMIT_ID: &str = "insert into tendot_commits (number, commit_id) values ($1, $2)";
-
-/// Deletes an expired commit id.
-pub(crate) const DELETE_COMMIT_ID: &str = "delete from tendot_commits where number = $1";
-
 pub(crate) const SELECT_COMMIT_ID: &str = "select commit_id from tendot_commits where number = $1";
 
 /// Returns the first missing privilege.
@@ -115,9 +112,7 @@ prepared_statements! {
 prepared_statements! {
     /// Statements that write a batch.
     WriteStatements {
-        insert_commit_id: INSERT_COMMIT_ID,
-        delete_commit_id: DELETE_COMMIT_ID,
-        update_counters: UPDATE_COUNTERS,
+        record_commit: RECORD_COMMIT,
         upsert_records: UPSERT_RECORDS,
         delete_records: DELETE_RECORDS,
         insert_history: INSERT_HISTORY,

@@ -13,6 +13,7 @@ use super::statements::{
     SELECT_MISSING_PRIVILEGE, WriteStatements,
 };
 use super::write_batch::{PrefetchKeys, WriteBatch};
+use crate::memory_state::MemoryState;
 use crate::model::name_key::storage_key;
 use crate::postgres::cluster::PrimaryHandle;
 use crate::postgres::cluster::host::CommitId;
@@ -81,7 +82,7 @@ pub(crate) async fn try_commit_group(
     // On timeout the lock is held until the server notices, but nothing was written.
     let (write, (mut batch, commit)) = primary.with_timeout(prefetch).await??;
     let results = changes.iter().map(|change| batch.apply_change_set(change)).collect();
-    let group = CommittedGroup { results, last_sequence: batch.head.sequence };
+    let group = CommittedGroup { results, last_sequence: batch.state.head.sequence };
     if batch.is_empty() {
         primary.with_timeout(client.batch_execute("rollback")).await??;
         return Ok(group);
@@ -112,6 +113,34 @@ pub(crate) fn locked_counters(row: &Row) -> Result<(StoreHead, CommitId), StoreE
     Ok((row::head(row, 0)?, commit))
 }
 
+/// Parameters of [`RECORD_COMMIT`](super::statements::RECORD_COMMIT).
+pub(crate) struct CommitParameters<'a> {
+    revision: i64,
+    sequence: i64,
+    log_hash: &'a [u8],
+    commit: &'a CommitId,
+    expired: i64,
+}
+
+impl<'a> CommitParameters<'a> {
+    /// Parameters for a transaction that leaves this head and has this id.
+    pub(crate) fn new(head: &'a StoreHead, commit: &'a CommitId) -> Self {
+        let StoreHead { revision, sequence, log_hash } = head;
+        Self {
+            revision: row::to_i64(*revision),
+            sequence: row::to_i64(*sequence),
+            log_hash: &log_hash.0,
+            commit,
+            expired: commit.number - RETAINED_COMMIT_IDS,
+        }
+    }
+
+    pub(crate) fn values(&self) -> [SqlParameter<'_>; 6] {
+        let Self { revision, sequence, log_hash, commit, expired } = self;
+        [revision, sequence, log_hash, &commit.number, &commit.id, expired]
+    }
+}
+
 /// Takes the lock and reads the current state.
 async fn lock_and_prefetch(
     client: &Object,
@@ -132,22 +161,22 @@ async fn lock_and_prefetch(
     .await;
     begun?;
     let (head, commit) = locked_counters(&locked?)?;
-    let mut batch = WriteBatch { head, ..WriteBatch::default() };
+    let mut state = MemoryState { head, ..MemoryState::default() };
     for found in records? {
         let Some(record) = row::record(&found, 0)? else { continue };
         // Two long names could have the same storage key; only one of them is stored.
         if let Some(key) = NameKey::new(&record.name).ok().filter(|key| keys.records.contains(key)) {
-            batch.records.insert(key, record);
+            state.records.insert(key, record);
         }
     }
     for found in homed? {
-        batch.homed.extend(NameKey::from_prefix(&row::utf8(row::column(&found, 0)?)?));
+        state.homed.extend(NameKey::from_prefix(&row::utf8(row::column(&found, 0)?)?));
     }
     for found in aux? {
         let (key, value): (&[u8], &[u8]) = (row::column(&found, 0)?, row::column(&found, 1)?);
-        batch.aux.insert(key.into(), value.into());
+        state.aux.insert(key.into(), value.into());
     }
-    Ok((batch, commit))
+    Ok((WriteBatch { state, ..WriteBatch::default() }, commit))
 }
 
 /// Reads the rows of keys; sends nothing without keys.
@@ -197,21 +226,20 @@ async fn write_and_commit(
     batch: &WriteBatch,
     commit: &CommitId,
 ) -> Result<(), DatabaseError> {
-    let StoreHead { revision, sequence, log_hash } = &batch.head;
-    let (revision, sequence, log_hash) = (row::to_i64(*revision), row::to_i64(*sequence), &log_hash.0[..]);
-    let expired = commit.number - RETAINED_COMMIT_IDS;
-    let records = RecordColumns::new(batch.changed_records.iter().map(|key| (key, batch.records.get(key))));
+    let state = &batch.state;
+    let end = CommitParameters::new(&state.head, commit);
+    let records = RecordColumns::new(batch.changed_records.iter().map(|key| (key, state.records.get(key))));
     let log_entries = LogColumns::new(batch.log_entries.iter().map(|(log_entry, _)| log_entry));
     let history = HistoryColumns::new(batch.log_entries.iter().filter_map(|(log_entry, prior)| {
         prior.as_ref().map(|(key, prior)| (key, log_entry.sequence, prior))
     }));
-    let is_homed = |prefix: &&NameKey| batch.homed.contains(*prefix);
+    let is_homed = |prefix: &&NameKey| state.homed.contains(*prefix);
     let (homed, unhomed): (Vec<&NameKey>, Vec<&NameKey>) = batch.changed_homed.iter().partition(is_homed);
     let homed: Vec<&[u8]> = homed.into_iter().map(NameKey::as_bytes).collect();
     let unhomed: Vec<&[u8]> = unhomed.into_iter().map(NameKey::as_bytes).collect();
     let (mut aux_keys, mut aux_values, mut removed_aux) = (Vec::new(), Vec::new(), Vec::new());
     for key in &batch.changed_aux {
-        match batch.aux.get(key) {
+        match state.aux.get(key) {
             Some(value) => {
                 aux_keys.push(&**key);
                 aux_values.push(&**value);
@@ -221,9 +249,7 @@ async fn write_and_commit(
     }
 
     let mut pipeline = Pipeline { client, sent: Vec::new() };
-    pipeline.push(true, &statements.insert_commit_id, [&commit.number, &commit.id]);
-    pipeline.push(true, &statements.delete_commit_id, [&expired]);
-    pipeline.push(true, &statements.update_counters, [&revision, &sequence, &log_hash, &commit.number]);
+    pipeline.push(true, &statements.record_commit, end.values());
     pipeline.push(!records.is_empty(), &statements.upsert_records, records.parameters());
     pipeline.push(!records.removed.is_empty(), &statements.delete_records, [&records.removed]);
     pipeline.push(!history.is_empty(), &statements.insert_history, history.parameters());

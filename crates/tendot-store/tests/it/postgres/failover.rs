@@ -270,6 +270,8 @@ fn failover_under_load() {
             wait_until_async("more commits are acknowledged", is_reached).await;
         };
         more_commits(200).await;
+        let serves_reads = async || other.hosts()[1..].iter().all(|host| host.serves_reads);
+        wait_until_async("the standbys serve reads", serves_reads).await;
         cluster.primary.kill();
         // Reads continue meanwhile: both standbys may be current.
         let mut reads = 0;

@@ -1,5 +1,6 @@
 //! Verification of a PostgreSQL store: `verify` reports every kind of corrupt row.
 
+use tendot_proto::HandleValue;
 use tendot_store::Precondition;
 
 use super::{block_on, commit, open, put, server_and_database};
@@ -63,5 +64,27 @@ fn verify_reports_corruption() {
             assert_eq!(is_reported, !expected.is_empty(), "{sql}: {:?}", verified.errors);
             assert_eq!(verified.error_count > 0, !expected.is_empty(), "{sql}");
         }
+    });
+}
+
+/// A key range that does not cover the records of its import hides them from `names_at_revision`.
+#[test]
+fn verify_reports_wrong_key_range() {
+    block_on(async {
+        let (server, database) = server_and_database();
+        let store = open(&server.url(&database)).await;
+        let mut importer = store.start_import("importer", 1).unwrap();
+        for name in ["10.1/a", "10.1/b", "10.1/c"] {
+            importer.add(name.into(), &[HandleValue::new(1, "URL", "1")]).unwrap();
+        }
+        importer.finish(|_| {}).await.unwrap();
+        // A later change has no range.
+        commit(&store, vec![put("10.1/c", "2", Precondition::Live)]).await.unwrap();
+        assert_eq!(store.verify(|_| {}).await.unwrap().errors, [""; 0]);
+        server.execute(&database, "update tendot_log set first_key = '10.1/B' where kind = 7").await;
+        let errors = store.verify(|_| {}).await.unwrap().errors;
+        assert_eq!(errors, ["record `10.1/A`: outside the key range of its import"]);
+        server.execute(&database, "update tendot_log set first_key = null where kind = 7").await;
+        assert_eq!(store.verify(|_| {}).await.unwrap().errors, [""; 0]);
     });
 }

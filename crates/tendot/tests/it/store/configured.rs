@@ -51,3 +51,40 @@ fn later_sources_win() {
     let (code, _, messages) = import(&["--set", "stoer=embedded:set"], "embedded:");
     assert!(code == Some(2) && messages.contains("unknown setting `stoer`"), "{messages}");
 }
+
+/// With `--data` or `--store`, commands on a store do not fail because of the configuration of a server.
+#[test]
+fn store_flags_need_no_configuration() {
+    let dir = TestDir::new();
+    let records = dir.write("records.jsonl", RECORD);
+    dir.write("upstream.toml", "data = \"server\"\nupstream = \"handle-system:missing\"\n");
+    dir.write("https.toml", "https.key = \"key.pem\"\n");
+    std::fs::create_dir(dir.file("server")).unwrap();
+    for (number, file) in ["missing.toml", "upstream.toml", "https.toml"].into_iter().enumerate() {
+        let run = |arguments: &[&str], expected: i32| {
+            let (code, stdout, messages) = text_output(dir.tendot(arguments).env("TENDOT_CONFIG", file));
+            assert_eq!(code, Some(expected), "{file} {arguments:?}: {stdout}{messages}");
+            messages
+        };
+        let (data, restored) = (format!("data-{number}"), format!("restored-{number}"));
+        let store = format!("embedded:{data}");
+        run(&["import", &records, "--data", &data], 0);
+        run(&["export", "--data", &data], 0);
+        run(&["verify", "--data", &data], 0);
+        run(&["verify", "--store", &store], 0);
+        run(&["backup", "t.backup", "--store", &store], 0);
+        run(&["restore", "t.backup", "--data", &restored], 0);
+        run(&["migrate", "--from", &store, "--to", &format!("embedded:migrated-{number}")], 0);
+        // These use other settings.
+        run(&["export"], 2);
+        run(&["explain", "10.5555/ONE", "--data", &data], 2);
+        run(&["export", "--data", &data, "--config", file], 2);
+        run(&["export", "--data", &data, "--set", "log.level=warn"], 2);
+        run(&["export", "--store", "embedded:"], 2);
+    }
+    // The data directory of the server, with its token, is read from the file; the database is not reached.
+    let store = "postgres://postgres@127.0.0.1:1/nothing";
+    let arguments = ["backup", "server/operator.token", "--store", store];
+    let (code, _, messages) = text_output(dir.tendot(&arguments).env("TENDOT_CONFIG", "upstream.toml"));
+    assert!(code == Some(2) && messages.contains("belongs to the store"), "{messages}");
+}

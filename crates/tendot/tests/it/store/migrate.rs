@@ -316,3 +316,23 @@ fn refuses_invalid_targets() {
     server.terminate();
     check(&a, &embedded(&dir, "new"), "modified after the last migration");
 }
+
+/// The source is the store of `--from`, or that of the configuration.
+#[test]
+fn source_is_selected_once() {
+    let dir = TestDir::new();
+    dir.write("t.toml", "store = \"embedded:a\"\n");
+    for configuration in [&["--config", "t.toml"][..], &["--set", "store=embedded:a"]] {
+        let arguments = ["migrate", "--from", "embedded:a", "--to", "embedded:new"];
+        let (_, messages) = dir.run_to(2, &[&arguments[..], configuration].concat());
+        assert!(messages.contains("cannot be used with") && messages.contains("--from"), "{messages}");
+    }
+    let (_, messages) = dir.run_to(2, &["migrate", "--to", "embedded:new"]);
+    assert!(
+        messages.contains("no store in") && messages.contains("use `--from STORE` or `--config FILE`"),
+        "{messages}"
+    );
+    let (_, messages) = dir.run_to(2, &["migrate", "--from", "embedded:a", "--to", "embedded:new"]);
+    assert!(messages.contains("expected `embedded:DIR`"), "{messages}");
+    assert!(!dir.file("new").exists(), "no target is created");
+}
