@@ -13,6 +13,7 @@ use tendot_store::{AuxEntry, Edit, Store};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tokio::task::yield_now;
 
+use crate::command::CommitOutcome;
 use crate::party::sha256_hex;
 use crate::{CallContext, Caller, Command, CommandOutcome, Registry, RegistryError, codes};
 
@@ -31,7 +32,8 @@ const PURGE_BATCH_SIZE: usize = 16;
 /// Author of the removal of keys.
 const AUTHOR: &str = "idempotency";
 
-/// Idempotency key of a caller. Equal keys of different callers are distinct.
+/// Idempotency key of a caller. Equal keys of different callers are distinct, and so are those of different tokens, even of
+/// one subject: their scopes and prefixes may differ.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct IdempotencyKey {
     /// Key of the aux entry.
@@ -41,18 +43,23 @@ pub struct IdempotencyKey {
 impl IdempotencyKey {
     /// Key that a caller sends with a request.
     pub fn new(caller: &Caller, key: &str) -> Result<Self, RegistryError> {
-        if key.is_empty() || key.len() > MAX_KEY_LEN {
+        let is_valid =
+            (1..=MAX_KEY_LEN).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic());
+        if !is_valid {
             let detail = "`Idempotency-Key` must have 1 to 255 visible ASCII characters";
             return Err(RegistryError::malformed(detail));
         }
-        let id = sha256_hex(format!("{caller}\0{key}").as_bytes())?;
+        let owned_key = match caller {
+            Caller::Token(token) => format!("token:{}\0{key}", token.id),
+            Caller::Anonymous | Caller::Handle(_) | Caller::Operator => format!("{caller}\0{key}"),
+        };
+        let id = sha256_hex(owned_key.as_bytes())?;
         Ok(Self { aux_key: format!("{AUX_PREFIX}{id}").into() })
     }
 
-    /// Error: the batch with the key is still running.
+    /// Error: another run of the batch with the key has not ended.
     pub fn in_use_error() -> RegistryError {
-        let detail = "a batch with this `Idempotency-Key` is still running";
-        RegistryError::new(codes::KEY_IN_USE, detail).with_hint("retry later")
+        key_in_use("a batch with this `Idempotency-Key` is still running")
     }
 
     pub(crate) fn aux_key(&self) -> &str {
@@ -60,11 +67,12 @@ impl IdempotencyKey {
     }
 }
 
-/// Request with an idempotency key: fingerprint of its body, and what is stored under the key.
+/// Request with an idempotency key: its fingerprint, and the stored aux entry of the key.
 #[derive(Debug)]
 pub struct IdempotentRequest {
     key: IdempotencyKey,
-    body_fingerprint: String,
+    /// Fingerprint of operation and body.
+    fingerprint: String,
     /// Aux entry stored under the key.
     stored: Option<Box<[u8]>>,
 }
@@ -74,7 +82,7 @@ pub struct IdempotentRequest {
 struct StoredReply {
     /// In milliseconds since 1970.
     created_at: u64,
-    body_fingerprint: String,
+    fingerprint: String,
     reply: Box<RawValue>,
 }
 
@@ -90,24 +98,20 @@ pub enum IdempotentOutcome<T> {
 impl IdempotentRequest {
     /// Stored reply to this request, if there is one. Fails if the key was used for another request.
     pub fn stored_reply(&self, now_ms: u64) -> Result<Option<Box<RawValue>>, RegistryError> {
-        let Some(stored) = &self.stored else { return Ok(None) };
-        // The entry of a batch is not a stored reply.
-        let Ok(stored) = serde_json::from_slice::<StoredReply>(stored) else { return Err(key_reused()) };
-        if is_expired(stored.created_at, now_ms) {
+        let Some(stored) = self.stored.as_ref().filter(|entry| !is_expired_entry(entry, now_ms)) else {
             return Ok(None);
-        }
-        if stored.body_fingerprint == self.body_fingerprint {
-            Ok(Some(stored.reply))
-        } else {
-            Err(key_reused())
+        };
+        // The entry of a batch is not a stored reply.
+        match serde_json::from_slice::<StoredReply>(stored) {
+            Ok(stored) if stored.fingerprint == self.fingerprint => Ok(Some(stored.reply)),
+            _ => Err(key_reused()),
         }
     }
 
     /// Edits that store a reply.
     fn store_edits(&self, reply: Option<Box<RawValue>>, now_ms: u64) -> Vec<Edit> {
         let Some(reply) = reply else { return Vec::new() };
-        let stored =
-            StoredReply { created_at: now_ms, body_fingerprint: self.body_fingerprint.clone(), reply };
+        let stored = StoredReply { created_at: now_ms, fingerprint: self.fingerprint.clone(), reply };
         let key: Box<[u8]> = self.key.aux_key.as_bytes().into();
         vec![
             Edit::RequireAux { key: key.clone(), value: self.stored.clone() },
@@ -117,15 +121,17 @@ impl IdempotentRequest {
 }
 
 impl Registry {
-    /// Loads what is stored under the idempotency key of a request.
+    /// Loads the stored aux entry of the idempotency key of a request. `operation` names what is requested, such as
+    /// `POST /dois`: a key is for one operation with one body.
     pub async fn load_idempotent_request(
         &self,
         key: IdempotencyKey,
+        operation: &'static str,
         body: &[u8],
     ) -> Result<IdempotentRequest, RegistryError> {
-        let body_fingerprint = sha256_hex(body)?;
+        let fingerprint = sha256_hex(&[operation.as_bytes(), b"\0", body].concat())?;
         let stored = self.rules.store.get_aux(key.aux_key.as_bytes()).await?;
-        Ok(IdempotentRequest { key, body_fingerprint, stored })
+        Ok(IdempotentRequest { key, fingerprint, stored })
     }
 
     /// Executes a command and stores its reply in the same commit, so that the request is executed at most once.
@@ -136,19 +142,35 @@ impl Registry {
         request: &IdempotentRequest,
         reply: impl Fn(&T::Output) -> Option<Box<RawValue>> + Send + Sync,
     ) -> Result<IdempotentOutcome<T::Output>, RegistryError> {
-        let now_ms = call.now_ms;
-        let store_reply = |output: &T::Output| request.store_edits(reply(output), now_ms);
-        let error = match self.execute_with(command, call, store_reply).await {
-            Ok(outcome) => return Ok(IdempotentOutcome::Executed(outcome)),
-            Err(error) => error,
-        };
-        // A concurrent request with the same key may have been executed. The error stands if that cannot be read.
-        let Ok(stored) = self.rules.store.get_aux(request.key.aux_key.as_bytes()).await else {
-            return Err(error);
-        };
-        let (key, body_fingerprint) = (request.key.clone(), request.body_fingerprint.clone());
-        let reloaded = IdempotentRequest { key, body_fingerprint, stored };
-        reloaded.stored_reply(now_ms)?.map(IdempotentOutcome::Replayed).ok_or(error)
+        let CallContext { caller, now_ms, budget } = call;
+        let mut reloaded: Option<IdempotentRequest> = None;
+        loop {
+            let current = reloaded.as_ref().unwrap_or(request);
+            let store_reply = |output: &T::Output| current.store_edits(reply(output), now_ms);
+            let call = CallContext::new(caller, now_ms, &mut *budget);
+            let outcome = self.execute_with(command, call, store_reply).await;
+            let is_key_changed = matches!(outcome, Ok(CommitOutcome::ExtraConflict { .. }));
+            let error = match outcome.and_then(CommitOutcome::into_result) {
+                Ok((output, revision)) => {
+                    return Ok(IdempotentOutcome::Executed(CommandOutcome { output, revision }));
+                }
+                Err(error) => error,
+            };
+            // A concurrent request with the same key may have been executed. The error stands if that cannot be read.
+            let Ok(stored) = self.rules.store.get_aux(request.key.aux_key.as_bytes()).await else {
+                return Err(error);
+            };
+            let (key, fingerprint) = (request.key.clone(), request.fingerprint.clone());
+            let next = IdempotentRequest { key, fingerprint, stored };
+            if let Some(reply) = next.stored_reply(now_ms)? {
+                return Ok(IdempotentOutcome::Replayed(reply));
+            }
+            // The key changed but has no reply: its expired entry was purged meanwhile.
+            if !is_key_changed || reloaded.is_some() {
+                return Err(error);
+            }
+            reloaded = Some(next);
+        }
     }
 
     /// Locks an idempotency key against concurrent runs of its batch in this process. Waits for the run that has the lock.
@@ -227,15 +249,27 @@ impl KeyHeader {
     }
 }
 
+/// Whether the aux entry of a key is expired at a time in milliseconds since 1970, be it a stored reply or the header of a
+/// batch journal.
+pub(crate) fn is_expired_entry(entry: &[u8], now_ms: u64) -> bool {
+    let header = serde_json::from_slice::<KeyHeader>(entry);
+    header.is_ok_and(|header| is_expired(header.created_at, now_ms))
+}
+
 /// Whether a key that was created at this time is expired; both in milliseconds since 1970.
-pub(crate) const fn is_expired(created_at: u64, now_ms: u64) -> bool {
+const fn is_expired(created_at: u64, now_ms: u64) -> bool {
     now_ms >= created_at.saturating_add(KEY_TTL_MS)
 }
 
 /// Error: the key was used for another request.
 pub(crate) fn key_reused() -> RegistryError {
-    RegistryError::new(codes::KEY_REUSED, "`Idempotency-Key` was used with a different body")
+    RegistryError::new(codes::KEY_REUSED, "`Idempotency-Key` was used for another request")
         .with_hint("use a new key for a new request")
+}
+
+/// Error: the key cannot be used now.
+pub(crate) fn key_in_use(detail: &str) -> RegistryError {
+    RegistryError::new(codes::KEY_IN_USE, detail).with_hint("retry later")
 }
 
 /// In-process locks, one per idempotency key in use.

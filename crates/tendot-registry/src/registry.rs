@@ -26,7 +26,9 @@ impl Registry {
         Self::with_shared_store(Arc::new(store.into()), settings)
     }
 
-    /// Registry over a store that the caller uses, too, such as a test. Writes that bypass the registry follow no rules.
+    /// Registry over a store that the caller uses, too. Writes that bypass the registry follow no rules.
+    // For tests and benchmarks only: public because they are in other crates.
+    #[doc(hidden)]
     pub fn with_shared_store(store: Arc<AnyStore>, settings: RegistrySettings) -> Self {
         let rules = Rules::new(TrackedStore::new(store), settings);
         Self { rules, key_locks: KeyLocks::default() }

@@ -61,15 +61,15 @@ impl Rules {
 
     /// Starts an optimistic transaction: the same rules, over a view whose reads are tracked.
     pub(crate) fn begin(&self) -> Self {
-        self.over(self.store.begin())
+        self.with_store(self.store.begin())
     }
 
     /// The same rules without a read set, for reads whose edits have their own preconditions.
     pub(crate) fn untracked(&self) -> Self {
-        self.over(self.store.untracked())
+        self.with_store(self.store.untracked())
     }
 
-    fn over(&self, store: TrackedStore) -> Self {
+    fn with_store(&self, store: TrackedStore) -> Self {
         let records = RecordReader { store };
         let (settings, site_peers) = (Arc::clone(&self.settings), self.site_peers.clone());
         let site = SiteReader { records, settings, site_peers };

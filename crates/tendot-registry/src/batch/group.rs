@@ -3,12 +3,12 @@
 use tendot_proto::Budget;
 use tendot_store::Edit;
 
-use super::journal::JournalEntry;
+use super::journal::GroupJournal;
 use super::line::{BatchLine, BatchLineOutcome};
 use super::plan::{BatchPlanner, LINE_BUDGET};
-use crate::command::{CommitOutcome, PlanCommit, PlannedCommit, WriteConflict};
+use crate::command::{CommitOutcome, CommitPlanner, MAX_COMMIT_ATTEMPTS, PlannedCommit, WriteConflict};
 use crate::rules::Rules;
-use crate::{Caller, Registry, RegistryError, codes};
+use crate::{Caller, IdempotencyKey, Registry, RegistryError};
 
 /// Group of lines to register or update together.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ pub struct BatchGroup<'a> {
     /// Time of the commit, in milliseconds since 1970.
     pub now_ms: u64,
     /// Journal of the batch, if it has an idempotency key.
-    pub journal: Option<&'a JournalEntry<'a>>,
+    pub journal: Option<&'a GroupJournal<'a>>,
 }
 
 /// Maximum number of attempts to commit all lines together; then each line is committed alone.
@@ -33,11 +33,11 @@ impl Registry {
     /// The outcomes are journaled in the same commit, which may be of a part of the lines. If another run has taken over the
     /// batch, it is aborted.
     pub async fn execute_batch(&self, group: BatchGroup<'_>) -> Result<Vec<BatchLineOutcome>, RegistryError> {
-        match self.commit_planned(&mut GroupCommit::<MAX_GROUP_ATTEMPTS> { group, rejection: None }).await? {
+        match self.commit_planned(&mut GroupCommit::new(group, MAX_GROUP_ATTEMPTS)).await? {
             CommitOutcome::Committed(outcomes, _) => return Ok(outcomes),
-            CommitOutcome::ExtraConflict => return Err(already_in_progress()),
+            CommitOutcome::ExtraConflict { .. } => return Err(IdempotencyKey::in_use_error()),
             // Permanent conflicts, or one line too large: that must not block the others.
-            CommitOutcome::Conflict | CommitOutcome::TooLarge(_) => {}
+            CommitOutcome::Conflict { .. } | CommitOutcome::TooLarge(_) => {}
         }
         let mut outcomes = Vec::with_capacity(group.lines.len());
         for line in group.lines {
@@ -55,41 +55,49 @@ impl Registry {
         now_ms: u64,
     ) -> Result<Vec<BatchLineOutcome>, RegistryError> {
         let group = BatchGroup { lines, caller, now_ms, journal: None };
-        let planned = GroupCommit::<1> { group, rejection: None }.plan(&self.rules.begin()).await?;
+        let planned = GroupCommit::new(group, 1).plan(&self.rules.begin()).await?;
         Ok(planned.output)
     }
 
     /// Executes a single line. If it cannot be committed, it is rejected, and that is journaled.
     async fn execute_line(&self, group: BatchGroup<'_>) -> Result<Vec<BatchLineOutcome>, RegistryError> {
-        let mut commit = GroupCommit::<{ crate::command::MAX_COMMIT_ATTEMPTS }> { group, rejection: None };
-        for _ in 0..2 {
-            commit.rejection = Some(match self.commit_planned(&mut commit).await? {
+        let mut commit = GroupCommit::new(group, MAX_COMMIT_ATTEMPTS);
+        loop {
+            let rejection = match self.commit_planned(&mut commit).await? {
                 CommitOutcome::Committed(outcomes, _) => return Ok(outcomes),
-                CommitOutcome::ExtraConflict => return Err(already_in_progress()),
-                CommitOutcome::Conflict => WriteConflict.into(),
+                CommitOutcome::ExtraConflict { .. } => return Err(IdempotencyKey::in_use_error()),
+                CommitOutcome::Conflict { attempts } => WriteConflict { attempts }.into(),
                 CommitOutcome::TooLarge(error) => error.into(),
-            });
+            };
+            if commit.rejection.is_some() {
+                return Err(rejection);
+            }
+            commit.rejection = Some(rejection);
         }
-        Err(commit.rejection.unwrap_or_else(|| WriteConflict.into()))
     }
 }
 
-fn already_in_progress() -> RegistryError {
-    RegistryError::new(codes::KEY_IN_USE, "the same batch is already in progress")
-}
-
 /// Group of lines in the commit loop.
-struct GroupCommit<'a, const MAX_ATTEMPTS: u32> {
+struct GroupCommit<'a> {
     group: BatchGroup<'a>,
+    max_attempts: u32,
     /// Reject every line with this error instead of planning it.
     rejection: Option<RegistryError>,
 }
 
-impl<const MAX_ATTEMPTS: u32> PlanCommit for GroupCommit<'_, MAX_ATTEMPTS> {
+impl<'a> GroupCommit<'a> {
+    const fn new(group: BatchGroup<'a>, max_attempts: u32) -> Self {
+        Self { group, max_attempts, rejection: None }
+    }
+}
+
+impl CommitPlanner for GroupCommit<'_> {
     type Output = Vec<BatchLineOutcome>;
     type Error = RegistryError;
 
-    const MAX_ATTEMPTS: u32 = MAX_ATTEMPTS;
+    fn max_attempts(&self) -> u32 {
+        self.max_attempts
+    }
 
     async fn plan(&mut self, rules: &Rules) -> Result<PlannedCommit<Self::Output>, RegistryError> {
         let BatchGroup { lines, caller, now_ms, journal } = self.group;

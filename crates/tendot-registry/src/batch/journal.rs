@@ -12,11 +12,11 @@ use tendot_store::{Edit, Store};
 use super::line::{BatchLineOutcome, RawLine};
 use super::run::BatchInput;
 use super::{MAX_GROUP_BYTES, MAX_GROUP_LINES, MAX_IN_FLIGHT};
-use crate::idempotency::{is_expired, key_reused};
+use crate::idempotency::{is_expired_entry, key_in_use, key_reused};
 use crate::party::sha256_hex;
-use crate::{IdempotencyKey, KeyLock, Registry, RegistryError, codes};
+use crate::{IdempotencyKey, KeyLock, Registry, RegistryError};
 
-/// Bytes of lines that were in flight when a batch was interrupted, while later ones were committed.
+/// Maximum number of bytes of lines that were in flight when a batch was interrupted, while later ones were committed.
 const MAX_GAP_BYTES: usize = 2 * MAX_IN_FLIGHT * MAX_GROUP_BYTES;
 
 /// Author of the journal header.
@@ -52,9 +52,9 @@ impl JournalHeader {
     }
 }
 
-/// Where a group of lines is journaled, and how.
+/// Journal for one line group: its lines as received, and the renderer of its results.
 #[derive(Clone, Copy)]
-pub struct JournalEntry<'a> {
+pub struct GroupJournal<'a> {
     /// Journal of the batch.
     pub journal: &'a BatchJournal,
     /// Lines as received.
@@ -63,13 +63,13 @@ pub struct JournalEntry<'a> {
     pub render: &'a (dyn Fn(&[BatchLineOutcome]) -> Bytes + Send + Sync),
 }
 
-impl fmt::Debug for JournalEntry<'_> {
+impl fmt::Debug for GroupJournal<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("JournalEntry").field("journal", self.journal).finish_non_exhaustive()
+        formatter.debug_struct("GroupJournal").field("journal", self.journal).finish_non_exhaustive()
     }
 }
 
-impl JournalEntry<'_> {
+impl GroupJournal<'_> {
     /// Edits that journal the results of lines, provided that this run still owns the batch.
     pub(super) fn edits(&self, outcomes: &[BatchLineOutcome]) -> Vec<Edit> {
         let (Some(first), Some(last)) = (outcomes.first(), outcomes.last()) else { return Vec::new() };
@@ -91,7 +91,7 @@ impl JournalEntry<'_> {
     }
 }
 
-/// Journal entry: results of lines that were committed together.
+/// Journal chunk: results of lines that were committed together.
 ///
 /// Later lines may be journaled while earlier ones are not: groups are committed concurrently.
 struct JournalChunk {
@@ -127,7 +127,7 @@ impl<E> From<RegistryError> for ReplayError<E> {
     }
 }
 
-/// What a resumed batch replays, and which of its lines are executed.
+/// Steps of a resumed batch: journal chunks to replay and lines to execute, in order.
 #[derive(Debug, Default)]
 pub struct ReplayPlan {
     pub(super) steps: Vec<ReplayStep>,
@@ -160,21 +160,19 @@ impl Registry {
         };
         let aux_key = lock.key.aux_key().as_bytes();
         let mut stored = self.rules.store.get_aux(aux_key).await?;
-        if let Some(body) = &stored {
+        if let Some(expired) = stored.take_if(|entry| is_expired_entry(entry, now_ms)) {
+            self.remove_key(aux_key, expired, now_ms).await?;
+        }
+        if let Some(entry) = &stored {
             // The entry of a single registration is not a journal.
-            let Ok(existing) = serde_json::from_slice::<JournalHeader>(body) else {
+            let existing = serde_json::from_slice::<JournalHeader>(entry).map_err(|_| key_reused())?;
+            if existing.format != header.format {
                 return Err(key_reused());
-            };
-            if is_expired(existing.created_at, now_ms) {
-                self.remove_key(aux_key, body.clone(), now_ms).await?;
-                stored = None;
-            } else if existing.format != header.format {
-                return Err(key_reused());
-            } else if existing.is_complete {
-                return Ok(BatchJournal(Arc::new(JournalState { header: existing, lock })));
-            } else {
-                header = JournalHeader { owner: header.owner, ..existing };
             }
+            if existing.is_complete {
+                return Ok(BatchJournal(Arc::new(JournalState { header: existing, lock })));
+            }
+            header = JournalHeader { owner: header.owner, ..existing };
         }
         let edits = vec![
             Edit::RequireAux { key: aux_key.into(), value: stored },
@@ -202,7 +200,7 @@ impl Registry {
         if self.commit_once(AUTHOR, now_ms, edits).await? {
             return Ok(());
         }
-        Err(RegistryError::new(codes::KEY_IN_USE, "another run has taken over the batch"))
+        Err(IdempotencyKey::in_use_error())
     }
 
     async fn next_chunk(
@@ -228,7 +226,7 @@ impl Registry {
         let chunk = stored.and_then(|stored| JournalChunk::parse(stored.into()));
         chunk
             .map(|chunk| chunk.results)
-            .ok_or_else(|| RegistryError::new(codes::KEY_IN_USE, "the stored results were purged meanwhile"))
+            .ok_or_else(|| key_in_use("the results stored under this `Idempotency-Key` were purged"))
     }
 }
 

@@ -15,7 +15,7 @@ mod plan;
 mod run;
 
 pub use group::BatchGroup;
-pub use journal::{BatchJournal, JournalEntry, ReplayError, ReplayPlan};
+pub use journal::{BatchJournal, GroupJournal, ReplayError, ReplayPlan};
 pub use line::{BatchLine, BatchLineOutcome, BatchLineStatus, LineGroup, RawLine};
 pub use run::{BatchError, BatchFormat, BatchInput, BatchOutput, BatchRun, OutputClosed};
 

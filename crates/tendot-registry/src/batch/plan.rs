@@ -9,7 +9,7 @@ use super::line::{BatchLine, BatchLineOutcome, BatchLineStatus};
 use crate::authorization::Principal;
 use crate::party::Scope;
 use crate::registration::{
-    RecordChange, Registration, RegistrationPlanner, RegistrationRequest, already_registered, is_reserved,
+    RecordChange, Registration, RegistrationPlanner, RegistrationRequest, already_registered,
 };
 use crate::rules::Rules;
 use crate::validate::normalization_variants;
@@ -98,6 +98,7 @@ impl<'a> BatchPlanner<'a> {
             // Confusable names are preconditions of the commit.
             None => {
                 let variant = self.planned_variant(name);
+                self.planner.check_holder(prefix, budget).await?;
                 self.planner.plan_new(name, prefix, request, variant, budget).await?
             }
             Some(entry) => (self.plan_update(entry, prefix, request, budget).await?, Vec::new()),
@@ -134,7 +135,8 @@ impl<'a> BatchPlanner<'a> {
         let (allocation, owner) = self.planner.owner(prefix, &registration, budget).await?;
         let is_retired = entry.status == RecordStatus::Tombstone;
         // Reserved names of other registrants are disclosed only to principals who could register them.
-        if (is_reserved(entry) || is_retired) && !self.principal.is_for_registrant(owner) {
+        let is_hidden = registration.is_hidden_from(self.principal, prefix, owner);
+        if is_hidden || is_retired && !self.principal.is_for_registrant(owner) {
             self.principal.check_registrant(&allocation.holder, Scope::Register)?;
             return Err(already_registered(entry, &registration));
         }

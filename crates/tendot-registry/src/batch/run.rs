@@ -8,7 +8,7 @@ use tendot_store::NameKey;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::journal::{BatchJournal, JournalEntry, ReplayPlan, ReplayStep};
+use super::journal::{BatchJournal, GroupJournal, ReplayPlan, ReplayStep};
 use super::line::{BatchLine, BatchLineOutcome, LineGroup, RawLine};
 use super::{BatchGroup, MAX_GROUP_LINES, MAX_IN_FLIGHT};
 use crate::registration::RegistrationRequest;
@@ -200,7 +200,7 @@ impl<F: BatchFormat> BatchRun<F> {
                 registry.dry_run_batch(&lines, &caller, now_ms).await?
             } else {
                 let entry =
-                    journal.as_ref().map(|journal| JournalEntry { journal, raw: &raw, render: &render });
+                    journal.as_ref().map(|journal| GroupJournal { journal, raw: &raw, render: &render });
                 let journal = entry.as_ref();
                 registry.execute_batch(BatchGroup { lines: &lines, caller: &caller, now_ms, journal }).await?
             };

@@ -10,13 +10,15 @@ use crate::{Error, Registry, RegistryError, codes};
 pub(crate) const MAX_COMMIT_ATTEMPTS: u32 = 8;
 
 /// Operation that is planned over a read set and committed; see [`Registry::commit_planned`].
-pub(crate) trait PlanCommit: Send {
+pub(crate) trait CommitPlanner: Send {
     /// Result of the operation.
     type Output: Send;
     type Error: From<CommitError> + Send;
 
     /// Maximum number of attempts.
-    const MAX_ATTEMPTS: u32 = MAX_COMMIT_ATTEMPTS;
+    fn max_attempts(&self) -> u32 {
+        MAX_COMMIT_ATTEMPTS
+    }
 
     /// Plans one attempt. Whatever is read through `rules` becomes a precondition of the commit.
     fn plan(
@@ -50,9 +52,9 @@ pub(crate) enum CommitOutcome<T> {
     /// Committed; the revision is `None` if the operation itself changed nothing.
     Committed(T, Option<u64>),
     /// Something that was read changed in every attempt.
-    Conflict,
+    Conflict { attempts: u32 },
     /// A precondition of the extra edits failed; planning again would not help.
-    ExtraConflict,
+    ExtraConflict { attempts: u32 },
     /// A record or an aux entry is too large for the store.
     TooLarge(CommitError),
 }
@@ -64,7 +66,9 @@ impl<T> CommitOutcome<T> {
     ) -> Result<(T, Option<u64>), E> {
         match self {
             Self::Committed(output, revision) => Ok((output, revision)),
-            Self::Conflict | Self::ExtraConflict => Err(WriteConflict.into()),
+            Self::Conflict { attempts } | Self::ExtraConflict { attempts } => {
+                Err(WriteConflict { attempts }.into())
+            }
             Self::TooLarge(error) => Err(error.into()),
         }
     }
@@ -72,17 +76,19 @@ impl<T> CommitOutcome<T> {
 
 /// Write conflict: data that was read changed during every attempt.
 #[derive(Debug)]
-pub(crate) struct WriteConflict;
+pub(crate) struct WriteConflict {
+    pub(crate) attempts: u32,
+}
 
 impl From<WriteConflict> for Error {
-    fn from(_: WriteConflict) -> Self {
-        Self::WriteConflict { attempts: MAX_COMMIT_ATTEMPTS }
+    fn from(WriteConflict { attempts }: WriteConflict) -> Self {
+        Self::WriteConflict { attempts }
     }
 }
 
 impl From<WriteConflict> for RegistryError {
-    fn from(_: WriteConflict) -> Self {
-        let detail = format!("write conflict: data changed during {MAX_COMMIT_ATTEMPTS} attempts; retry");
+    fn from(WriteConflict { attempts }: WriteConflict) -> Self {
+        let detail = format!("write conflict: data changed concurrently (attempts: {attempts}); retry");
         Self::new(codes::WRITE_CONFLICT, detail)
     }
 }
@@ -97,11 +103,12 @@ pub(crate) const fn is_conflict(error: &CommitError) -> bool {
 
 impl Registry {
     /// Plans and commits an operation until nothing that was read for it has changed meanwhile.
-    pub(crate) async fn commit_planned<P: PlanCommit>(
+    pub(crate) async fn commit_planned<P: CommitPlanner>(
         &self,
         operation: &mut P,
     ) -> Result<CommitOutcome<P::Output>, P::Error> {
-        for _ in 0..P::MAX_ATTEMPTS {
+        let max_attempts = operation.max_attempts();
+        for attempts in 1..=max_attempts {
             let rules = self.rules.begin();
             let PlannedCommit { author, now_ms, edits, extra_edits, output } = operation.plan(&rules).await?;
             if edits.is_empty() && extra_edits.is_empty() {
@@ -120,14 +127,14 @@ impl Registry {
                     return Ok(CommitOutcome::Committed(output, has_changes.then_some(committed.revision)));
                 }
                 Some(Err(CommitError::AuxConflict { edit })) if edit >= extra_start => {
-                    return Ok(CommitOutcome::ExtraConflict);
+                    return Ok(CommitOutcome::ExtraConflict { attempts });
                 }
                 Some(Err(error)) if is_conflict(&error) => {}
                 Some(Err(error @ CommitError::TooLarge { .. })) => return Ok(CommitOutcome::TooLarge(error)),
                 Some(Err(error)) => return Err(error.into()),
             }
         }
-        Ok(CommitOutcome::Conflict)
+        Ok(CommitOutcome::Conflict { attempts: max_attempts })
     }
 
     /// Commits a change set once, such as a purge; false if one of its preconditions failed.
@@ -168,7 +175,7 @@ mod tests {
     const KEY: &[u8] = b"test/read";
     const EXTRA_KEY: &[u8] = b"test/extra";
 
-    /// What a write in between changes.
+    /// Object that a concurrent write changes.
     #[derive(Clone, Copy, Debug, Eq, PartialEq)]
     enum Interference {
         Record,
@@ -227,7 +234,7 @@ mod tests {
         Edit::Put { name: "10.1/other".into(), values: Vec::new(), precondition: Precondition::Absent }
     }
 
-    impl PlanCommit for TestWrite {
+    impl CommitPlanner for TestWrite {
         type Output = u32;
         type Error = RegistryError;
 
@@ -248,13 +255,32 @@ mod tests {
     }
 
     /// Number of plans and the outcome of a write with this many conflicts.
-    fn write_with(interference: Interference, conflicts: u32) -> (u32, Result<u32, &'static str>) {
+    fn commit_with(interference: Interference, conflicts: u32) -> (u32, CommitOutcome<u32>) {
         let store = Arc::new(AnyStore::from(MemoryStore::new()));
         let registry = Registry::with_shared_store(Arc::clone(&store), RegistrySettings::default());
         let mut write = TestWrite { store, interference, remaining: conflicts, plans: 0 };
         let outcome = block_on(registry.commit_planned(&mut write)).unwrap();
+        (write.plans, outcome)
+    }
+
+    /// Number of plans and the result or error code of a write with this many conflicts.
+    fn write_with(interference: Interference, conflicts: u32) -> (u32, Result<u32, &'static str>) {
+        let (plans, outcome) = commit_with(interference, conflicts);
         let result = outcome.into_result::<RegistryError>().map(|(output, _)| output);
-        (write.plans, result.map_err(|error| error.code))
+        (plans, result.map_err(|error| error.code))
+    }
+
+    #[test]
+    fn conflicts_have_the_number_of_attempts() {
+        for (interference, attempts) in
+            [(Interference::Record, MAX_COMMIT_ATTEMPTS), (Interference::ExtraEntry, 1)]
+        {
+            let outcome = || commit_with(interference, MAX_COMMIT_ATTEMPTS).1;
+            let error = outcome().into_result::<RegistryError>().unwrap_err();
+            assert!(error.detail.contains(&format!("(attempts: {attempts})")), "{}", error.detail);
+            let error = outcome().into_result::<Error>().unwrap_err();
+            assert!(matches!(error, Error::WriteConflict { attempts: found } if found == attempts));
+        }
     }
 
     #[test]

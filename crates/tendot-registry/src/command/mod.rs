@@ -1,13 +1,13 @@
 //! Commands of the registry API: planned over a read set, committed with optimistic concurrency control.
 //!
-//! In reading order: this file has the command and its execution, `commit` the commit loop of every write, `read_set` what
-//! a plan has read.
+//! In reading order: this file has the command and its execution, `commit` the commit loop of every write, `read_set` the
+//! read set of a plan.
 
 mod commit;
 mod read_set;
 
 pub(crate) use commit::{
-    CommitOutcome, MAX_COMMIT_ATTEMPTS, PlanCommit, PlannedCommit, WriteConflict, is_conflict,
+    CommitOutcome, CommitPlanner, MAX_COMMIT_ATTEMPTS, PlannedCommit, WriteConflict, is_conflict,
 };
 pub(crate) use read_set::TrackedStore;
 
@@ -18,15 +18,15 @@ use crate::rules::Rules;
 use crate::{CallContext, Registry, RegistryError};
 
 /// Write operation of the registry API; see [`Registry::execute`].
-pub trait Command: Sync + sealed::PlanCommand {}
+pub trait Command: Sync + sealed::CommandPlanner {}
 
-impl<T: Sync + sealed::PlanCommand> Command for T {}
+impl<T: Sync + sealed::CommandPlanner> Command for T {}
 
 pub(crate) mod sealed {
     use super::{CallContext, CommandPlan, Principal, RegistryError, Rules};
 
     /// Planning step of a command: reads only, returns the edits.
-    pub trait PlanCommand {
+    pub trait CommandPlanner {
         /// Result of the command.
         type Output: Send;
 
@@ -71,7 +71,9 @@ impl Registry {
         command: &T,
         call: CallContext<'_>,
     ) -> Result<CommandOutcome<T::Output>, RegistryError> {
-        self.execute_with(command, call, |_| Vec::new()).await
+        let outcome = self.execute_with(command, call, |_| Vec::new()).await?;
+        let (output, revision) = outcome.into_result::<RegistryError>()?;
+        Ok(CommandOutcome { output, revision })
     }
 
     /// Plans a command without committing it.
@@ -90,10 +92,8 @@ impl Registry {
         command: &T,
         call: CallContext<'_>,
         extra_edits: impl Fn(&T::Output) -> Vec<Edit> + Send + Sync,
-    ) -> Result<CommandOutcome<T::Output>, RegistryError> {
-        let mut operation = CommandCommit { command, call, extra_edits };
-        let (output, revision) = self.commit_planned(&mut operation).await?.into_result::<RegistryError>()?;
-        Ok(CommandOutcome { output, revision })
+    ) -> Result<CommitOutcome<T::Output>, RegistryError> {
+        self.commit_planned(&mut CommandCommit { command, call, extra_edits }).await
     }
 }
 
@@ -104,7 +104,7 @@ struct CommandCommit<'a, T, F> {
     extra_edits: F,
 }
 
-impl<T: Command, F: Fn(&T::Output) -> Vec<Edit> + Send + Sync> PlanCommit for CommandCommit<'_, T, F> {
+impl<T: Command, F: Fn(&T::Output) -> Vec<Edit> + Send + Sync> CommitPlanner for CommandCommit<'_, T, F> {
     type Output = T::Output;
     type Error = RegistryError;
 

@@ -223,7 +223,7 @@ error_codes! {
         "the database is unreachable; nothing was written",
         "retry after the seconds in `Retry-After`";
     OUTCOME_UNKNOWN = "outcome-unknown", Unavailable,
-        "the database connection was lost during the commit; all of the change was written, or nothing",
+        "the database connection was lost or the disk failed during the commit; all of the change was written, or nothing",
         "read the name, or retry with the same `Idempotency-Key`, which applies the request at most once";
     STORE_READ_ONLY = "store-read-only", Unavailable,
         "the store is read-only",

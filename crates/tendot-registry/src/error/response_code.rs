@@ -30,8 +30,17 @@ impl Error {
             Self::InvalidValue(_) => ResponseCode::INVALID_VALUE,
             Self::Registry(rejection) => match rejection.kind {
                 RegistryErrorKind::Unauthenticated => ResponseCode::AUTHENTICATION_FAILED,
-                RegistryErrorKind::LimitReached => ResponseCode::INSUFFICIENT_PERMISSIONS,
-                _ => ResponseCode::INVALID_VALUE,
+                RegistryErrorKind::Forbidden | RegistryErrorKind::LimitReached => {
+                    ResponseCode::INSUFFICIENT_PERMISSIONS
+                }
+                RegistryErrorKind::Unavailable => ResponseCode::SERVER_TOO_BUSY,
+                RegistryErrorKind::Internal => ResponseCode::ERROR,
+                RegistryErrorKind::Malformed
+                | RegistryErrorKind::NotFound
+                | RegistryErrorKind::Conflict
+                | RegistryErrorKind::Gone
+                | RegistryErrorKind::PreconditionFailed
+                | RegistryErrorKind::Invalid => ResponseCode::INVALID_VALUE,
             },
             Self::AuthenticationRequired => ResponseCode::AUTHENTICATION_NEEDED,
             Self::NotAuthorized { .. } => ResponseCode::INVALID_ADMIN,
@@ -53,5 +62,34 @@ impl Error {
             // Includes commits in doubt: any other code would state that nothing was written.
             Self::Template { .. } | Self::Commit(_) | Self::Store(_) => ResponseCode::ERROR,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::{ERROR_CODES, RegistryError};
+
+    /// Of the codes of the registry, only faults of the request itself are invalid values.
+    #[test]
+    fn registry_errors_by_kind() {
+        let mut kinds = HashSet::new();
+        for spec in ERROR_CODES {
+            let expected = match spec.kind {
+                RegistryErrorKind::Unauthenticated => "RC_AUTHENTICATION_FAILED",
+                RegistryErrorKind::Forbidden | RegistryErrorKind::LimitReached => {
+                    "RC_INSUFFICIENT_PERMISSIONS"
+                }
+                RegistryErrorKind::Unavailable => "RC_SERVER_TOO_BUSY",
+                RegistryErrorKind::Internal => "RC_ERROR",
+                _ => "RC_INVALID_VALUE",
+            };
+            let error = Error::from(RegistryError::new(spec, "detail"));
+            assert_eq!(error.response_code().to_string(), expected, "{}", spec.code);
+            kinds.insert(spec.kind);
+        }
+        assert_eq!(kinds.len(), 11, "all kinds");
     }
 }

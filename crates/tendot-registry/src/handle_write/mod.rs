@@ -16,7 +16,7 @@ mod record_diff;
 mod values;
 
 pub(crate) use home::parse_homed_prefix;
-pub(crate) use record_diff::set_timestamps;
+pub(crate) use record_diff::{is_same_value, set_timestamps};
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ use tendot_store::{Edit, Precondition, RecordStatus, StoredRecord};
 
 use crate::authorization::{Claimant, Requirement, has_admin};
 use crate::call::handle_timestamp;
-use crate::command::{PlanCommit, PlannedCommit};
+use crate::command::{CommitPlanner, PlannedCommit};
 use crate::party::Scope;
 use crate::registration::is_reserved;
 use crate::rules::Rules;
@@ -197,7 +197,7 @@ struct WriteCommit<'a> {
     call: CallContext<'a>,
 }
 
-impl PlanCommit for WriteCommit<'_> {
+impl CommitPlanner for WriteCommit<'_> {
     type Output = WriteOutcome;
     type Error = Error;
 

@@ -88,7 +88,8 @@ impl Registry {
     ///
     /// Continuing at [`ChangeEvents::next`], or after any of the events, delivers every change exactly once, whatever is
     /// committed meanwhile. An import is expanded to the names that no later change has touched. Reserved names are visible
-    /// to authorized principals, tokens and transfers to the operator only. Fails if the token is not valid at time `now_ms`.
+    /// to authorized principals, tokens and transfers to the operator only. Fails if the token is not valid at the time of
+    /// the call.
     pub async fn list_changes(
         &self,
         after: &ChangeCursor,

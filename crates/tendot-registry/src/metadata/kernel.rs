@@ -66,6 +66,17 @@ pub struct RegistryFields<'a> {
     pub issue_number: u32,
 }
 
+/// DOI that a metadata document may name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum ExpectedDoi<'a> {
+    /// Any DOI: the name is not known here.
+    Any,
+    /// None: the name is minted later.
+    Minted,
+    /// This DOI.
+    Name(&'a str),
+}
+
 impl RegistryFields<'_> {
     /// DOI of the agency, as the kernel requires.
     pub(super) fn agency_doi(&self) -> String {
@@ -76,39 +87,39 @@ impl RegistryFields<'_> {
 impl KernelMetadata {
     /// Parses JSON of either view. Fields that the registry supplies are validated and otherwise ignored.
     pub fn from_json(text: &[u8]) -> Result<Self, Vec<MetadataFault>> {
-        Self::parse_json(text, None)
+        Self::parse_json(text, ExpectedDoi::Any)
     }
 
     /// Parses JSON for a DOI; fails if the document names another one.
     pub fn from_json_for(text: &[u8], name: &str) -> Result<Self, Vec<MetadataFault>> {
-        Self::parse_json(text, Some(name))
+        Self::parse_json(text, ExpectedDoi::Name(name))
     }
 
     /// Parses kernel XML, with the elements in any order.
     pub fn from_xml(text: &str) -> Result<Self, Vec<MetadataFault>> {
-        Self::parse_xml(text, None)
+        Self::parse_xml(text, ExpectedDoi::Any)
     }
 
     /// Parses XML for a DOI; fails if the document names another one.
     pub fn from_xml_for(text: &str, name: &str) -> Result<Self, Vec<MetadataFault>> {
-        Self::parse_xml(text, Some(name))
+        Self::parse_xml(text, ExpectedDoi::Name(name))
     }
 
-    pub(crate) fn parse_json(text: &[u8], name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
+    pub(crate) fn parse_json(text: &[u8], expected: ExpectedDoi<'_>) -> Result<Self, Vec<MetadataFault>> {
         let node = parse_json(text)?;
         if SystemMetadata::is_system_metadata(&node) && text.len() > MAX_CONVERTED_BYTES {
             return Err(vec![document_too_large(text.len(), MAX_CONVERTED_BYTES)]);
         }
-        Self::from_node(node, DocumentSyntax::Json, name)
+        Self::from_node(node, DocumentSyntax::Json, expected)
     }
 
-    pub(crate) fn parse_xml(text: &str, name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
+    pub(crate) fn parse_xml(text: &str, expected: ExpectedDoi<'_>) -> Result<Self, Vec<MetadataFault>> {
         if text.len() > MAX_CONVERTED_BYTES {
             return Err(vec![document_too_large(text.len(), MAX_CONVERTED_BYTES)]);
         }
         let document = xml::parse(text).map_err(|fault| vec![fault])?;
         let node = xml::to_node(&document, ROOT_ELEMENT).map_err(|fault| vec![fault])?;
-        Self::from_node(node, DocumentSyntax::Xml(ROOT_ELEMENT), name)
+        Self::from_node(node, DocumentSyntax::Xml(ROOT_ELEMENT), expected)
     }
 
     /// Compact JSON without the fields that the registry supplies: the stored form.
@@ -157,22 +168,26 @@ impl KernelMetadata {
     fn from_node(
         node: MetadataNode<'_>,
         syntax: DocumentSyntax,
-        name: Option<&str>,
+        expected: ExpectedDoi<'_>,
     ) -> Result<Self, Vec<MetadataFault>> {
         if syntax == DocumentSyntax::Json && SystemMetadata::is_system_metadata(&node) {
-            return SystemMetadata::from_node(node, name).map(Self::from);
+            return SystemMetadata::from_node(node, expected).map(Self::from);
         }
         let mut reader = MetadataReader::new(syntax);
-        let read = Self::read_object(node, &mut reader, name);
+        let read = Self::read_object(node, &mut reader, expected);
         reader.finish(read)
     }
 
     /// Reads a document of the kernel view.
-    fn read_object(node: MetadataNode<'_>, reader: &mut MetadataReader, name: Option<&str>) -> Option<Self> {
+    fn read_object(
+        node: MetadataNode<'_>,
+        reader: &mut MetadataReader,
+        expected: ExpectedDoi<'_>,
+    ) -> Option<Self> {
         use XmlPosition::Element;
         let mut members = reader.expect_object(node)?;
         let stated: Option<Option<NonEmptyText>> = members.optional(reader, "referentDoiName", Element);
-        check_doi_name(stated.flatten().as_ref(), "referentDoiName", name, reader);
+        check_doi_name(stated.flatten().as_ref(), "referentDoiName", expected, reader);
         let kind = members.required(reader, "primaryReferentType", Element);
         let _: Option<Option<NonEmptyText>> = members.optional(reader, "registrationAgencyDoiName", Element);
         let _: Option<Option<XsdDate>> = members.optional(reader, "issueDate", Element);
@@ -242,7 +257,7 @@ impl Serialize for KernelMetadata {
 impl<'de> Deserialize<'de> for KernelMetadata {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let node = MetadataNode::deserialize(deserializer)?;
-        Self::from_node(node, DocumentSyntax::Json, None).map_err(|faults| {
+        Self::from_node(node, DocumentSyntax::Json, ExpectedDoi::Any).map_err(|faults| {
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
             D::Error::custom(faults.join("; "))
         })
@@ -284,18 +299,22 @@ pub(super) fn parse_json(text: &[u8]) -> Result<MetadataNode<'_>, Vec<MetadataFa
     read.map_err(|error| fault(&error))
 }
 
-/// Reports a document that names another DOI.
+/// Reports a document that names another DOI than expected.
 pub(super) fn check_doi_name(
     stated: Option<&NonEmptyText>,
     member: &'static str,
-    name: Option<&str>,
+    expected: ExpectedDoi<'_>,
     reader: &mut MetadataReader,
 ) {
-    let Some((stated, name)) = stated.zip(name) else { return };
-    if !stated.as_str().eq_ignore_ascii_case(name) {
-        let message = format!("metadata is for `{}`, expected `{}`", excerpt(stated.as_str()), excerpt(name));
-        reader.report_member(member, XmlPosition::Element, MetadataFaultCode::NameMismatch, message);
-    }
+    let Some(stated) = stated.map(NonEmptyText::as_str) else { return };
+    let problem = match expected {
+        ExpectedDoi::Any => return,
+        ExpectedDoi::Name(name) if stated.eq_ignore_ascii_case(name) => return,
+        ExpectedDoi::Name(name) => format!("expected `{}`", excerpt(name)),
+        ExpectedDoi::Minted => format!("but the name is minted; omit `{member}`, or set `name`"),
+    };
+    let message = format!("metadata is for `{}`, {problem}", excerpt(stated));
+    reader.report_member(member, XmlPosition::Element, MetadataFaultCode::NameMismatch, message);
 }
 
 fn document_too_large(bytes: usize, limit: usize) -> MetadataFault {

@@ -16,5 +16,6 @@ mod tests;
 
 pub use fault::{MetadataFault, MetadataFaultCode};
 pub use format::{CitationSummary, MetadataFormat};
+pub(crate) use kernel::ExpectedDoi;
 pub use kernel::{KernelMetadata, RegistryFields};
 pub use system_metadata::SystemMetadata;

@@ -4,7 +4,9 @@ use crate::metadata::codec::element::element;
 use crate::metadata::codec::node::{MetadataNode, NodeMember, XmlPosition};
 use crate::metadata::codec::reader::{DocumentSyntax, MetadataElement, MetadataReader};
 use crate::metadata::fault::MetadataFault;
-use crate::metadata::kernel::{KernelMetadata, Referent, RegistryFields, check_doi_name, parse_json};
+use crate::metadata::kernel::{
+    ExpectedDoi, KernelMetadata, Referent, RegistryFields, check_doi_name, parse_json,
+};
 use crate::metadata::model::creation::{
     ContentLanguage, Creation, CreationDate, CreationName, CreationPlace, LinkedCreation, PrincipalAgent,
 };
@@ -38,7 +40,7 @@ enum SystemReferent {
 impl SystemMetadata {
     /// Parses JSON. Fields that the registry supplies are validated and otherwise ignored.
     pub fn from_json(text: &[u8]) -> Result<Self, Vec<MetadataFault>> {
-        Self::from_node(parse_json(text)?, None)
+        Self::from_node(parse_json(text)?, ExpectedDoi::Any)
     }
 
     /// JSON with the fields that the registry supplies.
@@ -65,17 +67,24 @@ impl SystemMetadata {
         matches!(node, MetadataNode::Object(members) if members.iter().any(|member| member.name == "referentType"))
     }
 
-    pub(super) fn from_node(node: MetadataNode<'_>, name: Option<&str>) -> Result<Self, Vec<MetadataFault>> {
+    pub(super) fn from_node(
+        node: MetadataNode<'_>,
+        expected: ExpectedDoi<'_>,
+    ) -> Result<Self, Vec<MetadataFault>> {
         let mut reader = MetadataReader::new(DocumentSyntax::Json);
-        let read = Self::read_object(node, &mut reader, name);
+        let read = Self::read_object(node, &mut reader, expected);
         reader.finish(read)
     }
 
-    fn read_object(node: MetadataNode<'_>, reader: &mut MetadataReader, name: Option<&str>) -> Option<Self> {
+    fn read_object(
+        node: MetadataNode<'_>,
+        reader: &mut MetadataReader,
+        expected: ExpectedDoi<'_>,
+    ) -> Option<Self> {
         use XmlPosition::Element;
         let mut members = reader.expect_object(node)?;
         let stated: Option<Option<NonEmptyText>> = members.optional(reader, "doiName", Element);
-        check_doi_name(stated.flatten().as_ref(), "doiName", name, reader);
+        check_doi_name(stated.flatten().as_ref(), "doiName", expected, reader);
         let _: Option<Option<NonEmptyText>> = members.optional(reader, "registrationAuthorityCode", Element);
         let _: Option<Option<XsdDate>> = members.optional(reader, "issueDate", Element);
         let kind = members.required(reader, "referentType", Element)?;

@@ -163,13 +163,20 @@ fn example_round_trip() {
     assert_eq!(kernel.title(), "Self-organized criticality");
 }
 
+/// The example with one text replaced.
+fn edit(from: &str, to: &str) -> String {
+    EXAMPLE.replacen(from, to, 1)
+}
+
+/// Checks the faults of a JSON document.
+#[track_caller]
+fn check(text: String, expected: &[&str]) {
+    let faults = KernelMetadata::from_json(text.as_bytes()).map(drop).unwrap_err();
+    assert_eq!(format_faults(&faults), expected, "{text}");
+}
+
 #[test]
-fn faults_of_json() {
-    let edit = |from: &str, to: &str| EXAMPLE.replacen(from, to, 1);
-    let check = |text: String, expected: &[&str]| {
-        let faults = KernelMetadata::from_json(text.as_bytes()).map(drop).unwrap_err();
-        assert_eq!(format_faults(&faults), expected, "{text}");
-    };
+fn faults_of_json_syntax() {
     check("".into(), &[" invalid-json invalid JSON: EOF while parsing a value at line 1 column 0"]);
     check(format!("{EXAMPLE} x"), &[" invalid-json invalid JSON: trailing characters at line 1 column 311"]);
     check("[1]".into(), &[" wrong-type expected an object, found an array"]);
@@ -185,6 +192,11 @@ fn faults_of_json() {
         edit("[\"Visual\"]", "[1e400]"),
         &[" invalid-json invalid JSON: number out of range at line 1 column 180"],
     );
+    check(" ".repeat((1 << 20) + 1), &[" too-long document of 1048577 bytes (maximum 1048576)"]);
+}
+
+#[test]
+fn faults_of_json_values() {
     check(
         edit("Creation\"", "Event\""),
         &["/primaryReferentType value-not-allowed value `Event` is not allowed [Creation Party Place]"],
@@ -251,6 +263,10 @@ fn faults_of_json() {
         edit("Self-organized criticality", &"x".repeat(4_097)),
         &["/referentCreation/name/0/value too-long 4097 bytes (maximum 4096)"],
     );
+}
+
+#[test]
+fn faults_of_json_members() {
     check(
         edit("\"mode\"", "\"modes\""),
         &[
@@ -276,9 +292,11 @@ fn faults_of_json() {
         edit("{\"name\":{\"value\":\"Bak, Per\",\"type\":\"Name\"},\"role\":\"Author\"}", "\"Bak\""),
         &["/referentCreation/principalAgent/0 wrong-type expected an object, found a string"],
     );
-    check(" ".repeat((1 << 20) + 1), &[" too-long document of 1048577 bytes (maximum 1048576)"]);
+}
 
-    // Creation member outside of the creation.
+/// Faults within members of the creation.
+#[test]
+fn faults_of_creation() {
     let add = |member: &str| edit("\"mode\"", &format!("{member},\"mode\""));
     check(
         add(r#""creationDate":{"date":"2026-02-29"}"#),
@@ -323,8 +341,11 @@ fn faults_of_json() {
         (faults[0].pointer.as_str(), faults[0].allowed.len()),
         ("/referentCreation/creationPlace/0/countryCode", 249 + 16)
     );
+}
 
-    // Fields that the registry supplies are validated.
+/// Fields that the registry supplies are validated.
+#[test]
+fn faults_of_registry_fields() {
     let with_field = |member: &str| edit("{", &format!("{{{member},"));
     check(
         with_field(r#""issueDate":"today""#),

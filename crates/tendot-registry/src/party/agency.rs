@@ -5,7 +5,7 @@ use tendot_proto::{Budget, Handle};
 
 use crate::authorization::Principal;
 use crate::command::CommandPlan;
-use crate::command::sealed::PlanCommand;
+use crate::command::sealed::CommandPlanner;
 use crate::party::{RegistryObject, RegistryObjectKind, Scope, Versioned, put_edit};
 use crate::prefix::PrefixRange;
 use crate::rules::Rules;
@@ -137,7 +137,7 @@ impl Agency {
     }
 }
 
-impl PlanCommand for CreateAgency {
+impl CommandPlanner for CreateAgency {
     type Output = Agency;
 
     async fn plan(
@@ -160,7 +160,7 @@ impl PlanCommand for CreateAgency {
     }
 }
 
-impl PlanCommand for UpdateAgency {
+impl CommandPlanner for UpdateAgency {
     type Output = Agency;
 
     async fn plan(

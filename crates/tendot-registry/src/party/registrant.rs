@@ -6,7 +6,7 @@ use tendot_proto::ValueReference;
 use super::agency::MAX_NAME_BYTES;
 use crate::authorization::{ActingRole, Principal};
 use crate::command::CommandPlan;
-use crate::command::sealed::PlanCommand;
+use crate::command::sealed::CommandPlanner;
 use crate::party::{
     Agency, RegistryObject, RegistryObjectKind, Scope, Versioned, check_revision, generate_id, put_edit,
     touch_holdings,
@@ -126,7 +126,7 @@ impl Registrant {
     }
 }
 
-impl PlanCommand for CreateRegistrant {
+impl CommandPlanner for CreateRegistrant {
     type Output = Registrant;
 
     async fn plan(
@@ -157,7 +157,7 @@ impl PlanCommand for CreateRegistrant {
     }
 }
 
-impl PlanCommand for UpdateRegistrant {
+impl CommandPlanner for UpdateRegistrant {
     type Output = Registrant;
 
     async fn plan(

@@ -10,7 +10,7 @@ use tendot_store::{Edit, Precondition};
 
 use crate::authorization::{ActingRole, Principal};
 use crate::command::CommandPlan;
-use crate::command::sealed::PlanCommand;
+use crate::command::sealed::CommandPlanner;
 use crate::party::{
     Agency, Registrant, RegistryObject, RegistryObjectKind, Versioned, generate_id, put_edit, sha256_hex,
 };
@@ -174,7 +174,7 @@ impl CreateToken {
     }
 }
 
-impl PlanCommand for CreateToken {
+impl CommandPlanner for CreateToken {
     type Output = ApiToken;
 
     async fn plan(
@@ -254,7 +254,7 @@ impl PlanCommand for CreateToken {
     }
 }
 
-impl PlanCommand for RevokeToken {
+impl CommandPlanner for RevokeToken {
     type Output = ();
 
     async fn plan(

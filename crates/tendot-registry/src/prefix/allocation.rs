@@ -8,6 +8,7 @@ use tendot_proto::{Budget, HandleValue};
 use tendot_store::StoredRecord;
 
 use super::policy::compile_pattern;
+use crate::authorization::Principal;
 use crate::party::{Agency, MetadataPolicy, Registrant, decode};
 use crate::prefix::{ConfusablePolicy, GROUP_INDEX, Prefix};
 use crate::registration::Registration;
@@ -147,6 +148,25 @@ impl<'a> AllocationCache<'a> {
             self.owners.insert(id.into(), owner);
         }
         Ok(self.owners.get(id).map(|owner| (allocation, owner)))
+    }
+
+    /// Loads a name with its prefix and registration; `None` if it does not exist or is hidden from the principal.
+    pub(crate) async fn load_name<'n>(
+        &mut self,
+        name: &'n str,
+        principal: &Principal,
+        budget: &mut Budget,
+    ) -> Result<Option<(&'n str, StoredRecord, Registration)>, RegistryError> {
+        let Some((prefix, _)) = name.split_once('/') else { return Ok(None) };
+        if self.allocation(prefix, budget).await?.is_none() {
+            return Ok(None);
+        }
+        let Some(entry) = self.records.get_record(name, budget).await? else { return Ok(None) };
+        let registration = Registration::of_record(&entry)?;
+        let owner = self.owner(prefix, &registration, budget).await?;
+        let is_visible =
+            owner.is_some_and(|(_, owner)| !registration.is_hidden_from(principal, prefix, owner));
+        Ok(is_visible.then_some((prefix, entry, registration)))
     }
 
     /// All allocations that were loaded, in the order of their prefixes.

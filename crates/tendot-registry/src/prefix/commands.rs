@@ -8,7 +8,7 @@ use tendot_store::{Edit, RecordStatus, StoredRecord};
 
 use crate::authorization::Principal;
 use crate::command::CommandPlan;
-use crate::command::sealed::PlanCommand;
+use crate::command::sealed::CommandPlanner;
 use crate::party::{Agency, Registrant, Scope, Versioned, check_revision, decode};
 use crate::prefix::{Prefix, PrefixAllocation, PrefixPolicy, is_doi_prefix};
 use crate::rules::{RecordReader, Rules};
@@ -86,7 +86,7 @@ fn prefix_number(prefix: &str) -> Option<u32> {
     if is_number { digits.parse().ok() } else { None }
 }
 
-impl PlanCommand for AllocatePrefix {
+impl CommandPlanner for AllocatePrefix {
     type Output = Prefix;
 
     async fn plan(
@@ -129,7 +129,7 @@ impl PlanCommand for AllocatePrefix {
     }
 }
 
-impl PlanCommand for UpdatePrefix {
+impl CommandPlanner for UpdatePrefix {
     type Output = Prefix;
 
     async fn plan(

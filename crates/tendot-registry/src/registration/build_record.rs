@@ -8,7 +8,7 @@ use tendot_store::{Edit, Precondition, RecordStatus, StoredRecord};
 
 use super::record::URL_INDEX;
 use crate::authorization::is_admin_value;
-use crate::handle_write::set_timestamps;
+use crate::handle_write::{is_same_value, set_timestamps};
 use crate::party::encode;
 use crate::prefix::{ADMIN_INDEX, PrefixAllocation, admin_group_value, free_index};
 use crate::registration::{MetadataIssue, Registration, RegistrationRequest, RegistrationState};
@@ -150,7 +150,7 @@ fn build_values(
     match &request.values {
         Some(requested) => {
             for (number, value) in requested.iter().enumerate() {
-                check_given_value(context, request, value, &format!("/values/{number}"))?;
+                check_given_value(context, request, value, previous, &format!("/values/{number}"))?;
                 values.push(value.clone());
             }
         }
@@ -190,10 +190,13 @@ pub(crate) fn check_admin_index_free(entry: &StoredRecord) -> Result<(), Registr
         .with_hint("move the value to another index, with `values` or over the Handle protocol"))
 }
 
+/// Checks a value of the request. An unchanged value of the previous record, such as an imported key that is too short today,
+/// may be sent back.
 fn check_given_value(
     context: &BuildContext<'_>,
     request: &RegistrationRequest,
     value: &HandleValue<'_>,
+    previous: &[HandleValue<'_>],
     pointer: &str,
 ) -> Result<(), RegistryError> {
     let reject = |detail: String| Err(RegistryError::invalid(codes::INVALID_VALUE, pointer, detail));
@@ -205,8 +208,10 @@ fn check_given_value(
     {
         return reject(format!("index {} is reserved for the registry", value.index));
     }
-    check_value(value, context.limits)
-        .map_err(|error| RegistryError::invalid(codes::INVALID_VALUE, pointer, error.to_string()))?;
+    if !previous.iter().any(|old| is_same_value(old, value)) {
+        check_value(value, context.limits)
+            .map_err(|error| RegistryError::invalid(codes::INVALID_VALUE, pointer, error.to_string()))?;
+    }
     context.allocation.check_value_hosts(value, pointer)
 }
 

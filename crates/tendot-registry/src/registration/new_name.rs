@@ -11,7 +11,7 @@ use crate::validate::{check_handle_name, has_mixed_scripts};
 use crate::{RegistryError, WriteWarning, codes};
 
 /// Parses a DOI into prefix and suffix.
-pub(super) fn parse_doi(name: &str) -> Result<(&str, &str), RegistryError> {
+pub(crate) fn parse_doi(name: &str) -> Result<(&str, &str), RegistryError> {
     let doi = Doi::new(name).map_err(|error| {
         let rejection =
             RegistryError::invalid(codes::INVALID_NAME, "/name", format!("invalid DOI `{name}`: {error}"));
@@ -51,7 +51,7 @@ pub(crate) fn already_registered(entry: &StoredRecord, registration: &Registrati
 }
 
 impl SiteReader {
-    /// Checks a new name against the limits and the policy of its prefix; returns warnings.
+    /// Checks a new name, which is a valid DOI, against the limits and the policy of its prefix; returns warnings.
     pub(crate) async fn check_new_name(
         &self,
         name: &str,
@@ -59,8 +59,7 @@ impl SiteReader {
         budget: &mut Budget,
     ) -> Result<Vec<WriteWarning>, RegistryError> {
         check_handle_name(Handle::from(name), &self.settings.limits)?;
-        let (_, suffix) = parse_doi(name)?;
-        allocation.check_suffix(suffix)?;
+        allocation.check_suffix(name.split_once('/').map_or("", |(_, suffix)| suffix))?;
         let mut warnings = Vec::new();
         if name.is_ascii() {
             return Ok(warnings);

@@ -10,7 +10,7 @@ use super::new_name::{check_prefix_matches, parse_doi};
 use crate::authorization::Principal;
 use crate::party::{Registrant, Scope};
 use crate::prefix::{AllocationCache, GROUP_INDEX, PrefixAllocation, quota_exceeded};
-use crate::registration::{Registration, RegistrationRequest, RegistrationState};
+use crate::registration::{Registration, RegistrationRequest};
 use crate::rules::{Rules, SiteReader};
 use crate::{Error, RegistryError, WriteWarning, codes};
 
@@ -118,7 +118,8 @@ impl<'a> RegistrationPlanner<'a> {
         found.ok_or_else(|| RegistryError::prefix_not_allocated(prefix))
     }
 
-    /// Plans a new name. `planned_variant` is a normalization variant of it that is planned, too.
+    /// Plans a new name. The principal has been authorized. `planned_variant` is a normalization variant of the name that is
+    /// planned, too.
     pub(crate) async fn plan_new(
         &mut self,
         name: &str,
@@ -127,11 +128,9 @@ impl<'a> RegistrationPlanner<'a> {
         planned_variant: Option<Box<str>>,
         budget: &mut Budget,
     ) -> Result<(RecordChange, Vec<WriteWarning>), RegistryError> {
-        let (rules, principal, now_ms, wanted) =
-            (self.rules, self.principal, self.now_ms, self.max_new_names);
+        let (rules, now_ms, wanted) = (self.rules, self.now_ms, self.max_new_names);
         let allocation = self.allocations.allocation(prefix, budget).await?;
         let allocation = allocation.ok_or_else(|| RegistryError::prefix_not_allocated(prefix))?;
-        principal.check_registrant(&allocation.holder, Scope::Register)?;
         let limits = &rules.settings.limits;
         let mut warnings = rules.check_new_name(name, allocation, budget).await?;
         if let Some(with) = planned_variant {
@@ -181,16 +180,9 @@ impl<'a> RegistrationPlanner<'a> {
     ) -> Result<(&'n str, StoredRecord, Registration), RegistryError> {
         let (rules, principal) = (self.rules, self.principal);
         principal.check_scope(Scope::Register)?;
-        let not_found = || RegistryError::not_found("DOI", name);
-        let (prefix, _) = name.split_once('/').ok_or_else(not_found)?;
-        self.allocations.allocation(prefix, budget).await?.ok_or_else(not_found)?;
-        let entry = rules.get_record(name, budget).await?.ok_or_else(not_found)?;
-        let registration = Registration::of_record(&entry)?;
+        let loaded = self.allocations.load_name(name, principal, budget).await?;
+        let (prefix, entry, registration) = loaded.ok_or_else(|| RegistryError::not_found("DOI", name))?;
         let (_, owner) = self.owner(prefix, &registration, budget).await?;
-        // Reserved names of other registrants are reported as not found.
-        if registration.state == RegistrationState::Reserved && !principal.can_read_under(prefix, owner) {
-            return Err(not_found());
-        }
         principal.check_registrant(owner, Scope::Register)?;
         principal.check_prefix(prefix)?;
         rules.check_server_responsible(Handle::from(name), budget).await?;

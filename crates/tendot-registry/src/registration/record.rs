@@ -178,6 +178,11 @@ impl Registration {
         self.owner.as_deref().unwrap_or(&prefix.registrant)
     }
 
+    /// Whether the name is hidden from a principal: reserved names look as if they did not exist.
+    pub(crate) fn is_hidden_from(&self, principal: &Principal, prefix: &str, owner: &Registrant) -> bool {
+        self.state == RegistrationState::Reserved && !principal.can_read_under(prefix, owner)
+    }
+
     /// Registration of a record. For records created by other means it is derived from the timestamps of the values.
     pub(crate) fn of_record(entry: &StoredRecord) -> Result<Self, Error> {
         if !entry.registration.is_empty() {
@@ -207,9 +212,7 @@ impl Registry {
         let entry = rules.get_record(name, budget).await?.ok_or_else(not_found)?;
         let registration = Registration::of_record(&entry)?;
         let owner = rules.find_owner(Some(&registration), &prefix, budget).await?.ok_or_else(not_found)?;
-        if registration.state == RegistrationState::Reserved
-            && !principal.can_read_under(&prefix.prefix, &owner)
-        {
+        if registration.is_hidden_from(&principal, &prefix.prefix, &owner) {
             return Err(not_found());
         }
         let retired_ms = if entry.status == RecordStatus::Tombstone {

@@ -5,7 +5,7 @@ use super::planner::RegistrationPlanner;
 use super::record::visible_record;
 use crate::authorization::Principal;
 use crate::command::CommandPlan;
-use crate::command::sealed::PlanCommand;
+use crate::command::sealed::CommandPlanner;
 use crate::party::Scope;
 use crate::registration::{DoiRecord, Registration, RegistrationRequest};
 use crate::rules::Rules;
@@ -20,7 +20,7 @@ pub struct RegisterDoi {
     pub random_bytes: [u8; 16],
 }
 
-impl PlanCommand for RegisterDoi {
+impl CommandPlanner for RegisterDoi {
     type Output = DoiRecord;
 
     async fn plan(

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_path_to_error::Segment;
 use tendot_proto::HandleValue;
 
-use crate::metadata::{KernelMetadata, MetadataFault};
+use crate::metadata::{ExpectedDoi, KernelMetadata, MetadataFault};
 use crate::registration::RegistrationState;
 use crate::validate::UniqueKeys;
 use crate::{RegistryError, codes};
@@ -75,7 +75,8 @@ impl RegistrationRequest {
         Some(named.name)
     }
 
-    /// Parses a request; errors have a JSON pointer. Metadata that names another DOI than `name` is rejected.
+    /// Parses a request; errors have a JSON pointer. Metadata that names another DOI than `name` is rejected. Without `name`
+    /// the DOI is minted, and the metadata must not name any.
     pub fn from_json(json: &[u8]) -> Result<Self, RegistryError> {
         Self::parse(json, None)
     }
@@ -101,7 +102,10 @@ impl RegistrationRequest {
         });
         let metadata = form.metadata.map(|raw| match raw.get() {
             "null" => Ok(None),
-            json => parse_metadata(json, form.name.as_deref().or(name)).map(Some),
+            json => {
+                let name = form.name.as_deref().or(name);
+                parse_metadata(json, name.map_or(ExpectedDoi::Minted, ExpectedDoi::Name)).map(Some)
+            }
         });
         Ok(Self {
             name: form.name,
@@ -129,16 +133,16 @@ fn malformed_at(json: &[u8], error: &serde_json::Error) -> RegistryError {
     }
 }
 
-/// Parses and normalizes metadata: an object, or a string with kernel XML. It must not name another DOI than `name`.
-fn parse_metadata(json: &str, name: Option<&str>) -> Result<Box<RawValue>, RegistryError> {
+/// Parses and normalizes metadata: an object, or a string with kernel XML. It must not name another DOI than expected.
+fn parse_metadata(json: &str, expected: ExpectedDoi<'_>) -> Result<Box<RawValue>, RegistryError> {
     let kernel = if json.starts_with('"') {
         let xml: Cow<'_, str> = serde_json::from_str(json)
             .map_err(|error| RegistryError::malformed(error.to_string()).with_pointer("/metadata"))?;
         // The faults have XML paths.
-        KernelMetadata::parse_xml(&xml, name)
+        KernelMetadata::parse_xml(&xml, expected)
             .map_err(|faults| invalid_metadata("/metadata".into(), faults))?
     } else {
-        KernelMetadata::parse_json(json.as_bytes(), name).map_err(|mut faults| {
+        KernelMetadata::parse_json(json.as_bytes(), expected).map_err(|mut faults| {
             for fault in &mut faults {
                 fault.pointer.insert_str(0, "/metadata");
             }
@@ -176,7 +180,7 @@ mod tests {
         check(r#"["10.1/a"]"#, None, None);
     }
 
-    /// Metadata of another DOI is rejected; a minted name is not known yet.
+    /// Metadata of another DOI is rejected. The DOI of a document cannot be a minted one.
     #[test]
     fn metadata_of_another_doi() {
         let kernel = include_str!("../../tests/fixtures/metadata/place.xml");
@@ -199,7 +203,10 @@ mod tests {
         check("name", "10.1/b", None, Some("name-mismatch"));
         check("url", "https://a/", Some("10.1/a"), None);
         check("url", "https://a/", Some("10.1/b"), Some("name-mismatch"));
-        check("prefix", "10.1", None, None);
+        check("prefix", "10.1", None, Some("name-mismatch"));
+        let without_name = KernelMetadata::from_xml(kernel).unwrap().to_json();
+        let json = format!(r#"{{"prefix": "10.1", "metadata": {without_name}}}"#);
+        assert!(RegistrationRequest::from_json(json.as_bytes()).is_ok());
     }
 
     /// D2: no document type, no entities, nothing fetched.

@@ -6,7 +6,7 @@ use super::planner::RegistrationPlanner;
 use super::record::visible_record;
 use crate::authorization::Principal;
 use crate::command::CommandPlan;
-use crate::command::sealed::PlanCommand;
+use crate::command::sealed::CommandPlanner;
 use crate::party::check_revision;
 use crate::registration::{DoiRecord, DoiStatus, is_reserved, owned_name_key};
 use crate::rules::Rules;
@@ -21,7 +21,7 @@ pub struct RetireDoi {
     pub expected_revision: Option<u64>,
 }
 
-impl PlanCommand for RetireDoi {
+impl CommandPlanner for RetireDoi {
     type Output = DoiRecord;
 
     async fn plan(

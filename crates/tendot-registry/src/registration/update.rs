@@ -6,7 +6,7 @@ use super::planner::RegistrationPlanner;
 use super::record::visible_record;
 use crate::authorization::Principal;
 use crate::command::CommandPlan;
-use crate::command::sealed::PlanCommand;
+use crate::command::sealed::CommandPlanner;
 use crate::party::check_revision;
 use crate::registration::{DoiRecord, RegistrationRequest};
 use crate::rules::Rules;
@@ -23,7 +23,7 @@ pub struct UpdateDoi {
     pub expected_revision: Option<u64>,
 }
 
-impl PlanCommand for UpdateDoi {
+impl CommandPlanner for UpdateDoi {
     type Output = DoiRecord;
 
     async fn plan(

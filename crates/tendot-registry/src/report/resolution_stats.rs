@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tendot_store::{AuxEntry, Edit, NameKey, Store};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::command::{PlanCommit, PlannedCommit};
+use crate::command::{CommitPlanner, PlannedCommit};
 use crate::rules::{RecordReader, Rules};
 use crate::{Registry, RegistryError};
 
@@ -88,7 +88,7 @@ fn decode<'a, T: Deserialize<'a>>(body: Option<&'a [u8]>) -> Option<T> {
 }
 
 impl Registry {
-    /// Adds resolutions to the stored counts. Names must be unique.
+    /// Adds resolutions to the stored counts.
     pub async fn add_resolutions(
         &self,
         counted: &[ResolutionCount],
@@ -112,7 +112,7 @@ impl Registry {
         .await
     }
 
-    /// Adds failed resolutions to the stored counts. Names must be unique.
+    /// Adds failed resolutions to the stored counts.
     pub async fn add_failed_resolutions(
         &self,
         counted: &[FailedResolutionCount],
@@ -222,7 +222,7 @@ struct StatsCommit<'a, T, K, U> {
     now_ms: u64,
 }
 
-impl<T, K, U> PlanCommit for StatsCommit<'_, T, K, U>
+impl<T, K, U> CommitPlanner for StatsCommit<'_, T, K, U>
 where
     T: Sync,
     K: Fn(&T) -> Box<[u8]> + Send + Sync,
@@ -232,12 +232,17 @@ where
     type Error = RegistryError;
 
     async fn plan(&mut self, rules: &Rules) -> Result<PlannedCommit<()>, RegistryError> {
-        let mut edits = Vec::with_capacity(self.items.len());
+        let mut values: BTreeMap<Box<[u8]>, Box<[u8]>> = BTreeMap::new();
         for item in self.items {
             let key = (self.key)(item);
-            let previous = rules.store.get_aux(&key).await?;
-            edits.push(Edit::PutAux { key, value: (self.updated)(item, previous.as_deref()) });
+            // Items with the same key add up.
+            let previous = match values.get(&key).cloned() {
+                Some(value) => Some(value),
+                None => rules.store.get_aux(&key).await?,
+            };
+            values.insert(key, (self.updated)(item, previous.as_deref()));
         }
+        let edits = values.into_iter().map(|(key, value)| Edit::PutAux { key, value }).collect();
         let author = AUTHOR.into();
         Ok(PlannedCommit { author, now_ms: self.now_ms, edits, extra_edits: Vec::new(), output: () })
     }
@@ -287,4 +292,38 @@ impl RecordReader {
 /// Day of a time in milliseconds, both since 1970.
 pub fn day_number(time_ms: u64) -> u32 {
     u32::try_from(time_ms / 86_400_000).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use pollster::block_on;
+    use tendot_store::MemoryStore;
+
+    use super::*;
+    use crate::RegistrySettings;
+
+    #[test]
+    fn counts_of_equal_names_add_up() {
+        let registry = Registry::new(MemoryStore::new(), RegistrySettings::default());
+        let (prefix, key) = (Arc::<str>::from("10.1"), NameKey::new("10.1/a").unwrap());
+        let resolved = [1, 2].map(|count| {
+            let (prefix, name_hash) = (Arc::clone(&prefix), name_hash(&key));
+            ResolutionCount { prefix, name_hash, count }
+        });
+        block_on(registry.add_resolutions(&resolved, 0)).unwrap();
+        let stats = block_on(registry.rules.resolution_stats("10.1", &key)).unwrap().unwrap();
+        assert_eq!(stats.count, 3);
+        let failed = [("10.1/a", 4), ("10.1/A", 5)].map(|(name, count)| {
+            let prefix = Arc::clone(&prefix);
+            FailedResolutionCount { prefix, name: name.into(), count }
+        });
+        block_on(registry.add_failed_resolutions(&failed, 0)).unwrap();
+        let mut totals = Vec::new();
+        let visit = |_, failed: FailedResolutionStats| {
+            totals.push(failed.total());
+            true
+        };
+        block_on(registry.rules.visit_failed_resolutions("10.1", None, visit)).unwrap();
+        assert_eq!(totals, [9]);
+    }
 }

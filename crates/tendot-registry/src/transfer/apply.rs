@@ -13,7 +13,7 @@ use crate::party::{
     touch_holdings,
 };
 use crate::prefix::{AllocationCache, GROUP_INDEX, Prefix, PrefixAllocation, admin_group_value};
-use crate::registration::{Registration, check_admin_index_free, is_reserved, owned_name_key};
+use crate::registration::{Registration, check_admin_index_free, owned_name_key};
 use crate::rules::Rules;
 use crate::validate::check_indexes;
 use crate::{CallContext, RecordLimits, RegistryError, RegistryErrorKind, codes};
@@ -175,15 +175,10 @@ impl NamesTransfer<'_> {
         let (rules, principal, to) = (self.rules, self.principal, self.to);
         let not_found =
             || RegistryError::invalid(codes::UNKNOWN_NAME, pointer, format!("unknown name `{name}`"));
-        let (prefix, _) = name.split_once('/').ok_or_else(not_found)?;
-        self.allocations.allocation(prefix, budget).await?.ok_or_else(not_found)?;
-        let entry = rules.get_record(name, budget).await?.ok_or_else(not_found)?;
-        let registration = Registration::of_record(&entry)?;
+        let loaded = self.allocations.load_name(name, principal, budget).await?;
+        let (prefix, entry, registration) = loaded.ok_or_else(not_found)?;
         let owner = self.allocations.owner(prefix, &registration, budget).await?;
         let (_, owner) = owner.ok_or_else(not_found)?;
-        if is_reserved(&entry) && !principal.is_for_registrant(owner) {
-            return Err(not_found());
-        }
         principal
             .check_registrant(owner, Scope::Transfer)
             .map_err(|rejection| rejection.with_pointer(pointer))?;

@@ -4,7 +4,7 @@ use super::apply::TransferPlan;
 use super::{Transfer, TransferState, TransferSubject};
 use crate::authorization::Principal;
 use crate::command::CommandPlan;
-use crate::command::sealed::PlanCommand;
+use crate::command::sealed::CommandPlanner;
 use crate::party::{RegistryObjectKind, Scope, Versioned, generate_id, put_edit};
 use crate::rules::Rules;
 use crate::{CallContext, RegistryError, RegistryErrorKind, codes};
@@ -31,7 +31,7 @@ pub struct DecideTransfer {
     pub accept: bool,
 }
 
-impl PlanCommand for ProposeTransfer {
+impl CommandPlanner for ProposeTransfer {
     type Output = Transfer;
 
     async fn plan(
@@ -68,7 +68,7 @@ impl PlanCommand for ProposeTransfer {
     }
 }
 
-impl PlanCommand for DecideTransfer {
+impl CommandPlanner for DecideTransfer {
     type Output = Transfer;
 
     async fn plan(

@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::task::{Context, Waker};
 
 use tendot_proto::{Handle, HandleValue};
-use tendot_registry::batch::{BatchGroup, BatchJournal, BatchLine, BatchLineOutcome, JournalEntry};
+use tendot_registry::batch::{BatchGroup, BatchJournal, BatchLine, BatchLineOutcome, GroupJournal};
 use tendot_registry::party::{PrefixPolicy, RevokeToken, UpdatePrefix, UpdateRegistrant};
 use tendot_registry::registration::{RegisterDoi, RegistrationRequest, RetireDoi, is_minted};
 use tendot_registry::transfer::{ProposeTransfer, TransferSubject};
@@ -17,7 +17,9 @@ use crate::fixtures::registry_fixture::*;
 use crate::fixtures::{CommitHook, check_invariants};
 use crate::support::{StoreKind, TestRegistry, store_tests};
 
-store_tests!(memory, embedded => { mixed_lines, quotas, attack_d9_concurrent_quota, attack_p9_races });
+store_tests!(memory, embedded => {
+    mixed_lines, quotas, attack_d9_concurrent_quota, attack_p9_permission_races, attack_p9_record_races,
+});
 store_tests!(postgres => { mixed_lines, quotas, attack_d9_concurrent_quota });
 
 fn name(suffix: &str) -> String {
@@ -281,32 +283,44 @@ fn forced(subject: TransferSubject, to: Box<str>) -> ProposeTransfer {
     ProposeTransfer { subject, to, force: true, random_bytes: [9; 16] }
 }
 
-/// A permission that is revoked before the commit of a batch is not used, and each line gets its own outcome.
-fn attack_p9_races(kind: StoreKind) {
-    let source = FixtureSource::new(kind);
-    let refused = |code: &str| [&*format!("refused {code}"); 3].map(str::to_owned);
-    let all_applied = ["created 10.71000/new", "updated 10.71000/x", "created 10.71000/p"].map(str::to_owned);
-    let attempt = |letter: char, hook: HookFactory<'_>, expected: [String; 3]| {
-        let (fixture, store) = source.hooked_fixture();
-        let caller = fixture.caller(letter);
-        let before = fixture.log_len();
-        store.before_commit(hook(&fixture));
-        let bodies = ["new", "x", "p"].map(|suffix| request(&name(suffix), "https://c/"));
-        let outcomes = fixture.batch(&lines(bodies.into()), &caller);
-        assert!(store.has_run_all_hooks());
-        assert_eq!(outcome_texts(&outcomes), expected, "{letter}");
-        let author = match letter {
-            'k' => "300:10.9/key".to_owned(),
-            'A' => "agency:alpha".to_owned(),
-            _ => format!("registrant:{}", fixture.id("A1")),
-        };
-        let log = block_on(fixture.registry.store().read_log(before as u64, 1_000)).unwrap();
-        let written = log.iter().filter(|line| *line.author == *author).count();
-        let applied = expected.iter().filter(|text| !text.starts_with("refused")).count();
-        assert_eq!(written, applied, "{letter}: {log:?}");
-        check_invariants(&fixture.registry);
+/// Outcomes of the batch of [`attempt_batch`].
+type Outcomes = [String; 3];
+
+fn refused(code: &str) -> Outcomes {
+    [&*format!("refused {code}"); 3].map(str::to_owned)
+}
+
+fn all_applied() -> Outcomes {
+    ["created 10.71000/new", "updated 10.71000/x", "created 10.71000/p"].map(str::to_owned)
+}
+
+/// Executes a batch by a caller, with a hook before its first commit, and checks its outcomes and the log.
+fn attempt_batch(source: &FixtureSource, letter: char, hook: HookFactory<'_>, expected: Outcomes) {
+    let (fixture, store) = source.hooked_fixture();
+    let caller = fixture.caller(letter);
+    let before = fixture.log_len();
+    store.before_commit(hook(&fixture));
+    let bodies = ["new", "x", "p"].map(|suffix| request(&name(suffix), "https://c/"));
+    let outcomes = fixture.batch(&lines(bodies.into()), &caller);
+    assert!(store.has_run_all_hooks());
+    assert_eq!(outcome_texts(&outcomes), expected, "{letter}");
+    let author = match letter {
+        'k' => "300:10.9/key".to_owned(),
+        'A' => "agency:alpha".to_owned(),
+        _ => format!("registrant:{}", fixture.id("A1")),
     };
-    attempt('1', &|_| Box::new(|_| {}), all_applied.clone());
+    let log = block_on(fixture.registry.store().read_log(before as u64, 1_000)).unwrap();
+    let written = log.iter().filter(|line| *line.author == *author).count();
+    let applied = expected.iter().filter(|text| !text.starts_with("refused")).count();
+    assert_eq!(written, applied, "{letter}: {log:?}");
+    check_invariants(&fixture.registry);
+}
+
+/// A permission that is revoked before the commit of a batch is not used, and each line gets its own outcome.
+fn attack_p9_permission_races(kind: StoreKind) {
+    let source = FixtureSource::new(kind);
+    let attempt = |letter, hook: HookFactory<'_>, expected| attempt_batch(&source, letter, hook, expected);
+    attempt('1', &|_| Box::new(|_| {}), all_applied());
     attempt(
         '1',
         &|fixture| {
@@ -321,7 +335,7 @@ fn attack_p9_races(kind: StoreKind) {
             let id = fixture.token_id('2');
             Box::new(move |store| store.execute(&RevokeToken { id }))
         },
-        all_applied.clone(),
+        all_applied(),
     );
     attempt(
         '1',
@@ -351,7 +365,7 @@ fn attack_p9_races(kind: StoreKind) {
         },
         without_x,
     );
-    attempt('k', &|_| Box::new(|_| {}), all_applied.clone());
+    attempt('k', &|_| Box::new(|_| {}), all_applied());
     attempt(
         'k',
         &|fixture| {
@@ -376,8 +390,14 @@ fn attack_p9_races(kind: StoreKind) {
                 store.execute(&forced(TransferSubject::Agency("alpha".into()), "beta".into()));
             })
         },
-        all_applied.clone(),
+        all_applied(),
     );
+}
+
+/// A policy or a name that is changed before the commit of a batch is respected, and each line gets its own outcome.
+fn attack_p9_record_races(kind: StoreKind) {
+    let source = FixtureSource::new(kind);
+    let attempt = |letter, hook: HookFactory<'_>, expected| attempt_batch(&source, letter, hook, expected);
     let policy = |policy: PrefixPolicy| {
         move |_: &RegistryFixture| -> CommitHook {
             let policy = Some(policy.clone());
@@ -450,7 +470,7 @@ fn earlier_run_of_the_same_batch_stops() {
     };
     let execute = |registry: &TestRegistry, journal: &BatchJournal, random| {
         let lines = [BatchLine { random_bytes: [random; 16], ..batch_line(1, mint_request()) }];
-        let entry = JournalEntry { journal, raw: &[], render: &|_| "result".into() };
+        let entry = GroupJournal { journal, raw: &[], render: &|_| "result".into() };
         let group = BatchGroup { journal: Some(&entry), ..batch_group(&lines, &caller, NOW) };
         block_on(registry.execute_batch(group)).map(|outcomes| outcome_texts(&outcomes))
     };

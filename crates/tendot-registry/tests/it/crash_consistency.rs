@@ -40,7 +40,7 @@ fn writer_process() {
         let lines: Vec<_> =
             (0..BATCH_LINES).map(|number| batch_line(number, request(&name(number), "https://a/"))).collect();
         let render = |outcomes: &[_]| outcome_texts(outcomes).join("\n").into_bytes();
-        fixture.journaled_batch(&lines, &caller, &format!("round {round}"), render).unwrap();
+        fixture.journaled_batch(&lines, &caller, &format!("round-{round}"), render).unwrap();
         report(&format!("batch {round}"));
         let names = (0..BATCH_LINES).map(|number| name(number).into()).collect();
         transfer(&fixture.registry, TransferSubject::Names(names), fixture.id("A2"), round, 1);

@@ -1,6 +1,7 @@
 //! Idempotency keys: a command is executed at most once per key, and its reply is replayed.
 
 use serde_json::value::{RawValue, to_raw_value};
+use tendot_registry::batch::BatchJournal;
 use tendot_registry::registration::{DoiRecord, RegisterDoi};
 use tendot_registry::{
     CallContext, Caller, IdempotencyKey, IdempotentOutcome, IdempotentRequest, RegistryError,
@@ -15,7 +16,26 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
 fn load(registry: &TestRegistry, caller: &Caller, key: &str, body: &str) -> IdempotentRequest {
     let key = IdempotencyKey::new(caller, key).unwrap();
-    block_on(registry.load_idempotent_request(key, body.as_bytes())).unwrap()
+    block_on(registry.load_idempotent_request(key, "POST /dois", body.as_bytes())).unwrap()
+}
+
+/// Opens the journal of a batch.
+fn open_journal(
+    registry: &TestRegistry,
+    caller: &Caller,
+    key: &str,
+    now_ms: u64,
+) -> Result<BatchJournal, RegistryError> {
+    let key = IdempotencyKey::new(caller, key).unwrap();
+    block_on(async {
+        let lock = registry.lock_key(key).await;
+        registry.open_journal(lock, "test", [7; 16], now_ms).await
+    })
+}
+
+/// Number of aux entries of idempotency keys.
+fn aux_entries(registry: &TestRegistry) -> usize {
+    block_on(registry.store().list_aux(b"idempotency/", None, 10)).unwrap().len()
 }
 
 /// Executes a registration with a minted name; returns `executed` or `replayed` with the name.
@@ -52,15 +72,58 @@ fn stored_reply() {
     let again = load(registry, caller, "key", "body");
     assert_eq!(name(&again.stored_reply(NOW + DAY_MS - 1).unwrap().unwrap()), minted);
     assert!(again.stored_reply(NOW + DAY_MS).unwrap().is_none(), "expired");
-    // Another body, another caller, another key.
+    // Another body, another operation.
     let error = load(registry, caller, "key", "other").stored_reply(NOW).unwrap_err();
     assert_eq!(error.code, "key-reused");
-    for (caller, key) in [(&fixture.caller('A'), "key"), (caller, "other")] {
-        assert!(load(registry, caller, key, "body").stored_reply(NOW).unwrap().is_none());
+    let key = IdempotencyKey::new(caller, "key").unwrap();
+    let other = block_on(registry.load_idempotent_request(key, "POST /other", b"body")).unwrap();
+    assert_eq!(other.stored_reply(NOW).unwrap_err().code, "key-reused");
+    // Another caller, other tokens of the same registrant, another key.
+    for (letter, key) in [('A', "key"), ('r', "key"), ('p', "key"), ('k', "key"), ('1', "other")] {
+        let request = load(registry, &fixture.caller(letter), key, "body");
+        assert!(request.stored_reply(NOW).unwrap().is_none(), "{letter} {key}");
     }
-    for key in ["", &"k".repeat(256)] {
-        assert_eq!(IdempotencyKey::new(caller, key).unwrap_err().code, "malformed");
+    let longest = "k".repeat(255);
+    assert!(IdempotencyKey::new(caller, &longest).is_ok());
+    for key in ["", &format!("{longest}k"), "a b", "a\tb", "a\u{7f}", "\u{e9}"] {
+        assert_eq!(IdempotencyKey::new(caller, key).unwrap_err().code, "malformed", "{key}");
     }
+}
+
+/// A key that was used for a batch is free for a registration after a day, and the other way round.
+#[test]
+fn expired_key_of_the_other_kind() {
+    let fixture = RegistryFixture::in_memory();
+    let (registry, caller) = (&fixture.registry, &fixture.caller('1'));
+    let later = NOW + DAY_MS;
+    open_journal(registry, caller, "batch", NOW).unwrap();
+    let request = load(registry, caller, "batch", "body");
+    assert_eq!(request.stored_reply(later - 1).unwrap_err().code, "key-reused");
+    assert!(request.stored_reply(later).unwrap().is_none());
+    assert!(register(registry, caller, &request, 1, later).unwrap().starts_with("executed "));
+    let request = load(registry, caller, "single", "body");
+    register(registry, caller, &request, 2, NOW).unwrap();
+    assert_eq!(open_journal(registry, caller, "single", later - 1).unwrap_err().code, "key-reused");
+    assert!(!open_journal(registry, caller, "single", later).unwrap().is_complete());
+    assert_eq!(aux_entries(registry), 2);
+}
+
+/// The expired entry of the key is purged between the load and the commit.
+#[test]
+fn concurrent_purge() {
+    let (fixture, store) = FixtureSource::new(StoreKind::Memory).hooked_fixture();
+    let (registry, caller) = (&fixture.registry, &fixture.caller('1'));
+    let later = NOW + DAY_MS;
+    let first = register(registry, caller, &load(registry, caller, "key", "body"), 1, NOW).unwrap();
+    let request = load(registry, caller, "key", "body");
+    store.before_commit(move |store| {
+        block_on(store.registry().purge_idempotency_keys(later)).unwrap();
+    });
+    let second = register(registry, caller, &request, 2, later).unwrap();
+    assert!(second.starts_with("executed ") && second != first, "{first}, {second}");
+    // The new reply is stored.
+    let replayed = register(registry, caller, &request, 3, later).unwrap();
+    assert_eq!(replayed, second.replace("executed", "replayed"));
 }
 
 /// Two requests with the same key that both found no stored reply: one is executed, the other gets its reply at once.
@@ -109,7 +172,7 @@ fn expired_keys_are_purged() {
         .unwrap();
     let purged = |now_ms: u64| {
         block_on(registry.purge_idempotency_keys(now_ms)).unwrap();
-        block_on(registry.store().list_aux(b"idempotency/", None, 10)).unwrap().len()
+        aux_entries(registry)
     };
     // Two replies, the header of the journal and one chunk.
     assert_eq!(purged(NOW + DAY_MS), 4);

@@ -61,7 +61,7 @@ batch update              ?+++-+---+---+----???+--
 batch reserved            ?+++-+---+---+----???+--
 batch transferred         ?+++--+------+----???---
 transfer name             ?+++-+----+---+---???+--
-transfer name reserved    ?+++!+!!--+---+---???+!!
+transfer name reserved    ?+++!+!!--+---+-!!???+!!
 transfer name of A2       ?+++--+-------+---???---
 transfer prefix           ?+++-+----+---+---???+--
 transfer agency           ?+++----------+---???---
@@ -93,9 +93,24 @@ changes of reserved       0+++0+00++++++++00???+00
 
 /// Runs an operation of the table.
 fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) -> Result<(), RegistryError> {
+    let run = match operation.split(' ').next().unwrap_or_default() {
+        "agency" | "registrant" => run_party_operation,
+        "prefix" => run_prefix_operation,
+        "token" | "tokens" => run_token_operation,
+        "name" | "names" | "batch" => run_name_operation,
+        "transfer" | "force" | "accept" | "decline" | "read" => run_transfer_operation,
+        "handle" => run_handle_operation,
+        _ => run_log_operation,
+    };
+    run(fixture, operation, caller)
+}
+
+fn run_party_operation(
+    fixture: &RegistryFixture,
+    operation: &str,
+    caller: &Caller,
+) -> Result<(), RegistryError> {
     let (registry, budget) = (&fixture.registry, &mut budget());
-    let name = |suffix: &str| format!("{PREFIX_A1}/{suffix}");
-    let names = |suffix: &str| TransferSubject::Names(vec![name(suffix).into()]);
     let random_bytes = fixture.random_bytes();
     let a1 = || fixture.id("A1");
     match operation {
@@ -134,6 +149,17 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
             let admins = Some(vec!["300:10.9/evil".into()]);
             fixture.execute_as(&UpdateRegistrant { id: a1(), admins, ..Default::default() }, caller).map(drop)
         }
+        _ => panic!("unknown operation: {operation}"),
+    }
+}
+
+fn run_prefix_operation(
+    fixture: &RegistryFixture,
+    operation: &str,
+    caller: &Caller,
+) -> Result<(), RegistryError> {
+    let a1 = || fixture.id("A1");
+    match operation {
         "prefix by name" | "prefix next" | "prefix out of range" | "prefix taken" | "prefix derived" => {
             let prefix = match operation {
                 "prefix by name" => Some("10.71500"),
@@ -156,6 +182,18 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
                 )
                 .map(drop)
         }
+        _ => panic!("unknown operation: {operation}"),
+    }
+}
+
+fn run_token_operation(
+    fixture: &RegistryFixture,
+    operation: &str,
+    caller: &Caller,
+) -> Result<(), RegistryError> {
+    let (registry, budget) = (&fixture.registry, &mut budget());
+    let a1 = || fixture.id("A1");
+    match operation {
         "token of operator" => {
             fixture.execute_as(&fixture.new_token(Role::Operator, None, None, vec![], None), caller).map(drop)
         }
@@ -179,6 +217,19 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
             let id = fixture.token_id('d');
             fixture.execute_as(&RevokeToken { id }, caller).map(drop)
         }
+        _ => panic!("unknown operation: {operation}"),
+    }
+}
+
+fn run_name_operation(
+    fixture: &RegistryFixture,
+    operation: &str,
+    caller: &Caller,
+) -> Result<(), RegistryError> {
+    let (registry, budget) = (&fixture.registry, &mut budget());
+    let random_bytes = fixture.random_bytes();
+    let name = |suffix: &str| format!("{PREFIX_A1}/{suffix}");
+    match operation {
         "name create" => fixture.register(&name("new"), "https://a/", caller),
         "name create taken" => fixture.register(&name("X"), "https://a/", caller),
         "name create reserved" => fixture.register(&name("R"), "https://a/", caller),
@@ -233,6 +284,19 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
             let mut outcomes = fixture.batch(&[batch_line(1, request(&name(suffix), "https://b/"))], caller);
             outcomes.remove(0).result.map(drop)
         }
+        _ => panic!("unknown operation: {operation}"),
+    }
+}
+
+fn run_transfer_operation(
+    fixture: &RegistryFixture,
+    operation: &str,
+    caller: &Caller,
+) -> Result<(), RegistryError> {
+    let (registry, budget) = (&fixture.registry, &mut budget());
+    let name = |suffix: &str| format!("{PREFIX_A1}/{suffix}");
+    let names = |suffix: &str| TransferSubject::Names(vec![name(suffix).into()]);
+    match operation {
         "transfer name" => fixture.transfer(names("x"), "A2", false, caller).map(drop),
         "transfer name reserved" => fixture.transfer(names("r"), "A2", false, caller).map(drop),
         "transfer name of A2" => fixture.transfer(names("transferred"), "A1", false, caller).map(drop),
@@ -268,6 +332,18 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
             }
             fixture.execute_as(&DecideTransfer { id, accept: operation != "decline name" }, caller).map(drop)
         }
+        _ => panic!("unknown operation: {operation}"),
+    }
+}
+
+fn run_handle_operation(
+    fixture: &RegistryFixture,
+    operation: &str,
+    caller: &Caller,
+) -> Result<(), RegistryError> {
+    let (registry, budget) = (&fixture.registry, &mut budget());
+    let name = |suffix: &str| format!("{PREFIX_A1}/{suffix}");
+    match operation {
         "handle create" | "handle create reserved" => {
             let name = name(if operation == "handle create" { "new" } else { "R" });
             let values = vec![HandleValue::new(1, "URL", "https://a/")];
@@ -325,6 +401,18 @@ fn run_operation(fixture: &RegistryFixture, operation: &str, caller: &Caller) ->
             };
             Ok(block_on(registry.resolve(&query, caller, budget)).map(drop)?)
         }
+        _ => panic!("unknown operation: {operation}"),
+    }
+}
+
+fn run_log_operation(
+    fixture: &RegistryFixture,
+    operation: &str,
+    caller: &Caller,
+) -> Result<(), RegistryError> {
+    let (registry, budget) = (&fixture.registry, &mut budget());
+    let name = |suffix: &str| format!("{PREFIX_A1}/{suffix}");
+    match operation {
         "history of reserved" => {
             let order = tendot_store::HistoryOrder::OldestFirst { after: 0 };
             let name = name("r");

@@ -266,6 +266,10 @@ fn idempotency_keys(client: &ApiClient) {
     let other = send(TOKEN, "k1", "https://example.org/2");
     assert_eq!((other.status, other.json["code"].as_str()), (422, Some("key-reused")));
     assert_ne!(send(TOKEN, "k2", "https://example.org/1").json["name"], first.json["name"]);
+    // A dry run ignores the key.
+    let request = json!({"prefix": "10.70000", "url": "https://example.org/1"});
+    let dry_run = client.json("POST", "/dois?dry-run=true", TOKEN, &["Idempotency-Key: k1"], &request);
+    assert_eq!((dry_run.status, dry_run.http.header("idempotency-replayed")), (200, None));
     // Keys are separate for each principal.
     assert_ne!(send(&fixtures.tokens[0], "k1", "https://example.org/1").json["name"], first.json["name"]);
     assert_eq!(send(TOKEN, &"k".repeat(256), "https://example.org/1").status, 400);

@@ -1,5 +1,7 @@
 //! JSON and URLs of registrations.
 
+use tendot_proto::record::PublicKey;
+
 use super::*;
 
 /// JSON is parsed strictly, and errors have the location.
@@ -50,6 +52,40 @@ fn attack_d1_json() {
         .map(drop)
         .unwrap_err();
     assert_eq!(error.code, "invalid-value");
+}
+
+/// A value that was imported, but would be rejected today, can be sent back unchanged.
+#[test]
+fn unchanged_values_are_not_checked_again() {
+    let fixture = RegistryFixture::in_memory();
+    let key = |bytes: usize| {
+        let key = PublicKey::rsa(&vec![0xc1; bytes], &[1, 0, 1]);
+        HandleValue::with_data(300, "HS_PUBKEY", key.to_bytes())
+    };
+    let imported = Edit::Put {
+        name: "10.71000/imported".into(),
+        values: vec![HandleValue::new(1, "URL", "https://a/"), key(128)],
+        precondition: Precondition::Absent,
+    };
+    let change = ChangeSet { author: "import".into(), timestamp_ms: NOW, edits: vec![imported] };
+    block_on(fixture.registry.store().commit(change)).unwrap();
+    let update = |values: Vec<HandleValue<'static>>| {
+        let request = RegistrationRequest {
+            url: Some("https://b/".into()),
+            values: Some(values),
+            ..RegistrationRequest::default()
+        };
+        let change = UpdateDoi { name: "10.71000/imported".into(), request, expected_revision: None };
+        fixture.execute_as(&change, &fixture.caller('1')).map(|outcome| outcome.output)
+    };
+    let updated = update(vec![key(128)]).unwrap();
+    assert_eq!(updated.url(), Some("https://b/"));
+    assert!(updated.values.iter().any(|value| value.index == 300));
+    let moved = HandleValue { index: 301, ..key(128) };
+    for changed in [key(136), moved] {
+        let error = update(vec![changed]).unwrap_err();
+        assert_eq!((error.code, error.pointer.as_deref()), ("invalid-value", Some("/values/0")));
+    }
 }
 
 /// Invalid and misleading URLs.

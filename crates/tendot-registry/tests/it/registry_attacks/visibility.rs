@@ -43,6 +43,18 @@ fn attack_p10_hidden_values() {
     assert!(!format!("{:?}", block_on(history).unwrap()).contains("hidden"));
 }
 
+/// A token that is restricted to another prefix does not reveal reserved names of its own registrant.
+#[test]
+fn attack_p11_restricted_token() {
+    let fixture = RegistryFixture::in_memory();
+    let transfer = |name: &str| {
+        let names = TransferSubject::Names(vec![name.into()]);
+        let error = fixture.transfer(names, "A2", false, &fixture.caller('p')).unwrap_err();
+        (error.kind, error.code, error.detail.replace(name, "NAME"), error.pointer)
+    };
+    assert_eq!(transfer("10.71000/r"), transfer("10.71000/none"));
+}
+
 /// Private objects of others get the same errors as absent ones, and ids cannot be guessed.
 #[test]
 fn attack_p11_private_objects_look_absent() {

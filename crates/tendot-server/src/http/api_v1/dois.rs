@@ -22,8 +22,7 @@ use crate::http::api_v1::{
 use crate::http::handle_api::ValueForm;
 use crate::http::request::conditional::WritePrecondition;
 use crate::http::request::name_path;
-use crate::http::response::codes;
-use crate::http::response::problem::problem;
+use crate::http::response::errors::{as_precondition_failed, name_mismatch};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, enum_schema, text_schema};
 use crate::random::random_bytes;
 
@@ -137,8 +136,9 @@ impl HttpServer {
 
     pub(crate) async fn register_doi(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
         let bytes = self.read_json_bytes(body).await?;
-        let idempotent = match idempotency_key(request)? {
-            Some(key) => Some(self.registry.load_idempotent_request(key, &bytes).await?),
+        let dry_run = request.parameters.is_set("dry-run");
+        let idempotent = match idempotency_key(request)?.filter(|_| !dry_run) {
+            Some(key) => Some(self.registry.load_idempotent_request(key, "POST /dois", &bytes).await?),
             None => None,
         };
         if let Some(idempotent) = &idempotent
@@ -189,16 +189,13 @@ impl HttpServer {
             let is_other =
                 |name: &str| !Handle::from(name).eq_ignore_case(Handle::from(&*request.path_param));
             if draft.name.as_deref().is_some_and(is_other) {
-                let detail = "`name` in the body differs from the path";
-                return Err(problem(StatusCode::UNPROCESSABLE_ENTITY, codes::NAME_MISMATCH, detail)
-                    .pointer("/name")
-                    .into());
+                return Err(name_mismatch().into());
             }
             draft.name = Some(request.path_param.as_str().into());
-            return self
-                .execute_registration(request, draft, None)
-                .await
-                .map_err(|error| as_precondition_failed(*error));
+            return self.execute_registration(request, draft, None).await.map_err(|error| match *error {
+                ApiError::Problem(problem) => as_precondition_failed(problem).into(),
+                error => Box::new(error),
+            });
         }
         let expected_revision = request.expected_revision()?;
         let command =
@@ -230,16 +227,6 @@ impl HttpServer {
 /// API path of a DOI.
 pub(crate) fn doi_path(name: &str) -> String {
     format!("/api/v1/dois{}", name_path::format(name))
-}
-
-/// Turns a conflict into a failed precondition, for `If-None-Match: *`.
-fn as_precondition_failed(error: ApiError) -> Box<ApiError> {
-    match error {
-        ApiError::Problem(problem) if problem.code() == "already-registered" => {
-            problem.with_status(StatusCode::PRECONDITION_FAILED).into()
-        }
-        error => Box::new(error),
-    }
 }
 
 /// Description of the query parameter `dry-run`.
