@@ -66,12 +66,6 @@ impl Registry {
         Ok(values.into_iter().filter(is_key).collect())
     }
 
-    /// Whether a live record is stored under a name. Names derived by a template are not.
-    pub async fn has_live_record(&self, key: &NameKey) -> Result<bool, Error> {
-        let entry = self.rules.store.get(key).await?;
-        Ok(entry.is_some_and(|entry| entry.status == RecordStatus::Live))
-    }
-
     /// Stored spelling of a name.
     pub async fn stored_spelling(&self, key: &NameKey) -> Result<Option<Box<str>>, Error> {
         Ok(self.rules.store.get(key).await?.map(|entry| entry.name))

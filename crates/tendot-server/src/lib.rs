@@ -3,6 +3,11 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+/// Counts allocations in unit tests.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: tendot_testing::CountingAllocator = tendot_testing::CountingAllocator;
+
 mod client_network;
 mod clock;
 mod connection;

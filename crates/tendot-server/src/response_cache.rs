@@ -1,7 +1,8 @@
 //! Response cache of both protocols, for replies that are identical for all clients while one record is unchanged.
 //!
-//! Most requests are for few names. Their whole response is cached with the version of the record before it was read; it is
-//! valid while the record keeps that version.
+//! Most requests are for few names. Their whole response is cached with the version of the requested name, sampled before the
+//! record was read; it is valid while the name keeps that version. The version also changes with every write under `0.NA` and
+//! when a prefix is homed or unhomed, so it covers the records of prefixes.
 
 use std::fmt;
 use std::hash::Hash;

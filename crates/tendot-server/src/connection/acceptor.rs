@@ -93,7 +93,7 @@ impl ConnectionAcceptor {
         CloseSignal(self.phase.subscribe())
     }
 
-    /// Whether the total limit is reached, and connections wait for a free place.
+    /// Whether the total limit is reached, and connections wait for a permit.
     pub(crate) fn at_capacity(&self) -> watch::Receiver<bool> {
         self.at_capacity.subscribe()
     }

@@ -1,10 +1,11 @@
 //! HTTP server: connections, routing, authentication, and the handlers of all endpoints.
 //!
 //! `http_server.rs` has the state and settings, `health.rs` the endpoints for operators; the folders follow a request.
-//! `server/` accepts and serves connections; `middleware/` finds the client's address, limits its rate, and answers from the
-//! response cache; `routing/` maps the path to a handler; `request/` parses what the handler reads; `authentication/` turns
-//! credentials into a caller; `response/` builds the reply. The handlers are in `resolve/` (redirects), `handle_api/`
-//! (Handle.Net's JSON API), `api_v1/` (the registry API), `compat/` (APIs of other services) and `pages/` (HTML).
+//! `server/` serves the connections that `crate::connection` accepts; `middleware/` finds the client's address, limits its
+//! rate, and answers from the response cache; `routing/` maps the path to a handler; `request/` parses what the handler reads;
+//! `authentication/` turns credentials into a caller; `response/` builds the reply. The handlers are in `resolve/`
+//! (redirects), `handle_api/` (Handle.Net's JSON API), `api_v1/` (the registry API), `compat/` (APIs of other services) and
+//! `pages/` (HTML).
 
 mod api_v1;
 mod authentication;

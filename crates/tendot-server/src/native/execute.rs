@@ -4,7 +4,10 @@ use tendot_proto::auth::{Challenge, SecretKeyResponse};
 use tendot_proto::endpoint::IncomingRequest;
 use tendot_proto::wire::WireList;
 use tendot_proto::{Handle, OpFlags, Opcode, ProtocolVersion, ResponseCode, ResponseData};
-use tendot_registry::{CallContext, Caller, Error, HandleOperation, HandleWrite, Resolution, ResolveQuery};
+use tendot_registry::{
+    CallContext, Caller, Error, HandleOperation, HandleWrite, Resolution, ResolveQuery, ResolvedRecord,
+};
+use tendot_store::NameKey;
 
 use crate::native::dispatch::{CpuPermit, release_while_pending};
 use crate::native::operation::NativeOperation;
@@ -68,17 +71,21 @@ impl NativeServer {
         query: &ResolveQuery<'_>,
         caller: &Caller,
     ) -> Result<NativeReply, Error> {
-        let resolution = self.registry.resolve(query, caller, &mut incoming.budget).await;
+        let resolved = self.registry.resolve_record(query, caller, &mut incoming.budget).await;
         if let (Some(resolution_counter), Caller::Anonymous, Ok(name)) =
             (&self.resolution_counter, caller, query.handle.to_str())
         {
-            match &resolution {
-                Ok(Resolution::Values(_)) => resolution_counter.count_resolution(&self.registry, name).await,
-                Ok(Resolution::Referral(_)) => {}
+            match &resolved {
+                Ok(ResolvedRecord { is_stored: true, .. }) => {
+                    if let Ok(key) = NameKey::new(name) {
+                        resolution_counter.count_stored(&self.registry, &key).await;
+                    }
+                }
+                Ok(_) => {}
                 Err(error) => resolution_counter.count_failure(&self.registry, name, error).await,
             }
         }
-        let resolution = resolution?;
+        let ResolvedRecord { resolution, is_stored, .. } = resolved?;
         let (code, outcome) = match &resolution {
             Resolution::Values(values) => {
                 let values = WireList::from(&values[..]);
@@ -90,7 +97,7 @@ impl NativeServer {
             }
         };
         let response = incoming.respond(code, outcome);
-        Ok(self.seal(incoming, response))
+        Ok(NativeReply { is_stored, ..self.seal(incoming, response) })
     }
 
     async fn write(

@@ -66,11 +66,6 @@ impl CounterTable {
         Some(false)
     }
 
-    /// Increments the counter of a name that has one; returns whether it has.
-    pub(crate) fn increment_existing(&self, key: CounterKey) -> bool {
-        add_existing(self.set_for(key), key, 1)
-    }
-
     fn set_for(&self, key: CounterKey) -> &[CounterSlot; SLOTS_PER_SET] {
         &self.sets[key.name_hash as usize % SETS]
     }
@@ -214,7 +209,7 @@ mod tests {
         assert!(counted <= SETS * SLOTS_PER_SET, "{counted}");
         assert_eq!((table.drain().len(), flushes_due), (counted, 1));
         assert_eq!(table.add(key(1), 5), Some(false));
-        assert!(table.increment_existing(key(1)) && !table.increment_existing(key(2)));
+        assert_eq!(table.add(key(1), 1), Some(false));
         assert_eq!(table.drain(), [(key(1), 6)]);
     }
 

@@ -17,6 +17,7 @@ mod native_attacks_messages;
 mod native_attacks_permissions;
 mod native_attacks_udp;
 mod native_conformance;
+mod native_duplicates;
 mod native_response_cache;
 mod native_service;
 mod nginx;

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
+use tendot_store::MemoryStore;
 
+use crate::support::api_client::ApiClient;
 use crate::support::http_server::{TestServer, start_default};
 
 const METHODS: [&str; 8] = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "DELETE", "PATCH", "TRACE"];
@@ -48,6 +50,60 @@ fn methods_match_the_document() {
         });
         assert_eq!(served.collect::<BTreeSet<_>>(), expected, "{path}");
     }
+}
+
+/// Operations that require authentication according to the document reject anonymous callers, on a connection that accepts
+/// credentials.
+#[test]
+fn authenticated_operations_reject_anonymous_callers() {
+    let client = ApiClient::start(MemoryStore::new());
+    let registrants = client.create_fixtures().registrants;
+    client.create("/dois", &json!({"name": "10.70000/A", "url": "https://example.org/a"}));
+    let document = document(&client.server);
+    let mut count = 0;
+    for (path, path_item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in path_item.as_object().unwrap() {
+            // An empty requirement allows anonymous callers.
+            let security = operation["security"].as_array();
+            if security.is_none_or(|requirements| requirements.contains(&json!({}))) {
+                continue;
+            }
+            let mut target = path
+                .replace("{name}", "10.70000/A")
+                .replace("{prefix}", "10.70000")
+                .replace("{code}", "A")
+                .replace("{id}", &registrants[0]);
+            if matches!(path.as_str(), "/api/handles" | "/api/prefixes") {
+                target += "?prefix=10.70000";
+            }
+            let body = valid_body(method, path, &registrants);
+            let response = client.send(&method.to_ascii_uppercase(), &target, "", &[], body.as_bytes());
+            // Reports on prefixes of others are not found.
+            let expected: &[u16] = if path.starts_with("/api/v1/reports/") { &[404] } else { &[401, 403] };
+            assert!(expected.contains(&response.status), "{method} {target}: {}", response.head);
+            count += 1;
+        }
+    }
+    assert!(count > 40, "{count} operations");
+}
+
+/// A body with which an authorized request would succeed or be a no-op.
+fn valid_body(method: &str, path: &str, registrants: &[String]) -> String {
+    let body = match (method, path) {
+        ("post", "/api/v1/agencies") => json!({"code": "C", "name": "Agency C"}),
+        ("post", "/api/v1/registrants") => json!({"agency": "A", "name": "Press C"}),
+        ("post", "/api/v1/prefixes") => json!({"registrant": registrants[0]}),
+        ("post", "/api/v1/tokens") => json!({"role": "operator"}),
+        ("post", "/api/v1/transfers") => json!({"prefix": "10.70000", "to": registrants[1]}),
+        ("post", "/api/v1/dois") => json!({"name": "10.70000/B", "url": "https://example.org/b"}),
+        ("put", "/api/v1/dois/{name}") => json!({"url": "https://example.org/b"}),
+        ("put", "/api/handles/{name}") => {
+            json!([{"index": 1, "type": "URL", "data": "https://example.org/b"}])
+        }
+        ("put", _) => json!({}),
+        _ => return String::new(),
+    };
+    body.to_string()
 }
 
 /// A path that is not in the document is parsed as a name.

@@ -1,7 +1,6 @@
 //! Parsed request to the registry API, its errors, and the reading of its body.
 
 use bytes::Bytes;
-use http::StatusCode;
 use http::header::HeaderName;
 use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
@@ -13,11 +12,11 @@ use crate::http::request::conditional::WritePrecondition;
 use crate::http::request::percent;
 use crate::http::request::query::{QueryParams, number};
 use crate::http::request::request_head::RequestHead;
-use crate::http::response::codes;
 use crate::http::response::errors::{
-    authentication_failed, for_connection, problem_for_body, problem_for_registry_error,
+    authentication_failed, for_connection, malformed_request, precondition_failed, problem_for_body,
+    problem_for_registry_error,
 };
-use crate::http::response::problem::{Problem, problem};
+use crate::http::response::problem::Problem;
 use crate::http::response::reply::Reply;
 use crate::http::routing::endpoint::Call;
 use crate::http::{HttpServer, REQUEST_BUDGET};
@@ -73,10 +72,7 @@ impl ApiRequest<'_> {
         match self.precondition()? {
             WritePrecondition::Revision(revision) => Ok(Some(revision)),
             WritePrecondition::Any | WritePrecondition::Present => Ok(None),
-            WritePrecondition::Absent => {
-                let detail = "The resource exists, but `If-None-Match: *` was given.";
-                Err(problem(StatusCode::PRECONDITION_FAILED, codes::PRECONDITION_FAILED, detail).into())
-            }
+            WritePrecondition::Absent => Err(precondition_failed().into()),
         }
     }
 }
@@ -131,12 +127,10 @@ impl HttpServer {
         let mut reader = serde_json::Deserializer::from_slice(&bytes);
         let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
             let pointer = json_pointer(error.path());
-            let problem = problem(StatusCode::BAD_REQUEST, codes::MALFORMED, error.inner().to_string());
+            let problem = malformed_request(&error.inner().to_string());
             Box::<ApiError>::from(if pointer.is_empty() { problem } else { problem.pointer(pointer) })
         })?;
-        reader
-            .end()
-            .map_err(|error| problem(StatusCode::BAD_REQUEST, codes::MALFORMED, error.to_string()))?;
+        reader.end().map_err(|error| malformed(&error.to_string()))?;
         Ok(value)
     }
 
@@ -163,7 +157,7 @@ fn json_pointer(path: &serde_path_to_error::Path) -> String {
 
 /// Error for a malformed request.
 pub(super) fn malformed(reason: &str) -> Box<ApiError> {
-    problem(StatusCode::BAD_REQUEST, codes::MALFORMED, reason).into()
+    malformed_request(reason).into()
 }
 
 /// Reply with the result of a handler.

@@ -32,13 +32,13 @@ pub(in crate::http) static API: Api = Api {
         Endpoint::new(
             &["/api/v1/metadata/{name}"],
             metadata::describe,
-            &[Operation::get(|server, call| Box::pin(server.get_metadata(call.path_param, call.head)))
+            &[Operation::get(resource!(|server, request, _| server.get_metadata(&request)))
                 .access(Access::Optional)],
         ),
         Endpoint::new(
             &["/api/v1/history/{name}"],
             history::describe,
-            &[Operation::get(|server, call| Box::pin(server.get_history(call.path_param, call.head)))
+            &[Operation::get(resource!(|server, request, _| server.get_history(&request)))
                 .access(Access::Optional)],
         ),
         Endpoint::new(
@@ -186,7 +186,7 @@ pub(in crate::http) static API: Api = Api {
         Endpoint::new(
             &["/api/v1/changes"],
             changes::endpoint::describe,
-            &[Operation::get(|server, call| Box::pin(server.get_changes(call.head)))
+            &[Operation::get(resource!(|server, request, _| server.get_changes(request)))
                 .access(Access::Optional)],
         ),
     ],

@@ -4,23 +4,20 @@ use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tendot_proto::{Budget, HandleValue};
-use tendot_registry::{CallContext, Caller, HistoryEvent, HistoryEventKind, PrefixHolder, SnapshotState};
+use tendot_proto::HandleValue;
+use tendot_registry::{Caller, HistoryEvent, HistoryEventKind, PrefixHolder, SnapshotState};
 use tendot_store::{EditKind, HistoryOrder};
 use utoipa::ToSchema;
 
-use crate::clock::{format_millis, unix_millis};
-use crate::http::api_v1::JSON;
+use crate::clock::format_millis;
+use crate::http::HttpServer;
+use crate::http::api_v1::{ApiRequest, ApiResult, JSON, malformed, number, request_budget};
 use crate::http::handle_api::ValueForm;
-use crate::http::request::name_path::parse_name_and_query;
-use crate::http::request::query::number;
-use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::requested_name::RequestedName;
 use crate::http::response::caching;
-use crate::http::response::errors::{authentication_failed, lookup_failed, malformed_request};
-use crate::http::response::reply::{self, Reply, reply};
+use crate::http::response::errors::lookup_failed;
+use crate::http::response::reply::{self, reply};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, count_schema, text_schema};
-use crate::http::{HttpServer, REQUEST_BUDGET};
 
 /// Default and maximum number of changes per response.
 const DEFAULT_PAGE_SIZE: usize = 100;
@@ -148,51 +145,35 @@ pub(crate) const fn edit_kind_name(kind: EditKind) -> &'static str {
 }
 
 impl HttpServer {
-    /// Handles `GET /api/v1/history/{name}`; `path` is the name, not decoded yet.
-    pub(crate) async fn get_history(&self, path: &str, request: &RequestHead<'_>) -> Reply {
-        let parsed = parse_name_and_query(path, request).map_err(|error| error.to_string()).and_then(
-            |(name, parameters)| {
-                let (after, limit) = (number(&parameters, "after")?, number(&parameters, "limit")?);
-                Ok((RequestedName::new(name), after.unwrap_or_default(), limit, parameters.is_set("pretty")))
-            },
-        );
-        let (name, after, limit, is_pretty) = match parsed {
-            Ok(parsed) => parsed,
-            Err(reason) => return malformed_request(&reason).into(),
-        };
-        let caller = match self.authenticator.authenticate(request).await {
-            Ok(caller) => caller,
-            Err(error) => return authentication_failed(error, request.accepts_credentials),
-        };
+    /// Handles `GET /api/v1/history/{name}`.
+    pub(crate) async fn get_history(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let number = |name| number(&request.parameters, name).map_err(|reason| malformed(&reason));
+        let (after, limit) = (number("after")?.unwrap_or_default(), number("limit")?);
         let limit = limit
             .map_or(DEFAULT_PAGE_SIZE, |limit| usize::try_from(limit).unwrap_or(MAX_PAGE_SIZE))
             .clamp(1, MAX_PAGE_SIZE);
+        let name = RequestedName::new(&*request.path_param);
         let order = HistoryOrder::OldestFirst { after };
-        let found = self
-            .registry
-            .record_history(
-                name.handle(),
-                order,
-                limit,
-                CallContext::new(&caller, unix_millis(), &mut Budget::new(REQUEST_BUDGET)),
-            )
-            .await;
+        let mut budget = request_budget();
+        let found =
+            self.registry.record_history(name.handle(), order, limit, request.call(&mut budget)).await;
         let history = match found {
             Ok(history) => history,
-            Err(error) => return lookup_failed(&name, &error),
+            Err(error) => return Ok(lookup_failed(&name, &error, request.head.accepts_credentials)),
         };
         let items = history.items.iter().map(HistoryItemJson::from).collect();
         let body = HistoryJson { name: name.as_str(), items, next: history.next };
+        let is_pretty = request.parameters.is_set("pretty");
         let rendered = if is_pretty { serde_json::to_vec_pretty(&body) } else { serde_json::to_vec(&body) };
-        let Ok(json) = rendered else { return reply(StatusCode::INTERNAL_SERVER_ERROR, reply::JSON, "") };
+        let Ok(json) = rendered else { return Ok(reply(StatusCode::INTERNAL_SERVER_ERROR, reply::JSON, "")) };
         let mut response = reply(StatusCode::OK, reply::JSON, json);
-        if caller != Caller::Anonymous {
+        if request.caller != Caller::Anonymous {
             caching::set_private_no_store(response.headers_mut());
-            return response;
+            return Ok(response);
         }
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         let body = response.body().clone();
-        caching::add_etag(response, &body, request.headers)
+        Ok(caching::add_etag(response, &body, request.head.headers))
     }
 }
 

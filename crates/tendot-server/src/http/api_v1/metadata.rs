@@ -1,25 +1,21 @@
 //! `/api/v1/metadata/{name}`: metadata of a name, in any format.
 
 use http::StatusCode;
-use tendot_proto::Budget;
 use tendot_registry::metadata::MetadataFormat;
 use tendot_registry::{Caller, Error};
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::http::HttpServer;
+use crate::http::api_v1::{ApiRequest, ApiResult, malformed, request_budget};
 use crate::http::request::accept::metadata_media_types;
-use crate::http::request::name_path::parse_name_and_query;
-use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::metadata::{
     METADATA_FORMATS, MetadataPreference, metadata_only, metadata_reply, not_acceptable,
 };
 use crate::http::resolve::requested_name::RequestedName;
-use crate::http::response::errors::{authentication_failed, lookup_failed, malformed_request};
-use crate::http::response::problem::problem;
-use crate::http::response::reply::Reply;
-use crate::http::response::{caching, codes};
+use crate::http::response::caching;
+use crate::http::response::errors::{lookup_failed, no_metadata, unreadable_metadata};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, enum_schema, text_schema};
-use crate::http::{HttpServer, REQUEST_BUDGET};
 
 /// Schema only: metadata as JSON.
 pub(crate) struct MetadataSchema;
@@ -47,51 +43,38 @@ pub(crate) fn describe_types(spec: OperationSpec, is_described: impl Fn(&str) ->
 }
 
 impl HttpServer {
-    /// Handles `GET /api/v1/metadata/{name}`; `path` is the name, not decoded yet.
-    pub(crate) async fn get_metadata(&self, path: &str, request: &RequestHead<'_>) -> Reply {
-        let (name, parameters) = match parse_name_and_query(path, request) {
-            Ok((name, parameters)) => (RequestedName::new(name), parameters),
-            Err(error) => return malformed_request(&error.to_string()).into(),
-        };
-        let preference = match parameters.get("format").map(format_by_name) {
+    /// Handles `GET /api/v1/metadata/{name}`.
+    pub(crate) async fn get_metadata(&self, request: &ApiRequest<'_>) -> ApiResult {
+        let head = request.head;
+        let preference = match request.parameters.get("format").map(format_by_name) {
             Some(Some(format)) => {
                 MetadataPreference::Format(format, format.media_types().first().copied().unwrap_or_default())
             }
-            Some(None) => return malformed_request("unknown `format`").into(),
-            None => metadata_only(request.headers),
+            Some(None) => return Err(malformed("unknown `format`")),
+            None => metadata_only(head.headers),
         };
-        let caller = match self.authenticator.authenticate(request).await {
-            Ok(caller) => caller,
-            Err(error) => return authentication_failed(error, request.accepts_credentials),
-        };
-        let budget = &mut Budget::new(REQUEST_BUDGET);
-        let found = self.resolver.registration(name.as_str(), &caller, request.now, budget).await;
-        let registered = match found {
-            Ok(Some(registered)) => registered,
-            Ok(None) => return lookup_failed(&name, &Error::NotFound),
-            Err(error) => return lookup_failed(&name, &error),
+        let name = RequestedName::new(&*request.path_param);
+        let mut budget = request_budget();
+        let found = self.resolver.registration(name.as_str(), &request.caller, head.now, &mut budget).await;
+        let registered = match found.and_then(|registered| registered.ok_or(Error::NotFound)) {
+            Ok(registered) => registered,
+            Err(error) => return Ok(lookup_failed(&name, &error, head.accepts_credentials)),
         };
         if registered.metadata.is_none() {
-            let detail = format!("`{}` has no metadata.", registered.name);
-            return problem(StatusCode::NOT_FOUND, codes::NO_METADATA, detail).into();
+            return Err(no_metadata(&registered.name).into());
         }
         let MetadataPreference::Format(format, media_type) = preference else {
-            return not_acceptable(name.as_str());
+            return Ok(not_acceptable(name.as_str()));
         };
-        match registered.metadata_in(format) {
-            Some(text) => {
-                let mut response = metadata_reply(text, media_type, request.headers);
-                if caller != Caller::Anonymous {
-                    caching::set_private_no_store(response.headers_mut());
-                }
-                response
-            }
-            None => {
-                tracing::error!(name = %registered.name, "stored metadata is unreadable");
-                let detail = "The stored metadata is unreadable.";
-                problem(StatusCode::INTERNAL_SERVER_ERROR, codes::STORE_FAILED, detail).into()
-            }
+        let Some(text) = registered.metadata_in(format) else {
+            tracing::error!(name = %registered.name, "stored metadata is unreadable");
+            return Err(unreadable_metadata().into());
+        };
+        let mut response = metadata_reply(text, media_type, head.headers);
+        if request.caller != Caller::Anonymous {
+            caching::set_private_no_store(response.headers_mut());
         }
+        Ok(response)
     }
 }
 

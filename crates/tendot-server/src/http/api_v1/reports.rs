@@ -390,8 +390,8 @@ fn report_spec(summary: &str) -> OperationSpec {
 pub(crate) fn describe_summary() -> PathSpec {
     let get = report_spec("Get the summary of a prefix")
         .description(
-            "Numbers of names, resolved names, failed resolutions, invalid links and confusable names. For those who act for \
-             the registrant of the prefix. Resolution counts are written every minute by default. At most 1,000,000 names \
+            "Numbers of names, resolved names, failed resolutions, invalid links and confusable names. You must act for the \
+             registrant of the prefix. Resolution counts are written every minute by default. At most 1,000,000 names \
              are scanned; `complete` says whether these were all.",
         )
         .response(StatusCode::OK, "The summary")

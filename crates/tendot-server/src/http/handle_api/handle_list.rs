@@ -8,14 +8,14 @@ use tendot_registry::{Caller, Error};
 use utoipa::ToSchema;
 use utoipa::openapi::HttpMethod;
 
-use crate::http::handle_api::handles::{JSON, with_error};
+use crate::http::handle_api::handles::{JSON, with_common_errors, with_error};
 use crate::http::handle_api::reply_body::{
     JsonOptions, authentication_error, body_error, empty_handle, json_reply, protocol_error, registry_error,
 };
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::response::caching;
-use crate::http::response::errors::status_for;
+use crate::http::response::errors::error_status;
 use crate::http::response::reply::Reply;
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, int32_schema, text_schema};
 use crate::http::{HttpServer, MAX_FORM_BYTES};
@@ -151,7 +151,7 @@ impl HttpServer {
                 return protocol_error("the list is too long; use `page` and `pageSize`");
             }
             Err(ListError::Registry(error)) => {
-                let status = status_for(error.response_code(), request.accepts_credentials);
+                let status = error_status(&error, request.accepts_credentials);
                 return registry_error(&error, status, name, &options);
             }
         };
@@ -281,25 +281,15 @@ pub(crate) fn describe_part(spec: OperationSpec) -> OperationSpec {
         .response(StatusCode::OK, "The list")
         .json_content::<HandleListBody<'_>>(JSON)
         .text_content("application/javascript");
-    describe_refusals(spec)
+    describe_errors(spec)
 }
 
-/// Error responses.
-pub(crate) fn describe_refusals(spec: OperationSpec) -> OperationSpec {
-    let spec = with_error(
-        spec,
-        StatusCode::BAD_REQUEST,
-        "Malformed request, invalid name, or not responsible (code 301)",
-    );
-    let spec = with_error(spec, StatusCode::UNAUTHORIZED, "Authentication required or failed")
-        .response_header("WWW-Authenticate", "Supported authentication schemes");
-    let spec =
-        with_error(spec, StatusCode::FORBIDDEN, "Forbidden, or credentials not accepted on this connection");
+/// Error responses of lists and prefixes.
+pub(crate) fn describe_errors(spec: OperationSpec) -> OperationSpec {
+    let spec = with_common_errors(spec);
     let spec = with_error(spec, StatusCode::REQUEST_TIMEOUT, "Timeout while reading the body");
     let spec = with_error(spec, StatusCode::PAYLOAD_TOO_LARGE, "Body too large");
-    let spec = with_error(spec, StatusCode::INTERNAL_SERVER_ERROR, "Store error");
-    let spec = with_error(spec, StatusCode::NOT_IMPLEMENTED, "Listing is disabled");
-    with_error(spec, StatusCode::SERVICE_UNAVAILABLE, "Server busy")
+    with_error(spec, StatusCode::NOT_IMPLEMENTED, "Listing is disabled")
 }
 
 /// OpenAPI spec of `/api/handles`.

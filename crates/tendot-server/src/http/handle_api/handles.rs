@@ -20,7 +20,7 @@ use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
 use crate::http::resolve::requested_name::RequestedName;
 use crate::http::response::caching;
-use crate::http::response::errors::{status_for, write_status};
+use crate::http::response::errors::{error_status, status_for, write_status};
 use crate::http::response::reply::Reply;
 use crate::http::routing::operation_spec::{
     OperationSpec, PathSpec, array_schema, index_schema, text_schema,
@@ -44,7 +44,7 @@ fn lookup_error(
         RecordLookupError::Local(error) => (error, None),
         RecordLookupError::Upstream(error, provenance) => (error, Some(*provenance)),
     };
-    let status = status_for(error.response_code(), request.accepts_credentials);
+    let status = error_status(error, request.accepts_credentials);
     let mut response = registry_error(error, status, name, options);
     if let Some(provenance) = provenance {
         caching::add_cache_status(response.headers_mut(), provenance);
@@ -143,7 +143,7 @@ impl HttpServer {
             Ok(values) => (ResponseCode::SUCCESS, values),
             Err(Error::ValuesNotFound) => (ResponseCode::VALUES_NOT_FOUND, Vec::new()),
             Err(error) => {
-                let status = status_for(error.response_code(), request.accepts_credentials);
+                let status = error_status(&error, request.accepts_credentials);
                 return registry_error(&error, status, name, options);
             }
         };
@@ -331,6 +331,11 @@ fn with_common_responses(spec: OperationSpec) -> OperationSpec {
         .tag("Handle API")
         .path_param("name", "Name; slashes may be literal or percent-encoded", text_schema())
         .query_param("pretty", "Pretty-print the JSON", text_schema());
+    with_common_errors(spec)
+}
+
+/// Error responses of records, lists and prefixes.
+pub(crate) fn with_common_errors(spec: OperationSpec) -> OperationSpec {
     let spec = with_error(
         spec,
         StatusCode::BAD_REQUEST,

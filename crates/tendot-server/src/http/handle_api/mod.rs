@@ -75,7 +75,7 @@ pub(crate) static API: Api = Api {
             &["/api/sessions"],
             sessions::describe,
             &[Operation::post(|server, call| Box::pin(server.create_session(call.body, call.head)))
-                .access(Access::Public)],
+                .access(Access::Optional)],
         )
         .aliases(&["/api/sessions/"]),
         Endpoint::new(

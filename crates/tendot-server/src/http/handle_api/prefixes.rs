@@ -6,7 +6,7 @@ use tendot_registry::HandleWrite;
 use utoipa::openapi::HttpMethod;
 
 use crate::http::HttpServer;
-use crate::http::handle_api::handle_list::{describe_part, describe_refusals};
+use crate::http::handle_api::handle_list::{describe_errors, describe_part};
 use crate::http::handle_api::handles::JSON;
 use crate::http::handle_api::reply_body::{HandleBody, protocol_error};
 use crate::http::request::name_path::parse_name_and_query;
@@ -51,7 +51,7 @@ fn with_write_responses(spec: OperationSpec) -> OperationSpec {
         .response(StatusCode::OK, "Done")
         .json_content::<HandleBody<'_>>(JSON)
         .text_content("application/javascript");
-    describe_refusals(spec)
+    describe_errors(spec)
 }
 
 const HOME_SUMMARY: &str = "Home a prefix";

@@ -7,8 +7,7 @@ use http::header::{CACHE_CONTROL, HeaderValue};
 use serde::Serialize;
 use tendot_proto::record::Site;
 use tendot_proto::{HandleValue, ResponseCode};
-use tendot_registry::{Error, OUTCOME_UNKNOWN};
-use tendot_store::StoreError;
+use tendot_registry::Error;
 use utoipa::ToSchema;
 
 use crate::http::authentication::AuthenticationError;
@@ -17,7 +16,7 @@ use crate::http::request::body::BodyError;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::upstream::UpstreamError;
-use crate::http::response::errors::status_for;
+use crate::http::response::errors::{describe_store_error, status_for};
 use crate::http::response::reply::{JSON, Reply, add_retry_after, reply};
 
 /// Response body of the handle API.
@@ -108,13 +107,7 @@ pub(crate) fn registry_error(
         Error::AlreadyExists { name: existing } if **existing == *name => None,
         Error::Store(error) => {
             tracing::error!(%error, "store error");
-            Some(match error {
-                StoreError::DiskFull { .. } => "the server's disk is full".into(),
-                StoreError::ReadOnly { .. } => "the store is read-only".into(),
-                StoreError::Unavailable { .. } => "the database is unreachable".into(),
-                StoreError::InDoubt { .. } => OUTCOME_UNKNOWN.into(),
-                _ => "the store failed".into(),
-            })
+            Some(describe_store_error(error).1.into())
         }
         error => Some(error.to_string().into()),
     };
@@ -135,7 +128,12 @@ pub(crate) fn upstream_error(error: &UpstreamError, name: &str, options: &JsonOp
     );
     let body =
         HandleBody { message: Some(message.into()), ..HandleBody::for_handle(ResponseCode::ERROR, name) };
-    json_reply(error.status(), &body, options)
+    let status = error.status();
+    let mut response = json_reply(status, &body, options);
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        add_retry_after(response.headers_mut());
+    }
+    response
 }
 
 /// Reply for failed authentication.

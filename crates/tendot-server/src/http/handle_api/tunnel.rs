@@ -11,15 +11,12 @@ use crate::http::middleware::client_address::RemoteClient;
 use crate::http::middleware::metrics::RequestKind;
 use crate::http::response::reply::{Reply, TEXT, reply};
 use crate::http::routing::endpoint::{Endpoint, Operation};
-use crate::http::routing::operation_spec::{OperationSpec, PathSpec};
 
 /// Endpoint of native messages. The path is ignored: clients put the name there, too.
-pub(crate) static ENDPOINT: Endpoint = Endpoint::new(
-    &[],
-    || PathSpec::readable(OperationSpec::new("Send a native message")),
-    &[Operation::post(|server, call| Box::pin(server.post_handle_message(call.body, call.client)))
-        .kind(RequestKind::Native)],
-);
+pub(crate) static ENDPOINT: Endpoint = Endpoint::without_path(&[Operation::post(|server, call| {
+    Box::pin(server.post_handle_message(call.body, call.client))
+})
+.kind(RequestKind::Native)]);
 
 /// Maximum size of a message, with the line break that some clients put before it.
 const MAX_MESSAGE_BYTES: usize = 2 + limits::ENVELOPE_LEN + limits::MAX_MESSAGE_LEN;

@@ -16,7 +16,7 @@ use crate::http::handle_api::reply_body::{
 use crate::http::request::name_path::parse_name_and_query;
 use crate::http::request::request_head::RequestHead;
 use crate::http::response::caching;
-use crate::http::response::errors::status_for;
+use crate::http::response::errors::error_status;
 use crate::http::response::reply::Reply;
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, index_schema, text_schema};
 use crate::http::{HttpServer, REQUEST_BUDGET};
@@ -55,7 +55,7 @@ impl HttpServer {
         let options = JsonOptions::from_query(&parameters);
         // Keys of other services cannot be verified here.
         if let Err(error) = self.check_responsible(Handle::from(handle)).await {
-            let status = status_for(error.response_code(), request.accepts_credentials);
+            let status = error_status(&error, request.accepts_credentials);
             return registry_error(&error, status, handle, &options);
         }
         let params = AuthParams::from_query(&parameters);

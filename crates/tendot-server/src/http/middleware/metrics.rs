@@ -13,6 +13,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
+use crate::clock::to_unix_millis;
 use crate::connection::ConnectionMetrics;
 use crate::metrics::{ExternalMetric, LatencyHistogram, encode_counter, encode_gauge};
 use crate::native;
@@ -174,9 +175,6 @@ struct HttpCollector(Arc<HttpMetrics>, Arc<Vec<ExternalMetric>>);
 impl Collector for HttpCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Self(metrics, external_metrics) = self;
-        let seconds = |time: SystemTime| {
-            time.duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
-        };
         let read = |value: &AtomicU64| value.load(Ordering::Relaxed);
 
         let (name, help) = ("tendot_build_info", "Build information.");
@@ -188,7 +186,7 @@ impl Collector for HttpCollector {
             &mut encoder,
             "process_start_time_seconds",
             "Start time of the process.",
-            seconds(metrics.start),
+            to_unix_millis(metrics.start) as f64 / 1_000.0,
         )?;
         metrics.connections.encode(&mut encoder, "tendot_http_connections")?;
         let head = read(&metrics.store_head) as f64;

@@ -11,6 +11,7 @@ use http::header::{
 use http::{Method, StatusCode};
 use tendot_store::{NameKey, RecordVersion};
 
+use crate::clock::to_unix_seconds;
 use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::metadata::{MetadataPreference, metadata_over_page};
 use crate::http::resolve::requested_name::RequestedName;
@@ -25,6 +26,9 @@ const MAX_CACHED_BODY_BYTES: usize = 8 << 10;
 
 /// Marks a reply as cacheable while one stored record keeps its version. A record derived by a template depends on another
 /// record, too.
+///
+/// The version is that of the requested name. For a bare prefix, such as `10.1000`, the record is that of `0.NA/10.1000`; the
+/// version covers it, too, because every write under `0.NA` changes the versions of all names.
 #[derive(Clone, Debug)]
 pub(crate) struct CachePolicy {
     pub(crate) record_version: (NameKey, RecordVersion),
@@ -158,7 +162,7 @@ fn expires_header(max_age: u64) -> Option<HeaderValue> {
         static LAST_EXPIRES: RefCell<(u64, HeaderValue)> = const { RefCell::new((0, HeaderValue::from_static(""))) };
     }
     let expiry = SystemTime::now() + Duration::from_secs(max_age);
-    let seconds = expiry.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
+    let seconds = to_unix_seconds(expiry);
     LAST_EXPIRES.with_borrow_mut(|last| {
         if last.0 != seconds {
             *last = (seconds, HeaderValue::try_from(httpdate::fmt_http_date(expiry)).ok()?);

@@ -31,8 +31,6 @@ pub(crate) use problem::{alias_loop, prefix_inactive, syntax_error_page};
 pub(crate) use registration::RegistrationDetails;
 pub(crate) use trace::trace_page;
 
-pub(crate) use crate::http::response::problem::{ProblemJson, problem};
-
 /// Pages that do not belong to a name, and static files.
 pub(crate) static API: Api = Api {
     root: None,

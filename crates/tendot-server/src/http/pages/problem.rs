@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use askama::Template;
-use http::StatusCode;
 use tendot_registry::Error;
 
 use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_chars};
@@ -16,7 +15,9 @@ use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
 use crate::http::resolve::requested_name::{NameKind, RequestedName};
 use crate::http::resolve::resolver::RecordResolver;
-use crate::http::response::errors::{malformed_request, problem_for_lookup, problem_for_upstream};
+use crate::http::response::errors::{
+    self, NO_UPSTREAM_REASON, malformed_request, problem_for_lookup, problem_for_upstream,
+};
 use crate::http::response::problem::Problem;
 use crate::http::response::reply::Reply;
 use crate::http::response::{caching, codes};
@@ -112,27 +113,10 @@ impl RecordResolver {
         let mut problem = match error {
             RecordLookupError::Local(error) => problem_for_lookup(name, error),
             RecordLookupError::Upstream(error, _) => {
-                Problem { public_url: name.public_url(), ..problem_for_lookup(name, error) }
+                problem_for_upstream_lookup(name, error, self.upstream_name())
             }
             RecordLookupError::UpstreamUnavailable(error) => problem_for_upstream(name, error),
         };
-        match (error, problem.code) {
-            (RecordLookupError::Upstream(..), codes::NOT_FOUND) => {
-                problem.detail = format!(
-                    "This server is not responsible for it, and {} has no record of it.",
-                    self.upstream_name()
-                );
-            }
-            (RecordLookupError::Upstream(..), codes::NOT_RESPONSIBLE) => {
-                problem.detail = format!(
-                    "This server is not responsible for it, and {} cannot locate it.",
-                    self.upstream_name()
-                );
-                // There is an upstream resolver.
-                problem.reasons.remove(0);
-            }
-            _ => {}
-        }
         problem.name = name.as_str();
         if let (NameKind::Prefix(prefix), codes::MISSING_SUFFIX) = (name.kind(), problem.code) {
             problem.detail = self.describe_prefix(prefix).await;
@@ -152,6 +136,19 @@ impl RecordResolver {
     }
 }
 
+/// Problem for a name that the upstream resolver has not found either.
+fn problem_for_upstream_lookup(name: &RequestedName<'_>, error: &Error, upstream: &str) -> Problem<'static> {
+    let mut problem = Problem { public_url: name.public_url(), ..problem_for_lookup(name, error) };
+    problem.reasons.retain(|reason| *reason != NO_UPSTREAM_REASON);
+    let result = match problem.code {
+        codes::NOT_FOUND => "has no record of it",
+        codes::NOT_RESPONSIBLE => "cannot locate it",
+        _ => return problem,
+    };
+    problem.detail = format!("This server is not responsible for it, and {upstream} {result}.");
+    problem
+}
+
 /// Page for a syntax error, with the text around it.
 pub(crate) fn syntax_error_page(error: &RequestSyntaxError, text: &str, request: &RequestHead<'_>) -> Reply {
     let excerpt = text.split_at_checked(error.offset).map(|(before, rest)| {
@@ -169,18 +166,30 @@ pub(crate) fn syntax_error_page(error: &RequestSyntaxError, text: &str, request:
 /// Page for an alias loop, or for a chain of too many aliases.
 pub(crate) fn alias_loop(name: &RequestedName<'_>, chain: &[String], request: &RequestHead<'_>) -> Reply {
     let name = name.as_str();
-    let detail = format!(
-        "The aliases form a loop, or a chain that is too long: {name} → {}. Change one of these records.",
-        chain.join(" → ")
-    );
-    Problem { name, ..Problem::new(StatusCode::LOOP_DETECTED, codes::ALIAS_LOOP, "Alias loop", detail) }
-        .negotiated_reply(request)
+    Problem { name, ..*errors::alias_loop(name, chain) }.negotiated_reply(request)
 }
 
 /// Page for a name whose prefix is inactive, with the message of the prefix record.
 pub(crate) fn prefix_inactive(name: &RequestedName<'_>, message: String, request: &RequestHead<'_>) -> Reply {
-    let name = name.as_str();
-    let title = "This prefix is inactive";
-    Problem { name, ..Problem::new(StatusCode::NOT_FOUND, codes::PREFIX_INACTIVE, title, message) }
-        .negotiated_reply(request)
+    Problem { name: name.as_str(), ..*errors::prefix_inactive(message) }.negotiated_reply(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The upstream resolver is not responsible either: for a name of another prefix, or of another server of the site.
+    #[test]
+    fn upstream_is_not_responsible() {
+        let name = RequestedName::new("10.9999/x");
+        let other_prefix = Error::NotResponsible { prefix: "10.9999".into() };
+        for (error, reasons) in
+            [(other_prefix, &["The prefix may be misspelled."][..]), (Error::OtherServer, &[][..])]
+        {
+            let problem = problem_for_upstream_lookup(&name, &error, "https://doi.org");
+            assert_eq!((problem.code, &*problem.reasons), (codes::NOT_RESPONSIBLE, reasons));
+            assert!(problem.detail.ends_with("https://doi.org cannot locate it."), "{}", problem.detail);
+            assert!(problem.public_url.is_some());
+        }
+    }
 }

@@ -6,9 +6,10 @@ use http::header::{CACHE_CONTROL, ETAG, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 
-use crate::http::response::problem::{Problem, problem};
+use crate::http::response::caching;
+use crate::http::response::errors::invalid_precondition;
+use crate::http::response::problem::Problem;
 use crate::http::response::reply::{self, Reply, reply};
-use crate::http::response::{caching, codes};
 
 /// Precondition of a write: `If-Match` or `If-None-Match: *` (RFC 9110, section 13.1).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -56,10 +57,6 @@ fn parse_revision_tag(tag: &[u8]) -> Option<u64> {
     let tag = tag.strip_prefix("W/").unwrap_or(tag).strip_prefix('"')?.strip_suffix('"')?;
     // The part after `-` distinguishes representations of one revision.
     tag.split_once('-').map_or(tag, |(revision, _)| revision).parse().ok()
-}
-
-fn invalid_precondition(reason: &str) -> Box<Problem<'static>> {
-    problem(StatusCode::BAD_REQUEST, codes::INVALID_PRECONDITION, format!("{reason}."))
 }
 
 /// JSON reply with the ETag of a revision; 304 if the client has it already.

@@ -12,9 +12,8 @@ use tendot_registry::{CallContext, Caller, Error, RegistryError, RegistryErrorKi
 use crate::clock::to_unix_millis;
 use crate::http::request::accept::{best_match, is_browser_type, metadata_media_types, parse_entries};
 use crate::http::resolve::resolver::RecordResolver;
-use crate::http::response::problem::problem;
 use crate::http::response::reply::{Reply, reply};
-use crate::http::response::{caching, codes};
+use crate::http::response::{caching, errors};
 
 /// Metadata formats, by names for links.
 pub(crate) const METADATA_FORMATS: [(&str, &str, MetadataFormat); 8] = [
@@ -86,9 +85,9 @@ impl RecordResolver {
     ) -> Result<Option<DoiRecord>, Error> {
         match self.registry.get_doi(name, CallContext::new(caller, to_unix_millis(now), budget)).await {
             Ok(registered) => Ok(Some(registered)),
-            Err(refusal) if refusal.kind == RegistryErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind == RegistryErrorKind::NotFound => Ok(None),
             Err(RegistryError { source: Some(error), .. }) => Err(Error::Store(error)),
-            Err(refusal) => Err(Error::Registry(Box::new(refusal))),
+            Err(error) => Err(Error::Registry(Box::new(error))),
         }
     }
 }
@@ -112,12 +111,8 @@ pub(crate) fn add_vary_accept(headers: &mut HeaderMap) {
 
 /// Reply 406, with the available formats.
 pub(crate) fn not_acceptable(name: &str) -> Reply {
-    let types: Vec<&str> = metadata_media_types().map(|(_, media_type)| media_type).collect();
-    let detail = format!("No metadata format of `{name}` matches `Accept`.");
-    let problem = problem(StatusCode::NOT_ACCEPTABLE, codes::NOT_ACCEPTABLE, detail)
-        .hint("use one of `types`, or `*/*`")
-        .member("types", types);
-    let mut response = Reply::from(problem);
+    let media_types = metadata_media_types().map(|(_, media_type)| media_type).collect();
+    let mut response = Reply::from(errors::not_acceptable(name, media_types));
     add_vary_accept(response.headers_mut());
     response
 }

@@ -2,7 +2,7 @@
 //!
 //! In reading order:
 //!
-//! - `resolver.rs`: registry, upstream, cache and counts that resolution needs
+//! - `resolver.rs`: state for resolving names: registry, upstream, response cache, counters
 //! - `redirect.rs`: resolve a name to a redirect
 //! - `entry_points.rs`: search box, form post, OpenURL
 //! - `lookup.rs`: local or upstream lookup

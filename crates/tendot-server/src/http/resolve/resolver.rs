@@ -1,4 +1,4 @@
-//! `RecordResolver`: what the resolution of a name needs.
+//! State for resolving names: registry, upstream, response cache, counters.
 
 use std::sync::Arc;
 

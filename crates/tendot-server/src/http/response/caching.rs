@@ -59,8 +59,10 @@ pub(crate) fn set_max_age_with_provenance(
     set_max_age(headers, remaining, now);
     // Caches subtract the age (RFC 9111, section 4.2).
     if remaining > 0
-        && let Ok(control) =
-            HeaderValue::try_from(format!("public, max-age={}", remaining + provenance.age_seconds))
+        && let Ok(control) = HeaderValue::try_from(format!(
+            "public, max-age={}",
+            remaining.saturating_add(provenance.age_seconds)
+        ))
     {
         headers.insert(CACHE_CONTROL, control);
     }

@@ -1,7 +1,9 @@
-//! Errors as replies: the one place where an error becomes a status, a code and a title.
+//! Problems: the only place where an error becomes a status, a code and a title.
 //!
 //! Handlers return errors of the registry, the store, the upstream resolver, authentication and request bodies; this file
-//! decides how clients see them. `codes.rs` has the codes and their meaning, `problem.rs` the form.
+//! decides how clients see them, also their statuses in Handle.Net's API. `codes.rs` has the codes and their meaning,
+//! `problem.rs` the form. Plain-text errors have no code: those of connections, the rate limit, the tunnel and sessions are
+//! built where they occur.
 
 use http::header::{ALLOW, HeaderValue};
 use http::{Method, StatusCode};
@@ -10,7 +12,9 @@ use tendot_client::HttpUpstreamError;
 use tendot_client::native::ResolveError;
 use tendot_names::DoiOrShortDoi;
 use tendot_proto::ResponseCode;
-use tendot_registry::{Error, ExistingName, RegistryError, RegistryErrorKind};
+use tendot_registry::{
+    Error, ErrorCodeSpec, ExistingName, OUTCOME_UNKNOWN, RegistryError, RegistryErrorKind,
+};
 use tendot_store::StoreError;
 
 use crate::clock::format_millis;
@@ -40,7 +44,8 @@ impl ErrorFormat {
     pub(crate) fn unknown_endpoint(self, method: &Method, path: &str) -> Reply {
         let status = StatusCode::NOT_FOUND;
         match self {
-            Self::Problem => {
+            // An unknown path of an API with text errors is a name.
+            Self::Problem | Self::Text => {
                 problem(status, codes::UNKNOWN_ENDPOINT, format!("No endpoint {method} {path}."))
                     .hint("See /docs or /openapi.json.")
                     .into()
@@ -49,7 +54,6 @@ impl ErrorFormat {
                 let message = format!("Unknown HTTP API endpoint {method} {path}");
                 handle_api::error_reply(ResponseCode::PROTOCOL_ERROR, status, &message)
             }
-            Self::Text => reply(status, TEXT, "not found\n"),
         }
     }
 
@@ -82,7 +86,7 @@ pub(crate) const fn status_for(code: ResponseCode, accepts_credentials: bool) ->
         | ResponseCode::PROTOCOL_ERROR
         | ResponseCode::SERVER_NOT_RESPONSIBLE => StatusCode::BAD_REQUEST,
         ResponseCode::SERVICE_REFERRAL | ResponseCode::PREFIX_REFERRAL => StatusCode::MULTIPLE_CHOICES,
-        ResponseCode::AUTHENTICATION_NEEDED => unauthenticated_status(accepts_credentials),
+        ResponseCode::AUTHENTICATION_NEEDED => unauthenticated_status(accepts_credentials).0,
         ResponseCode(400..=499) => StatusCode::FORBIDDEN,
         ResponseCode::SERVER_TOO_BUSY | ResponseCode::SERVER_BACKUP => StatusCode::SERVICE_UNAVAILABLE,
         ResponseCode::OPERATION_NOT_SUPPORTED => StatusCode::NOT_IMPLEMENTED,
@@ -90,19 +94,42 @@ pub(crate) const fn status_for(code: ResponseCode, accepts_credentials: bool) ->
     }
 }
 
-/// HTTP status of a failed write in Handle.Net's API. Missing values are a client error only in writes.
-pub(crate) const fn write_status(error: &Error, accepts_credentials: bool) -> StatusCode {
-    match (error, error.response_code()) {
-        (Error::Store(StoreError::DiskFull { .. }), _) => StatusCode::INSUFFICIENT_STORAGE,
-        (Error::Store(StoreError::InDoubt { .. }), _) => StatusCode::SERVICE_UNAVAILABLE,
-        (_, ResponseCode::VALUES_NOT_FOUND) => StatusCode::BAD_REQUEST,
-        (_, code) => status_for(code, accepts_credentials),
+/// HTTP status of an error in Handle.Net's API.
+pub(crate) const fn error_status(error: &Error, accepts_credentials: bool) -> StatusCode {
+    match error {
+        Error::Store(error) => status_for_kind(describe_store_error(error).0.kind),
+        error => status_for(error.response_code(), accepts_credentials),
     }
 }
 
-/// HTTP status of missing or invalid credentials: 401 only where credentials would be accepted.
-const fn unauthenticated_status(accepts_credentials: bool) -> StatusCode {
-    if accepts_credentials { StatusCode::UNAUTHORIZED } else { StatusCode::FORBIDDEN }
+/// HTTP status of a failed write in Handle.Net's API. Missing values are a client error only in writes.
+pub(crate) const fn write_status(error: &Error, accepts_credentials: bool) -> StatusCode {
+    match error.response_code() {
+        ResponseCode::VALUES_NOT_FOUND => StatusCode::BAD_REQUEST,
+        _ => error_status(error, accepts_credentials),
+    }
+}
+
+/// Code and message of a store error, for all formats; the cause is only logged.
+pub(crate) const fn describe_store_error(error: &StoreError) -> (&'static ErrorCodeSpec, &'static str) {
+    use tendot_registry::codes;
+    match error {
+        StoreError::DiskFull { .. } => (codes::DISK_FULL, "the server's disk is full"),
+        StoreError::ReadOnly { .. } => (codes::STORE_READ_ONLY, "the store is read-only"),
+        StoreError::Unavailable { .. } => (codes::STORE_UNAVAILABLE, "the database is unreachable"),
+        StoreError::InDoubt { .. } => (codes::OUTCOME_UNKNOWN, OUTCOME_UNKNOWN),
+        _ => (codes::STORE_FAILED, "the store failed"),
+    }
+}
+
+/// HTTP status and error code of missing or invalid credentials: 401 only where credentials would be accepted. Elsewhere they
+/// were not examined.
+const fn unauthenticated_status(accepts_credentials: bool) -> (StatusCode, &'static str) {
+    if accepts_credentials {
+        (StatusCode::UNAUTHORIZED, codes::UNAUTHENTICATED)
+    } else {
+        (StatusCode::FORBIDDEN, codes::INSECURE_TRANSPORT)
+    }
 }
 
 /// HTTP status of a registry error.
@@ -139,7 +166,7 @@ impl BodyError {
     }
 
     /// Error code of the problem.
-    pub(crate) const fn code(self) -> &'static str {
+    const fn code(self) -> &'static str {
         match self {
             Self::TooLarge { .. } => codes::TOO_LARGE,
             Self::Timeout => codes::REQUEST_TIMEOUT,
@@ -191,24 +218,21 @@ impl AuthenticationError {
 pub(crate) fn authentication_failed(error: AuthenticationError, accepts_credentials: bool) -> Reply {
     error.retry_reply().unwrap_or_else(|| {
         let detail = format!("{}.", capitalize(&error.to_string()));
-        let title = if accepts_credentials { "Not authenticated" } else { "Insecure transport" };
-        unauthenticated(accepts_credentials, detail).title(title).into()
+        unauthenticated(accepts_credentials, detail).into()
     })
 }
 
 /// Problem for missing or invalid credentials.
 fn unauthenticated(accepts_credentials: bool, detail: String) -> Box<Problem<'static>> {
-    let code = if accepts_credentials { codes::UNAUTHENTICATED } else { codes::INSECURE_TRANSPORT };
-    problem(unauthenticated_status(accepts_credentials), code, detail)
+    let (status, code) = unauthenticated_status(accepts_credentials);
+    problem(status, code, detail)
 }
 
-/// Problem as it is sent on this connection: where credentials are not accepted, they were not examined, so 401 becomes 403.
-pub(crate) fn for_connection(
-    problem: Box<Problem<'static>>,
-    accepts_credentials: bool,
-) -> Box<Problem<'static>> {
+/// Problem as it is sent on this connection: where credentials are not accepted, 401 becomes 403.
+pub(crate) fn for_connection(problem: Box<Problem<'_>>, accepts_credentials: bool) -> Box<Problem<'_>> {
     if problem.status() == StatusCode::UNAUTHORIZED && !accepts_credentials {
-        problem.with_status(StatusCode::FORBIDDEN).with_code(codes::INSECURE_TRANSPORT)
+        let (status, code) = unauthenticated_status(accepts_credentials);
+        problem.with_status(status).with_code(code)
     } else {
         problem
     }
@@ -246,13 +270,10 @@ pub(crate) fn problem_for_body(error: BodyError) -> Box<Problem<'static>> {
 /// Problem for a store failure; the cause is only logged.
 pub(crate) fn problem_for_store(error: &StoreError) -> Box<Problem<'static>> {
     tracing::error!(%error, "store error");
-    let (status, code, message) = match error {
-        StoreError::Unavailable { .. } => {
-            (StatusCode::SERVICE_UNAVAILABLE, codes::STORE_UNAVAILABLE, "The database is unreachable")
-        }
-        _ => (StatusCode::INTERNAL_SERVER_ERROR, codes::STORE_FAILED, "The store failed"),
-    };
-    problem(status, code, format!("{message}. Retry later.")).title("Server error")
+    let (spec, message) = describe_store_error(error);
+    let advice = if matches!(error, StoreError::InDoubt { .. }) { "" } else { " Retry later." };
+    let detail = format!("{}.{advice}", capitalize(message));
+    problem(status_for_kind(spec.kind), spec.code, detail).title("Server error")
 }
 
 /// Problem for an error that does not depend on a name.
@@ -294,6 +315,10 @@ pub(crate) fn problem_for_error(error: &Error) -> Box<Problem<'static>> {
     }
 }
 
+/// Reason for a name of another service, if this server has no upstream resolver.
+pub(crate) const NO_UPSTREAM_REASON: &str =
+    "Another service may be responsible; this server has no upstream resolver.";
+
 /// Problem for a failed lookup of a name, with the likely reasons.
 pub(crate) fn problem_for_lookup(name: &RequestedName<'_>, error: &Error) -> Problem<'static> {
     let text = name.as_str();
@@ -317,10 +342,7 @@ pub(crate) fn problem_for_lookup(name: &RequestedName<'_>, error: &Error) -> Pro
             }
         }
         (Error::NotResponsible { .. }, _) => Problem {
-            reasons: vec![
-                "Another service may be responsible; this server has no upstream resolver.",
-                "The prefix may be misspelled.",
-            ],
+            reasons: vec![NO_UPSTREAM_REASON, "The prefix may be misspelled."],
             public_url: name.public_url(),
             ..*problem_for_error(error)
         },
@@ -342,12 +364,12 @@ pub(crate) fn problem_for_lookup(name: &RequestedName<'_>, error: &Error) -> Pro
 }
 
 /// Reply for a failed lookup, for programs.
-pub(crate) fn lookup_failed(name: &RequestedName<'_>, error: &Error) -> Reply {
+pub(crate) fn lookup_failed(name: &RequestedName<'_>, error: &Error, accepts_credentials: bool) -> Reply {
     let mut problem = Problem { name: name.as_str(), ..problem_for_lookup(name, error) };
     if problem.detail.is_empty() {
         problem.detail = format!("{}.", capitalize(&error.to_string()));
     }
-    problem.uncached_json_reply()
+    for_connection(Box::new(problem), accepts_credentials).into()
 }
 
 /// Problem for a failed query of the upstream resolver.
@@ -363,8 +385,77 @@ pub(crate) fn problem_for_upstream(name: &RequestedName<'_>, error: &UpstreamErr
 
 /// Problem for a malformed request.
 pub(crate) fn malformed_request(message: &str) -> Box<Problem<'static>> {
-    let detail = format!("{}.", capitalize(message));
-    problem(StatusCode::BAD_REQUEST, codes::MALFORMED, detail).title("Malformed request")
+    problem(StatusCode::BAD_REQUEST, codes::MALFORMED, format!("{}.", capitalize(message)))
+}
+
+/// Problem for an invalid `If-Match` or `If-None-Match`.
+pub(crate) fn invalid_precondition(reason: &str) -> Box<Problem<'static>> {
+    problem(StatusCode::BAD_REQUEST, codes::INVALID_PRECONDITION, format!("{reason}."))
+}
+
+/// Problem for a resource that exists, although `If-None-Match: *` was sent.
+pub(crate) fn precondition_failed() -> Box<Problem<'static>> {
+    let detail = "The resource exists, but `If-None-Match: *` was given.";
+    problem(StatusCode::PRECONDITION_FAILED, codes::PRECONDITION_FAILED, detail)
+}
+
+/// Problem of a name that is already registered, as a failed precondition: `If-None-Match: *` was sent.
+pub(crate) fn as_precondition_failed(problem: Box<Problem<'_>>) -> Box<Problem<'_>> {
+    if problem.code() == tendot_registry::codes::ALREADY_REGISTERED.code {
+        problem.with_status(StatusCode::PRECONDITION_FAILED)
+    } else {
+        problem
+    }
+}
+
+/// Problem for a request body of an unsupported media type.
+pub(crate) fn unsupported_media_type(detail: String) -> Box<Problem<'static>> {
+    problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, codes::UNSUPPORTED_MEDIA_TYPE, detail)
+}
+
+/// Problem for `name` in a body that differs from the path.
+pub(crate) fn name_mismatch() -> Box<Problem<'static>> {
+    let detail = "`name` in the body differs from the path";
+    problem(StatusCode::UNPROCESSABLE_ENTITY, codes::NAME_MISMATCH, detail).pointer("/name")
+}
+
+/// Problem for an invalid timestamp at this position of the body.
+pub(crate) fn invalid_timestamp(text: &str, pointer: &str) -> Box<Problem<'static>> {
+    let detail = format!("invalid timestamp `{text}`; use RFC 3339, such as 2027-01-31T12:00:00Z");
+    problem(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_TIMESTAMP, detail).pointer(pointer)
+}
+
+/// Problem for a name without metadata.
+pub(crate) fn no_metadata(name: &str) -> Box<Problem<'static>> {
+    problem(StatusCode::NOT_FOUND, codes::NO_METADATA, format!("`{name}` has no metadata."))
+}
+
+/// Problem for stored metadata that cannot be parsed.
+pub(crate) fn unreadable_metadata() -> Box<Problem<'static>> {
+    let detail = "The stored metadata is unreadable.";
+    problem(StatusCode::INTERNAL_SERVER_ERROR, codes::STORE_FAILED, detail)
+}
+
+/// Problem for a name whose metadata is not available in an acceptable format.
+pub(crate) fn not_acceptable(name: &str, media_types: Vec<&str>) -> Box<Problem<'static>> {
+    let detail = format!("No metadata format of `{name}` matches `Accept`.");
+    problem(StatusCode::NOT_ACCEPTABLE, codes::NOT_ACCEPTABLE, detail)
+        .hint("use one of `types`, or `*/*`")
+        .member("types", media_types)
+}
+
+/// Problem for an alias loop, or for a chain of too many aliases.
+pub(crate) fn alias_loop(name: &str, chain: &[String]) -> Box<Problem<'static>> {
+    let detail = format!(
+        "The aliases form a loop, or a chain that is too long: {name} → {}. Change one of these records.",
+        chain.join(" → ")
+    );
+    problem(StatusCode::LOOP_DETECTED, codes::ALIAS_LOOP, detail)
+}
+
+/// Problem for a name whose prefix is inactive, with the message of the prefix record.
+pub(crate) fn prefix_inactive(message: String) -> Box<Problem<'static>> {
+    problem(StatusCode::NOT_FOUND, codes::PREFIX_INACTIVE, message).title("This prefix is inactive")
 }
 
 /// Problem for too many concurrent requests of a kind.
@@ -375,20 +466,17 @@ pub(crate) fn overloaded(detail: &str) -> Box<Problem<'static>> {
 impl ReverseLookupError {
     pub(crate) fn reply(&self, accepts_credentials: bool) -> Reply {
         Reply::from(match self {
-            Self::InvalidRequest(reason) => {
-                let detail = format!("{reason}.");
-                problem(StatusCode::BAD_REQUEST, codes::MALFORMED, detail).title("Malformed request")
-            }
+            Self::InvalidRequest(reason) => malformed_request(reason),
             Self::NotAuthenticated(error) => {
                 if let Some(reply) = error.retry_reply() {
                     return reply;
                 }
                 let detail = format!("{error}. Authenticate as a key such as `300:0.NA/10.1000`.");
-                unauthenticated(accepts_credentials, detail).title("Not authenticated")
+                unauthenticated(accepts_credentials, detail)
             }
             Self::Rejected(Error::AuthenticationRequired) => {
                 let detail = "Reverse lookup needs permission from the operator (`reverse_lookup.allow`).";
-                unauthenticated(accepts_credentials, detail.into()).title("Authentication required")
+                unauthenticated(accepts_credentials, detail.into())
             }
             Self::Rejected(error @ (Error::Store(_) | Error::BudgetExceeded(_) | Error::Registry(_))) => {
                 for_connection(problem_for_error(error), accepts_credentials)
@@ -443,11 +531,72 @@ mod tests {
             (tendot_registry::codes::WRITE_CONFLICT, 503),
             (tendot_registry::codes::MALFORMED, 400),
         ] {
-            let problem = problem_for_error(&Error::Registry(Box::new(RegistryError::new(code, "x"))));
+            let problem = problem_for_error(&Error::Registry(Box::new(registry_error(code))));
             assert_eq!((problem.code(), problem.status().as_u16()), (code.code, status));
         }
-        let refusal = || Box::new(RegistryError::new(tendot_registry::codes::UNAUTHENTICATED, "x"));
-        let insecure = for_connection(problem_for_error(&Error::Registry(refusal())), false);
-        assert_eq!((insecure.status().as_u16(), insecure.code()), (403, codes::INSECURE_TRANSPORT));
+    }
+
+    /// Missing credentials, invalid credentials and an anonymous call of the registry have one title per code.
+    #[test]
+    fn unauthenticated_titles() {
+        for (accepts_credentials, expected) in [
+            (true, (401, codes::UNAUTHENTICATED, "Unauthenticated")),
+            (false, (403, codes::INSECURE_TRANSPORT, "Insecure transport")),
+        ] {
+            let error = || Error::Registry(Box::new(registry_error(tendot_registry::codes::UNAUTHENTICATED)));
+            let name = RequestedName::new("10.1/x");
+            let invalid = AuthenticationError::Failed;
+            for reply in [
+                Reply::from(for_connection(problem_for_error(&error()), accepts_credentials)),
+                lookup_failed(&name, &error(), accepts_credentials),
+                authentication_failed(invalid, accepts_credentials),
+                ReverseLookupError::NotAuthenticated(invalid).reply(accepts_credentials),
+                ReverseLookupError::Rejected(error()).reply(accepts_credentials),
+                ReverseLookupError::Rejected(Error::AuthenticationRequired).reply(accepts_credentials),
+            ] {
+                let json: serde_json::Value = serde_json::from_slice(reply.body()).unwrap();
+                let found = (reply.status().as_u16(), json["code"].as_str(), json["title"].as_str());
+                assert_eq!(found, (expected.0, Some(expected.1), Some(expected.2)), "{json}");
+            }
+        }
+    }
+
+    /// A malformed request has one title, from the server or from the registry.
+    #[test]
+    fn malformed_titles() {
+        let problem = malformed_request("`limit` must be positive");
+        assert_eq!((&*problem.title, &*problem.detail), ("Malformed request", "`limit` must be positive."));
+        let rejected = problem_for_registry_error(&registry_error(tendot_registry::codes::MALFORMED));
+        assert_eq!(
+            (rejected.status, rejected.code, rejected.title),
+            (problem.status, problem.code, problem.title)
+        );
+    }
+
+    fn registry_error(code: &'static ErrorCodeSpec) -> RegistryError {
+        RegistryError::new(code, "x")
+    }
+
+    /// A store error has one status and one message in all formats.
+    #[test]
+    fn store_errors() {
+        let reason = || String::from("secret");
+        for (error, status, code) in [
+            (StoreError::DiskFull { operation: "x", detail: reason() }, 507, "disk-full"),
+            (StoreError::ReadOnly { reason: reason() }, 503, "store-read-only"),
+            (StoreError::Unavailable { operation: "x", reason: reason() }, 503, "store-unavailable"),
+            (StoreError::InDoubt { reason: reason() }, 503, "outcome-unknown"),
+            (StoreError::Corrupt { detail: reason() }, 500, "store-failed"),
+        ] {
+            let problem = problem_for_store(&error);
+            assert_eq!((problem.status().as_u16(), problem.code()), (status, code));
+            let start = capitalize(describe_store_error(&error).1);
+            assert!(problem.detail.starts_with(&start) && !problem.detail.contains("secret"), "{problem:?}");
+            let error = Error::Store(error);
+            assert_eq!(
+                (error_status(&error, true), write_status(&error, true)),
+                (problem.status, problem.status)
+            );
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! - `reply.rs`: reply, media types, common headers
 //! - `codes.rs`: table of error codes
 //! - `problem.rs`: problem details (RFC 9457)
-//! - `errors.rs`: every error to its status, code and title
+//! - `errors.rs`: problems: every error to its status, code and title
 //! - `caching.rs`: `Cache-Control`, `ETag`, 304
 //! - `stream.rs`: bodies made while they are sent
 //! - `spool.rs`: spooled bodies on disk

@@ -46,11 +46,11 @@ pub(crate) struct Problem<'a> {
 const NOT_RETRYABLE_CODES: [&str; 1] = [codes::BUDGET_EXCEEDED];
 
 impl Problem<'_> {
-    pub(crate) fn new(status: StatusCode, code: &'static str, title: &'static str, detail: String) -> Self {
+    fn new(status: StatusCode, code: &'static str, detail: String) -> Self {
         Self {
             status,
             code,
-            title: title.into(),
+            title: default_title(code),
             detail,
             pointer: None,
             line: None,
@@ -139,9 +139,10 @@ impl Problem<'_> {
         self
     }
 
-    /// Replaces the error code.
+    /// Replaces the error code, and the title by that of the code.
     pub(crate) fn with_code(mut self: Box<Self>, code: &'static str) -> Box<Self> {
         self.code = code;
+        self.title = default_title(code);
         self
     }
 
@@ -225,8 +226,15 @@ pub(crate) fn problem(
             || spec.statuses.contains(&status.as_u16())),
         "{code} is not sent with {status}"
     );
-    let title = capitalize(code).replace('-', " ").into();
-    Box::new(Problem { title, ..Problem::new(status, code, "", detail.into()) })
+    Box::new(Problem::new(status, code, detail.into()))
+}
+
+/// Default title of an error code.
+fn default_title(code: &str) -> Cow<'static, str> {
+    match code {
+        codes::MALFORMED => "Malformed request".into(),
+        code => capitalize(code).replace('-', " ").into(),
+    }
 }
 
 /// Whether the registry sends this code, too: then its statuses are those of both.

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use crate::http::authentication::{AuthenticationError, HttpSessionId};
 use crate::http::middleware::response_cache::CachePolicy;
 
-/// Reply of a handler: status, headers and body, and what the steps after it have to know.
+/// Reply of a handler: status, headers and body, and facts for the middleware.
 #[derive(Debug)]
 pub(crate) struct Reply {
     response: Response<Bytes>,

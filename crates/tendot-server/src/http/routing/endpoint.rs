@@ -42,7 +42,8 @@ pub(crate) struct Endpoint {
     pub(crate) paths: &'static [&'static str],
     /// Further templates, as Handle.Net accepts them.
     pub(crate) aliases: &'static [&'static str],
-    pub(crate) describe: fn() -> PathSpec,
+    /// OpenAPI spec; `None` for an endpoint without paths.
+    pub(crate) describe: Option<fn() -> PathSpec>,
     pub(crate) operations: &'static [Operation],
 }
 
@@ -52,7 +53,12 @@ impl Endpoint {
         describe: fn() -> PathSpec,
         operations: &'static [Operation],
     ) -> Self {
-        Self { paths, aliases: &[], describe, operations }
+        Self { paths, aliases: &[], describe: Some(describe), operations }
+    }
+
+    /// Endpoint without paths, which is not in the API reference.
+    pub(crate) const fn without_path(operations: &'static [Operation]) -> Self {
+        Self { paths: &[], aliases: &[], describe: None, operations }
     }
 
     /// Adds templates that are not in the API reference.
@@ -106,7 +112,7 @@ impl RequestMethod {
     }
 }
 
-/// Who may call an operation. The registry decides about each object; this is what the API reference says.
+/// Access to an operation, as documented in OpenAPI; the registry authorizes each object.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Access {
     /// Credentials are ignored.

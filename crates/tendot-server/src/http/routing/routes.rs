@@ -1,6 +1,6 @@
 //! Route of a request: the entry of its path in the table of an API.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
 use std::sync::LazyLock;
 
 use http::Method;
@@ -29,7 +29,10 @@ impl Route {
         if path.starts_with("/10.") {
             return Self::name(path);
         }
-        let Some(group) = ENDPOINTS.get(first_segment(path)) else { return Self::name(path) };
+        let first = first_segment(path);
+        let Some((_, group)) = ENDPOINTS.iter().find(|(segment, _)| *segment == first) else {
+            return Self::name(path);
+        };
         if let Some(route) = group.find(path) {
             return route;
         }
@@ -71,16 +74,24 @@ impl Route {
     }
 }
 
-/// Endpoints by the first segment of their paths.
-static ENDPOINTS: LazyLock<HashMap<&'static str, SegmentGroup>> = LazyLock::new(|| {
-    let mut groups: HashMap<&str, SegmentGroup> = HashMap::new();
+/// Endpoints by the first segment of their paths. Few strings of different lengths: comparing them is faster than hashing.
+static ENDPOINTS: LazyLock<Vec<(&'static str, SegmentGroup)>> = LazyLock::new(|| {
+    let mut groups: Vec<(&str, SegmentGroup)> = Vec::new();
     for api in APIS {
         for endpoint in api.endpoints {
             for template in endpoint.paths.iter().chain(endpoint.aliases) {
                 let first = first_segment(template);
                 // The template of names matches everything else.
-                if !first.starts_with('{') {
-                    groups.entry(first).or_default().insert(template, api, endpoint);
+                if first.starts_with('{') {
+                    continue;
+                }
+                match groups.iter_mut().find(|(segment, _)| *segment == first) {
+                    Some((_, group)) => group.insert(template, api, endpoint),
+                    None => {
+                        let mut group = SegmentGroup::default();
+                        group.insert(template, api, endpoint);
+                        groups.push((first, group));
+                    }
                 }
             }
         }
@@ -91,47 +102,52 @@ static ENDPOINTS: LazyLock<HashMap<&'static str, SegmentGroup>> = LazyLock::new(
 /// Endpoints whose paths have the same first segment.
 #[derive(Debug, Default)]
 struct SegmentGroup {
-    literal: HashMap<&'static str, (&'static Api, &'static Endpoint)>,
-    /// Templates with a parameter, by the part before it: those with a part after it, and the one without.
-    with_param: HashMap<&'static str, Vec<(&'static str, &'static Api, &'static Endpoint)>>,
-    /// Length of the longest literal path, and slashes of the longest part before a parameter.
+    literal: Vec<(&'static str, &'static Api, &'static Endpoint)>,
+    /// Templates with a parameter, in the order in which they are tried.
+    with_param: Vec<ParamTemplate>,
+    /// Length of the longest literal path.
     max_literal_len: usize,
-    max_slashes: usize,
+}
+
+/// Template with a parameter.
+#[derive(Debug)]
+struct ParamTemplate {
+    /// Parts before and after the parameter.
+    start: &'static str,
+    end: &'static str,
+    api: &'static Api,
+    endpoint: &'static Endpoint,
+}
+
+impl ParamTemplate {
+    fn find(&self, path: &str) -> Option<Route> {
+        let param = path.strip_prefix(self.start)?.strip_suffix(self.end)?;
+        let is_match = self.end.is_empty() || !param.is_empty() && !param.contains('/');
+        let param = (self.start.len(), self.start.len() + param.len());
+        is_match.then_some(Route { api: self.api, endpoint: Some(self.endpoint), param })
+    }
 }
 
 impl SegmentGroup {
     fn insert(&mut self, template: &'static str, api: &'static Api, endpoint: &'static Endpoint) {
         let Some((start, rest)) = template.split_once('{') else {
-            self.literal.insert(template, (api, endpoint));
+            self.literal.push((template, api, endpoint));
             self.max_literal_len = self.max_literal_len.max(template.len());
             return;
         };
         let end = rest.split_once('}').map_or("", |(_, end)| end);
-        let templates = self.with_param.entry(start).or_default();
-        templates.push((end, api, endpoint));
-        // A parameter for the rest of the path comes last.
-        templates.sort_by_key(|(end, ..)| end.is_empty());
-        self.max_slashes = self.max_slashes.max(start.matches('/').count());
+        self.with_param.push(ParamTemplate { start, end, api, endpoint });
+        // The longest part before the parameter first; then a parameter for the rest of the path last.
+        self.with_param.sort_by_key(|template| (Reverse(template.start.len()), template.end.is_empty()));
     }
 
     fn find(&self, path: &str) -> Option<Route> {
         if path.len() <= self.max_literal_len
-            && let Some((api, endpoint)) = self.literal.get(path)
+            && let Some((_, api, endpoint)) = self.literal.iter().find(|(literal, ..)| *literal == path)
         {
             return Some(Route { api, endpoint: Some(endpoint), param: (0, 0) });
         }
-        // The longest part before a parameter first.
-        let slashes: Vec<usize> =
-            path.match_indices('/').map(|(at, _)| at + 1).take(self.max_slashes).collect();
-        slashes.into_iter().rev().find_map(|start| {
-            let templates = self.with_param.get(path.get(..start)?)?;
-            templates.iter().find_map(|(end, api, endpoint)| {
-                let param = path.get(start..)?.strip_suffix(end)?;
-                let is_match = end.is_empty() || !param.is_empty() && !param.contains('/');
-                let param = (start, start + param.len());
-                is_match.then_some(Route { api, endpoint: Some(endpoint), param })
-            })
-        })
+        self.with_param.iter().find_map(|template| template.find(path))
     }
 }
 
@@ -143,6 +159,10 @@ fn first_segment(path: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::hint::black_box;
+
+    use tendot_testing::{Allocations, count_allocations};
+
     use super::*;
     use crate::http::routing::endpoint::{Access, RequestMethod};
 
@@ -222,6 +242,29 @@ mod tests {
         assert_eq!((found, route.path_param(path)), (template, param), "{path}");
     }
 
+    /// Routing precedes the response cache, so every request pays for it.
+    #[test]
+    fn routing_does_not_allocate() {
+        let find = |path: &str| {
+            black_box(Route::find(path));
+        };
+        // Builds the table.
+        find("/api/handles");
+        for path in [
+            "/10.1000/182",
+            "/20.500/x",
+            "/docs",
+            "/api/handles/10.1000/182",
+            "/api/handles/10.1000/a/b/c/d/e",
+            "/api/v1/dois/10.1000/182",
+            "/api/v1/transfers/12/accept",
+            "/api/none",
+        ] {
+            assert_eq!(count_allocations(|| find(path)), Allocations::default(), "{path}");
+        }
+        assert_eq!(count_allocations(|| drop(black_box(vec![0_u8]))), Allocations { count: 1, bytes: 1 });
+    }
+
     #[test]
     fn error_formats() {
         for (path, expected) in
@@ -278,7 +321,7 @@ mod tests {
         ] {
             assert_eq!(kind(method, path), expected, "{method} {path}");
         }
-        // All of the registry API: what needs a token and is not GET changes something.
+        // In the registry API, every operation except GET is a write and requires authentication.
         for operation in api_v1::API.endpoints.iter().flat_map(|endpoint| endpoint.operations) {
             let is_read = operation.method == RequestMethod::Get;
             assert_eq!(operation.kind == RequestKind::Read, is_read, "{operation:?}");

@@ -21,12 +21,12 @@ use crate::http::api_v1::batch::row_reader::RowReader;
 use crate::http::api_v1::idempotency::{IDEMPOTENCY_REPLAYED, idempotency_key};
 use crate::http::api_v1::schemas::{BatchLineForm, NewDoiForm};
 use crate::http::api_v1::{ApiError, ApiRequest, ApiResult, request_budget, with_write_responses};
-use crate::http::pages::problem;
 use crate::http::request::body::BodyError;
 use crate::http::request::body_lines::LineLimits;
+use crate::http::response::caching;
+use crate::http::response::errors::{problem_for_body, unsupported_media_type};
 use crate::http::response::reply::{CSV, NDJSON};
 use crate::http::response::stream::{BodySink, StreamAborted, stream_spooled};
-use crate::http::response::{caching, codes};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
 use crate::random::random_bytes;
 
@@ -42,7 +42,7 @@ impl HttpServer {
         // Check authorization before a million lines are sent.
         self.registry.check_may_register(request.call(&mut request_budget())).await?;
         let lines = self.body_reader.lines(headers, body, LineLimits::default()).await;
-        let lines = lines.map_err(|error| problem(error.status(), error.code(), error.to_string()))?;
+        let lines = lines.map_err(problem_for_body)?;
         let mut reader = RowReader::new(lines, is_csv);
         let (format, description) = match is_csv {
             false => (LineFormat::Json, "ndjson".to_owned()),
@@ -97,7 +97,7 @@ impl BatchOutput for BodySink {
 fn replay_error(error: ReplayError<BodyError>) -> Box<ApiError> {
     match error {
         ReplayError::Registry(error) => error.into(),
-        ReplayError::Input(error) => problem(error.status(), error.code(), error.to_string()).into(),
+        ReplayError::Input(error) => problem_for_body(error).into(),
     }
 }
 
@@ -133,7 +133,7 @@ fn is_csv(content_type: Option<&HeaderValue>) -> Result<bool, Box<ApiError>> {
         CSV => Ok(true),
         _ => {
             let detail = format!("unsupported media type `{media_type}`; use `{NDJSON}` or `{CSV}`");
-            Err(problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, codes::UNSUPPORTED_MEDIA_TYPE, detail).into())
+            Err(unsupported_media_type(detail).into())
         }
     }
 }

@@ -8,7 +8,7 @@ use tendot_registry::metadata::MetadataFault;
 use tendot_store::NameKey;
 
 use crate::http::api_v1::problem_for_registry_error;
-use crate::http::pages::ProblemJson;
+use crate::http::response::problem::ProblemJson;
 
 /// Limits of the error of a refused line: characters of a text, and bytes of metadata faults.
 const MAX_MESSAGE_CHARS: usize = 300;

@@ -8,9 +8,9 @@ use tokio::time::timeout;
 
 use crate::http::api_v1::batch::csv::{CsvColumns, count_quotes};
 use crate::http::api_v1::{ApiError, malformed};
-use crate::http::pages::problem;
 use crate::http::request::body::BodyError;
 use crate::http::request::body_lines::{BodyLines, LineLimits, LineTooLong};
+use crate::http::response::errors::problem_for_body;
 
 /// How long to wait for further lines of a group.
 const GROUP_DELAY: Duration = Duration::from_millis(3);
@@ -71,8 +71,7 @@ impl RowReader {
 
     /// Reads the header row of a CSV body; returns its columns and text.
     pub(super) async fn read_header_row(&mut self) -> Result<(CsvColumns, String), Box<ApiError>> {
-        let line = self.lines.next().await;
-        let line = line.map_err(|error| problem(error.status(), error.code(), error.to_string()))?;
+        let line = self.lines.next().await.map_err(problem_for_body)?;
         let text = line.and_then(|line| line.text.ok()).unwrap_or_default();
         let text = std::str::from_utf8(&text).map_err(|_| malformed("header row is not UTF-8"))?;
         let columns = CsvColumns::parse(text).map_err(|reason| malformed(&reason))?;

@@ -19,15 +19,12 @@ use crate::clock::{format_millis, unix_millis};
 use crate::http::api_v1::changes::cursor::{format_cursor, parse_cursor};
 use crate::http::api_v1::changes::subscribers::LogPosition;
 use crate::http::api_v1::history::edit_kind_name;
+use crate::http::api_v1::{ApiRequest, ApiResult, malformed, number};
 use crate::http::pages::vary_by_accept;
 use crate::http::request::accept;
-use crate::http::request::query::{QueryParams, number};
-use crate::http::request::request_head::RequestHead;
 use crate::http::response::caching;
-use crate::http::response::errors::{
-    authentication_failed, for_connection, malformed_request, overloaded, problem_for_error,
-};
-use crate::http::response::reply::{EVENT_STREAM, NDJSON, Reply};
+use crate::http::response::errors::{overloaded, problem_for_error};
+use crate::http::response::reply::{EVENT_STREAM, NDJSON};
 use crate::http::response::stream::{BodySink, StreamAborted, stream};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, pattern_schema, positive_schema};
 use crate::http::{HttpServer, REQUEST_BUDGET};
@@ -200,17 +197,15 @@ fn abort_stream(error: Error) -> StreamAborted {
 }
 
 /// Start cursor and number of changes of a request.
-fn parse_request(request: &RequestHead<'_>) -> Result<(ChangeCursor, u64), String> {
-    let parameters = QueryParams::parse(request.query).map_err(|error| error.to_string())?;
-    let limit = number(&parameters, "limit")?;
+fn parse_request(request: &ApiRequest<'_>) -> Result<(ChangeCursor, u64), String> {
+    let (headers, parameters) = (request.head.headers, &request.parameters);
+    let limit = number(parameters, "limit")?;
     if limit == Some(0) {
         return Err("`limit` must be positive".into());
     }
-    let requested = match request.headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty()) {
+    let requested = match headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty()) {
         // A browser that reconnects requests the same path again, with `Last-Event-ID`.
-        Some(id) if accept::prefers_event_stream(request.headers) => {
-            Some((id.to_str().ok(), "`Last-Event-ID`"))
-        }
+        Some(id) if accept::prefers_event_stream(headers) => Some((id.to_str().ok(), "`Last-Event-ID`")),
         _ => parameters.get("after").map(|after| (Some(after), "`after`")),
     };
     let after = match requested {
@@ -238,20 +233,14 @@ impl HttpServer {
     }
 
     /// Handles `GET /api/v1/changes`.
-    pub(crate) async fn get_changes(&self, request: &RequestHead<'_>) -> Reply {
-        let (after, remaining) = match parse_request(request) {
-            Ok(parsed) => parsed,
-            Err(reason) => return malformed_request(&reason).into(),
-        };
-        let caller = match self.authenticator.authenticate(request).await {
-            Ok(caller) => caller,
-            Err(error) => return authentication_failed(error, request.accepts_credentials),
-        };
+    pub(crate) async fn get_changes(&self, request: ApiRequest<'_>) -> ApiResult {
+        let (after, remaining) = parse_request(&request).map_err(|reason| malformed(&reason))?;
+        let is_event_stream = accept::prefers_event_stream(request.head.headers);
+        let caller = request.caller;
         let is_private = caller != Caller::Anonymous;
         let Some(permit) = self.subscribers.acquire(is_private) else {
-            return overloaded("Too many change-feed subscribers. Retry later.").into();
+            return Err(overloaded("Too many change-feed subscribers. Retry later.").into());
         };
-        let is_event_stream = accept::prefers_event_stream(request.headers);
         // Subscribed before the first read, so that no change is missed.
         let position = is_event_stream.then(|| self.subscribers.subscribe(&self.registry));
         let truncations = position.as_ref().map_or(0, |position| position.borrow().truncations);
@@ -259,12 +248,8 @@ impl HttpServer {
             (Arc::clone(&self.registry), Arc::clone(&self.subscribers.backlog_permits));
         let mut reader = ChangeStream { registry, caller, backlog_permits, remaining, is_event_stream };
         // An error of the first page can still be reported with a status.
-        let (changes, is_truncated) = match self.read_first_page(&reader, &after).await {
-            Ok(first_page) => first_page,
-            Err(error) => {
-                return for_connection(problem_for_error(&error), request.accepts_credentials).into();
-            }
-        };
+        let first_page = self.read_first_page(&reader, &after).await;
+        let (changes, is_truncated) = first_page.map_err(|error| problem_for_error(&error))?;
         let subscribers = self.subscribers.clone();
         let media_type = HeaderValue::from_static(if is_event_stream { EVENT_STREAM } else { NDJSON });
         let mut response = vary_by_accept(stream(StatusCode::OK, media_type, async move |sink| {
@@ -284,7 +269,7 @@ impl HttpServer {
         if is_private {
             caching::set_private_no_store(response.headers_mut());
         }
-        response
+        Ok(response)
     }
 }
 

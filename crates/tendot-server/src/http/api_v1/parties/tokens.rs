@@ -19,8 +19,7 @@ use crate::http::api_v1::{
     ApiError, ApiRequest, ApiResult, JSON, ListItem, ListJson, created_reply, format_millis, list_reply,
     request_budget, with_common_responses, with_paging, with_write_responses,
 };
-use crate::http::pages::problem;
-use crate::http::response::codes;
+use crate::http::response::errors::invalid_timestamp;
 use crate::http::response::reply::{self, reply};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, array_schema, enum_schema, text_schema};
 use crate::random::random_bytes;
@@ -172,10 +171,7 @@ impl HttpServer {
 /// Parses an expiry time to Unix milliseconds.
 fn parse_timestamp(text: &str) -> Result<u64, Box<ApiError>> {
     let time = text.parse::<Timestamp>().ok().and_then(|time| u64::try_from(time.as_millisecond()).ok());
-    time.ok_or_else(|| {
-        let detail = format!("invalid timestamp `{text}`; use RFC 3339, such as 2027-01-31T12:00:00Z");
-        problem(StatusCode::UNPROCESSABLE_ENTITY, codes::INVALID_TIMESTAMP, detail).pointer("/expires").into()
-    })
+    time.ok_or_else(|| invalid_timestamp(text, "/expires").into())
 }
 
 pub(crate) fn describe() -> PathSpec {
