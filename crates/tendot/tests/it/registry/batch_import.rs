@@ -147,7 +147,7 @@ fn batch_import_sources(store: StoreKind) {
     registry.run_error(
         &["doi", "import", "empty.csv"],
         2,
-        "unknown column `` in the header row; columns are name",
+        "Unknown column `` in the header row; columns are name",
     );
     registry.run_error(&["doi", "import", "none.csv"], 2, "cannot read `none.csv`");
     registry.run_error(&["doi", "import", "."], 2, "cannot read `.`");
