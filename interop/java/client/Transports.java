@@ -12,6 +12,9 @@ import net.handle.hdllib.SiteInfo;
 
 /** One resolver per transport and session kind, so that sessions are reused. Not thread-safe. */
 final class Transports {
+    /** Long enough that no busy server gets a second copy of a request: the client mixes the datagrams of two answers. */
+    private static final int[] UDP_TIMEOUTS_MILLIS = {30_000, 30_000};
+
     private final SiteInfo site;
     private final boolean trace;
     private final Map<String, HandleResolver> resolvers = new HashMap<>();
@@ -47,6 +50,7 @@ final class Transports {
         resolver.setCache(null);
         resolver.setCertifiedCache(null);
         resolver.setCheckSignatures(true);
+        resolver.setUdpRetryScheme(UDP_TIMEOUTS_MILLIS);
         resolver.traceMessages = trace;
         if (!input.transport.equals("root")) {
             resolver.setPreferredProtocols(new int[] {protocolCode(input.transport)});
