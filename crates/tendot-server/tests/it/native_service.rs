@@ -307,20 +307,24 @@ fn drain(store: StoreKind) {
 
 /// A request on an idle connection gets a response after the shutdown has begun; then the connection is closed.
 fn idle_clients_during_drain(store: StoreKind) {
+    // On a busy machine the shutdown may come before the server waits for the second request, or that one too late.
+    assert!((0..5).any(|_| is_served_during_drain(store)));
+}
+
+/// Whether a request that is sent after the shutdown has begun gets a response.
+fn is_served_during_drain(store: StoreKind) -> bool {
     let server = NativeTestServer::start_over(store.open(), NativeServerOptions::default());
     let request = keep_alive_request().to_bytes().unwrap();
     let mut stream = server.connect();
     stream.write_all(&request).unwrap();
     assert_eq!(response_code(&read_message(&mut stream).unwrap()), 1);
-    let started = Instant::now();
     server.shutdown.send(true).unwrap();
     wait_until("no further connection is accepted", || TcpStream::connect(server.native).is_err());
-    let sent = stream.write_all(&request);
+    let is_sent = stream.write_all(&request).is_ok();
     let response = read_message(&mut stream);
-    // Idle connections are closed after a second; a busy machine may need longer for the lines above.
-    assert!(response.is_some() || started.elapsed() >= Duration::from_secs(1), "{sent:?}");
-    assert!(response.is_none_or(|response| response_code(&response) == 1));
+    assert!(response.iter().all(|response| response_code(response) == 1));
     assert!(read_until_closed(&mut stream).is_empty());
+    is_sent && response.is_some()
 }
 
 fn metrics(store: StoreKind) {
