@@ -121,8 +121,8 @@ impl IdempotentRequest {
 }
 
 impl Registry {
-    /// Loads the stored aux entry of the idempotency key of a request. `operation` names what is requested, such as
-    /// `POST /dois`: a key is for one operation with one body.
+    /// Loads the stored aux entry of the idempotency key of a request. `operation` is the name of the
+    /// operation, such as `POST /dois`: a key is valid for one operation with one body.
     pub async fn load_idempotent_request(
         &self,
         key: IdempotencyKey,

@@ -1,4 +1,4 @@
-//! The rules over one view of the store, in layers: each can use only what is below it.
+//! Rules over one view of the store, in four layers; each layer uses only the layers below it.
 //!
 //! - [`RecordReader`]: typed reads of records, registry objects and prefixes, charged to a budget;
 //! - [`SiteReader`]: responsibility, partition, site peers and templates;
@@ -76,7 +76,7 @@ impl Rules {
         Self { authorizer: Authorizer { site }, quotas: Arc::clone(&self.quotas) }
     }
 
-    /// The store with what was read from it.
+    /// Store with the read set.
     pub(crate) fn into_store(self) -> TrackedStore {
         self.authorizer.site.records.store
     }

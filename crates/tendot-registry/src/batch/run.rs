@@ -52,7 +52,7 @@ pub trait BatchOutput: Send + Sync {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct OutputClosed;
 
-/// Reason why a batch was aborted. What was committed before stays.
+/// Reason why a batch was aborted. Groups that were committed before stay committed.
 #[derive(Debug)]
 pub enum BatchError<E> {
     /// Error of the registry.

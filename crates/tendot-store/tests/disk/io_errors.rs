@@ -121,7 +121,7 @@ fn commits() {
             };
             *failed_calls.entry(format!("{failed:?}")).or_insert(0) += 1;
             assert!(!rejected.is_empty(), "{call}: {failed:?} failed without an error");
-            // Only the failed write of the meta page leaves open what is stored.
+            // Only after a failed write of the meta page is the durable state unknown.
             let is_in_doubt = rejected[0].1.starts_with("commit outcome unknown: ");
             assert_eq!(is_in_doubt, failed == DiskCall::DurableWrite, "{call}, {failed:?}: {rejected:?}");
             // After a full disk commits succeed again, unless the state on disk is unknown.

@@ -261,7 +261,7 @@ pub async fn scripted_udp_server(
     address
 }
 
-/// What a scripted TCP server does after it has received a request.
+/// Action of a scripted TCP server after it has received a request.
 #[derive(Clone)]
 pub enum StreamStep {
     /// Sends these bytes.

@@ -193,7 +193,7 @@ impl VerificationKeys {
     }
 }
 
-/// What follows a message envelope (RFC 3652, 2.2.1).
+/// Content after a message envelope (RFC 3652, 2.2.1).
 enum EnvelopeContent<'a> {
     /// Complete message.
     Message { message: Box<Message<'a>>, parts: Box<MessageParts<'a>> },

@@ -96,7 +96,7 @@ fn attack_h1_h2_d8_urls() {
         check_write(&registry, "operator", &add("10.1/x", true, vec![url_value(2, url)]), 202);
         check_write(&registry, "operator", &modify("10.1/x", vec![url_value(2, url)]), 202);
         check_write(&registry, "operator", &overwrite("10.1/x", vec![url_value(2, url)]), 202);
-        // Unauthorized callers do not learn what is invalid.
+        // An unauthorized caller gets the authorization error, not the validation error.
         check_write(&registry, "anonymous", &create("10.1/new", vec![url_value(1, url)]), 402);
         check_write(&registry, "300:0.NA/10.2", &create("10.1/new", vec![url_value(1, url)]), 400);
     }

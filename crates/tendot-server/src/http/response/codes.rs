@@ -13,7 +13,7 @@ pub struct HttpErrorCodeSpec {
     pub statuses: &'static [u16],
     /// Cause of the error.
     pub meaning: &'static str,
-    /// What the client should do.
+    /// Advice for the client.
     pub advice: &'static str,
 }
 

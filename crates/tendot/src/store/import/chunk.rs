@@ -16,7 +16,7 @@ use crate::terminal::quote_input;
 /// Approximate size of a chunk.
 pub(super) const CHUNK_BYTES: usize = 1 << 18;
 
-/// What an import accepts and homes.
+/// Options of an import: accepted records and homed prefixes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ImportOptions {
     /// Home the prefix of each record.
