@@ -30,14 +30,17 @@ use crate::support::native_server::{
 
 const DATABASE: &str = "directory";
 
-/// Starts a PostgreSQL server, which a test kills, and opens a store in one of its databases.
+/// Starts a PostgreSQL server, which a test kills, and opens a store in one of its databases. Requests wait a second for it.
 fn database() -> (PostgresServer, AnyStore) {
+    database_with_timeout(Duration::from_secs(1))
+}
+
+/// Like [`database`], with another time that requests wait for the database; health checks may take half of it.
+fn database_with_timeout(wait_timeout: Duration) -> (PostgresServer, AnyStore) {
     // A kill of its processes loses nothing without fsync, unlike a power failure.
     let postgres = PostgresServer::start("fsync = off\nfull_page_writes = off");
     block_on(postgres.execute("postgres", &format!("create database {DATABASE}")));
     let url = postgres.url(DATABASE);
-    // How long requests wait for the database.
-    let wait_timeout = Duration::from_secs(1);
     let settings = PostgresSettings { wait_timeout, max_connections: 4, ..PostgresSettings::default() };
     (postgres, block_on(PostgresStore::open(&url, &settings)).unwrap().into())
 }
@@ -193,7 +196,8 @@ fn unreadable_prefix_record() {
 #[test]
 fn interrupted_batch_resumes() {
     let lines = repetitions("TENDOT_TEST_OUTAGE_LINES", 5_000, 20_000) as usize;
-    let (postgres, store) = database();
+    // Long enough that the database does not count as unreachable on a busy machine before it is killed.
+    let (postgres, store) = database_with_timeout(Duration::from_secs(10));
     let client = ApiClient::start(store);
     let fixtures = client.create_fixtures();
     let line = "{\"prefix\":\"10.70000\",\"url\":\"https://example.org/\"}\n";
