@@ -62,10 +62,10 @@ impl BootstrapHandles {
                 continue;
             }
             for value in self.record_values(Handle::new(&handle)) {
-                match &*value.value_type {
-                    b"HS_SITE" | b"HS_SITE.6" => sites.extend(Site::from_bytes(&value.data)),
-                    b"HS_SERV" => to_visit.push(Cow::Borrowed(&value.data)),
-                    _ => {}
+                if let Some(site) = Site::from_value(value) {
+                    sites.extend(site);
+                } else if &*value.value_type == b"HS_SERV" {
+                    to_visit.push(Cow::Borrowed(&value.data));
                 }
             }
         }

@@ -30,7 +30,8 @@ pub use authorization::{Caller, HandleIdentity, HandleOperation};
 pub use call::CallContext;
 pub use command::{Command, CommandOutcome};
 pub use error::{
-    ERROR_CODES, Error, ErrorCodeSpec, ExistingName, OUTCOME_UNKNOWN, RegistryError, RegistryErrorKind, codes,
+    ERROR_CODES, Error, ErrorCodeSpec, ExistingName, OUTCOME_UNKNOWN, RegistryError, RegistryErrorKind,
+    codes, describe_store_error,
 };
 pub use handle_write::{HandleWrite, WriteOutcome, WriteWarning};
 pub use history::{
@@ -42,4 +43,4 @@ pub use listing::{HandleCount, ResultPage, ReverseLookup, ReverseLookupMatch};
 pub use registry::Registry;
 pub use resolve::{HashPartition, PeerFuture, Resolution, ResolveQuery, ResolvedRecord, SitePeers};
 pub use settings::{RecordLimits, RegistrySettings, TemplateSettings};
-pub use validate::{InvalidValue, UrlFault, ValueFault, is_invisible};
+pub use validate::{InvalidValue, UrlFault, ValueFault, is_blocked_scheme, is_invisible};

@@ -1,4 +1,6 @@
 //! HTTP/1.1 client that sends exactly what a test writes and returns everything that came back.
+//!
+//! Client libraries, such as `ureq`, reject or correct malformed requests, and do not return the head as it was received.
 
 use std::borrow::Cow;
 use std::io::{BufRead as _, BufReader, Error, ErrorKind, Read as _, Result, Write as _};

@@ -123,9 +123,8 @@ fn base_config(sites: Vec<Arc<Site<'static>>>) -> LookupConfig {
 
 /// Sites in values of type `HS_SITE` and `HS_SITE.6`; invalid ones are skipped.
 fn decode_sites(values: &[HandleValue<'_>]) -> Vec<Arc<Site<'static>>> {
-    let is_site = |value: &&HandleValue<'_>| matches!(&*value.value_type, b"HS_SITE" | b"HS_SITE.6");
-    let decode = |value: &HandleValue<'_>| Some(Arc::new(Site::from_bytes(&value.data).ok()?.into_owned()));
-    values.iter().filter(is_site).filter_map(decode).collect()
+    let decode = |value| Some(Arc::new(Site::from_value(value)?.ok()?.into_owned()));
+    values.iter().filter_map(decode).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ mod registry_error;
 mod response_code;
 
 pub use codes::{ERROR_CODES, ErrorCodeSpec};
-pub use registry_error::{ExistingName, OUTCOME_UNKNOWN, RegistryError, RegistryErrorKind};
+pub use registry_error::{
+    ExistingName, OUTCOME_UNKNOWN, RegistryError, RegistryErrorKind, describe_store_error,
+};
 
 use tendot_proto::{BudgetExceeded, HandleError};
 use tendot_store::{CommitError, StoreError};

@@ -171,17 +171,24 @@ impl From<CommitError> for Error {
 
 impl From<StoreError> for RegistryError {
     fn from(source: StoreError) -> Self {
-        let error = match &source {
-            StoreError::DiskFull { .. } => Self::new(codes::DISK_FULL, "the server's disk is full"),
-            StoreError::ReadOnly { .. } => Self::new(codes::STORE_READ_ONLY, "the store is read-only"),
-            StoreError::Unavailable { .. } => {
-                Self::new(codes::STORE_UNAVAILABLE, "the database is unreachable")
-            }
-            StoreError::InDoubt { .. } => Self::new(codes::OUTCOME_UNKNOWN, OUTCOME_UNKNOWN)
-                .with_hint("retry with the same `Idempotency-Key`; the request is applied at most once"),
-            _ => Self::new(codes::STORE_FAILED, "internal store error"),
-        };
+        let (code, detail) = describe_store_error(&source);
+        let mut error = Self::new(code, detail);
+        if matches!(source, StoreError::InDoubt { .. }) {
+            error =
+                error.with_hint("retry with the same `Idempotency-Key`; the request is applied at most once");
+        }
         Self { source: Some(source), ..error }
+    }
+}
+
+/// Code and message of a store error, for all interfaces; the cause is only logged.
+pub const fn describe_store_error(error: &StoreError) -> (&'static ErrorCodeSpec, &'static str) {
+    match error {
+        StoreError::DiskFull { .. } => (codes::DISK_FULL, "the server's disk is full"),
+        StoreError::ReadOnly { .. } => (codes::STORE_READ_ONLY, "the store is read-only"),
+        StoreError::Unavailable { .. } => (codes::STORE_UNAVAILABLE, "the database is unreachable"),
+        StoreError::InDoubt { .. } => (codes::OUTCOME_UNKNOWN, OUTCOME_UNKNOWN),
+        _ => (codes::STORE_FAILED, "the store failed"),
     }
 }
 

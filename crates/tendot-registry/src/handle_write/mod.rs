@@ -207,7 +207,7 @@ impl CommitPlanner for WriteCommit<'_> {
         let claimant = Claimant::at_time(self.call.caller, now_ms);
         rules.authorize_for_name(write.name(), &plan.requirement, claimant, Scope::Register, budget).await?;
         if let Ok(planned) = &plan.result {
-            rules.check_prefix_policy(write, &planned.name, now_ms, budget).await?;
+            rules.check_prefix_policy(write, &planned.name, planned.existed, now_ms, budget).await?;
         }
         let PlannedWrite { name, existed, edit, aux_edit, removes_last_admin, warnings } = plan.result?;
         if removes_last_admin && !write.is_forced() {

@@ -8,11 +8,13 @@ use crate::rules::Rules;
 use crate::{Error, HandleWrite, RegistryError};
 
 impl Rules {
-    /// Checks a handle write against the policy of its prefix, as the registry API does.
+    /// Checks a handle write against the policy of its prefix, as the registry API does. `existed` says whether the name had a
+    /// record.
     pub(crate) async fn check_prefix_policy(
         &self,
         write: &HandleWrite<'_>,
         name: &str,
+        existed: bool,
         now_ms: u64,
         budget: &mut Budget,
     ) -> Result<(), Error> {
@@ -28,7 +30,7 @@ impl Rules {
             return Ok(());
         };
         values.iter().try_for_each(|value| allocation.check_value_hosts(value, "/values"))?;
-        if !is_new || self.get_record(name, budget).await?.is_some() {
+        if !is_new || existed {
             return Ok(());
         }
         parse_doi(name)?;

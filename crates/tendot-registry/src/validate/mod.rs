@@ -14,7 +14,7 @@ pub(crate) use confusable::{has_mixed_scripts, normalization_variants};
 pub(crate) use json_keys::UniqueKeys;
 pub use name::is_invisible;
 pub(crate) use name::{check_handle_name, check_text};
-pub use url::UrlFault;
 pub(crate) use url::url_host;
+pub use url::{UrlFault, is_blocked_scheme};
 pub use value::{InvalidValue, ValueFault};
 pub(crate) use value::{check_indexes, check_record, check_url_value, check_value};

@@ -72,6 +72,11 @@ impl UrlFault {
 /// Schemes that run code or read files on the user's machine.
 const BLOCKED_SCHEMES: [&str; 4] = ["javascript", "data", "vbscript", "file"];
 
+/// Whether URLs of a scheme are never followed.
+pub fn is_blocked_scheme(scheme: &str) -> bool {
+    BLOCKED_SCHEMES.iter().any(|blocked| scheme.eq_ignore_ascii_case(blocked))
+}
+
 /// Schemes whose URLs must have a host.
 const SCHEMES_WITH_HOST: [&str; 4] = ["http", "https", "ftp", "ftps"];
 
@@ -90,7 +95,7 @@ pub(super) fn check_url(data: &[u8], limit: usize) -> Result<(), UrlFault> {
     let url = Url::from_bytes(data).map_err(|_| UrlFault::NotUtf8 { offset: 0 })?;
     let scheme = url.scheme().ok_or(UrlFault::Relative)?;
     let is = |known: &&str| scheme.eq_ignore_ascii_case(known);
-    if BLOCKED_SCHEMES.iter().any(is) {
+    if is_blocked_scheme(scheme) {
         return Err(UrlFault::SchemeNotAllowed { scheme: scheme.into() });
     }
     if text.len() > limit {

@@ -1,13 +1,13 @@
 //! Mapping of messages to operations.
 
 use tendot_proto::auth::Challenge;
-use tendot_proto::crypto::{SecureRandom as _, SystemRandom};
 use tendot_proto::endpoint::IncomingRequest;
 use tendot_proto::message::SessionSetup;
 use tendot_proto::{Handle, MessageHeader, OpFlags, Opcode, Request};
 use tendot_registry::{HandleOperation, HandleWrite, ResolveQuery};
 
 use crate::native::status::is_status;
+use crate::random::random_bytes;
 
 /// Operation that a message requests.
 #[derive(Debug)]
@@ -121,10 +121,4 @@ fn registry_operation<'a>(
         (Opcode::LIST_HOMED_PREFIXES, _) => HandleOperation::ListHomed,
         _ => return None,
     })
-}
-
-fn random_bytes() -> [u8; 16] {
-    let mut bytes = [0; 16];
-    SystemRandom.fill(&mut bytes);
-    bytes
 }

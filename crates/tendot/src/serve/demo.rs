@@ -2,32 +2,35 @@
 
 use std::time::SystemTime;
 
-use tendot_proto::Handle;
 use tendot_proto::record::HandleRecord;
-use tendot_store::{AnyStore, ChangeSet, CommitError, Edit, Precondition, Store};
+use tendot_proto::{Budget, Handle};
+use tendot_registry::{CallContext, Caller, Error, HandleWrite, Registry};
 
 use crate::CliError;
 use crate::terminal::eprint_line;
 
 /// Creates the demo records that do not exist yet.
-pub(super) async fn load_demo(store: &AnyStore) -> Result<(), CliError> {
+pub(super) async fn load_demo(registry: &Registry) -> Result<(), CliError> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
     for line in include_str!("demo.jsonl").lines() {
-        let Ok(mut record) = HandleRecord::from_json(line.as_bytes()) else { continue };
-        for value in &mut record.values {
-            value.timestamp = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
-        }
-        let handle = Handle::new(&record.handle);
-        let prefix = String::from_utf8_lossy(handle.prefix()).into();
-        let name = handle.to_string().into();
-        let edits = vec![
-            Edit::Put { name, values: record.values, precondition: Precondition::Absent },
-            Edit::Home { prefix },
-        ];
-        let at = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-        match store.commit(ChangeSet { author: "demo".into(), timestamp_ms: at, edits }).await {
-            Ok(_) | Err(CommitError::RecordConflict(_)) => {}
-            Err(error) => return Err(CliError::new(error.to_string())),
+        let Ok(record) = HandleRecord::from_json(line.as_bytes()) else { continue };
+        let name = Handle::new(&record.handle);
+        let create = HandleWrite::Create {
+            name,
+            values: record.values,
+            overwrite: false,
+            uuid_bytes: None,
+            force: false,
+        };
+        for write in [HandleWrite::Home { prefix: Handle::new(name.prefix()) }, create] {
+            let mut budget = Budget::PER_REQUEST;
+            match registry.write(&write, CallContext::new(&Caller::Operator, now_ms, &mut budget)).await {
+                // A record exists, or was deleted, or belongs to another server of the site.
+                Ok(_) | Err(Error::AlreadyExists { .. } | Error::NameRetired { .. } | Error::OtherServer) => {
+                }
+                Err(error) => return Err(CliError::new(format!("cannot create a demo record: {error}"))),
+            }
         }
     }
     eprint_line(

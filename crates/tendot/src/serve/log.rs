@@ -1,4 +1,7 @@
 //! Non-blocking log on stderr: a thread writes queued lines; when the queue is full, lines are dropped and counted.
+//!
+//! `tracing-appender` would make one system call per line; here all queued lines are one write, and lines of a failed write count as
+//! dropped.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::Arc;

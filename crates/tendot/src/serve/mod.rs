@@ -116,10 +116,10 @@ async fn serve(
     log: &LogWriter,
 ) -> Result<CommandStatus, CliError> {
     let (store, token) = open_store(settings).await?;
-    if arguments.demo {
-        load_demo(&store).await?;
-    }
     let services = Services::build(settings, log, store, token).await?;
+    if arguments.demo {
+        load_demo(services.registry()).await?;
+    }
     let shutdown = shutdown_signal(services.certificate())
         .map_err(|error| CliError::io("cannot install signal handlers", &error))?;
     let addresses = services.announce_ready();

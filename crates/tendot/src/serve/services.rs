@@ -87,6 +87,11 @@ impl<'a> Services<'a> {
         })
     }
 
+    /// Registry of all servers.
+    pub(super) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
     /// Certificate of the HTTPS listener, for reloading.
     pub(super) fn certificate(&self) -> Option<Arc<ServerCertificate>> {
         self.certificate.clone()

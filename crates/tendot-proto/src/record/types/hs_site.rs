@@ -8,6 +8,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::PublicKey;
 use crate::error::DecodeError;
 use crate::message::ProtocolVersion;
+use crate::record::HandleValue;
 use crate::wire::{WireReader, WireWriter};
 
 /// Data of an `HS_SITE`, `HS_SITE.6`, `HS_SITE.PREFIX` or `HS_NA_DELEGATE` value: servers of one service site.
@@ -61,6 +62,20 @@ impl<'a> Site<'a> {
     pub const FLAG_PRIMARY: u8 = 0x80;
     /// Bit of `flags`: other sites of the service are primary, too.
     pub const FLAG_MULTI_PRIMARY: u8 = 0x40;
+
+    /// Decodes a value of type `HS_SITE` or `HS_SITE.6`; `None` for other types.
+    ///
+    /// ```
+    /// use tendot_proto::HandleValue;
+    /// use tendot_proto::record::Site;
+    ///
+    /// let site = HandleValue::new(3, "HS_SITE.6", Site::default().to_bytes());
+    /// assert_eq!(Site::from_value(&site), Some(Ok(Site::default())));
+    /// assert_eq!(Site::from_value(&HandleValue::new(1, "URL", "https://example.org/")), None);
+    /// ```
+    pub fn from_value(value: &'a HandleValue<'_>) -> Option<Result<Self, DecodeError>> {
+        matches!(&*value.value_type, b"HS_SITE" | b"HS_SITE.6").then(|| Self::from_bytes(&value.data))
+    }
 
     /// Decodes the data of a value.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {

@@ -7,7 +7,7 @@ use http::header::{CACHE_CONTROL, HeaderValue};
 use serde::Serialize;
 use tendot_proto::record::Site;
 use tendot_proto::{HandleValue, ResponseCode};
-use tendot_registry::Error;
+use tendot_registry::{Error, describe_store_error};
 use utoipa::ToSchema;
 
 use crate::http::authentication::AuthenticationError;
@@ -16,7 +16,7 @@ use crate::http::request::body::BodyError;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::upstream::UpstreamError;
-use crate::http::response::errors::{describe_store_error, status_for};
+use crate::http::response::errors::status_for;
 use crate::http::response::reply::{JSON, Reply, add_retry_after, reply};
 
 /// Response body of the handle API.

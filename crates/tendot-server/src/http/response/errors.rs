@@ -12,9 +12,7 @@ use tendot_client::HttpUpstreamError;
 use tendot_client::native::ResolveError;
 use tendot_names::DoiOrShortDoi;
 use tendot_proto::ResponseCode;
-use tendot_registry::{
-    Error, ErrorCodeSpec, ExistingName, OUTCOME_UNKNOWN, RegistryError, RegistryErrorKind,
-};
+use tendot_registry::{Error, ExistingName, RegistryError, RegistryErrorKind, describe_store_error};
 use tendot_store::StoreError;
 
 use crate::clock::format_millis;
@@ -107,18 +105,6 @@ pub(crate) const fn write_status(error: &Error, accepts_credentials: bool) -> St
     match error.response_code() {
         ResponseCode::VALUES_NOT_FOUND => StatusCode::BAD_REQUEST,
         _ => error_status(error, accepts_credentials),
-    }
-}
-
-/// Code and message of a store error, for all formats; the cause is only logged.
-pub(crate) const fn describe_store_error(error: &StoreError) -> (&'static ErrorCodeSpec, &'static str) {
-    use tendot_registry::codes;
-    match error {
-        StoreError::DiskFull { .. } => (codes::DISK_FULL, "the server's disk is full"),
-        StoreError::ReadOnly { .. } => (codes::STORE_READ_ONLY, "the store is read-only"),
-        StoreError::Unavailable { .. } => (codes::STORE_UNAVAILABLE, "the database is unreachable"),
-        StoreError::InDoubt { .. } => (codes::OUTCOME_UNKNOWN, OUTCOME_UNKNOWN),
-        _ => (codes::STORE_FAILED, "the store failed"),
     }
 }
 

@@ -1,4 +1,7 @@
 //! Route of a request: the entry of its path in the table of an API.
+//!
+//! A name at the end of a path contains slashes, and some paths continue after a parameter of one segment (`{id}/accept`), which
+//! `matchit` does not distinguish at the same place.
 
 use std::cmp::Reverse;
 use std::sync::LazyLock;

@@ -2,8 +2,8 @@
 
 use tendot_proto::record::{HandleRecord, validate_indexes};
 use tendot_proto::{Handle, HandleValue, limits};
-use tendot_registry::Error;
 use tendot_registry::party::is_reserved_prefix;
+use tendot_registry::{Error, is_blocked_scheme};
 
 /// Checks a record; returns warnings, or the reason why it is refused because it could break a response.
 pub(crate) fn check_record(record: &HandleRecord<'_>) -> Result<Vec<String>, String> {
@@ -55,9 +55,7 @@ fn url_warning(value: &HandleValue<'_>) -> Option<&'static str> {
             Some("contains spaces or control characters")
         }
         Some((scheme, _)) if is_scheme(scheme) => {
-            let is_script =
-                ["javascript", "data", "vbscript"].iter().any(|name| scheme.eq_ignore_ascii_case(name));
-            is_script.then_some("uses a script scheme and will not be followed")
+            is_blocked_scheme(scheme).then_some("uses a scheme that will not be followed")
         }
         _ => Some("has no scheme"),
     }
@@ -74,6 +72,7 @@ mod tests {
         check_one("10.1000/1", vec![], Ok(0));
         check_one("10.1000/1", url("example.org"), Ok(1));
         check_one("10.1000/1", url("JavaScript:alert(1)"), Ok(1));
+        check_one("10.1000/1", url("file:///etc/passwd"), Ok(1));
         check_one("10.1000/1", url("https://example.org/a b"), Ok(1));
         check_one("doi:10.1000/1", url("https://example.org/"), Ok(1));
         check_one("0.NA/10.1000", vec![], Ok(0));

@@ -203,7 +203,7 @@ fn refused_lines_do_not_stop_import() {
         "refused: standard input, line 6: `10.1000/3`: invalid value index 0\n",
         "refused: standard input, line 7: `10.1000/4`: URL at index 1 contains the control character 0x0d\n",
         "refused: standard input, line 8: `10.1000/5`: value 1 has 1048577 bytes; the limit is 1048576\n",
-        "warning: standard input, line 9: `10.1000/6`: URL at index 1 uses a script scheme",
+        "warning: standard input, line 9: `10.1000/6`: URL at index 1 uses a scheme that will not be followed",
         "2 new, 0 changed, 0 unchanged, 6 refused, 1 duplicates; ",
     ] {
         assert!(messages.contains(expected), "{expected} is not in {messages}");
