@@ -110,6 +110,30 @@ impl fmt::Debug for ExternalMetric {
     }
 }
 
+/// Rewrites OpenMetrics text in the text format of Prometheus (version 0.0.4), where the family of a counter has the name of its
+/// sample, `…_total`, and there is no end mark.
+pub(crate) fn to_prometheus_text(openmetrics: &str) -> String {
+    let counters: Vec<&str> = openmetrics
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
+        .collect();
+    let mut text = String::with_capacity(openmetrics.len() + openmetrics.len() / 8);
+    for line in openmetrics.lines() {
+        let comment = line.strip_prefix("# ").and_then(|line| line.split_once(' '));
+        match comment {
+            Some((keyword @ ("TYPE" | "HELP"), rest)) => {
+                let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+                let suffix = if counters.contains(&name) { "_total" } else { "" };
+                text.extend(["# ", keyword, " ", name, suffix, " ", rest, "\n"]);
+            }
+            // `# UNIT` and `# EOF` have no counterpart.
+            _ if line.starts_with('#') => {}
+            _ => text.extend([line, "\n"]),
+        }
+    }
+    text
+}
+
 /// Encodes a gauge.
 pub(crate) fn encode_gauge(
     encoder: &mut DescriptorEncoder<'_>,

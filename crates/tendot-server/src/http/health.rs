@@ -6,17 +6,19 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::StatusCode;
-use http::header::HeaderValue;
+use http::header::{self, HeaderMap, HeaderValue};
 use tokio::time::timeout;
 
 use crate::http::HttpServer;
 use crate::http::middleware::client_address::RemoteClient;
 use crate::http::middleware::metrics::{self, RequestKind};
+use crate::http::request::accept;
 use crate::http::response::caching;
 use crate::http::response::errors::ErrorFormat;
 use crate::http::response::reply::{Reply, TEXT, reply};
 use crate::http::routing::endpoint::{Api, Endpoint, Handler, Operation};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec};
+use crate::metrics::to_prometheus_text;
 
 /// Endpoints for operators.
 pub(crate) static API: Api = Api {
@@ -36,7 +38,7 @@ pub(crate) static API: Api = Api {
         Endpoint::new(
             &["/metrics"],
             describe_metrics,
-            &[operations(|server, call| Box::pin(server.get_metrics(call.client)))],
+            &[operations(|server, call| Box::pin(server.get_metrics(call.client, call.head.headers)))],
         ),
     ],
 };
@@ -91,10 +93,12 @@ impl HttpServer {
         response
     }
 
-    /// Handles `GET /metrics` for permitted clients.
-    pub(crate) async fn get_metrics(&self, client: &RemoteClient) -> Reply {
+    /// Handles `GET /metrics` for permitted clients: as OpenMetrics if they accept it, otherwise in the text format of Prometheus.
+    pub(crate) async fn get_metrics(&self, client: &RemoteClient, headers: &HeaderMap) -> Reply {
         const OPENMETRICS: HeaderValue =
             HeaderValue::from_static("application/openmetrics-text;version=1.0.0;charset=utf-8");
+        const PROMETHEUS_TEXT: HeaderValue =
+            HeaderValue::from_static("text/plain;version=0.0.4;charset=utf-8");
         if !client.is_loopback && !self.metrics_allow.iter().any(|network| network.contains(&client.address))
         {
             return reply(StatusCode::FORBIDDEN, TEXT, "metrics are not available to this address\n");
@@ -108,10 +112,12 @@ impl HttpServer {
             &self.external_metrics,
             self.native_server.as_ref().map(|native| native.metrics()),
         ) {
-            Ok(text) => reply(StatusCode::OK, OPENMETRICS, text),
+            Ok(text) if accept::accepts_openmetrics(headers) => reply(StatusCode::OK, OPENMETRICS, text),
+            Ok(text) => reply(StatusCode::OK, PROMETHEUS_TEXT, to_prometheus_text(&text)),
             Err(_) => reply(StatusCode::INTERNAL_SERVER_ERROR, TEXT, "metrics could not be rendered\n"),
         };
         caching::set_private_no_store(response.headers_mut());
+        response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
         response
     }
 }
@@ -133,9 +139,10 @@ fn describe_readiness() -> PathSpec {
 }
 
 fn describe_metrics() -> PathSpec {
-    let (response, media_type) = ("Metrics in OpenMetrics format", "application/openmetrics-text");
+    let response = "Metrics in the text format of Prometheus, or OpenMetrics if `Accept` names it";
     PathSpec::readable(
-        OperationSpec::text("Operations", "Get metrics", response, media_type)
+        OperationSpec::text("Operations", "Get metrics", response, "text/plain")
+            .text_content("application/openmetrics-text")
             .example_command("curl -s $SERVER/metrics")
             .response(StatusCode::FORBIDDEN, "Not available to this address")
             .text_content("text/plain"),

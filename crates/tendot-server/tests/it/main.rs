@@ -10,6 +10,7 @@ mod client_certificates;
 mod database_outage;
 mod handle_api;
 mod handle_api_conformance;
+mod head_requests;
 mod http_attacks;
 mod http_response_cache;
 mod multi_server;

@@ -1,13 +1,14 @@
 //! Operability of the HTTP server: metrics, request ids, compression, rate limits, trusted proxies, graceful shutdown.
 
 use std::io::{Read as _, Write as _};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tendot_proto::{HandleValue, ValuePermissions};
 use tendot_server::http::{HttpLimits, HttpRateLimits, ProxyTrust, Rate};
 use tendot_testing::http::HttpResponse;
-use tendot_testing::wait_until;
+use tendot_testing::{ensure_programs, wait_until};
 
 use crate::support::edits::{commit_as, put_edit};
 use crate::support::http_server::{TOKEN, TestServer, start, start_default};
@@ -24,7 +25,11 @@ fn metrics() {
     server.request("POST", "/api/v1/agencies", "");
     server.request("GET", "/doiRA/10.5555", "");
     server.request("GET", "/static/none.css", "");
-    let response = server.request("GET", "/metrics", "");
+    let response = server.request(
+        "GET",
+        "/metrics",
+        "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5",
+    );
     assert_eq!(
         response.header("content-type"),
         Some("application/openmetrics-text;version=1.0.0;charset=utf-8")
@@ -48,6 +53,44 @@ fn metrics() {
     assert!(!text.contains("5555"), "a name is a label");
     // A request through a proxy is not local.
     assert_eq!(server.request("GET", "/metrics", "X-Forwarded-For: 127.0.0.1").status, 403);
+}
+
+/// Prometheus's own linter finds nothing to complain about.
+#[test]
+fn promtool_accepts_metrics() {
+    let server = start(HttpLimits::default(), None, |http| {
+        http.external_counter("tendot_x", "An example.", || Some(5.0))
+    });
+    server.get("/10.5555/ONE");
+    for accept in ["", "Accept: text/plain", "Accept: */*"] {
+        let response = server.request("GET", "/metrics", accept);
+        assert_eq!(response.header("content-type"), Some("text/plain;version=0.0.4;charset=utf-8"));
+        let text = response.text();
+        assert!(
+            text.contains("# TYPE tendot_http_requests_total counter") && !text.contains("# EOF"),
+            "{text}"
+        );
+        let output = run_promtool(&response.body);
+        assert!(output.is_empty(), "{output}\n{text}");
+    }
+    // The linter works: it complains about the other format.
+    let openmetrics = server.request("GET", "/metrics", "Accept: application/openmetrics-text");
+    assert!(!run_promtool(&openmetrics.body).is_empty());
+}
+
+/// Output of `promtool check metrics`.
+fn run_promtool(metrics: &[u8]) -> String {
+    ensure_programs(&["promtool"], &["prometheus"]);
+    let mut promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    promtool.stdin.take().unwrap().write_all(metrics).unwrap();
+    let output = promtool.wait_with_output().unwrap();
+    [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat()
 }
 
 #[test]

@@ -19,12 +19,13 @@ use tokio_rustls::TlsConnector;
 
 use crate::support::http_server::{TOKEN, TestServer, allow_plain_loopback, read_text, start};
 
-struct CertificateFiles {
+/// A self-signed certificate for `localhost` and its key.
+pub(crate) struct CertificateFiles {
     directory: tempfile::TempDir,
 }
 
 impl CertificateFiles {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let files = Self { directory: tempfile::tempdir().unwrap() };
         files.write_new(2030);
         files
@@ -51,7 +52,7 @@ impl CertificateFiles {
         fs::rename(temporary, self.path(name)).unwrap();
     }
 
-    fn load(&self) -> Result<ServerCertificate, TlsError> {
+    pub(crate) fn load(&self) -> Result<ServerCertificate, TlsError> {
         ServerCertificate::load(self.path("certificate"), self.path("key"))
     }
 }

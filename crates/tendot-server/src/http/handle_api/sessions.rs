@@ -241,10 +241,11 @@ fn forbidden(message: &str) -> Reply {
 }
 
 fn with_session_responses(spec: OperationSpec, status: StatusCode, about: &str) -> OperationSpec {
-    spec.tag("Sessions")
-        .response(status, about)
-        .json_content::<SessionBody>(JSON)
-        .response(StatusCode::BAD_REQUEST, "Malformed request")
+    with_session_errors(spec.tag("Sessions").response(status, about).json_content::<SessionBody>(JSON))
+}
+
+fn with_session_errors(spec: OperationSpec) -> OperationSpec {
+    spec.response(StatusCode::BAD_REQUEST, "Malformed request")
         .json_content::<HandleBody<'_>>(JSON)
         .response(StatusCode::UNAUTHORIZED, "Invalid signature or `Authorization` header")
         .json_content::<SessionBody>(JSON)
@@ -289,9 +290,9 @@ pub(crate) fn describe_one() -> PathSpec {
         );
         with_session_responses(spec, StatusCode::OK, "Session and authenticated identity")
     };
-    let delete = OperationSpec::new("Delete the session");
     let delete =
-        with_session_responses(delete, StatusCode::OK, "").response(StatusCode::NO_CONTENT, "Deleted");
+        OperationSpec::new("Delete the session").tag("Sessions").response(StatusCode::NO_CONTENT, "Deleted");
+    let delete = with_session_errors(delete);
     PathSpec::readable(get)
         .with_method(HttpMethod::Put, put())
         .with_method(HttpMethod::Post, put())

@@ -62,6 +62,13 @@ pub(crate) fn prefers_event_stream(headers: &HeaderMap) -> bool {
         .is_some_and(|(range, _)| range.eq_ignore_ascii_case("text/event-stream"))
 }
 
+/// Whether the client accepts OpenMetrics; Prometheus names it first, most other clients do not know it.
+pub(crate) fn accepts_openmetrics(headers: &HeaderMap) -> bool {
+    accepted_entries(headers, &ACCEPT)
+        .iter()
+        .any(|(range, _)| range.eq_ignore_ascii_case("application/openmetrics-text"))
+}
+
 /// Whether the client prefers CSV.
 pub(crate) fn prefers_csv(headers: &HeaderMap) -> bool {
     accepted_entries(headers, &ACCEPT)

@@ -55,6 +55,15 @@ impl Reply {
         self.response.body_mut()
     }
 
+    /// Removes the body, for HEAD; its length stays in `Content-Length`. hyper does so for HTTP/1 only.
+    pub(crate) fn remove_body(&mut self) {
+        let body = std::mem::take(self.body_mut());
+        if !body.is_empty() {
+            self.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
+        }
+        self.stream = None;
+    }
+
     /// Response with the body in memory, and the source of a streamed body.
     pub(crate) fn into_response(self) -> (Response<Bytes>, Option<mpsc::Receiver<Bytes>>) {
         (self.response, self.stream)

@@ -7,7 +7,10 @@ use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderMap, HeaderValue};
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::schema::{Components, Type};
-use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http as HttpScheme, HttpAuthScheme, SecurityScheme};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, Http as HttpScheme, HttpAuthScheme, SecurityRequirement, SecurityScheme,
+};
+use utoipa::openapi::server::ServerBuilder;
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{
     ContentBuilder, Header, HeaderBuilder, InfoBuilder, LicenseBuilder, ObjectBuilder, OpenApi,
@@ -100,6 +103,9 @@ fn build_document() -> OpenApi {
         .info(info.build())
         .paths(paths)
         .components(Some(components))
+        .servers(Some([ServerBuilder::new().url("/").description(Some("This server")).build()]))
+        // Without authentication, unless an operation says otherwise.
+        .security(Some([SecurityRequirement::default()]))
         .tags(Some(tags))
         .build()
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use http::header::{CONNECTION, HeaderValue, TRANSFER_ENCODING};
-use http::{Request, Response, Version};
+use http::{Method, Request, Response, Version};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -142,7 +142,11 @@ fn respond(
     // After such a body, `smuggling_guard.rs` does not know where the next request begins.
     let is_last = request.version() <= Version::HTTP_11
         && (acceptor.connections.is_draining() || request.headers().contains_key(TRANSFER_ENCODING));
+    let is_head = request.method() == Method::HEAD;
     let send = move |mut response: Reply| {
+        if is_head {
+            response.remove_body();
+        }
         if is_last {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
