@@ -10,9 +10,10 @@ use crate::process::{apt_install, is_installed, shell};
 pub(crate) const TARGETS: [&str; 2] = ["wasm32-unknown-unknown", "thumbv7m-none-eabi"];
 
 /// Programs, and the Debian packages that have them.
-const PROGRAMS: [(&[&str], &[&str]); 7] = [
+const PROGRAMS: [(&[&str], &[&str]); 8] = [
     (&["chromium", "chromedriver"], &["chromium", "chromium-driver"]),
     (&["nginx"], &["nginx-light"]),
+    (&["varnishd"], &["varnish"]),
     (&["curl"], &["curl"]),
     (&["python3"], &["python3", "python3-venv"]),
     (&["openssl"], &["openssl"]),

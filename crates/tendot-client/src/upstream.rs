@@ -49,18 +49,20 @@ impl LookupOutcome {
     }
 }
 
-/// Reply of an upstream: the outcome and its age.
+/// Reply of an upstream: the outcome, its age and how long it may be cached.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UpstreamReply {
     /// Outcome of the lookup.
     pub outcome: LookupOutcome,
     /// Time for which the upstream had cached it (`Age`).
     pub age: Duration,
+    /// Remaining freshness lifetime that the upstream states for the record (`Cache-Control`), if it does.
+    pub max_ttl: Option<Duration>,
 }
 
 impl From<LookupOutcome> for UpstreamReply {
     fn from(outcome: LookupOutcome) -> Self {
-        Self { outcome, age: Duration::ZERO }
+        Self { outcome, age: Duration::ZERO, max_ttl: None }
     }
 }
 

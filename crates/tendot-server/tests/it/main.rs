@@ -28,5 +28,6 @@ mod redirects;
 mod registered_dois;
 mod reports;
 mod reverse_lookup;
+mod shared_caches;
 mod tls;
 mod upstream_resolver;

@@ -19,7 +19,7 @@ use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
 use crate::http::resolve::requested_name::RequestedName;
-use crate::http::response::caching;
+use crate::http::response::caching::{self, ClientDependence};
 use crate::http::response::errors::{error_status, status_for, write_status};
 use crate::http::response::reply::Reply;
 use crate::http::routing::operation_spec::{
@@ -120,7 +120,8 @@ impl HttpServer {
             return response;
         }
         let max_age = caching::min_ttl_seconds(&values, request.now);
-        caching::set_max_age_with_provenance(response.headers_mut(), max_age, provenance, request.now);
+        let dependence = ClientDependence::AUTHORIZATION;
+        caching::set_freshness(response.headers_mut(), max_age, provenance, dependence, request.now);
         if let (Some(version), Some(key)) = (version, requested.key())
             && caching::has_only_relative_ttls(&values)
         {
@@ -274,9 +275,11 @@ pub(crate) fn describe() -> PathSpec {
             .json_content::<HandleBody<'_>>(JSON)
             .response(StatusCode::NOT_MODIFIED, "Not modified (`If-None-Match`)");
         let spec = with_error(spec, StatusCode::NOT_FOUND, "Record not found (code 100)");
-        let spec = with_error(spec, StatusCode::BAD_GATEWAY, "Upstream sent no usable response");
-        let spec = with_error(spec, StatusCode::GATEWAY_TIMEOUT, "Upstream timeout");
-        with_error(spec, StatusCode::LOOP_DETECTED, "Resolver loop")
+        with_error(
+            spec,
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "Server error or upstream failure (code 2); `detail` of `Cache-Status` names the failure",
+        )
     };
     let put = OperationSpec::new("Create or replace a record, or some values")
         .description("With `index`, adds or replaces only these values; otherwise replaces the record.")
@@ -345,17 +348,16 @@ pub(crate) fn with_common_errors(spec: OperationSpec) -> OperationSpec {
         .response_header("WWW-Authenticate", "Supported authentication schemes");
     let spec =
         with_error(spec, StatusCode::FORBIDDEN, "Forbidden, or credentials not accepted on this connection");
-    let spec = with_error(spec, StatusCode::INTERNAL_SERVER_ERROR, "Store error");
+    let spec = with_error(spec, StatusCode::INTERNAL_SERVER_ERROR, "Store error, or disk full (code 2)");
     with_error(spec, StatusCode::SERVICE_UNAVAILABLE, "Server busy, or database unreachable")
         .response_header("Retry-After", "Seconds until a retry may succeed")
 }
 
 fn with_write_responses(spec: OperationSpec) -> OperationSpec {
-    let spec = with_common_responses(spec)
+    with_common_responses(spec)
         .response(StatusCode::OK, "Done")
         .json_content::<HandleBody<'_>>(JSON)
-        .text_content("application/javascript");
-    with_error(spec, StatusCode::INSUFFICIENT_STORAGE, "Disk full")
+        .text_content("application/javascript")
 }
 
 pub(crate) fn with_error(spec: OperationSpec, status: StatusCode, about: &str) -> OperationSpec {

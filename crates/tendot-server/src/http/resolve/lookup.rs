@@ -105,8 +105,14 @@ impl Provenance {
         Self {
             cache_status: reply.cache_status,
             age_seconds: reply.age.as_secs(),
-            // Rounded up, so that a full day is reported as such.
-            fresh_seconds: (reply.remaining_ttl + Duration::from_millis(999)).as_secs(),
+            fresh_seconds: match reply.cache_status {
+                // Never longer than what remains.
+                CacheStatus::Hit => reply.remaining_ttl.as_secs(),
+                // Just fetched: rounded up, so that a full day is reported as such.
+                CacheStatus::Coalesced | CacheStatus::Miss => {
+                    (reply.remaining_ttl + Duration::from_millis(999)).as_secs()
+                }
+            },
             stale_seconds: reply.stale_for.map(|stale| stale.as_secs()),
         }
     }
