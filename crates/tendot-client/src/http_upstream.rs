@@ -55,6 +55,12 @@ pub enum HttpUpstreamError {
         /// Requested name.
         name: String,
     },
+    /// The response must be signed, but JSON over HTTP has no signature.
+    #[error("{base_url} sends no signed responses over HTTP; use the native protocol")]
+    NotCertified {
+        /// Base URL.
+        base_url: String,
+    },
     /// The upstream detected a forwarding loop.
     #[error("forwarding loop detected at {base_url}")]
     LoopDetected {
@@ -170,6 +176,9 @@ impl Upstream for HttpUpstream {
         let name = &*request.name;
         if name.split('/').any(|segment| matches!(segment, "." | "..")) {
             return Err(HttpUpstreamError::UnsupportedName { name: name.into() });
+        }
+        if request.is_certified {
+            return Err(HttpUpstreamError::NotCertified { base_url: self.base_url.to_string() });
         }
         let body = tokio::time::timeout(REQUEST_TIMEOUT, self.fetch(request));
         let (body, age, max_ttl) =

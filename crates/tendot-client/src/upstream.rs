@@ -66,7 +66,7 @@ impl From<LookupOutcome> for UpstreamReply {
     }
 }
 
-/// Resolution request to an upstream: name, authoritative flag, hops so far.
+/// Resolution request to an upstream: name, authoritative and certified flags, hops so far.
 ///
 /// ```
 /// use tendot_client::ResolveRequest;
@@ -79,6 +79,8 @@ pub struct ResolveRequest<'a> {
     pub name: Cow<'a, str>,
     /// Whether the request bypasses all caches up to the authoritative server.
     pub is_authoritative: bool,
+    /// Whether the response must be signed by the responsible server and verified.
+    pub is_certified: bool,
     /// Services that forwarded the request; empty if loops need not be detected.
     pub cdn_loop: CdnLoop<'a>,
 }
@@ -93,6 +95,7 @@ impl ResolveRequest<'_> {
         ResolveRequest {
             name: self.name.into_owned().into(),
             is_authoritative: self.is_authoritative,
+            is_certified: self.is_certified,
             cdn_loop: self.cdn_loop.into_owned(),
         }
     }

@@ -68,13 +68,26 @@ impl HttpServer {
         if name.is_empty() {
             return self.list_handles(request).await;
         }
+        self.get_named_handle(&name, &parameters, request).await
+    }
+
+    /// Handles a request for a record as JSON.
+    pub(crate) async fn get_named_handle(
+        &self,
+        name: &str,
+        parameters: &QueryParams<'_>,
+        request: &RequestHead<'_>,
+    ) -> Reply {
+        if name.is_empty() {
+            return empty_handle();
+        }
         let caller = match self.authenticator.authenticate(request).await {
             Ok(caller) => caller,
-            Err(error) => return authentication_error(error, &name, request),
+            Err(error) => return authentication_error(error, name, request),
         };
         let is_authenticated = caller != Caller::Anonymous;
-        let options = JsonOptions::from_query(&parameters);
-        let indexes = match indexes(&parameters) {
+        let options = JsonOptions::from_query(parameters);
+        let indexes = match indexes(parameters) {
             Ok(indexes) => indexes,
             Err(reason) => return protocol_error(&reason),
         };
@@ -83,17 +96,16 @@ impl HttpServer {
             types: parameters.get_all("type").map(str::as_bytes).collect(),
             // A caller with credentials also sees the values that only it may read.
             public_only: parameters.flag("publicOnly").unwrap_or(!is_authenticated),
-            ..ResolveQuery::new(Handle::from(&*name))
+            ..ResolveQuery::new(Handle::from(name))
         };
         if let Some(native) = self.native_server.as_ref().filter(|_| is_status(query.handle)) {
             let found = native.status_values(&query, &caller, &mut Budget::new(REQUEST_BUDGET)).await;
-            return self.status_reply(found, &name, &options, request);
+            return self.status_reply(found, name, &options, request);
         }
-        let requested = RequestedName::new(&*name);
+        let requested = RequestedName::new(name);
         // Before the record is read.
         let version = self.resolver.record_version(&requested, request);
-        let found =
-            self.resolver.lookup(&query, &caller, &mut LookupContext::new(request, &parameters)).await;
+        let found = self.resolver.lookup(&query, &caller, &mut LookupContext::new(request, parameters)).await;
         if !is_authenticated {
             self.resolver.count(&requested, found.as_ref()).await;
         }
@@ -110,11 +122,11 @@ impl HttpServer {
             Err(error) if matches!(error.error(), Some(Error::ValuesNotFound)) => {
                 (ResponseCode::VALUES_NOT_FOUND, Vec::new(), None)
             }
-            Err(error) => return lookup_error(&error, &name, &options, request),
+            Err(error) => return lookup_error(&error, name, &options, request),
         };
         let status = status_for(code, request.accepts_credentials);
         let mut response =
-            json_reply(status, &HandleBody::for_handle(code, &name).with_values(&values), &options);
+            json_reply(status, &HandleBody::for_handle(code, name).with_values(&values), &options);
         if status != StatusCode::OK || is_authenticated {
             caching::set_private_no_store(response.headers_mut());
             return response;
@@ -263,6 +275,8 @@ pub(crate) fn describe() -> PathSpec {
         let spec = OperationSpec::new("Get a record")
             .query_param("type", "Filter by value type", array_schema(text_schema()))
             .query_param("index", "Filter by value index", array_schema(index_schema()))
+            .query_param("auth", "Bypass the caches of upstream resolvers", text_schema())
+            .query_param("cert", "Accept only signed responses from upstream", text_schema())
             .query_param("publicOnly", "Only public values, even if authenticated", text_schema())
             .query_param("callback", "JSONP callback function", text_schema());
         let spec = with_common_responses(spec)

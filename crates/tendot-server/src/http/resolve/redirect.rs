@@ -11,7 +11,6 @@ use tendot_registry::{Caller, Error, ResolveQuery};
 use tendot_store::RecordVersion;
 
 use crate::http::middleware::response_cache::CachePolicy;
-use crate::http::pages;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::request::{name_path, percent};
@@ -29,6 +28,7 @@ use crate::http::resolve::resolver::RecordResolver;
 use crate::http::resolve::trace::{self, TraceEvent, TraceSink};
 use crate::http::response::caching::{self, ClientDependence};
 use crate::http::response::reply::{HTML, Reply, reply};
+use crate::http::{HttpServer, pages};
 
 /// Maximum length of an alias chain.
 const MAX_ALIAS_HOPS: usize = 10;
@@ -72,7 +72,7 @@ struct ChosenLocation<'s> {
     has_prefix_locations: bool,
 }
 
-impl RecordResolver {
+impl HttpServer {
     /// Handles `GET /{name}`; `path` is not decoded yet.
     pub(crate) async fn get_name(&self, path: &str, head: &RequestHead<'_>) -> Reply {
         let read = QueryParams::parse(head.query)
@@ -86,8 +86,23 @@ impl RecordResolver {
         }
     }
 
-    /// Handles a request for a name, from the path, a query or a form.
+    /// Handles a request for a name, from the path, a query or a form; with `action=api` as the handle API does.
     pub(crate) async fn resolve_name(
+        &self,
+        name: &RequestedName<'_>,
+        parameters: &QueryParams<'_>,
+        head: &RequestHead<'_>,
+    ) -> Reply {
+        if parameters.get("action") == Some("api") {
+            return self.get_named_handle(name.as_str(), parameters, head).await;
+        }
+        self.resolver.resolve_name(name, parameters, head).await
+    }
+}
+
+impl RecordResolver {
+    /// Handles a request for a name with a redirect, a page or metadata.
+    async fn resolve_name(
         &self,
         name: &RequestedName<'_>,
         parameters: &QueryParams<'_>,
@@ -106,8 +121,18 @@ impl RecordResolver {
         if parameters.has("explain") {
             return self.get_trace(request, &mut context).await;
         }
-        let resolved = self.resolve_redirect(request, &mut context, &mut |_| {}).await;
+        let mut aliases = Vec::new();
+        let mut keep_aliases = |event: TraceEvent<'_>| {
+            if let TraceEvent::AliasesFollowed(names) = event {
+                aliases.extend_from_slice(names);
+            }
+        };
+        let resolved = self.resolve_redirect(request, &mut context, &mut keep_aliases).await;
         self.count(name, resolved.as_ref().map(|(record, _)| record)).await;
+        if show_record && let Some(target) = aliases.pop() {
+            aliases.insert(0, name.as_str().to_owned());
+            return self.alias_target_page(request, target, &aliases, &mut context).await;
+        }
         match resolved {
             Ok((_, RedirectOutcome::Redirect(reply))) if !show_record => reply,
             Ok((_, RedirectOutcome::PrefixInactive(message))) if !show_record => {
@@ -120,8 +145,24 @@ impl RecordResolver {
             Ok((_, RedirectOutcome::NotAcceptable)) if !show_record => {
                 metadata::not_acceptable(name.as_str())
             }
-            Ok((record, outcome)) => self.record_page(name, &record, &outcome).await,
+            Ok((record, outcome)) => self.record_page(name, &record, &outcome, &[]).await,
             Err(error) => self.lookup_failed(name, &error, head, &mut context).await,
+        }
+    }
+
+    /// Page of the record that an alias leads to, with the names on the way.
+    async fn alias_target_page(
+        &self,
+        request: NameRequest<'_>,
+        target: String,
+        aliases: &[String],
+        context: &mut LookupContext<'_>,
+    ) -> Reply {
+        let target = RequestedName::new(target);
+        let request = NameRequest { name: &target, ..request };
+        match self.resolve_redirect(request, context, &mut |_| {}).await {
+            Ok((record, outcome)) => self.record_page(&target, &record, &outcome, aliases).await,
+            Err(error) => self.lookup_failed(&target, &error, request.head, context).await,
         }
     }
 
@@ -254,11 +295,16 @@ impl RecordResolver {
         parameters: &QueryParams<'_>,
         context: &mut LookupContext<'_>,
     ) -> Result<FoundRecord, RecordLookupError> {
-        let query = ResolveQuery {
+        let mut query = ResolveQuery {
             indexes: parameters.get_all("index").filter_map(|index| index.parse().ok()).collect(),
             types: parameters.get_all("type").map(str::as_bytes).collect(),
             ..ResolveQuery::new(Handle::from(name))
         };
+        // The requested values may be those of the name that this one is an alias of.
+        let is_filtered = !query.indexes.is_empty() || !query.types.is_empty();
+        if is_filtered && !parameters.has("ignore_aliases") {
+            query.types.push(b"HS_ALIAS");
+        }
         self.lookup(&query, &Caller::Anonymous, context).await
     }
 
