@@ -4,9 +4,9 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use tendot_proto::{HandleValue, Ttl};
-use tendot_server::http::{HttpLimits, ProxyTrust};
+use tendot_server::http::{CountryDatabase, HttpLimits, ProxyTrust};
 use tendot_testing::http::{HttpRequest, HttpResponse};
-use tendot_testing::{free_port, ram_dir, wait_until};
+use tendot_testing::{country_database, free_port, ram_dir, wait_until};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpSocket;
 
@@ -48,6 +48,10 @@ fn start_server() -> TestServer {
             )),
         ),
         put_edit(
+            "10.5555/COUNTRY",
+            locations(&format!("{open}<location href='https://gb.example.org/' weight='0' country='gb'/>")),
+        ),
+        put_edit(
             "10.5555/WEIGHT",
             locations(
                 "<location href='https://a.example.org/' weight='1'/>\
@@ -71,8 +75,12 @@ fn start_server() -> TestServer {
         }),
         home_edit("10.5555"),
     ];
+    let directory = ram_dir();
+    let path = directory.path().join("countries.mmdb");
+    std::fs::write(&path, country_database(&[("127.0.0.2/32", "GB"), ("127.0.0.3/32", "DE")])).unwrap();
+    let countries = CountryDatabase::load(path).unwrap();
     start_at(bind(), edits, HttpLimits::default(), None, |http| {
-        http.proxy_trust(ProxyTrust {
+        http.country_database(countries).proxy_trust(ProxyTrust {
             trusted_proxies: vec!["127.0.0.1/32".parse().unwrap()],
             ..ProxyTrust::default()
         })
@@ -125,6 +133,13 @@ fn check_cache(server: &TestServer, cache: SocketAddr) {
     // An address in the URL is the same for all clients.
     assert_eq!(location(OUTSIDER, "/10.5555/CAMPUS?ip=127.0.0.2", &[]), "https://campus.example.org/");
     assert!(is_cached(CAMPUS, "/10.5555/CAMPUS?ip=127.0.0.2", &[]));
+    // By country, which the address decides.
+    for _ in 0..2 {
+        assert_eq!(location(CAMPUS, "/10.5555/COUNTRY", &[]), "https://gb.example.org/");
+        assert_eq!(location(OUTSIDER, "/10.5555/COUNTRY", &[]), "https://open.example.org/");
+    }
+    assert_eq!(location(OUTSIDER, "/10.5555/COUNTRY?country=gb", &[]), "https://gb.example.org/");
+    assert!(is_cached(CAMPUS, "/10.5555/COUNTRY?country=gb", &[]));
     // By weight: both are chosen.
     for chosen in ["https://a.example.org/", "https://b.example.org/"] {
         wait_until(chosen, || location(OUTSIDER, "/10.5555/WEIGHT", &[]) == chosen);

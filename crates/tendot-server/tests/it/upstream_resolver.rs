@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tendot_client::native::NativeClient;
 use tendot_client::{CacheSettings, HttpUpstream};
 use tendot_proto::{HandleValue, Ttl};
 use tendot_server::http::{HttpLimits, UpstreamClient};
+use tendot_testing::handle_server::{TestHandleServer, TestHandleService, site_value};
 use tendot_testing::http::{HttpRequest, HttpResponse};
 use tendot_testing::{wait_for, wait_until};
 
@@ -328,6 +330,67 @@ fn auth_bypasses_the_cache() {
         1,
         "{requests_taken:?}"
     );
+}
+
+/// JSON over HTTP has no signature, so an HTTP upstream cannot send certified responses; local names do not need them.
+#[test]
+fn cert_at_an_http_upstream() {
+    let upstream = FakeUpstream::respond_always(record_response(ONE));
+    let resolver = start_resolver(upstream.address);
+    let response = resolver.get("/api/handles/10.7777/x?cert");
+    assert_eq!((response.status, response.json()["responseCode"].as_u64()), (500, Some(2)));
+    assert!(response.text().contains("sends no signed responses over HTTP"), "{}", response.text());
+    assert_eq!(response.header("cache-status"), Some("tendot; fwd=miss; detail=upstream-failed"));
+    assert_eq!(resolver.get("/10.7777/x?cert").status, 502);
+    assert!(upstream.take_requests().is_empty());
+    assert_eq!(resolver.get("/10.7777/x?cert=false").status, 302);
+    assert_eq!(resolver.get("/10.5555/ONE?cert").status, 302);
+    assert_eq!(resolver.get("/api/handles/10.5555/ONE?cert").status, 200);
+}
+
+/// Over the native protocol, certified responses are requested, verified and cached apart from others.
+#[test]
+fn cert_over_the_native_protocol() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let start_servers = |service: TestHandleService| {
+        runtime.block_on(async {
+            let server =
+                TestHandleServer::start(service.with_url("10.1000/x", "https://example.org/x")).await;
+            let root =
+                TestHandleService::new().with_record("0.NA/10.1000", vec![site_value(1, &server.site())]);
+            (TestHandleServer::start(root).await, server)
+        })
+    };
+    let start_resolver = |root: &TestHandleServer| {
+        let client = NativeClient::new(root.config());
+        start_at(bind(), vec![home_edit("10.5555")], HttpLimits::default(), None, |http| {
+            http.upstream(UpstreamClient::Native(client), CacheSettings::default())
+        })
+    };
+    let cache_status = |resolver: &TestServer, target: &str| {
+        let response = resolver.get(target);
+        assert_eq!(response.status, 200, "{target}: {}", response.text());
+        response.header("cache-status").unwrap().split("; ttl").next().unwrap().to_owned()
+    };
+    let (root, _server) = start_servers(TestHandleService::with_other_key());
+    let resolver = start_resolver(&root);
+    for (target, expected) in [
+        ("/api/handles/10.1000/x?cert", "tendot; fwd=miss"),
+        ("/api/handles/10.1000/x?cert", "tendot; hit"),
+        ("/api/handles/10.1000/x", "tendot; fwd=miss"),
+        ("/api/handles/10.1000/x", "tendot; hit"),
+    ] {
+        assert_eq!(cache_status(&resolver, target), expected, "{target}");
+    }
+    assert_eq!(resolver.get("/10.1000/x?cert").header("location"), Some("https://example.org/x"));
+    // A server that does not sign.
+    let (root, server) = start_servers(TestHandleService::new());
+    server.service().is_signing = false;
+    let resolver = start_resolver(&root);
+    assert_eq!(resolver.get("/10.1000/x").status, 302);
+    assert_eq!(resolver.get("/10.1000/x?cert").status, 502);
+    let response = resolver.get("/api/handles/10.1000/x?cert");
+    assert_eq!((response.status, response.json()["responseCode"].as_u64()), (500, Some(2)));
 }
 
 #[test]

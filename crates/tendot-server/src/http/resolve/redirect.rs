@@ -14,6 +14,7 @@ use crate::http::middleware::response_cache::CachePolicy;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::request::{name_path, percent};
+use crate::http::resolve::locations::country::ClientCountry;
 use crate::http::resolve::locations::link_headers;
 use crate::http::resolve::locations::location_set::{LocationSet, redirect_candidates};
 use crate::http::resolve::locations::preferences::{LocationPreference, location_preferences};
@@ -94,7 +95,8 @@ impl HttpServer {
         head: &RequestHead<'_>,
     ) -> Reply {
         if parameters.get("action") == Some("api") {
-            return self.get_named_handle(name.as_str(), parameters, head).await;
+            // Boxed, so that redirects do not carry its state.
+            return Box::pin(self.get_named_handle(name.as_str(), parameters, head)).await;
         }
         self.resolver.resolve_name(name, parameters, head).await
     }
@@ -131,7 +133,7 @@ impl RecordResolver {
         self.count(name, resolved.as_ref().map(|(record, _)| record)).await;
         if show_record && let Some(target) = aliases.pop() {
             aliases.insert(0, name.as_str().to_owned());
-            return self.alias_target_page(request, target, &aliases, &mut context).await;
+            return Box::pin(self.alias_target_page(request, target, &aliases, &mut context)).await;
         }
         match resolved {
             Ok((_, RedirectOutcome::Redirect(reply))) if !show_record => reply,
@@ -237,7 +239,7 @@ impl RecordResolver {
             first_url_candidate(&candidates).map(|chosen| (chosen, ClientDependence::NONE))
         } else {
             let methods = own.or(locations.first()).map(|locations| locations.selection_methods().collect());
-            let selection = selection_context(parameters, head, action);
+            let selection = self.selection_context(parameters, head, action);
             select_candidate(&candidates, methods.unwrap_or_default(), &selection, trace)
         };
         let Some((chosen, dependence)) = chosen else { return Ok(RedirectOutcome::ShowRecord(None)) };
@@ -425,27 +427,40 @@ fn select_candidate<'c, 'a>(
     Some((candidates.get(number)?, dependence))
 }
 
-fn selection_context<'a>(
-    parameters: &'a QueryParams<'_>,
-    request: &RequestHead<'a>,
-    action: &str,
-) -> SelectionContext<'a> {
-    let mut preferences: Vec<LocationPreference<'_>> =
-        parameters.get_all("locatt").map(LocationPreference::parse).collect();
-    if action == "metadata" {
-        preferences.push(LocationPreference::parse("role:metadata"));
-    }
-    let requested_address = parameters.get("ip").and_then(|address| address.parse().ok());
-    let requested_country = parameters.get("country");
-    SelectionContext {
-        preferences,
-        header_preferences: location_preferences(request.headers),
-        client_address: requested_address.or(request.client),
-        is_address_of_client: requested_address.is_none(),
-        country: requested_country.map(Cow::Borrowed),
-        is_country_of_client: false,
-        // Not secret, only evenly distributed.
-        random: (RandomState::new().hash_one(0_u8) >> 11) as f64 / (1_u64 << 53) as f64,
+impl RecordResolver {
+    /// Request data that location selection depends on.
+    fn selection_context<'a>(
+        &self,
+        parameters: &'a QueryParams<'_>,
+        request: &RequestHead<'a>,
+        action: &str,
+    ) -> SelectionContext<'a> {
+        let mut preferences: Vec<LocationPreference<'_>> =
+            parameters.get_all("locatt").map(LocationPreference::parse).collect();
+        for (name, value) in parameters.iter() {
+            if self.location_parameters.iter().any(|parameter| **parameter == *name) {
+                preferences.push(LocationPreference::new(name, value.into()));
+            }
+        }
+        if action == "metadata" {
+            preferences.push(LocationPreference::parse("role:metadata"));
+        }
+        let requested_address = parameters.get("ip").and_then(|address| address.parse().ok());
+        let requested_country = parameters.get("country").and_then(ClientCountry::from_parameter);
+        let is_country_of_client = requested_country.is_none()
+            && requested_address.is_none()
+            && self.country_sources.is_configured();
+        SelectionContext {
+            preferences,
+            header_preferences: location_preferences(request.headers),
+            client_address: requested_address.or(request.client),
+            is_address_of_client: requested_address.is_none(),
+            country: requested_country
+                .or_else(|| self.country_sources.country_of(request, requested_address)),
+            is_country_of_client,
+            // Not secret, only evenly distributed.
+            random: (RandomState::new().hash_one(0_u8) >> 11) as f64 / (1_u64 << 53) as f64,
+        }
     }
 }
 

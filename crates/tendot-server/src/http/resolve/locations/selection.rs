@@ -8,6 +8,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tendot_proto::HandleValue;
 use tendot_proto::record::Location;
 
+use crate::http::resolve::locations::country::ClientCountry;
 use crate::http::resolve::locations::preferences::LocationPreference;
 use crate::http::response::caching::ClientDependence;
 
@@ -98,8 +99,7 @@ pub(crate) struct SelectionContext<'a> {
     pub(crate) client_address: Option<IpAddr>,
     /// Whether the address is that of the client, rather than given by the URL.
     pub(crate) is_address_of_client: bool,
-    /// ISO 3166-1 alpha-2 code.
-    pub(crate) country: Option<Cow<'a, str>>,
+    pub(crate) country: Option<ClientCountry>,
     /// Whether the country is derived from the client, rather than given by the URL.
     pub(crate) is_country_of_client: bool,
     /// Random number in [0, 1).
@@ -153,18 +153,22 @@ pub(crate) fn select(
                 }
             }
             "country" => {
-                dependence.is_private |=
+                let is_of_client =
                     context.is_country_of_client && has_attribute(&remaining, candidates, "country");
+                dependence.is_private |= is_of_client;
+                if is_of_client && context.country.is_none() {
+                    trace(SelectionStep { method: "country unknown".into(), remaining: remaining.clone() });
+                }
                 if let Some(country) = &context.country {
                     let is_in_country = |candidate: &RedirectCandidate<'_>| {
                         candidate
                             .attribute("country")
-                            .is_some_and(|found| found.eq_ignore_ascii_case(country))
+                            .is_some_and(|found| found.trim().eq_ignore_ascii_case(country.code()))
                     };
                     filter_unless_empty(
                         &mut remaining,
                         candidates,
-                        || format!("country {country}"),
+                        || country.to_string(),
                         &mut trace,
                         is_in_country,
                     );
@@ -347,7 +351,7 @@ mod tests {
             header_preferences: Vec::new(),
             client_address: address.parse().ok(),
             is_address_of_client: true,
-            country: (!country.is_empty()).then(|| country.into()),
+            country: ClientCountry::from_parameter(country),
             is_country_of_client: true,
             random,
         };
