@@ -39,8 +39,9 @@ impl Default for CacheSettings {
 }
 
 impl CacheSettings {
-    /// Remaining TTL of a reply, minus its age: the smallest TTL of its values, or [`negative_ttl`](Self::negative_ttl).
-    fn ttl_of(&self, UpstreamReply { outcome, age }: &UpstreamReply) -> Duration {
+    /// Remaining TTL of a reply: the smallest TTL of its values minus its age, at most what the upstream states, or
+    /// [`negative_ttl`](Self::negative_ttl).
+    fn ttl_of(&self, UpstreamReply { outcome, age, max_ttl }: &UpstreamReply) -> Duration {
         let LookupOutcome::Values(values) = outcome else { return self.negative_ttl.saturating_sub(*age) };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let seconds = |value: &HandleValue<'_>| match value.ttl {
@@ -49,7 +50,7 @@ impl CacheSettings {
             Ttl::Unknown { .. } => 0,
         };
         let shortest = values.iter().map(seconds).min().unwrap_or_default();
-        Duration::from_secs(shortest).min(self.max_ttl)
+        Duration::from_secs(shortest).min(self.max_ttl).min(max_ttl.unwrap_or(Duration::MAX))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AGE, HeaderValue, USER_AGENT};
+use http::header::{ACCEPT, AGE, CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use http::{Request, StatusCode};
 use http_body_util::Empty;
 use percent_encoding::{AsciiSet, utf8_percent_encode};
@@ -55,8 +55,14 @@ pub enum HttpUpstreamError {
         /// Requested name.
         name: String,
     },
-    /// The upstream detected a forwarding loop (status 508).
-    #[error("forwarding loop detected at {base_url} (status 508)")]
+    /// The response must be signed, but JSON over HTTP has no signature.
+    #[error("{base_url} sends no signed responses over HTTP; use the native protocol")]
+    NotCertified {
+        /// Base URL.
+        base_url: String,
+    },
+    /// The upstream detected a forwarding loop.
+    #[error("forwarding loop detected at {base_url}")]
     LoopDetected {
         /// Base URL.
         base_url: String,
@@ -126,8 +132,11 @@ impl HttpUpstream {
         HttpUpstreamError::InvalidResponse { base_url: self.base_url.to_string(), reason }
     }
 
-    /// Response body and its `Age`.
-    async fn fetch(&self, request: &ResolveRequest<'_>) -> Result<(Bytes, Duration), HttpUpstreamError> {
+    /// Response body, its `Age`, and its remaining freshness lifetime if the upstream states one.
+    async fn fetch(
+        &self,
+        request: &ResolveRequest<'_>,
+    ) -> Result<(Bytes, Duration, Option<Duration>), HttpUpstreamError> {
         let name = utf8_percent_encode(&request.name, PATH_ENCODE_SET);
         let query = if request.is_authoritative { "?auth" } else { "" };
         let mut http_request = Request::get(format!("{}/api/handles/{name}{query}", self.base_url))
@@ -142,7 +151,7 @@ impl HttpUpstream {
         let response = self.client.request(http_request).await;
         let response = response.map_err(|error| self.connection_error(error_chain(&error)))?;
         let status = response.status();
-        if status == StatusCode::LOOP_DETECTED {
+        if status == StatusCode::LOOP_DETECTED || reports_loop(response.headers()) {
             return Err(HttpUpstreamError::LoopDetected { base_url: self.base_url.to_string() });
         }
         // 200 record, 404 not found, 400 not responsible; the body of any other status is not a reply.
@@ -150,11 +159,13 @@ impl HttpUpstream {
             return Err(self.invalid_response(format!("unexpected status {status}")));
         }
         let age = response.headers().get(AGE).and_then(|age| age.to_str().ok()?.parse::<u32>().ok());
+        let age = Duration::from_secs(age.unwrap_or_default().into());
+        let max_ttl = freshness_lifetime(response.headers()).map(|lifetime| lifetime.saturating_sub(age));
         let body = read_body(response, MAX_BODY_BYTES).await.map_err(|error| match error {
             BodyError::TooLong { .. } => self.invalid_response(error.to_string()),
             BodyError::Connection(reason) => self.connection_error(reason),
         })?;
-        Ok((body, Duration::from_secs(age.unwrap_or_default().into())))
+        Ok((body, age, max_ttl))
     }
 }
 
@@ -166,8 +177,11 @@ impl Upstream for HttpUpstream {
         if name.split('/').any(|segment| matches!(segment, "." | "..")) {
             return Err(HttpUpstreamError::UnsupportedName { name: name.into() });
         }
+        if request.is_certified {
+            return Err(HttpUpstreamError::NotCertified { base_url: self.base_url.to_string() });
+        }
         let body = tokio::time::timeout(REQUEST_TIMEOUT, self.fetch(request));
-        let (body, age) =
+        let (body, age, max_ttl) =
             body.await.map_err(|_| HttpUpstreamError::Timeout { base_url: self.base_url.to_string() })??;
         let mut body: HandleApiResponse =
             serde_json::from_slice(&body).map_err(|error| self.invalid_response(error.to_string()))?;
@@ -191,6 +205,77 @@ impl Upstream for HttpUpstream {
             ResponseCode::SERVER_NOT_RESPONSIBLE => LookupOutcome::NotResponsible,
             code => return Err(self.invalid_response(format!("unexpected response code {}", code.0))),
         };
-        Ok(UpstreamReply { outcome, age })
+        Ok(UpstreamReply { outcome, age, max_ttl })
+    }
+}
+
+/// Whether the upstream reports a forwarding loop: its own status is 500, because its response code is 2.
+fn reports_loop(headers: &HeaderMap) -> bool {
+    const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+    let lines = headers.get_all(CACHE_STATUS).iter().filter_map(|line| line.to_str().ok());
+    let mut parameters = lines.flat_map(|line| line.split([';', ',']));
+    parameters.any(|parameter| parameter.trim() == "detail=upstream-loop")
+}
+
+/// Freshness lifetime in `Cache-Control` (RFC 9111, section 5.2.2): `s-maxage` or `max-age`, or zero if the response must not be
+/// reused. `None` if it states nothing, as at Handle.Net's servers; the TTLs of the values apply alone then.
+fn freshness_lifetime(headers: &HeaderMap) -> Option<Duration> {
+    let lines = headers.get_all(CACHE_CONTROL).iter().filter_map(|line| line.to_str().ok());
+    let mut max_age = None;
+    let mut shared_max_age = None;
+    for directive in lines.flat_map(|line| line.split(',')) {
+        let (name, value) = directive.split_once('=').unwrap_or((directive, ""));
+        // A larger number means the maximum (RFC 9111, section 1.2.2); an invalid one means stale.
+        let seconds = || {
+            let value = value.trim().trim_matches('"');
+            let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+            let seconds = if is_number { value.parse().unwrap_or(u32::MAX) } else { 0 };
+            Some(Duration::from_secs(seconds.into()))
+        };
+        match name.trim().to_ascii_lowercase().as_str() {
+            "no-cache" | "no-store" => return Some(Duration::ZERO),
+            "max-age" => max_age = max_age.or_else(seconds),
+            "s-maxage" => shared_max_age = shared_max_age.or_else(seconds),
+            _ => {}
+        }
+    }
+    shared_max_age.or(max_age)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn freshness_lifetimes() {
+        for (control, expected) in [
+            ("", None),
+            ("public", None),
+            ("public, max-age=3", Some(3)),
+            ("Max-Age = \"7\"", Some(7)),
+            ("max-age=60, s-maxage=5", Some(5)),
+            ("max-age=60, no-cache", Some(0)),
+            ("private, no-store", Some(0)),
+            ("max-age=x", Some(0)),
+            ("max-age=99999999999999999999", Some(u32::MAX.into())),
+        ] {
+            let headers = HeaderMap::from_iter([(CACHE_CONTROL, control.parse().unwrap())]);
+            assert_eq!(freshness_lifetime(&headers), expected.map(Duration::from_secs), "{control}");
+        }
+        assert_eq!(freshness_lifetime(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn loops_in_cache_status() {
+        const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+        for (status, expected) in [
+            ("tendot; fwd=miss", false),
+            ("tendot; detail=upstream-loop", true),
+            ("edge; fwd=miss, tendot; fwd=miss; detail=upstream-loop", true),
+            ("tendot; detail=upstream-loops", false),
+        ] {
+            let headers = HeaderMap::from_iter([(CACHE_STATUS, status.parse().unwrap())]);
+            assert_eq!(reports_loop(&headers), expected, "{status}");
+        }
     }
 }

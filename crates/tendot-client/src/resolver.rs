@@ -110,7 +110,7 @@ impl<U: Upstream + 'static> Resolver<U> {
         self.0.cache.weight()
     }
 
-    /// Cached reply for a name, or its cached error; sends no request.
+    /// Cached reply for a name that need not be certified, or its cached error; sends no request.
     pub fn get_cached(&self, name: &str) -> Option<Result<CachedReply, Arc<U::Error>>> {
         self.0.get_cached(&Handle::from(name).canonical())
     }
@@ -121,7 +121,7 @@ impl<U: Upstream + 'static> Resolver<U> {
         request: impl Into<ResolveRequest<'q>> + Send,
     ) -> Result<CachedReply, Arc<U::Error>> {
         let request: ResolveRequest<'q> = request.into();
-        let key: Box<[u8]> = Handle::from(&*request.name).canonical().into_owned().into();
+        let key = cache_key(&request);
         let now = Instant::now();
         if !request.is_authoritative
             && let Some(cached) = self.0.get_cached(&key)
@@ -146,6 +146,15 @@ impl<U: Upstream + 'static> Resolver<U> {
             },
         }
     }
+}
+
+/// Cache key of a request. Certified replies are cached apart from others, under a key that no name in UTF-8 has.
+fn cache_key(request: &ResolveRequest<'_>) -> Box<[u8]> {
+    let mut key = Handle::from(&*request.name).canonical().into_owned();
+    if request.is_certified {
+        key.push(0xff);
+    }
+    key.into()
 }
 
 impl<U: Upstream> ResolverInner<U> {

@@ -49,22 +49,24 @@ impl LookupOutcome {
     }
 }
 
-/// Reply of an upstream: the outcome and its age.
+/// Reply of an upstream: the outcome, its age and how long it may be cached.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UpstreamReply {
     /// Outcome of the lookup.
     pub outcome: LookupOutcome,
     /// Time for which the upstream had cached it (`Age`).
     pub age: Duration,
+    /// Remaining freshness lifetime that the upstream states for the record (`Cache-Control`), if it does.
+    pub max_ttl: Option<Duration>,
 }
 
 impl From<LookupOutcome> for UpstreamReply {
     fn from(outcome: LookupOutcome) -> Self {
-        Self { outcome, age: Duration::ZERO }
+        Self { outcome, age: Duration::ZERO, max_ttl: None }
     }
 }
 
-/// Resolution request to an upstream: name, authoritative flag, hops so far.
+/// Resolution request to an upstream: name, authoritative and certified flags, hops so far.
 ///
 /// ```
 /// use tendot_client::ResolveRequest;
@@ -77,6 +79,8 @@ pub struct ResolveRequest<'a> {
     pub name: Cow<'a, str>,
     /// Whether the request bypasses all caches up to the authoritative server.
     pub is_authoritative: bool,
+    /// Whether the response must be signed by the responsible server and verified.
+    pub is_certified: bool,
     /// Services that forwarded the request; empty if loops need not be detected.
     pub cdn_loop: CdnLoop<'a>,
 }
@@ -91,6 +95,7 @@ impl ResolveRequest<'_> {
         ResolveRequest {
             name: self.name.into_owned().into(),
             is_authoritative: self.is_authoritative,
+            is_certified: self.is_certified,
             cdn_loop: self.cdn_loop.into_owned(),
         }
     }

@@ -11,6 +11,7 @@ static ALLOCATOR: tendot_testing::CountingAllocator = tendot_testing::CountingAl
 mod client_network;
 mod clock;
 mod connection;
+mod file_stamp;
 mod gcra;
 pub mod http;
 mod maintenance;

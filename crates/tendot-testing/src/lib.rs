@@ -9,6 +9,7 @@
 //! - [`is_full_run`], [`repetitions`]: how long a test goes on in `cargo xtask test` and with `--full`
 //! - [`hex`], [`conformance`], [`ram_dir`]: bytes, files of `conformance/`, directories
 //! - [`fuzz_inputs`]: seeds and corpora of the fuzz targets
+//! - [`country_database`]: a database of countries in the MaxMind DB format
 //! - [`free_port`]: ports that no other test uses
 //! - [`wait_until`], [`wait_for`]: wait for a condition instead of sleeping
 //! - [`http`]: an HTTP/1.1 client that sends exactly what a test writes
@@ -28,6 +29,7 @@
 mod allocations;
 mod child;
 mod conformance_files;
+mod country_database;
 mod directory;
 mod extent;
 pub mod fuzz_inputs;
@@ -54,6 +56,7 @@ mod wait;
 pub use allocations::{Allocations, CountingAllocator, count_allocations};
 pub use child::{child_test, emit, emitted_lines};
 pub use conformance_files::{conformance, workspace_root};
+pub use country_database::country_database;
 pub use directory::ram_dir;
 pub use extent::{is_full_run, repetitions};
 pub use packages::{ensure_programs, install_packages, is_installed};

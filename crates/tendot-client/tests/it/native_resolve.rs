@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tendot_client::native::{NativeClient, ResolveError, ResolveOptions, RootSites};
-use tendot_client::{CacheSettings, LookupOutcome, Resolver};
+use tendot_client::{CacheSettings, CacheStatus, LookupOutcome, ResolveRequest, Resolver};
 use tendot_proto::lookup::{AttemptError, LookupConfig, LookupError, LookupErrorKind, RttEstimates};
 use tendot_proto::record::{HashOption, InterfaceProtocol, Site, SiteAttribute, SiteServer};
 use tendot_proto::{
@@ -509,6 +509,31 @@ async fn certified() {
         URL,
         "signatures are not checked otherwise"
     );
+}
+
+/// A certified request is verified even if the client does not require signatures, and its reply is cached apart from others.
+#[tokio::test]
+async fn certified_requests() {
+    let _clock = StoppedClock::new();
+    let server = TestHandleServer::start(TestHandleService::with_other_key().with_url(NAME, URL)).await;
+    let root = TestHandleServer::start(root_service_for(&server)).await;
+    let resolver = Resolver::new(NativeClient::new(root.config()), CacheSettings::default());
+    let certified = || ResolveRequest { is_certified: true, ..ResolveRequest::from(NAME) };
+    let signed = resolver.resolve(certified()).await.unwrap();
+    assert_eq!(signed.cache_status, CacheStatus::Miss);
+    assert_eq!(resolver.resolve(certified()).await.unwrap().cache_status, CacheStatus::Hit);
+    assert_eq!(resolver.resolve(NAME).await.unwrap().cache_status, CacheStatus::Miss);
+    assert_eq!(resolver.resolve(NAME).await.unwrap().cache_status, CacheStatus::Hit);
+    assert_eq!(resolver.cache_entries(), 2);
+
+    // A server that does not sign: its replies are used, unless they must be certified.
+    let server = TestHandleServer::start(TestHandleService::new().with_url(NAME, URL)).await;
+    let root = TestHandleServer::start(root_service_for(&server)).await;
+    server.service().is_signing = false;
+    let resolver = Resolver::new(NativeClient::new(root.config()), CacheSettings::default());
+    assert!(resolver.resolve(NAME).await.is_ok());
+    let error = resolver.resolve(certified()).await.unwrap_err().to_string();
+    assert!(error.contains("missing credential"), "{error}");
 }
 
 /// The response of a regular server, for scripts to send or to corrupt.

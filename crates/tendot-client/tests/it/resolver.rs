@@ -19,6 +19,8 @@ struct FakeUpstream {
     is_failing: AtomicBool,
     /// Age of its replies in seconds.
     age: AtomicU32,
+    /// Freshness lifetime that it states, in seconds; none if 0.
+    max_ttl: AtomicU32,
 }
 
 impl Upstream for &FakeUpstream {
@@ -39,7 +41,13 @@ impl Upstream for &FakeUpstream {
             "big" => LookupOutcome::Values(vec![HandleValue::with_data(1, "DESC", vec![0; 100_000])]),
             _ => LookupOutcome::Values(value(Ttl::Relative(600))),
         };
-        Ok(UpstreamReply { outcome, age: Duration::from_secs(self.age.load(Ordering::Relaxed).into()) })
+        let age = Duration::from_secs(self.age.load(Ordering::Relaxed).into());
+        let max_ttl = Some(self.max_ttl.load(Ordering::Relaxed)).filter(|seconds| *seconds > 0);
+        Ok(UpstreamReply {
+            outcome,
+            age,
+            max_ttl: max_ttl.map(|seconds| Duration::from_secs(seconds.into())),
+        })
     }
 }
 
@@ -70,6 +78,18 @@ async fn cached_until_ttl_expires() {
     let reply = resolver.resolve("10.1000/x").await.unwrap();
     assert!(reply.age < Duration::from_secs(1));
     assert_eq!(upstream.take_request_count(), 1);
+}
+
+/// A record is not cached for longer than the upstream states, even if the TTLs of its values are longer.
+#[tokio::test(start_paused = true)]
+async fn cached_at_most_as_long_as_the_upstream_states() {
+    let (upstream, resolver) = new_resolver();
+    upstream.max_ttl.store(3, Ordering::Relaxed);
+    let reply = resolver.resolve("10.1000/x").await.unwrap();
+    assert!(reply.remaining_ttl <= Duration::from_secs(3), "{reply:?}");
+    advance(Duration::from_secs(4)).await;
+    resolver.resolve("10.1000/x").await.unwrap();
+    assert_eq!(upstream.take_request_count(), 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use http::HeaderName;
 use ipnet::IpNet;
 use tendot_registry::Registry;
 use tokio::sync::Semaphore;
@@ -18,6 +19,7 @@ use crate::http::middleware::rate_limit::{HttpRateLimiter, HttpRateLimits};
 use crate::http::middleware::request_id::RequestIdGenerator;
 use crate::http::middleware::response_cache::HttpResponseCache;
 use crate::http::request::body::BodyReader;
+use crate::http::resolve::locations::country::CountryDatabase;
 use crate::http::resolve::resolver::RecordResolver;
 use crate::metrics::ExternalMetric;
 use crate::native::NativeServer;
@@ -111,6 +113,33 @@ impl HttpServer {
     pub fn response_cache_size(mut self, bytes: usize) -> Self {
         self.resolver.response_cache = (bytes > 0).then(|| HttpResponseCache::new(bytes));
         self
+    }
+
+    /// Finds the country of clients, for the choice of a location, in this database; it is replaced when its file changes.
+    /// Default: none.
+    #[must_use]
+    pub fn country_database(mut self, database: CountryDatabase) -> Self {
+        self.resolver.country_sources.database = Some(Arc::new(database));
+        self
+    }
+
+    /// Takes the country of clients from this header of trusted proxies. Default: none.
+    #[must_use]
+    pub fn country_header(mut self, name: HeaderName) -> Self {
+        self.resolver.country_sources.header = Some(name);
+        self
+    }
+
+    /// Sets the query parameters that prefer a location attribute of the same name, as `locatt=NAME:VALUE` does. Default: none.
+    #[must_use]
+    pub fn location_parameters(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.resolver.location_parameters = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Country database, for watching its file.
+    pub(super) fn watched_country_database(&self) -> Option<Arc<CountryDatabase>> {
+        self.resolver.country_sources.database.clone()
     }
 
     /// Counts resolutions for reports. Default: not counted.

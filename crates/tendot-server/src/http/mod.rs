@@ -26,6 +26,7 @@ pub use http_server::HttpServer;
 pub use middleware::client_address::{ForwardedBy, ProxyTrust};
 pub use middleware::rate_limit::HttpRateLimits;
 pub(crate) use middleware::rate_limit::too_many_requests;
+pub use resolve::locations::country::{CountryDatabase, CountryDatabaseError};
 pub use resolve::trace::{ResolutionTrace, TraceOutcome, TraceStep};
 pub use resolve::upstream::UpstreamClient;
 pub use response::codes::{HTTP_ERROR_CODES, HttpErrorCodeSpec};

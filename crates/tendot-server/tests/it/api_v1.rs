@@ -16,6 +16,7 @@ over_all_stores!(
     retired_names,
     policies,
     transfers,
+    agencies_of_names,
     closed_agency,
     malformed_requests,
 );
@@ -474,6 +475,40 @@ fn transfers(client: &ApiClient) {
         (409, "already-decided"),
     );
     client.check("POST", "/transfers", TOKEN, &json!({"to": "x"}), (400, "malformed"));
+}
+
+/// `/doiRA` names the agency of a name, also after a transfer of the name to a registrant of another agency.
+fn agencies_of_names(client: &ApiClient) {
+    let fixtures = client.create_fixtures();
+    for name in ["10.70000/a", "10.70000/b", "10.70000/gone"] {
+        client.create("/dois", &json!({"name": name, "url": "https://example.org/"}));
+    }
+    let agencies = |names: &str| -> Vec<String> {
+        let response = client.send("GET", &format!("/doiRA/{names}"), "", &[], b"");
+        assert_eq!(response.status, 200, "{}", response.text());
+        let agencies = response.json_lines()[0].as_array().unwrap().clone();
+        let text = |agency: &Json| agency["RA"].as_str().or(agency["status"].as_str()).unwrap().to_owned();
+        agencies.iter().map(text).collect()
+    };
+    let names = "10.70000/a,10.70000/b,10.70000,10.70000/none";
+    assert_eq!(agencies(names), ["A", "A", "A", "DOI does not exist"]);
+    let body =
+        json!({"names": ["10.70000/b", "10.70000/gone"], "to": fixtures.registrants[1], "force": true});
+    client.create("/transfers", &body);
+    assert_eq!(agencies(names), ["A", "B", "A", "DOI does not exist"]);
+    // Also of a retired name.
+    client.check("DELETE", "/dois/10.70000/gone", TOKEN, &Json::Null, (200, ""));
+    assert_eq!(agencies("10.70000/gone"), ["B"]);
+    // The prefix goes to the other agency, and its names with it.
+    client.create("/transfers", &json!({"prefix": "10.70000", "to": fixtures.registrants[1], "force": true}));
+    assert_eq!(agencies(names), ["B", "B", "B", "DOI does not exist"]);
+    // 100 names are answered, and more are an error.
+    let many = vec!["10.70000/a"; 100].join(",");
+    assert_eq!(agencies(&many), vec!["B"; 100]);
+    let response = client.send("GET", &format!("/doiRA/{many},10.70000/b"), "", &[], b"");
+    assert_eq!(response.status, 400);
+    let problem = &response.json_lines()[0];
+    assert_eq!(problem["detail"], "101 names in the path; the maximum is 100.", "{problem}");
 }
 
 fn closed_agency(client: &ApiClient) {

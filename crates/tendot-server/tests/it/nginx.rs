@@ -3,9 +3,8 @@
 
 use std::fs;
 use std::io::Read as _;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
@@ -15,13 +14,14 @@ use rustls::{ClientConfig, RootCertStore};
 use tendot_proto::HandleValue;
 use tendot_server::http::{HttpLimits, ProxyTrust};
 use tendot_testing::http::{HttpRequest, HttpResponse, send_raw};
-use tendot_testing::{free_port, ram_dir, wait_until};
+use tendot_testing::{free_port, ram_dir};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpSocket;
 use tokio_rustls::TlsConnector;
 
 use crate::support::edits::put_edit;
 use crate::support::http_server::{TOKEN, TestServer, bind, start};
+use crate::support::proxies::Nginx;
 
 const LOOPBACK: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const ALLOWED_CLIENT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
@@ -53,51 +53,6 @@ const NAMES: [&str; 23] = [
     "10.5555/http://example.org/x",
     "10.5555/~user@host:80,x=y!$*",
 ];
-
-/// A running nginx, killed on drop.
-struct Nginx(Child);
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Nginx {
-    /// Starts nginx with a file of `deploy/` in which ports and paths are replaced.
-    fn start(directory: &Path, address: SocketAddr, shipped: &str, replacements: &[(&str, String)]) -> Self {
-        let mut shipped = shipped.to_owned();
-        for (from, to) in replacements {
-            assert!(shipped.contains(from), "{from} is not in the file");
-            shipped = shipped.replace(from, to);
-        }
-        fs::write(directory.join("tendot.conf"), shipped).unwrap();
-        let dir = directory.display();
-        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .iter()
-            .map(|kind| format!("{kind}_temp_path {dir}/{kind};\n"))
-            .collect();
-        let main_config = format!(
-            "daemon off;\npid {dir}/pid;\nerror_log {dir}/error.log;\nmaster_process off;\nevents {{}}\n\
-             http {{\naccess_log off;\n{temporary}include {dir}/tendot.conf;\n}}\n"
-        );
-        fs::write(directory.join("nginx.conf"), main_config).unwrap();
-        let nginx = Command::new("nginx")
-            .arg("-p")
-            .arg(directory)
-            .args(["-c", "nginx.conf", "-e", "error.log"])
-            .stderr(Stdio::inherit())
-            .spawn()
-            .expect("`cargo xtask test` installs nginx-light");
-        let nginx = Self(nginx);
-        let log = directory.join("error.log");
-        wait_until(&format!("nginx accepts connections; its log is {}", log.display()), || {
-            TcpStream::connect(address).is_ok()
-        });
-        nginx
-    }
-}
 
 /// A server behind nginx.
 struct ProxiedServer {

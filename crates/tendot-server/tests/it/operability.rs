@@ -189,13 +189,13 @@ fn responses_are_compressed() {
     let target = "/api/handles/10.5555/LARGE";
     let uncompressed = server.request("GET", target, "");
     assert_eq!(
-        (uncompressed.header("content-encoding"), uncompressed.header("vary")),
+        (uncompressed.header("content-encoding"), uncompressed.headers("vary").last()),
         (None, Some("Accept-Encoding"))
     );
     let tag = uncompressed.header("etag").unwrap().to_owned();
     let compressed = server.request("GET", target, "Accept-Encoding: br, gzip");
     assert_eq!(compressed.header("content-encoding"), Some("gzip"));
-    assert_eq!(compressed.header("vary"), Some("Accept-Encoding"));
+    assert_eq!(compressed.headers("vary").collect::<Vec<_>>(), ["Authorization", "Accept-Encoding"]);
     assert_eq!(compressed.header("content-length").unwrap(), compressed.body.len().to_string());
     assert!(
         compressed.body.len() < uncompressed.body.len() / 4,
@@ -211,7 +211,10 @@ fn responses_are_compressed() {
     for etag in [&tag, &format!("W/{tag}")] {
         let headers = format!("Accept-Encoding: gzip\nIf-None-Match: {etag}");
         let not_modified = server.request("GET", target, &headers);
-        assert_eq!((not_modified.status, not_modified.header("vary")), (304, Some("Accept-Encoding")));
+        assert_eq!(
+            (not_modified.status, not_modified.headers("vary").last()),
+            (304, Some("Accept-Encoding"))
+        );
     }
     let head = server.request("HEAD", target, "Accept-Encoding: gzip");
     assert_eq!(head.header("content-length"), compressed.header("content-length"));

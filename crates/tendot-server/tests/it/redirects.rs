@@ -7,6 +7,7 @@ over_stores!(
     written_forms,
     aliases,
     locations,
+    several_namespaces,
     attack_r5_percent_encoding,
     attack_r6_paths_are_not_normalized,
     attack_r7_long_paths,
@@ -121,6 +122,26 @@ fn aliases(store: StoreKind) {
     }
     check_redirect(&server, "/10.5555/a?ignore_aliases", &[], 200, "");
     check_redirect(&server, "/10.5555/a?noredirect", &[], 200, "");
+}
+
+/// Of several `HS_NAMESPACE` values, the one with the lowest index applies to templates, locations and agency alike.
+fn several_namespaces(store: StoreKind) {
+    let namespace = |delimiter: &str, agency: &str| {
+        format!(
+            "<namespace><DOI.RA>10.SERV/{agency}</DOI.RA><template delimiter='{delimiter}'><foreach>\
+             <if value='type' test='equals' expression='URL'><value data='${{data}}?${{extension}}'/></if>\
+             </foreach></template></namespace>"
+        )
+    };
+    let (high, low) = (namespace("@", "DATACITE"), namespace("!", "CROSSREF"));
+    for values in [[(30, &high), (20, &low)], [(20, &low), (30, &high)]] {
+        let values = values.map(|(index, data)| (index, "HS_NAMESPACE", data.as_str()));
+        let server =
+            start(store, &[record("0.NA/10.8888", &values), url("10.8888/map", "https://example.org/map")]);
+        check_redirect(&server, "/10.8888/map!x", &[], 302, "https://example.org/map?x");
+        check_redirect(&server, "/10.8888/map@x", &[], 404, "");
+        assert_eq!(server.get("/doiRA/10.8888", &[]).text(), r#"[{"DOI":"10.8888","RA":"Crossref"}]"#);
+    }
 }
 
 fn locations(store: StoreKind) {

@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tendot_client::native::NativeClient;
 use tendot_client::{CacheSettings, HttpUpstream};
 use tendot_proto::{HandleValue, Ttl};
 use tendot_server::http::{HttpLimits, UpstreamClient};
+use tendot_testing::handle_server::{TestHandleServer, TestHandleService, site_value};
 use tendot_testing::http::{HttpRequest, HttpResponse};
 use tendot_testing::{wait_for, wait_until};
 
@@ -219,40 +221,89 @@ fn records_as_json() {
     assert_eq!(response.header("cache-control"), Some("private, no-store"));
 }
 
-/// `max-age` minus `Age` is the remaining TTL of the shortest value.
+/// `max-age` is the remaining TTL of the shortest value, also for a resolver behind this one.
 #[test]
-fn age_and_max_age() {
+fn max_age_is_what_remains() {
     let upstream = start_upstream(bind());
     let resolver = start_resolver(upstream.address);
     let first = resolver.get("/api/handles/10.7777/several");
     assert_eq!(first.header("cache-status"), Some("tendot; fwd=miss"));
     assert_eq!((first.header("age"), first.header("cache-control")), (None, Some("public, max-age=600")));
-    let second = wait_for("the response has an age", || {
-        let response = resolver.get("/api/handles/10.7777/several");
-        response.header("age").is_some_and(|age| age != "0").then_some(response)
-    });
     let number = |response: &HttpResponse, name: &str, prefix: &str| -> u64 {
         let value = response.header(name).unwrap_or_else(|| panic!("{name}: {}", response.head));
         value.strip_prefix(prefix).unwrap_or_else(|| panic!("{value}")).parse().unwrap()
     };
-    let age = number(&second, "age", "");
-    assert!((1..=60).contains(&age), "{}", second.head);
-    let remaining = number(&second, "cache-control", "public, max-age=") - age;
-    assert!((540..=599).contains(&remaining), "{}", second.head);
+    let second = wait_for("a second of the TTL is over", || {
+        let response = resolver.get("/api/handles/10.7777/several");
+        (number(&response, "cache-control", "public, max-age=") < 599).then_some(response)
+    });
+    let remaining = number(&second, "cache-control", "public, max-age=");
+    assert!((500..=598).contains(&remaining), "{}", second.head);
     assert_eq!(number(&second, "cache-status", "tendot; hit; ttl="), remaining);
+    assert_eq!(second.header("age"), None);
     let redirect = resolver.get("/10.7777/several");
-    assert!(
-        redirect.header("age").is_some() && redirect.header("cache-status").is_some(),
-        "{}",
-        redirect.head
-    );
-    // A resolver behind this one inherits the age.
+    assert!(number(&redirect, "cache-control", "public, max-age=") <= remaining, "{}", redirect.head);
+    assert!(redirect.header("age").is_none() && redirect.header("cache-status").is_some());
+    // A resolver behind this one, and one behind that.
     let third = start_resolver(resolver.address);
-    let response = third.get("/api/handles/10.7777/several");
-    assert!(number(&response, "age", "") >= 1, "{}", response.head);
-    // Local names have no such headers.
-    let local_name = resolver.get("/10.5555/ONE");
-    assert_eq!((local_name.header("age"), local_name.header("cache-status")), (None, None));
+    let fourth = start_resolver(third.address);
+    for resolver in [&fourth, &third, &fourth] {
+        for target in ["/api/handles/10.7777/several", "/10.7777/several"] {
+            let response = resolver.get(target);
+            assert!(number(&response, "cache-control", "public, max-age=") <= remaining, "{}", response.head);
+        }
+    }
+    // Local names have no such header.
+    assert_eq!(resolver.get("/10.5555/ONE").header("cache-status"), None);
+}
+
+/// The age of the prefix record does not extend the lifetime of a redirect: a TTL of 3 s stays 3 s.
+#[test]
+fn max_age_is_not_extended_by_the_age_of_the_prefix() {
+    let upstream = FakeUpstream::start(|head, stream| {
+        let namespace = r#"{"index":1,"type":"HS_NAMESPACE","data":"<namespace></namespace>","ttl":86400}"#;
+        let url = r#"{"index":1,"type":"URL","data":"https://example.org/there","ttl":3}"#;
+        let (age, values) = if head.contains("0.NA") { (1_329, namespace) } else { (0, url) };
+        let response = record_response(values).replacen("\r\n", &format!("\r\nAge: {age}\r\n"), 1);
+        let _ = stream.write_all(response.as_bytes());
+    });
+    let resolver = start_resolver(upstream.address);
+    for _ in 0..3 {
+        let response = resolver.get("/10.7777/x");
+        let control = response.header("cache-control").unwrap();
+        assert!(
+            ["no-cache", "public, max-age=1", "public, max-age=2", "public, max-age=3"].contains(&control),
+            "{}",
+            response.head
+        );
+        assert_eq!(response.header("age"), None);
+    }
+}
+
+/// Draft, section 3: response code 2 comes with status 500, also when the upstream fails; `Cache-Status` and the problem details
+/// say that it was the upstream.
+#[test]
+fn statement_000_response_code_2_has_status_500() {
+    let check = |resolver: &TestServer, code: &str, page_status: u16| {
+        let response = resolver.get("/api/handles/10.7777/x");
+        assert_eq!(response.status, 500, "{code}: {}", response.head);
+        assert_eq!(response.json()["responseCode"], 2);
+        assert!(response.text().contains("the upstream failed"), "{}", response.text());
+        let cache_status = format!("tendot; fwd=miss; detail={code}");
+        assert_eq!(response.header("cache-status"), Some(&*cache_status));
+        let page = resolver.request("GET", "/10.7777/x", "Accept: application/json");
+        assert_eq!((page.status, page.header("cache-status")), (page_status, Some(&*cache_status)));
+        let problem = page.json();
+        let upstream = problem["upstream"].as_str().unwrap_or_default();
+        assert!(problem["code"] == code && upstream.starts_with("http://127.0.0.1:"), "{problem}");
+    };
+    let failing = FakeUpstream::respond_always(http_response(500, "{}"));
+    check(&start_resolver(failing.address), "upstream-failed", 502);
+    let silent = FakeUpstream::start(|_, stream| _ = stream.read(&mut [0]));
+    check(&start_resolver(silent.address), "upstream-timeout", 504);
+    let socket = bind();
+    let address = socket.local_addr().unwrap();
+    check(&start_resolver_at(socket, address, CacheSettings::default()), "upstream-loop", 508);
 }
 
 #[test]
@@ -279,6 +330,67 @@ fn auth_bypasses_the_cache() {
         1,
         "{requests_taken:?}"
     );
+}
+
+/// JSON over HTTP has no signature, so an HTTP upstream cannot send certified responses; local names do not need them.
+#[test]
+fn cert_at_an_http_upstream() {
+    let upstream = FakeUpstream::respond_always(record_response(ONE));
+    let resolver = start_resolver(upstream.address);
+    let response = resolver.get("/api/handles/10.7777/x?cert");
+    assert_eq!((response.status, response.json()["responseCode"].as_u64()), (500, Some(2)));
+    assert!(response.text().contains("sends no signed responses over HTTP"), "{}", response.text());
+    assert_eq!(response.header("cache-status"), Some("tendot; fwd=miss; detail=upstream-failed"));
+    assert_eq!(resolver.get("/10.7777/x?cert").status, 502);
+    assert!(upstream.take_requests().is_empty());
+    assert_eq!(resolver.get("/10.7777/x?cert=false").status, 302);
+    assert_eq!(resolver.get("/10.5555/ONE?cert").status, 302);
+    assert_eq!(resolver.get("/api/handles/10.5555/ONE?cert").status, 200);
+}
+
+/// Over the native protocol, certified responses are requested, verified and cached apart from others.
+#[test]
+fn cert_over_the_native_protocol() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let start_servers = |service: TestHandleService| {
+        runtime.block_on(async {
+            let server =
+                TestHandleServer::start(service.with_url("10.1000/x", "https://example.org/x")).await;
+            let root =
+                TestHandleService::new().with_record("0.NA/10.1000", vec![site_value(1, &server.site())]);
+            (TestHandleServer::start(root).await, server)
+        })
+    };
+    let start_resolver = |root: &TestHandleServer| {
+        let client = NativeClient::new(root.config());
+        start_at(bind(), vec![home_edit("10.5555")], HttpLimits::default(), None, |http| {
+            http.upstream(UpstreamClient::Native(client), CacheSettings::default())
+        })
+    };
+    let cache_status = |resolver: &TestServer, target: &str| {
+        let response = resolver.get(target);
+        assert_eq!(response.status, 200, "{target}: {}", response.text());
+        response.header("cache-status").unwrap().split("; ttl").next().unwrap().to_owned()
+    };
+    let (root, _server) = start_servers(TestHandleService::with_other_key());
+    let resolver = start_resolver(&root);
+    for (target, expected) in [
+        ("/api/handles/10.1000/x?cert", "tendot; fwd=miss"),
+        ("/api/handles/10.1000/x?cert", "tendot; hit"),
+        ("/api/handles/10.1000/x", "tendot; fwd=miss"),
+        ("/api/handles/10.1000/x", "tendot; hit"),
+    ] {
+        assert_eq!(cache_status(&resolver, target), expected, "{target}");
+    }
+    assert_eq!(resolver.get("/10.1000/x?cert").header("location"), Some("https://example.org/x"));
+    // A server that does not sign.
+    let (root, server) = start_servers(TestHandleService::new());
+    server.service().is_signing = false;
+    let resolver = start_resolver(&root);
+    assert_eq!(resolver.get("/10.1000/x").status, 302);
+    assert_eq!(resolver.get("/10.1000/x?cert").status, 502);
+    let response = resolver.get("/api/handles/10.1000/x?cert");
+    assert_eq!((response.status, response.json()["responseCode"].as_u64()), (500, Some(2)));
 }
 
 #[test]
@@ -373,7 +485,7 @@ fn stale_responses_while_the_upstream_is_down() {
     assert_eq!((response.status, response.header("location")), (302, Some("https://example.org/short")));
     assert_eq!(response.header("cache-control"), Some("no-cache"));
     assert!(response.header("cache-status").unwrap().starts_with("tendot; hit; ttl=-"), "{}", response.head);
-    assert!(response.header("age").is_some());
+    assert!(response.header("age").is_none());
     let response = resolver.get("/api/handles/10.7777/SHORT");
     assert!(
         response.status == 200 && response.header("cache-status").unwrap().contains("ttl=-"),
@@ -384,7 +496,7 @@ fn stale_responses_while_the_upstream_is_down() {
     assert!(page.contains("is unavailable; stale response, cached"), "{page}");
     assert!(resolver.metric("tendot_upstream_cache_stale_total") >= 3.0);
     // Authoritative queries and other names fail.
-    assert_eq!(resolver.get("/api/handles/10.7777/SHORT?auth").status, 502);
+    assert_eq!(resolver.get("/api/handles/10.7777/SHORT?auth").status, 500);
     assert_eq!(resolver.get("/10.7777/OTHER").status, 502);
     // The upstream is back.
     let upstream = start_upstream(TcpListener::bind(address).unwrap());
@@ -417,7 +529,7 @@ fn attack_c6_invalid_responses() {
         let excerpt = String::from_utf8_lossy(&case[..case.len().min(80)]).into_owned();
         let resolver = start_resolver(FakeUpstream::respond_always(case).address);
         let response = resolver.get("/api/handles/10.7777/x");
-        assert_eq!(response.status, 502, "{excerpt}: {}", response.text());
+        assert_eq!(response.status, 500, "{excerpt}: {}", response.text());
         assert!(
             response.text().starts_with(r#"{"responseCode":2,"message":"this server is not responsible for"#)
         );
@@ -470,7 +582,7 @@ fn attack_c6_upstream_timeout() {
     assert_eq!(upstream.take_requests().len(), 1);
     assert_eq!(resolver.metric("tendot_upstream_requests_total{outcome=\"timeout\"}"), 1.0);
     let response = resolver.get("/api/handles/10.7777/x");
-    assert_eq!(response.status, 504);
+    assert_eq!(response.status, 500);
     assert!(response.text().contains("timed out after 5 s"), "{}", response.text());
 }
 
@@ -484,7 +596,9 @@ fn attack_c6_queries_in_flight_are_limited() {
         for number in 0..200 {
             let (resolver, rejected) = (&resolver, &rejected);
             scope.spawn(move || {
-                if resolver.get(&format!("/api/handles/10.7777/{number}")).status == 503 {
+                let response = resolver.get(&format!("/api/handles/10.7777/{number}"));
+                if response.header("cache-status").is_some_and(|status| status.contains("overloaded")) {
+                    assert_eq!((response.status, response.header("retry-after")), (500, Some("10")));
                     rejected.fetch_add(1, Ordering::Relaxed);
                 }
             });
@@ -505,7 +619,8 @@ fn attack_h4_resolver_loops() {
     // A loop that is not detected ends with 504 after the time-out.
     for server in [&one, &two] {
         let response = server.get("/api/handles/10.7777/x");
-        assert_eq!(response.status, 508, "{}", response.text());
+        assert_eq!(response.status, 500, "{}", response.text());
+        assert_eq!(response.header("cache-status"), Some("tendot; fwd=miss; detail=upstream-loop"));
         assert!(response.text().starts_with(r#"{"responseCode":2,"#), "{}", response.text());
     }
     // Concurrent loops do not wait for each other.
@@ -526,8 +641,8 @@ fn attack_h4_resolver_loops() {
     let resolver = start_resolver(upstream.address);
     let cdn_loop = |count: usize| format!("CDN-Loop: {}", vec!["x"; count].join(", "));
     assert_eq!(resolver.request("GET", "/api/handles/10.7777/several", &cdn_loop(9)).status, 200);
-    assert_eq!(resolver.request("GET", "/api/handles/10.7777/several", &cdn_loop(10)).status, 508);
-    assert_eq!(resolver.request("GET", "/api/handles/10.7777/several", &cdn_loop(2_000)).status, 508);
+    assert_eq!(resolver.request("GET", "/api/handles/10.7777/several", &cdn_loop(10)).status, 500);
+    assert_eq!(resolver.request("GET", "/api/handles/10.7777/several", &cdn_loop(2_000)).status, 500);
     assert_eq!(resolver.request("GET", "/api/handles/10.5555/ONE", &cdn_loop(2_000)).status, 200);
 }
 

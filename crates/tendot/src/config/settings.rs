@@ -10,7 +10,7 @@ use super::value::{
 };
 use super::{ConfigError, RawSetting, SettingOrigin, redact};
 use ipnet::IpNet;
-use tendot_client::CacheSettings;
+use tendot_client::{CacheSettings, HeaderName};
 use tendot_proto::ValueReference;
 use tendot_registry::RegistrySettings;
 use tendot_server::http::{ForwardedBy, HttpLimits, HttpRateLimits, ProxyTrust, Rate};
@@ -88,6 +88,12 @@ settings! {
         "Headers that trusted proxies send: `x-forwarded` (X-Forwarded-For, X-Forwarded-Proto) or `forwarded` (RFC 7239).";
     trust_loopback: bool = "http.trust_loopback", "true",
         "Accept credentials over plain HTTP from loopback.";
+    country_database: Option<PathBuf> = "http.country_database", "",
+        "MaxMind DB file with the countries of client addresses, for `country` locations; reloaded when it changes.";
+    country_header: Option<HeaderName> = "http.country_header", "",
+        "Header in which trusted proxies send the country of the client (ISO 3166-1 alpha-2), such as `CF-IPCountry`.";
+    location_parameters: Vec<String> = "http.location_parameters", "",
+        "Query parameters that prefer a location attribute of the same name, as `locatt=NAME:VALUE` does.";
     metrics_allow: Vec<IpNet> = "http.metrics_allow", "",
         "Networks that may read /metrics, besides loopback.";
     http_response_cache: CacheSize = "http.response_cache_size", "auto",
@@ -241,6 +247,12 @@ impl ServerSettings {
         if self.trusted_proxies.iter().any(|network| network.prefix_len() == 0) {
             warnings.push(
                 "`http.trusted_proxies` includes all addresses: any client can forge its address".to_owned(),
+            );
+        }
+        if self.country_header.is_some() && self.trusted_proxies.is_empty() {
+            warnings.push(
+                "`http.country_header` has no effect: only headers of `http.trusted_proxies` are used"
+                    .to_owned(),
             );
         }
         if self.metrics_allow.iter().any(|network| network.prefix_len() == 0) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use tendot_client::native::{NativeClient, RootSites};
-use tendot_client::{HttpUpstream, HttpUpstreamError};
+use tendot_client::{HeaderName, HttpUpstream, HttpUpstreamError};
 use tendot_proto::ValueReference;
 use tendot_proto::lookup::LookupConfig;
 use tendot_server::http::{ForwardedBy, UpstreamClient};
@@ -73,6 +73,24 @@ impl SettingValue for String {
         } else {
             Ok(text.to_owned())
         }
+    }
+}
+
+impl SettingValue for Option<HeaderName> {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Ok(None);
+        }
+        text.parse().map(Some).map_err(|_| "expected the name of a header, such as `CF-IPCountry`".to_owned())
+    }
+}
+
+impl SettingValue for Vec<String> {
+    const KIND: TomlKind = TomlKind::Array;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+        names.map(<String as SettingValue>::parse).collect()
     }
 }
 

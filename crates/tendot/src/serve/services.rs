@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tendot_registry::{Registry, RegistrySettings};
-use tendot_server::http::{self, HttpListener, HttpServer, ServerCertificate};
+use tendot_server::http::{self, CountryDatabase, HttpListener, HttpServer, ServerCertificate};
 use tendot_server::native::{self, NativeServer, NativeSockets, OwnSite, SitePeerClient};
 use tendot_server::{Maintenance, ResolutionCounter};
 use tendot_store::AnyStore;
@@ -60,6 +60,10 @@ impl<'a> Services<'a> {
         let (counter, maintenance) = settings.maintenance();
         let counter = Arc::new(counter);
         let mut http = build_http_server(settings, &registry, &counter, log, certificate.as_ref());
+        if let Some(path) = &settings.country_database {
+            let countries = CountryDatabase::load(path).map_err(|error| CliError::new(error.to_string()))?;
+            http = http.country_database(countries);
+        }
         if let Some(hosts) = database {
             http = database_status::register_database_status(http, &hosts);
         }
@@ -166,6 +170,7 @@ fn build_http_server(
         .reverse_lookup_timeout(settings.reverse_lookup_timeout)
         .response_cache_size(settings.http_response_cache.bytes(&settings.store))
         .metrics_allow(settings.metrics_allow.clone())
+        .location_parameters(settings.location_parameters.clone())
         .log_requests(settings.log_requests)
         .external_counter(
             "tendot_log_dropped",
@@ -174,6 +179,9 @@ fn build_http_server(
         );
     if let Some(upstream) = settings.upstream.0.clone() {
         http = http.upstream(upstream, settings.cache());
+    }
+    if let Some(header) = settings.country_header.clone() {
+        http = http.country_header(header);
     }
     if let Some(rates) = settings.rate_limits() {
         http = http.rate_limits(rates);

@@ -1,8 +1,8 @@
 //! Handle System client: settings, shared state, resolution.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::lookup::{
@@ -75,6 +75,8 @@ pub(super) struct NativeClientInner {
     /// Limit of threads that resolve domain names of servers.
     pub(super) dns_threads: Arc<Semaphore>,
     pub(super) is_root_outdated: AtomicBool,
+    /// Client for certified requests, created by the first one.
+    certified: OnceLock<NativeClient>,
 }
 
 /// Which values to resolve, and whether the response must be authoritative.
@@ -119,6 +121,7 @@ impl NativeClient {
             in_flight: Semaphore::new(Self::MAX_IN_FLIGHT),
             dns_threads: Arc::new(Semaphore::new(Self::MAX_DNS_THREADS)),
             is_root_outdated: AtomicBool::new(false),
+            certified: OnceLock::new(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -232,6 +235,18 @@ impl NativeClient {
         Ok(AdminServer::from_response(&self.lookup(request.with_flags(flags)).await?))
     }
 
+    /// Client that accepts only signed responses. It has a site cache of its own, because the other one may have sites from records
+    /// that were not verified.
+    fn certified(&self) -> &Self {
+        if self.shared.config.require_signatures {
+            return self;
+        }
+        self.shared.certified.get_or_init(|| {
+            let config = (*self.shared.config).clone();
+            Self::new(LookupConfig { require_signatures: true, rtt_estimates: None, ..config })
+        })
+    }
+
     /// Whether the sites of the request are found through the root.
     fn needs_site_lookup(&self, request: &LookupRequest) -> bool {
         let handle = request.handle();
@@ -247,7 +262,8 @@ impl Upstream for NativeClient {
     async fn resolve(&self, request: &ResolveRequest<'_>) -> Result<UpstreamReply, ResolveError> {
         let options =
             ResolveOptions { is_authoritative: request.is_authoritative, ..ResolveOptions::default() };
-        Ok(self.resolve(&request.name, &options).await?.outcome.into())
+        let client = if request.is_certified { self.certified() } else { self };
+        Ok(client.resolve(&request.name, &options).await?.outcome.into())
     }
 }
 

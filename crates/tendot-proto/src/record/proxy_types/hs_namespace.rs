@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::xml::{self, XmlElement};
 use crate::error::DecodeError;
+use crate::record::HandleValue;
 
 /// Data of an `HS_NAMESPACE` value: per-prefix settings in XML.
 ///
@@ -30,6 +31,26 @@ pub struct Namespace<'a> {
 impl<'a> Namespace<'a> {
     /// Maximum depth; templates nest conditions, but never so deep in practice.
     const MAX_XML_DEPTH: usize = 16;
+
+    /// Value with the settings of a prefix among the values of its record: of several public ones, the one with the lowest index,
+    /// for every use.
+    ///
+    /// ```
+    /// use tendot_proto::HandleValue;
+    /// use tendot_proto::record::Namespace;
+    ///
+    /// let values = [
+    ///     HandleValue::new(30, "HS_NAMESPACE", "<namespace/>"),
+    ///     HandleValue::new(1, "EMAIL", "a@example.org"),
+    ///     HandleValue::new(20, "HS_NAMESPACE", "<namespace/>"),
+    /// ];
+    /// assert_eq!(Namespace::find_value(&values).map(|value| value.index), Some(20));
+    /// ```
+    pub fn find_value<'v, 'd>(values: &'v [HandleValue<'d>]) -> Option<&'v HandleValue<'d>> {
+        let namespaces =
+            values.iter().filter(|value| value.permissions.is_public() && value.has_type("HS_NAMESPACE"));
+        namespaces.min_by_key(|value| value.index)
+    }
 
     /// Decodes the data of a value.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, DecodeError> {

@@ -76,13 +76,12 @@ impl SiteReader {
         Ok(delimiter.map(|delimiter| (delimiter.into(), None)))
     }
 
-    /// `HS_NAMESPACE` of the prefix of a name; the one with the lowest index if there are several.
+    /// `HS_NAMESPACE` of the prefix of a name.
     async fn prefix_namespace(&self, name: Handle<'_>, budget: &mut Budget) -> Result<Option<String>, Error> {
         let prefix = name.prefix_handle();
         let Some(values) = self.site_values(Handle::new(&prefix), budget).await? else { return Ok(None) };
-        let namespaces = values.into_iter().filter(|value| value.has_type("HS_NAMESPACE"));
-        let lowest = namespaces.min_by_key(|value| value.index);
-        Ok(lowest.and_then(|value| String::from_utf8(value.data.into_owned()).ok()))
+        let namespace = Namespace::find_value(&values);
+        Ok(namespace.and_then(|value| String::from_utf8(value.data.to_vec()).ok()))
     }
 
     /// Source of a template after following its references.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
-use http::header::{HeaderValue, VARY};
+use http::header::HeaderValue;
 use serde::Serialize;
 use tendot_registry::report::{PrefixSummary, ReportFinding, ReportKind};
 use tendot_registry::{CallContext, Caller, Registry, RegistryError, ResultPage};
@@ -19,7 +19,7 @@ use crate::http::api_v1::{
     ApiRequest, ApiResult, JSON, format_millis, malformed, number, request_budget, with_common_responses,
 };
 use crate::http::request::accept;
-use crate::http::response::caching;
+use crate::http::response::caching::{self, ClientDependence};
 use crate::http::response::errors::overloaded;
 use crate::http::response::reply::{self, CSV, NDJSON, reply};
 use crate::http::response::stream::{BodySink, StreamAborted, stream};
@@ -376,7 +376,7 @@ impl HttpServer {
             report_stream.send_all(findings, sink).await
         });
         caching::set_private_no_store(response.headers_mut());
-        response.headers_mut().append(VARY, HeaderValue::from_static("Accept"));
+        ClientDependence::ACCEPT.add_vary(response.headers_mut());
         Ok(response)
     }
 }

@@ -122,6 +122,7 @@ mod tests {
             version: Version::HTTP_11,
             client: Some(client.parse().unwrap()),
             is_loopback: false,
+            is_proxied: false,
             accepts_credentials: true,
             certificate: None,
             now: SystemTime::UNIX_EPOCH,

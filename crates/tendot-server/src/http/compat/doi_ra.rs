@@ -1,5 +1,7 @@
 //! `/doiRA/{name},{name}…`: registration agency of names, as at doi.org.
 
+use std::time::SystemTime;
+
 use http::StatusCode;
 use serde::Serialize;
 use tendot_names::Doi;
@@ -14,7 +16,7 @@ use crate::http::request::request_head::RequestHead;
 use crate::http::request::{name_path, percent};
 use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
 use crate::http::resolve::resolver::RecordResolver;
-use crate::http::response::errors::problem_for_store;
+use crate::http::response::errors::{malformed_request, problem_for_store};
 use crate::http::response::reply::{JSON, Reply, reply};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
 
@@ -54,11 +56,17 @@ impl RecordResolver {
     pub(crate) async fn get_doi_agencies(&self, path: &str, request: &RequestHead<'_>) -> Reply {
         let mut context = LookupContext::new(request, &QueryParams::default());
         let mut agencies = Vec::new();
-        for part in path.split(',').filter(|part| !part.is_empty()).take(MAX_NAMES_PER_REQUEST) {
+        let parts = || path.split(',').filter(|part| !part.is_empty());
+        let count = parts().count();
+        if count > MAX_NAMES_PER_REQUEST {
+            let reason = format!("{count} names in the path; the maximum is {MAX_NAMES_PER_REQUEST}");
+            return malformed_request(&reason).into();
+        }
+        for part in parts() {
             let (doi, result) = match percent::decode_text(part, "path") {
                 Ok(name) => {
                     let name = name_path::parse(&name).into_owned();
-                    match self.agency_of_name(&name, &mut context).await {
+                    match self.agency_of_name(&name, request.now, &mut context).await {
                         Ok(result) => (name, result),
                         Err(error) => return problem_for_store(&error).into(),
                     }
@@ -74,16 +82,24 @@ impl RecordResolver {
         reply(StatusCode::OK, JSON, serde_json::to_vec(&agencies).unwrap_or_default())
     }
 
-    /// Agency of a name or prefix, or the reason it is unknown; an error if the store fails.
+    /// Agency of a name or prefix, or the reason it is unknown; an error if the store fails. A name that was transferred may have
+    /// another agency than its prefix.
     async fn agency_of_name(
         &self,
         name: &str,
+        now: SystemTime,
         context: &mut LookupContext<'_>,
     ) -> Result<Result<String, &'static str>, StoreError> {
         let is_prefix = name.starts_with("10.") && !name.contains('/');
         if !is_prefix {
             if Doi::new(name).is_err() {
                 return Ok(Err("Invalid DOI"));
+            }
+            match self.public_registration(name, now, &mut context.budget).await {
+                Ok(Some(registered)) => return Ok(Ok(display_name(&registered.agency))),
+                Err(Error::Store(error)) => return Err(error),
+                // Not registered here: the agency of the prefix, if the name exists.
+                Ok(None) | Err(_) => {}
             }
             let query = ResolveQuery::new(Handle::from(name));
             if let Err(error) = self.lookup(&query, &Caller::Anonymous, context).await {
@@ -108,9 +124,13 @@ impl RecordResolver {
 fn agency_in_namespace(value: &HandleValue<'_>) -> Option<String> {
     let namespace = Namespace::from_bytes(&value.data).ok()?;
     let agency = namespace.element_text("DOI.RA")?;
-    let code = agency.rsplit('/').next().unwrap_or(agency);
-    let display = AGENCY_NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(code));
-    Some(display.map_or(code, |(_, name)| name).to_owned())
+    Some(display_name(agency.rsplit('/').next().unwrap_or(agency)))
+}
+
+/// Display name of an agency; the code in upper case, as in prefix records, if it is not known.
+fn display_name(code: &str) -> String {
+    let known = AGENCY_NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(code));
+    known.map_or_else(|| code.to_ascii_uppercase(), |(_, name)| (*name).to_owned())
 }
 
 /// OpenAPI spec of `/doiRA/{names}`.
@@ -129,6 +149,7 @@ pub(crate) fn describe() -> PathSpec {
                 "Agency of each name, in the order of the request; `status` if it is unknown",
             )
             .json_list_content::<DoiAgencyJson>("application/json")
+            .problem(StatusCode::BAD_REQUEST, "More than 100 names")
             .server_problems("Database unreachable"),
     )
 }

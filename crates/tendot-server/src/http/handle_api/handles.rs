@@ -19,7 +19,7 @@ use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
 use crate::http::resolve::requested_name::RequestedName;
-use crate::http::response::caching;
+use crate::http::response::caching::{self, ClientDependence};
 use crate::http::response::errors::{error_status, status_for, write_status};
 use crate::http::response::reply::Reply;
 use crate::http::routing::operation_spec::{
@@ -68,13 +68,26 @@ impl HttpServer {
         if name.is_empty() {
             return self.list_handles(request).await;
         }
+        self.get_named_handle(&name, &parameters, request).await
+    }
+
+    /// Handles a request for a record as JSON.
+    pub(crate) async fn get_named_handle(
+        &self,
+        name: &str,
+        parameters: &QueryParams<'_>,
+        request: &RequestHead<'_>,
+    ) -> Reply {
+        if name.is_empty() {
+            return empty_handle();
+        }
         let caller = match self.authenticator.authenticate(request).await {
             Ok(caller) => caller,
-            Err(error) => return authentication_error(error, &name, request),
+            Err(error) => return authentication_error(error, name, request),
         };
         let is_authenticated = caller != Caller::Anonymous;
-        let options = JsonOptions::from_query(&parameters);
-        let indexes = match indexes(&parameters) {
+        let options = JsonOptions::from_query(parameters);
+        let indexes = match indexes(parameters) {
             Ok(indexes) => indexes,
             Err(reason) => return protocol_error(&reason),
         };
@@ -83,17 +96,16 @@ impl HttpServer {
             types: parameters.get_all("type").map(str::as_bytes).collect(),
             // A caller with credentials also sees the values that only it may read.
             public_only: parameters.flag("publicOnly").unwrap_or(!is_authenticated),
-            ..ResolveQuery::new(Handle::from(&*name))
+            ..ResolveQuery::new(Handle::from(name))
         };
         if let Some(native) = self.native_server.as_ref().filter(|_| is_status(query.handle)) {
             let found = native.status_values(&query, &caller, &mut Budget::new(REQUEST_BUDGET)).await;
-            return self.status_reply(found, &name, &options, request);
+            return self.status_reply(found, name, &options, request);
         }
-        let requested = RequestedName::new(&*name);
+        let requested = RequestedName::new(name);
         // Before the record is read.
         let version = self.resolver.record_version(&requested, request);
-        let found =
-            self.resolver.lookup(&query, &caller, &mut LookupContext::new(request, &parameters)).await;
+        let found = self.resolver.lookup(&query, &caller, &mut LookupContext::new(request, parameters)).await;
         if !is_authenticated {
             self.resolver.count(&requested, found.as_ref()).await;
         }
@@ -110,17 +122,18 @@ impl HttpServer {
             Err(error) if matches!(error.error(), Some(Error::ValuesNotFound)) => {
                 (ResponseCode::VALUES_NOT_FOUND, Vec::new(), None)
             }
-            Err(error) => return lookup_error(&error, &name, &options, request),
+            Err(error) => return lookup_error(&error, name, &options, request),
         };
         let status = status_for(code, request.accepts_credentials);
         let mut response =
-            json_reply(status, &HandleBody::for_handle(code, &name).with_values(&values), &options);
+            json_reply(status, &HandleBody::for_handle(code, name).with_values(&values), &options);
         if status != StatusCode::OK || is_authenticated {
             caching::set_private_no_store(response.headers_mut());
             return response;
         }
         let max_age = caching::min_ttl_seconds(&values, request.now);
-        caching::set_max_age_with_provenance(response.headers_mut(), max_age, provenance, request.now);
+        let dependence = ClientDependence::AUTHORIZATION;
+        caching::set_freshness(response.headers_mut(), max_age, provenance, dependence, request.now);
         if let (Some(version), Some(key)) = (version, requested.key())
             && caching::has_only_relative_ttls(&values)
         {
@@ -262,6 +275,8 @@ pub(crate) fn describe() -> PathSpec {
         let spec = OperationSpec::new("Get a record")
             .query_param("type", "Filter by value type", array_schema(text_schema()))
             .query_param("index", "Filter by value index", array_schema(index_schema()))
+            .query_param("auth", "Bypass the caches of upstream resolvers", text_schema())
+            .query_param("cert", "Accept only signed responses from upstream", text_schema())
             .query_param("publicOnly", "Only public values, even if authenticated", text_schema())
             .query_param("callback", "JSONP callback function", text_schema());
         let spec = with_common_responses(spec)
@@ -274,9 +289,11 @@ pub(crate) fn describe() -> PathSpec {
             .json_content::<HandleBody<'_>>(JSON)
             .response(StatusCode::NOT_MODIFIED, "Not modified (`If-None-Match`)");
         let spec = with_error(spec, StatusCode::NOT_FOUND, "Record not found (code 100)");
-        let spec = with_error(spec, StatusCode::BAD_GATEWAY, "Upstream sent no usable response");
-        let spec = with_error(spec, StatusCode::GATEWAY_TIMEOUT, "Upstream timeout");
-        with_error(spec, StatusCode::LOOP_DETECTED, "Resolver loop")
+        with_error(
+            spec,
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "Server error or upstream failure (code 2); `detail` of `Cache-Status` names the failure",
+        )
     };
     let put = OperationSpec::new("Create or replace a record, or some values")
         .description("With `index`, adds or replaces only these values; otherwise replaces the record.")
@@ -345,17 +362,16 @@ pub(crate) fn with_common_errors(spec: OperationSpec) -> OperationSpec {
         .response_header("WWW-Authenticate", "Supported authentication schemes");
     let spec =
         with_error(spec, StatusCode::FORBIDDEN, "Forbidden, or credentials not accepted on this connection");
-    let spec = with_error(spec, StatusCode::INTERNAL_SERVER_ERROR, "Store error");
+    let spec = with_error(spec, StatusCode::INTERNAL_SERVER_ERROR, "Store error, or disk full (code 2)");
     with_error(spec, StatusCode::SERVICE_UNAVAILABLE, "Server busy, or database unreachable")
         .response_header("Retry-After", "Seconds until a retry may succeed")
 }
 
 fn with_write_responses(spec: OperationSpec) -> OperationSpec {
-    let spec = with_common_responses(spec)
+    with_common_responses(spec)
         .response(StatusCode::OK, "Done")
         .json_content::<HandleBody<'_>>(JSON)
-        .text_content("application/javascript");
-    with_error(spec, StatusCode::INSUFFICIENT_STORAGE, "Disk full")
+        .text_content("application/javascript")
 }
 
 pub(crate) fn with_error(spec: OperationSpec, status: StatusCode, about: &str) -> OperationSpec {

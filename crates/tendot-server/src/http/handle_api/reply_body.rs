@@ -16,6 +16,7 @@ use crate::http::request::body::BodyError;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::upstream::UpstreamError;
+use crate::http::response::caching;
 use crate::http::response::errors::status_for;
 use crate::http::response::reply::{JSON, Reply, add_retry_after, reply};
 
@@ -120,7 +121,8 @@ pub(crate) fn registry_error(
     response
 }
 
-/// Reply for a name whose responsible service could not be queried.
+/// Reply for a name whose responsible service could not be queried: response code 2 and status 500, as at Handle.Net's servers.
+/// `Cache-Status` names the failure of the upstream.
 pub(crate) fn upstream_error(error: &UpstreamError, name: &str, options: &JsonOptions<'_>) -> Reply {
     let message = format!(
         "this server is not responsible for the handle, and the upstream failed: {}",
@@ -128,9 +130,9 @@ pub(crate) fn upstream_error(error: &UpstreamError, name: &str, options: &JsonOp
     );
     let body =
         HandleBody { message: Some(message.into()), ..HandleBody::for_handle(ResponseCode::ERROR, name) };
-    let status = error.status();
-    let mut response = json_reply(status, &body, options);
-    if status == StatusCode::SERVICE_UNAVAILABLE {
+    let mut response = json_reply(StatusCode::INTERNAL_SERVER_ERROR, &body, options);
+    caching::add_upstream_failure(response.headers_mut(), error);
+    if error.status() == StatusCode::SERVICE_UNAVAILABLE {
         add_retry_after(response.headers_mut());
     }
     response

@@ -17,10 +17,11 @@ use std::future::ready;
 use askama::Template;
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, HeaderValue, VARY};
+use http::header::{CACHE_CONTROL, HeaderValue};
 
 use crate::http::middleware::metrics::RequestKind;
 use crate::http::resolve::locations::selection::{CandidateSource, RedirectCandidate};
+use crate::http::response::caching::ClientDependence;
 use crate::http::response::errors::ErrorFormat;
 use crate::http::response::reply::{HTML, PAGE_SECURITY_HEADERS, Reply, TEXT, reply};
 use crate::http::routing::endpoint::{Access, Api, Endpoint, Handler, Operation};
@@ -133,7 +134,7 @@ fn render(status: StatusCode, page: &impl Template) -> Reply {
 
 /// Adds `Vary: Accept` and `Cache-Control: no-cache`.
 pub(crate) fn vary_by_accept(mut response: Reply) -> Reply {
-    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    ClientDependence::ACCEPT.add_vary(response.headers_mut());
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response
 }

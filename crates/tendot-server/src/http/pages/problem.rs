@@ -115,7 +115,9 @@ impl RecordResolver {
             RecordLookupError::Upstream(error, _) => {
                 problem_for_upstream_lookup(name, error, self.upstream_name())
             }
-            RecordLookupError::UpstreamUnavailable(error) => problem_for_upstream(name, error),
+            RecordLookupError::UpstreamUnavailable(error) => {
+                problem_for_upstream(name, error, self.upstream_name())
+            }
         };
         problem.name = name.as_str();
         if let (NameKind::Prefix(prefix), codes::MISSING_SUFFIX) = (name.kind(), problem.code) {
@@ -131,6 +133,9 @@ impl RecordResolver {
         let mut response = problem.negotiated_reply(request);
         if let Some(provenance) = error.provenance() {
             caching::add_cache_status(response.headers_mut(), provenance);
+        }
+        if let RecordLookupError::UpstreamUnavailable(error) = error {
+            caching::add_upstream_failure(response.headers_mut(), error);
         }
         response
     }

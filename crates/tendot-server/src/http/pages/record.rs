@@ -11,6 +11,7 @@ use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_cha
 use crate::http::pages::registration::{RegistrationCard, RegistrationDetails};
 use crate::http::pages::render;
 use crate::http::pages::values::ValueRow;
+use crate::http::request::name_path;
 use crate::http::resolve::lookup::FoundRecord;
 use crate::http::resolve::redirect::RedirectOutcome;
 use crate::http::resolve::requested_name::{NameKind, RequestedName};
@@ -29,6 +30,8 @@ struct RecordPage {
     kind: &'static str,
     /// Source of the record, if it came from upstream.
     origin: Option<String>,
+    /// Aliases that lead to this name: path of the alias record, and name.
+    aliases: Vec<(String, String)>,
     target: RecordTarget,
     registration: Option<RegistrationCard>,
     /// Description of a prefix.
@@ -56,12 +59,13 @@ enum RecordTarget {
 }
 
 impl RecordResolver {
-    /// Renders the page of a record with its redirect outcome.
+    /// Renders the page of a record with its redirect outcome, and the aliases that led to it.
     pub(crate) async fn record_page(
         &self,
         name: &RequestedName<'_>,
         record: &FoundRecord,
         outcome: &RedirectOutcome,
+        aliases: &[String],
     ) -> Reply {
         let origin = record.provenance.map(|provenance| provenance.describe(self.upstream_name()));
         let prefix = match name.kind() {
@@ -70,7 +74,10 @@ impl RecordResolver {
         };
         let is_local = record.provenance.is_none();
         let details = if is_local { self.registration_details(name.as_str()).await } else { None };
-        let page = RecordPage::new(name, &record.values, outcome, prefix, origin, details.as_ref());
+        let mut page = RecordPage::new(name, &record.values, outcome, prefix, origin, details.as_ref());
+        let mut page_budget = PageBudget::new();
+        page.aliases =
+            aliases.iter().map(|alias| (name_path::format(alias), page_budget.line(alias))).collect();
         render(StatusCode::OK, &page)
     }
 
@@ -127,6 +134,7 @@ impl RecordPage {
             name: escape_invisible(name.as_str()),
             kind,
             origin,
+            aliases: Vec::new(),
             target,
             registration,
             prefix,

@@ -16,6 +16,8 @@ pub(crate) struct RequestHead<'a> {
     pub(crate) client: Option<IpAddr>,
     /// Whether the client is on loopback.
     pub(crate) is_loopback: bool,
+    /// Whether a trusted proxy forwarded the request.
+    pub(crate) is_proxied: bool,
     /// Whether credentials are accepted on this connection.
     pub(crate) accepts_credentials: bool,
     /// Client certificate.

@@ -21,7 +21,7 @@ impl HttpServer {
             }
         };
         match parameters.get("id").or_else(|| parameters.get("rft_id")) {
-            Some(name) => self.resolver.resolve_name(&RequestedName::parse(name), &parameters, request).await,
+            Some(name) => self.resolve_name(&RequestedName::parse(name), &parameters, request).await,
             None => self.get_home().await,
         }
     }
@@ -38,7 +38,7 @@ impl HttpServer {
             Err(error) => return pages::syntax_error_page(&error, &text, request),
         };
         match parameters.get("hdl") {
-            Some(name) => self.resolver.resolve_name(&RequestedName::parse(name), &parameters, request).await,
+            Some(name) => self.resolve_name(&RequestedName::parse(name), &parameters, request).await,
             None => self.get_home().await,
         }
     }

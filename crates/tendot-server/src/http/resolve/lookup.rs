@@ -31,6 +31,8 @@ pub(crate) struct LookupContext<'r> {
     pub(crate) budget: Budget,
     /// Whether cached upstream records are not acceptable.
     pub(crate) is_authoritative: bool,
+    /// Whether upstream records must be signed.
+    pub(crate) is_certified: bool,
     /// Combined provenance of all upstream data; `None` if everything was local.
     pub(crate) provenance: Option<Provenance>,
     headers: &'r HeaderMap,
@@ -43,6 +45,7 @@ impl<'r> LookupContext<'r> {
         Self {
             budget: Budget::new(REQUEST_BUDGET),
             is_authoritative: parameters.is_set("auth"),
+            is_certified: parameters.is_set("cert"),
             provenance: None,
             headers: request.headers,
             upstream_queries_left: MAX_UPSTREAM_QUERIES,
@@ -105,8 +108,14 @@ impl Provenance {
         Self {
             cache_status: reply.cache_status,
             age_seconds: reply.age.as_secs(),
-            // Rounded up, so that a full day is reported as such.
-            fresh_seconds: (reply.remaining_ttl + Duration::from_millis(999)).as_secs(),
+            fresh_seconds: match reply.cache_status {
+                // Never longer than what remains.
+                CacheStatus::Hit => reply.remaining_ttl.as_secs(),
+                // Just fetched: rounded up, so that a full day is reported as such.
+                CacheStatus::Coalesced | CacheStatus::Miss => {
+                    (reply.remaining_ttl + Duration::from_millis(999)).as_secs()
+                }
+            },
             stale_seconds: reply.stale_for.map(|stale| stale.as_secs()),
         }
     }
@@ -202,8 +211,8 @@ impl RecordResolver {
         if context.upstream_queries_left == 0 {
             return Err(unavailable(UpstreamError::TooManyQueries));
         }
-        let request =
-            ResolveRequest { name: name.into(), is_authoritative: context.is_authoritative, cdn_loop };
+        let LookupContext { is_authoritative, is_certified, .. } = *context;
+        let request = ResolveRequest { name: name.into(), is_authoritative, is_certified, cdn_loop };
         let deadline = *context.deadline.get_or_insert_with(|| Instant::now() + UPSTREAM_TIMEOUT);
         let reply = timeout_at(deadline, upstream.resolver.resolve(request)).await;
         if !matches!(&reply, Ok(Ok(CachedReply { cache_status: CacheStatus::Hit, .. }))) {

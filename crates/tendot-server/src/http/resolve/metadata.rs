@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use http::StatusCode;
-use http::header::{ACCEPT, CACHE_CONTROL, HeaderMap, HeaderValue, VARY};
+use http::header::{ACCEPT, CACHE_CONTROL, HeaderMap, HeaderValue};
 use tendot_proto::Budget;
 use tendot_registry::metadata::MetadataFormat;
 use tendot_registry::registration::DoiRecord;
@@ -12,8 +12,9 @@ use tendot_registry::{CallContext, Caller, Error, RegistryError, RegistryErrorKi
 use crate::clock::to_unix_millis;
 use crate::http::request::accept::{best_match, is_browser_type, metadata_media_types, parse_entries};
 use crate::http::resolve::resolver::RecordResolver;
+use crate::http::response::caching::{self, ClientDependence};
+use crate::http::response::errors;
 use crate::http::response::reply::{Reply, reply};
-use crate::http::response::{caching, errors};
 
 /// Metadata formats, by names for links.
 pub(crate) const METADATA_FORMATS: [(&str, &str, MetadataFormat); 8] = [
@@ -97,23 +98,18 @@ pub(crate) fn metadata_reply(text: String, media_type: &str, request: &HeaderMap
     let content_type = HeaderValue::try_from(format!("{media_type};charset=utf-8"));
     let content_type = content_type.unwrap_or(HeaderValue::from_static("application/octet-stream"));
     let mut response = reply(StatusCode::OK, content_type, text);
-    add_vary_accept(response.headers_mut());
+    ClientDependence::ACCEPT.add_vary(response.headers_mut());
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     // The ETag covers the media type, too.
     let content = [media_type.as_bytes(), b" ", response.body()].concat();
     caching::add_etag(response, &content, request)
 }
 
-/// Adds `Vary: Accept`.
-pub(crate) fn add_vary_accept(headers: &mut HeaderMap) {
-    headers.append(VARY, HeaderValue::from_static("Accept"));
-}
-
 /// Reply 406, with the available formats.
 pub(crate) fn not_acceptable(name: &str) -> Reply {
     let media_types = metadata_media_types().map(|(_, media_type)| media_type).collect();
     let mut response = Reply::from(errors::not_acceptable(name, media_types));
-    add_vary_accept(response.headers_mut());
+    ClientDependence::ACCEPT.add_vary(response.headers_mut());
     response
 }
 

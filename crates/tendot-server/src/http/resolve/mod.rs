@@ -36,7 +36,7 @@ use crate::http::routing::endpoint::{Api, Endpoint, Operation};
 pub(crate) static NAME: Endpoint = Endpoint::new(
     &["/{name}"],
     spec::describe,
-    &[Operation::get(|server, call| Box::pin(server.resolver.get_name(call.path_param, call.head)))
+    &[Operation::get(|server, call| Box::pin(server.get_name(call.path_param, call.head)))
         .kind(RequestKind::Redirect)],
 );
 

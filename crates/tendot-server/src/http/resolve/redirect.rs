@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
 
-use http::header::{HeaderMap, HeaderValue, LOCATION, VARY};
+use http::header::{HeaderValue, LOCATION};
 use http::{StatusCode, Version};
 use tendot_proto::record::{Locations, Namespace};
 use tendot_proto::{Handle, HandleValue};
@@ -11,24 +11,25 @@ use tendot_registry::{Caller, Error, ResolveQuery};
 use tendot_store::RecordVersion;
 
 use crate::http::middleware::response_cache::CachePolicy;
-use crate::http::pages;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::request::{name_path, percent};
+use crate::http::resolve::locations::country::ClientCountry;
 use crate::http::resolve::locations::link_headers;
 use crate::http::resolve::locations::location_set::{LocationSet, redirect_candidates};
 use crate::http::resolve::locations::preferences::{LocationPreference, location_preferences};
 use crate::http::resolve::locations::redirect_target::{self, TargetError};
 use crate::http::resolve::locations::selection::{
-    CandidateSource, RedirectCandidate, SelectionContext, select,
+    CandidateSource, RedirectCandidate, Selection, SelectionContext, select,
 };
 use crate::http::resolve::lookup::{FoundRecord, LookupContext, RecordLookupError};
 use crate::http::resolve::metadata::{self, MetadataPreference};
 use crate::http::resolve::requested_name::RequestedName;
 use crate::http::resolve::resolver::RecordResolver;
 use crate::http::resolve::trace::{self, TraceEvent, TraceSink};
-use crate::http::response::caching;
+use crate::http::response::caching::{self, ClientDependence};
 use crate::http::response::reply::{HTML, Reply, reply};
+use crate::http::{HttpServer, pages};
 
 /// Maximum length of an alias chain.
 const MAX_ALIAS_HOPS: usize = 10;
@@ -60,7 +61,10 @@ pub(crate) enum RedirectOutcome {
 /// Redirect candidate that was chosen, and what it was chosen from.
 struct ChosenLocation<'s> {
     chosen: &'s RedirectCandidate<'s>,
-    candidates: &'s [RedirectCandidate<'s>],
+    /// Request data that it was chosen by.
+    dependence: ClientDependence,
+    /// Namespace settings of the prefix.
+    namespace: Option<&'s HandleValue<'static>>,
     location_set: &'s LocationSet,
     locations: &'s [Locations<'s>],
     /// The record's own locations.
@@ -69,7 +73,7 @@ struct ChosenLocation<'s> {
     has_prefix_locations: bool,
 }
 
-impl RecordResolver {
+impl HttpServer {
     /// Handles `GET /{name}`; `path` is not decoded yet.
     pub(crate) async fn get_name(&self, path: &str, head: &RequestHead<'_>) -> Reply {
         let read = QueryParams::parse(head.query)
@@ -83,8 +87,24 @@ impl RecordResolver {
         }
     }
 
-    /// Handles a request for a name, from the path, a query or a form.
+    /// Handles a request for a name, from the path, a query or a form; with `action=api` as the handle API does.
     pub(crate) async fn resolve_name(
+        &self,
+        name: &RequestedName<'_>,
+        parameters: &QueryParams<'_>,
+        head: &RequestHead<'_>,
+    ) -> Reply {
+        if parameters.get("action") == Some("api") {
+            // Boxed, so that redirects do not carry its state.
+            return Box::pin(self.get_named_handle(name.as_str(), parameters, head)).await;
+        }
+        self.resolver.resolve_name(name, parameters, head).await
+    }
+}
+
+impl RecordResolver {
+    /// Handles a request for a name with a redirect, a page or metadata.
+    async fn resolve_name(
         &self,
         name: &RequestedName<'_>,
         parameters: &QueryParams<'_>,
@@ -103,8 +123,18 @@ impl RecordResolver {
         if parameters.has("explain") {
             return self.get_trace(request, &mut context).await;
         }
-        let resolved = self.resolve_redirect(request, &mut context, &mut |_| {}).await;
+        let mut aliases = Vec::new();
+        let mut keep_aliases = |event: TraceEvent<'_>| {
+            if let TraceEvent::AliasesFollowed(names) = event {
+                aliases.extend_from_slice(names);
+            }
+        };
+        let resolved = self.resolve_redirect(request, &mut context, &mut keep_aliases).await;
         self.count(name, resolved.as_ref().map(|(record, _)| record)).await;
+        if show_record && let Some(target) = aliases.pop() {
+            aliases.insert(0, name.as_str().to_owned());
+            return Box::pin(self.alias_target_page(request, target, &aliases, &mut context)).await;
+        }
         match resolved {
             Ok((_, RedirectOutcome::Redirect(reply))) if !show_record => reply,
             Ok((_, RedirectOutcome::PrefixInactive(message))) if !show_record => {
@@ -117,8 +147,24 @@ impl RecordResolver {
             Ok((_, RedirectOutcome::NotAcceptable)) if !show_record => {
                 metadata::not_acceptable(name.as_str())
             }
-            Ok((record, outcome)) => self.record_page(name, &record, &outcome).await,
+            Ok((record, outcome)) => self.record_page(name, &record, &outcome, &[]).await,
             Err(error) => self.lookup_failed(name, &error, head, &mut context).await,
+        }
+    }
+
+    /// Page of the record that an alias leads to, with the names on the way.
+    async fn alias_target_page(
+        &self,
+        request: NameRequest<'_>,
+        target: String,
+        aliases: &[String],
+        context: &mut LookupContext<'_>,
+    ) -> Reply {
+        let target = RequestedName::new(target);
+        let request = NameRequest { name: &target, ..request };
+        match self.resolve_redirect(request, context, &mut |_| {}).await {
+            Ok((record, outcome)) => self.record_page(&target, &record, &outcome, aliases).await,
+            Err(error) => self.lookup_failed(&target, &error, request.head, context).await,
         }
     }
 
@@ -155,11 +201,11 @@ impl RecordResolver {
             let max_age = caching::min_ttl_seconds(values, head.now);
             return Ok(self.follow_aliases(alias, head, max_age, context, trace).await);
         }
-        let namespace = self
+        let namespace_value = self
             .lookup_namespace(name.as_str(), record.provenance.is_some(), context)
             .await
             .map_err(Error::from)?;
-        let namespace = namespace.as_ref().and_then(|value| Namespace::from_bytes(&value.data).ok());
+        let namespace = namespace_value.as_ref().and_then(|value| Namespace::from_bytes(&value.data).ok());
         if let Some(namespace) = namespace.as_ref().filter(|namespace| !namespace.is_active()) {
             return Ok(RedirectOutcome::PrefixInactive(inactive_message(namespace)));
         }
@@ -173,7 +219,12 @@ impl RecordResolver {
         trace(TraceEvent::Candidates(&candidates));
         let action = parameters.get("action").unwrap_or("redirect");
         if action == "showurls" {
-            return Ok(RedirectOutcome::Redirect(pages::locations_xml(&candidates)));
+            let mut response = pages::locations_xml(&candidates);
+            let used_values = values.iter().chain(location_set.values()).chain(&namespace_value);
+            let ttl = caching::min_ttl_seconds(used_values, head.now);
+            let (provenance, dependence) = (context.provenance, ClientDependence::NONE);
+            caching::set_freshness(response.headers_mut(), ttl, provenance, dependence, head.now);
+            return Ok(RedirectOutcome::Redirect(response));
         }
         if record.has_metadata
             && !wants_record(parameters)
@@ -185,18 +236,25 @@ impl RecordResolver {
             return Ok(outcome);
         }
         let chosen = if locations.is_empty() {
-            first_url_candidate(&candidates)
+            first_url_candidate(&candidates).map(|chosen| (chosen, ClientDependence::NONE))
         } else {
             let methods = own.or(locations.first()).map(|locations| locations.selection_methods().collect());
-            let selection = selection_context(parameters, head, action);
+            let selection = self.selection_context(parameters, head, action);
             select_candidate(&candidates, methods.unwrap_or_default(), &selection, trace)
         };
-        let Some(chosen) = chosen else { return Ok(RedirectOutcome::ShowRecord(None)) };
+        let Some((chosen, dependence)) = chosen else { return Ok(RedirectOutcome::ShowRecord(None)) };
         let has_prefix_locations =
             namespace.as_ref().is_some_and(|namespace| namespace.locations_handle().is_some());
-        let (candidates, locations, location_set) = (&*candidates, &*locations, &location_set);
-        let location =
-            ChosenLocation { chosen, candidates, location_set, locations, own, has_prefix_locations };
+        let (namespace, locations, location_set) = (namespace_value.as_ref(), &*locations, &location_set);
+        let location = ChosenLocation {
+            chosen,
+            dependence,
+            namespace,
+            location_set,
+            locations,
+            own,
+            has_prefix_locations,
+        };
         Ok(redirect_to_location(request, record, version, &location, context))
     }
 
@@ -239,11 +297,16 @@ impl RecordResolver {
         parameters: &QueryParams<'_>,
         context: &mut LookupContext<'_>,
     ) -> Result<FoundRecord, RecordLookupError> {
-        let query = ResolveQuery {
+        let mut query = ResolveQuery {
             indexes: parameters.get_all("index").filter_map(|index| index.parse().ok()).collect(),
             types: parameters.get_all("type").map(str::as_bytes).collect(),
             ..ResolveQuery::new(Handle::from(name))
         };
+        // The requested values may be those of the name that this one is an alias of.
+        let is_filtered = !query.indexes.is_empty() || !query.types.is_empty();
+        if is_filtered && !parameters.has("ignore_aliases") {
+            query.types.push(b"HS_ALIAS");
+        }
         self.lookup(&query, &Caller::Anonymous, context).await
     }
 
@@ -274,7 +337,8 @@ impl RecordResolver {
         let query = head.query.map(|query| format!("?{query}")).unwrap_or_default();
         let address = format!("{}{query}", name_path::format(&target));
         let mut response = redirect_reply(&address, Some(301), head, false);
-        caching::set_max_age_with_provenance(response.headers_mut(), max_age, context.provenance, head.now);
+        let (provenance, dependence) = (context.provenance, ClientDependence::NONE);
+        caching::set_freshness(response.headers_mut(), max_age, provenance, dependence, head.now);
         RedirectOutcome::Redirect(response)
     }
 }
@@ -299,12 +363,15 @@ fn redirect_to_location(
     };
     let status = chosen.http_status().or_else(|| location.own.and_then(Locations::http_status));
     let mut response = redirect_reply(&address, status, head, parameters.has("redirectionHeaders"));
-    let used_values = location.location_set.values().iter().chain(match chosen.origin {
+    let url_value = match chosen.origin {
         CandidateSource::UrlValue(value) => Some(value),
         CandidateSource::Location(_) => None,
-    });
+    };
+    let used_values = location.location_set.values().iter().chain(url_value).chain(location.namespace);
     let max_age = caching::min_ttl_seconds(used_values.clone(), head.now);
-    caching::set_max_age_with_provenance(response.headers_mut(), max_age, context.provenance, head.now);
+    let negotiated = if record.has_metadata { ClientDependence::ACCEPT } else { ClientDependence::NONE };
+    let (provenance, dependence) = (context.provenance, location.dependence.union(negotiated));
+    caching::set_freshness(response.headers_mut(), max_age, provenance, dependence, head.now);
     // Without a location choice, the reply is identical for all clients that do not prefer metadata, and cacheable. The
     // record version covers the namespace value of the prefix, but not the record of its locations.
     if let (Some(version), Some(key)) = (version, name.key())
@@ -316,10 +383,6 @@ fn redirect_to_location(
         let record_version = (key.clone(), version);
         let has_metadata = record.has_metadata;
         response.cache_policy = Some(CachePolicy { record_version, max_age, has_metadata });
-    }
-    add_vary(response.headers_mut(), location.candidates);
-    if record.has_metadata {
-        metadata::add_vary_accept(response.headers_mut());
     }
     link_headers::add_record_headers(response.headers_mut(), &record.values, location.locations);
     RedirectOutcome::Redirect(caching::add_etag(response, address.as_bytes(), head.headers))
@@ -358,28 +421,46 @@ fn select_candidate<'c, 'a>(
     methods: Vec<&str>,
     selection: &SelectionContext<'_>,
     trace: TraceSink<'_>,
-) -> Option<&'c RedirectCandidate<'a>> {
-    select(candidates, &methods, selection, |step| trace(TraceEvent::Selection(step)))
-        .and_then(|number| candidates.get(number))
+) -> Option<(&'c RedirectCandidate<'a>, ClientDependence)> {
+    let Selection { number, dependence } =
+        select(candidates, &methods, selection, |step| trace(TraceEvent::Selection(step)))?;
+    Some((candidates.get(number)?, dependence))
 }
 
-fn selection_context<'a>(
-    parameters: &'a QueryParams<'_>,
-    request: &RequestHead<'a>,
-    action: &str,
-) -> SelectionContext<'a> {
-    let mut preferences: Vec<LocationPreference<'_>> =
-        parameters.get_all("locatt").map(LocationPreference::parse).collect();
-    if action == "metadata" {
-        preferences.push(LocationPreference::parse("role:metadata"));
-    }
-    preferences.extend(location_preferences(request.headers));
-    SelectionContext {
-        preferences,
-        client_address: parameters.get("ip").and_then(|address| address.parse().ok()).or(request.client),
-        country: parameters.get("country").map(Cow::Borrowed),
-        // Not secret, only evenly distributed.
-        random: (RandomState::new().hash_one(0_u8) >> 11) as f64 / (1_u64 << 53) as f64,
+impl RecordResolver {
+    /// Request data that location selection depends on.
+    fn selection_context<'a>(
+        &self,
+        parameters: &'a QueryParams<'_>,
+        request: &RequestHead<'a>,
+        action: &str,
+    ) -> SelectionContext<'a> {
+        let mut preferences: Vec<LocationPreference<'_>> =
+            parameters.get_all("locatt").map(LocationPreference::parse).collect();
+        for (name, value) in parameters.iter() {
+            if self.location_parameters.iter().any(|parameter| **parameter == *name) {
+                preferences.push(LocationPreference::new(name, value.into()));
+            }
+        }
+        if action == "metadata" {
+            preferences.push(LocationPreference::parse("role:metadata"));
+        }
+        let requested_address = parameters.get("ip").and_then(|address| address.parse().ok());
+        let requested_country = parameters.get("country").and_then(ClientCountry::from_parameter);
+        let is_country_of_client = requested_country.is_none()
+            && requested_address.is_none()
+            && self.country_sources.is_configured();
+        SelectionContext {
+            preferences,
+            header_preferences: location_preferences(request.headers),
+            client_address: requested_address.or(request.client),
+            is_address_of_client: requested_address.is_none(),
+            country: requested_country
+                .or_else(|| self.country_sources.country_of(request, requested_address)),
+            is_country_of_client,
+            // Not secret, only evenly distributed.
+            random: (RandomState::new().hash_one(0_u8) >> 11) as f64 / (1_u64 << 53) as f64,
+        }
     }
 }
 
@@ -397,15 +478,4 @@ fn redirect_reply(
     // Characters that a header cannot contain are encoded.
     response.headers_mut().extend(HeaderValue::try_from(address).map(|address| (LOCATION, address)));
     response
-}
-
-/// Sets `Vary` to the headers that the selection depended on.
-fn add_vary(headers: &mut HeaderMap, candidates: &[RedirectCandidate<'_>]) {
-    let has = |attribute| candidates.iter().any(|candidate| candidate.attribute(attribute).is_some());
-    if has("http_role") || has("media-type") {
-        headers.append(VARY, HeaderValue::from_static("Accept, User-Agent"));
-    }
-    if has("language") {
-        headers.append(VARY, HeaderValue::from_static("Accept-Language"));
-    }
 }

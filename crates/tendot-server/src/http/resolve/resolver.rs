@@ -6,6 +6,7 @@ use tendot_registry::Registry;
 
 use crate::http::middleware::metrics::HttpMetrics;
 use crate::http::middleware::response_cache::HttpResponseCache;
+use crate::http::resolve::locations::country::CountrySources;
 use crate::http::resolve::lookup::{FoundRecord, RecordLookupError};
 use crate::http::resolve::requested_name::RequestedName;
 use crate::http::resolve::upstream::UpstreamResolver;
@@ -20,6 +21,10 @@ pub(crate) struct RecordResolver {
     pub(crate) upstream: Option<Box<UpstreamResolver>>,
     pub(crate) metrics: Arc<HttpMetrics>,
     pub(crate) response_cache: Option<HttpResponseCache>,
+    /// Sources of the country of clients.
+    pub(crate) country_sources: CountrySources,
+    /// Query parameters that prefer a location attribute of the same name.
+    pub(crate) location_parameters: Vec<Box<str>>,
     /// Resolution statistics.
     pub(crate) resolution_counter: Option<Arc<ResolutionCounter>>,
 }
@@ -28,7 +33,15 @@ impl RecordResolver {
     /// Creates a resolver without an upstream and without statistics.
     pub(crate) fn new(registry: Arc<Registry>, metrics: Arc<HttpMetrics>) -> Self {
         let response_cache = Some(HttpResponseCache::new(DEFAULT_RESPONSE_CACHE_BYTES));
-        Self { registry, upstream: None, metrics, response_cache, resolution_counter: None }
+        Self {
+            registry,
+            upstream: None,
+            metrics,
+            response_cache,
+            country_sources: CountrySources::default(),
+            location_parameters: Vec::new(),
+            resolution_counter: None,
+        }
     }
 
     /// Counts a public resolution of a name that is stored here, or its failure.

@@ -62,8 +62,11 @@ fn with_resolution_params(spec: OperationSpec) -> OperationSpec {
         .query_param("ip", "Client address for location selection", text_schema())
         .query_param("urlappend", "Appended to the target URL, unless that changes the host", text_schema())
         .query_param("ignore_aliases", "Do not follow `HS_ALIAS`", text_schema())
+        .query_param("auth", "Bypass the caches of upstream resolvers", text_schema())
+        .query_param("cert", "Accept only signed responses from upstream", text_schema())
         .query_param("redirectionHeaders", "Return 200 with the redirect headers", text_schema())
-        .query_param("action", "`showurls`: locations as XML; `showvalues`: the record", text_schema())
+        .query_param("action", "`redirect`; `showurls`: locations as XML; `showvalues`: the record; `metadata`: redirect to the location with \
+             `role` `metadata`; `api`: the record as JSON, as `/api/handles`", text_schema())
 }
 
 /// Schema only: JSON body of `GET /{name}`.

@@ -164,6 +164,7 @@ impl HttpServer {
             version: Version::HTTP_11,
             client: None,
             is_loopback: false,
+            is_proxied: false,
             accepts_credentials: false,
             certificate: None,
             now: SystemTime::now(),

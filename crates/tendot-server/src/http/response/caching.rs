@@ -1,16 +1,17 @@
-//! Cache headers: `Cache-Control`, `Age`, `Cache-Status`, `ETag`, and 304 responses.
+//! Cache headers: `Cache-Control`, `Vary`, `Cache-Status`, `ETag`, and 304 responses.
 
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{AGE, CACHE_CONTROL, ETAG, EXPIRES, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH};
+use http::header::{CACHE_CONTROL, ETAG, EXPIRES, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH, VARY};
 use tendot_client::CacheStatus;
 use tendot_proto::{HandleValue, Ttl};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::clock::to_unix_seconds;
 use crate::http::resolve::lookup::Provenance;
+use crate::http::resolve::upstream::UpstreamError;
 use crate::http::response::reply::Reply;
 
 /// ETags of a request that are compared.
@@ -38,41 +39,100 @@ pub(crate) fn has_only_relative_ttls<'v, 'a: 'v>(
     values.into_iter().all(|value| !matches!(value.ttl, Ttl::Absolute(_)))
 }
 
-/// Sets `Cache-Control: max-age`.
-pub(crate) fn set_max_age(headers: &mut HeaderMap, seconds: u64, now: SystemTime) {
-    let control = if seconds == 0 { "no-cache".to_owned() } else { format!("public, max-age={seconds}") };
-    let expires = httpdate::fmt_http_date(now + Duration::from_secs(seconds));
-    headers.extend(HeaderValue::try_from(control).map(|value| (CACHE_CONTROL, value)));
-    headers.extend(HeaderValue::try_from(expires).map(|value| (EXPIRES, value)));
+/// Request data beside the URL that a reply depends on. The only place that decides whether shared caches may store a reply, and
+/// for which requests they may reuse it (RFC 9111, sections 3.5 and 4.1).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct ClientDependence {
+    /// `Accept`.
+    pub(crate) accept: bool,
+    /// `User-Agent`.
+    pub(crate) user_agent: bool,
+    /// `Accept-Language`.
+    pub(crate) language: bool,
+    /// `Authorization`.
+    pub(crate) authorization: bool,
+    /// Address or country of the client, or a random choice: no header names it, so only the client's own cache may store the
+    /// reply.
+    pub(crate) is_private: bool,
 }
 
-/// Sets the remaining freshness lifetime of a reply that contains upstream data.
-pub(crate) fn set_max_age_with_provenance(
+impl ClientDependence {
+    /// Identical for all clients.
+    pub(crate) const NONE: Self =
+        Self { accept: false, user_agent: false, language: false, authorization: false, is_private: false };
+
+    /// Chosen by `Accept`.
+    pub(crate) const ACCEPT: Self = Self { accept: true, ..Self::NONE };
+
+    /// Authenticated clients receive another reply.
+    pub(crate) const AUTHORIZATION: Self = Self { authorization: true, ..Self::NONE };
+
+    /// Dependence on everything that either depends on.
+    pub(crate) const fn union(self, other: Self) -> Self {
+        Self {
+            accept: self.accept || other.accept,
+            user_agent: self.user_agent || other.user_agent,
+            language: self.language || other.language,
+            authorization: self.authorization || other.authorization,
+            is_private: self.is_private || other.is_private,
+        }
+    }
+
+    /// Adds the headers to `Vary`.
+    pub(crate) fn add_vary(self, headers: &mut HeaderMap) {
+        let names = [
+            (self.accept, "Accept"),
+            (self.user_agent, "User-Agent"),
+            (self.language, "Accept-Language"),
+            (self.authorization, "Authorization"),
+        ];
+        let names: Vec<&str> = names.into_iter().filter_map(|(is, name)| is.then_some(name)).collect();
+        if let Ok(vary) = HeaderValue::try_from(names.join(", "))
+            && !vary.is_empty()
+        {
+            headers.append(VARY, vary);
+        }
+    }
+}
+
+/// Sets `Cache-Control`, `Expires`, `Vary` and, for upstream data, `Cache-Status`: how long a reply may be reused, and for whom.
+///
+/// The lifetime is what remains of the values that the reply is made from. There is no `Age`: the reply is made by this server,
+/// and some caches add an age to the lifetime instead of subtracting it.
+pub(crate) fn set_freshness(
     headers: &mut HeaderMap,
-    seconds: u64,
+    ttl_seconds: u64,
     provenance: Option<Provenance>,
+    dependence: ClientDependence,
     now: SystemTime,
 ) {
-    let Some(provenance) = provenance else { return set_max_age(headers, seconds, now) };
-    let remaining =
-        if provenance.stale_seconds.is_some() { 0 } else { seconds.min(provenance.fresh_seconds) };
-    set_max_age(headers, remaining, now);
-    // Caches subtract the age (RFC 9111, section 4.2).
-    if remaining > 0
-        && let Ok(control) = HeaderValue::try_from(format!(
-            "public, max-age={}",
-            remaining.saturating_add(provenance.age_seconds)
-        ))
-    {
-        headers.insert(CACHE_CONTROL, control);
+    let remaining = match provenance {
+        Some(Provenance { stale_seconds: Some(_), .. }) => 0,
+        Some(provenance) => ttl_seconds.min(provenance.fresh_seconds),
+        None => ttl_seconds,
+    };
+    let control = match (remaining, dependence.is_private) {
+        (0, false) => "no-cache".to_owned(),
+        (0, true) => "private, no-cache".to_owned(),
+        (_, false) => format!("public, max-age={remaining}"),
+        (_, true) => format!("private, max-age={remaining}"),
+    };
+    // Caches of HTTP/1.0 do not know `private`.
+    let shared = if dependence.is_private { 0 } else { remaining };
+    let expires = httpdate::fmt_http_date(now + Duration::from_secs(shared));
+    headers.extend(HeaderValue::try_from(control).map(|value| (CACHE_CONTROL, value)));
+    headers.extend(HeaderValue::try_from(expires).map(|value| (EXPIRES, value)));
+    dependence.add_vary(headers);
+    if let Some(provenance) = provenance {
+        add_cache_status(headers, provenance);
     }
-    add_cache_status(headers, provenance);
 }
 
-/// Adds `Age` and `Cache-Status` (RFC 9211) to a reply that contains upstream data. A negative TTL marks stale data served
-/// because the upstream is unavailable.
+const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+
+/// Adds `Cache-Status` (RFC 9211) to a reply that contains upstream data. A negative TTL marks stale data served because the
+/// upstream is unavailable.
 pub(crate) fn add_cache_status(headers: &mut HeaderMap, provenance: Provenance) {
-    const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
     let status = match (provenance.stale_seconds, provenance.cache_status) {
         (Some(stale), _) => format!("tendot; hit; ttl=-{}", stale.max(1)),
         (None, CacheStatus::Hit) => format!("tendot; hit; ttl={}", provenance.fresh_seconds),
@@ -80,9 +140,12 @@ pub(crate) fn add_cache_status(headers: &mut HeaderMap, provenance: Provenance) 
         (None, CacheStatus::Miss) => "tendot; fwd=miss".into(),
     };
     headers.extend(HeaderValue::try_from(status).map(|value| (CACHE_STATUS, value)));
-    if provenance.age_seconds > 0 || provenance.cache_status == CacheStatus::Hit {
-        headers.insert(AGE, provenance.age_seconds.into());
-    }
+}
+
+/// Adds `Cache-Status` to a reply for which the upstream failed; `detail` is the error code.
+pub(crate) fn add_upstream_failure(headers: &mut HeaderMap, error: &UpstreamError) {
+    let status = format!("tendot; fwd=miss; detail={}", error.code());
+    headers.extend(HeaderValue::try_from(status).map(|value| (CACHE_STATUS, value)));
 }
 
 /// Sets `Cache-Control: private, no-store`.
@@ -134,6 +197,41 @@ mod tests {
             ttls.iter().map(|ttl| HandleValue { ttl: *ttl, ..HandleValue::new(1, "URL", "") }).collect();
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
         assert_eq!(min_ttl_seconds(&values, now), expected, "{ttls:?}");
+    }
+
+    #[test]
+    fn freshness() {
+        let upstream = |cache_status, fresh_seconds, stale_seconds| {
+            Some(Provenance { cache_status, age_seconds: 1_329, fresh_seconds, stale_seconds })
+        };
+        let private = ClientDependence { is_private: true, language: true, ..ClientDependence::ACCEPT };
+        let none = ClientDependence::NONE;
+        for (ttl, provenance, dependence, expected) in [
+            (60, None, none, "public, max-age=60 | 60 |  | "),
+            (0, None, none, "no-cache | 0 |  | "),
+            (60, None, private, "private, max-age=60 | 0 | Accept, Accept-Language | "),
+            (0, None, private, "private, no-cache | 0 | Accept, Accept-Language | "),
+            (60, None, ClientDependence::AUTHORIZATION, "public, max-age=60 | 60 | Authorization | "),
+            (600, upstream(CacheStatus::Hit, 3, None), none, "public, max-age=3 | 3 |  | tendot; hit; ttl=3"),
+            (3, upstream(CacheStatus::Miss, 600, None), none, "public, max-age=3 | 3 |  | tendot; fwd=miss"),
+            (600, upstream(CacheStatus::Hit, 0, Some(9)), none, "no-cache | 0 |  | tendot; hit; ttl=-9"),
+        ] {
+            let mut headers = HeaderMap::new();
+            let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+            set_freshness(&mut headers, ttl, provenance, dependence, now);
+            let text =
+                |name: HeaderName| headers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned();
+            let expires = httpdate::parse_http_date(&text(EXPIRES)).unwrap().duration_since(now).unwrap();
+            let found = format!(
+                "{} | {} | {} | {}",
+                text(CACHE_CONTROL),
+                expires.as_secs(),
+                text(VARY),
+                text(CACHE_STATUS)
+            );
+            assert_eq!(found, expected);
+            assert_eq!(headers.get("age"), None);
+        }
     }
 
     #[test]

@@ -92,10 +92,12 @@ pub(crate) const fn status_for(code: ResponseCode, accepts_credentials: bool) ->
     }
 }
 
-/// HTTP status of an error in Handle.Net's API.
+/// HTTP status of an error in Handle.Net's API. Response code 2 always has status 500.
 pub(crate) const fn error_status(error: &Error, accepts_credentials: bool) -> StatusCode {
     match error {
-        Error::Store(error) => status_for_kind(describe_store_error(error).0.kind),
+        Error::Store(store_error) if !matches!(error.response_code(), ResponseCode::ERROR) => {
+            status_for_kind(describe_store_error(store_error).0.kind)
+        }
         error => status_for(error.response_code(), accepts_credentials),
     }
 }
@@ -176,7 +178,7 @@ impl UpstreamError {
     }
 
     /// Error code of the problem.
-    fn code(&self) -> &'static str {
+    pub(crate) fn code(&self) -> &'static str {
         match self.status() {
             StatusCode::GATEWAY_TIMEOUT => codes::UPSTREAM_TIMEOUT,
             StatusCode::LOOP_DETECTED => codes::UPSTREAM_LOOP,
@@ -359,13 +361,18 @@ pub(crate) fn lookup_failed(name: &RequestedName<'_>, error: &Error, accepts_cre
 }
 
 /// Problem for a failed query of the upstream resolver.
-pub(crate) fn problem_for_upstream(name: &RequestedName<'_>, error: &UpstreamError) -> Problem<'static> {
+pub(crate) fn problem_for_upstream(
+    name: &RequestedName<'_>,
+    error: &UpstreamError,
+    upstream: &str,
+) -> Problem<'static> {
     let detail =
         format!("Another service is responsible for it, but {}. Retry later.", error.public_message());
+    let problem = problem(error.status(), error.code(), detail).title("Upstream resolver failed");
     Problem {
         reasons: vec!["The name may be valid; the upstream resolver sent no usable response."],
         public_url: name.public_url(),
-        ..*problem(error.status(), error.code(), detail).title("Upstream resolver failed")
+        ..*problem.member("upstream", upstream)
     }
 }
 
@@ -563,7 +570,7 @@ mod tests {
         RegistryError::new(code, "x")
     }
 
-    /// A store error has one status and one message in all formats.
+    /// A store error has one status and one message in all formats; but response code 2 always has status 500.
     #[test]
     fn store_errors() {
         let reason = || String::from("secret");
@@ -579,9 +586,15 @@ mod tests {
             let start = capitalize(describe_store_error(&error).1);
             assert!(problem.detail.starts_with(&start) && !problem.detail.contains("secret"), "{problem:?}");
             let error = Error::Store(error);
+            // Response code 2 has status 500 in Handle.Net's API.
+            let handle_status = if error.response_code() == ResponseCode::ERROR {
+                StatusCode::INTERNAL_SERVER_ERROR
+            } else {
+                problem.status
+            };
             assert_eq!(
                 (error_status(&error, true), write_status(&error, true)),
-                (problem.status, problem.status)
+                (handle_status, handle_status)
             );
         }
     }

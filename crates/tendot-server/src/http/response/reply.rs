@@ -92,8 +92,10 @@ pub(crate) fn add_retry_after(headers: &mut HeaderMap) {
     headers.insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
 }
 
-/// Adds the headers of every reply: CORS without credentials, and `nosniff`.
+/// Adds the headers of every reply: CORS without credentials, `nosniff`, and `no-cache` for a reply without `Cache-Control`, which
+/// caches would store by their own rules.
 pub(crate) fn add_common_headers(headers: &mut HeaderMap) {
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
     const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
     let is_challenge = headers.contains_key(header::WWW_AUTHENTICATE);

@@ -41,6 +41,7 @@ impl HttpServer {
             version: parts.version,
             client: Some(client.address).filter(|_| !self.is_client_hidden(client)),
             is_loopback: client.is_loopback,
+            is_proxied: client.is_proxied,
             accepts_credentials: client.accepts_credentials && !is_cross_site_credential(&parts.headers),
             certificate: client.certificate.as_deref(),
             now: SystemTime::now(),
@@ -65,7 +66,7 @@ impl HttpServer {
     async fn handle(&self, endpoint: &'static Endpoint, operation: &Operation, call: Call<'_>) -> Reply {
         // The most frequent handler is called directly, without an allocation.
         if std::ptr::eq(endpoint, &resolve::NAME) {
-            return self.resolver.get_name(call.path_param, call.head).await;
+            return self.get_name(call.path_param, call.head).await;
         }
         (operation.handler)(self, call).await
     }

@@ -101,8 +101,11 @@ pub async fn serve(
     limits: HttpLimits,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let acceptor = Arc::new(HttpAcceptor::new(http, limits));
     let (mut accept_loops, mut watching) = (JoinSet::new(), JoinSet::new());
+    if let Some(database) = http.watched_country_database() {
+        watching.spawn(database.watch_file());
+    }
+    let acceptor = Arc::new(HttpAcceptor::new(http, limits));
     for listener in listeners.into().0 {
         if let Some(tls) = listener.tls.clone() {
             watching.spawn(async move { tls.watch_files().await });

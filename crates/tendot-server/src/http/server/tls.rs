@@ -1,10 +1,10 @@
 //! Server certificate: loading, reload on change, expiry warning.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
@@ -16,11 +16,9 @@ use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
 
 use crate::clock::to_unix_seconds;
+use crate::file_stamp::{FILE_CHECK_INTERVAL, FileStamp};
 use crate::http::server::client_verifier::UnanchoredClientVerifier;
 use crate::http::server::x509::not_after;
-
-/// Interval between checks of the certificate files.
-const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Reason a certificate or key cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -74,20 +72,8 @@ pub struct ServerCertificate {
     config: Arc<ServerConfig>,
 }
 
-/// Modification time, inode and size of a file.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct FileStamp {
-    modified: (i64, i64),
-    inode: u64,
-    size: u64,
-}
-
 fn read_stamps(files: &[PathBuf; 2]) -> [Option<FileStamp>; 2] {
-    files.each_ref().map(|path| {
-        let found = fs::metadata(path).ok()?;
-        let modified = (found.mtime(), found.mtime_nsec());
-        Some(FileStamp { modified, inode: found.ino(), size: found.len() })
-    })
+    files.each_ref().map(|path| FileStamp::read(path))
 }
 
 /// Certificate resolver that returns the certificate loaded last.

@@ -6,5 +6,6 @@ pub(crate) mod fixtures;
 pub(crate) mod http_server;
 pub(crate) mod http_session;
 pub(crate) mod native_server;
+pub(crate) mod proxies;
 pub(crate) mod records_server;
 pub(crate) mod stores;

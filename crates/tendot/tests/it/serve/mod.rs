@@ -1,6 +1,7 @@
 //! `tendot serve`: requests, configuration, attacks, shutdown and crashes.
 
 mod config;
+mod countries;
 mod crash;
 mod demo;
 mod limits;

@@ -103,7 +103,8 @@ impl RecordResolver {
         } else {
             [b"0.NA/", name.as_bytes()].concat()
         };
-        let query = ResolveQuery { types: vec![b"HS_NAMESPACE"], ..ResolveQuery::new(Handle::new(&prefix)) };
+        // With subtypes.
+        let query = ResolveQuery { types: vec![b"HS_NAMESPACE."], ..ResolveQuery::new(Handle::new(&prefix)) };
         let found = if query_upstream {
             self.lookup(&query, &Caller::Anonymous, context).await
         } else {
@@ -111,7 +112,7 @@ impl RecordResolver {
             found.map(Into::into).map_err(Into::into)
         };
         let found = store_error_or_none(found)?.filter(|found| !found.is_referral);
-        Ok(found.and_then(|found| found.values.into_iter().next()))
+        Ok(found.and_then(|found| Namespace::find_value(&found.values).cloned()))
     }
 }
 

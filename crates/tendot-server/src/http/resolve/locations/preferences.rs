@@ -14,7 +14,7 @@ pub(crate) struct LocationPreference<'a> {
 }
 
 impl<'a> LocationPreference<'a> {
-    const fn new(attribute: &'a str, value: Cow<'a, str>) -> Self {
+    pub(crate) const fn new(attribute: &'a str, value: Cow<'a, str>) -> Self {
         Self { attribute, value: Some(value) }
     }
 

@@ -8,7 +8,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tendot_proto::HandleValue;
 use tendot_proto::record::Location;
 
+use crate::http::resolve::locations::country::ClientCountry;
 use crate::http::resolve::locations::preferences::LocationPreference;
+use crate::http::response::caching::ClientDependence;
 
 /// URL that a name can redirect to.
 #[derive(Clone, Debug)]
@@ -90,11 +92,16 @@ impl<'a> RedirectCandidate<'a> {
 /// Request data that location selection depends on.
 #[derive(Clone, Debug)]
 pub(crate) struct SelectionContext<'a> {
-    /// Preferences in order; those that no candidate matches are ignored.
+    /// Preferences of the URL, in order; those that no candidate matches are ignored.
     pub(crate) preferences: Vec<LocationPreference<'a>>,
+    /// Preferences of the headers, applied after those of the URL.
+    pub(crate) header_preferences: Vec<LocationPreference<'a>>,
     pub(crate) client_address: Option<IpAddr>,
-    /// ISO 3166-1 alpha-2 code.
-    pub(crate) country: Option<Cow<'a, str>>,
+    /// Whether the address is that of the client, rather than given by the URL.
+    pub(crate) is_address_of_client: bool,
+    pub(crate) country: Option<ClientCountry>,
+    /// Whether the country is derived from the client, rather than given by the URL.
+    pub(crate) is_country_of_client: bool,
     /// Random number in [0, 1).
     pub(crate) random: f64,
 }
@@ -106,6 +113,14 @@ pub(crate) struct SelectionStep {
     pub(crate) remaining: Vec<usize>,
 }
 
+/// Selected candidate, and the request data that it was selected by.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Selection {
+    /// Index of the candidate.
+    pub(crate) number: usize,
+    pub(crate) dependence: ClientDependence,
+}
+
 /// Applies the selection methods until one candidate remains, finally by weight; `None` only without candidates. Each step is
 /// reported to `trace`.
 pub(crate) fn select(
@@ -113,25 +128,23 @@ pub(crate) fn select(
     methods: &[&str],
     context: &SelectionContext<'_>,
     mut trace: impl FnMut(SelectionStep),
-) -> Option<usize> {
+) -> Option<Selection> {
     let mut remaining: Vec<usize> = (0..candidates.len()).collect();
+    let mut dependence = ClientDependence::NONE;
     for method in methods {
         if remaining.len() < 2 {
             break;
         }
         match *method {
             "locatt" => {
-                for preference in &context.preferences {
-                    let label = || match &preference.value {
-                        Some(value) => format!("locatt {}:{value}", preference.attribute),
-                        None => format!("locatt {}", preference.attribute),
-                    };
-                    filter_unless_empty(&mut remaining, candidates, label, &mut trace, |candidate| {
-                        candidate.satisfies(preference)
-                    });
-                }
+                apply_preferences(&mut remaining, candidates, &context.preferences, &mut trace);
+                // Also if a header is missing: with it, another candidate may be selected.
+                dependence = dependence.union(header_dependence(&remaining, candidates));
+                apply_preferences(&mut remaining, candidates, &context.header_preferences, &mut trace);
             }
             "address" => {
+                dependence.is_private |=
+                    context.is_address_of_client && has_attribute(&remaining, candidates, "addresses");
                 if let Some(client) = context.client_address {
                     let label = || format!("address {client}");
                     filter_unless_empty(&mut remaining, candidates, label, &mut trace, |candidate| {
@@ -140,16 +153,22 @@ pub(crate) fn select(
                 }
             }
             "country" => {
+                let is_of_client =
+                    context.is_country_of_client && has_attribute(&remaining, candidates, "country");
+                dependence.is_private |= is_of_client;
+                if is_of_client && context.country.is_none() {
+                    trace(SelectionStep { method: "country unknown".into(), remaining: remaining.clone() });
+                }
                 if let Some(country) = &context.country {
                     let is_in_country = |candidate: &RedirectCandidate<'_>| {
                         candidate
                             .attribute("country")
-                            .is_some_and(|found| found.eq_ignore_ascii_case(country))
+                            .is_some_and(|found| found.trim().eq_ignore_ascii_case(country.code()))
                     };
                     filter_unless_empty(
                         &mut remaining,
                         candidates,
-                        || format!("country {country}"),
+                        || country.to_string(),
                         &mut trace,
                         is_in_country,
                     );
@@ -175,11 +194,47 @@ pub(crate) fn select(
         }
     }
     if remaining.len() > 1 {
-        let chosen = select_weighted(&remaining, candidates, context.random)?;
-        trace(SelectionStep { method: "weighted".into(), remaining: vec![chosen] });
-        return Some(chosen);
+        let (number, is_random) = select_weighted(&remaining, candidates, context.random)?;
+        // Shared caches would give the choice of one client to all, against the weights.
+        dependence.is_private |= is_random;
+        trace(SelectionStep { method: "weighted".into(), remaining: vec![number] });
+        return Some(Selection { number, dependence });
     }
-    remaining.first().copied()
+    remaining.first().map(|number| Selection { number: *number, dependence })
+}
+
+/// Applies preferences for attributes, in order.
+fn apply_preferences(
+    remaining: &mut Vec<usize>,
+    candidates: &[RedirectCandidate<'_>],
+    preferences: &[LocationPreference<'_>],
+    trace: &mut impl FnMut(SelectionStep),
+) {
+    for preference in preferences {
+        let label = || match &preference.value {
+            Some(value) => format!("locatt {}:{value}", preference.attribute),
+            None => format!("locatt {}", preference.attribute),
+        };
+        filter_unless_empty(remaining, candidates, label, trace, |candidate| candidate.satisfies(preference));
+    }
+}
+
+/// Request headers that the choice among the remaining candidates depends on.
+fn header_dependence(remaining: &[usize], candidates: &[RedirectCandidate<'_>]) -> ClientDependence {
+    let has = |attribute| has_attribute(remaining, candidates, attribute);
+    let is_negotiated = has("http_role") || has("media-type");
+    ClientDependence {
+        accept: is_negotiated,
+        user_agent: is_negotiated,
+        language: has("language"),
+        ..ClientDependence::NONE
+    }
+}
+
+/// Whether several candidates remain and one of them has the attribute, so that it can decide.
+fn has_attribute(remaining: &[usize], candidates: &[RedirectCandidate<'_>], attribute: &str) -> bool {
+    let mut found = remaining.iter().filter_map(|number| candidates.get(*number));
+    remaining.len() > 1 && found.any(|candidate| candidate.attribute(attribute).is_some())
 }
 
 /// Retains matching candidates, unless none match.
@@ -198,24 +253,31 @@ fn filter_unless_empty(
     trace(SelectionStep { method: method(), remaining: remaining.clone() });
 }
 
-/// Random choice by weight; uniform if all weights are zero.
-fn select_weighted(remaining: &[usize], candidates: &[RedirectCandidate<'_>], random: f64) -> Option<usize> {
+/// Random choice by weight, uniform if all weights are zero, and whether there was a choice.
+fn select_weighted(
+    remaining: &[usize],
+    candidates: &[RedirectCandidate<'_>],
+    random: f64,
+) -> Option<(usize, bool)> {
     let weight = |number: usize| candidates.get(number).map_or(0.0, |candidate| candidate.weight.max(0.0));
     let all: f64 = remaining.iter().map(|number| weight(*number)).sum();
     if all <= 0.0 {
         let number = (random * remaining.len() as f64) as usize;
-        return remaining.get(number.min(remaining.len() - 1)).copied();
+        let number = remaining.get(number.min(remaining.len() - 1)).copied()?;
+        return Some((number, remaining.len() > 1));
     }
+    let is_random = remaining.iter().filter(|number| weight(**number) > 0.0).count() > 1;
     let mut point = random * all;
     for number in remaining {
         let weight = weight(*number);
         if weight > 0.0 && point < weight {
-            return Some(*number);
+            return Some((*number, is_random));
         }
         point -= weight;
     }
     // Reached only by rounding errors.
-    remaining.iter().copied().rfind(|number| weight(*number) > 0.0)
+    let last = remaining.iter().copied().rfind(|number| weight(*number) > 0.0)?;
+    Some((last, is_random))
 }
 
 /// Characters encoded in a component: all but RFC 3986's unreserved ones; a path keeps its slashes.
@@ -286,16 +348,71 @@ mod tests {
                 .filter(|preference| !preference.is_empty())
                 .map(LocationPreference::parse)
                 .collect(),
+            header_preferences: Vec::new(),
             client_address: address.parse().ok(),
-            country: (!country.is_empty()).then(|| country.into()),
+            is_address_of_client: true,
+            country: ClientCountry::from_parameter(country),
+            is_country_of_client: true,
             random,
         };
         let methods: Vec<&str> = methods.split(',').collect();
         let chosen = select(&candidates, &methods, &context, |_| {}).unwrap();
         assert_eq!(
-            candidates[chosen].href, expected,
+            candidates[chosen.number].href, expected,
             "{methods:?} {preferences} {address} {country} {random}"
         );
+    }
+
+    /// A choice depends on what decided between several candidates, and on nothing else.
+    #[test]
+    fn dependences() {
+        let check = |xml: &str, methods: &str, locatt: &str, expected: &str| {
+            let xml = format!("<locations>{xml}</locations>");
+            let locations = Locations::from_bytes(xml.as_bytes()).unwrap();
+            let candidates: Vec<_> = locations
+                .locations
+                .iter()
+                .filter_map(|location| RedirectCandidate::from_location(location, "10.1/x"))
+                .collect();
+            let context = SelectionContext {
+                preferences: Some(locatt)
+                    .filter(|locatt| !locatt.is_empty())
+                    .into_iter()
+                    .map(LocationPreference::parse)
+                    .collect(),
+                header_preferences: Vec::new(),
+                client_address: None,
+                is_address_of_client: true,
+                country: None,
+                is_country_of_client: true,
+                random: 0.0,
+            };
+            let methods: Vec<&str> = methods.split(',').collect();
+            let dependence = select(&candidates, &methods, &context, |_| {}).unwrap().dependence;
+            let mut headers = http::HeaderMap::new();
+            dependence.add_vary(&mut headers);
+            let vary = headers.get("vary").map_or("", |vary| vary.to_str().unwrap());
+            let found = format!("{}{vary}", if dependence.is_private { "private " } else { "" });
+            assert_eq!(found, expected, "{xml} {methods:?} {locatt}");
+        };
+        let all = "locatt,address,country,score,weighted";
+        let (one, zero) = ("<location href='a' weight='1'/>", "<location href='b' weight='0'/>");
+        check(one, all, "", "");
+        check(&format!("{one}{zero}"), all, "", "");
+        check(&format!("{one}{one}"), all, "", "private ");
+        check(&format!("{zero}{zero}"), all, "", "private ");
+        let with = |attribute: &str| format!("{one}<location href='c' weight='0' {attribute}/>");
+        check(&with("addresses='192.0.2.0/24'"), all, "", "private ");
+        check(&with("addresses='192.0.2.0/24'"), "country", "", "");
+        check(&with("country='gb'"), all, "", "private ");
+        check(&with("country='gb'"), all, "country:gb", "");
+        check(&with("language='de'"), all, "", "Accept-Language");
+        check(&with("language='de'"), all, "language:de", "");
+        check(&with("http_role='conneg'"), all, "", "Accept, User-Agent");
+        check(&with("ctype='a/b' language='de'"), all, "", "Accept, User-Agent, Accept-Language");
+        check(&with("ctype='a/b' language='de'"), "weighted", "", "");
+        check(&with("score='1'"), all, "", "");
+        check("<location href='a' country='gb' addresses='192.0.2.1/32' language='de'/>", all, "", "");
     }
 
     #[test]
@@ -310,12 +427,16 @@ mod tests {
             .collect();
         let context = |random| SelectionContext {
             preferences: Vec::new(),
+            header_preferences: Vec::new(),
             client_address: None,
+            is_address_of_client: true,
             country: None,
+            is_country_of_client: true,
             random,
         };
         for (random, expected) in [(0.0, 0), (0.34, 1), (0.99, 2), (1.0, 2), (f64::NAN, 0)] {
-            assert_eq!(select(&candidates, &[], &context(random), |_| {}), Some(expected), "{random}");
+            let number = select(&candidates, &[], &context(random), |_| {}).map(|selection| selection.number);
+            assert_eq!(number, Some(expected), "{random}");
         }
         assert_eq!(select(&[], &[], &context(0.0), |_| {}), None);
     }
