@@ -13,6 +13,7 @@ mod handle_api_conformance;
 mod http_attacks;
 mod http_response_cache;
 mod multi_server;
+mod name_rules;
 mod native_attacks_messages;
 mod native_attacks_permissions;
 mod native_attacks_udp;
