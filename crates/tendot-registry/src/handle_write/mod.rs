@@ -358,13 +358,13 @@ impl PlannedWrite {
         let expect = existing.map_or(Precondition::Absent, |entry| Precondition::AtRevision(entry.revision));
         let lacks_admin = !has_admin(&values);
         // The registration of a prefix record is that of the prefix.
-        let registration = existing
-            .filter(|entry| !Handle::from(&*entry.name).is_prefix_handle())
-            .map(|entry| {
+        let registration = match existing {
+            Some(entry) if !Handle::from(&*entry.name).is_prefix_handle() => {
                 let is_stored = !entry.registration.is_empty();
-                Ok(ExistingRegistration { registration: Registration::of_record(entry)?, is_stored })
-            })
-            .transpose()?;
+                Some(ExistingRegistration { registration: Registration::of_record(entry)?, is_stored })
+            }
+            _ => None,
+        };
         Ok(Self {
             name: name.clone(),
             existed: existing.is_some(),

@@ -166,7 +166,8 @@ fn host_policy_covers_what_leads_away(client: &ApiClient) {
     for (number, (value_type, data, is_allowed)) in cases.iter().enumerate() {
         let value = json!({"index": 2, "type": value_type, "data": data});
         let url = json!({"index": 1, "type": "URL", "data": "https://example.org/"});
-        let body = json!({"name": format!("10.70000/a{number}"), "url": "https://example.org/", "values": [value]});
+        let body =
+            json!({"name": format!("10.70000/a{number}"), "url": "https://example.org/", "values": [value]});
         let expected = if *is_allowed { (201, "") } else { (422, "host-not-allowed") };
         client.check("POST", "/dois", TOKEN, &body, expected);
         let name = format!("/api/handles/10.70000/b{number}");
@@ -182,7 +183,8 @@ fn host_policy_covers_what_leads_away(client: &ApiClient) {
         assert_eq!(response.status < 300, *is_allowed, "{value}: {}", response.text());
     }
     // Without a host policy, aliases may lead anywhere.
-    let body = json!({"name": "10.70001/y", "values": [{"index": 2, "type": "HS_ALIAS", "data": "10.70000/a0"}]});
+    let body =
+        json!({"name": "10.70001/y", "values": [{"index": 2, "type": "HS_ALIAS", "data": "10.70000/a0"}]});
     client.check("POST", "/dois", TOKEN, &body, (201, ""));
 }
 
@@ -364,11 +366,13 @@ fn statement_094_length_is_a_setting() {
         let refused = client.check("POST", "/dois", TOKEN, &body(limit + 1), (422, "invalid-name"));
         assert!(refused["detail"].as_str().unwrap().contains(&limit.to_string()), "{refused}");
         assert_eq!(client.redirect_of(&name(limit)).0, 302);
-        let found = |length: usize| {
-            client.send("GET", &format!("/api/handles/{}", name(length)), "", &[], b"")
-        };
+        let found =
+            |length: usize| client.send("GET", &format!("/api/handles/{}", name(length)), "", &[], b"");
         assert_eq!(found(limit).status, 200);
-        assert_eq!(client.check("GET", &format!("/dois/{}", name(limit)), "", &Json::Null, (200, ""))["name"], name(limit));
+        assert_eq!(
+            client.check("GET", &format!("/dois/{}", name(limit)), "", &Json::Null, (200, ""))["name"],
+            name(limit)
+        );
         let too_long = found(limit + 1);
         assert_eq!((too_long.status, &too_long.json()["responseCode"]), (400, &json!(102)));
         assert!(too_long.text().contains(&limit.to_string()), "{}", too_long.text());
@@ -380,7 +384,9 @@ fn statement_094_length_is_a_setting() {
     };
     with_each_store(&RegistrySettings::default(), |client| check(client, 2_048));
     let limits = RecordLimits { max_name_bytes: 4_096, ..RecordLimits::default() };
-    with_each_store(&RegistrySettings { limits, ..RegistrySettings::default() }, |client| check(client, 4_096));
+    with_each_store(&RegistrySettings { limits, ..RegistrySettings::default() }, |client| {
+        check(client, 4_096)
+    });
 }
 
 over_stores!(native_grammar, native_unhome, names_without_admin);

@@ -388,7 +388,8 @@ fn written_forms_in_csv_are_decoded() {
 
     // JSON lines, dumps and batch files are read literally.
     let written = "https://doi.org/10.1000/a%23b";
-    let record = json!({"handle": written, "values": [{"index": 1, "type": "URL", "data": "https://example.org/"}]});
+    let record =
+        json!({"handle": written, "values": [{"index": 1, "type": "URL", "data": "https://example.org/"}]});
     let files = [
         ("records.jsonl", record.to_string()),
         ("dump.json", json!({"handleRecords": [record]}).to_string()),
@@ -411,7 +412,8 @@ fn summary_of_one(warnings: u64) -> Json {
 #[test]
 fn invalid_dois_are_reported() {
     let record = |name: &str| json!({"handle": name, "values": []}).to_string();
-    let invalid = ["10.1000/", "10.1000/a\u{7f}", "10.1000/a\u{e000}", "10.1000/a\u{fdd0}", "10.1000/a\u{378}"];
+    let invalid =
+        ["10.1000/", "10.1000/a\u{7f}", "10.1000/a\u{e000}", "10.1000/a\u{fdd0}", "10.1000/a\u{378}"];
     let valid = ["10.1000/ab", "20.500/", "20.500/a\u{e000}"];
     let lines: Vec<String> = invalid.iter().chain(&valid).map(|name| record(name)).collect();
     let store = StoreDir::new();
