@@ -63,7 +63,13 @@ impl<'a> Handle<'a> {
     /// assert_eq!(Handle::new(b"10.1000/\xc0\xaf").validate_for_create(), Err(HandleError::InvalidUtf8 { offset: 8 }));
     /// ```
     pub fn validate_for_create(self) -> Result<(), HandleError> {
-        self.validate()?;
+        self.validate_for_create_up_to(limits::MAX_HANDLE_LEN)
+    }
+
+    /// Like [`Handle::validate_for_create`], with another maximum length in bytes. A handle of more than
+    /// [`limits::MAX_HANDLE_LEN`] bytes does not fit into a message.
+    pub fn validate_for_create_up_to(self, max_len: usize) -> Result<(), HandleError> {
+        self.validate_up_to(max_len)?;
         match self.slash_offset() {
             None if self.0.is_empty() => Err(HandleError::Empty),
             None => Err(HandleError::MissingSlash),
@@ -74,8 +80,13 @@ impl<'a> Handle<'a> {
 
     /// Validates length and UTF-8, without which no record can have this handle.
     pub fn validate(self) -> Result<(), HandleError> {
-        if self.0.len() > limits::MAX_HANDLE_LEN {
-            return Err(HandleError::TooLong { len: self.0.len() });
+        self.validate_up_to(limits::MAX_HANDLE_LEN)
+    }
+
+    /// Like [`Handle::validate`], with another maximum length in bytes.
+    pub fn validate_up_to(self, max_len: usize) -> Result<(), HandleError> {
+        if self.0.len() > max_len {
+            return Err(HandleError::TooLong { len: self.0.len(), max: max_len });
         }
         match self.to_str() {
             Ok(_) => Ok(()),
@@ -235,11 +246,13 @@ pub enum HandleError {
     /// The handle is empty.
     #[error("empty handle")]
     Empty,
-    /// The handle has more than [`limits::MAX_HANDLE_LEN`] bytes.
-    #[error("handle of {len} bytes exceeds the limit of {max}", max = limits::MAX_HANDLE_LEN)]
+    /// The handle is too long.
+    #[error("handle of {len} bytes exceeds the limit of {max}")]
     TooLong {
         /// Length in bytes.
         len: usize,
+        /// Maximum length in bytes.
+        max: usize,
     },
     /// The handle is not UTF-8.
     #[error("invalid handle: invalid UTF-8 at byte {offset}")]

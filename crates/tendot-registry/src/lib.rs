@@ -42,5 +42,5 @@ pub use idempotency::{IdempotencyKey, IdempotentOutcome, IdempotentRequest, KeyL
 pub use listing::{HandleCount, ResultPage, ReverseLookup, ReverseLookupMatch};
 pub use registry::Registry;
 pub use resolve::{HashPartition, PeerFuture, Resolution, ResolveQuery, ResolvedRecord, SitePeers};
-pub use settings::{RecordLimits, RegistrySettings, TemplateSettings};
-pub use validate::{InvalidValue, UrlFault, ValueFault, is_blocked_scheme, is_invisible};
+pub use settings::{MAX_NAME_LEN, RecordLimits, RegistrySettings, TemplateSettings};
+pub use validate::{InvalidValue, UrlFault, ValueFault, is_blocked_scheme, is_invisible, looks_percent_encoded};

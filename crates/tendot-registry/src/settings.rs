@@ -34,8 +34,34 @@ pub struct RegistrySettings {
     pub partition: Option<HashPartition>,
     /// Settings for names derived by templates.
     pub templates: TemplateSettings,
+    /// Directory codes of the prefixes that the registry may allocate: numbers, such as `10` or `20.500`. Names under them are
+    /// DOIs.
+    pub directory_codes: Vec<Box<str>>,
     /// Limits on new names and records.
     pub limits: RecordLimits,
+}
+
+impl RegistrySettings {
+    /// Directory code of all DOIs before the revision of ISO 26324.
+    pub const DOI_DIRECTORY_CODE: &'static str = "10";
+
+    /// Whether names under a prefix are DOIs: it has a directory code and a registrant code. A code other than `10` is also a
+    /// prefix by itself, as in the revision of ISO 26324.
+    ///
+    /// ```
+    /// use tendot_registry::RegistrySettings;
+    ///
+    /// let settings = RegistrySettings { directory_codes: vec!["10".into(), "20.500".into()], ..RegistrySettings::default() };
+    /// assert!(settings.is_doi_prefix("10.1000") && settings.is_doi_prefix("20.500.12345") && settings.is_doi_prefix("20.500"));
+    /// assert!(!settings.is_doi_prefix("10") && !settings.is_doi_prefix("20.5000") && !settings.is_doi_prefix("100.1"));
+    /// ```
+    pub fn is_doi_prefix(&self, prefix: &str) -> bool {
+        self.directory_codes.iter().any(|code| match prefix.strip_prefix(&**code) {
+            Some("") => **code != *Self::DOI_DIRECTORY_CODE,
+            Some(rest) => rest.starts_with('.'),
+            None => false,
+        })
+    }
 }
 
 impl Default for RegistrySettings {
@@ -50,6 +76,7 @@ impl Default for RegistrySettings {
             permanent_prefixes: Vec::new(),
             partition: None,
             templates: TemplateSettings::default(),
+            directory_codes: vec![Self::DOI_DIRECTORY_CODE.into()],
             limits: RecordLimits::default(),
         }
     }
@@ -73,9 +100,15 @@ impl Default for TemplateSettings {
     }
 }
 
+/// Maximum length of a name that any store accepts, in bytes.
+pub const MAX_NAME_LEN: usize = tendot_store::NameKey::MAX_LEN;
+
 /// Limits on new names and records.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RecordLimits {
+    /// Maximum length of a name, in bytes; at most [`MAX_NAME_LEN`]. Names of more than [`limits::MAX_HANDLE_LEN`] bytes do not
+    /// resolve over the native protocol.
+    pub max_name_bytes: usize,
     /// Maximum number of values of a record.
     pub max_values: usize,
     /// Maximum data length of one value, in bytes.
@@ -93,6 +126,7 @@ pub struct RecordLimits {
 impl Default for RecordLimits {
     fn default() -> Self {
         Self {
+            max_name_bytes: limits::MAX_HANDLE_LEN,
             max_values: limits::MAX_VALUES,
             max_value_bytes: limits::MAX_FIELD_LEN,
             max_record_bytes: limits::MAX_MESSAGE_LEN - 4_096,

@@ -4,7 +4,7 @@ use core::cmp::Ordering;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
-use crate::syntax::prefix_and_suffix;
+use crate::syntax::{prefix_and_suffix, reserved_suffix_slash};
 use crate::{Error, ErrorKind, SyntaxRules};
 
 /// Borrowed, validated DOI name; preserves the input spelling and ignores ASCII case in comparisons.
@@ -112,6 +112,18 @@ impl Doi {
     /// ```
     pub fn registrant_code(&self) -> &str {
         self.prefix().split_once('.').map_or("", |(_, registrant)| registrant)
+    }
+
+    /// Whether the suffix starts with one character and a slash, which Z39.84 section 4.3 reserves.
+    ///
+    /// ```
+    /// # use tendot_names::Doi;
+    /// assert!(Doi::new("10.2505/4/ss15_038_08_78")?.has_reserved_suffix());
+    /// assert!(!Doi::new("10.1000/ab/c")?.has_reserved_suffix());
+    /// # Ok::<(), tendot_names::Error>(())
+    /// ```
+    pub fn has_reserved_suffix(&self) -> bool {
+        reserved_suffix_slash(self.suffix()).is_some()
     }
 
     /// Validates the DOI against a rule set; a leniently parsed DOI may fail.

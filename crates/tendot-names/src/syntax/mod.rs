@@ -140,9 +140,14 @@ fn check_digit_groups(registrant: &str, offset: usize) -> Result<(), Error> {
 
 /// Rejects a suffix that starts with one character and a slash (Z39.84 section 4.3).
 fn check_suffix_not_reserved(suffix: &str, offset: usize) -> Result<(), Error> {
-    let mut characters = suffix.char_indices().skip(1);
-    match characters.next() {
-        Some((index, '/')) => Err(Error::new(ErrorKind::ReservedSuffix, offset + index)),
-        _ => Ok(()),
+    match reserved_suffix_slash(suffix) {
+        Some(index) => Err(Error::new(ErrorKind::ReservedSuffix, offset + index)),
+        None => Ok(()),
     }
+}
+
+/// Offset of the slash after the only character before it, if the suffix is reserved (Z39.84 section 4.3).
+pub(crate) fn reserved_suffix_slash(suffix: &str) -> Option<usize> {
+    let (index, character) = suffix.char_indices().nth(1)?;
+    (character == '/').then_some(index)
 }

@@ -4,6 +4,7 @@ use tendot_proto::record::{Admin, AdminPermissions};
 use tendot_proto::{Budget, Handle, HandleValue, ValueReference};
 
 use crate::Error;
+use crate::prefix::GROUP_INDEX;
 use crate::rules::Authorizer;
 
 /// Authorization requirement of an operation.
@@ -36,7 +37,7 @@ impl Authorizer {
     /// Admins with the permissions `bits` over the record of `name`.
     ///
     /// A record without admins could never be changed: there the admins of the prefix have the permissions that they have
-    /// over the prefix record, provided that they may create names.
+    /// over the prefix record, provided that they may create names; those of an allocated prefix have all permissions.
     pub(crate) async fn record_admins(
         &self,
         name: Handle<'_>,
@@ -46,6 +47,13 @@ impl Authorizer {
     ) -> Result<AdminSet, Error> {
         if has_admin(values) {
             return Ok(admins_with(values, bits));
+        }
+        // Over the record of an allocated prefix, its admins have few permissions; over the names under it, all.
+        if let (false, Ok(prefix)) = (name.is_prefix_handle(), std::str::from_utf8(name.prefix()))
+            && self.settings.prefix_admins_can_create
+            && self.prefix_record(prefix, budget).await?.is_some()
+        {
+            return Ok(vec![ValueReference::new(GROUP_INDEX, name.prefix_handle())]);
         }
         self.prefix_admins(&name.prefix_handle(), bits | AdminPermissions::ADD_HANDLE, budget).await
     }

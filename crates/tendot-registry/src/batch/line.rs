@@ -1,6 +1,7 @@
 //! Lines of a batch and their outcomes.
 
 use bytes::Bytes;
+use tendot_names::InputForm;
 
 use crate::registration::RegistrationRequest;
 use crate::{RegistryError, WriteWarning};
@@ -61,11 +62,13 @@ pub struct BatchLineOutcome {
     pub result: Result<BatchLineStatus, RegistryError>,
     /// Warnings for the caller.
     pub warnings: Vec<WriteWarning>,
+    /// Form in which the name was written, if it was not bare.
+    pub input_form: Option<InputForm>,
 }
 
 impl BatchLineOutcome {
     pub(super) const fn rejected(number: u64, name: Option<Box<str>>, rejection: RegistryError) -> Self {
-        Self { number, name, result: Err(rejection), warnings: Vec::new() }
+        Self { number, name, result: Err(rejection), warnings: Vec::new(), input_form: None }
     }
 }
 

@@ -70,7 +70,8 @@ impl<'a> BatchPlanner<'a> {
         };
         match self.plan_record(&name, request, budget).await {
             Ok((status, name, warnings)) => {
-                Ok(BatchLineOutcome { number: line.number, name: Some(name), result: Ok(status), warnings })
+                let (number, result, input_form) = (line.number, Ok(status), request.input_form);
+                Ok(BatchLineOutcome { number, name: Some(name), result, warnings, input_form })
             }
             Err(rejection) => rejected(line.number, Some(name), rejection),
         }

@@ -89,8 +89,8 @@ error_codes! {
         "the prefix is allocated, retired, or has names",
         "request another prefix, or omit `prefix` to get the next free one";
     PREFIX_ALLOCATED = "prefix-allocated", Conflict,
-        "the record of an allocated prefix cannot be deleted",
-        "keep the record; the names under the prefix depend on it";
+        "the record of an allocated prefix cannot be deleted, and the prefix cannot be unhomed",
+        "keep it; the names under the prefix depend on it";
     ALREADY_DECIDED = "already-decided", Conflict,
         "the transfer was already accepted or declined",
         "read the transfer, or propose a new one";
@@ -133,8 +133,11 @@ error_codes! {
     SUFFIX_PATTERN = "suffix-pattern", Invalid,
         "the suffix does not match the pattern in the policy of the prefix",
         "choose a suffix that matches";
+    RESERVED_SUFFIX = "reserved-suffix", Invalid,
+        "the suffix starts with one character and a slash, which ANSI/NISO Z39.84 reserves (section 4.3)",
+        "choose another suffix, or ask the agency to set `rules` in the policy to `current`";
     HOST_NOT_ALLOWED = "host-not-allowed", Invalid,
-        "the URL points to a host that the policy of the prefix does not allow",
+        "a URL, location or alias leads to a host or prefix that the policy of the prefix does not allow",
         "use an allowed host, or ask the agency to change the policy";
     NAME_MISMATCH = "name-mismatch", Invalid,
         "`name` is not the DOI that is updated, or the metadata is for another DOI",
@@ -146,8 +149,8 @@ error_codes! {
         "the agency code is invalid",
         "use 1 to 32 ASCII letters, digits, `-` or `_`";
     INVALID_PREFIX = "invalid-prefix", Invalid,
-        "the prefix is not a DOI prefix",
-        "use a prefix such as `10.70000`";
+        "the prefix is not a DOI prefix, or has a directory code that the operator has not enabled",
+        "use a prefix such as `10.70000`; `registry.directory_codes` enables others";
     INVALID_RANGE = "invalid-range", Invalid,
         "the prefix range is invalid",
         "use `first` and `last` in this order, such as `10.70000` and `10.79999`";

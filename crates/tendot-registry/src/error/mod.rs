@@ -32,6 +32,9 @@ pub enum Error {
         /// Byte offset of the character.
         offset: usize,
     },
+    /// New name under a DOI prefix that violates the grammar of DOIs.
+    #[error("invalid DOI: {0}")]
+    Doi(tendot_names::Error),
     /// New name that is a normalization variant of an existing one, which the settings do not allow.
     #[error("handle is confusable with existing `{with}`")]
     Confusable {

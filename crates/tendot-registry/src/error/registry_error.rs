@@ -224,6 +224,7 @@ impl From<Error> for RegistryError {
             }
             Error::Name(_)
             | Error::InvisibleCharacter { .. }
+            | Error::Doi(_)
             | Error::InvalidPrefix { .. }
             | Error::ReservedPrefix => Self::invalid(codes::INVALID_NAME, "/name", detail),
             Error::InvalidValue(_)

@@ -19,6 +19,7 @@ impl Error {
         match self {
             Self::Name(_)
             | Self::InvisibleCharacter { .. }
+            | Self::Doi(_)
             | Self::Confusable { .. }
             | Self::InvalidPrefix { .. }
             | Self::ReservedPrefix => ResponseCode::INVALID_HANDLE,

@@ -9,7 +9,9 @@ use super::values::by_index;
 use super::{PlannedWrite, WritePlan, WritePlanner};
 use crate::authorization::{AdminSet, Requirement};
 use crate::registration::is_reserved;
-use crate::validate::{check_handle_name, check_indexes, check_record, check_value, has_mixed_scripts};
+use crate::validate::{
+    check_doi_syntax, check_handle_name, check_indexes, check_record, check_value, has_mixed_scripts,
+};
 use crate::{Error, WriteWarning};
 
 impl WritePlanner<'_> {
@@ -47,13 +49,14 @@ impl WritePlanner<'_> {
         budget: &mut Budget,
     ) -> Result<WritePlan, Error> {
         let limits = &self.rules.settings.limits;
+        check_doi_syntax(text, &self.rules.settings)?;
         let result = values
             .iter()
             .try_for_each(|value| check_value(value, limits))
             .and_then(|()| check_record(values, limits))
             .map(|()| values.iter().map(|value| self.with_timestamp(value)).collect())
-            .map(|values| PlannedWrite::put(text.into(), values, None))
-            .map_err(Error::from);
+            .map_err(Error::from)
+            .and_then(|values| PlannedWrite::put(text.into(), values, None));
         let result = match (self.rules.find_confusable(text, budget).await?, result) {
             (Some(with), Ok(_)) if !limits.allow_confusable_names => Err(Error::Confusable { with }),
             (with, Ok(mut planned)) => {
@@ -91,7 +94,7 @@ impl WritePlanner<'_> {
         let result = if diff.has_changes {
             checked
                 .and_then(|()| diff.check_writable())
-                .map(|()| PlannedWrite::put(text.into(), merged, Some(entry)))
+                .and_then(|()| PlannedWrite::put(text.into(), merged, Some(entry)))
         } else {
             Ok(PlannedWrite::unchanged(text.into()))
         };

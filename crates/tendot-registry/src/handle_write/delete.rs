@@ -41,8 +41,7 @@ impl WritePlanner<'_> {
             let detail = "prefix is allocated to a registrant; its record cannot be deleted";
             Err(Error::Registry(Box::new(RegistryError::new(codes::PREFIX_ALLOCATED, detail))))
         } else {
-            let (edit, warnings) = (Some(edit), Vec::new());
-            Ok(PlannedWrite { name, existed: true, edit, aux_edit, removes_last_admin: false, warnings })
+            Ok(PlannedWrite { edit: Some(edit), aux_edit, ..PlannedWrite::unchanged(name) })
         };
         Ok(WritePlan { requirement: Requirement::admin(admins), result })
     }

@@ -6,7 +6,7 @@ use tendot_store::Edit;
 use super::{PlannedWrite, WritePlan, WritePlanner};
 use crate::authorization::Requirement;
 use crate::party::is_reserved_prefix;
-use crate::{Error, cost};
+use crate::{Error, RegistryError, codes, cost};
 
 impl WritePlanner<'_> {
     pub(super) async fn plan_set_homed(
@@ -23,18 +23,17 @@ impl WritePlanner<'_> {
         }
         budget.charge(cost::LOOKUP)?;
         let was_homed = self.rules.store.is_homed(prefix.as_bytes()).await?;
-        let edit = if is_homed { Edit::Home { prefix } } else { Edit::Unhome { prefix } };
-        let edit = (is_homed != was_homed).then_some(edit);
-        let warnings = Vec::new();
-        let planned = PlannedWrite {
-            name,
-            existed: was_homed,
-            edit,
-            aux_edit: None,
-            removes_last_admin: false,
-            warnings,
+        // Without it, none of the names would resolve that the registry has registered.
+        let is_needed = was_homed && !is_homed && self.rules.prefix_record(&prefix, budget).await?.is_some();
+        let result = if is_needed {
+            let detail = format!("prefix `{prefix}` is allocated to a registrant; it cannot be unhomed");
+            Err(RegistryError::new(codes::PREFIX_ALLOCATED, detail).into())
+        } else {
+            let edit = if is_homed { Edit::Home { prefix } } else { Edit::Unhome { prefix } };
+            let edit = (is_homed != was_homed).then_some(edit);
+            Ok(PlannedWrite { existed: was_homed, edit, ..PlannedWrite::unchanged(name) })
         };
-        Ok(WritePlan { requirement: Requirement::ServerAdmin, result: Ok(planned) })
+        Ok(WritePlan { requirement: Requirement::ServerAdmin, result })
     }
 }
 

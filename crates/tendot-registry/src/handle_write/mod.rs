@@ -20,14 +20,15 @@ pub(crate) use record_diff::{is_same_value, set_timestamps};
 
 use std::fmt;
 
+use tendot_names::{Parser, SyntaxRules};
 use tendot_proto::{Budget, Handle, HandleValue};
 use tendot_store::{Edit, Precondition, RecordStatus, StoredRecord};
 
 use crate::authorization::{Claimant, Requirement, has_admin};
 use crate::call::handle_timestamp;
 use crate::command::{CommitPlanner, PlannedCommit};
-use crate::party::Scope;
-use crate::registration::is_reserved;
+use crate::party::{Scope, encode};
+use crate::registration::{Registration, is_reserved};
 use crate::rules::Rules;
 use crate::{CallContext, Error, Registry};
 
@@ -146,6 +147,21 @@ pub enum WriteWarning {
     },
     /// The new name mixes scripts with similar letters.
     MixedScripts,
+    /// The new name, which was written without `doi:` or a URL, looks percent-encoded; it was not decoded.
+    PercentEncoded {
+        /// Decoded name, and the form in which it would be registered.
+        intended: Option<(Box<str>, Box<str>)>,
+    },
+}
+
+impl WriteWarning {
+    /// Warning about a bare name that looks percent-encoded.
+    pub(crate) fn percent_encoded(name: &str) -> Self {
+        let uri = format!("doi:{name}");
+        let decoded = Parser::strict().rules(SyntaxRules::Minimal2002).parse_doi(&uri).ok();
+        let decoded: Option<Box<str>> = decoded.map(|decoded| decoded.as_str().into());
+        Self::PercentEncoded { intended: decoded.map(|decoded| (decoded, uri.into())) }
+    }
 }
 
 impl fmt::Display for WriteWarning {
@@ -157,6 +173,13 @@ impl fmt::Display for WriteWarning {
             Self::ConfusableWith { name } => write!(f, "handle is confusable with existing `{name}`"),
             Self::MixedScripts => {
                 f.write_str("handle mixes scripts with confusable letters")
+            }
+            Self::PercentEncoded { intended } => {
+                f.write_str("name looks percent-encoded and is stored as it stands")?;
+                match intended {
+                    Some((decoded, uri)) => write!(f, "; to register `{decoded}`, send `{uri}`"),
+                    None => Ok(()),
+                }
             }
         }
     }
@@ -175,11 +198,20 @@ struct PlannedWrite {
     existed: bool,
     /// `None` if nothing changes.
     edit: Option<Edit>,
+    /// Registration of the existing record; derived from its values if it has none.
+    registration: Option<ExistingRegistration>,
     /// Additional edit of an aux entry.
     aux_edit: Option<Edit>,
     /// Whether the write removes the last admin.
     removes_last_admin: bool,
     warnings: Vec<WriteWarning>,
+}
+
+/// Registration of an existing record that a write changes.
+struct ExistingRegistration {
+    registration: Registration,
+    /// Whether the record has one; false for records that were created over the Handle protocol or imported.
+    is_stored: bool,
 }
 
 impl Registry {
@@ -209,12 +241,14 @@ impl CommitPlanner for WriteCommit<'_> {
         if let Ok(planned) = &plan.result {
             rules.check_prefix_policy(write, &planned.name, planned.existed, now_ms, budget).await?;
         }
-        let PlannedWrite { name, existed, edit, aux_edit, removes_last_admin, warnings } = plan.result?;
+        let PlannedWrite { name, existed, edit, registration, aux_edit, removes_last_admin, warnings } =
+            plan.result?;
         if removes_last_admin && !write.is_forced() {
             return Err(Error::RemovesLastAdmin);
         }
         let outcome = WriteOutcome { name, replaced: existed, revision: None, warnings };
         let Some(edit) = edit else { return Ok(PlannedCommit::unchanged(outcome)) };
+        let edit = rules.update_registration(edit, registration, now_ms, budget).await?;
         Ok(PlannedCommit {
             author: self.call.caller.to_string().into(),
             now_ms,
@@ -226,6 +260,24 @@ impl CommitPlanner for WriteCommit<'_> {
 }
 
 impl Rules {
+    /// Sets the time of the last change in the registration of a name under an allocated prefix, as the registry API does.
+    async fn update_registration(
+        &self,
+        edit: Edit,
+        existing: Option<ExistingRegistration>,
+        now_ms: u64,
+        budget: &mut Budget,
+    ) -> Result<Edit, Error> {
+        let Some(ExistingRegistration { registration, is_stored }) = existing else { return Ok(edit) };
+        let Edit::Put { name, values, precondition } = edit else { return Ok(edit) };
+        let prefix = name.split_once('/').map_or(&*name, |(prefix, _)| prefix);
+        if !is_stored && self.prefix_record(prefix, budget).await?.is_none() {
+            return Ok(Edit::Put { name, values, precondition });
+        }
+        let registration = encode(&Registration { updated_ms: now_ms, ..registration });
+        Ok(Edit::Register { name, values, registration, precondition })
+    }
+
     /// Plans a write at a time. Errors do not depend on the caller.
     pub(crate) async fn plan_write(
         &self,
@@ -273,7 +325,7 @@ impl WritePlanner<'_> {
         name: Handle<'_>,
         budget: &mut Budget,
     ) -> Result<(Box<str>, Option<StoredRecord>), Error> {
-        name.validate()?;
+        name.validate_up_to(self.rules.settings.limits.max_name_bytes)?;
         let full = name.qualified();
         self.rules.check_server_responsible(Handle::new(&full), budget).await?;
         let text = std::str::from_utf8(&full).unwrap_or_default();
@@ -298,17 +350,30 @@ impl WritePlan {
 
 impl PlannedWrite {
     /// Creates a record or replaces its values.
-    fn put(name: Box<str>, values: Vec<HandleValue<'static>>, existing: Option<&StoredRecord>) -> Self {
+    fn put(
+        name: Box<str>,
+        values: Vec<HandleValue<'static>>,
+        existing: Option<&StoredRecord>,
+    ) -> Result<Self, Error> {
         let expect = existing.map_or(Precondition::Absent, |entry| Precondition::AtRevision(entry.revision));
         let lacks_admin = !has_admin(&values);
-        Self {
+        // The registration of a prefix record is that of the prefix.
+        let registration = match existing {
+            Some(entry) if !Handle::from(&*entry.name).is_prefix_handle() => {
+                let is_stored = !entry.registration.is_empty();
+                Some(ExistingRegistration { registration: Registration::of_record(entry)?, is_stored })
+            }
+            _ => None,
+        };
+        Ok(Self {
             name: name.clone(),
             existed: existing.is_some(),
             edit: Some(Edit::Put { name, values, precondition: expect }),
+            registration,
             aux_edit: None,
             removes_last_admin: lacks_admin && existing.is_some_and(|entry| has_admin(&entry.values)),
             warnings: if lacks_admin { vec![WriteWarning::NoAdmin] } else { Vec::new() },
-        }
+        })
     }
 
     /// Nothing to change.
@@ -317,6 +382,7 @@ impl PlannedWrite {
             name,
             existed: true,
             edit: None,
+            registration: None,
             aux_edit: None,
             removes_last_admin: false,
             warnings: Vec::new(),

@@ -3,7 +3,6 @@
 use tendot_proto::Budget;
 
 use crate::prefix::quota_exceeded;
-use crate::registration::parse_doi;
 use crate::rules::Rules;
 use crate::{Error, HandleWrite, RegistryError};
 
@@ -33,7 +32,6 @@ impl Rules {
         if !is_new || existed {
             return Ok(());
         }
-        parse_doi(name)?;
         self.check_new_name(name, &allocation, budget).await?;
         if allocation.requires_metadata() {
             let rejection = RegistryError::metadata_required(prefix);

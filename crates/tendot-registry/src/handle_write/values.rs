@@ -92,7 +92,7 @@ impl WritePlanner<'_> {
             self.rules.record_admins(Handle::from(&*name), &entry.values, diff.required, budget).await?,
         );
         let remaining = remaining.into_iter().cloned().collect();
-        let result = result.map(|()| PlannedWrite::put(name, remaining, Some(&entry)));
+        let result = result.and_then(|()| PlannedWrite::put(name, remaining, Some(&entry)));
         Ok(WritePlan { requirement, result })
     }
 
@@ -148,7 +148,7 @@ impl WritePlanner<'_> {
             merged.push(self.with_timestamp(new));
         }
         check_record(&merged, limits)?;
-        Ok(PlannedWrite::put(name.into(), merged, Some(entry)))
+        PlannedWrite::put(name.into(), merged, Some(entry))
     }
 }
 

@@ -3,7 +3,7 @@
 use tendot_proto::{Budget, Handle};
 use tendot_store::{HistoryOrder, LogEntry, NameKey, PriorState, Store};
 
-use crate::prefix::{Prefix, is_doi_prefix};
+use crate::prefix::{Prefix, is_numeric_prefix};
 use crate::rules::RecordReader;
 use crate::{Error, cost, party};
 
@@ -32,7 +32,7 @@ impl RecordReader {
     ) -> Result<HolderTimeline, Error> {
         let mut timeline = HolderTimeline::default();
         let Ok(prefix) = std::str::from_utf8(name.prefix()) else { return Ok(timeline) };
-        if !is_doi_prefix(prefix) {
+        if !is_numeric_prefix(prefix) {
             return Ok(timeline);
         }
         let Ok(key) = NameKey::new(&format!("0.NA/{prefix}")) else { return Ok(timeline) };

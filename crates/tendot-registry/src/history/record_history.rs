@@ -93,7 +93,7 @@ impl Registry {
         mut call: CallContext<'_>,
     ) -> Result<ResultPage<HistoryEvent, u64>, Error> {
         let rules = &self.rules;
-        name.validate()?;
+        name.validate_up_to(rules.settings.limits.max_name_bytes)?;
         let full = name.qualified();
         let name = Handle::new(&full);
         rules.check_server_responsible(name, call.budget).await?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use regex::Regex;
+use tendot_names::Doi;
 use tendot_proto::record::Locations;
 use tendot_proto::{Budget, HandleValue};
 use tendot_store::StoredRecord;
@@ -10,7 +11,7 @@ use tendot_store::StoredRecord;
 use super::policy::compile_pattern;
 use crate::authorization::Principal;
 use crate::party::{Agency, MetadataPolicy, Registrant, decode};
-use crate::prefix::{ConfusablePolicy, GROUP_INDEX, Prefix};
+use crate::prefix::{ConfusablePolicy, GROUP_INDEX, NameRules, Prefix};
 use crate::registration::Registration;
 use crate::rules::RecordReader;
 use crate::validate::url_host;
@@ -27,8 +28,18 @@ pub(crate) struct PrefixAllocation {
 }
 
 impl PrefixAllocation {
-    /// Checks a new suffix against the pattern of the policy.
-    pub(crate) fn check_suffix(&self, suffix: &str) -> Result<(), RegistryError> {
+    /// Checks the suffix of a new name against the syntax rules and the pattern of the policy.
+    pub(crate) fn check_suffix(&self, name: &Doi) -> Result<(), RegistryError> {
+        let suffix = name.suffix();
+        if self.prefix.policy.rules.unwrap_or_default() == NameRules::Z3984 && name.has_reserved_suffix() {
+            let detail = format!(
+                "suffix `{suffix}` is reserved: it starts with one character and `/` (ANSI/NISO Z39.84, section 4.3)"
+            );
+            return Err(RegistryError::invalid(codes::RESERVED_SUFFIX, "/name", detail).with_hint(format!(
+                "the agency can allow such suffixes under {} with `\"rules\": \"current\"` in its policy",
+                self.prefix.prefix
+            )));
+        }
         match (&self.pattern, &self.prefix.policy.pattern) {
             (Some(expression), Some(pattern)) if !expression.is_match(suffix) => {
                 let detail = format!(
@@ -52,26 +63,52 @@ impl PrefixAllocation {
             Ok(host) => format!("host `{host}`"),
             Err(fault) => format!("URL ({fault})"),
         };
-        let (prefix, allowed) = (&self.prefix.prefix, policy.hosts.join(", "));
-        let detail = format!("{reason} is not allowed for prefix {prefix} (allowed: {allowed})");
-        Err(RegistryError::invalid(codes::HOST_NOT_ALLOWED, pointer, detail))
+        Err(self.host_not_allowed(&reason, pointer))
     }
 
-    /// Checks the hosts of all URLs in a value, including `10320/loc`.
+    fn host_not_allowed(&self, reason: &str, pointer: &str) -> RegistryError {
+        let (prefix, allowed) = (&self.prefix.prefix, self.prefix.policy.hosts.join(", "));
+        let detail = format!("{reason} is not allowed for prefix {prefix} (allowed: {allowed})");
+        RegistryError::invalid(codes::HOST_NOT_ALLOWED, pointer, detail)
+    }
+
+    /// Checks a handle that a value leads to. Under the same prefix, its values are checked, too; the common locations of the
+    /// agency apply to all names.
+    fn check_target_handle(&self, handle: &str, what: &str, pointer: &str) -> Result<(), RegistryError> {
+        let prefix = handle.split_once('/').map_or(handle, |(prefix, _)| prefix);
+        let is_common = self.agency.locations.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(handle));
+        if prefix.eq_ignore_ascii_case(&self.prefix.prefix) || is_common {
+            return Ok(());
+        }
+        Err(self.host_not_allowed(&format!("{what} `{handle}`, which has another prefix,"), pointer))
+    }
+
+    /// Checks everything in a value that the resolver follows: URLs, `10320/loc` with the records it includes, and aliases.
     pub(crate) fn check_value_hosts(
         &self,
         value: &HandleValue<'_>,
         pointer: &str,
     ) -> Result<(), RegistryError> {
+        if self.prefix.policy.hosts.is_empty() {
+            return Ok(());
+        }
         if value.has_type("URL") {
             return self.check_host_allowed(&value.data, pointer);
         }
-        if !value.has_type("10320/loc") || self.prefix.policy.hosts.is_empty() {
+        if value.has_type("HS_ALIAS") {
+            let target = String::from_utf8_lossy(&value.data);
+            return self.check_target_handle(target.trim(), "alias to", pointer);
+        }
+        if !value.has_type("10320/loc") {
             return Ok(());
         }
         let locations = Locations::from_bytes(&value.data).map_err(|error| {
             RegistryError::invalid(codes::INVALID_VALUE, pointer, format!("invalid 10320/loc value: {error}"))
         })?;
+        locations
+            .included_handles()
+            .chain(locations.prefix_location_handles())
+            .try_for_each(|handle| self.check_target_handle(handle, "inclusion of", pointer))?;
         locations
             .locations
             .iter()

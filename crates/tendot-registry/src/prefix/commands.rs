@@ -10,8 +10,8 @@ use crate::authorization::Principal;
 use crate::command::CommandPlan;
 use crate::command::sealed::CommandPlanner;
 use crate::party::{Agency, Registrant, Scope, Versioned, check_revision, decode};
-use crate::prefix::{Prefix, PrefixAllocation, PrefixPolicy, is_doi_prefix};
-use crate::rules::{RecordReader, Rules};
+use crate::prefix::{Prefix, PrefixAllocation, PrefixPolicy, is_numeric_prefix};
+use crate::rules::{RecordReader, Rules, SiteReader};
 use crate::{CallContext, Error, RegistryError, codes, cost};
 
 /// First prefix number for agencies without a range.
@@ -156,7 +156,7 @@ impl CommandPlanner for UpdatePrefix {
     }
 }
 
-impl RecordReader {
+impl SiteReader {
     /// Checks that a requested prefix can be allocated; returns its existing record, if any.
     async fn check_requested_prefix(
         &self,
@@ -165,9 +165,12 @@ impl RecordReader {
         principal: &Principal,
         budget: &mut Budget,
     ) -> Result<Option<StoredRecord>, RegistryError> {
-        if !is_doi_prefix(prefix) {
-            let detail =
-                format!("invalid DOI prefix `{prefix}`; expected `10.` and digits, for example 10.70000");
+        if !is_numeric_prefix(prefix) || !self.settings.is_doi_prefix(prefix) {
+            let codes = self.settings.directory_codes.join("`, `");
+            let detail = format!(
+                "invalid DOI prefix `{prefix}`; expected the directory code `{codes}`, a dot and digits, for example \
+                 10.70000"
+            );
             return Err(RegistryError::invalid(codes::INVALID_PREFIX, "/prefix", detail));
         }
         let in_use = |detail: String| {
@@ -210,7 +213,9 @@ impl RecordReader {
         );
         Err(RegistryError::new(codes::PREFIX_OUT_OF_RANGE, detail).with_pointer("/prefix"))
     }
+}
 
+impl RecordReader {
     /// Finds the next free prefix of an agency, with the edit that stores where to start next time.
     async fn next_free_prefix(
         &self,

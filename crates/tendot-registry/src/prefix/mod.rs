@@ -13,7 +13,7 @@ mod record;
 
 pub(crate) use allocation::{AllocationCache, PrefixAllocation};
 pub use commands::{AllocatePrefix, PrefixRange, UpdatePrefix};
-pub use policy::{ConfusablePolicy, PrefixPolicy};
+pub use policy::{ConfusablePolicy, NameRules, PrefixPolicy};
 pub(crate) use quota::{QuotaTable, quota_exceeded};
 pub(crate) use record::{ADMIN_INDEX, GROUP_INDEX, admin_group_value, free_index};
 
@@ -51,10 +51,16 @@ pub struct Prefix {
     pub(crate) group_indexes: BTreeMap<Box<str>, u32>,
 }
 
-/// Whether a text is a DOI prefix: `10.` and numbers.
-pub(crate) fn is_doi_prefix(prefix: &str) -> bool {
+/// Maximum length of a prefix that can be allocated, in bytes.
+const MAX_PREFIX_LEN: usize = 64;
+
+/// Whether a text has the form of an allocated prefix: numbers, separated by dots. [`RegistrySettings::is_doi_prefix`] decides
+/// which of them the registry may allocate.
+///
+/// [`RegistrySettings::is_doi_prefix`]: crate::RegistrySettings::is_doi_prefix
+pub(crate) fn is_numeric_prefix(prefix: &str) -> bool {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    prefix.len() <= 64 && prefix.strip_prefix("10.").is_some_and(|rest| rest.split('.').all(is_number))
+    prefix.len() <= MAX_PREFIX_LEN && prefix.split('.').all(is_number)
 }
 
 impl Registry {
@@ -166,7 +172,7 @@ impl RecordReader {
         prefix: &str,
         budget: &mut Budget,
     ) -> Result<Option<StoredRecord>, Error> {
-        if !is_doi_prefix(prefix) {
+        if !is_numeric_prefix(prefix) {
             return Ok(None);
         }
         let entry = self.get_record(&format!("0.NA/{prefix}"), budget).await?;
@@ -184,15 +190,16 @@ mod tests {
             ("10.1", true),
             ("10.70000", true),
             ("10.70000.5", true),
-            ("10", false),
+            ("10", true),
             ("10.", false),
             ("10.1.", false),
             ("10.abc", false),
-            ("11.1", false),
+            ("11.1", true),
+            ("0.NA", false),
             ("10.1/x", false),
             ("", false),
         ] {
-            assert_eq!(is_doi_prefix(prefix), expected, "{prefix}");
+            assert_eq!(is_numeric_prefix(prefix), expected, "{prefix}");
         }
     }
 }

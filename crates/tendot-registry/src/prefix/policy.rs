@@ -1,4 +1,4 @@
-//! Registration policy of a prefix: suffix pattern, hosts, metadata, confusable names, quota.
+//! Registration policy of a prefix: syntax rules, suffix pattern, hosts, metadata, confusable names, quota.
 
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,9 @@ pub struct PrefixPolicy {
     /// Treatment of confusable names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confusable: Option<ConfusablePolicy>,
+    /// Syntax rules for new names; [`NameRules::Z3984`] by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<NameRules>,
     /// Maximum number of names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<u64>,
@@ -45,6 +48,17 @@ pub enum ConfusablePolicy {
     /// Rejected.
     #[serde(rename = "refuse")]
     Reject,
+}
+
+/// Syntax rules for new names.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NameRules {
+    /// ANSI/NISO Z39.84: a suffix that starts with one character and a slash is reserved (section 4.3).
+    #[default]
+    Z3984,
+    /// Rules of registered DOIs, some of which have reserved suffixes.
+    Current,
 }
 
 impl PrefixPolicy {

@@ -3,7 +3,7 @@
 use tendot_proto::{Budget, Handle};
 
 use crate::party::BASE32_ALPHABET;
-use crate::prefix::is_doi_prefix;
+use crate::prefix::is_numeric_prefix;
 use crate::rules::SiteReader;
 use crate::{RegistryError, codes, cost};
 
@@ -22,7 +22,7 @@ impl SiteReader {
         is_planned: impl Fn(&str) -> bool + Send + Sync,
         budget: &mut Budget,
     ) -> Result<Box<str>, RegistryError> {
-        if !is_doi_prefix(prefix) {
+        if !is_numeric_prefix(prefix) || !self.settings.is_doi_prefix(prefix) {
             let detail = format!("invalid DOI prefix `{prefix}`");
             return Err(RegistryError::invalid(codes::INVALID_PREFIX, "/prefix", detail));
         }

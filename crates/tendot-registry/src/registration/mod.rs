@@ -18,7 +18,7 @@ mod visibility;
 
 pub(crate) use build_record::{RecordChange, check_admin_index_free};
 pub use mint::is_minted;
-pub(crate) use new_name::{already_registered, parse_doi};
+pub(crate) use new_name::already_registered;
 pub(crate) use planner::RegistrationPlanner;
 pub use record::{DoiRecord, DoiStatus, MetadataIssue, RegistrationState, is_reserved};
 pub(crate) use record::{Registration, has_metadata, owned_name_key, url_value};

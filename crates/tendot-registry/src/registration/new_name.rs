@@ -1,27 +1,35 @@
 //! Checks of a new DOI name: syntax, suffix pattern, confusable names.
 
-use tendot_names::{Doi, Parser};
+use tendot_names::{Doi, Parser, SyntaxRules};
 use tendot_proto::{Budget, Handle};
 use tendot_store::{RecordStatus, StoredRecord};
 
-use crate::prefix::PrefixAllocation;
+use crate::prefix::{PrefixAllocation, is_numeric_prefix};
 use crate::registration::Registration;
 use crate::rules::SiteReader;
 use crate::validate::{check_handle_name, has_mixed_scripts};
-use crate::{RegistryError, WriteWarning, codes};
+use crate::{RegistryError, RegistrySettings, WriteWarning, codes};
 
-/// Parses a DOI into prefix and suffix.
-pub(crate) fn parse_doi(name: &str) -> Result<(&str, &str), RegistryError> {
-    let doi = Doi::new(name).map_err(|error| {
+/// Maximum length of an invalid name for which a correction is suggested, in bytes.
+const MAX_HINT_LEN: usize = 4_096;
+
+/// Parses a bare DOI. Under a directory code other than `10`, the registrant code may be missing.
+pub(super) fn parse_doi<'n>(name: &'n str, settings: &RegistrySettings) -> Result<&'n Doi, RegistryError> {
+    let prefix = name.split_once('/').map_or(name, |(prefix, _)| prefix);
+    let has_other_code =
+        !prefix.starts_with("10.") && is_numeric_prefix(prefix) && settings.is_doi_prefix(prefix);
+    let rules = if has_other_code { SyntaxRules::Minimal2002 } else { SyntaxRules::Current };
+    Doi::with_rules(name, rules).map_err(|error| {
+        // The parser knows what is wrong with a written form such as a URL.
+        let error = Parser::strict().parse(name).err().unwrap_or(error);
         let rejection =
             RegistryError::invalid(codes::INVALID_NAME, "/name", format!("invalid DOI `{name}`: {error}"));
-        let parsed = Parser::lenient().max_len(4_096).parse(name).ok();
+        let parsed = Parser::lenient().max_len(MAX_HINT_LEN).parse(name).ok();
         match parsed.as_ref().and_then(|parsed| parsed.doi()) {
             Some(suggestion) => rejection.with_hint(format!("did you mean `{suggestion}`?")),
             None => rejection,
         }
-    })?;
-    Ok((doi.prefix(), doi.suffix()))
+    })
 }
 
 pub(super) fn check_prefix_matches(name: &str, prefix: Option<&str>) -> Result<(), RegistryError> {
@@ -51,7 +59,7 @@ pub(crate) fn already_registered(entry: &StoredRecord, registration: &Registrati
 }
 
 impl SiteReader {
-    /// Checks a new name, which is a valid DOI, against the limits and the policy of its prefix; returns warnings.
+    /// Checks a new name against the grammar of DOIs, the limits and the policy of its prefix; returns warnings.
     pub(crate) async fn check_new_name(
         &self,
         name: &str,
@@ -59,7 +67,7 @@ impl SiteReader {
         budget: &mut Budget,
     ) -> Result<Vec<WriteWarning>, RegistryError> {
         check_handle_name(Handle::from(name), &self.settings.limits)?;
-        allocation.check_suffix(name.split_once('/').map_or("", |(_, suffix)| suffix))?;
+        allocation.check_suffix(parse_doi(name, &self.settings)?)?;
         let mut warnings = Vec::new();
         if name.is_ascii() {
             return Ok(warnings);

@@ -12,6 +12,7 @@ use crate::party::{Registrant, Scope};
 use crate::prefix::{AllocationCache, GROUP_INDEX, PrefixAllocation, quota_exceeded};
 use crate::registration::{Registration, RegistrationRequest};
 use crate::rules::{Rules, SiteReader};
+use crate::validate::looks_percent_encoded;
 use crate::{Error, RegistryError, WriteWarning, codes};
 
 /// Plans registrations and updates of a principal; prefixes, owners and quotas are loaded once.
@@ -75,7 +76,7 @@ impl<'a> RegistrationPlanner<'a> {
         name: &'n str,
         budget: &mut Budget,
     ) -> Result<&'n str, RegistryError> {
-        let (prefix, _) = parse_doi(name)?;
+        let prefix = parse_doi(name, &self.rules.settings)?.prefix();
         self.allocation(prefix, budget).await?;
         if !self.responsible.contains(prefix) {
             // The same for all names under the prefix.
@@ -139,6 +140,9 @@ impl<'a> RegistrationPlanner<'a> {
             }
             warnings.insert(0, WriteWarning::ConfusableWith { name: with });
         }
+        let is_bare = request.name.is_some() && request.input_form.is_none();
+        warnings
+            .extend((is_bare && looks_percent_encoded(name)).then(|| WriteWarning::percent_encoded(name)));
         if !self.quotas.contains_key(prefix)
             && let Some(left) = rules.remaining_quota(allocation, now_ms, wanted).await?
         {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use tendot_names::InputForm;
 use tendot_proto::{Budget, HandleValue};
 use tendot_store::{HistoryOrder, NameKey, RecordStatus, Store, StoredRecord};
 
@@ -97,6 +98,8 @@ pub struct DoiRecord {
     pub revision: u64,
     /// Warnings for the caller.
     pub warnings: Vec<WriteWarning>,
+    /// Form in which the name of a new registration was written, if it was not bare.
+    pub input_form: Option<InputForm>,
 }
 
 /// Status of a DOI, from its registration state and the record's status.
@@ -215,13 +218,11 @@ impl Registry {
         if registration.is_hidden_from(&principal, &prefix.prefix, &owner) {
             return Err(not_found());
         }
-        let retired_ms = if entry.status == RecordStatus::Tombstone {
-            rules.last_change_time(&entry.name, budget).await?
-        } else {
-            None
-        };
+        // An import changes the record, but not the registration.
+        let changed_ms = rules.last_change_time(&entry.name, budget).await?;
         let mut registered = visible_record(entry, registration, &owner, &principal);
-        registered.retired_ms = retired_ms;
+        registered.updated_ms = registered.updated_ms.max(changed_ms.unwrap_or_default());
+        registered.retired_ms = changed_ms.filter(|_| registered.state == DoiStatus::Retired);
         Ok(registered)
     }
 }
@@ -274,6 +275,7 @@ pub(super) fn visible_record(
         retired_ms: None,
         revision,
         warnings: Vec::new(),
+        input_form: None,
     }
 }
 

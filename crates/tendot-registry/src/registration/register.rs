@@ -42,7 +42,8 @@ impl CommandPlanner for RegisterDoi {
         let (entry, registration) = change.into_parts();
         let (_, owner) = planner.owner(prefix, &registration, budget).await?;
         let registered = visible_record(entry, registration, owner, principal);
-        Ok(CommandPlan::new(edits, DoiRecord { warnings, ..registered }))
+        let input_form = self.request.input_form;
+        Ok(CommandPlan::new(edits, DoiRecord { warnings, input_form, ..registered }))
     }
 }
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_path_to_error::Segment;
+use tendot_names::{ErrorKind, InputForm, Parser, SyntaxRules};
 use tendot_proto::HandleValue;
 
 use crate::metadata::{ExpectedDoi, KernelMetadata, MetadataFault};
@@ -19,13 +20,17 @@ use crate::{RegistryError, codes};
 ///
 /// let request = RegistrationRequest::from_json(br#"{"name": "10.70000/a", "url": "https://example.org/"}"#).unwrap();
 /// assert_eq!(request.name.as_deref(), Some("10.70000/a"));
+/// let request = RegistrationRequest::from_json(br#"{"name": "https://doi.org/10.70000/a%23b"}"#).unwrap();
+/// assert_eq!(request.name.as_deref(), Some("10.70000/a#b"));
 /// let error = RegistrationRequest::from_json(br#"{"nmae": "10.70000/a"}"#).unwrap_err();
 /// assert_eq!(error.code, "malformed");
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct RegistrationRequest {
-    /// Name to register; an update has it in the path.
+    /// Name to register, decoded; an update has it in the path.
     pub name: Option<Box<str>>,
+    /// Form in which the name was written, if it was not bare.
+    pub input_form: Option<InputForm>,
     /// Prefix under which a name is minted.
     pub prefix: Option<Box<str>>,
     /// URL, stored at index 1.
@@ -100,21 +105,44 @@ impl RegistrationRequest {
                     RegistryError::malformed(format!("invalid `values`: {error}")).with_pointer("/values")
                 })
         });
+        let (own_name, input_form) = form.name.map(parse_name).unzip();
         let metadata = form.metadata.map(|raw| match raw.get() {
             "null" => Ok(None),
             json => {
-                let name = form.name.as_deref().or(name);
+                let name = own_name.as_deref().or(name);
                 parse_metadata(json, name.map_or(ExpectedDoi::Minted, ExpectedDoi::Name)).map(Some)
             }
         });
         Ok(Self {
-            name: form.name,
+            name: own_name,
+            input_form: input_form.flatten(),
             prefix: form.prefix,
             url: form.url,
             values: values.transpose()?,
             metadata: metadata.transpose()?,
             state: form.state,
         })
+    }
+}
+
+/// Decodes a name in any written form (`doi:`, `urn:doi:`, proxy URL and others), and returns the form unless it is bare. A
+/// name that cannot be parsed stays as it is, for the error.
+fn parse_name(text: Box<str>) -> (Box<str>, Option<InputForm>) {
+    let parser = Parser::strict();
+    let parsed = match parser.parse(&text) {
+        // The settings of the registry decide on other directory codes.
+        Err(error) if error.kind() == ErrorKind::BadDirectoryIndicator => {
+            parser.rules(SyntaxRules::Minimal2002).parse(&text)
+        }
+        parsed => parsed,
+    };
+    let decoded = parsed.ok().and_then(|parsed| {
+        let form = Some(parsed.input_form()).filter(|form| *form != InputForm::Bare)?;
+        Some((Box::<str>::from(parsed.doi()?.as_str()), form))
+    });
+    match decoded {
+        Some((name, form)) => (name, Some(form)),
+        None => (text, None),
     }
 }
 
@@ -178,6 +206,30 @@ mod tests {
         check(r#"{"name": "a", "name": "b"}"#, None, None);
         check("7", None, None);
         check(r#"["10.1/a"]"#, None, None);
+    }
+
+    /// Every written form is decoded; a bare name stays as it is.
+    #[test]
+    fn written_forms() {
+        let check = |written: &str, name: &str, form: Option<&str>| {
+            let json = serde_json::json!({"name": written}).to_string();
+            let request = RegistrationRequest::from_json(json.as_bytes()).unwrap();
+            let found = (request.name.as_deref(), request.input_form.map(InputForm::as_str));
+            assert_eq!(found, (Some(name), form), "{written}");
+        };
+        check("10.1/a%23b", "10.1/a%23b", None);
+        check("doi:10.1/a%23b", "10.1/a#b", Some("doi"));
+        check("DOI:10.1/a", "10.1/a", Some("doi"));
+        check("urn:doi:10.1/a%23b", "10.1/a#b", Some("urn"));
+        check("https://doi.org/10.1/a%2523b", "10.1/a%23b", Some("proxy-url"));
+        check("http://dx.doi.org/10.1/a", "10.1/a", Some("proxy-url"));
+        check("info:doi/10.1/a", "10.1/a", Some("info"));
+        check("doi:20.500.12345/a", "20.500.12345/a", Some("doi"));
+        check("20.500.12345/a", "20.500.12345/a", None);
+        check("https://doi.org/10.1/a%zz", "https://doi.org/10.1/a%zz", None);
+        check("https://doi.org/10/abc", "https://doi.org/10/abc", None);
+        check(" 10.1/a", " 10.1/a", None);
+        check("", "", None);
     }
 
     /// Metadata of another DOI is rejected. The DOI of a document cannot be a minted one.

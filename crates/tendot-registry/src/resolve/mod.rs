@@ -141,7 +141,7 @@ impl SiteReader {
         query: &ResolveQuery<'_>,
         budget: &mut Budget,
     ) -> Result<RecordLookup, Error> {
-        query.handle.validate()?;
+        query.handle.validate_up_to(self.settings.limits.max_name_bytes)?;
         let full = query.handle.qualified();
         let name = Handle::new(&full);
         self.check_server_responsible(name, budget).await?;

@@ -1,12 +1,13 @@
 //! Checks of handle names and text fields: length, invisible characters.
 
+use tendot_names::{Doi, SyntaxRules};
 use tendot_proto::Handle;
 
-use crate::{Error, RecordLimits, RegistryError, codes};
+use crate::{Error, RecordLimits, RegistryError, RegistrySettings, codes};
 
 /// Checks a new handle name and returns it as text.
 pub(crate) fn check_handle_name<'a>(name: Handle<'a>, limits: &RecordLimits) -> Result<&'a str, Error> {
-    name.validate_for_create()?;
+    name.validate_for_create_up_to(limits.max_name_bytes)?;
     let text = name.to_str().unwrap_or_default();
     if limits.allow_invisible_characters {
         return Ok(text);
@@ -15,6 +16,31 @@ pub(crate) fn check_handle_name<'a>(name: Handle<'a>, limits: &RecordLimits) -> 
         Some((offset, character)) => Err(Error::InvisibleCharacter { character, offset }),
         None => Ok(text),
     }
+}
+
+/// Checks the name of a new record under a DOI prefix: graphic characters and a suffix (Z39.84, sections 4.1 and 4.3). Other
+/// handles have no such grammar.
+pub(crate) fn check_doi_syntax(name: &str, settings: &RegistrySettings) -> Result<(), Error> {
+    let prefix = name.split_once('/').map_or(name, |(prefix, _)| prefix);
+    if !settings.is_doi_prefix(prefix) {
+        return Ok(());
+    }
+    Doi::with_rules(name, SyntaxRules::Minimal2002).map(drop).map_err(Error::Doi)
+}
+
+/// Whether a name has a percent-encoded character, such as `%23`. In a bare name it stands for itself, which is rarely meant.
+///
+/// ```
+/// use tendot_registry::looks_percent_encoded;
+///
+/// assert!(looks_percent_encoded("10.1000/a%23b") && !looks_percent_encoded("10.1000/100%"));
+/// ```
+pub fn looks_percent_encoded(name: &str) -> bool {
+    let is_encoded = |offset: usize| {
+        let digits = name.as_bytes().get(offset + 1..offset + 3);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    memchr::memchr_iter(b'%', name.as_bytes()).any(is_encoded)
 }
 
 /// Invisible characters: controls, bidirectional marks, zero-width characters, tags. Names that differ in them look the same.
@@ -91,6 +117,32 @@ mod tests {
         let lenient = RecordLimits { allow_invisible_characters: true, ..RecordLimits::default() };
         let only_invisible = fault.is_none_or(|fault| fault.contains("U+"));
         assert_eq!(check_handle_name(Handle::from(name), &lenient).is_ok(), only_invisible, "{name:?}");
+    }
+
+    /// Under DOI prefixes, the grammar of DOIs holds.
+    #[test]
+    fn doi_syntax() {
+        let settings = RegistrySettings::default();
+        let check = |name: &str, code: Option<&str>| {
+            let error = check_doi_syntax(name, &settings).err();
+            let found = error.as_ref().map(|error| match error {
+                Error::Doi(error) => error.kind().code(),
+                error => panic!("{error}"),
+            });
+            assert_eq!(found, code, "{name:?}");
+        };
+        check("10.5555/例-Ü é", None);
+        check("10.abc/x", None);
+        check("10.5555/", Some("empty-suffix"));
+        check("10.5555/a\u{7f}", Some("control-character"));
+        check("10.5555/a\u{e000}", Some("private-use-character"));
+        check("10.5555/a\u{fdd0}", Some("unassigned-character"));
+        check("10.5555/a\u{10ffff}", Some("unassigned-character"));
+        check("10.5555/a\u{378}", Some("unassigned-character"));
+        check("10.5555/a\u{2029}", Some("format-character"));
+        check("20.500/", None);
+        check("20.500/a\u{e000}", None);
+        check("0.NA/10.5555", None);
     }
 
     /// Invalid UTF-8 is rejected.

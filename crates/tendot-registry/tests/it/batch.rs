@@ -9,8 +9,8 @@ use tendot_registry::batch::{BatchGroup, BatchJournal, BatchLine, BatchLineOutco
 use tendot_registry::party::{PrefixPolicy, RevokeToken, UpdatePrefix, UpdateRegistrant};
 use tendot_registry::registration::{RegisterDoi, RegistrationRequest, RetireDoi, is_minted};
 use tendot_registry::transfer::{ProposeTransfer, TransferSubject};
-use tendot_registry::{CallContext, Caller, HandleWrite, IdempotencyKey, RegistryErrorKind};
-use tendot_store::Store;
+use tendot_registry::{CallContext, HandleWrite, IdempotencyKey, RegistryErrorKind};
+use tendot_store::{ChangeSet, Edit, Store};
 use tendot_testing::{block_on, repetitions};
 
 use crate::fixtures::registry_fixture::*;
@@ -445,10 +445,10 @@ fn attack_p9_record_races(kind: StoreKind) {
         '1',
         &|_| {
             Box::new(|store| {
-                let unhome = HandleWrite::Unhome { prefix: Handle::from("0.NA/10.71000") };
-                let registry = store.registry();
-                block_on(registry.write(&unhome, CallContext::new(&Caller::Operator, NOW, &mut budget())))
-                    .unwrap();
+                // The registry itself does not unhome an allocated prefix.
+                let edits = vec![Edit::Unhome { prefix: "10.71000".into() }];
+                let change = ChangeSet { author: "test".into(), timestamp_ms: NOW, edits };
+                block_on(store.registry().store().commit(change)).unwrap();
             })
         },
         refused("not-responsible"),

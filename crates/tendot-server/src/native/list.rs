@@ -79,7 +79,8 @@ impl NativeServer {
                 }
                 _ => self.registry.list_homed_prefixes(after, limit, caller, budget).await?,
             };
-            found.items.extend(page.items);
+            // Longer names exist over HTTP only.
+            found.items.extend(page.items.into_iter().filter(|name| name.len() <= limits::MAX_HANDLE_LEN));
             found.next = page.next;
             // Retired names are left out, so a page may be short.
             if found.next.is_none() || found.items.len() >= limits::LIST_BATCH_HANDLES {

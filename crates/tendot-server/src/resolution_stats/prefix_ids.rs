@@ -26,7 +26,8 @@ struct PrefixIdTable {
 impl PrefixIds {
     /// Id of a prefix, or `None` if it is not allocated.
     pub(crate) async fn id_for(&self, registry: &Registry, prefix: &[u8]) -> Option<u32> {
-        if !prefix.starts_with(b"10.") {
+        // Allocated prefixes are numbers; others are not looked up.
+        if !prefix.first().is_some_and(u8::is_ascii_digit) || prefix.starts_with(b"0.") {
             return None;
         }
         let version = registry.change_counters().and_then(|versions| versions.prefix_version());

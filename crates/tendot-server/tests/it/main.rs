@@ -15,6 +15,8 @@ mod head_requests;
 mod http_attacks;
 mod http_response_cache;
 mod multi_server;
+mod name_rules;
+mod name_rules_native;
 mod native_attacks_messages;
 mod native_attacks_permissions;
 mod native_attacks_udp;

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::value::{
-    BufferSize, CacheSize, LogFormat, MemorySize, RetentionDays, SettingValue, StoreSetting, TomlKind,
-    UpstreamSetting,
+    BufferSize, CacheSize, DirectoryCodes, LogFormat, MemorySize, NameLength, RetentionDays, SettingValue,
+    StoreSetting, TomlKind, UpstreamSetting,
 };
 use super::{ConfigError, RawSetting, SettingOrigin, redact};
 use ipnet::IpNet;
 use tendot_client::{CacheSettings, HeaderName};
 use tendot_proto::ValueReference;
-use tendot_registry::RegistrySettings;
+use tendot_registry::{RecordLimits, RegistrySettings};
 use tendot_server::http::{ForwardedBy, HttpLimits, HttpRateLimits, ProxyTrust, Rate};
 use tendot_server::{Maintenance, ResolutionCounter, native};
 use tendot_store::PostgresSettings;
@@ -174,6 +174,10 @@ settings! {
         "Burst of UDP responses to one address.";
     native_cpu_per_second: Duration = "native.rate_limit.cpu_per_second", "250ms",
         "CPU time per second for signatures, authentication and key exchange of one address.";
+    directory_codes: DirectoryCodes = "registry.directory_codes", "10",
+        "Directory codes of the prefixes that the registry may allocate, such as `10` or `20.500`; only the operator allocates prefixes with others than `10`.";
+    max_name_bytes: NameLength = "registry.max_name_bytes", "2048",
+        "Maximum length of a name in bytes, up to 4096. Names of more than 2048 bytes do not resolve over the native protocol.";
     reverse_lookup_allow: Vec<ValueReference<'static>> = "reverse_lookup.allow", "",
         "Handle identities that may use reverse lookup (`/hrls/handles`), such as `300:0.NA/10.1000`, besides `native.admins`. Their keys must be in handles of this server.";
     reverse_lookup_timeout: Duration = "reverse_lookup.timeout", "10s",
@@ -381,6 +385,8 @@ impl ServerSettings {
             server_admins: self.admins.clone(),
             server_admins_full_access: self.admins_full_access,
             reverse_lookup_users: self.reverse_lookup_allow.clone(),
+            directory_codes: self.directory_codes.0.clone(),
+            limits: RecordLimits { max_name_bytes: self.max_name_bytes.0, ..RecordLimits::default() },
             ..RegistrySettings::default()
         }
     }

@@ -9,6 +9,7 @@ use tendot_client::native::{NativeClient, RootSites};
 use tendot_client::{HeaderName, HttpUpstream, HttpUpstreamError};
 use tendot_proto::ValueReference;
 use tendot_proto::lookup::LookupConfig;
+use tendot_registry::MAX_NAME_LEN;
 use tendot_server::http::{ForwardedBy, UpstreamClient};
 use tracing::Level;
 
@@ -184,6 +185,45 @@ impl SettingValue for u32 {
             Ok(number) => Ok(number),
             Err(_) => Err(format!("must be a number up to {}", Self::MAX)),
         }
+    }
+}
+
+/// Maximum length of names in bytes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct NameLength(pub(crate) usize);
+
+impl SettingValue for NameLength {
+    const KIND: TomlKind = TomlKind::Literal;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(bytes @ MIN_NAME_LENGTH..=MAX_NAME_LEN) => Ok(Self(bytes)),
+            _ => Err(format!("must be {MIN_NAME_LENGTH} to {MAX_NAME_LEN} bytes")),
+        }
+    }
+}
+
+/// Names of this length must be possible: those of prefixes and of identities.
+const MIN_NAME_LENGTH: usize = 256;
+
+/// Directory codes of DOIs, such as `10` or `20.500`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct DirectoryCodes(pub(crate) Vec<Box<str>>);
+
+impl SettingValue for DirectoryCodes {
+    const KIND: TomlKind = TomlKind::Array;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        let parse = |code: &str| {
+            let is_code = code.len() <= 32 && code.split('.').all(is_number);
+            let why =
+                || format!("invalid directory code `{code}`; expected a number such as `10` or `20.500`");
+            is_code.then(|| code.into()).ok_or_else(why)
+        };
+        let codes = text.split(',').map(str::trim).filter(|code| !code.is_empty());
+        let codes: Vec<Box<str>> = codes.map(parse).collect::<Result<_, _>>()?;
+        if codes.is_empty() { Err("must not be empty".into()) } else { Ok(Self(codes)) }
     }
 }
 

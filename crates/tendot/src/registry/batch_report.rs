@@ -16,6 +16,9 @@ use crate::terminal::{eprint_line, escape_control, is_stdio};
 /// Maximum number of refusals printed; the rest is counted.
 const MAX_PRINTED_REFUSALS: u64 = 100;
 
+/// Maximum number of warnings, and of decoded names, that are printed.
+const MAX_PRINTED_NOTES: u64 = 20;
+
 /// Lines by status.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct BatchCounts {
@@ -24,6 +27,7 @@ pub(super) struct BatchCounts {
     updated: u64,
     unchanged: u64,
     pub(super) refused: u64,
+    warnings: u64,
 }
 
 impl fmt::Display for BatchCounts {
@@ -43,6 +47,11 @@ struct BatchLineResult<'a> {
     status: Cow<'a, str>,
     #[serde(borrow, default)]
     error: Option<BatchLineError<'a>>,
+    /// Form in which the name was written, if it was not bare.
+    #[serde(borrow, default)]
+    form: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    warnings: Vec<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
@@ -64,6 +73,8 @@ pub(super) struct BatchReport {
     is_csv: bool,
     /// Prefix line numbers with the source's name.
     has_many_sources: bool,
+    /// Names in a written form.
+    decoded: u64,
     progress: ProgressBar,
 }
 
@@ -90,10 +101,13 @@ impl BatchReport {
             }
         });
         let counts = BatchCounts::default();
-        let mut report = Self { counts, file: file.transpose()?, is_csv, has_many_sources, progress };
+        let mut report =
+            Self { counts, file: file.transpose()?, is_csv, has_many_sources, decoded: 0, progress };
         if report.is_csv {
             let file = if has_many_sources { "file," } else { "" };
-            report.write(format!("{file}line,name,status,code,detail,pointer,hint\n").as_bytes())?;
+            report.write(
+                format!("{file}line,name,status,code,detail,pointer,hint,form,warnings\n").as_bytes(),
+            )?;
         }
         Ok(report)
     }
@@ -114,6 +128,7 @@ impl BatchReport {
                 }
             }
         }
+        self.eprint_notes(source, &outcome);
         if self.counts.lines.is_multiple_of(1_000) {
             self.progress.set_message(self.counts.to_string());
         }
@@ -134,6 +149,28 @@ impl BatchReport {
         self.write(b"\n")
     }
 
+    /// Prints how a name was read, and the warnings about it, up to the maximum.
+    fn eprint_notes(&mut self, source: &str, outcome: &BatchLineResult<'_>) {
+        let name = outcome.name.as_deref().map(escape_control).unwrap_or_default();
+        let print = |label: &str, message: &str| {
+            let line = outcome.line;
+            self.progress
+                .suspend(|| eprint_line(format_args!("{label}: {source}, line {line}: `{name}`: {message}")));
+        };
+        if let Some(form) = &outcome.form {
+            self.decoded += 1;
+            if self.decoded <= MAX_PRINTED_NOTES {
+                print("note", &format!("decoded (form: {})", escape_control(form)));
+            }
+        }
+        for warning in &outcome.warnings {
+            self.counts.warnings += 1;
+            if self.counts.warnings <= MAX_PRINTED_NOTES {
+                print("warning", &escape_control(warning));
+            }
+        }
+    }
+
     fn eprint_refusal(&self, source: &str, outcome: &BatchLineResult<'_>) {
         let name =
             outcome.name.iter().map(|name| format!(" `{}`:", escape_control(name))).collect::<String>();
@@ -151,6 +188,7 @@ impl BatchReport {
     fn write_csv_row(&mut self, source: &str, outcome: &BatchLineResult<'_>) -> Result<(), CliError> {
         let line = outcome.line.to_string();
         let error = outcome.error.as_ref();
+        let warnings = outcome.warnings.join("; ");
         let fields = [
             Some(&*line),
             outcome.name.as_deref(),
@@ -159,6 +197,8 @@ impl BatchReport {
             error.map(|error| &*error.detail),
             error.and_then(|error| error.pointer.as_deref()),
             error.and_then(|error| error.hint.as_deref()),
+            outcome.form.as_deref(),
+            Some(&*warnings),
         ];
         let source = self.has_many_sources.then(|| Some(source.trim_matches('`')));
         let mut row = Vec::new();
@@ -187,6 +227,11 @@ impl BatchReport {
                 self.counts.refused - MAX_PRINTED_REFUSALS
             ));
         }
+        for (count, what) in [(self.counts.warnings, "warnings"), (self.decoded, "decoded names")] {
+            if count > MAX_PRINTED_NOTES {
+                eprint_line(format_args!("… and {} more {what}", count - MAX_PRINTED_NOTES));
+            }
+        }
         let Some((name, file)) = &mut self.file else { return Ok(()) };
         file.flush().map_err(|error| CliError::io(format!("cannot write {name}"), &error))
     }
@@ -204,6 +249,9 @@ mod tests {
         report.record_result("", br#"{"line":1,"name":"10.1/a","status":"created"}"#).unwrap();
         report.finish().unwrap();
         let rows = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(rows, "file,line,name,status,code,detail,pointer,hint\n,1,10.1/a,created,,,,\n");
+        assert_eq!(
+            rows,
+            "file,line,name,status,code,detail,pointer,hint,form,warnings\n,1,10.1/a,created,,,,,,\n"
+        );
     }
 }

@@ -93,6 +93,18 @@ pub(crate) struct PolicyArguments {
     /// What to do with names that look like existing ones
     #[arg(long, value_name = "ACTION")]
     pub(crate) confusable: Option<ConfusableArgument>,
+    /// Syntax rules for new names
+    #[arg(long, value_name = "RULES")]
+    pub(crate) rules: Option<NameRulesArgument>,
+}
+
+/// Syntax rules for new names.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum NameRulesArgument {
+    /// suffixes that start with one character and a slash are reserved (ANSI/NISO Z39.84)
+    Z3984,
+    /// such suffixes are allowed
+    Current,
 }
 
 /// Policy for names that look like existing ones.
@@ -117,6 +129,8 @@ pub(crate) enum PolicyField {
     Metadata,
     /// warn only
     Confusable,
+    /// rules of ANSI/NISO Z39.84
+    Rules,
 }
 
 pub(crate) fn run(arguments: &PrefixArguments) -> Result<CommandStatus, CliError> {
@@ -157,13 +171,14 @@ pub(crate) fn run(arguments: &PrefixArguments) -> Result<CommandStatus, CliError
     }
 }
 
-fn policy_fields(policy: &PolicyArguments) -> [(&'static str, Option<Json>); 5] {
+fn policy_fields(policy: &PolicyArguments) -> [(&'static str, Option<Json>); 6] {
     [
         ("pattern", policy.pattern.as_deref().map(Into::into)),
         ("hosts", (!policy.hosts.is_empty()).then(|| json!(policy.hosts))),
         ("quota", policy.quota.map(Into::into)),
         ("metadata", policy.metadata.as_ref().and_then(flag_value)),
         ("confusable", policy.confusable.as_ref().and_then(flag_value)),
+        ("rules", policy.rules.as_ref().and_then(flag_value)),
     ]
 }
 
@@ -176,6 +191,7 @@ impl PolicyField {
             Self::Quota => "quota",
             Self::Metadata => "metadata",
             Self::Confusable => "confusable",
+            Self::Rules => "rules",
         }
     }
 }

@@ -18,6 +18,7 @@ use tendot_client::{HttpUpstream, LookupOutcome, ResolveRequest, Upstream as _};
 use tendot_proto::lookup::LookupConfig;
 use tendot_proto::record::{InterfaceProtocol, PublicKey};
 use tendot_proto::{Handle, HandleError, HandleValue, ResponseCode};
+use tendot_registry::MAX_NAME_LEN;
 use value_text::format_value;
 
 use crate::terminal::{StdoutWriter, eprint_warning, escape_control, quote_input};
@@ -90,7 +91,7 @@ const HANDLE_PORT: u16 = 2641;
 pub(crate) fn run(arguments: &ResolveArguments) -> Result<CommandStatus, CliError> {
     let name = parse_handle_input(&arguments.name);
     // A name without a slash is a prefix, which can be resolved, too.
-    if let Err(error) = Handle::from(&*name).validate_for_create()
+    if let Err(error) = Handle::from(&*name).validate_for_create_up_to(MAX_NAME_LEN)
         && error != HandleError::MissingSlash
     {
         return Err(CliError::new(format!(

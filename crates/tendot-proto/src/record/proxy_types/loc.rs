@@ -67,6 +67,19 @@ impl<'a> Locations<'a> {
         self.root.attribute(name)
     }
 
+    /// Handles whose locations are added to these: those of `include` and `includeNamespace`, attributes or elements.
+    pub fn included_handles(&self) -> impl Iterator<Item = &str> {
+        let attributes = ["include", "includeNamespace"].into_iter().filter_map(|name| self.attribute(name));
+        let elements =
+            self.other_elements.iter().filter(|other| matches!(other.tag, "include" | "includeNamespace"));
+        attributes.chain(elements.map(|element| &*element.text)).flat_map(split_handles)
+    }
+
+    /// Handles whose locations replace those of the prefix: `nshdl`.
+    pub fn prefix_location_handles(&self) -> impl Iterator<Item = &str> {
+        self.attribute("nshdl").into_iter().flat_map(split_handles)
+    }
+
     /// Selection methods, applied in order until one location is left.
     pub fn selection_methods(&self) -> impl Iterator<Item = &str> {
         let methods = self.attribute("chooseby").or_else(|| self.attribute("choose_by"));
@@ -186,6 +199,11 @@ impl<'a> Location<'a> {
     pub fn link(&self) -> Option<Link<'_, 'a>> {
         Link::from_element(&self.0)
     }
+}
+
+/// Handles in a list, separated by commas or white space.
+fn split_handles(list: &str) -> impl Iterator<Item = &str> {
+    list.split([',', ' ', '\n', '\t']).filter(|handle| !handle.is_empty())
 }
 
 /// Redirect status of HTTP.

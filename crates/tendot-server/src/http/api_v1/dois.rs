@@ -4,6 +4,7 @@ use http::StatusCode;
 use hyper::body::Incoming;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use tendot_names::InputForm;
 use tendot_proto::{Handle, HandleValue};
 use tendot_registry::registration::{
     DoiFilter, DoiListItem, DoiRecord, RegisterDoi, RegistrationRequest, RetireDoi, UpdateDoi,
@@ -59,6 +60,10 @@ pub(crate) struct DoiJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime)]
     retired: Option<String>,
+    /// Form in which the name was written, if it was not bare; only in the response to a registration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    form: Option<&'static str>,
     /// Warnings about the registration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
@@ -81,6 +86,7 @@ impl<'a> From<&'a DoiRecord> for DoiJson<'a> {
             created: format_millis(record.created_ms),
             updated: format_millis(record.updated_ms),
             retired: record.retired_ms.map(format_millis),
+            form: record.input_form.map(InputForm::as_str),
             warnings: record.warnings.iter().map(ToString::to_string).collect(),
         }
     }
@@ -245,7 +251,8 @@ pub(crate) fn describe() -> PathSpec {
     let get = get.problem(StatusCode::NOT_FOUND, "Prefix or registrant not found");
     let post = with_write_responses(OperationSpec::new("Register a DOI"))
         .description(
-            "`name`, or a generated suffix under `prefix`. The DOI resolves when the response arrives. DOIs are \
+            "`name` in any written form, such as `doi:` or a doi.org URL, which is decoded, or a generated suffix under \
+             `prefix`. The DOI resolves when the response arrives. DOIs are \
              case-insensitive. With `Idempotency-Key`, a repeated request gets the stored response for 24 hours.",
         )
         .query_param("dry-run", DRY_RUN_DESCRIPTION, text_schema())

@@ -9,8 +9,8 @@ use tendot_registry::party::is_reserved_prefix;
 use tendot_store::{ImportBatch, NameKey};
 
 use super::ImportItem;
-use super::check::check_record;
-use super::report::{MAX_PRINTED_REFUSALS, MAX_PRINTED_WARNINGS};
+use super::check::{CheckOptions, check_record};
+use super::report::{MAX_PRINTED_NOTES, MAX_PRINTED_REFUSALS, MAX_PRINTED_WARNINGS};
 use crate::terminal::quote_input;
 
 /// Approximate size of a chunk.
@@ -23,6 +23,8 @@ pub(crate) struct ImportOptions {
     pub(crate) home_prefixes: bool,
     /// Partition of this server, if its site has several servers.
     pub(crate) partition: Option<HashPartition>,
+    /// Refuse invalid DOIs.
+    pub(crate) is_strict: bool,
 }
 
 /// Checked records and diagnostics of one chunk of input.
@@ -35,6 +37,8 @@ pub(crate) struct ImportChunk {
     pub(crate) diagnostics: Vec<(u64, LineDiagnostic)>,
     pub(crate) refused: u64,
     pub(crate) warnings: u64,
+    /// Names decoded from a written form.
+    pub(crate) decoded: u64,
     /// Records that belong to other servers of the site.
     pub(crate) other_servers: u64,
 }
@@ -43,6 +47,7 @@ pub(crate) struct ImportChunk {
 pub(crate) enum LineDiagnostic {
     Refused(String),
     Warning(String),
+    Note(String),
 }
 
 impl ImportChunk {
@@ -54,6 +59,7 @@ impl ImportChunk {
             diagnostics: Vec::new(),
             refused: 0,
             warnings: 0,
+            decoded: 0,
             other_servers: 0,
         }
     }
@@ -76,15 +82,29 @@ impl ImportChunk {
                 }
             }
             ImportItem::HomePrefix(_) => {}
-            ImportItem::Record(record) => match check_record(&record) {
-                Err(reason) => self.refuse(line, || format!("`{}`: {reason}", quote_input(&record.handle))),
-                Ok(warnings) => {
-                    for warning in warnings {
-                        self.warn(line, || format!("`{}`: {warning}", quote_input(&record.handle)));
-                    }
-                    self.push_record(line, &record);
+            ImportItem::Record(record) => self.check_and_push(line, &record, false),
+            ImportItem::DecodedRecord { record, written, form } => {
+                self.decoded += 1;
+                if self.decoded <= MAX_PRINTED_NOTES {
+                    let (written, name) = (quote_input(written.as_bytes()), quote_input(&record.handle));
+                    let note = format!("`{written}` read as `{name}` (form: {})", form.as_str());
+                    self.diagnostics.push((line, LineDiagnostic::Note(note)));
                 }
-            },
+                self.check_and_push(line, &record, true);
+            }
+        }
+    }
+
+    fn check_and_push(&mut self, line: u64, record: &HandleRecord<'_>, is_decoded: bool) {
+        let options = CheckOptions { is_strict: self.options.is_strict, is_decoded };
+        match check_record(record, options) {
+            Err(reason) => self.refuse(line, || format!("`{}`: {reason}", quote_input(&record.handle))),
+            Ok(warnings) => {
+                for warning in warnings {
+                    self.warn(line, || format!("`{}`: {warning}", quote_input(&record.handle)));
+                }
+                self.push_record(line, record);
+            }
         }
     }
 

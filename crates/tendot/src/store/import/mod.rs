@@ -21,6 +21,7 @@ use chunk::{ImportChunk, ImportOptions};
 use clap::Args;
 use report::ImportReport;
 use source::{ImportFormat, ImportSource};
+use tendot_names::InputForm;
 use tendot_proto::record::HandleRecord;
 use tendot_store::{EmbeddedImporter, ImportBatch, ImportError, ImportSummary, PostgresImporter};
 use tokio::runtime::Runtime;
@@ -33,7 +34,8 @@ use crate::{CliError, CommandStatus, runtime};
 
 /// Import records into a store
 ///
-/// Accepts any handle name, preserves timestamps and the order of values, and homes the prefix of every record. A line that is
+/// Accepts any handle name, with a warning if it is under a `10.` prefix and not a valid DOI. The formats of records are read
+/// literally; in a CSV file, DOI names in a written form such as `https://doi.org/…` are decoded. Preserves timestamps and the order of values, and homes the prefix of every record. A line that is
 /// not a record, or could break a response, is refused and reported; the other records are imported. Stop the server first,
 /// unless the store is PostgreSQL.
 #[derive(Args, Debug)]
@@ -63,6 +65,10 @@ pub(crate) struct ImportArguments {
     #[arg(long)]
     pub(crate) dry_run: bool,
 
+    /// Refuse records whose names under `10.` prefixes are not valid DOIs; without it, they are imported with a warning
+    #[arg(long)]
+    pub(crate) strict: bool,
+
     /// Do not home the prefixes of the imported records
     #[arg(long)]
     pub(crate) no_home: bool,
@@ -74,8 +80,8 @@ pub(crate) struct ImportArguments {
     #[command(flatten)]
     pub(crate) store: StoreArguments,
 
-    /// Print a JSON object: read, created, changed, unchanged, superseded, refused, warnings, seconds; with `--site`,
-    /// other_servers
+    /// Print a JSON object: read, created, changed, unchanged, superseded, refused, warnings, seconds; if there are any,
+    /// decoded (names in a written form) and other_servers (with `--site`)
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
@@ -101,7 +107,7 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<CommandStatus, CliError
         Some(site) => load_combined_site(&target.data_dir, site)?.partition(),
         None => None,
     };
-    let options = ImportOptions { home_prefixes: !arguments.no_home, partition };
+    let options = ImportOptions { home_prefixes: !arguments.no_home, partition, is_strict: arguments.strict };
     let mut run = ImportRun { importer, report, read: 0 };
     for (source, format) in sources {
         let name = source.name().to_owned();
@@ -215,6 +221,15 @@ fn import_error(error: &ImportError) -> CliError {
 pub(crate) enum ImportItem {
     /// Record, not checked yet.
     Record(HandleRecord<'static>),
+    /// Record whose name was decoded from a written form.
+    DecodedRecord {
+        /// Record, not checked yet.
+        record: HandleRecord<'static>,
+        /// Name as it was written.
+        written: String,
+        /// Form in which it was written.
+        form: InputForm,
+    },
     /// Prefix to home.
     HomePrefix(String),
     /// Invalid input, and the reason.

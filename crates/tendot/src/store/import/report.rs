@@ -15,12 +15,15 @@ pub(super) const MAX_PRINTED_REFUSALS: u64 = 100;
 
 pub(super) const MAX_PRINTED_WARNINGS: u64 = 20;
 
+pub(super) const MAX_PRINTED_NOTES: u64 = 20;
+
 /// Counts refusals and warnings and prints the first of them.
 pub(crate) struct ImportReport {
     started: Instant,
     pub(crate) progress: ProgressBar,
     refused: u64,
     warnings: u64,
+    decoded: u64,
     other_servers: u64,
 }
 
@@ -33,6 +36,9 @@ struct ImportSummaryJson {
     superseded: u64,
     refused: u64,
     warnings: u64,
+    /// Names in a written form, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decoded: Option<u64>,
     /// Only with `--site`.
     #[serde(skip_serializing_if = "Option::is_none")]
     other_servers: Option<u64>,
@@ -41,16 +47,17 @@ struct ImportSummaryJson {
 
 impl ImportReport {
     pub(crate) fn new(progress: ProgressBar) -> Self {
-        Self { started: Instant::now(), progress, refused: 0, warnings: 0, other_servers: 0 }
+        Self { started: Instant::now(), progress, refused: 0, warnings: 0, decoded: 0, other_servers: 0 }
     }
 
     /// Prints the refusals and warnings of a chunk, up to the maximum.
     pub(crate) fn print_diagnostics(&mut self, source: &str, chunk: &ImportChunk) {
-        let (mut refused, mut warnings) = (self.refused, self.warnings);
+        let (mut refused, mut warnings, mut notes) = (self.refused, self.warnings, self.decoded);
         for (line, diagnostic) in &chunk.diagnostics {
             let (label, count, max, message) = match diagnostic {
                 LineDiagnostic::Refused(reason) => ("refused", &mut refused, MAX_PRINTED_REFUSALS, reason),
                 LineDiagnostic::Warning(message) => ("warning", &mut warnings, MAX_PRINTED_WARNINGS, message),
+                LineDiagnostic::Note(message) => ("note", &mut notes, MAX_PRINTED_NOTES, message),
             };
             *count += 1;
             if *count <= max {
@@ -61,6 +68,7 @@ impl ImportReport {
         }
         self.refused += chunk.refused;
         self.warnings += chunk.warnings;
+        self.decoded += chunk.decoded;
         self.other_servers += chunk.other_servers;
     }
 
@@ -91,6 +99,9 @@ impl ImportReport {
         }
         if warnings > MAX_PRINTED_WARNINGS {
             eprint_line(format_args!("… and {} more warnings", warnings - MAX_PRINTED_WARNINGS));
+        }
+        if self.decoded > MAX_PRINTED_NOTES {
+            eprint_line(format_args!("… and {} more decoded names", self.decoded - MAX_PRINTED_NOTES));
         }
         if self.other_servers > 0 {
             eprint_line(format_args!("{} records belong to other servers of the site", self.other_servers));
@@ -123,6 +134,7 @@ impl ImportReport {
             superseded,
             refused,
             warnings,
+            decoded: (self.decoded > 0).then_some(self.decoded),
             other_servers: (self.other_servers > 0).then_some(self.other_servers),
             seconds,
         })

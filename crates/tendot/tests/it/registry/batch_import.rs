@@ -19,6 +19,7 @@ tests_per_store!(
     batch_import_sources,
     batch_import_resumes,
     batch_import_gives_up,
+    batch_import_reads_written_forms,
 );
 
 /// Lines of a response that the proxy passes on before it cuts the connection.
@@ -269,4 +270,29 @@ fn batch_import_gives_up(store: StoreKind) {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     check_report(&registry.dir.read("report.ndjson"), 4_000);
     assert_eq!(registry.json(&["doi", "list"]).len(), 3_800);
+}
+
+/// Names in a written form are decoded, and the command says how each was read. A bare name that looks encoded is literal.
+fn batch_import_reads_written_forms(store: StoreKind) {
+    let registry = TestRegistry::start(store);
+    let rows = "name,url\n\
+                https://doi.org/10.70000/aa%23b,https://example.org/1\n\
+                urn:doi:10.70000/cc%23d,https://example.org/2\n\
+                10.70000/ee%23f,https://example.org/3\n";
+    registry.dir.write("names.csv", rows);
+    let output = registry.run(&["doi", "import", "names.csv", "--report", "report.csv"]);
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{messages}");
+    for expected in [
+        "note: `names.csv`, line 2: `10.70000/aa#b`: decoded (form: proxy-url)\n",
+        "note: `names.csv`, line 3: `10.70000/cc#d`: decoded (form: urn)\n",
+        "warning: `names.csv`, line 4: `10.70000/ee%23f`: name looks percent-encoded and is stored as it stands; ",
+    ] {
+        assert!(messages.contains(expected), "{expected}\n{messages}");
+    }
+    let report = std::fs::read_to_string(registry.dir.file("report.csv")).unwrap();
+    assert!(report.contains(",10.70000/aa#b,created,,,,,proxy-url,"), "{report}");
+    let names: Vec<Json> = registry.json(&["doi", "list", "--prefix", "10.70000"]);
+    let names: Vec<&str> = names.iter().map(|doi| doi["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["10.70000/aa#b", "10.70000/cc#d", "10.70000/ee%23f"]);
 }

@@ -355,3 +355,80 @@ fn reads_during_import() {
     assert!(writer.wait().unwrap().success());
     assert_eq!(store.export().len(), 8_000);
 }
+
+/// In a CSV file, DOIs in a written form are decoded; the formats of records are literal, so that they round-trip.
+#[test]
+fn written_forms_in_csv_are_decoded() {
+    let names = [
+        ("https://doi.org/10.1000/a%23b", "10.1000/a#b"),
+        ("doi:10.1000/c%23d", "10.1000/c#d"),
+        ("urn:doi:10.1000/ef", "10.1000/ef"),
+        ("10.1000/g%23h", "10.1000/g%23h"),
+        ("hdl:20.500/x", "hdl:20.500/x"),
+        ("20.500/100%25", "20.500/100%25"),
+    ];
+    let store = StoreDir::new();
+    let rows: String = names.iter().map(|(written, _)| format!("{written},https://example.org/\n")).collect();
+    let table = store.dir.write("names.csv", format!("name,url\n{rows}"));
+    let output = store.run(&["import", "--json", &table]);
+    let summary: Json = serde_json::from_slice(&output.stdout).unwrap();
+    let counts = ["created", "decoded", "warnings", "refused"].map(|count| summary[count].as_u64());
+    assert_eq!(counts, [Some(6), Some(3), Some(2), Some(0)], "{summary}");
+    let messages = stderr(&output);
+    for expected in [
+        "line 2: `https://doi.org/10.1000/a%23b` read as `10.1000/a#b` (form: proxy-url)\n",
+        "line 5: `10.1000/g%23h`: name looks percent-encoded; imported as written\n",
+        "line 6: `hdl:20.500/x`: name looks like a URL; imported as written\n",
+    ] {
+        assert!(messages.contains(expected), "{expected}\n{messages}");
+    }
+    let mut expected: Vec<&str> = names.iter().map(|(_, name)| *name).collect();
+    expected.sort_unstable();
+    assert_eq!(store.export().into_keys().collect::<Vec<_>>(), expected);
+
+    // JSON lines, dumps and batch files are read literally.
+    let written = "https://doi.org/10.1000/a%23b";
+    let record =
+        json!({"handle": written, "values": [{"index": 1, "type": "URL", "data": "https://example.org/"}]});
+    let files = [
+        ("records.jsonl", record.to_string()),
+        ("dump.json", json!({"handleRecords": [record]}).to_string()),
+        ("create.txt", format!("CREATE {written}\n1 URL 86400 1110 UTF8 https://example.org/\n")),
+    ];
+    for (file, text) in files {
+        let store = StoreDir::new();
+        let file = store.dir.write(file, text);
+        assert_eq!(store.import(&[&file], 0), summary_of_one(1), "{file}");
+        assert_eq!(store.export().into_keys().collect::<Vec<_>>(), [written], "{file}");
+    }
+}
+
+/// Summary of an import of one new record.
+fn summary_of_one(warnings: u64) -> Json {
+    summary(1, 0, 0, 0, 0, warnings)
+}
+
+/// Names under DOI prefixes that violate the grammar are imported with a warning, and refused with `--strict`.
+#[test]
+fn invalid_dois_are_reported() {
+    let record = |name: &str| json!({"handle": name, "values": []}).to_string();
+    let invalid =
+        ["10.1000/", "10.1000/a\u{7f}", "10.1000/a\u{e000}", "10.1000/a\u{fdd0}", "10.1000/a\u{378}"];
+    let valid = ["10.1000/ab", "20.500/", "20.500/a\u{e000}"];
+    let lines: Vec<String> = invalid.iter().chain(&valid).map(|name| record(name)).collect();
+    let store = StoreDir::new();
+    let file = store.dir.write("records.jsonl", lines.join("\n"));
+    assert_eq!(store.import(&[&file], 0), summary(8, 0, 0, 0, 0, 5));
+    assert_eq!(store.export().len(), 8);
+    let strict = StoreDir::new();
+    let file = strict.dir.write("records.jsonl", lines.join("\n"));
+    assert_eq!(strict.import(&["--strict", &file], 1), summary(3, 0, 0, 0, 5, 0));
+    assert_eq!(strict.export().len(), 3);
+    let output = strict.run(&["import", "--strict", "--dry-run", &file]);
+    let expected = "line 1: `10.1000/`: invalid DOI: missing suffix after `/` (at byte 8)\n";
+    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    // A reserved suffix (Z39.84, section 4.3) gets a warning.
+    let store = StoreDir::new();
+    let file = store.dir.write("records.jsonl", record("10.2505/4/ss15_038_08_78"));
+    assert_eq!(store.import(&["--strict", &file], 0), summary_of_one(1));
+}

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use serde::Serialize;
+use tendot_names::InputForm;
 use tendot_registry::RegistryError;
 use tendot_registry::batch::BatchLineOutcome;
 use tendot_registry::metadata::MetadataFault;
@@ -23,6 +24,8 @@ struct LineResultJson<'a> {
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ProblemJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    form: Option<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
 }
@@ -38,6 +41,7 @@ pub(super) fn render_results(outcomes: &[BatchLineOutcome]) -> Bytes {
             name: outcome.name.as_deref().filter(|name| name.len() <= NameKey::MAX_LEN),
             status: outcome.result.as_ref().map_or("refused", |status| status.as_str()),
             error: problem.as_ref().map(|problem| problem.to_json()),
+            form: outcome.input_form.map(InputForm::as_str),
             warnings: outcome.warnings.iter().map(ToString::to_string).collect(),
         };
         if serde_json::to_writer(&mut rendered, &result).is_ok() {

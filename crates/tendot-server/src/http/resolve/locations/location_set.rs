@@ -59,8 +59,8 @@ impl RecordResolver {
         let own = values.iter().find(|value| value.has_type(LOCATION_TYPE));
         if let Some((own, parsed)) = own.and_then(|own| Some((own, Locations::from_bytes(&own.data).ok()?))) {
             without_namespace = parsed.excludes_prefix_locations() || parsed.attribute("nshdl").is_some();
-            pending = included_handles(&parsed);
-            pending.extend(parsed.attribute("nshdl").into_iter().flat_map(split_handles));
+            pending = parsed.included_handles().map(str::to_owned).collect();
+            pending.extend(parsed.prefix_location_handles().map(str::to_owned));
             set.values.push(own.clone());
             set.has_own = true;
         }
@@ -81,7 +81,7 @@ impl RecordResolver {
             if let Some(FoundRecord { values, is_referral: false, .. }) = found {
                 for value in values {
                     let Ok(parsed) = Locations::from_bytes(&value.data) else { continue };
-                    pending.extend(included_handles(&parsed));
+                    pending.extend(parsed.included_handles().map(str::to_owned));
                     set.values.push(value);
                 }
             }
@@ -123,14 +123,6 @@ fn store_error_or_none<T>(found: Result<T, RecordLookupError>) -> Result<Option<
         Err(RecordLookupError::Local(Error::Store(error))) => Err(error),
         Err(_) => Ok(None),
     }
-}
-
-/// Records that locations include.
-fn included_handles(locations: &Locations<'_>) -> Vec<String> {
-    let attributes = ["include", "includeNamespace"].into_iter().filter_map(|name| locations.attribute(name));
-    let elements =
-        locations.other_elements.iter().filter(|other| matches!(other.tag, "include" | "includeNamespace"));
-    attributes.chain(elements.map(|element| &*element.text)).flat_map(split_handles).collect()
 }
 
 fn split_handles(list: &str) -> impl Iterator<Item = String> {
