@@ -28,12 +28,11 @@ impl HttpServer {
 
     /// Handles `POST /`: resolves the name in the form field `hdl`, as older proxy pages send it.
     pub(crate) async fn post_resolve_form(&self, body: Incoming, request: &RequestHead<'_>) -> Reply {
-        let body = match self.body_reader.read(body, MAX_FORM_BYTES).await {
-            Ok(body) => body,
+        let text = match self.body_reader.read_text(body, MAX_FORM_BYTES).await {
+            Ok(text) => text,
             Err(error) => return reply(error.status(), TEXT, format!("{error}\n")),
         };
-        let text = String::from_utf8_lossy(&body);
-        let parameters = match QueryParams::parse(Some(&text)) {
+        let parameters = match QueryParams::parse_form(&text) {
             Ok(parameters) => parameters,
             Err(error) => return pages::syntax_error_page(&error, &text, request),
         };
