@@ -160,9 +160,12 @@ pub(crate) fn run(arguments: &DoiArguments) -> Result<CommandStatus, CliError> {
             let query = [("prefix", prefix.as_deref()), ("registrant", registrant.as_deref())];
             session.list(ResourceKind::Doi, &["dois"], &query, list.limit)
         }
-        DoiCommand::History { name, list } => {
-            session.list(ResourceKind::HistoryEntry, &["history", &parse_handle_input(name)?], &[], list.limit)
-        }
+        DoiCommand::History { name, list } => session.list(
+            ResourceKind::HistoryEntry,
+            &["history", &parse_handle_input(name)?],
+            &[],
+            list.limit,
+        ),
         DoiCommand::Import(arguments) => import(&session, arguments),
     }
 }

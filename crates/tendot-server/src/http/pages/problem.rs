@@ -163,6 +163,16 @@ pub(crate) fn syntax_error_page(error: &RequestSyntaxError, text: &str, request:
     .negotiated_reply(request)
 }
 
+/// Page for text that cannot be a name, such as one that is not UTF-8 after percent-decoding.
+pub(crate) fn invalid_name(text: &str, error: &tendot_names::Error, request: &RequestHead<'_>) -> Reply {
+    Problem { name: text, ..*errors::invalid_name(error) }.negotiated_reply(request)
+}
+
+/// Page for an OpenURL request without a DOI or handle.
+pub(crate) fn no_identifier(request: &RequestHead<'_>) -> Reply {
+    errors::no_identifier().negotiated_reply(request)
+}
+
 /// Page for an alias loop, or for a chain of too many aliases.
 pub(crate) fn alias_loop(name: &RequestedName<'_>, chain: &[String], request: &RequestHead<'_>) -> Reply {
     let name = name.as_str();

@@ -89,13 +89,13 @@ impl ErrorFormat {
         let message = error.to_string();
         match self {
             Self::Problem => malformed_request(&message).into(),
-            Self::HandleJson => handle_api::error_reply(ResponseCode::PROTOCOL_ERROR, StatusCode::BAD_REQUEST, &message),
+            Self::HandleJson => {
+                handle_api::error_reply(ResponseCode::PROTOCOL_ERROR, StatusCode::BAD_REQUEST, &message)
+            }
             Self::Text if accept::prefers_json(headers) => {
                 pages::vary_by_accept(malformed_request(&message).into())
             }
-            Self::Text => {
-                pages::vary_by_accept(reply(StatusCode::BAD_REQUEST, TEXT, format!("{message}\n")))
-            }
+            Self::Text => pages::vary_by_accept(reply(StatusCode::BAD_REQUEST, TEXT, format!("{message}\n"))),
         }
     }
 }
@@ -468,6 +468,18 @@ pub(crate) fn not_acceptable(name: &str, media_types: Vec<&str>) -> Box<Problem<
     problem(StatusCode::NOT_ACCEPTABLE, codes::NOT_ACCEPTABLE, detail)
         .hint("use one of `types`, or `*/*`")
         .member("types", media_types)
+}
+
+/// Problem for a name that cannot be parsed.
+pub(crate) fn invalid_name(error: &tendot_names::Error) -> Box<Problem<'static>> {
+    problem(StatusCode::BAD_REQUEST, codes::INVALID_NAME, format!("{}.", capitalize(&error.to_string())))
+}
+
+/// Problem for an OpenURL request without a DOI or handle.
+pub(crate) fn no_identifier() -> Box<Problem<'static>> {
+    let detail = "The OpenURL request has no DOI or handle in `id`, `rft_id` or `rft.doi`. Search by metadata is not \
+                  supported.";
+    problem(StatusCode::NOT_FOUND, codes::NO_IDENTIFIER, detail).title("No identifier in the request")
 }
 
 /// Problem for an alias loop, or for a chain of too many aliases.
