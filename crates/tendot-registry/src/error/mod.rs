@@ -30,9 +30,15 @@ pub enum Error {
         /// Byte offset of the character.
         offset: usize,
     },
-    /// New name that is a normalization variant of an existing one, which the settings do not allow.
-    #[error("handle is confusable with existing `{with}`")]
+    /// New name that looks like an existing one, which the settings do not allow.
+    #[error(
+        "`{name}` ({}) is confusable with existing `{with}` ({})",
+        crate::uri_form(name),
+        crate::uri_form(with)
+    )]
     Confusable {
+        /// New name.
+        name: Box<str>,
         /// Existing name.
         with: Box<str>,
     },
