@@ -42,6 +42,4 @@ pub use listing::{HandleCount, ResultPage, ReverseLookup, ReverseLookupMatch};
 pub use registry::Registry;
 pub use resolve::{HashPartition, PeerFuture, Resolution, ResolveQuery, ResolvedRecord, SitePeers};
 pub use settings::{RecordLimits, RegistrySettings, TemplateSettings};
-pub use validate::{
-    InvalidValue, UrlFault, ValueFault, is_invisible, is_same_text, look_alike, uri_form,
-};
+pub use validate::{InvalidValue, UrlFault, ValueFault, is_invisible, is_same_text, look_alike, uri_form};

@@ -102,8 +102,7 @@ fn ascii_prototypes(name: &str) -> String {
 pub fn look_alike(a: &str, b: &str) -> bool {
     // Letters of either case may look like others: `l` like `1`, `O` like `0`.
     const FOLDS: [fn(&str) -> String; 3] = [str::to_owned, str::to_ascii_lowercase, str::to_ascii_uppercase];
-    !a.eq_ignore_ascii_case(b)
-        && FOLDS.iter().any(|fold| skeleton(&fold(a)).eq(skeleton(&fold(b))))
+    !a.eq_ignore_ascii_case(b) && FOLDS.iter().any(|fold| skeleton(&fold(a)).eq(skeleton(&fold(b))))
 }
 
 /// Whether two names are the same text in different Unicode compositions.

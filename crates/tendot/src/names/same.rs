@@ -54,8 +54,9 @@ struct ComparisonJson<'a> {
 
 pub(crate) fn run(arguments: &SameArguments) -> Result<CommandStatus, CliError> {
     let parser = arguments.syntax.parser();
-    let parse =
-        |text| parse_argument(&parser, arguments.syntax.strict, OsStr::as_encoded_bytes(text), arguments.json);
+    let parse = |text| {
+        parse_argument(&parser, arguments.syntax.strict, OsStr::as_encoded_bytes(text), arguments.json)
+    };
     let (a, b) = (parse(&arguments.a)?, parse(&arguments.b)?);
     let same = a.eq_ignore_ascii_case(&b);
     // Only the URI form tells such names apart (2024 draft, section 2, note 2).
