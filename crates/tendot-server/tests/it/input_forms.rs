@@ -208,6 +208,7 @@ fn statement_068_openurl_id_is_a_uri(client: &ApiClient) {
         let problem = server.request("GET", &format!("/openurl?{query}"), "Accept: application/json");
         assert_eq!((problem.status, &problem.json()["code"]), (404, &json!("no-identifier")), "{query}");
     }
+    // Nothing of a query is cached for the path alone.
     let home = server.get("/openurl");
     assert!(home.status == 200 && home.text().contains("<form"), "{home:?}");
 }

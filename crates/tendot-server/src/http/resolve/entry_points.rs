@@ -25,8 +25,12 @@ impl HttpServer {
                 self.resolver.resolve_name(&RequestedName::new(name), &parameters, request).await
             }
             Ok((OpenUrlTarget::WholeQuery(name), _)) => {
+                let (name, parameters) = (RequestedName::new(name), QueryParams::default());
                 let request = &RequestHead { query: None, ..*request };
-                self.resolver.resolve_name(&RequestedName::new(name), &QueryParams::default(), request).await
+                let mut reply = self.resolver.resolve_name(&name, &parameters, request).await;
+                // The response cache does not know the query.
+                reply.cache_policy = None;
+                reply
             }
             Ok((OpenUrlTarget::NoName, _)) => pages::no_identifier(request),
             Ok((OpenUrlTarget::Empty, _)) => self.get_home().await,

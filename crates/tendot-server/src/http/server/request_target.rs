@@ -30,19 +30,10 @@ pub(crate) fn check_request_line(line: &[u8]) -> Result<(), TargetFault> {
     if spaces < 3 && !line.iter().fold(false, |found, byte| found | is_checked(*byte)) {
         return Ok(());
     }
-    let mut ends = memchr::memchr_iter(b' ', line);
-    let (Some(start), Some(end)) = (ends.next(), ends.next_back()) else { return Ok(()) };
-    let (method, target) = (&line[..start], &line[start + 1..end]);
-    if let Err(error) = std::str::from_utf8(target) {
-        let offset = error.valid_up_to();
-        return Err(TargetFault::Invalid(
-            format!("invalid UTF-8 at byte {offset} of the request target").into(),
-        ));
+    if let Some(reason) = describe_fault(line) {
+        return Err(TargetFault::Invalid(reason));
     }
-    if let Some(offset) = memchr::memchr(b' ', target) {
-        let reason = format!("space at byte {offset} of the request target; encode it as `%20`");
-        return Err(TargetFault::Invalid(reason.into()));
-    }
+    let Some((method, target, Some(_))) = split_line(line) else { return Ok(()) };
     let is_origin_form = target.first() == Some(&b'/');
     if !is_origin_form || !target.iter().any(|byte| matches!(byte, b'<' | b'>' | b'`' | b'#')) {
         return Ok(());
@@ -52,6 +43,36 @@ pub(crate) fn check_request_line(line: &[u8]) -> Result<(), TargetFault> {
         return Err(TargetFault::Invalid("request target is not percent-encoded".into()));
     }
     Err(TargetFault::Encodable { target, is_head: method == b"HEAD" })
+}
+
+/// Fault of a request line, of which the end may be missing: hyper rejects some lines before they are complete.
+pub(crate) fn describe_fault(line: &[u8]) -> Option<Cow<'static, str>> {
+    let (_, target, version) = split_line(line)?;
+    if let Err(error) = std::str::from_utf8(target)
+        // The last character may be incomplete.
+        && (version.is_some() || error.error_len().is_some())
+    {
+        let offset = error.valid_up_to();
+        return Some(format!("invalid UTF-8 at byte {offset} of the request target").into());
+    }
+    let version = version?;
+    let is_version = version.iter().zip(b"HTTP/").all(|(found, expected)| found == expected);
+    let offset = target.len();
+    (!is_version).then(|| format!("space at byte {offset} of the request target; encode it as `%20`").into())
+}
+
+/// Method, target and version of a request line; `None` without a method.
+fn split_line(line: &[u8]) -> Option<(&[u8], &[u8], Option<&[u8]>)> {
+    let (method, rest) = split_at_space(line)?;
+    Some(match split_at_space(rest) {
+        Some((target, version)) => (method, target, Some(version)),
+        None => (method, rest, None),
+    })
+}
+
+fn split_at_space(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = memchr::memchr(b' ', text)?;
+    Some((&text[..at], &text[at + 1..]))
 }
 
 /// Percent-encodes the characters of a target that a URI cannot contain; existing triplets stay.
@@ -88,13 +109,19 @@ mod tests {
         }
         check("GET / HTTP/1.1\r", Ok(()));
         check("garbage`", Ok(()));
+        check("GET /a<\r", Ok(()));
         check("GET` /a HTTP/1.1\r", Ok(()));
         check("GET /a<b>?c`d#é%20 HTTP/1.1\r", Err("/a%3Cb%3E?c%60d%23%C3%A9%20"));
         check("GET //evil.net/< HTTP/1.1\r", Err("/evil.net/%3C"));
         check("GET /\\evil.net/< HTTP/1.1\r", Err("/%5Cevil.net/%3C"));
         check("GET /a b< HTTP/1.1\r", Err("! space at byte 2 of the request target; encode it as `%20`"));
-        let long = format!("GET /{} HTTP/1.1\r", "<".repeat(MAX_ENCODED_BYTES / 3));
+        let long = format!("GET /{} HTTP/1.1\r", "<".repeat(MAX_ENCODED_BYTES / 3 + 1));
         check(&long, Err("! request target is not percent-encoded"));
+        assert_eq!(describe_fault(b"GET /caf\xc3"), None);
+        assert!(describe_fault(b"GET /caf\xc3 ").is_some());
+        assert!(describe_fault(b"GET /caf\xe9x").is_some());
+        assert!(describe_fault(b"GET /a b").is_some());
+        assert_eq!(describe_fault(b"GET /a HT"), None);
         let latin1 = check_request_line(b"GET /caf\xe9 HTTP/1.1\r");
         let reason = "invalid UTF-8 at byte 4 of the request target";
         assert_eq!(latin1, Err(TargetFault::Invalid(reason.into())));

@@ -112,7 +112,10 @@ impl HeadValidator {
     /// Fault of the last head, as far as known.
     pub(crate) fn fault(&self) -> Option<HeadFault> {
         let current = || HeadFault { line: self.lines + 1, reason: CONTROL_CHARACTERS.into() };
-        self.fault.clone().or_else(|| self.has_controls.then(current))
+        self.fault.clone().or_else(|| self.has_controls.then(current)).or_else(|| {
+            let reason = request_target::describe_fault(&self.partial_request_line)?;
+            Some(HeadFault { line: self.lines + 1, reason })
+        })
     }
 
     /// Redirect that the last head, which was rejected, is answered with.
@@ -324,7 +327,7 @@ mod tests {
     #[test]
     fn ends_rejected_heads() {
         for (sent, kept) in [
-            ("PUT / HTTP/1.1\r\nContent-Length: 4\r\nContent-Length: 4\r\n\r\nabcd", 52),
+            ("PUT / HTTP/1.1\r\nContent-Length: 4\r\nContent-Length: 4\r\n\r\nabcd", 53),
             ("GET / HTTP/1.1\r\nHost: a\n\r\n", 23),
             ("GET / HTTP/1.1\r\nHost: a\r\n\n", 25),
             ("GET /a<b HTTP/1.1\r\nHost: a\r\n\r\n", 18),
