@@ -46,6 +46,8 @@ pub use extract::{
     ExtractStep, ExtractedDoi, ExtractionFlag, ExtractionFlags, Extractor, IncrementalExtractor, find_iter,
 };
 #[cfg(feature = "alloc")]
-pub use parse::{Adjustment, Adjustments, DoiOrShortDoi, InputForm, ParsedName, Parser};
+pub use parse::{
+    Adjustment, Adjustments, DoiOrShortDoi, InputForm, ParsedHandle, ParsedName, Parser, parse_handle,
+};
 #[cfg(feature = "alloc")]
 pub use repair::{RepairedDoi, repair};

@@ -4,9 +4,6 @@ use std::io::{BufRead, BufReader, Read};
 
 use crate::CliError;
 
-/// Default maximum line length; longer lines are truncated so that the caller can refuse them.
-pub(crate) const MAX_LINE_LEN: usize = 1 << 20;
-
 /// Line iterator with a maximum line length; longer lines are truncated to one byte over it.
 pub(crate) struct LineReader<R> {
     reader: BufReader<R>,
@@ -17,9 +14,9 @@ pub(crate) struct LineReader<R> {
 }
 
 impl<R: Read> LineReader<R> {
-    /// Reader of standard input, or of a substitute in tests.
+    /// Reader of standard input, or of a substitute in tests, without a maximum line length.
     pub(crate) fn stdin_like(reader: R) -> Self {
-        Self::new(reader, "standard input", MAX_LINE_LEN)
+        Self::new(reader, "standard input", usize::MAX)
     }
 
     pub(crate) fn new(reader: R, source: &str, max_len: usize) -> Self {
@@ -43,7 +40,7 @@ impl<R: Read> LineReader<R> {
             is_end = false;
             let end = memchr::memchr(b'\n', buffer);
             let part = &buffer[..end.unwrap_or(buffer.len())];
-            let remaining = (self.max_len + 1).saturating_sub(self.line.len());
+            let remaining = self.max_len.saturating_add(1).saturating_sub(self.line.len());
             is_whole &= part.len() <= remaining;
             self.line.extend_from_slice(&part[..part.len().min(remaining)]);
             let consumed = part.len() + usize::from(end.is_some());
@@ -79,8 +76,10 @@ mod tests {
 
     #[test]
     fn long_line_is_truncated() {
-        let mut lines = LineReader::stdin_like(std::io::repeat(b'a').take(5 << 20));
-        assert_eq!(lines.next_line().unwrap().unwrap().len(), MAX_LINE_LEN + 1);
+        let mut lines = LineReader::new(std::io::repeat(b'a').take(5 << 20), "input", 1 << 20);
+        assert_eq!(lines.next_line().unwrap().unwrap().len(), (1 << 20) + 1);
         assert_eq!(lines.next_line().unwrap(), None);
+        let mut lines = LineReader::stdin_like(std::io::repeat(b'a').take(5 << 20));
+        assert_eq!(lines.next_line().unwrap().unwrap().len(), 5 << 20);
     }
 }

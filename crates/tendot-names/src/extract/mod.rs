@@ -57,17 +57,14 @@ pub struct Extractor {
     pub(crate) is_single_field: bool,
 }
 
-/// Default of [`Extractor::max_len`], in bytes.
-const DEFAULT_MAX_LEN: usize = 2048;
-
 impl Extractor {
-    /// Default settings: does not join lines, trims publisher tails, accepts DOIs of up to 2,048 bytes.
+    /// Default settings: does not join lines, trims publisher tails, accepts DOIs of any length.
     pub const fn new() -> Self {
         Self {
             join_lines: false,
             keep_publisher_tails: false,
             field_separator: None,
-            max_len: DEFAULT_MAX_LEN,
+            max_len: usize::MAX,
             is_single_field: false,
         }
     }
@@ -101,7 +98,7 @@ impl Extractor {
         Self { field_separator: separator, ..self }
     }
 
-    /// Skips candidates longer than `bytes`.
+    /// Skips candidates longer than `bytes`; unlimited by default.
     ///
     /// ```
     /// # use tendot_names::Extractor;

@@ -7,6 +7,7 @@
 mod parser;
 
 mod fast_path;
+mod handle;
 mod strip;
 mod urn;
 
@@ -15,6 +16,7 @@ mod input_form;
 mod parsed;
 
 pub use adjustment::{Adjustment, Adjustments};
+pub use handle::{ParsedHandle, parse_handle};
 pub use input_form::InputForm;
 pub use parsed::{DoiOrShortDoi, ParsedName};
 pub use parser::Parser;

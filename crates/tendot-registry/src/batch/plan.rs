@@ -12,7 +12,7 @@ use crate::registration::{
     RecordChange, Registration, RegistrationPlanner, RegistrationRequest, already_registered,
 };
 use crate::rules::Rules;
-use crate::validate::normalization_variants;
+use crate::validate::lookalike_variants;
 use crate::{RegistryError, WriteWarning, codes};
 
 /// Budget of one line.
@@ -148,13 +148,13 @@ impl<'a> BatchPlanner<'a> {
         self.planner.plan_update(prefix, entry, &registration, request, budget).await
     }
 
-    /// Normalization variant of a name that an earlier line has planned.
+    /// Name that looks like this one and that an earlier line has planned.
     fn planned_variant(&self, name: &str) -> Option<Box<str>> {
         let planned = |form: String| {
             let position = *self.planned_by_key.get(&NameKey::new(&form).ok()?)?;
             self.planned.get(position).map(|planned| planned.entry.name.clone())
         };
-        normalization_variants(name).find_map(planned)
+        lookalike_variants(name).into_iter().find_map(planned)
     }
 }
 

@@ -35,9 +35,15 @@ pub enum Error {
     /// New name under a DOI prefix that violates the grammar of DOIs.
     #[error("invalid DOI: {0}")]
     Doi(tendot_names::Error),
-    /// New name that is a normalization variant of an existing one, which the settings do not allow.
-    #[error("handle is confusable with existing `{with}`")]
+    /// New name that looks like an existing one, which the settings do not allow.
+    #[error(
+        "`{name}` ({}) is confusable with existing `{with}` ({})",
+        crate::uri_form(name),
+        crate::uri_form(with)
+    )]
     Confusable {
+        /// New name.
+        name: Box<str>,
         /// Existing name.
         with: Box<str>,
     },

@@ -219,7 +219,7 @@ impl From<Error> for RegistryError {
             Error::AlreadyExists { name } => {
                 Self::new(codes::ALREADY_REGISTERED, detail).with_existing(name, None)
             }
-            Error::Confusable { with } => {
+            Error::Confusable { with, .. } => {
                 Self::new(codes::CONFUSABLE, detail).with_pointer("/name").with_existing(with, None)
             }
             Error::Name(_)

@@ -57,8 +57,16 @@ impl WritePlanner<'_> {
             .map(|()| values.iter().map(|value| self.with_timestamp(value)).collect())
             .map_err(Error::from)
             .and_then(|values| PlannedWrite::put(text.into(), values, None));
-        let result = match (self.rules.find_confusable(text, budget).await?, result) {
-            (Some(with), Ok(_)) if !limits.allow_confusable_names => Err(Error::Confusable { with }),
+        // ASCII names look like others only with other hyphens: that is worth the lookups only if they are rejected.
+        let confusable = if text.is_ascii() && limits.allow_confusable_names {
+            None
+        } else {
+            self.rules.find_confusable(text, budget).await?
+        };
+        let result = match (confusable, result) {
+            (Some(with), Ok(_)) if !limits.allow_confusable_names => {
+                Err(Error::Confusable { name: text.into(), with })
+            }
             (with, Ok(mut planned)) => {
                 planned.warnings.extend(with.map(|name| WriteWarning::ConfusableWith { name }));
                 planned.warnings.extend(has_mixed_scripts(text).then_some(WriteWarning::MixedScripts));

@@ -140,7 +140,7 @@ pub struct WriteOutcome {
 pub enum WriteWarning {
     /// The record has no admin: only admins of its prefix and the operator can change it.
     NoAdmin,
-    /// The new name is a normalization variant of an existing one.
+    /// The new name looks like an existing one.
     ConfusableWith {
         /// Existing name.
         name: Box<str>,
@@ -170,7 +170,9 @@ impl fmt::Display for WriteWarning {
             Self::NoAdmin => f.write_str(
                 "record has no HS_ADMIN value with a permission; only administrators of the prefix can change it",
             ),
-            Self::ConfusableWith { name } => write!(f, "handle is confusable with existing `{name}`"),
+            Self::ConfusableWith { name } => {
+                write!(f, "handle is confusable with existing `{name}` ({})", crate::uri_form(name))
+            }
             Self::MixedScripts => {
                 f.write_str("handle mixes scripts with confusable letters")
             }

@@ -69,12 +69,14 @@ impl SiteReader {
         check_handle_name(Handle::from(name), &self.settings.limits)?;
         allocation.check_suffix(parse_doi(name, &self.settings)?)?;
         let mut warnings = Vec::new();
-        if name.is_ascii() {
+        let is_rejected = allocation.rejects_confusable() || !self.settings.limits.allow_confusable_names;
+        // ASCII names look like others only with other hyphens: that is worth the lookups only if they are rejected.
+        if name.is_ascii() && !is_rejected {
             return Ok(warnings);
         }
         if let Some(with) = self.find_confusable(name, budget).await? {
-            if allocation.rejects_confusable() || !self.settings.limits.allow_confusable_names {
-                return Err(crate::Error::Confusable { with }.into());
+            if is_rejected {
+                return Err(crate::Error::Confusable { name: name.into(), with }.into());
             }
             warnings.push(WriteWarning::ConfusableWith { name: with });
         }

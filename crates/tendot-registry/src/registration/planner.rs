@@ -119,7 +119,7 @@ impl<'a> RegistrationPlanner<'a> {
         found.ok_or_else(|| RegistryError::prefix_not_allocated(prefix))
     }
 
-    /// Plans a new name. The principal has been authorized. `planned_variant` is a normalization variant of the name that is
+    /// Plans a new name. The principal has been authorized. `planned_variant` is a name that looks like it and is
     /// planned, too.
     pub(crate) async fn plan_new(
         &mut self,
@@ -136,7 +136,7 @@ impl<'a> RegistrationPlanner<'a> {
         let mut warnings = rules.check_new_name(name, allocation, budget).await?;
         if let Some(with) = planned_variant {
             if allocation.rejects_confusable() || !limits.allow_confusable_names {
-                return Err(Error::Confusable { with }.into());
+                return Err(Error::Confusable { name: name.into(), with }.into());
             }
             warnings.insert(0, WriteWarning::ConfusableWith { name: with });
         }

@@ -16,7 +16,7 @@ use crate::authorization::Principal;
 use crate::prefix::PrefixAllocation;
 use crate::registration::{DoiStatus, Registration, RegistrationState};
 use crate::rules::Rules;
-use crate::validate::{has_mixed_scripts, normalization_variants};
+use crate::validate::{has_mixed_scripts, lookalike_variants};
 use crate::{CallContext, Error, Registry, RegistryError, ResultPage, cost};
 
 /// Maximum number of records inspected per request.
@@ -341,7 +341,7 @@ impl ReportContext<'_> {
         if inspected.name.is_ascii() || inspected.state == DoiStatus::Retired {
             return Ok(None);
         }
-        for form in normalization_variants(&inspected.name) {
+        for form in lookalike_variants(&inspected.name) {
             let Ok(key) = NameKey::new(&form) else { continue };
             let Some(entry) = self.rules.store.get(&key).await? else { continue };
             // Reserved names must not be disclosed here.

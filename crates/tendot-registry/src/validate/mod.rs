@@ -1,6 +1,6 @@
 //! Input checks without authorization.
 //!
-//! - `name`: handle names and text fields; `confusable`: normalization variants and mixed scripts;
+//! - `name`: handle names and text fields; `confusable`: look-alikes and mixed scripts;
 //! - `value`: handle values; `url`: `URL` values, with `hostname`; `json_keys`: duplicate JSON keys.
 
 mod confusable;
@@ -10,7 +10,8 @@ mod name;
 mod url;
 mod value;
 
-pub(crate) use confusable::{has_mixed_scripts, normalization_variants};
+pub(crate) use confusable::{has_mixed_scripts, lookalike_variants};
+pub use confusable::{is_same_text, look_alike, uri_form};
 pub(crate) use json_keys::UniqueKeys;
 pub use name::is_invisible;
 pub use name::looks_percent_encoded;

@@ -13,8 +13,9 @@ use crate::support::stores::{StoreKind, over_stores};
 over_stores!(recorded_exchanges,);
 
 /// Exchanges whose response differs on purpose, with the reason: see docs/reference/handle-net-compatibility.md.
-const INTENDED_DIFFERENCES: [(&str, &str); 7] = [
+const INTENDED_DIFFERENCES: [(&str, &str); 8] = [
     ("json_unicode_raw", "the record is found"),
+    ("json_unicode_badpct", "bytes that are not UTF-8 are rejected"),
     ("json_bad_pct", "the JSON error has a reason"),
     ("proxy_query_hdl", "the page has one search box"),
     ("proxy_robots", "no crawl delay"),

@@ -14,6 +14,7 @@ mod handle_api_conformance;
 mod head_requests;
 mod http_attacks;
 mod http_response_cache;
+mod input_forms;
 mod multi_server;
 mod name_rules;
 mod name_rules_native;

@@ -231,7 +231,7 @@ fn attack_r5_percent_encoding(store: StoreKind) {
         let response = server.get(malformed, &[]);
         assert!(response.status == 400 && response.text().contains("byte "), "{malformed}: {response:?}");
     }
-    for (target, status) in [("/10.5555/%0d%0aX:y", 404), ("/10.5555/%C0%AF", 404), ("/10.5555/a+b", 404)] {
+    for (target, status) in [("/10.5555/%0d%0aX:y", 404), ("/10.5555/%C0%AF", 400), ("/10.5555/a+b", 404)] {
         let response = server.get(target, &[]);
         assert_eq!(response.status, status, "{target}");
         assert_eq!(response.header("x"), None, "{target}");

@@ -41,6 +41,6 @@ impl ValueEnum for RulesArgument {
 impl ParseArguments {
     fn parser(self) -> Parser {
         let parser = if self.strict { Parser::strict() } else { Parser::lenient() };
-        parser.rules(self.rules.0).max_len(crate::line_reader::MAX_LINE_LEN)
+        parser.rules(self.rules.0)
     }
 }

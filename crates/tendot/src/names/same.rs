@@ -1,20 +1,22 @@
 //! `tendot same`: compares two written forms.
 
-use std::ffi::OsString;
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
 
 use clap::Args;
 use serde::Serialize;
-use tendot_names::{DoiOrShortDoi, ErrorKind, Parser};
+use tendot_names::{ErrorKind, InputForm, ParsedHandle, Parser};
+use tendot_registry::{look_alike, uri_form};
 
 use super::ParseArguments;
 use super::name::InvalidNameJson;
-use crate::terminal::{eprint_line, print_json, quote_input};
+use crate::terminal::{eprint_line, escape_control, print_json, quote_input};
 use crate::{CliError, CommandStatus};
 
 /// Check whether two inputs denote the same DOI name
 ///
 /// The comparison ignores the case of ASCII letters. In URLs and URIs, percent-encoding is decoded first; in bare names it is
-/// significant.
+/// significant. Handles of other prefixes are compared, too. If different names look alike, their URI forms are printed.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -33,7 +35,7 @@ pub(crate) struct SameArguments {
     #[command(flatten)]
     pub(crate) syntax: ParseArguments,
 
-    /// Print a JSON object: same, a, b
+    /// Print a JSON object: same, a, b; a_uri and b_uri if different names look alike
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
@@ -43,27 +45,65 @@ struct ComparisonJson<'a> {
     same: bool,
     a: &'a str,
     b: &'a str,
+    /// URI forms, if the names look alike.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    a_uri: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    b_uri: Option<&'a str>,
 }
 
 pub(crate) fn run(arguments: &SameArguments) -> Result<CommandStatus, CliError> {
     let parser = arguments.syntax.parser();
-    let a = parse_argument(&parser, arguments.a.as_encoded_bytes(), arguments.json)?;
-    let b = parse_argument(&parser, arguments.b.as_encoded_bytes(), arguments.json)?;
-    let same = a == b;
+    let parse = |text| {
+        parse_argument(&parser, arguments.syntax.strict, OsStr::as_encoded_bytes(text), arguments.json)
+    };
+    let (a, b) = (parse(&arguments.a)?, parse(&arguments.b)?);
+    let same = a.eq_ignore_ascii_case(&b);
+    // Only the URI form tells such names apart (2024 draft, section 2, note 2).
+    let uris = look_alike(&a, &b).then(|| (uri_form(&a), uri_form(&b)));
     if arguments.json {
-        print_json(&ComparisonJson { same, a: a.as_str(), b: b.as_str() })?;
+        let (a_uri, b_uri) = (uris.as_ref().map(|uris| &*uris.0), uris.as_ref().map(|uris| &*uris.1));
+        print_json(&ComparisonJson { same, a: &a, b: &b, a_uri, b_uri })?;
     }
     if same {
         return Ok(CommandStatus::Success);
     }
-    eprint_line(format_args!("`{}` and `{}` are different DOI names", a.as_str(), b.as_str()));
+    let (a, b) = (escape_control(&a), escape_control(&b));
+    match uris {
+        Some((a_uri, b_uri)) => eprint_line(format_args!(
+            "`{a}` ({a_uri}) and `{b}` ({b_uri}) are different names that look alike"
+        )),
+        None => eprint_line(format_args!("`{a}` and `{b}` are different DOI names")),
+    }
     Ok(CommandStatus::Negative)
 }
 
-fn parse_argument<'a>(parser: &Parser, text: &'a [u8], json: bool) -> Result<DoiOrShortDoi<'a>, CliError> {
+/// Whether text that is not a DOI is a handle of another prefix. A bare name with an invalid registrant code is a typing error.
+fn is_other_prefix(error: &tendot_names::Error, handle: &ParsedHandle<'_>) -> bool {
+    match error.kind() {
+        ErrorKind::BadDirectoryIndicator => true,
+        ErrorKind::BadRegistrant | ErrorKind::MissingRegistrant => handle.input_form() != InputForm::Bare,
+        _ => false,
+    }
+}
+
+/// Name of an argument: a DOI, or a handle of another prefix.
+fn parse_argument<'a>(
+    parser: &Parser,
+    is_strict: bool,
+    text: &'a [u8],
+    json: bool,
+) -> Result<Cow<'a, str>, CliError> {
     match parser.parse_bytes(text) {
-        Ok(parsed) => Ok(parsed.into_identifier()),
+        Ok(parsed) => Ok(Cow::Owned(parsed.into_identifier().as_str().to_owned())),
         Err(error) => {
+            if !is_strict
+                && let Ok(text) = str::from_utf8(text)
+                && let Ok(handle) = tendot_names::parse_handle(text)
+                && is_other_prefix(&error, &handle)
+            {
+                return Ok(handle.into_name());
+            }
             if json {
                 print_json(&InvalidNameJson::new(text, &error))?;
             }

@@ -122,7 +122,7 @@ pub(crate) fn run(arguments: &DoiArguments) -> Result<CommandStatus, CliError> {
     let session = ApiSession::open(&arguments.registry)?;
     match &arguments.command {
         DoiCommand::Create { name, prefix, reserve, registration } => {
-            let name = name.as_deref().map(|name| Json::from(&*parse_handle_input(name)));
+            let name = name.as_deref().map(parse_handle_input).transpose()?.map(|name| Json::from(&*name));
             let state = reserve.then_some("reserved");
             let target = [
                 ("name", name),
@@ -138,20 +138,20 @@ pub(crate) fn run(arguments: &DoiArguments) -> Result<CommandStatus, CliError> {
                 format!("{} {}", text("name"), text("state"))
             })
         }
-        DoiCommand::Show { name } => session.show(ResourceKind::Doi, &["dois", &parse_handle_input(name)]),
+        DoiCommand::Show { name } => session.show(ResourceKind::Doi, &["dois", &parse_handle_input(name)?]),
         DoiCommand::Update { name, register, registration } => {
             let state = ("state", register.then_some("registered".into()));
             let body = json_object(std::iter::once(state).chain(registration_fields(registration)?));
             session.update(
                 ResourceKind::Doi,
-                &["dois", &parse_handle_input(name)],
+                &["dois", &parse_handle_input(name)?],
                 dry_run_query(registration),
                 &body,
                 None,
             )
         }
         DoiCommand::Retire { name } => {
-            let reply = session.delete(&["dois", &parse_handle_input(name)])?;
+            let reply = session.delete(&["dois", &parse_handle_input(name)?])?;
             session.print(ResourceKind::Doi, &reply)?;
             eprint_line("retired; the name will not be reassigned");
             Ok(CommandStatus::Success)
@@ -160,9 +160,12 @@ pub(crate) fn run(arguments: &DoiArguments) -> Result<CommandStatus, CliError> {
             let query = [("prefix", prefix.as_deref()), ("registrant", registrant.as_deref())];
             session.list(ResourceKind::Doi, &["dois"], &query, list.limit)
         }
-        DoiCommand::History { name, list } => {
-            session.list(ResourceKind::HistoryEntry, &["history", &parse_handle_input(name)], &[], list.limit)
-        }
+        DoiCommand::History { name, list } => session.list(
+            ResourceKind::HistoryEntry,
+            &["history", &parse_handle_input(name)?],
+            &[],
+            list.limit,
+        ),
         DoiCommand::Import(arguments) => import(&session, arguments),
     }
 }

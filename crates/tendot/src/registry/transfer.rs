@@ -74,7 +74,8 @@ pub(crate) fn run(arguments: &TransferArguments) -> Result<CommandStatus, CliErr
     let session = ApiSession::open(&arguments.registry)?;
     match &arguments.command {
         TransferCommand::Create { names, prefix, to, force } => {
-            let names: Vec<_> = names.iter().map(|name| parse_handle_input(name)).collect();
+            let names: Vec<_> =
+                names.iter().map(|name| parse_handle_input(name)).collect::<Result<_, _>>()?;
             let body = json_object([
                 ("names", (!names.is_empty()).then(|| json!(names))),
                 ("prefix", prefix.as_deref().map(Into::into)),

@@ -2,20 +2,22 @@
 
 use std::borrow::Cow;
 
-use tendot_names::Parser;
+use tendot_names::ErrorKind;
 
-/// Handle of a DOI name in any written form, or of a handle with or without `hdl:`.
-pub(crate) fn parse_handle_input(text: &str) -> Cow<'_, str> {
-    if let Ok(parsed) = Parser::lenient().parse(text) {
-        return Cow::Owned(parsed.into_identifier().as_str().to_owned());
-    }
-    let forms = ["hdl:", "info:hdl/", "https://hdl.handle.net/", "http://hdl.handle.net/"];
-    let text = text.trim();
-    let without = |form: &&str| {
-        let (start, rest) = text.split_at_checked(form.len())?;
-        start.eq_ignore_ascii_case(form).then_some(rest)
-    };
-    Cow::Borrowed(forms.iter().find_map(without).unwrap_or(text))
+use crate::CliError;
+use crate::terminal::quote_input;
+
+/// Handle of a name in any written form, percent-decoded where the form is.
+pub(crate) fn parse_handle_input(text: &str) -> Result<Cow<'_, str>, CliError> {
+    tendot_names::parse_handle(text).map(tendot_names::ParsedHandle::into_name).map_err(|error| {
+        let failure = CliError::new(format!("invalid name `{}`: {error}", quote_input(text.as_bytes())));
+        match error.kind() {
+            ErrorKind::UnknownForm => {
+                failure.with_hint("use `tendot extract` to find names inside other URLs")
+            }
+            _ => failure,
+        }
+    })
 }
 
 #[cfg(test)]
@@ -24,14 +26,16 @@ mod tests {
 
     #[test]
     fn parses_handle_input() {
-        let check = |text: &str, name: &str| assert_eq!(parse_handle_input(text), name, "{text}");
+        let check = |text: &str, name: &str| assert_eq!(parse_handle_input(text).unwrap(), name, "{text}");
         check("10.1000/182", "10.1000/182");
         check("https://doi.org/10.1000%2F182", "10.1000/182");
         check("doi:10.1000/ABC", "10.1000/ABC");
+        check("doi:alpha-beta/msws", "alpha-beta/msws");
         check("hdl:20.500.1/x", "20.500.1/x");
         check("https://hdl.handle.net/20.500.1/x", "20.500.1/x");
         check("0.NA/10.1000", "0.NA/10.1000");
         check("0.NA/0.NA", "0.NA/0.NA");
         check("20.500.1/a%20b", "20.500.1/a%20b");
+        assert!(parse_handle_input("doi:alpha-beta/caf%E9").is_err());
     }
 }

@@ -89,7 +89,7 @@ pub(crate) struct ResolveArguments {
 const HANDLE_PORT: u16 = 2641;
 
 pub(crate) fn run(arguments: &ResolveArguments) -> Result<CommandStatus, CliError> {
-    let name = parse_handle_input(&arguments.name);
+    let name = parse_handle_input(&arguments.name)?;
     // A name without a slash is a prefix, which can be resolved, too.
     if let Err(error) = Handle::from(&*name).validate_for_create_up_to(MAX_NAME_LEN)
         && error != HandleError::MissingSlash
@@ -244,8 +244,8 @@ fn lookup_error(error: &ResolveError, arguments: &ResolveArguments) -> CliError 
     let mut message = format!("cannot resolve `{name}`: ");
     match error {
         ResolveError::Lookup(error) => {
-            if !Handle::new(&error.handle).eq_ignore_case(Handle::from(&*parse_handle_input(&arguments.name)))
-            {
+            let requested = parse_handle_input(&arguments.name).unwrap_or_default();
+            if !Handle::new(&error.handle).eq_ignore_case(Handle::from(&*requested)) {
                 let _ = write!(message, "{}: ", quote_input(&error.handle));
             }
             let _ = write!(message, "{}", error.kind);

@@ -13,3 +13,4 @@ mod resolve;
 mod serve;
 mod store;
 mod support;
+mod written_forms;

@@ -163,6 +163,17 @@ fn same() {
         "",
         "`10.1000/a` and `10.1000/b` are different DOI names\n",
     );
+    // Handles of other prefixes, in every form (statements 62 to 66, 89 and 103).
+    check(&["same", "doi:alpha-beta/msws", "ALPHA-beta/MSWS"], "", 0, "", "");
+    check(&["same", "urn:doi:20.500.12345/x", "hdl:20.500.12345/X"], "", 0, "", "");
+    check(&["same", "DOI:dk/P%C3%A6dagogi%2037(2),%20562", "dk/P\u{e6}dagogi 37(2), 562"], "", 0, "", "");
+    check(
+        &["same", "doi:dk/caf%E9", "dk/caf"],
+        "",
+        2,
+        "",
+        "error: invalid DOI name `doi:dk/caf%E9`: invalid UTF-8 (at byte 10)\n",
+    );
     let object = "{\"same\":true,\"a\":\"10.1000/a\",\"b\":\"10.1000/A\"}\n";
     check(&["same", "--json", "10.1000/a", "doi:10.1000/A"], "", 0, object, "");
     check(
@@ -173,6 +184,23 @@ fn same() {
         "error: invalid DOI name `https://example.org/10.1000/a`: unsupported URL or URN: not a known form of a \
          DOI (at byte 8)\n\nhint: use `tendot extract` to find names inside other URLs\n",
     );
+}
+
+/// The URI form tells names apart that look alike.
+#[test]
+fn statement_022_look_alikes_have_their_uri_beside_them() {
+    check(
+        &["same", "10.1000/c-d", "10.1000/c\u{2013}d"],
+        "",
+        1,
+        "",
+        "`10.1000/c-d` (doi:10.1000/c-d) and `10.1000/c\u{2013}d` (doi:10.1000/c%E2%80%93d) are different names that look \
+         alike\n",
+    );
+    let object = "{\"same\":false,\"a\":\"10.1000/c-d\",\"b\":\"10.1000/c\u{2212}d\",\"a_uri\":\"doi:10.1000/c-d\",\
+                  \"b_uri\":\"doi:10.1000/c%E2%88%92d\"}\n";
+    let output = run(&["same", "--json", "10.1000/c-d", "10.1000/c\u{2212}d"], b"");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), object);
 }
 
 #[test]
@@ -327,12 +355,29 @@ fn output_is_flushed_before_eof() {
     }
 }
 
-/// Memory does not grow after the first 4 MiB of input, for any line length.
+/// Names have no maximum length: memory grows with the longest, and work is linear.
+#[test]
+fn statement_093_suffix_of_any_length() {
+    let name = format!("10.1000/{}", "long-(suffix)/".repeat(300_000));
+    assert!(name.len() > 4 << 20);
+    let output = run(&["name", "--as", "name"], format!("{name}\ndoi:{name}x\n").as_bytes());
+    assert!(output.stdout == format!("{name}\n{name}x\n").as_bytes(), "{:?}", output.status);
+    assert_eq!(output.status.code(), Some(0));
+    let text = format!("see 10.1000/1, {name}end and 10.1000/2\n");
+    let output = run(&["extract"], text.as_bytes());
+    assert!(output.stdout == format!("10.1000/1\n{name}end\n10.1000/2\n").as_bytes(), "{:?}", output.status);
+    // Twice the text takes about twice the time; quadratic work would take hours.
+    let longer = format!("10.1000/{}", "10.1000/((((".repeat(1_500_000));
+    assert_eq!(run(&["extract", "--count"], longer.as_bytes()).status.code(), Some(0));
+}
+
+/// Memory does not grow after the first 4 MiB of input, for any line length, if the names are short.
 #[test]
 fn memory_is_bounded_for_stdin() {
     let dense = "10.1000/182 and text ".repeat(5000);
     let endless_line = "10.1111111111".repeat(5000);
-    let brackets = format!("10.1000/{}", "((((".repeat(20_000));
+    let brackets = format!("10.1000/{} ", "((((".repeat(20_000));
+    let lines = format!("{endless_line}\n");
     // A quarter of the text exceeds the allowed growth, also in the ordinary run.
     let writes = repetitions("TENDOT_TEST_MEMORY_WRITES", 140, 640);
     let check = |arguments: &[&str], text: &str| {
@@ -360,7 +405,7 @@ fn memory_is_bounded_for_stdin() {
             (&["extract", "--join-lines"], &endless_line),
             (&["extract"], &endless_line),
             (&["extract"], &brackets),
-            (&["name", "--as", "url"], &endless_line),
+            (&["name", "--as", "url"], &lines),
         ] {
             scope.spawn(move || check(arguments, text));
         }

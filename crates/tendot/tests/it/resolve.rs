@@ -78,6 +78,44 @@ fn resolves_at_one_server() {
     assert!(stderr.contains("over TCP: response signature"), "{stderr}");
 }
 
+/// `doi:` and `urn:doi:` are removed before every prefix, and what follows is decoded, over both protocols.
+#[test]
+fn statement_066_every_prefix_in_every_form() {
+    let names = ["alpha-beta/msws", "20.500.12345/x", "dk/P\u{e6}dagogi 37(2), 562", "10.abc/ab/cd/ef"];
+    let value = || vec![HandleValue::new(1, "URL", URL)];
+    let service =
+        names.iter().fold(TestHandleService::new(), |service, name| service.with_record(name, value()));
+    let handle_server = block_on(TestHandleServer::start(service));
+    let dir = TestDir::new();
+    let lines: String = names
+        .iter()
+        .map(|name| {
+            let value =
+                serde_json::json!({"index": 1, "type": "URL", "data": {"format": "string", "value": URL}});
+            format!("{}\n", serde_json::json!({"handle": name, "values": [value]}))
+        })
+        .collect();
+    dir.run_ok(&["import", &dir.write("records.jsonl", lines)]);
+    let http = TestServer::builder(&dir).start();
+    for server in [format!("hdl://{}", handle_server.address), http.url()] {
+        for (form, name) in [
+            ("doi:alpha-beta/msws", names[0]),
+            ("alpha-beta/msws", names[0]),
+            ("urn:doi:20.500.12345/x", names[1]),
+            ("hdl:20.500.12345/x", names[1]),
+            ("DOI:dk/P%C3%A6dagogi%2037(2),%20562", names[2]),
+            ("doi:10.abc/ab/cd/ef", names[3]),
+            ("https://doi.org/10.abc%2Fab%2Fcd%2Fef", names[3]),
+        ] {
+            let (code, stdout, stderr) = resolve(&["--server", &server, form]);
+            assert_eq!((code, stdout.lines().next()), (0, Some(name)), "{server} {form}: {stderr}");
+        }
+        let (code, _, stderr) = resolve(&["--server", &server, "doi:dk/caf%E9"]);
+        let message = "error: invalid name `doi:dk/caf%E9`: invalid UTF-8 (at byte 10)\n";
+        assert_eq!((code, &*stderr), (2, message), "{server}");
+    }
+}
+
 #[test]
 fn not_found() {
     let handle_server = block_on(TestHandleServer::start(service()));

@@ -136,8 +136,8 @@ impl HttpServer {
 
     /// Reads a body of at most `MAX_BODY_BYTES`.
     pub(super) async fn read_json_bytes(&self, body: Incoming) -> Result<Bytes, Box<ApiError>> {
-        let body = self.body_reader.read(body, MAX_BODY_BYTES).await;
-        Ok(body.map_err(problem_for_body)?)
+        let body = self.body_reader.read_text(body, MAX_BODY_BYTES).await;
+        Ok(body.map_err(problem_for_body)?.into())
     }
 }
 

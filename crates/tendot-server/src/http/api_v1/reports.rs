@@ -7,7 +7,7 @@ use http::StatusCode;
 use http::header::HeaderValue;
 use serde::Serialize;
 use tendot_registry::report::{PrefixSummary, ReportFinding, ReportKind};
-use tendot_registry::{CallContext, Caller, Registry, RegistryError, ResultPage};
+use tendot_registry::{CallContext, Caller, Registry, RegistryError, ResultPage, is_same_text};
 use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 use utoipa::openapi::Schema;
@@ -151,11 +151,12 @@ fn current_state_schema() -> Schema {
 }
 
 fn confusion_schema() -> Schema {
-    described(enum_schema([SAME_TEXT, MIXED_SCRIPTS]), "Kind of confusion")
+    described(enum_schema([SAME_TEXT, LOOK_ALIKE, MIXED_SCRIPTS]), "Kind of confusion")
 }
 
 /// Kinds of confusion.
 const SAME_TEXT: &str = "same-text";
+const LOOK_ALIKE: &str = "look-alike";
 const MIXED_SCRIPTS: &str = "mixed-scripts";
 
 impl<'a> From<&'a ReportFinding> for ReportLineJson<'a> {
@@ -177,7 +178,11 @@ impl<'a> From<&'a ReportFinding> for ReportLineJson<'a> {
                 Self::Link(InvalidLinkJson { name, index: *index, data, code, detail })
             }
             ReportFinding::Confusable { name, confusable_with: with } => {
-                let code = if with.is_some() { SAME_TEXT } else { MIXED_SCRIPTS };
+                let code = match with {
+                    Some(with) if is_same_text(name, with) => SAME_TEXT,
+                    Some(_) => LOOK_ALIKE,
+                    None => MIXED_SCRIPTS,
+                };
                 Self::Confusable(ConfusableNameJson { name, code, with: with.as_deref() })
             }
         }
@@ -421,7 +426,8 @@ pub(crate) fn describe(report: ReportKind) -> PathSpec {
         ),
         ReportKind::Confusable => (
             "List confusable names",
-            "Names that are normalization variants of another registered name (`same-text`), and names that mix scripts \
+            "Names that are normalization variants of another registered name (`same-text`), look like one, such as with \
+             another dash (`look-alike`), or mix scripts \
              (`mixed-scripts`).",
         ),
     };

@@ -71,24 +71,29 @@ impl AuthParams {
     const MAX_AUTH_PARAMS: usize = 32;
 
     /// Parses `name="value", name=value` (RFC 9110, section 11.2); the identity is percent-encoded in addition.
-    pub(crate) fn from_header(text: &str) -> Option<Self> {
+    pub(crate) fn from_header(text: &str) -> Result<Self, AuthenticationError> {
+        let malformed = AuthenticationError::Malformed;
         let mut params = Self::default();
         let mut rest = text.trim();
         while !rest.is_empty() {
-            let (name, after) = rest.split_once('=')?;
+            let (name, after) = rest.split_once('=').ok_or(malformed)?;
             let (value, after) = match after.trim_start().strip_prefix('"') {
-                Some(quoted) => parse_quoted_string(quoted)?,
+                Some(quoted) => parse_quoted_string(quoted).ok_or(malformed)?,
                 None => after
                     .split_once(',')
                     .map_or((after.trim().to_owned(), ""), |(value, after)| (value.trim().to_owned(), after)),
             };
             let name = name.trim();
-            let value =
-                if name == "id" { percent::decode_text(&value, "id").ok()?.into_owned() } else { value };
-            params.push(name, value)?;
+            let value = match name {
+                "id" => percent::decode_text(&value, "id")
+                    .map_err(|error| AuthenticationError::from(&error))?
+                    .into_owned(),
+                _ => value,
+            };
+            params.push(name, value).ok_or(malformed)?;
             rest = after.trim_start().trim_start_matches(',').trim_start();
         }
-        (!params.0.is_empty()).then_some(params)
+        if params.0.is_empty() { Err(malformed) } else { Ok(params) }
     }
 
     /// Parses a JSON object; an empty body has no parameters.
@@ -253,7 +258,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: Option<&str>) {
-        let params = AuthParams::from_header(text);
+        let params = AuthParams::from_header(text).ok();
         let shown = params.map(|AuthParams(all)| {
             all.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
         });

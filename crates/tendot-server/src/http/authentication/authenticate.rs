@@ -116,8 +116,9 @@ impl Authenticator {
         let decoded = BASE64.decode(encoded.as_bytes()).map_err(|_| malformed)?;
         let colon = decoded.iter().position(|byte| *byte == b':').ok_or(malformed)?;
         let (user, password) = (&decoded[..colon], &decoded[colon + 1..]);
-        let user = str::from_utf8(user).map_err(|_| malformed)?;
-        let user = percent::decode_text(user, "user").map_err(|_| malformed)?;
+        let user = str::from_utf8(user)
+            .map_err(|error| AuthenticationError::InvalidUtf8 { offset: error.valid_up_to() })?;
+        let user = percent::decode_text(user, "user").map_err(|error| AuthenticationError::from(&error))?;
         let is_match = |key: &HandleValue<'_>| {
             *key.value_type == *b"HS_SECKEY" && !key.data.is_empty() && bool::from(key.data.ct_eq(password))
         };

@@ -26,7 +26,7 @@ impl<'h> HttpCredentials<'h> {
         match scheme.to_ascii_lowercase().as_str() {
             "basic" => Ok(Self::Basic(rest.trim())),
             "bearer" => Ok(Self::Bearer(rest.trim())),
-            "handle" => AuthParams::from_header(rest).map(Self::Handle).ok_or(malformed),
+            "handle" => AuthParams::from_header(rest).map(Self::Handle),
             _ => Err(malformed),
         }
     }

@@ -34,11 +34,16 @@ use key_proof::KeyProof;
 pub(crate) use session_table::{HttpSession, HttpSessionId, HttpSessionTable};
 use tendot_proto::auth::AuthError;
 
+use crate::http::request::percent::{INVALID_UTF8, RequestSyntaxError};
+
 /// Reason a caller could not be authenticated.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum AuthenticationError {
     #[error("invalid `Authorization` header; supported schemes: Basic, Bearer, Handle")]
     Malformed,
+    /// Not a guess, but a request that cannot be read: 400.
+    #[error("invalid UTF-8 at byte {offset} of the identity in `Authorization`")]
+    InvalidUtf8 { offset: usize },
     #[error("Missing fields in authentication data")]
     Incomplete,
     #[error("unknown or expired session")]
@@ -57,4 +62,13 @@ pub(crate) enum AuthenticationError {
     Throttled(Duration),
     #[error("authentication unavailable: the store failed")]
     Unavailable,
+}
+
+impl From<&RequestSyntaxError> for AuthenticationError {
+    fn from(error: &RequestSyntaxError) -> Self {
+        match error.reason {
+            INVALID_UTF8 => Self::InvalidUtf8 { offset: error.offset },
+            _ => Self::Malformed,
+        }
+    }
 }

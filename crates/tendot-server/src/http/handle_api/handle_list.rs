@@ -12,6 +12,7 @@ use crate::http::handle_api::handles::{JSON, with_common_errors, with_error};
 use crate::http::handle_api::reply_body::{
     JsonOptions, authentication_error, body_error, empty_handle, json_reply, protocol_error, registry_error,
 };
+use crate::http::request::percent::RequestSyntaxError;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::response::caching;
@@ -241,7 +242,7 @@ impl HttpServer {
         body: Incoming,
         request: &RequestHead<'_>,
     ) -> Result<String, Reply> {
-        let body = self.body_reader.read(body, MAX_FORM_BYTES).await.map_err(body_error)?;
+        let body = self.body_reader.read_text(body, MAX_FORM_BYTES).await.map_err(body_error)?;
         let mut query = request.query.unwrap_or_default().to_owned();
         let media_type =
             request.headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -249,7 +250,7 @@ impl HttpServer {
         if is_type(JSON) && !body.trim_ascii().is_empty() {
             let not_an_object = |_| protocol_error("the body must be a JSON object");
             let members: serde_json::Map<String, serde_json::Value> =
-                serde_json::from_slice(&body).map_err(not_an_object)?;
+                serde_json::from_str(&body).map_err(not_an_object)?;
             for (name, value) in &members {
                 let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
                 for value in values {
@@ -258,9 +259,11 @@ impl HttpServer {
                 }
             }
         } else if is_type("application/x-www-form-urlencoded") {
+            let invalid_form = |error: RequestSyntaxError| protocol_error(&error.to_string());
+            QueryParams::parse_form(&body).map_err(invalid_form)?;
             query += "&";
             // In a form, a plus sign is a space.
-            query += &String::from_utf8_lossy(&body).replace('+', "%20");
+            query += &body.replace('+', "%20");
         }
         Ok(query)
     }

@@ -175,11 +175,11 @@ impl HttpServer {
         if name.is_empty() {
             return empty_handle();
         }
-        let body = match self.body_reader.read(body, MAX_RECORD_BYTES).await {
+        let body = match self.body_reader.read_text(body, MAX_RECORD_BYTES).await {
             Ok(body) => body,
             Err(error) => return body_error(error),
         };
-        let json: serde_json::Value = match serde_json::from_slice(&body) {
+        let json: serde_json::Value = match serde_json::from_str(&body) {
             Ok(json) => json,
             Err(error) => return protocol_error(&format!("invalid JSON: {error}")),
         };

@@ -144,7 +144,7 @@ pub(crate) fn authentication_error(
     name: &str,
     request: &RequestHead<'_>,
 ) -> Reply {
-    if let Some(reply) = error.retry_reply() {
+    if let Some(reply) = error.early_reply() {
         return reply;
     }
     let status = status_for(ResponseCode::AUTHENTICATION_NEEDED, request.accepts_credentials);

@@ -60,7 +60,7 @@ impl HttpServer {
         }
         let authenticated = self.authenticate_without_session(credentials.as_ref(), &params, request).await;
         if let Some(Err(error)) = authenticated
-            && let Some(reply) = error.retry_reply()
+            && let Some(reply) = error.early_reply()
         {
             return reply;
         }
@@ -148,9 +148,9 @@ impl HttpServer {
         if !request.accepts_credentials {
             return Err(forbidden("sessions need TLS, a loopback connection or a trusted proxy"));
         }
-        let body = self.body_reader.read(body, MAX_FORM_BYTES).await.map_err(body_error)?;
+        let body = self.body_reader.read_text(body, MAX_FORM_BYTES).await.map_err(body_error)?;
         let invalid_json = |error| protocol_error(&format!("invalid session JSON: {error}"));
-        let body_params = AuthParams::from_json(&body).map_err(invalid_json)?;
+        let body_params = AuthParams::from_json(body.as_bytes()).map_err(invalid_json)?;
         let credentials = HttpCredentials::from_request(request)
             .map_err(|error| authentication_error(error, "", request))?;
         let params = match &credentials {
@@ -189,7 +189,7 @@ impl HttpServer {
         request: &RequestHead<'_>,
     ) -> Reply {
         let error = match result {
-            Err(error) => match error.retry_reply() {
+            Err(error) => match error.early_reply() {
                 Some(reply) => return reply,
                 None => error,
             },

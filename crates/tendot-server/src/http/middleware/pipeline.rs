@@ -13,6 +13,7 @@ use crate::http::middleware::client_address::{ConnectionPeer, RemoteClient};
 use crate::http::middleware::compression;
 use crate::http::middleware::metrics::RequestKind;
 use crate::http::middleware::request_id::X_REQUEST_ID;
+use crate::http::request::encoding;
 use crate::http::response::reply::{self, Reply, TEXT};
 use crate::http::routing::routes::Route;
 use crate::http::{HttpLimits, HttpServer};
@@ -27,7 +28,8 @@ pub(crate) struct RequestContext {
 }
 
 impl HttpServer {
-    /// Builds the context of a request, and the reply if no lookup is needed: rate limit, too many headers, or cached response.
+    /// Builds the context of a request, and the reply if no lookup is needed: rate limit, too many or
+    /// invalid headers, or cached response.
     pub(crate) fn try_fast_path(
         &self,
         request: &http::Request<Incoming>,
@@ -49,6 +51,10 @@ impl HttpServer {
             // For HTTP/2; hyper enforces the limit for HTTP/1.
             .or_else(|| {
                 (headers.len() > limits.max_headers).then(|| header_fields_too_large(limits.max_headers))
+            })
+            .or_else(|| {
+                let error = encoding::check_headers(headers).err()?;
+                Some(route.api.errors.syntax_error(&error, headers))
             })
             .or_else(|| self.resolver.cached_response(request));
         let context = RequestContext { started, client, id, route, kind };

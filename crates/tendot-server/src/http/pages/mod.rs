@@ -28,7 +28,7 @@ use crate::http::routing::endpoint::{Access, Api, Endpoint, Handler, Operation};
 use crate::http::routing::openapi;
 use static_files::static_file;
 
-pub(crate) use problem::{alias_loop, prefix_inactive, syntax_error_page};
+pub(crate) use problem::{alias_loop, invalid_name, no_identifier, prefix_inactive, syntax_error_page};
 pub(crate) use registration::RegistrationDetails;
 pub(crate) use trace::trace_page;
 

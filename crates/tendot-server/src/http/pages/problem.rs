@@ -30,6 +30,8 @@ struct ProblemPage {
     title: Cow<'static, str>,
     detail: String,
     name: String,
+    /// URI form of the name, if a suggestion looks like it.
+    uri: Option<String>,
     /// Text of the search box: the requested name, for correction.
     search_text: String,
     reasons: Vec<&'static str>,
@@ -46,17 +48,21 @@ struct ProblemPage {
 struct SuggestionRow {
     path: String,
     name: String,
+    /// URI form, if it looks like the requested name.
+    uri: Option<String>,
     reason: &'static str,
 }
 
 impl ProblemPage {
     fn new(problem: &Problem<'_>) -> Self {
         let mut page_budget = PageBudget::new();
+        let uris = problem.look_alike_uris();
         Self {
             status: problem.status.as_u16(),
             title: problem.title.clone(),
             detail: page_budget.line(&problem.detail),
             name: page_budget.line(problem.name),
+            uri: uris.get(problem.name).map(|uri| page_budget.line(uri)),
             search_text: escape_invisible(&truncate_chars(problem.name, 1_000)),
             reasons: problem.reasons.clone(),
             suggestions: problem
@@ -65,7 +71,8 @@ impl ProblemPage {
                 .filter_map(|suggestion| {
                     let path = page_budget.url(&name_path::format(&suggestion.name))?;
                     let name = page_budget.line(&suggestion.name);
-                    Some(SuggestionRow { path, name, reason: suggestion.reason })
+                    let uri = uris.get(&*suggestion.name).map(|uri| page_budget.line(uri));
+                    Some(SuggestionRow { path, name, uri, reason: suggestion.reason })
                 })
                 .collect(),
             public_url: problem.public_url.as_deref().and_then(|url| page_budget.url(url)),
@@ -166,6 +173,16 @@ pub(crate) fn syntax_error_page(error: &RequestSyntaxError, text: &str, request:
         ..*malformed_request(&error.to_string())
     }
     .negotiated_reply(request)
+}
+
+/// Page for text that cannot be a name, such as one that is not UTF-8 after percent-decoding.
+pub(crate) fn invalid_name(text: &str, error: &tendot_names::Error, request: &RequestHead<'_>) -> Reply {
+    Problem { name: text, ..*errors::invalid_name(error) }.negotiated_reply(request)
+}
+
+/// Page for an OpenURL request without a DOI or handle.
+pub(crate) fn no_identifier(request: &RequestHead<'_>) -> Reply {
+    errors::no_identifier().negotiated_reply(request)
 }
 
 /// Page for an alias loop, or for a chain of too many aliases.

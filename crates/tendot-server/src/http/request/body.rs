@@ -22,6 +22,8 @@ pub(crate) enum BodyError {
     Timeout,
     #[error("the body is malformed or incomplete")]
     Malformed,
+    #[error("invalid UTF-8 at byte {offset} of the body")]
+    InvalidUtf8 { offset: usize },
     #[error("the server is reading too many request bodies; retry later")]
     Overloaded,
     #[error("unsupported Content-Encoding; use gzip or none")]
@@ -41,6 +43,13 @@ pub(crate) struct BodyReader {
 impl BodyReader {
     pub(crate) const fn new(timeout: Duration) -> Self {
         Self { reserved: AtomicUsize::new(0), timeout }
+    }
+
+    /// Reads a whole body of text: JSON or a form.
+    pub(crate) async fn read_text(&self, body: Incoming, limit: usize) -> Result<String, BodyError> {
+        let bytes = Vec::from(self.read(body, limit).await?);
+        String::from_utf8(bytes)
+            .map_err(|error| BodyError::InvalidUtf8 { offset: error.utf8_error().valid_up_to() })
     }
 
     /// Reads a whole body.

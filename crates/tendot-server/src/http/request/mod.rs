@@ -4,6 +4,7 @@
 //!
 //! - `request_head.rs`: query, headers and client facts
 //! - `percent.rs`: percent-decoding, syntax error with position
+//! - `encoding.rs`: UTF-8 in path, query and headers
 //! - `name_path.rs`: names in paths
 //! - `query.rs`: query parameters
 //! - `accept.rs`: content negotiation
@@ -15,6 +16,7 @@ pub(crate) mod accept;
 pub(crate) mod body;
 pub(crate) mod body_lines;
 pub(crate) mod conditional;
+pub(crate) mod encoding;
 pub(crate) mod name_path;
 pub(crate) mod percent;
 pub(crate) mod query;

@@ -2,20 +2,24 @@
 
 use std::borrow::Cow;
 
-/// Syntax error in a path or query, with its byte offset.
+/// Syntax error in a part of a request, with its byte offset.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{reason} at byte {offset} of the {part}")]
 pub(crate) struct RequestSyntaxError {
-    pub(crate) part: &'static str,
+    /// Part of the request, such as `path`.
+    pub(crate) part: Cow<'static, str>,
     pub(crate) offset: usize,
     pub(crate) reason: &'static str,
 }
 
 impl RequestSyntaxError {
     pub(crate) const fn new(part: &'static str, offset: usize, reason: &'static str) -> Self {
-        Self { part, offset, reason }
+        Self { part: Cow::Borrowed(part), offset, reason }
     }
 }
+
+/// Reason of a [`RequestSyntaxError`] for text in another encoding than UTF-8.
+pub(crate) const INVALID_UTF8: &str = "invalid UTF-8";
 
 /// Percent-decodes a part of the request target (RFC 3986, section 2.1). Malformed escapes are rejected, and so is NUL, which
 /// ends names in other programs.
@@ -51,15 +55,26 @@ pub(crate) fn decode<'a>(text: &'a str, part: &'static str) -> Result<Cow<'a, [u
     Ok(Cow::Owned(decoded))
 }
 
-/// Percent-decodes to text. Invalid UTF-8 becomes U+FFFD, as in the deployed software; no registered name contains it there.
+/// Percent-decodes to text, which must be UTF-8: in another encoding, it would be another name.
 pub(crate) fn decode_text<'a>(text: &'a str, part: &'static str) -> Result<Cow<'a, str>, RequestSyntaxError> {
-    Ok(match decode(text, part)? {
-        Cow::Borrowed(_) => Cow::Borrowed(text),
-        Cow::Owned(bytes) => Cow::Owned(
-            String::from_utf8(bytes)
-                .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
-        ),
-    })
+    match decode(text, part)? {
+        Cow::Borrowed(_) => Ok(Cow::Borrowed(text)),
+        Cow::Owned(bytes) => String::from_utf8(bytes).map(Cow::Owned).map_err(|error| {
+            let offset = encoded_offset(text, error.utf8_error().valid_up_to());
+            RequestSyntaxError::new(part, offset, INVALID_UTF8)
+        }),
+    }
+}
+
+/// Offset in the percent-encoded text of the byte at this offset of the decoded text.
+fn encoded_offset(text: &str, decoded_offset: usize) -> usize {
+    let mut bytes = text.bytes().enumerate();
+    for _ in 0..decoded_offset {
+        if matches!(bytes.next(), Some((_, b'%'))) {
+            bytes.nth(1);
+        }
+    }
+    bytes.next().map_or(text.len(), |(offset, _)| offset)
 }
 
 const fn hex_digit(byte: u8) -> Option<u8> {
@@ -85,8 +100,12 @@ mod tests {
         check("é", Ok("é"));
         check("%0d%0a", Ok("\r\n"));
         check("%2e%2e", Ok(".."));
-        check("%C0%AF", Ok("\u{fffd}\u{fffd}"));
-        check("%FF", Ok("\u{fffd}"));
+        check("%C0%AF", Err(0));
+        check("%FF", Err(0));
+        check("caf%E9", Err(3));
+        check("%c3%A9é%2Fcaf%E9x", Err(14));
+        check("a%C3", Err(1));
+        check("%ED%A0%80", Err(0));
         check("%", Err(0));
         check("a%2", Err(1));
         check("a%zz", Err(1));

@@ -14,28 +14,37 @@ impl<'a> QueryParams<'a> {
     const MAX_PARAMS: usize = 256;
 
     pub(crate) fn parse(query: Option<&'a str>) -> Result<Self, RequestSyntaxError> {
-        Self::split(query, &['&', ';'])
+        Self::split(query, "query", &['&', ';'])
+    }
+
+    /// Parses the body of a form.
+    pub(crate) fn parse_form(body: &'a str) -> Result<Self, RequestSyntaxError> {
+        Self::split(Some(body), "body", &['&', ';'])
     }
 
     /// Parses a query that contains unescaped URLs: `;` is not a separator.
     pub(crate) fn parse_with_urls(query: Option<&'a str>) -> Result<Self, RequestSyntaxError> {
-        Self::split(query, &['&'])
+        Self::split(query, "query", &['&'])
     }
 
-    fn split(query: Option<&'a str>, separators: &[char]) -> Result<Self, RequestSyntaxError> {
+    fn split(
+        query: Option<&'a str>,
+        source: &'static str,
+        separators: &[char],
+    ) -> Result<Self, RequestSyntaxError> {
         let mut parameters = Vec::new();
         let Some(query) = query else { return Ok(Self(parameters)) };
         for part in query.split(separators).filter(|part| !part.is_empty()) {
             if parameters.len() == Self::MAX_PARAMS {
                 return Err(RequestSyntaxError::new(
-                    "query",
+                    source,
                     part.as_ptr().addr() - query.as_ptr().addr(),
                     "more than 256 query parameters",
                 ));
             }
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             let decoded = |text: &'a str| {
-                percent::decode_text(text, "query").map_err(|error| RequestSyntaxError {
+                percent::decode_text(text, source).map_err(|error| RequestSyntaxError {
                     offset: error.offset + (text.as_ptr().addr() - query.as_ptr().addr()),
                     ..error
                 })
@@ -110,6 +119,9 @@ mod tests {
     fn rejects() {
         assert_eq!(QueryParams::parse(Some("ab=%4&c")).unwrap_err().offset, 3);
         assert_eq!(QueryParams::parse(Some("a;b=x%00")).unwrap_err().offset, 5);
+        assert_eq!(QueryParams::parse(Some("a;b=%C3%A9%E9")).unwrap_err().offset, 10);
+        let error = QueryParams::parse_form("hdl=caf%E9").unwrap_err();
+        assert_eq!(error.to_string(), "invalid UTF-8 at byte 7 of the body");
         let many = "a&".repeat(257);
         assert_eq!(QueryParams::parse(Some(&many)).unwrap_err().offset, 512);
         assert!(QueryParams::parse(Some(&many[..512])).is_ok());

@@ -1,39 +1,49 @@
 //! Other ways to a name: search box, form and OpenURL.
 
 use hyper::body::Incoming;
-use tendot_names::Parser;
+use tendot_names::{ErrorKind, InputForm, Parser};
 
 use crate::http::request::name_path;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
+use crate::http::resolve::open_url::{self, OpenUrlTarget};
 use crate::http::resolve::redirect;
 use crate::http::resolve::requested_name::RequestedName;
 use crate::http::response::reply::{Reply, TEXT, reply};
 use crate::http::{HttpServer, MAX_FORM_BYTES, pages};
 
 impl HttpServer {
-    /// Handles an OpenURL request: resolves the name in `id` or `rft_id`.
+    /// Handles an OpenURL request: resolves the name in `id`, `rft_id` or `rft.doi`, or the whole query.
     pub(crate) async fn open_url(&self, request: &RequestHead<'_>) -> Reply {
-        let parameters = match QueryParams::parse(request.query) {
-            Ok(parameters) => parameters,
-            Err(error) => {
-                return pages::syntax_error_page(&error, request.query.unwrap_or_default(), request);
+        let found = QueryParams::parse(request.query).and_then(|parameters| {
+            let target = open_url::find_name(request.query, &parameters)?;
+            Ok((target, parameters))
+        });
+        match found {
+            Err(error) => pages::syntax_error_page(&error, request.query.unwrap_or_default(), request),
+            Ok((OpenUrlTarget::Param(name), parameters)) => {
+                self.resolve_name(&RequestedName::new(name), &parameters, request).await
             }
-        };
-        match parameters.get("id").or_else(|| parameters.get("rft_id")) {
-            Some(name) => self.resolve_name(&RequestedName::parse(name), &parameters, request).await,
-            None => self.get_home().await,
+            Ok((OpenUrlTarget::WholeQuery(name), _)) => {
+                let (name, parameters) = (RequestedName::new(name), QueryParams::default());
+                let request = &RequestHead { query: None, ..*request };
+                let mut reply = self.resolve_name(&name, &parameters, request).await;
+                // The response cache does not know the query.
+                reply.cache_policy = None;
+                reply
+            }
+            Ok((OpenUrlTarget::NoName, _)) => pages::no_identifier(request),
+            Ok((OpenUrlTarget::Empty, _)) => self.get_home().await,
         }
     }
 
     /// Handles `POST /`: resolves the name in the form field `hdl`, as older proxy pages send it.
     pub(crate) async fn post_resolve_form(&self, body: Incoming, request: &RequestHead<'_>) -> Reply {
-        let body = match self.body_reader.read(body, MAX_FORM_BYTES).await {
-            Ok(body) => body,
+        let text = match self.body_reader.read_text(body, MAX_FORM_BYTES).await {
+            Ok(text) => text,
             Err(error) => return reply(error.status(), TEXT, format!("{error}\n")),
         };
-        let text = String::from_utf8_lossy(&body);
-        let parameters = match QueryParams::parse(Some(&text)) {
+        let parameters = match QueryParams::parse_form(&text) {
             Ok(parameters) => parameters,
             Err(error) => return pages::syntax_error_page(&error, &text, request),
         };
@@ -50,18 +60,73 @@ impl HttpServer {
         match QueryParams::parse(query.as_deref()) {
             Err(error) => pages::syntax_error_page(&error, query.as_deref().unwrap_or_default(), request),
             Ok(parameters) => match parameters.get("text").map(str::trim).filter(|text| !text.is_empty()) {
-                Some(text) => redirect::redirect_to_name(&extract_name(text), request),
+                Some(text) => match extract_name(text) {
+                    Ok(name) => redirect::redirect_to_name(&name, request),
+                    Err(error) => pages::invalid_name(text, &error, request),
+                },
                 None => self.get_home().await,
             },
         }
     }
 }
 
-/// Extracts a name from pasted text: a name in any form, a name within the text, or the text as it is.
-pub(crate) fn extract_name(pasted: &str) -> String {
-    if let Ok(parsed) = Parser::lenient().parse(pasted) {
-        return parsed.into_identifier().as_str().to_owned();
+/// Extracts a name from pasted text: a name in any form, a name within the text, or the text as it is. Fails if text after a
+/// scheme is not UTF-8 after percent-decoding.
+pub(crate) fn extract_name(pasted: &str) -> Result<String, tendot_names::Error> {
+    let parsed = tendot_names::parse_handle(pasted);
+    // A scheme is followed by a prefix and a slash, not by a sentence.
+    let is_name = |name: &str| match name.split_once('/') {
+        Some((prefix, suffix)) => {
+            !prefix.is_empty() && !suffix.is_empty() && !prefix.contains(char::is_whitespace)
+        }
+        None => false,
+    };
+    match parsed {
+        Ok(parsed) if parsed.input_form() != InputForm::Bare && is_name(parsed.as_str()) => {
+            return Ok(parsed.into_name().into_owned());
+        }
+        Ok(parsed) if Parser::lenient().parse(pasted).is_ok() => return Ok(parsed.into_name().into_owned()),
+        Err(error) if error.kind() == ErrorKind::InvalidUtf8 => return Err(error),
+        _ => {}
     }
-    let found = tendot_names::find_iter(pasted.as_bytes()).next().map(|found| found.doi.to_string());
-    found.unwrap_or_else(|| name_path::parse_or_short_doi(pasted).into_owned())
+    if let Some(found) = tendot_names::find_iter(pasted.as_bytes()).next() {
+        return Ok(found.doi.to_string());
+    }
+    if let Some(name) = open_url_name(pasted) {
+        return Ok(name);
+    }
+    Ok(name_path::parse_or_short_doi(pasted).into_owned())
+}
+
+/// Name in the query of a pasted URL, such as that of an OpenURL request.
+fn open_url_name(pasted: &str) -> Option<String> {
+    let (address, query) = pasted.split_once('?')?;
+    address.contains("://").then_some(())?;
+    let parameters = QueryParams::parse(Some(query)).ok()?;
+    match open_url::find_name(Some(query), &parameters).ok()? {
+        OpenUrlTarget::Param(name) | OpenUrlTarget::WholeQuery(name) => Some(name),
+        OpenUrlTarget::NoName | OpenUrlTarget::Empty => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pasted_text() {
+        let check = |text: &str, expected: &str| assert_eq!(extract_name(text).unwrap(), expected, "{text}");
+        check("10.1000/182", "10.1000/182");
+        check("doi:10.1000/456%23789", "10.1000/456#789");
+        check("doi:alpha-beta/msws", "alpha-beta/msws");
+        check("urn:doi:20.500.12345/x", "20.500.12345/x");
+        check("DOI:dk/P%C3%A6dagogi%2037(2),%20562", "dk/Pædagogi 37(2), 562");
+        check("doi: see 10.1000/182", "10.1000/182");
+        check("Bak et al., 10.1000/182.", "10.1000/182");
+        check("http://my.resolver.example/resolve?id=doi%3Aalpha-beta%2Fmsws", "alpha-beta/msws");
+        check("rtsp://service.example/query?doi%3A10.abc%2Fab%2Fcd%2Fef", "10.abc/ab/cd/ef");
+        check("20.500/a%20b", "20.500/a%20b");
+        check("abcde", "10/abcde");
+        assert_eq!(extract_name("doi:dk/caf%E9").unwrap_err().offset(), 10);
+    }
 }

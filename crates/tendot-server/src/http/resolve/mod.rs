@@ -5,6 +5,7 @@
 //! - `resolver.rs`: state for resolving names: registry, upstream, response cache, counters
 //! - `redirect.rs`: resolve a name to a redirect
 //! - `entry_points.rs`: search box, form post, OpenURL
+//! - `open_url.rs`: name of an OpenURL request
 //! - `lookup.rs`: local or upstream lookup
 //! - `upstream.rs`: upstream resolver
 //! - `metadata.rs`: metadata by content negotiation
@@ -20,6 +21,7 @@ mod explain;
 pub(crate) mod locations;
 pub(crate) mod lookup;
 pub(crate) mod metadata;
+mod open_url;
 pub(crate) mod redirect;
 pub(crate) mod requested_name;
 pub(crate) mod resolver;

@@ -31,10 +31,15 @@ pub(crate) fn describe() -> PathSpec {
 /// OpenAPI spec of `/resolve` and `/openurl`.
 pub(crate) fn describe_open_url() -> PathSpec {
     let get = OperationSpec::new("Resolve an OpenURL request")
-        .description("Same as `GET /{name}` for the name in `id` or `rft_id`; without either, the home page.")
+        .description(
+            "Same as `GET /{name}` for the first name in `id`, `rft_id` and `rft.doi`, in the order of the query, or for a \
+             name as the whole query. A URI such as `doi:…` is percent-encoded twice: as a URI, and as a parameter. A \
+             request with metadata only is 404; without a query, the home page.",
+        )
         .tag("Resolution")
-        .query_param("id", "Name, such as `doi:10.5555/DEMO`", text_schema())
-        .query_param("rft_id", "Name, used if `id` is absent", text_schema())
+        .query_param("id", "Identifier, such as `doi:10.5555/DEMO`; may be repeated", array_schema(text_schema()))
+        .query_param("rft_id", "Identifier, such as `info:doi/10.5555/DEMO`; may be repeated", array_schema(text_schema()))
+        .query_param("rft.doi", "DOI, such as `10.5555/DEMO`", text_schema())
         .example_command("curl -si \"$SERVER/resolve?id=doi:10.5555/DEMO\"");
     PathSpec::readable(with_resolution_responses(with_resolution_params(get)))
 }

@@ -102,7 +102,9 @@ fn copy_error_variants(name: &str) -> Vec<(String, &'static str)> {
             variants.push((variant.into_owned(), reason));
         }
     };
-    add(extract_name(name).into(), "DOI found in the text");
+    if let Ok(found) = extract_name(name) {
+        add(found.into(), "DOI found in the text");
+    }
     let is_punctuation =
         |c: char| c.is_ascii_punctuation() && !matches!(c, '/' | '-' | '_' | '#') || "”’»…".contains(c);
     // One by one: punctuation before the last character may be part of the name.

@@ -169,7 +169,10 @@ impl HttpServer {
             certificate: None,
             now: SystemTime::now(),
         };
-        let (name, parameters) = (&RequestedName::new(extract_name(text.trim())), &QueryParams::default());
+        let (name, parameters) = (
+            &RequestedName::new(extract_name(text.trim()).unwrap_or_else(|_| text.trim().to_owned())),
+            &QueryParams::default(),
+        );
         let mut context = LookupContext::new(head, parameters);
         self.resolver.trace_name(NameRequest { name, parameters, head }, &mut context).await
     }

@@ -83,6 +83,9 @@ error_codes! {
     INVALID_NAME = "invalid-name", [400],
         "the path is not a valid name",
         "correct what `detail` names";
+    NO_IDENTIFIER = "no-identifier", [404],
+        "the OpenURL request has metadata or other identifiers only",
+        "add a DOI or handle as `id`, `rft_id` or `rft.doi`";
     SHORT_DOI = "short-doi", [400],
         "shortDOI that this server cannot resolve",
         "resolve it at https://doi.org";

@@ -6,7 +6,7 @@
 //! built where they occur.
 
 use http::header::{ALLOW, HeaderValue};
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use serde_json::json;
 use tendot_client::HttpUpstreamError;
 use tendot_client::native::ResolveError;
@@ -19,7 +19,10 @@ use crate::clock::format_millis;
 use crate::http::authentication::AuthenticationError;
 use crate::http::compat::reverse_lookup::ReverseLookupError;
 use crate::http::handle_api;
+use crate::http::pages;
+use crate::http::request::accept;
 use crate::http::request::body::BodyError;
+use crate::http::request::percent::RequestSyntaxError;
 use crate::http::resolve::requested_name::{NameKind, RequestedName};
 use crate::http::resolve::upstream::{UpstreamError, is_timeout};
 use crate::http::response::codes;
@@ -55,21 +58,43 @@ impl ErrorFormat {
         }
     }
 
-    /// Reply for a method that the endpoint does not have.
-    pub(crate) fn method_not_allowed(self, allowed: HeaderValue, method: &Method, path: &str) -> Reply {
+    /// Reply for a method that the endpoint does not have; as JSON if `Accept` prefers it.
+    pub(crate) fn method_not_allowed(
+        self,
+        allowed: HeaderValue,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+    ) -> Reply {
         let status = StatusCode::METHOD_NOT_ALLOWED;
+        let methods = allowed.to_str().unwrap_or_default();
+        let detail = || format!("Method {method} is not allowed; allowed: {methods}.");
         let mut response = match self {
-            Self::Problem => {
-                let methods = allowed.to_str().unwrap_or_default();
-                let detail = format!("Method {method} is not allowed; allowed: {methods}.");
-                problem(status, codes::METHOD_NOT_ALLOWED, detail).into()
-            }
+            Self::Problem => problem(status, codes::METHOD_NOT_ALLOWED, detail()).into(),
             Self::HandleJson => self.unknown_endpoint(method, path),
-            Self::Text => reply(status, TEXT, "method not allowed\n"),
+            Self::Text if accept::prefers_json(headers) => {
+                pages::vary_by_accept(problem(status, codes::METHOD_NOT_ALLOWED, detail()).into())
+            }
+            Self::Text => pages::vary_by_accept(reply(status, TEXT, format!("{}\n", detail()))),
         };
         *response.status_mut() = status;
         response.headers_mut().insert(ALLOW, allowed);
         response
+    }
+
+    /// Reply for a path, query or header that cannot be parsed; as JSON if the API or `Accept` wants it.
+    pub(crate) fn syntax_error(self, error: &RequestSyntaxError, headers: &HeaderMap) -> Reply {
+        let message = error.to_string();
+        match self {
+            Self::Problem => malformed_request(&message).into(),
+            Self::HandleJson => {
+                handle_api::error_reply(ResponseCode::PROTOCOL_ERROR, StatusCode::BAD_REQUEST, &message)
+            }
+            Self::Text if accept::prefers_json(headers) => {
+                pages::vary_by_accept(malformed_request(&message).into())
+            }
+            Self::Text => pages::vary_by_accept(reply(StatusCode::BAD_REQUEST, TEXT, format!("{message}\n"))),
+        }
     }
 }
 
@@ -148,7 +173,7 @@ impl BodyError {
             Self::TooLarge { .. } | Self::DecompressionRatio { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnsupportedEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Timeout => StatusCode::REQUEST_TIMEOUT,
-            Self::Malformed => StatusCode::BAD_REQUEST,
+            Self::Malformed | Self::InvalidUtf8 { .. } => StatusCode::BAD_REQUEST,
             Self::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -161,7 +186,7 @@ impl BodyError {
             Self::Overloaded => codes::OVERLOADED,
             Self::UnsupportedEncoding => codes::UNSUPPORTED_MEDIA_TYPE,
             Self::DecompressionRatio { .. } => codes::DECOMPRESSION_RATIO,
-            Self::Malformed => codes::MALFORMED,
+            Self::Malformed | Self::InvalidUtf8 { .. } => codes::MALFORMED,
         }
     }
 }
@@ -189,14 +214,15 @@ impl UpstreamError {
 }
 
 impl AuthenticationError {
-    /// Reply to a client that may be legitimate but has to retry.
-    pub(crate) fn retry_reply(self) -> Option<Reply> {
+    /// Reply to an error that says nothing about the credentials: they were not examined, or cannot be read.
+    pub(crate) fn early_reply(self) -> Option<Reply> {
         match self {
             Self::Throttled(wait) => Some(too_many_requests(wait)),
             Self::Unavailable => {
                 let detail = "Authentication is temporarily unavailable. Retry later.";
                 Some(problem(StatusCode::SERVICE_UNAVAILABLE, codes::STORE_UNAVAILABLE, detail).into())
             }
+            Self::InvalidUtf8 { .. } => Some(malformed_request(&self.to_string()).into()),
             _ => None,
         }
     }
@@ -204,7 +230,7 @@ impl AuthenticationError {
 
 /// Reply for failed authentication, for programs.
 pub(crate) fn authentication_failed(error: AuthenticationError, accepts_credentials: bool) -> Reply {
-    error.retry_reply().unwrap_or_else(|| {
+    error.early_reply().unwrap_or_else(|| {
         let detail = format!("{}.", capitalize(&error.to_string()));
         unauthenticated(accepts_credentials, detail).into()
     })
@@ -437,6 +463,18 @@ pub(crate) fn not_acceptable(name: &str, media_types: Vec<&str>) -> Box<Problem<
         .member("types", media_types)
 }
 
+/// Problem for a name that cannot be parsed.
+pub(crate) fn invalid_name(error: &tendot_names::Error) -> Box<Problem<'static>> {
+    problem(StatusCode::BAD_REQUEST, codes::INVALID_NAME, format!("{}.", capitalize(&error.to_string())))
+}
+
+/// Problem for an OpenURL request without a DOI or handle.
+pub(crate) fn no_identifier() -> Box<Problem<'static>> {
+    let detail = "The OpenURL request has no DOI or handle in `id`, `rft_id` or `rft.doi`. Search by metadata is not \
+                  supported.";
+    problem(StatusCode::NOT_FOUND, codes::NO_IDENTIFIER, detail).title("No identifier in the request")
+}
+
 /// Problem for an alias loop, or for a chain of too many aliases.
 pub(crate) fn alias_loop(name: &str, chain: &[String]) -> Box<Problem<'static>> {
     let detail = format!(
@@ -461,7 +499,7 @@ impl ReverseLookupError {
         Reply::from(match self {
             Self::InvalidRequest(reason) => malformed_request(reason),
             Self::NotAuthenticated(error) => {
-                if let Some(reply) = error.retry_reply() {
+                if let Some(reply) = error.early_reply() {
                     return reply;
                 }
                 let detail = format!("{error}. Authenticate as a key such as `300:0.NA/10.1000`.");

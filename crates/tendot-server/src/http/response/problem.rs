@@ -1,11 +1,13 @@
 //! Problem details (`application/problem+json`, RFC 9457).
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
+use tendot_registry::{look_alike, uri_form};
 use utoipa::ToSchema;
 
 use crate::clock::format_millis;
@@ -82,6 +84,18 @@ impl Problem<'_> {
         self.retired = Some(details);
     }
 
+    /// URI forms of the requested name and of suggestions that look like it, by name; empty if none does. Only that form tells
+    /// them apart.
+    pub(crate) fn look_alike_uris(&self) -> BTreeMap<&str, String> {
+        let names = self.suggestions.iter().map(|suggestion| &*suggestion.name);
+        let alike = names.filter(|name| look_alike(name, self.name));
+        let mut uris: BTreeMap<&str, String> = alike.map(|name| (name, uri_form(name))).collect();
+        if !uris.is_empty() {
+            uris.insert(self.name, uri_form(self.name));
+        }
+        uris
+    }
+
     /// JSON form, also for embedding.
     pub(crate) fn to_json(&self) -> ProblemJson<'_> {
         ProblemJson {
@@ -95,6 +109,7 @@ impl Problem<'_> {
             line: self.line,
             hint: self.hint.as_deref(),
             suggestions: self.suggestions.iter().map(|suggestion| &*suggestion.name).collect(),
+            uris: self.look_alike_uris(),
             members: &self.members,
         }
     }
@@ -209,6 +224,9 @@ pub(crate) struct ProblemJson<'a> {
     /// Registered names that are similar to the requested one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     suggestions: Vec<&'a str>,
+    /// URI forms of the requested name and of suggestions that look like it, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    uris: BTreeMap<&'a str, String>,
     #[serde(flatten)]
     #[schema(ignore)]
     members: &'a Map<String, Json>,

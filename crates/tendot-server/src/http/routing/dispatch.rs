@@ -10,8 +10,11 @@ use hyper::body::Incoming;
 use crate::http::HttpServer;
 use crate::http::authentication::is_cross_site_credential;
 use crate::http::middleware::client_address::RemoteClient;
+use crate::http::pages;
+use crate::http::request::encoding;
 use crate::http::request::request_head::{RequestHead, tolerates_stale};
 use crate::http::resolve;
+use crate::http::response::errors::ErrorFormat;
 use crate::http::response::reply::{Reply, TEXT, reply};
 use crate::http::routing::endpoint::{Call, Endpoint, Operation, RequestMethod};
 use crate::http::routing::routes::Route;
@@ -33,7 +36,12 @@ impl HttpServer {
             return options_reply(endpoint);
         }
         let Some(operation) = endpoint.operation(&parts.method) else {
-            return route.api.errors.method_not_allowed(endpoint.allowed_methods(), &parts.method, path);
+            return route.api.errors.method_not_allowed(
+                endpoint.allowed_methods(),
+                &parts.method,
+                path,
+                &parts.headers,
+            );
         };
         let head = RequestHead {
             query: parts.uri.query(),
@@ -46,6 +54,13 @@ impl HttpServer {
             certificate: client.certificate.as_deref(),
             now: SystemTime::now(),
         };
+        if let Err(error) = encoding::check_target(&parts.uri) {
+            let text = if error.part == "path" { path } else { head.query.unwrap_or_default() };
+            return match route.api.errors {
+                ErrorFormat::Text => pages::syntax_error_page(&error, text, &head),
+                format => format.syntax_error(&error, &parts.headers),
+            };
+        }
         let (head, path_param, method) = (&head, route.path_param(path), operation.method);
         let call = Call { head, client, method, path_param, body };
         let handled = async {

@@ -7,7 +7,8 @@
 //! - `response_body.rs`: response future and body, in chunks
 //! - `timeouts.rs`: head, write and linger timeouts
 //! - `smuggling_guard.rs`: HTTP/1 head validation
-//! - `parse_error.rs`: body for hyper's own 4xx responses
+//! - `request_target.rs`: request targets that are not percent-encoded
+//! - `parse_error.rs`: body for hyper's own 4xx responses, or a redirect
 //! - `tls.rs`: server certificate, reload, expiry warning
 //! - `x509.rs`: expiry, subject and RSA key of certificates
 //! - `client_verifier.rs`: client certificates without a CA
@@ -16,7 +17,8 @@ pub(crate) mod client_verifier;
 pub(crate) mod connection;
 pub(crate) mod listener;
 pub(crate) mod parse_error;
-pub(crate) mod response_body;
+pub(crate) mod request_target;
+mod response_body;
 pub(crate) mod smuggling_guard;
 pub(crate) mod timeouts;
 pub(crate) mod tls;

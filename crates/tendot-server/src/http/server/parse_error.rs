@@ -1,10 +1,12 @@
 //! Bodies for hyper's own 4xx responses, which have neither a body nor a request id.
 
+use std::time::SystemTime;
+
 use bytes::Bytes;
 use http::HeaderValue;
 
 use crate::http::server::listener::HttpLimits;
-use crate::http::server::smuggling_guard::HeadFault;
+use crate::http::server::smuggling_guard::{EncodedTarget, HeadFault};
 
 /// Maximum length of hyper's own error responses.
 const MAX_HYPER_ERROR_LEN: usize = 256;
@@ -39,7 +41,7 @@ fn split_head(head: &[u8]) -> Option<(&str, impl Iterator<Item = &str>)> {
 /// Adds a body with the reason, as far as known, and the request id.
 pub(crate) fn add_body(
     response: &[u8],
-    fault: Option<HeadFault>,
+    fault: Option<&HeadFault>,
     limits: &HttpLimits,
     id: &HeaderValue,
 ) -> Bytes {
@@ -66,6 +68,22 @@ pub(crate) fn add_body(
     }
     with_body += &format!("content-length: {}\r\n\r\n{reason}\n", reason.len() + 1);
     with_body.into()
+}
+
+/// Redirect to the percent-encoded target, instead of hyper's own 400.
+pub(crate) fn redirect(redirect: &EncodedTarget, id: &HeaderValue) -> Bytes {
+    let EncodedTarget { target, is_head } = redirect;
+    let id = id.to_str().unwrap_or_default();
+    let body = format!("the request target is not percent-encoded; use {target}\n");
+    let head = format!(
+        "HTTP/1.1 301 Moved Permanently\r\nlocation: {target}\r\ncontent-type: text/plain;charset=utf-8\r\n\
+         x-content-type-options: nosniff\r\naccess-control-allow-origin: *\r\n\
+         access-control-expose-headers: Location, X-Request-Id\r\ncache-control: no-store\r\nx-request-id: {id}\r\n\
+         connection: close\r\ndate: {}\r\ncontent-length: {}\r\n\r\n",
+        httpdate::fmt_http_date(SystemTime::now()),
+        body.len()
+    );
+    if *is_head { head.into() } else { (head + &body).into() }
 }
 
 #[cfg(test)]
@@ -98,16 +116,17 @@ mod tests {
 
     #[test]
     fn adds_body_to_hyper_errors() {
-        let add_body = |response: &str, fault| {
+        let add_body = |response: &str, fault: Option<HeadFault>| {
             let response = add_body(
                 response.as_bytes(),
-                fault,
+                fault.as_ref(),
                 &HttpLimits::default(),
                 &HeaderValue::from_static("abc"),
             );
             String::from_utf8(response.to_vec()).unwrap()
         };
-        let response = add_body(HYPER_ERROR, Some(HeadFault { line: 2, reason: "line ends without CR" }));
+        let response =
+            add_body(HYPER_ERROR, Some(HeadFault { line: 2, reason: "line ends without CR".into() }));
         assert!(response.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{response}");
         assert!(
             response.contains("\r\nx-request-id: abc\r\n") && response.contains("\r\nconnection: close\r\n")

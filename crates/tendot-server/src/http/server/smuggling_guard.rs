@@ -1,12 +1,23 @@
-//! Validation of HTTP/1 request heads against request smuggling: ambiguous heads are made invalid.
+//! Validation of HTTP/1 request heads against request smuggling: ambiguous heads are rejected.
 //!
 //! hyper accepts a bare LF as a line end, ignores `Content-Length` beside `Transfer-Encoding`, and accepts the same length
-//! twice. A proxy in front may parse these differently. A NUL is written into such a line, which no parser accepts: the
-//! response is 400, and the connection is closed.
+//! twice. A proxy in front may parse these differently. It also drops everything from `#` on in a request target, and rejects
+//! some characters without a reason (`request_target.rs`). Such a head ends here: its last line is replaced by
+//! [`INVALID_HEAD_END`], which no parser accepts. hyper responds at once with 400, `parse_error.rs` adds the reason or makes
+//! it a redirect, and the connection is closed.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use memchr::memchr;
+
+use crate::http::server::request_target::{self, TargetFault};
+
+/// End of a rejected head: completes it, so that the parser does not wait for the rest, and makes it invalid.
+pub(crate) const INVALID_HEAD_END: &[u8] = b"\0\r\n\r\n";
+
+/// Bytes of a request line that are buffered if it arrives in pieces; hyper rejects longer ones.
+const MAX_REQUEST_LINE_BYTES: usize = 72 << 10;
 
 /// Bytes of a line that are examined: longer than the relevant names and numbers.
 const LINE_PREFIX_LEN: usize = 64;
@@ -15,10 +26,10 @@ const LINE_PREFIX_LEN: usize = 64;
 const HTTP2_PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r";
 
 /// Line of a request head that is invalid, and why.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct HeadFault {
     pub(crate) line: u32,
-    pub(crate) reason: &'static str,
+    pub(crate) reason: Cow<'static, str>,
 }
 
 impl fmt::Display for HeadFault {
@@ -39,6 +50,10 @@ pub(crate) struct HeadValidator {
     /// Whether the line contains control characters.
     has_controls: bool,
     is_first_line: bool,
+    /// Start of a request line that arrives in pieces.
+    partial_request_line: Vec<u8>,
+    /// Percent-encoded target of the last head, if the client should use that instead.
+    redirect: Option<EncodedTarget>,
     /// Complete lines of the head.
     lines: u32,
     /// First fault found, also if hyper is the one to reject it.
@@ -47,6 +62,14 @@ pub(crate) struct HeadValidator {
     content_length_count: u8,
     content_length: u64,
     is_chunked: bool,
+}
+
+/// Redirect to the percent-encoded form of a request target.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct EncodedTarget {
+    pub(crate) target: String,
+    /// Whether the response has no body.
+    pub(crate) is_head: bool,
 }
 
 /// Parser state: before, in or after a head.
@@ -70,6 +93,8 @@ impl HeadValidator {
             ends_with_cr: false,
             has_controls: false,
             is_first_line: true,
+            partial_request_line: Vec::new(),
+            redirect: None,
             lines: 0,
             fault: None,
             is_first_request: true,
@@ -86,8 +111,16 @@ impl HeadValidator {
 
     /// Fault of the last head, as far as known.
     pub(crate) fn fault(&self) -> Option<HeadFault> {
-        let current = HeadFault { line: self.lines + 1, reason: CONTROL_CHARACTERS };
-        self.fault.or(self.has_controls.then_some(current))
+        let current = || HeadFault { line: self.lines + 1, reason: CONTROL_CHARACTERS.into() };
+        self.fault.clone().or_else(|| self.has_controls.then(current)).or_else(|| {
+            let reason = request_target::describe_fault(&self.partial_request_line)?;
+            Some(HeadFault { line: self.lines + 1, reason })
+        })
+    }
+
+    /// Redirect that the last head, which was rejected, is answered with.
+    pub(crate) const fn redirect(&self) -> Option<&EncodedTarget> {
+        self.redirect.as_ref()
     }
 
     /// Whether nothing has been received.
@@ -95,11 +128,13 @@ impl HeadValidator {
         self.is_first_request && self.state == HeadState::BeforeHead
     }
 
-    /// Parses the next bytes, and invalidates ambiguous lines.
-    pub(crate) fn inspect(&mut self, mut bytes: &mut [u8]) {
+    /// Parses the next bytes. If a head is rejected, returns the number of bytes before the end of its last line; they are
+    /// followed by [`INVALID_HEAD_END`] instead of the rest.
+    pub(crate) fn inspect(&mut self, all: &[u8]) -> Option<usize> {
+        let mut bytes = all;
         while !bytes.is_empty() {
             match self.state {
-                HeadState::Unparsed => return,
+                HeadState::Unparsed => return None,
                 HeadState::InBody(remaining) => {
                     let received = usize::try_from(remaining).unwrap_or(usize::MAX).min(bytes.len());
                     self.state = if remaining == received as u64 {
@@ -107,35 +142,66 @@ impl HeadValidator {
                     } else {
                         HeadState::InBody(remaining - received as u64)
                     };
-                    bytes = &mut bytes[received..];
+                    bytes = &bytes[received..];
                 }
                 HeadState::BeforeHead => {
                     self.state = HeadState::InHead;
                     self.is_first_line = true;
                     (self.content_length_count, self.content_length, self.is_chunked) = (0, 0, false);
-                    (self.lines, self.fault) = (0, None);
+                    (self.lines, self.fault, self.redirect) = (0, None, None);
                 }
                 HeadState::InHead => {
                     let Some(end) = memchr(b'\n', bytes) else {
                         self.buffer_line(bytes);
-                        return;
+                        if self.is_first_line && self.length <= MAX_REQUEST_LINE_BYTES {
+                            self.partial_request_line.extend_from_slice(bytes);
+                        }
+                        return None;
                     };
                     self.buffer_line(&bytes[..end]);
                     self.lines = self.lines.saturating_add(1);
-                    if let Err(reason) = self.check_line() {
-                        self.record_fault(reason);
-                        bytes[end] = 0;
-                        self.state = HeadState::Unparsed;
+                    let is_first_line = self.is_first_line;
+                    let mut checked = self.check_line();
+                    if is_first_line {
+                        let partial = std::mem::take(&mut self.partial_request_line);
+                        if checked.is_ok() && self.length <= MAX_REQUEST_LINE_BYTES {
+                            checked = self.check_request_line(partial, &bytes[..end]);
+                        }
                     }
                     (self.length, self.ends_with_cr, self.has_controls) = (0, false, false);
-                    bytes = &mut bytes[end + 1..];
+                    if let Err(reason) = checked {
+                        self.record_fault(reason);
+                        self.state = HeadState::Unparsed;
+                        return Some(all.len() - bytes.len() + end);
+                    }
+                    bytes = &bytes[end + 1..];
                 }
             }
         }
+        None
     }
 
-    fn record_fault(&mut self, reason: &'static str) {
-        self.fault.get_or_insert(HeadFault { line: self.lines, reason });
+    fn record_fault(&mut self, reason: impl Into<Cow<'static, str>>) {
+        let line = self.lines;
+        self.fault.get_or_insert_with(|| HeadFault { line, reason: reason.into() });
+    }
+
+    /// Checks the target of a complete request line, whose end has just arrived.
+    fn check_request_line(&mut self, mut partial: Vec<u8>, end: &[u8]) -> Result<(), Cow<'static, str>> {
+        let line = if partial.is_empty() {
+            end
+        } else {
+            partial.extend_from_slice(end);
+            &partial
+        };
+        match request_target::check_request_line(line) {
+            Ok(()) => Ok(()),
+            Err(TargetFault::Encodable { target, is_head }) => {
+                self.redirect = Some(EncodedTarget { target, is_head });
+                Err("request target is not percent-encoded".into())
+            }
+            Err(TargetFault::Invalid(reason)) => Err(reason),
+        }
     }
 
     fn buffer_line(&mut self, bytes: &[u8]) {
@@ -152,12 +218,12 @@ impl HeadValidator {
     }
 
     /// Processes a complete line; an error if it is ambiguous.
-    fn check_line(&mut self) -> Result<(), &'static str> {
+    fn check_line(&mut self) -> Result<(), Cow<'static, str>> {
         if self.has_controls {
             self.record_fault(CONTROL_CHARACTERS);
         }
         if !self.ends_with_cr {
-            return Err("line does not end with CRLF");
+            return Err("line does not end with CRLF".into());
         }
         let line = &self.line[..self.length.min(LINE_PREFIX_LEN)];
         if line == b"\r" {
@@ -194,7 +260,7 @@ impl HeadValidator {
         if self.content_length_count + u8::from(self.is_chunked) < 2 {
             return Ok(());
         }
-        Err("conflicting Content-Length or Transfer-Encoding")
+        Err("conflicting Content-Length or Transfer-Encoding".into())
     }
 }
 
@@ -234,9 +300,8 @@ mod tests {
     fn check(sent: &str, expected: bool) {
         for size in [sent.len(), 1, 7] {
             let mut validator = HeadValidator::new();
-            let mut bytes = sent.as_bytes().to_vec();
-            bytes.chunks_mut(size).for_each(|bytes| validator.inspect(bytes));
-            assert_eq!(bytes == sent.as_bytes(), expected, "{sent:?} by {size}");
+            let is_accepted = sent.as_bytes().chunks(size).all(|bytes| validator.inspect(bytes).is_none());
+            assert_eq!(is_accepted, expected, "{sent:?} by {size}");
         }
     }
 
@@ -244,7 +309,7 @@ mod tests {
     fn faults() {
         let check = |sent: &str, expected: Option<&str>| {
             let mut validator = HeadValidator::new();
-            validator.inspect(&mut sent.as_bytes().to_vec());
+            validator.inspect(sent.as_bytes());
             assert_eq!(validator.fault().map(|fault| fault.to_string()).as_deref(), expected, "{sent:?}");
         };
         check("GET / HTTP/1.1\r\nHost: a\r\n\r\n", None);
@@ -258,17 +323,62 @@ mod tests {
         check(twice, Some("line 3: conflicting Content-Length or Transfer-Encoding"));
     }
 
+    /// The bytes before the end of the rejected line are passed on, in whichever pieces they arrive.
+    #[test]
+    fn ends_rejected_heads() {
+        for (sent, kept) in [
+            ("PUT / HTTP/1.1\r\nContent-Length: 4\r\nContent-Length: 4\r\n\r\nabcd", 53),
+            ("GET / HTTP/1.1\r\nHost: a\n\r\n", 23),
+            ("GET / HTTP/1.1\r\nHost: a\r\n\n", 25),
+            ("GET /a<b HTTP/1.1\r\nHost: a\r\n\r\n", 18),
+        ] {
+            for size in [sent.len(), 1, 7] {
+                let mut validator = HeadValidator::new();
+                let mut passed = 0;
+                for bytes in sent.as_bytes().chunks(size) {
+                    match validator.inspect(bytes) {
+                        None => passed += bytes.len(),
+                        Some(kept) => {
+                            passed += kept;
+                            break;
+                        }
+                    }
+                }
+                assert_eq!(passed, kept, "{sent:?} by {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn redirects_to_encoded_targets() {
+        let check = |sent: &str, expected: Option<(&str, bool)>| {
+            for size in [sent.len(), 1, 7] {
+                let mut validator = HeadValidator::new();
+                let _ = sent.as_bytes().chunks(size).try_for_each(|bytes| match validator.inspect(bytes) {
+                    Some(_) => Err(()),
+                    None => Ok(()),
+                });
+                let found = validator.redirect().map(|redirect| (&*redirect.target, redirect.is_head));
+                assert_eq!(found, expected, "{sent:?} by {size}");
+            }
+        };
+        check("GET /a<b HTTP/1.1\r\nHost: a\r\n\r\n", Some(("/a%3Cb", false)));
+        check("\r\nHEAD /a#b HTTP/1.1\r\nHost: a\r\n\r\n", Some(("/a%23b", true)));
+        check("GET /a HTTP/1.1\r\nX: <\r\n\r\n", None);
+        check("PUT /a HTTP/1.1\r\nContent-Length: 1\r\n\r\n<GET /` HTTP/1.1\r\n\r\n", Some(("/%60", false)));
+    }
+
     #[test]
     fn reports_head_state() {
         let mut validator = HeadValidator::new();
         assert!(validator.has_received_nothing() && !validator.is_in_head());
-        validator.inspect(&mut b"GET / HTTP/1.1\r\nHost".to_owned());
+        validator.inspect(b"GET / HTTP/1.1\r\nHost");
         assert!(!validator.has_received_nothing() && validator.is_in_head());
-        validator.inspect(&mut b": a\r\nContent-Length: 2\r\n\r\n".to_owned());
+        validator.inspect(b": a\r\nContent-Length: 2\r\n\r\n");
         assert!(!validator.has_received_nothing() && !validator.is_in_head());
-        validator.inspect(&mut b"ab".to_owned());
+        validator.inspect(b"ab");
         assert!(!validator.is_in_head());
-        validator.inspect(b"G".to_owned().as_mut_slice());
+        validator.inspect(b"G");
         assert!(validator.is_in_head());
     }
 }

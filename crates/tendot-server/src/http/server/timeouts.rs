@@ -12,7 +12,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use crate::connection::{LingeringClose, transfer_timeout};
 use crate::http::server::listener::HttpLimits;
 use crate::http::server::parse_error;
-use crate::http::server::smuggling_guard::HeadValidator;
+use crate::http::server::smuggling_guard::{HeadValidator, INVALID_HEAD_END};
 
 /// Stream with timeouts for request heads, slow readers and lingering close.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub(crate) struct TimeoutStream<T> {
     stream: T,
     limits: HttpLimits,
     head_validator: HeadValidator,
+    /// End of a rejected head that is still to be read.
+    pending_head_end: &'static [u8],
     /// Deadline of the request head being received.
     head_deadline: Option<Pin<Box<Sleep>>>,
     /// Current write stall.
@@ -47,12 +49,21 @@ impl<T> TimeoutStream<T> {
             stream,
             limits,
             head_validator,
+            pending_head_end: &[],
             head_deadline,
             write_stall: None,
             request_id,
             pending_error,
             lingering_close: None,
         }
+    }
+
+    /// Reads the end of a rejected head, as far as it fits.
+    fn read_head_end(&mut self, buffer: &mut ReadBuf<'_>) {
+        let (now, later) =
+            self.pending_head_end.split_at(self.pending_head_end.len().min(buffer.remaining()));
+        buffer.put_slice(now);
+        self.pending_head_end = later;
     }
 
     fn has_write_timed_out(&mut self, context: &mut Context<'_>) -> bool {
@@ -97,10 +108,18 @@ impl<T: AsyncRead + Unpin> AsyncRead for TimeoutStream<T> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        if !this.pending_head_end.is_empty() {
+            this.read_head_end(buffer);
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
         let polled = Pin::new(&mut this.stream).poll_read(context, buffer);
         if polled.is_ready() {
-            this.head_validator.inspect(&mut buffer.filled_mut()[before..]);
+            if let Some(accepted) = this.head_validator.inspect(&buffer.filled()[before..]) {
+                buffer.set_filled(before + accepted);
+                this.pending_head_end = INVALID_HEAD_END;
+                this.read_head_end(buffer);
+            }
             // A client that is sending cannot be expected to read; the reader of its body limits how slowly it may send.
             if let Some(write_stall) = this.write_stall.as_mut().filter(|_| buffer.filled().len() > before) {
                 write_stall.started = Instant::now();
@@ -126,8 +145,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<T> {
     ) -> Poll<io::Result<usize>> {
         let bytes = match parse_error::find_hyper_error(bytes) {
             Some(0) => {
-                self.pending_error =
-                    parse_error::add_body(bytes, self.head_validator.fault(), &self.limits, &self.request_id);
+                self.pending_error = match self.head_validator.redirect() {
+                    Some(redirect) => parse_error::redirect(redirect, &self.request_id),
+                    None => {
+                        let fault = self.head_validator.fault();
+                        parse_error::add_body(bytes, fault.as_ref(), &self.limits, &self.request_id)
+                    }
+                };
                 return Poll::Ready(Ok(bytes.len()));
             }
             // Send what precedes it first.

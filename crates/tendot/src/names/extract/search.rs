@@ -67,6 +67,8 @@ pub(crate) fn search<S: NameSink>(
     let mut filled = 0;
     let mut scan = extractor.incremental();
     let mut lines = LineCounter::default();
+    // Buffered bytes from which on a long candidate is scanned again: twice as many as before, so that all work is linear.
+    let mut rescan_at = 0;
     loop {
         let read = match reader.read(&mut buffer[filled..]) {
             Ok(read) => read,
@@ -75,6 +77,9 @@ pub(crate) fn search<S: NameSink>(
         };
         filled += read;
         let is_last = read == 0;
+        if filled < rescan_at && !is_last {
+            continue;
+        }
         let text = &buffer[..filled];
         let keep_from = loop {
             match scan.next_doi(text, is_last) {
@@ -96,9 +101,9 @@ pub(crate) fn search<S: NameSink>(
         filled -= keep_from;
         base += keep_from as u64;
         scan.consume(keep_from);
-        if filled == buffer.len() {
-            // A candidate fills the buffer, so its end is unknown: enlarge the buffer.
-            buffer.resize(buffer.len() * 2, 0);
+        rescan_at = if filled > READ_BUFFER_BYTES / 2 { filled * 2 } else { 0 };
+        if buffer.len() < rescan_at {
+            buffer.resize(rescan_at, 0);
         }
         sink.before_read().map_err(SearchError::Sink)?;
     }
@@ -178,10 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn repeated_prefixes_are_not_a_name() {
-        let text = "10.1000/".repeat(200_000);
-        let mut all = CollectAll(Vec::new());
-        search(text.as_bytes(), Extractor::new(), 0, &mut all).unwrap();
-        assert_eq!(all.0, []);
+    fn names_have_no_maximum_length() {
+        let name = format!("10.1000/{}", "abc(".repeat(500_000));
+        for size in [usize::MAX, 4_096] {
+            let text = format!("10.1000/1 {name} 10.1000/2");
+            let mut all = CollectAll(Vec::new());
+            search(ChunkedReader(text.as_bytes(), size), Extractor::new(), 0, &mut all).unwrap();
+            let names: Vec<&str> = all.0.iter().map(|(name, ..)| &**name).collect();
+            assert!(names == ["10.1000/1", name.trim_end_matches('('), "10.1000/2"], "by {size}");
+        }
     }
 }

@@ -19,12 +19,13 @@ pub(super) enum LineFormat {
 
 impl BatchFormat for LineFormat {
     fn parse(&self, text: &[u8]) -> Result<RegistrationRequest, RegistryError> {
+        let text = str::from_utf8(text).map_err(|error| {
+            let detail = format!("invalid UTF-8 at byte {} of the line", error.valid_up_to());
+            RegistryError::new(codes::MALFORMED, detail)
+        })?;
         match self {
-            Self::Json => RegistrationRequest::from_json(text),
-            Self::Csv(columns) => match str::from_utf8(text) {
-                Ok(row) => columns.parse_row(row),
-                Err(_) => Err(RegistryError::new(codes::MALFORMED, "row is not UTF-8")),
-            },
+            Self::Json => RegistrationRequest::from_json(text.as_bytes()),
+            Self::Csv(columns) => columns.parse_row(text),
         }
     }
 

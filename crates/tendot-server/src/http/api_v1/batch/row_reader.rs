@@ -73,7 +73,9 @@ impl RowReader {
     pub(super) async fn read_header_row(&mut self) -> Result<(CsvColumns, String), Box<ApiError>> {
         let line = self.lines.next().await.map_err(problem_for_body)?;
         let text = line.and_then(|line| line.text.ok()).unwrap_or_default();
-        let text = std::str::from_utf8(&text).map_err(|_| malformed("header row is not UTF-8"))?;
+        let text = std::str::from_utf8(&text).map_err(|error| {
+            malformed(&format!("invalid UTF-8 at byte {} of the header row", error.valid_up_to()))
+        })?;
         let columns = CsvColumns::parse(text).map_err(|reason| malformed(&reason))?;
         Ok((columns, text.to_owned()))
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode, utf8_percent_encode};
 use tendot_proto::HandleValue;
 use tendot_proto::record::Location;
 
@@ -33,7 +33,12 @@ pub(crate) enum CandidateSource<'a> {
 impl<'a> RedirectCandidate<'a> {
     /// Candidate of a `URL` value or of a subtype.
     pub(crate) fn from_url_value(value: &'a HandleValue<'a>, weight: f64) -> Self {
-        Self { href: String::from_utf8_lossy(&value.data), weight, origin: CandidateSource::UrlValue(value) }
+        let href = match str::from_utf8(&value.data) {
+            Ok(url) => Cow::Borrowed(url),
+            // The bytes of another encoding, as they would be in a URL.
+            Err(_) => Cow::Owned(percent_encode(&value.data, &AsciiSet::EMPTY).to_string()),
+        };
+        Self { href, weight, origin: CandidateSource::UrlValue(value) }
     }
 
     /// Candidate of a location for this name; `None` if it has no target.

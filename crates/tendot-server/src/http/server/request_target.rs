@@ -1,0 +1,129 @@
+//! Request targets of HTTP/1 with characters that a URI cannot contain.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Maximum bytes of a target in a redirect.
+const MAX_ENCODED_BYTES: usize = 64 << 10;
+
+/// Reason a request target is not accepted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum TargetFault {
+    /// The client should send this target: percent-encoded (RFC 9112, section 3).
+    Encodable {
+        target: String,
+        is_head: bool,
+    },
+    Invalid(Cow<'static, str>),
+}
+
+/// Checks the target of a request line.
+///
+/// The HTTP library rejects `<`, `>` and the grave accent, and drops everything from `#` on. All four occur in names, so that
+/// the client is redirected to the encoded target. Text that is not UTF-8 is rejected. All other characters are read as they
+/// stand.
+pub(crate) fn check_request_line(line: &[u8]) -> Result<(), TargetFault> {
+    // Branch-free, so that the loop is vectorized.
+    let is_checked =
+        |byte: u8| (byte == b'<') | (byte == b'>') | (byte == b'`') | (byte == b'#') | (byte >= 0x80);
+    let spaces = memchr::memchr_iter(b' ', line).take(3).count();
+    if spaces < 3 && !line.iter().fold(false, |found, byte| found | is_checked(*byte)) {
+        return Ok(());
+    }
+    if let Some(reason) = describe_fault(line) {
+        return Err(TargetFault::Invalid(reason));
+    }
+    let Some((method, target, Some(_))) = split_line(line) else { return Ok(()) };
+    let is_origin_form = target.first() == Some(&b'/');
+    if !is_origin_form || !target.iter().any(|byte| matches!(byte, b'<' | b'>' | b'`' | b'#')) {
+        return Ok(());
+    }
+    let target = encode(target);
+    if target.len() > MAX_ENCODED_BYTES {
+        return Err(TargetFault::Invalid("request target is not percent-encoded".into()));
+    }
+    Err(TargetFault::Encodable { target, is_head: method == b"HEAD" })
+}
+
+/// Fault of a request line, of which the end may be missing: hyper rejects some lines before they are complete.
+pub(crate) fn describe_fault(line: &[u8]) -> Option<Cow<'static, str>> {
+    let (_, target, version) = split_line(line)?;
+    if let Err(error) = std::str::from_utf8(target)
+        // The last character may be incomplete.
+        && (version.is_some() || error.error_len().is_some())
+    {
+        let offset = error.valid_up_to();
+        return Some(format!("invalid UTF-8 at byte {offset} of the request target").into());
+    }
+    let version = version?;
+    let is_version = version.iter().zip(b"HTTP/").all(|(found, expected)| found == expected);
+    let offset = target.len();
+    (!is_version).then(|| format!("space at byte {offset} of the request target; encode it as `%20`").into())
+}
+
+/// Method, target and version of a request line; `None` without a method.
+fn split_line(line: &[u8]) -> Option<(&[u8], &[u8], Option<&[u8]>)> {
+    let (method, rest) = split_at_space(line)?;
+    Some(match split_at_space(rest) {
+        Some((target, version)) => (method, target, Some(version)),
+        None => (method, rest, None),
+    })
+}
+
+fn split_at_space(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = memchr::memchr(b' ', text)?;
+    Some((&text[..at], &text[at + 1..]))
+}
+
+/// Percent-encodes the characters of a target that a URI cannot contain; existing triplets stay.
+fn encode(target: &[u8]) -> String {
+    let start = target.iter().position(|byte| *byte != b'/').unwrap_or(target.len());
+    // Two slashes would begin a host name, and browsers read a backslash as a slash.
+    let mut encoded = String::from("/");
+    for byte in &target[start..] {
+        match byte {
+            b'<' | b'>' | b'`' | b'#' | b'"' | b'\\' | b'^' | b'{' | b'|' | b'}' | 0..=b' ' | 0x7f.. => {
+                let _ = write!(encoded, "%{byte:02X}");
+            }
+            _ => encoded.push(char::from(*byte)),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets() {
+        let check = |line: &str, expected: Result<(), &str>| {
+            let found = check_request_line(line.as_bytes()).map_err(|fault| match fault {
+                TargetFault::Encodable { target, .. } => target,
+                TargetFault::Invalid(reason) => format!("! {reason}"),
+            });
+            assert_eq!(found.as_ref().copied().map_err(String::as_str), expected, "{line}");
+        };
+        for accepted in ["/", "/a?b", "/a\"\\^{|}[]'~", "/é", "*", "http://a/<"] {
+            check(&format!("GET {accepted} HTTP/1.1\r"), Ok(()));
+        }
+        check("GET / HTTP/1.1\r", Ok(()));
+        check("garbage`", Ok(()));
+        check("GET /a<\r", Ok(()));
+        check("GET` /a HTTP/1.1\r", Ok(()));
+        check("GET /a<b>?c`d#é%20 HTTP/1.1\r", Err("/a%3Cb%3E?c%60d%23%C3%A9%20"));
+        check("GET //evil.net/< HTTP/1.1\r", Err("/evil.net/%3C"));
+        check("GET /\\evil.net/< HTTP/1.1\r", Err("/%5Cevil.net/%3C"));
+        check("GET /a b< HTTP/1.1\r", Err("! space at byte 2 of the request target; encode it as `%20`"));
+        let long = format!("GET /{} HTTP/1.1\r", "<".repeat(MAX_ENCODED_BYTES / 3 + 1));
+        check(&long, Err("! request target is not percent-encoded"));
+        assert_eq!(describe_fault(b"GET /caf\xc3"), None);
+        assert!(describe_fault(b"GET /caf\xc3 ").is_some());
+        assert!(describe_fault(b"GET /caf\xe9x").is_some());
+        assert!(describe_fault(b"GET /a b").is_some());
+        assert_eq!(describe_fault(b"GET /a HT"), None);
+        let latin1 = check_request_line(b"GET /caf\xe9 HTTP/1.1\r");
+        let reason = "invalid UTF-8 at byte 4 of the request target";
+        assert_eq!(latin1, Err(TargetFault::Invalid(reason.into())));
+    }
+}
