@@ -19,6 +19,12 @@ pub(crate) enum ResourceKind {
     Doi,
     Transfer,
     HistoryEntry,
+    ReportSummary,
+    ResolvedName,
+    NeverResolvedName,
+    FailedResolution,
+    InvalidLink,
+    ConfusableName,
 }
 
 impl ResourceKind {
@@ -38,6 +44,26 @@ impl ResourceKind {
                 &["id", "state", "names", "prefix", "agency", "from", "to", "by", "proposed", "decided"]
             }
             Self::HistoryEntry => &["seq", "at", "kind", "by", "before"],
+            Self::ReportSummary => &[
+                "prefix",
+                "names",
+                "registered",
+                "reserved",
+                "retired",
+                "resolved",
+                "resolutions",
+                "never-resolved",
+                "failed",
+                "failures",
+                "links",
+                "confusable",
+                "complete",
+            ],
+            Self::ResolvedName => &["name", "count", "first", "last"],
+            Self::NeverResolvedName => &["name", "created"],
+            Self::FailedResolution => &["name", "count", "first", "last", "state"],
+            Self::InvalidLink => &["name", "index", "code", "data"],
+            Self::ConfusableName => &["name", "code", "with"],
         }
     }
 
@@ -50,7 +76,13 @@ impl ResourceKind {
             Self::Token => &["id", "role", "subject", "scopes", "prefixes", "expires", "label"],
             Self::Doi => &["name", "state", "registrant", "url", "updated"],
             Self::Transfer => &["id", "state", "what", "from", "to", "proposed"],
-            Self::HistoryEntry => self.detail_fields(),
+            Self::HistoryEntry
+            | Self::ReportSummary
+            | Self::ResolvedName
+            | Self::NeverResolvedName
+            | Self::FailedResolution
+            | Self::InvalidLink
+            | Self::ConfusableName => self.detail_fields(),
         }
     }
 
