@@ -10,8 +10,7 @@ tests_per_store!(reports_of_a_prefix);
 
 fn reports_of_a_prefix(store: StoreKind) {
     let dir = TestDir::new();
-    let server =
-        TestServer::builder(&dir).envs(store.env()).set("reports.flush_interval=1s").start();
+    let server = TestServer::builder(&dir).envs(store.env()).set("reports.flush_interval=1s").start();
     let registry = TestRegistry::with_prefix(dir, server);
     for name in ["10.70000/a", "10.70000/b", "10.70000/e\u{301}", "10.70000/\u{e9}"] {
         registry.run_ok(&["doi", "create", name, "--url", "https://example.org/"]);
