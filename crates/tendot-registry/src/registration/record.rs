@@ -149,7 +149,7 @@ impl DoiRecord {
     }
 
     fn with_kernel<T>(&self, make: impl FnOnce(&KernelMetadata, &RegistryFields<'_>) -> T) -> Option<T> {
-        let kernel = KernelMetadata::from_json(self.metadata.as_ref()?.get().as_bytes()).ok()?;
+        let kernel = serde_json::from_str::<KernelMetadata>(self.metadata.as_ref()?.get()).ok()?;
         let issue = self.issue.unwrap_or(MetadataIssue { number: 1, time_ms: self.created_ms });
         let day = i64::try_from(issue.time_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
         let day = day.unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC).date().to_string();

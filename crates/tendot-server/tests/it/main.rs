@@ -12,6 +12,7 @@ mod handle_api;
 mod handle_api_conformance;
 mod http_attacks;
 mod http_response_cache;
+mod metadata_extensions;
 mod multi_server;
 mod native_attacks_messages;
 mod native_attacks_permissions;

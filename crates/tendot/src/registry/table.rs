@@ -37,9 +37,18 @@ impl ResourceKind {
             Self::Registrant => &["id", "agency", "name", "contact", "admins", "created"],
             Self::Prefix => &["prefix", "registrant", "agency", "test", "policy", "allocated"],
             Self::Token => &["id", "role", "subject", "scopes", "prefixes", "expires", "label", "created"],
-            Self::Doi => {
-                &["name", "state", "registrant", "agency", "url", "title", "created", "updated", "retired"]
-            }
+            Self::Doi => &[
+                "name",
+                "state",
+                "registrant",
+                "agency",
+                "url",
+                "title",
+                "extensions",
+                "created",
+                "updated",
+                "retired",
+            ],
             Self::Transfer => {
                 &["id", "state", "names", "prefix", "agency", "from", "to", "by", "proposed", "decided"]
             }
@@ -156,6 +165,16 @@ fn field_text(object: &Json, name: &str) -> String {
     match name {
         "title" => KernelMetadata::from_json(object["metadata"].to_string().as_bytes())
             .map_or_else(|_| String::new(), |kernel| kernel.title().to_owned()),
+        "extensions" => KernelMetadata::from_json(object["metadata"].to_string().as_bytes()).map_or_else(
+            |_| String::new(),
+            |kernel| {
+                let extensions = kernel.extensions();
+                let names = extensions
+                    .iter()
+                    .map(|extension| format!("{} ({})", extension.name, extension.namespace));
+                names.collect::<Vec<_>>().join(", ")
+            },
+        ),
         "what" => ["names", "prefix", "agency"].map(|name| json_text(&object[name])).concat(),
         "before" => {
             let values = object["before"]["values"].as_array().into_iter().flatten();
