@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tendot_proto::{Budget, HandleValue};
-use tendot_store::{HistoryOrder, NameKey, RecordStatus, Store, StoredRecord};
+use tendot_store::{EditKind, HistoryEntry, HistoryOrder, NameKey, RecordStatus, Store, StoredRecord};
 
 use crate::authorization::Principal;
 use crate::metadata::{CitationSummary, KernelMetadata, MetadataFormat, RegistryFields};
@@ -164,6 +164,9 @@ impl DoiRecord {
     }
 }
 
+/// Number of redactions that may follow the retirement of a name; there is nothing to redact after the first.
+const MAX_REDACTIONS: usize = 3;
+
 /// Index of the URL of a registered name.
 pub(super) const URL_INDEX: u32 = 1;
 
@@ -238,12 +241,15 @@ impl RecordReader {
         Ok(self.find_object::<Registrant>(id, budget).await?.map(|object| object.value))
     }
 
-    /// Time of the last change of a name.
+    /// Time of the last change of a name, redactions excepted.
     async fn last_change_time(&self, name: &str, budget: &mut Budget) -> Result<Option<u64>, Error> {
         budget.charge(cost::LOOKUP)?;
         let Ok(key) = NameKey::new(name) else { return Ok(None) };
-        let history = self.store.history(&key, HistoryOrder::NewestFirst { before: u64::MAX }, 1).await?;
-        Ok(history.entries.first().map(|past| past.log_entry.timestamp_ms))
+        let newest = HistoryOrder::NewestFirst { before: u64::MAX };
+        let history = self.store.history(&key, newest, MAX_REDACTIONS + 1).await?;
+        let is_redaction = |past: &&HistoryEntry| past.log_entry.kind == EditKind::Redact;
+        let change = history.entries.iter().find(|past| !is_redaction(past));
+        Ok(change.map(|past| past.log_entry.timestamp_ms))
     }
 }
 
