@@ -5,6 +5,7 @@ mod client_examples;
 mod connection;
 mod dois;
 mod parties;
+mod redaction;
 mod reports;
 mod tokens;
 
