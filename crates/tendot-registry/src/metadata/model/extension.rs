@@ -404,15 +404,18 @@ fn arbitrary_element(
         attributes.push(((*name).into(), input.text().into()));
     }
     let count = if depth < 4 { input.next() % 4 } else { 0 };
-    let content = (0..count).map(|_| match input.next() % 3 {
-        0 => ExtensionContent::Text(input.text().into()),
-        1 => ExtensionContent::Text(" \n".into()),
-        _ => ExtensionContent::Element(arbitrary_element(input, namespace, depth + 1)),
-    });
+    let mut content = Vec::new();
+    for _ in 0..count {
+        content.push(match input.next() % 3 {
+            0 => ExtensionContent::Text(input.text().into()),
+            1 => ExtensionContent::Text(" \n".into()),
+            _ => ExtensionContent::Element(arbitrary_element(input, namespace, depth + 1)),
+        });
+    }
     ExtensionElement {
         name: (*input.of(&names)).into(),
         attributes,
-        content: normalize_content(content.collect()),
+        content: normalize_content(content),
         namespace: Some(namespace).filter(|namespace| *namespace != parent).map(Into::into),
     }
 }
