@@ -146,6 +146,11 @@ pub enum WriteWarning {
     },
     /// The new name mixes scripts with similar letters.
     MixedScripts,
+    /// The metadata does not distinguish the name from another one of the registrant.
+    DuplicateOf {
+        /// Other name.
+        name: Box<str>,
+    },
 }
 
 impl fmt::Display for WriteWarning {
@@ -157,6 +162,9 @@ impl fmt::Display for WriteWarning {
             Self::ConfusableWith { name } => write!(f, "handle is confusable with existing `{name}`"),
             Self::MixedScripts => {
                 f.write_str("handle mixes scripts with confusable letters")
+            }
+            Self::DuplicateOf { name } => {
+                write!(f, "title, creators, date and type of the metadata equal those of `{name}`")
             }
         }
     }

@@ -18,7 +18,9 @@ pub(crate) use stored::{
 pub use stored::{RegistryObjectKind, Versioned, sha256_hex};
 pub use token::{ApiToken, CreateToken, RevokeToken, Role, Scope, TokenIdentity};
 
-pub use crate::prefix::{AllocatePrefix, ConfusablePolicy, Prefix, PrefixPolicy, PrefixRange, UpdatePrefix};
+pub use crate::prefix::{
+    AllocatePrefix, ConfusablePolicy, DuplicatePolicy, Prefix, PrefixPolicy, PrefixRange, UpdatePrefix,
+};
 
 /// Reserved prefix of registry objects.
 pub const RESERVED_PREFIX: &str = "0.TENDOT";

@@ -3,9 +3,10 @@
 //! In the order of a request: `request` is the JSON body; `new_name` checks a requested name and `mint` generates one;
 //! `register`, `update`, `retire` and `redact` are the commands; `build_record` turns the request into a record under the policy of the
 //! prefix; `record` is the registration as stored and as returned. `planner` has the steps of all of them, also for the lines
-//! of a batch, and `visibility` hides reserved names.
+//! of a batch, `description_index` finds names with the same description, and `visibility` hides reserved names.
 
 mod build_record;
+mod description_index;
 mod mint;
 mod new_name;
 mod planner;
@@ -18,6 +19,7 @@ mod update;
 mod visibility;
 
 pub(crate) use build_record::{RecordChange, check_admin_index_free};
+pub use description_index::IndexRepair;
 pub use mint::is_minted;
 pub(crate) use new_name::{already_registered, parse_doi};
 pub(crate) use planner::RegistrationPlanner;

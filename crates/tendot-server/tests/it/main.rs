@@ -8,6 +8,7 @@ mod browser;
 mod change_feed;
 mod client_certificates;
 mod database_outage;
+mod duplicate_metadata;
 mod handle_api;
 mod handle_api_conformance;
 mod http_attacks;

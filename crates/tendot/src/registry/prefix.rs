@@ -93,6 +93,9 @@ pub(crate) struct PolicyArguments {
     /// What to do with names that look like existing ones
     #[arg(long, value_name = "ACTION")]
     pub(crate) confusable: Option<ConfusableArgument>,
+    /// What to do with metadata whose title, creators, date and types equal those of another name of the registrant
+    #[arg(long, value_name = "ACTION")]
+    pub(crate) duplicates: Option<DuplicatesArgument>,
 }
 
 /// Policy for names that look like existing ones.
@@ -102,6 +105,17 @@ pub(crate) enum ConfusableArgument {
     Warn,
     /// refuse the registration
     Refuse,
+}
+
+/// Policy for metadata that does not distinguish a name.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum DuplicatesArgument {
+    /// register with a warning
+    Warn,
+    /// refuse the registration
+    Refuse,
+    /// register without comparing
+    Allow,
 }
 
 /// Policy field that can be removed.
@@ -117,6 +131,8 @@ pub(crate) enum PolicyField {
     Metadata,
     /// warn only
     Confusable,
+    /// warn only
+    Duplicates,
 }
 
 pub(crate) fn run(arguments: &PrefixArguments) -> Result<CommandStatus, CliError> {
@@ -157,13 +173,14 @@ pub(crate) fn run(arguments: &PrefixArguments) -> Result<CommandStatus, CliError
     }
 }
 
-fn policy_fields(policy: &PolicyArguments) -> [(&'static str, Option<Json>); 5] {
+fn policy_fields(policy: &PolicyArguments) -> [(&'static str, Option<Json>); 6] {
     [
         ("pattern", policy.pattern.as_deref().map(Into::into)),
         ("hosts", (!policy.hosts.is_empty()).then(|| json!(policy.hosts))),
         ("quota", policy.quota.map(Into::into)),
         ("metadata", policy.metadata.as_ref().and_then(flag_value)),
         ("confusable", policy.confusable.as_ref().and_then(flag_value)),
+        ("duplicates", policy.duplicates.as_ref().and_then(flag_value)),
     ]
 }
 
@@ -176,6 +193,7 @@ impl PolicyField {
             Self::Quota => "quota",
             Self::Metadata => "metadata",
             Self::Confusable => "confusable",
+            Self::Duplicates => "duplicates",
         }
     }
 }

@@ -4,6 +4,7 @@ mod batch_import;
 mod client_examples;
 mod connection;
 mod dois;
+mod duplicates;
 mod parties;
 mod redaction;
 mod reports;
