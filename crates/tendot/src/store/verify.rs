@@ -161,7 +161,7 @@ async fn repair_index(store: AnyStore) -> Result<(), CliError> {
     let registry = Registry::new(store, RegistrySettings::default());
     let repaired = registry.repair_description_index().await;
     let IndexRepair { names, added, removed } =
-        repaired.map_err(|error| CliError::new(escape_control(&error.to_string())))?;
+        repaired.map_err(|error| CliError::new(escape_control(&error.detail)))?;
     eprint_line(format_args!(
         "index of descriptions: {names} names with metadata, {added} entries added, {removed} corrected"
     ));
