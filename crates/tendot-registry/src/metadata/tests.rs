@@ -272,13 +272,13 @@ fn faults_of_json_members() {
         edit("\"mode\"", "\"modes\""),
         &[
             "/referentCreation/mode missing at least one `mode` is required",
-            "/referentCreation/modes unknown-element unknown element `modes` [name identifier structuralType mode character type principalAgent linkedCreation language languageOfReferentContent creationDate creationPlace]",
+            "/referentCreation/modes unknown-element unknown element `modes` [name identifier structuralType mode character type principalAgent linkedCreation language languageOfReferentContent creationDate creationPlace extensions]",
         ],
     );
     check(
         edit("\"mode\"", "\"a/b~c\":1,\"mode\""),
         &[
-            "/referentCreation/a~1b~0c unknown-element unknown element `a/b~c` [name identifier structuralType mode character type principalAgent linkedCreation language languageOfReferentContent creationDate creationPlace]",
+            "/referentCreation/a~1b~0c unknown-element unknown element `a/b~c` [name identifier structuralType mode character type principalAgent linkedCreation language languageOfReferentContent creationDate creationPlace extensions]",
         ],
     );
     check(
