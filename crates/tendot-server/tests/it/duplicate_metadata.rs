@@ -9,7 +9,7 @@ use crate::support::http_server::TOKEN;
 use crate::support::stores::{StoreKind, over_stores};
 
 over_stores!(
-    duplicate_metadata_is_reported,
+    statement_114_duplicate_metadata_is_reported,
     duplicates_by_policy,
     duplicates_in_batches,
     duplicates_of_others
@@ -66,7 +66,7 @@ fn duplicate_of(name: &str) -> Vec<String> {
     vec![format!("title, creators, date and type of the metadata equal those of `{name}`")]
 }
 
-fn duplicate_metadata_is_reported(store: StoreKind) {
+fn statement_114_duplicate_metadata_is_reported(store: StoreKind) {
     let fixture = DuplicateFixture::new(store);
     fixture.add_prefix("10.70001", &json!({}));
     assert_eq!(fixture.register("10.70000/One", "A title"), [""; 0]);

@@ -8,8 +8,8 @@ use crate::support::http_server::TOKEN;
 use crate::support::stores::{StoreKind, over_stores};
 
 over_stores!(
-    elements_of_other_namespaces_are_kept,
-    extensions_in_json_are_kept,
+    statement_115_elements_of_other_namespaces_are_kept,
+    statement_115_extensions_in_json_are_kept,
     extensions_are_bounded,
     extensions_in_batches,
 );
@@ -34,7 +34,7 @@ fn metadata(client: &ApiClient, name: &str, format: &str) -> String {
 const FUNDING: &str =
     "<f:funding xmlns:f=\"https://example.org/fund\" call=\"7\"><f:body>Example Fund</f:body></f:funding>";
 
-fn elements_of_other_namespaces_are_kept(store: StoreKind) {
+fn statement_115_elements_of_other_namespaces_are_kept(store: StoreKind) {
     let client = start(store);
     let xml = format!(
         "<kernelMetadata xmlns=\"http://www.doi.org/2010/DOISchema\"><primaryReferentType>Creation</primaryReferentType>\
@@ -84,7 +84,7 @@ fn kernel_with(extensions: &Json) -> Json {
     kernel
 }
 
-fn extensions_in_json_are_kept(store: StoreKind) {
+fn statement_115_extensions_in_json_are_kept(store: StoreKind) {
     let client = start(store);
     let extensions =
         json!([{"namespace": "https://example.org/fund", "name": "grant", "content": "EU <7> & more"}]);

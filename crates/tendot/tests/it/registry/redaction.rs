@@ -6,7 +6,7 @@ use tendot_testing::http::HttpRequest;
 use super::{TestRegistry, check_error};
 use crate::support::{StoreKind, TestDir, TestServer, tests_per_store};
 
-tests_per_store!(statement_privacy_redaction_of_a_history);
+tests_per_store!(statement_116_redaction_of_a_history);
 
 fn metadata(author: &str) -> String {
     format!(
@@ -16,7 +16,7 @@ fn metadata(author: &str) -> String {
     )
 }
 
-fn statement_privacy_redaction_of_a_history(store: StoreKind) {
+fn statement_116_redaction_of_a_history(store: StoreKind) {
     let dir = TestDir::new();
     let env = store.env();
     let server = TestServer::builder(&dir).envs(env.clone()).start();
