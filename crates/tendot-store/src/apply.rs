@@ -32,6 +32,15 @@ pub(crate) trait StateView {
     /// Takes a new registration; `log_index` is the index of its log entry among those of the change set.
     fn add_registration(&mut self, registration: Box<[u8]>, log_index: usize) -> Self::Registration;
 
+    /// Prepares the redaction of prior states. Returns the registration of the state before the redaction, which has the given
+    /// content; `current` is the registration of the record, if there is one.
+    fn redact(
+        &mut self,
+        redaction: &HistoryRedaction,
+        current: Option<&Self::Registration>,
+        prior_registration: Box<[u8]>,
+    ) -> Result<Self::Registration, StoreError>;
+
     /// Whether a change needs a history entry; `is_first` is true for the first edit of a name in the change set.
     fn needs_history_entry(&self, _kind: EditKind, _is_first: bool) -> bool {
         true
@@ -64,6 +73,26 @@ impl From<SplitRecord<Box<[u8]>>> for StoredRecord {
     }
 }
 
+/// Redaction of prior states of a name.
+#[derive(Clone, Debug)]
+pub(crate) struct HistoryRedaction {
+    pub(crate) key: NameKey,
+    /// Value that replaces those of each state.
+    pub(crate) mark: HandleValue<'static>,
+    /// Sequence numbers of the log entries, and the new registrations.
+    pub(crate) entries: Vec<(u64, Box<[u8]>)>,
+}
+
+impl HistoryRedaction {
+    /// Redacts a prior state.
+    pub(crate) fn redact(&self, state: &mut PriorState, registration: &[u8]) {
+        if let PriorState::Record(record) = state {
+            record.values = vec![self.mark.clone()];
+            record.registration = registration.into();
+        }
+    }
+}
+
 /// Writes of a change set, computed before any of them is applied.
 #[derive(Debug)]
 pub(crate) struct WriteSet<R> {
@@ -71,6 +100,8 @@ pub(crate) struct WriteSet<R> {
     pub(crate) homed: BTreeMap<NameKey, bool>,
     pub(crate) aux: BTreeMap<Box<[u8]>, Option<Box<[u8]>>>,
     pub(crate) log_entries: Vec<PendingLogEntry<R>>,
+    /// Redactions of history entries that exist already.
+    pub(crate) redactions: Vec<HistoryRedaction>,
 }
 
 /// Log entry to be appended, with the history entry that belongs to it.
@@ -122,6 +153,7 @@ impl<R: Clone + Default> WriteSet<R> {
             homed: BTreeMap::new(),
             aux: BTreeMap::new(),
             log_entries: Vec::new(),
+            redactions: Vec::new(),
         };
         for (index, edit) in edits.into_iter().enumerate() {
             match edit {
@@ -140,6 +172,12 @@ impl<R: Clone + Default> WriteSet<R> {
                 Edit::Remove { name, precondition } => {
                     let write = RecordWrite::Remove;
                     writes.write_record(view, RecordEdit { index, name, precondition, write }, revision)?;
+                }
+                Edit::Redact { name, mark, redacts_current, registration, prior_registration, history } => {
+                    let key = checked(index, NameKey::new(&name))?;
+                    let redaction = HistoryRedaction { key, mark, entries: history };
+                    let registrations = (registration, prior_registration);
+                    writes.redact(view, index, name, redaction, redacts_current, registrations, revision)?;
                 }
                 Edit::Home { prefix } => writes.write_homed(index, prefix, true)?,
                 Edit::Unhome { prefix } => writes.write_homed(index, prefix, false)?,
@@ -207,6 +245,46 @@ impl<R: Clone + Default> WriteSet<R> {
         let prior = view.needs_history_entry(kind, is_first).then(|| (key.clone(), current));
         self.records.insert(key, record);
         self.log_entries.push(PendingLogEntry { kind, name, prior });
+        Ok(())
+    }
+
+    /// Redacts the history of a name; `registrations` are that of the record and that of the state before.
+    #[allow(clippy::too_many_arguments, reason = "the fields of one edit")]
+    fn redact<V: StateView<Registration = R>>(
+        &mut self,
+        view: &mut V,
+        index: usize,
+        name: Box<str>,
+        redaction: HistoryRedaction,
+        redacts_current: bool,
+        registrations: (Box<[u8]>, Box<[u8]>),
+        revision: u64,
+    ) -> Result<(), CommitError> {
+        let (registration, prior_registration) = registrations;
+        let current = self.records.get(&redaction.key).cloned();
+        let current = current.map_or_else(|| view.record(&redaction.key, true), Ok)?;
+        let prior_registration = view.redact(
+            &redaction,
+            current.as_ref().map(|current| &current.registration),
+            prior_registration,
+        )?;
+        let name = current.as_ref().map_or(name, |current| current.record.name.clone());
+        let mut prior = None;
+        if let Some(SplitRecord { mut record, .. }) = current {
+            let values = vec![redaction.mark.clone()];
+            let redacted = StoredRecord { values, ..record.clone() };
+            let redacted = SplitRecord { record: redacted, registration: prior_registration };
+            if redacts_current {
+                record.values = vec![redaction.mark.clone()];
+            }
+            check_size(index, &record.values, &registration)?;
+            record.revision = revision;
+            let registration = view.add_registration(registration, self.log_entries.len());
+            self.records.insert(redaction.key.clone(), Some(SplitRecord { record, registration }));
+            prior = Some((redaction.key.clone(), Some(redacted)));
+        }
+        self.log_entries.push(PendingLogEntry { kind: EditKind::Redact, name, prior });
+        self.redactions.push(redaction);
         Ok(())
     }
 

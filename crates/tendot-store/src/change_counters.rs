@@ -137,6 +137,7 @@ const fn is_write(edit: &Edit) -> bool {
             | Edit::Register { .. }
             | Edit::Tombstone { .. }
             | Edit::Remove { .. }
+            | Edit::Redact { .. }
     )
 }
 

@@ -219,7 +219,15 @@ impl MemoryTables {
     fn commit(&mut self, change: ChangeSet) -> Result<CommitInfo, CommitError> {
         let ChangeSet { author, timestamp_ms, edits } = change;
         let revision = self.state.head.revision + 1;
-        let writes = WriteSet::compute(&mut self.state, edits, revision)?;
+        let mut writes = WriteSet::compute(&mut self.state, edits, revision)?;
+        for redaction in std::mem::take(&mut writes.redactions) {
+            let Some(states) = self.history.get_mut(&redaction.key) else { continue };
+            for (sequence, registration) in &redaction.entries {
+                if let Some(state) = states.get_mut(sequence) {
+                    redaction.redact(state, registration);
+                }
+            }
+        }
         for (entry, prior) in self.state.apply(&author, timestamp_ms, writes) {
             if let Some((key, prior)) = prior {
                 self.history.entry(key).or_default().insert(entry.sequence, prior);

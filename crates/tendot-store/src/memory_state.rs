@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::apply::{SplitRecord, StateView, WriteSet};
+use crate::apply::{HistoryRedaction, SplitRecord, StateView, WriteSet};
 use crate::{LogEntry, NameKey, PriorState, StoreError, StoreHead, StoredRecord};
 
 /// Records, homed prefixes and aux entries in memory: all of a store, or those that a transaction has read.
@@ -18,7 +18,7 @@ pub(crate) struct MemoryState {
 pub(crate) type AppendedEntry = (LogEntry, Option<(NameKey, PriorState)>);
 
 impl MemoryState {
-    /// Applies the writes of a change set; returns its log entries.
+    /// Applies the writes of a change set except redactions of the history, which is stored elsewhere; returns its log entries.
     pub(crate) fn apply(
         &mut self,
         author: &str,
@@ -26,7 +26,7 @@ impl MemoryState {
         writes: WriteSet<Box<[u8]>>,
     ) -> Vec<AppendedEntry> {
         self.head.revision = writes.next_revision(self.head.revision);
-        let WriteSet { records, homed, aux, log_entries } = writes;
+        let WriteSet { records, homed, aux, log_entries, .. } = writes;
         for (key, value) in aux {
             match value {
                 Some(value) => self.aux.insert(key, value),
@@ -75,5 +75,14 @@ impl StateView for MemoryState {
 
     fn add_registration(&mut self, registration: Box<[u8]>, _log_index: usize) -> Box<[u8]> {
         registration
+    }
+
+    fn redact(
+        &mut self,
+        _redaction: &HistoryRedaction,
+        _current: Option<&Box<[u8]>>,
+        prior_registration: Box<[u8]>,
+    ) -> Result<Box<[u8]>, StoreError> {
+        Ok(prior_registration)
     }
 }

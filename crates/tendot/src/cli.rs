@@ -16,6 +16,7 @@ use crate::registry::agency::AgencyArguments;
 use crate::registry::doi::DoiArguments;
 use crate::registry::prefix::PrefixArguments;
 use crate::registry::registrant::RegistrantArguments;
+use crate::registry::report::ReportArguments;
 use crate::registry::token::TokenArguments;
 use crate::registry::transfer::TransferArguments;
 use crate::resolve::ResolveArguments;
@@ -62,6 +63,7 @@ pub(crate) enum CliCommand {
     Doi(DoiArguments),
     Transfer(TransferArguments),
     Token(TokenArguments),
+    Report(ReportArguments),
     Import(ImportArguments),
     Export(ExportArguments),
     Backup(BackupArguments),
@@ -80,7 +82,7 @@ pub(crate) const COMMAND_GROUPS: [(&str, &[&str]); 6] = [
     ("Names", &["name", "same", "extract"]),
     ("Resolution", &["resolve", "explain"]),
     ("Server", &["serve", "config", "site"]),
-    ("Registry", &["agency", "registrant", "prefix", "doi", "transfer", "token"]),
+    ("Registry", &["agency", "registrant", "prefix", "doi", "transfer", "token", "report"]),
     ("Store", &["import", "export", "backup", "restore", "verify", "migrate"]),
     ("Tools", &["debug", "completions", "man", "help"]),
 ];

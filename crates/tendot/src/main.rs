@@ -14,7 +14,7 @@
 //! | [`config`] | `config` | settings of the server |
 //! | [`serve`] | `serve` | starts the servers of `tendot-server` |
 //! | [`site`] | `site` | key and site record of the server |
-//! | [`registry`] | `agency`, `registrant`, `prefix`, `doi`, `transfer`, `token` | the HTTP API of a running server (`tendot-client`) |
+//! | [`registry`] | `agency`, `registrant`, `prefix`, `doi`, `transfer`, `token`, `report` | the HTTP API of a running server (`tendot-client`) |
 //! | [`debug`] | `debug` | native messages and values (`tendot-proto`) |
 //! | [`shell`] | `completions`, `man` | the definition of the command line |
 //! | [`mod@reference`] | `reference` (hidden) | writes `docs/reference/` from definitions in the code |
@@ -62,6 +62,7 @@ fn main() -> ExitCode {
         CliCommand::Doi(arguments) => registry::doi::run(&arguments),
         CliCommand::Transfer(arguments) => registry::transfer::run(&arguments),
         CliCommand::Token(arguments) => registry::token::run(&arguments),
+        CliCommand::Report(arguments) => registry::report::run(&arguments),
         CliCommand::Import(arguments) => store::import::run(&arguments),
         CliCommand::Export(arguments) => store::export::run(&arguments),
         CliCommand::Backup(arguments) => store::backup::run(&arguments),

@@ -51,7 +51,8 @@ impl<'a> BatchPlanner<'a> {
 
     /// Edits of all lines.
     pub(super) fn into_edits(self) -> Vec<Edit> {
-        self.planned.into_iter().map(|planned| planned.edit).collect()
+        let records = self.planned.into_iter().map(|planned| planned.edit);
+        records.chain(self.planner.into_index_edits()).collect()
     }
 
     /// Plans a line. Fails on store errors only.
@@ -102,7 +103,7 @@ impl<'a> BatchPlanner<'a> {
                 self.planner.check_holder(prefix, budget).await?;
                 self.planner.plan_new(name, prefix, request, variant, budget).await?
             }
-            Some(entry) => (self.plan_update(entry, prefix, request, budget).await?, Vec::new()),
+            Some(entry) => self.plan_update(entry, prefix, request, budget).await?,
         };
         let status = match change {
             RecordChange::Created(..) => BatchLineStatus::Created,
@@ -131,7 +132,7 @@ impl<'a> BatchPlanner<'a> {
         prefix: &str,
         request: &RegistrationRequest,
         budget: &mut Budget,
-    ) -> Result<RecordChange, RegistryError> {
+    ) -> Result<(RecordChange, Vec<WriteWarning>), RegistryError> {
         let registration = Registration::of_record(entry)?;
         let (allocation, owner) = self.planner.owner(prefix, &registration, budget).await?;
         let is_retired = entry.status == RecordStatus::Tombstone;

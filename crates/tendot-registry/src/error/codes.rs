@@ -76,6 +76,10 @@ error_codes! {
         "the name is confusable with `existing`, or mixes scripts with confusable letters, and the policy of the prefix \
          rejects it",
         "choose another name, or ask the agency to change the policy";
+    DUPLICATE_METADATA = "duplicate-metadata", Conflict,
+        "title, creators, date and types of the metadata equal those of `existing`, another name of the registrant, and the \
+         policy of the prefix rejects it",
+        "make the metadata distinguish the object, use the existing name, or ask the agency to change the policy";
     INVALID_STATE_TRANSITION = "invalid-state-transition", Conflict,
         "a registered name cannot become reserved",
         "retire the name instead";

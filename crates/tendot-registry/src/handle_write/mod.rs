@@ -147,6 +147,11 @@ pub enum WriteWarning {
     },
     /// The new name mixes scripts with similar letters.
     MixedScripts,
+    /// The metadata does not distinguish the name from another one of the registrant.
+    DuplicateOf {
+        /// Other name.
+        name: Box<str>,
+    },
     /// The new name, which was written without `doi:` or a URL, looks percent-encoded; it was not decoded.
     PercentEncoded {
         /// Decoded name, and the form in which it would be registered.
@@ -182,6 +187,9 @@ impl fmt::Display for WriteWarning {
                     Some((decoded, uri)) => write!(f, "; to register `{decoded}`, send `{uri}`"),
                     None => Ok(()),
                 }
+            }
+            Self::DuplicateOf { name } => {
+                write!(f, "title, creators, date and type of the metadata equal those of `{name}`")
             }
         }
     }

@@ -10,7 +10,7 @@ use super::holder_timeline::HolderTimeline;
 use super::visible_author;
 use crate::metadata::KernelMetadata;
 use crate::prefix::Prefix;
-use crate::registration::{DoiStatus, Registration, RegistrationState, VisibilityFilter};
+use crate::registration::{DoiStatus, RedactionMark, Registration, RegistrationState, VisibilityFilter};
 use crate::rules::RecordReader;
 use crate::{CallContext, Error, PrefixHolder, Registry, ResultPage, cost, party};
 
@@ -68,6 +68,8 @@ pub struct RecordSnapshot {
     pub metadata: Option<Box<RawValue>>,
     /// Id of the owner, if there was one.
     pub registrant: Option<Box<str>>,
+    /// Mark of a redaction, which removed values and metadata.
+    pub redaction: Option<RedactionMark>,
 }
 
 impl RecordSnapshot {
@@ -238,7 +240,11 @@ impl HistoryView {
         let is_visible = registration_state == RegistrationState::Registered || self.can_read_private;
         let readable = if self.is_operator { ValuePermissions::ADMIN_READ.0 } else { 0 }
             | ValuePermissions::PUBLIC_READ.0;
-        let values = entry.values.iter().filter(|value| is_visible && value.permissions.0 & readable != 0);
+        let redaction = RedactionMark::of_values(&entry.values);
+        let is_readable = |value: &&HandleValue<'_>| {
+            redaction.is_none() && is_visible && value.permissions.0 & readable != 0
+        };
+        let values = entry.values.iter().filter(is_readable);
         let (owner, metadata) =
             registration.map(|registration| (registration.owner, registration.metadata)).unwrap_or_default();
         let of_prefix = || self.holders.holder_at(sequence).map(|holder| holder.registrant.clone());
@@ -247,6 +253,7 @@ impl HistoryView {
             values: values.cloned().collect(),
             metadata: metadata.filter(|_| is_visible),
             registrant: prefix.map(|prefix| prefix.registrant).or(owner).or_else(of_prefix),
+            redaction,
         }
     }
 }

@@ -5,12 +5,16 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
 
+use crate::metadata::codec::element;
 use crate::metadata::codec::node::{MetadataNode, NodeMember, XmlPosition};
 use crate::metadata::codec::reader::{DocumentSyntax, MetadataElement, MetadataReader, excerpt};
 use crate::metadata::codec::xml;
 use crate::metadata::fault::{MetadataFault, MetadataFaultCode};
 use crate::metadata::model::creation::Creation;
 use crate::metadata::model::date::XsdDate;
+use crate::metadata::model::extension::{
+    EXTENSIONS_MEMBER, ExtensionElement, ExtensionSummary, MAX_EXTENSIONS, check_extensions,
+};
 use crate::metadata::model::party::{Party, ReferentPlace};
 use crate::metadata::model::text::NonEmptyText;
 use crate::metadata::model::vocabulary::PrimaryReferentType;
@@ -43,6 +47,8 @@ const MAX_CONVERTED_BYTES: usize = 1 << 19;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct KernelMetadata {
     pub(super) referent: Referent,
+    /// Extensions of the document; the referent may have further ones.
+    pub(super) extensions: Vec<ExtensionElement>,
 }
 
 /// Referent: what the DOI is assigned to.
@@ -138,10 +144,25 @@ impl KernelMetadata {
         preferred.map_or("", |name| name.value.as_str())
     }
 
+    /// Extensions in a few words: those of the document, then those of the referent.
+    pub fn extensions(&self) -> Vec<ExtensionSummary> {
+        self.all_extensions().map(ExtensionElement::summary).collect()
+    }
+
+    /// Extensions of the document and of the referent.
+    pub(super) fn all_extensions(&self) -> impl Iterator<Item = &ExtensionElement> {
+        let of_referent = match &self.referent {
+            Referent::Creation(creation) => &creation.extensions,
+            Referent::Party(party) => &party.extensions,
+            Referent::Place(place) => &place.extensions,
+        };
+        self.extensions.iter().chain(of_referent)
+    }
+
     /// Document tree with the fields that the registry supplies, in the sequence of the schema.
     pub(super) fn to_node_with<'a>(&'a self, fields: &RegistryFields<'a>) -> MetadataNode<'a> {
         let (name, referent) = self.referent.node();
-        MetadataNode::object([
+        self.with_extensions([
             ("referentDoiName", Some(MetadataNode::text(fields.name))),
             ("primaryReferentType", Some(MetadataNode::text(self.referent.referent_type().as_str()))),
             ("registrationAgencyDoiName", Some(MetadataNode::text(fields.agency_doi()))),
@@ -149,6 +170,17 @@ impl KernelMetadata {
             ("issueNumber", Some(MetadataNode::Integer(fields.issue_number.into()))),
             (name, Some(referent)),
         ])
+    }
+
+    /// Object of these members and the extensions of the document.
+    fn with_extensions<'a, const N: usize>(
+        &'a self,
+        members: [(&'a str, Option<MetadataNode<'a>>); N],
+    ) -> MetadataNode<'a> {
+        let members = members.into_iter().filter_map(|(name, node)| Some(NodeMember::new(name, node?)));
+        let mut members: Vec<_> = members.collect();
+        element::list(&self.extensions, EXTENSIONS_MEMBER, XmlPosition::Foreign, &mut members);
+        MetadataNode::Object(members)
     }
 
     /// XML with the fields that the registry supplies.
@@ -159,10 +191,7 @@ impl KernelMetadata {
     fn to_node(&self) -> MetadataNode<'_> {
         let (name, referent) = self.referent.node();
         let kind = MetadataNode::text(self.referent.referent_type().as_str());
-        MetadataNode::Object(vec![
-            NodeMember::new("primaryReferentType", kind),
-            NodeMember::new(name, referent),
-        ])
+        self.with_extensions([("primaryReferentType", Some(kind)), (name, Some(referent))])
     }
 
     fn from_node(
@@ -195,6 +224,7 @@ impl KernelMetadata {
         let creation = members.optional(reader, "referentCreation", Element);
         let party = members.optional(reader, "referentParty", Element);
         let place = members.optional(reader, "referentPlace", Element);
+        let extensions = members.list(reader, EXTENSIONS_MEMBER, XmlPosition::Foreign, MAX_EXTENSIONS);
         members.reject_unknown(reader, KERNEL_MEMBERS);
         let kind: PrimaryReferentType = kind?;
         let referents = [
@@ -213,7 +243,9 @@ impl KernelMetadata {
             let name = Referent::element_name_of(kind);
             reader.report_missing(name, &format!("missing `{name}`"));
         }
-        referent.map(|referent| Self { referent })
+        let kernel = Self { referent: referent?, extensions: extensions? };
+        check_extensions(kernel.all_extensions(), reader);
+        Some(kernel)
     }
 }
 
@@ -275,6 +307,7 @@ const KERNEL_MEMBERS: &[&str] = &[
     "referentCreation",
     "referentParty",
     "referentPlace",
+    EXTENSIONS_MEMBER,
 ];
 
 /// Parses JSON into a tree.

@@ -18,4 +18,5 @@ pub use fault::{MetadataFault, MetadataFaultCode};
 pub use format::{CitationSummary, MetadataFormat};
 pub(crate) use kernel::ExpectedDoi;
 pub use kernel::{KernelMetadata, RegistryFields};
+pub use model::extension::ExtensionSummary;
 pub use system_metadata::SystemMetadata;

@@ -1,6 +1,6 @@
 //! System Metadata (ISO 26324:2025), the reduced view of kernel metadata.
 
-use crate::metadata::codec::element::element;
+use crate::metadata::codec::element::{self, element};
 use crate::metadata::codec::node::{MetadataNode, NodeMember, XmlPosition};
 use crate::metadata::codec::reader::{DocumentSyntax, MetadataElement, MetadataReader};
 use crate::metadata::fault::MetadataFault;
@@ -11,6 +11,9 @@ use crate::metadata::model::creation::{
     ContentLanguage, Creation, CreationDate, CreationName, CreationPlace, LinkedCreation, PrincipalAgent,
 };
 use crate::metadata::model::date::XsdDate;
+use crate::metadata::model::extension::{
+    EXTENSIONS_MEMBER, ExtensionElement, MAX_EXTENSIONS, check_extensions,
+};
 use crate::metadata::model::identifier::{CreationIdentifier, PartyIdentifier, PlaceIdentifier};
 use crate::metadata::model::party::{ApproximateDate, LinkedParty, Party, PartyName, ReferentPlace};
 use crate::metadata::model::text::{LanguageTag, NonEmptyText};
@@ -27,7 +30,11 @@ use crate::metadata::model::vocabulary::{
 /// of a creation. The other way, those three are dropped, with the issue number and everything in linked creations and
 /// parties but identifiers and roles.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct SystemMetadata(SystemReferent);
+pub struct SystemMetadata {
+    referent: SystemReferent,
+    /// Extensions of the document and of the referent.
+    extensions: Vec<ExtensionElement>,
+}
 
 /// Referent in System Metadata.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -45,7 +52,7 @@ impl SystemMetadata {
 
     /// JSON with the fields that the registry supplies.
     pub fn to_json(&self, fields: &RegistryFields<'_>) -> String {
-        let (kind, node) = match &self.0 {
+        let (kind, node) = match &self.referent {
             SystemReferent::Creation(creation) => (ReferentType::CreativeWork, creation.to_node()),
             SystemReferent::Party(party) => (ReferentType::Party, party.to_node()),
             SystemReferent::Place(place) => (ReferentType::Place, place.to_node()),
@@ -59,6 +66,7 @@ impl SystemMetadata {
         if let MetadataNode::Object(referent_members) = node {
             members.extend(referent_members);
         }
+        element::list(&self.extensions, EXTENSIONS_MEMBER, XmlPosition::Foreign, &mut members);
         MetadataNode::Object(members).to_json()
     }
 
@@ -88,24 +96,28 @@ impl SystemMetadata {
         let _: Option<Option<NonEmptyText>> = members.optional(reader, "registrationAuthorityCode", Element);
         let _: Option<Option<XsdDate>> = members.optional(reader, "issueDate", Element);
         let kind = members.required(reader, "referentType", Element)?;
+        let extensions = members.list(reader, EXTENSIONS_MEMBER, XmlPosition::Foreign, MAX_EXTENSIONS);
         let rest = members.into_rest();
-        Some(Self(match kind {
+        let referent = match kind {
             ReferentType::CreativeWork => {
                 SystemReferent::Creation(Box::new(MetadataElement::read(rest, reader)?))
             }
             ReferentType::Party => SystemReferent::Party(Box::new(MetadataElement::read(rest, reader)?)),
             ReferentType::Place => SystemReferent::Place(MetadataElement::read(rest, reader)?),
-        }))
+        };
+        let system = Self { referent, extensions: extensions? };
+        check_extensions(system.extensions.iter(), reader);
+        Some(system)
     }
 }
 
 impl From<&KernelMetadata> for SystemMetadata {
     fn from(kernel: &KernelMetadata) -> Self {
-        Self(match &kernel.referent {
+        let referent = match &kernel.referent {
             Referent::Creation(creation) => SystemReferent::Creation(Box::new(creation.as_ref().into())),
             Referent::Party(party) => SystemReferent::Party(Box::new(party.as_ref().into())),
             Referent::Place(place) => {
-                let ReferentPlace { name, identifier } = place.clone();
+                let ReferentPlace { name, identifier, .. } = place.clone();
                 SystemReferent::Place(SystemPlace {
                     identifier,
                     name,
@@ -113,20 +125,21 @@ impl From<&KernelMetadata> for SystemMetadata {
                     basic: PlaceBasicMetadata,
                 })
             }
-        })
+        };
+        Self { referent, extensions: kernel.all_extensions().cloned().collect() }
     }
 }
 
 impl From<SystemMetadata> for KernelMetadata {
-    fn from(SystemMetadata(system): SystemMetadata) -> Self {
-        let referent = match system {
+    fn from(system: SystemMetadata) -> Self {
+        let referent = match system.referent {
             SystemReferent::Creation(creation) => Referent::Creation(Box::new((*creation).into())),
             SystemReferent::Party(party) => Referent::Party(Box::new((*party).into())),
             SystemReferent::Place(SystemPlace { identifier, name, .. }) => {
-                Referent::Place(ReferentPlace { name, identifier })
+                Referent::Place(ReferentPlace { name, identifier, extensions: Vec::new() })
             }
         };
-        Self { referent }
+        Self { referent, extensions: system.extensions }
     }
 }
 
@@ -274,6 +287,7 @@ impl From<SystemCreation> for Creation {
             content_language: basic.content_language,
             creation_date: basic.creation_date,
             creation_place: basic.creation_place,
+            extensions: Vec::new(),
         }
     }
 }
@@ -317,6 +331,7 @@ impl From<SystemParty> for Party {
             death: basic.death,
             territory: basic.territory,
             linked_party: linked.collect(),
+            extensions: Vec::new(),
         }
     }
 }

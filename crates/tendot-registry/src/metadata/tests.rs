@@ -101,7 +101,8 @@ fn arbitrary_kernel(bytes: Vec<u8>) -> KernelMetadata {
         2 => Referent::Place(input.required()),
         _ => Referent::Creation(Box::new(input.required())),
     };
-    KernelMetadata { referent }
+    let extensions = input.list();
+    KernelMetadata { referent, extensions }
 }
 
 proptest! {
@@ -182,7 +183,7 @@ fn faults_of_json_syntax() {
     check("[1]".into(), &[" wrong-type expected an object, found an array"]);
     check("null".into(), &[" wrong-type expected an object, found null"]);
     check("{}".into(), &["/primaryReferentType missing missing `primaryReferentType`"]);
-    check("[".repeat(13), &[" invalid-json invalid JSON: nested deeper than 12 levels at line 1 column 13"]);
+    check("[".repeat(25), &[" invalid-json invalid JSON: nested deeper than 24 levels at line 1 column 25"]);
     check("\u{FEFF}{}".into(), &[" invalid-json invalid JSON: expected value at line 1 column 1"]);
     check(
         edit("Self", "\\ud800"),
@@ -271,13 +272,13 @@ fn faults_of_json_members() {
         edit("\"mode\"", "\"modes\""),
         &[
             "/referentCreation/mode missing at least one `mode` is required",
-            "/referentCreation/modes unknown-element unknown element `modes` [name identifier structuralType mode character type principalAgent linkedCreation language languageOfReferentContent creationDate creationPlace]",
+            "/referentCreation/modes unknown-element unknown element `modes` [name identifier structuralType mode character type principalAgent linkedCreation language languageOfReferentContent creationDate creationPlace extensions]",
         ],
     );
     check(
         edit("\"mode\"", "\"a/b~c\":1,\"mode\""),
         &[
-            "/referentCreation/a~1b~0c unknown-element unknown element `a/b~c` [name identifier structuralType mode character type principalAgent linkedCreation language languageOfReferentContent creationDate creationPlace]",
+            "/referentCreation/a~1b~0c unknown-element unknown element `a/b~c` [name identifier structuralType mode character type principalAgent linkedCreation language languageOfReferentContent creationDate creationPlace extensions]",
         ],
     );
     check(
@@ -406,9 +407,7 @@ fn faults_of_xml() {
             "</issueNumber>",
             "</issueNumber><include xmlns='http://www.w3.org/2001/XInclude' href='/etc/passwd'/>",
         ),
-        &[
-            "/kernelMetadata/Q{http://www.w3.org/2001/XInclude}include unknown-element unknown element `Q{http://www.w3.org/2001/XInclude}include` [referentDoiName primaryReferentType registrationAgencyDoiName issueDate issueNumber referentCreation referentParty referentPlace]",
-        ],
+        &["/kernelMetadata/*[1] value-not-allowed elements of XInclude are not allowed"],
     );
     check(
         &edit("<mode>Visual</mode>", "<mode>Visual</mode><mode>Visible</mode>"),
@@ -564,4 +563,100 @@ fn format_faults(faults: &[MetadataFault]) -> Vec<String> {
         format!("{} {} {}{allowed}", fault.pointer, fault.code.as_str(), fault.message)
     };
     faults.iter().map(format_fault).collect()
+}
+
+/// Elements of other namespaces survive XML, JSON and System Metadata; foreign elements elsewhere are refused.
+#[test]
+fn extensions() {
+    let xml = MetadataFormat::KernelXml.render(
+        &KernelMetadata::from_json(EXAMPLE.as_bytes()).unwrap(),
+        &REGISTRY_FIELDS,
+        None,
+    );
+    let fund = "<f:funding xmlns:f='https://example.org/fund' f:no='7' xml:lang='en'>\n  <f:body>EU &amp; more</f:body>\n</f:funding>";
+    let text = "<note xmlns='urn:x:note'>see <b>here</b> now</note>";
+    let xml = xml
+        .replace("</kernelMetadata>", &format!("{fund}</kernelMetadata>"))
+        .replace("</referentCreation>", &format!("{text}</referentCreation>"));
+    let kernel = KernelMetadata::from_xml(&xml).unwrap();
+    let json = kernel.to_json();
+    assert!(json.ends_with(concat!(
+        r#""extensions":[{"namespace":"urn:x:note","name":"note","content":["see ",{"name":"b","content":"here"}," now"]}]},"#,
+        r#""extensions":[{"namespace":"https://example.org/fund","name":"funding","attributes":{"#,
+        r#""Q{https://example.org/fund}no":"7","Q{http://www.w3.org/XML/1998/namespace}lang":"en"},"#,
+        r#""content":[{"name":"body","content":"EU & more"}]}]}"#,
+    )), "{json}");
+    assert_eq!(KernelMetadata::from_json(json.as_bytes()).as_ref(), Ok(&kernel));
+    let written = MetadataFormat::KernelXml.render(&kernel, &REGISTRY_FIELDS, None);
+    assert!(
+        written.contains(
+            "<ext2:funding ext2:no=\"7\" xml:lang=\"en\"><ext2:body>EU &amp; more</ext2:body></ext2:funding>"
+        ),
+        "{written}"
+    );
+    assert_eq!(KernelMetadata::from_xml(&written).as_ref(), Ok(&kernel));
+    let system = MetadataFormat::SystemJson.render(&kernel, &REGISTRY_FIELDS, None);
+    let names: Vec<_> =
+        kernel.extensions().into_iter().map(|extension| (extension.name, extension.text)).collect();
+    assert_eq!(names, [("funding".into(), "EU & more".into()), ("note".into(), "see here now".into())]);
+    let read = KernelMetadata::from_json(system.as_bytes()).unwrap();
+    assert_eq!(read.extensions(), kernel.extensions());
+
+    let faults = |extensions: &str| {
+        let json = EXAMPLE.strip_suffix('}').unwrap().to_owned() + &format!(",\"extensions\":{extensions}}}");
+        KernelMetadata::from_json(json.as_bytes())
+            .map_or_else(|faults| format_faults(&faults).join("; "), |_| String::new())
+    };
+    let element = |content: &str| format!(r#"[{{"namespace":"urn:x","name":"a","content":{content}}}]"#);
+    assert_eq!(faults(&element("\"\"")), "");
+    assert_eq!(faults("{}"), "/extensions wrong-type expected an array, found an object");
+    assert_eq!(faults("[{}]"), "/extensions/0 missing missing `namespace` of an extension");
+    assert_eq!(faults(r#"[{"namespace":"urn:x"}]"#), "/extensions/0 missing missing `name` of an extension");
+    assert_eq!(
+        faults(r#"[{"namespace":"urn:x","name":"a b"}]"#),
+        "/extensions/0 value-not-allowed invalid XML name `a b`"
+    );
+    assert_eq!(
+        faults(r#"[{"namespace":"urn:x","name":"a","x":1}]"#),
+        "/extensions/0 unknown-element unknown member `x` of an extension"
+    );
+    assert_eq!(
+        faults(r#"[{"namespace":"http://www.doi.org/2010/DOISchema","name":"a"}]"#),
+        "/extensions/0 value-not-allowed an extension must be in another namespace than the kernel"
+    );
+    assert_eq!(
+        faults(&element("1")),
+        "/extensions/0 wrong-type expected a string or an array for `content`, found an integer"
+    );
+    assert_eq!(
+        faults(&element("\"\\u0001\"")),
+        "/extensions/0 invalid-character character U+0001 is not allowed in XML"
+    );
+    let nested =
+        (0..8).fold("\"x\"".to_owned(), |content, _| format!(r#"[{{"name":"b","content":{content}}}]"#));
+    assert_eq!(faults(&element(&nested)), "/extensions/0 too-many extension nested deeper than 8 elements");
+    let wide = format!("[{}]", vec![r#"{"name":"b"}"#; 1_000].join(","));
+    assert_eq!(faults(&element(&wide)), "/extensions/0 too-many more than 1000 elements in an extension");
+    assert_eq!(
+        faults(&element(&format!("\"{}\"", "x".repeat(1 << 16)))),
+        "/extensions too-long 65542 bytes of extensions (maximum 65536)"
+    );
+    let many = format!("[{}]", vec![r#"{"namespace":"urn:x","name":"a"}"#; 101].join(","));
+    assert_eq!(faults(&many), "/extensions too-many 101 items (maximum 100)");
+    let namespaces: Vec<_> =
+        (0..17).map(|number| format!(r#"{{"namespace":"urn:{number}","name":"a"}}"#)).collect();
+    assert_eq!(
+        faults(&format!("[{}]", namespaces.join(","))),
+        "/extensions too-many 17 namespaces in extensions (maximum 16)"
+    );
+    // Elements of other namespaces are extensions of the document and its referent, not of other elements.
+    let misplaced = xml.replace("<value>Self", "<x xmlns='urn:x'/><value>Self");
+    let found = KernelMetadata::from_xml(&misplaced).map(drop).unwrap_err();
+    assert!(
+        found[0]
+            .to_string()
+            .starts_with("/kernelMetadata/referentCreation/name[1]/Q{urn:x}x: unknown element"),
+        "{}",
+        found[0]
+    );
 }

@@ -19,7 +19,8 @@ pub use stored::{RegistryObjectKind, Versioned, sha256_hex};
 pub use token::{ApiToken, CreateToken, RevokeToken, Role, Scope, TokenIdentity};
 
 pub use crate::prefix::{
-    AllocatePrefix, ConfusablePolicy, NameRules, Prefix, PrefixPolicy, PrefixRange, UpdatePrefix,
+    AllocatePrefix, ConfusablePolicy, DuplicatePolicy, NameRules, Prefix, PrefixPolicy, PrefixRange,
+    UpdatePrefix,
 };
 
 /// Reserved prefix of registry objects.

@@ -13,7 +13,7 @@ mod record;
 
 pub(crate) use allocation::{AllocationCache, PrefixAllocation};
 pub use commands::{AllocatePrefix, PrefixRange, UpdatePrefix};
-pub use policy::{ConfusablePolicy, NameRules, PrefixPolicy};
+pub use policy::{ConfusablePolicy, DuplicatePolicy, NameRules, PrefixPolicy};
 pub(crate) use quota::{QuotaTable, quota_exceeded};
 pub(crate) use record::{ADMIN_INDEX, GROUP_INDEX, admin_group_value, free_index};
 

@@ -1,4 +1,4 @@
-//! Registration policy of a prefix: syntax rules, suffix pattern, hosts, metadata, confusable names, quota.
+//! Registration policy of a prefix: syntax rules, suffix pattern, hosts, metadata, confusable names, duplicates, quota.
 
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,9 @@ pub struct PrefixPolicy {
     /// Syntax rules for new names; [`NameRules::Z3984`] by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<NameRules>,
+    /// Treatment of metadata that does not distinguish a name from another one of the registrant; default: warn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duplicates: Option<DuplicatePolicy>,
     /// Maximum number of names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<u64>,
@@ -48,6 +51,20 @@ pub enum ConfusablePolicy {
     /// Rejected.
     #[serde(rename = "refuse")]
     Reject,
+}
+
+/// Treatment of metadata whose title, creators, date and types equal those of another name of the same registrant.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DuplicatePolicy {
+    /// Registered with a warning.
+    #[default]
+    Warn,
+    /// Rejected.
+    #[serde(rename = "refuse")]
+    Reject,
+    /// Registered without a warning; the names are not compared.
+    Allow,
 }
 
 /// Syntax rules for new names.

@@ -34,6 +34,14 @@ impl RecordChange {
         (entry, registration)
     }
 
+    /// Metadata of the record.
+    pub(crate) fn metadata(&self) -> Option<&RawValue> {
+        let (Self::Created(_, registration)
+        | Self::Updated(_, registration)
+        | Self::Unchanged(_, registration)) = self;
+        registration.metadata.as_deref()
+    }
+
     /// Edit to commit, with the expected revision of the existing record.
     pub(crate) fn to_edit(&self, existing: Option<u64>) -> Option<Edit> {
         let (Self::Created(entry, _) | Self::Updated(entry, _)) = self else { return None };

@@ -3,13 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use tendot_proto::{Budget, Handle};
-use tendot_store::{RecordStatus, StoredRecord};
+use tendot_store::{Edit, RecordStatus, StoredRecord};
 
 use super::build_record::{BuildContext, RecordChange, build};
+use super::description_index::{DescriptionChange, DescriptionIndex};
 use super::new_name::{check_prefix_matches, parse_doi};
 use crate::authorization::Principal;
 use crate::party::{Registrant, Scope};
-use crate::prefix::{AllocationCache, GROUP_INDEX, PrefixAllocation, quota_exceeded};
+use crate::prefix::{AllocationCache, DuplicatePolicy, GROUP_INDEX, PrefixAllocation, quota_exceeded};
 use crate::registration::{Registration, RegistrationRequest};
 use crate::rules::{Rules, SiteReader};
 use crate::validate::looks_percent_encoded;
@@ -26,6 +27,7 @@ pub(crate) struct RegistrationPlanner<'a> {
     /// Prefixes that this site is responsible for.
     responsible: HashSet<Box<str>>,
     quotas: HashMap<Box<str>, RemainingQuota>,
+    descriptions: DescriptionIndex,
 }
 
 /// Quota left for this plan, and how much of it is used.
@@ -44,6 +46,7 @@ impl<'a> RegistrationPlanner<'a> {
             allocations: AllocationCache::new(rules),
             responsible: HashSet::new(),
             quotas: HashMap::new(),
+            descriptions: DescriptionIndex::default(),
         }
     }
 
@@ -154,10 +157,24 @@ impl<'a> RegistrationPlanner<'a> {
         }
         let context = BuildContext { allocation, group: GROUP_INDEX, limits, now_ms };
         let change = build(&context, name, request, None)?;
+        let descriptions = DescriptionChange {
+            name,
+            registrant: &allocation.holder.id,
+            principal: Some(self.principal),
+            policy: allocation.prefix.policy.duplicates.unwrap_or_default(),
+            before: None,
+            after: change.metadata(),
+        };
+        warnings.extend(self.descriptions.update(rules, &descriptions, budget).await?);
         if let Some(quota) = quota {
             quota.used += 1;
         }
         Ok((change, warnings))
+    }
+
+    /// Edits of the index of descriptions, for all names that were planned.
+    pub(crate) fn into_index_edits(self) -> impl Iterator<Item = Edit> {
+        self.descriptions.into_edits()
     }
 
     /// Plans the update of an existing name. The principal has been authorized.
@@ -168,12 +185,44 @@ impl<'a> RegistrationPlanner<'a> {
         registration: &Registration,
         request: &RegistrationRequest,
         budget: &mut Budget,
-    ) -> Result<RecordChange, RegistryError> {
+    ) -> Result<(RecordChange, Vec<WriteWarning>), RegistryError> {
         let (rules, now_ms) = (self.rules, self.now_ms);
-        let allocation = self.allocation(prefix, budget).await?;
+        let allocation = self.allocations.allocation(prefix, budget).await?;
+        let allocation = allocation.ok_or_else(|| RegistryError::prefix_not_allocated(prefix))?;
         let group = allocation.admin_group_index(registration.owner.as_deref());
         let context = BuildContext { allocation, group, limits: &rules.settings.limits, now_ms };
-        build(&context, &entry.name, request, Some((entry, registration)))
+        let change = build(&context, &entry.name, request, Some((entry, registration)))?;
+        let descriptions = DescriptionChange {
+            name: &entry.name,
+            registrant: registration.owner_id(&allocation.prefix),
+            principal: Some(self.principal),
+            policy: allocation.prefix.policy.duplicates.unwrap_or_default(),
+            before: registration.metadata.as_deref(),
+            after: change.metadata(),
+        };
+        let warning = self.descriptions.update(rules, &descriptions, budget).await?;
+        Ok((change, warning.into_iter().collect()))
+    }
+
+    /// Removes a name that is retired from the index of descriptions.
+    pub(crate) async fn forget_description(
+        &mut self,
+        prefix: &str,
+        entry: &StoredRecord,
+        registration: &Registration,
+        budget: &mut Budget,
+    ) -> Result<(), RegistryError> {
+        let allocation = self.allocations.allocation(prefix, budget).await?;
+        let allocation = allocation.ok_or_else(|| RegistryError::prefix_not_allocated(prefix))?;
+        let change = DescriptionChange {
+            name: &entry.name,
+            registrant: registration.owner_id(&allocation.prefix),
+            principal: None,
+            policy: DuplicatePolicy::Allow,
+            before: registration.metadata.as_deref(),
+            after: None,
+        };
+        self.descriptions.update(self.rules, &change, budget).await.map(drop)
     }
 
     /// Loads a name to update or retire, and authorizes the principal. Returns its prefix, record and registration.

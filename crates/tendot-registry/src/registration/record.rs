@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tendot_names::InputForm;
 use tendot_proto::{Budget, HandleValue};
-use tendot_store::{HistoryOrder, NameKey, RecordStatus, Store, StoredRecord};
+use tendot_store::{EditKind, HistoryEntry, HistoryOrder, NameKey, RecordStatus, Store, StoredRecord};
 
 use crate::authorization::Principal;
 use crate::metadata::{CitationSummary, KernelMetadata, MetadataFormat, RegistryFields};
@@ -152,7 +152,7 @@ impl DoiRecord {
     }
 
     fn with_kernel<T>(&self, make: impl FnOnce(&KernelMetadata, &RegistryFields<'_>) -> T) -> Option<T> {
-        let kernel = KernelMetadata::from_json(self.metadata.as_ref()?.get().as_bytes()).ok()?;
+        let kernel = serde_json::from_str::<KernelMetadata>(self.metadata.as_ref()?.get()).ok()?;
         let issue = self.issue.unwrap_or(MetadataIssue { number: 1, time_ms: self.created_ms });
         let day = i64::try_from(issue.time_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
         let day = day.unwrap_or_default().to_zoned(jiff::tz::TimeZone::UTC).date().to_string();
@@ -166,6 +166,9 @@ impl DoiRecord {
         Some(make(&kernel, &fields))
     }
 }
+
+/// Number of redactions that may follow the retirement of a name; there is nothing to redact after the first.
+const MAX_REDACTIONS: usize = 3;
 
 /// Index of the URL of a registered name.
 pub(super) const URL_INDEX: u32 = 1;
@@ -239,12 +242,15 @@ impl RecordReader {
         Ok(self.find_object::<Registrant>(id, budget).await?.map(|object| object.value))
     }
 
-    /// Time of the last change of a name.
+    /// Time of the last change of a name, redactions excepted.
     async fn last_change_time(&self, name: &str, budget: &mut Budget) -> Result<Option<u64>, Error> {
         budget.charge(cost::LOOKUP)?;
         let Ok(key) = NameKey::new(name) else { return Ok(None) };
-        let history = self.store.history(&key, HistoryOrder::NewestFirst { before: u64::MAX }, 1).await?;
-        Ok(history.entries.first().map(|past| past.log_entry.timestamp_ms))
+        let newest = HistoryOrder::NewestFirst { before: u64::MAX };
+        let history = self.store.history(&key, newest, MAX_REDACTIONS + 1).await?;
+        let is_redaction = |past: &&HistoryEntry| past.log_entry.kind == EditKind::Redact;
+        let change = history.entries.iter().find(|past| !is_redaction(past));
+        Ok(change.map(|past| past.log_entry.timestamp_ms))
     }
 }
 

@@ -38,10 +38,11 @@ impl CommandPlanner for RegisterDoi {
             return Err(already_registered(&entry, &Registration::of_record(&entry)?));
         }
         let (change, warnings) = planner.plan_new(&name, prefix, &self.request, None, budget).await?;
-        let edits = change.to_edit(None).into_iter().collect();
+        let mut edits: Vec<_> = change.to_edit(None).into_iter().collect();
         let (entry, registration) = change.into_parts();
         let (_, owner) = planner.owner(prefix, &registration, budget).await?;
         let registered = visible_record(entry, registration, owner, principal);
+        edits.extend(planner.into_index_edits());
         let input_form = self.request.input_form;
         Ok(CommandPlan::new(edits, DoiRecord { warnings, input_form, ..registered }))
     }

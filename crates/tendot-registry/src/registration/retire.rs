@@ -35,6 +35,7 @@ impl CommandPlanner for RetireDoi {
         let (prefix, entry, registration) = planner.load_for_update(&self.name, budget).await?;
         check_revision(self.expected_revision, entry.revision)?;
         let (name, expect) = (entry.name.clone(), Precondition::AtRevision(entry.revision));
+        planner.forget_description(prefix, &entry, &registration, budget).await?;
         let (allocation, owner) = planner.owner(prefix, &registration, budget).await?;
         // Names that never resolved, and names of test prefixes, leave no tombstone.
         let mut edits = Vec::new();
@@ -53,6 +54,7 @@ impl CommandPlanner for RetireDoi {
             retired_ms: Some(call.now_ms),
             ..visible_record(entry, registration, owner, principal)
         };
+        edits.extend(planner.into_index_edits());
         Ok(CommandPlan::new(edits, registered))
     }
 }

@@ -42,10 +42,13 @@ impl CommandPlanner for UpdateDoi {
             let detail = "`name` does not match the DOI that is updated";
             return Err(RegistryError::invalid(codes::NAME_MISMATCH, "/name", detail));
         }
-        let change = planner.plan_update(prefix, &entry, &registration, &self.request, budget).await?;
-        let edits = change.to_edit(Some(entry.revision)).into_iter().collect();
+        let (change, warnings) =
+            planner.plan_update(prefix, &entry, &registration, &self.request, budget).await?;
+        let mut edits: Vec<_> = change.to_edit(Some(entry.revision)).into_iter().collect();
         let (entry, registration) = change.into_parts();
         let (_, owner) = planner.owner(prefix, &registration, budget).await?;
-        Ok(CommandPlan::new(edits, visible_record(entry, registration, owner, principal)))
+        let updated = DoiRecord { warnings, ..visible_record(entry, registration, owner, principal) };
+        edits.extend(planner.into_index_edits());
+        Ok(CommandPlan::new(edits, updated))
     }
 }

@@ -8,6 +8,7 @@ mod site_peers;
 mod template;
 
 pub use site_peers::{PeerFuture, SitePeers};
+pub(crate) use template::check_namespace;
 pub use tendot_proto::message::HashPartition;
 
 use tendot_proto::record::AdminPermissions;
@@ -89,12 +90,20 @@ pub struct ResolvedRecord {
     pub has_metadata: bool,
     /// Whether the values are those of a stored record, rather than derived by a template.
     pub is_stored: bool,
+    /// Stored name that a template derived the values from.
+    pub derived_from: Option<Box<str>>,
 }
 
 /// Record lookup before authorization.
 pub(crate) enum RecordLookup {
     /// Selected values and the requirement for reading them.
-    Found { values: Vec<HandleValue<'static>>, requirement: Requirement, has_metadata: bool, is_stored: bool },
+    Found {
+        values: Vec<HandleValue<'static>>,
+        requirement: Requirement,
+        has_metadata: bool,
+        is_stored: bool,
+        derived_from: Option<Box<str>>,
+    },
     /// Referral to another service.
     Referral(Vec<HandleValue<'static>>),
 }
@@ -122,13 +131,13 @@ impl Registry {
         match self.rules.lookup_record(query, budget).await? {
             RecordLookup::Referral(values) => {
                 let resolution = Resolution::Referral(values);
-                Ok(ResolvedRecord { resolution, has_metadata: false, is_stored: false })
+                Ok(ResolvedRecord { resolution, has_metadata: false, is_stored: false, derived_from: None })
             }
-            RecordLookup::Found { values, requirement, has_metadata, is_stored } => {
+            RecordLookup::Found { values, requirement, has_metadata, is_stored, derived_from } => {
                 let (name, claimant) = (Some(query.handle), Claimant::authenticated(caller));
                 self.rules.authorize_for_name(name, &requirement, claimant, Scope::Read, budget).await?;
                 let resolution = Resolution::Values(values);
-                Ok(ResolvedRecord { resolution, has_metadata, is_stored })
+                Ok(ResolvedRecord { resolution, has_metadata, is_stored, derived_from })
             }
         }
     }
@@ -146,7 +155,7 @@ impl SiteReader {
         let name = Handle::new(&full);
         self.check_server_responsible(name, budget).await?;
         let text = name.to_str().unwrap_or_default();
-        let (mut with_metadata, mut is_stored) = (false, false);
+        let (mut with_metadata, mut is_stored, mut derived_from) = (false, false, None);
         let values = match self.get_record(text, budget).await? {
             // Reserved names do not resolve.
             Some(entry) if is_reserved(&entry) => return Err(Error::NotFound),
@@ -161,11 +170,13 @@ impl SiteReader {
                 {
                     return Ok(RecordLookup::Referral(values));
                 }
-                self.resolve_template(text, budget).await?.ok_or(Error::NotFound)?
+                let derived = self.resolve_template(text, budget).await?.ok_or(Error::NotFound)?;
+                derived_from = Some(derived.base);
+                derived.values
             }
         };
         let (values, requirement) = select_readable(query, values, budget)?;
-        Ok(RecordLookup::Found { values, requirement, has_metadata: with_metadata, is_stored })
+        Ok(RecordLookup::Found { values, requirement, has_metadata: with_metadata, is_stored, derived_from })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Checks of handle values: indexes, sizes, `HS_ADMIN` and `HS_VLIST` syntax, `HS_PUBKEY` keys.
+//! Checks of handle values: indexes, sizes, `HS_ADMIN` and `HS_VLIST` syntax, `HS_PUBKEY` keys, `HS_NAMESPACE` templates.
 
 use tendot_proto::auth::{PublicKeyError, validate_public_key};
 use tendot_proto::record::{Admin, IndexError, PublicKey, ValueList, validate_indexes};
@@ -6,6 +6,7 @@ use tendot_proto::{DecodeError, HandleValue};
 
 use super::url;
 use crate::authorization::is_admin_value;
+use crate::resolve::check_namespace;
 use crate::{Error, RecordLimits, UrlFault};
 
 /// Invalid handle value: its index and the fault.
@@ -61,6 +62,12 @@ pub enum ValueFault {
     /// Key of an `HS_PUBKEY` value that is too weak, too large or no signing key.
     #[error("{0}")]
     PublicKey(PublicKeyError),
+    /// Malformed `HS_NAMESPACE` value, or a template in it that cannot be evaluated.
+    #[error("{reason}")]
+    Namespace {
+        /// What is wrong.
+        reason: Box<str>,
+    },
     /// Invalid `URL` value.
     #[error("invalid URL: {0}")]
     Url(UrlFault),
@@ -103,6 +110,12 @@ pub(crate) fn check_value(value: &HandleValue<'_>, limits: &RecordLimits) -> Res
         }
     } else if value.has_type("HS_VLIST") {
         ValueList::from_bytes(&value.data).map(drop)
+    } else if value.has_type("HS_NAMESPACE") {
+        // A faulty template would fail each resolution under the prefix.
+        if let Err(error) = check_namespace(&value.data) {
+            return invalid(ValueFault::Namespace { reason: error.to_string().into() });
+        }
+        Ok(())
     } else {
         Ok(())
     };
@@ -191,6 +204,12 @@ mod tests {
             "HS_PUBKEY",
             b"key",
             "invalid value at index 7: malformed data: key type at byte 0: needs 4 bytes, only 3 left",
+        );
+        check("HS_NAMESPACE", b"<namespace/>", "");
+        check(
+            "hs_namespace",
+            b"<namespace><template delimiter='@'><value/></template></namespace>",
+            "invalid value at index 7: invalid prefix template: `<value>` outside `<foreach>` needs a `type`",
         );
         check("X", &[0; 1_001], "invalid value at index 7: 1001 bytes of data (maximum 1000)");
     }

@@ -5,7 +5,7 @@ use tendot_registry::party::{
     AllocatePrefix, CreateAgency, CreateRegistrant, PrefixPolicy, RevokeToken, Role, Scope, UpdateAgency,
     UpdatePrefix, UpdateRegistrant,
 };
-use tendot_registry::registration::{DoiFilter, DoiStatus, RegisterDoi, RegistrationRequest};
+use tendot_registry::registration::{DoiFilter, DoiStatus, RedactDoi, RegisterDoi, RegistrationRequest};
 use tendot_registry::transfer::{DecideTransfer, TransferSubject};
 use tendot_registry::{CallContext, Caller, HandleWrite, RegistryError, ResolveQuery};
 use tendot_testing::block_on;
@@ -52,6 +52,7 @@ name update no such       ?0000000-0---0--00???000
 name retire               ?+++-+---+---+----???+--
 name retire reserved      ?+++0+00-+---+--00???+00
 name retire transferred   ?+++--+------+----???---
+name redact               ?+++-----------+--???---
 name read                 ++++++++++++++++++???+++
 name read hidden          0+++0+00++++++++00???+00
 name read reserved        0+++0+00++++++++00???+00
@@ -252,6 +253,10 @@ fn run_name_operation(
         "name retire" => fixture.retire(&name("x"), caller),
         "name retire reserved" => fixture.retire(&name("r"), caller),
         "name retire transferred" => fixture.retire(&name("transferred"), caller),
+        "name redact" => {
+            let command = RedactDoi { name: name("x").into(), reason: "request".into() };
+            fixture.execute_as(&command, caller).map(drop)
+        }
         "name read" => {
             block_on(registry.get_doi(&name("x"), CallContext::new(caller, NOW, budget))).map(drop)
         }

@@ -9,7 +9,7 @@ use heed::{RoTxn, RwTxn};
 
 use super::format::record::{self, DiskRecord, Intern};
 use super::format::{checksum, log_entry};
-use super::read::{MAX_SCANNED_RECORDS, RawEntry};
+use super::read::{MAX_SCANNED_RECORDS, RawEntry, decode_disk_record};
 use super::{Lmdb, backend_error};
 use crate::model::history::{MAX_HISTORY_PAGE_BYTES, redact_secrets};
 use crate::model::name_key;
@@ -51,6 +51,25 @@ pub(crate) fn write_entry(
 ) -> Result<(), heed::Error> {
     let entry_key = entry_key(storage_key, sequence);
     lmdb.databases.history.put(txn, &entry_key, &checksum::with_checksum(&entry_key, replaced))
+}
+
+/// Reads the replaced record of a history entry inside a write transaction; `None` if there is none.
+pub(crate) fn replaced_record(
+    lmdb: &Lmdb,
+    txn: &RwTxn<'_>,
+    storage_key: &[u8],
+    sequence: u64,
+) -> Result<Option<DiskRecord>, StoreError> {
+    let entry_key = entry_key(storage_key, sequence);
+    let found = lmdb.databases.history.get(txn, &entry_key);
+    let Some(value) = found.map_err(|error| backend_error("reading the history", error))? else {
+        return Ok(None);
+    };
+    let body = checksum::verify_and_strip(&entry_key, value, ITEM)?;
+    if body.is_empty() {
+        return Ok(None);
+    }
+    decode_disk_record(storage_key, body, |id| lmdb.dictionary_entry(txn, id)).map(Some)
 }
 
 /// Encodes a replaced record for the history: the stored bytes, unless it has secrets or was never stored.

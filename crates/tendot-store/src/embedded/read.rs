@@ -358,7 +358,7 @@ fn is_name_of(key: &NameKey, storage_key: &[u8], name: &str) -> bool {
 }
 
 /// Decodes a record whose checksum has been stripped; `lookup` returns dictionary entries by id.
-fn decode_disk_record<'p>(
+pub(crate) fn decode_disk_record<'p>(
     storage_key: &[u8],
     body: &[u8],
     lookup: impl Fn(u32) -> Result<Option<&'p [u8]>, StoreError>,

@@ -1,6 +1,7 @@
 //! Registrations by log sequence number: see `docs/background/storage-format.md`.
 //!
-//! Registrations are stored under the sequence number of the log entry that introduced them and never change; records and
+//! Registrations are stored under the sequence number of the log entry that introduced them and never change, except by a
+//! redaction; records and
 //! history entries refer to that number. They are not stored in the record because registrations arrive in any key order:
 //! appending keeps record pages small and few.
 
@@ -23,6 +24,17 @@ pub(crate) fn append(
     let key = sequence.to_be_bytes();
     let value = checksum::with_checksum(&key, registration);
     lmdb.databases.registrations.put_with_flags(txn, PutFlags::APPEND, &key, &value)
+}
+
+/// Replaces a registration that only redacted prior states of one name refer to.
+pub(crate) fn redact(
+    lmdb: &Lmdb,
+    txn: &mut RwTxn<'_>,
+    sequence: u64,
+    registration: &[u8],
+) -> Result<(), heed::Error> {
+    let key = sequence.to_be_bytes();
+    lmdb.databases.registrations.put(txn, &key, &checksum::with_checksum(&key, registration))
 }
 
 impl Lmdb {

@@ -8,7 +8,7 @@ use heed::RwTxn;
 use super::format::dictionary::Interner;
 use super::format::{checksum, log_entry, record};
 use super::lmdb::transaction::is_disk_full;
-use super::transaction_view::TransactionView;
+use super::transaction_view::{PendingWrites, TransactionView};
 use super::{Lmdb, history, registration};
 use crate::apply::{PendingLogEntry, WriteSet};
 use crate::model::name_key;
@@ -156,8 +156,8 @@ impl WriterLoop {
                 Ok(writes) if writes.is_empty() => Ok(CommitInfo { revision: self.head.revision }),
                 Ok(writes) => {
                     has_writes = true;
-                    let registrations = view.into_registrations();
-                    self.write_changes(&mut txn, change, writes, registrations)?;
+                    let pending = view.into_pending();
+                    self.write_changes(&mut txn, change, writes, pending)?;
                     // Later change sets of this transaction may read these records.
                     self.interner.write_new(&lmdb.databases, &mut txn)?;
                     Ok(CommitInfo { revision: self.head.revision })
@@ -188,11 +188,20 @@ impl WriterLoop {
         txn: &mut RwTxn<'_>,
         change: &ChangeSet,
         mut writes: WriteSet<Option<u64>>,
-        registrations: Vec<(u64, Box<[u8]>)>,
+        pending: PendingWrites,
     ) -> Result<(), heed::Error> {
         let databases = self.lmdb.databases;
         self.head.revision = writes.next_revision(self.head.revision);
         self.write_history(txn, &mut writes.log_entries)?;
+        let PendingWrites { registrations, redacted_registrations, redacted_states } = pending;
+        for (sequence, registration) in redacted_registrations {
+            registration::redact(&self.lmdb, txn, sequence, &registration)?;
+        }
+        for (storage_key, sequence, state) in redacted_states {
+            let is_hashed_key = name_key::is_hashed_key(&storage_key);
+            let body = record::encode(&state, is_hashed_key, &mut self.interner);
+            history::write_entry(&self.lmdb, txn, &storage_key, sequence, &body)?;
+        }
         for (sequence, registration) in registrations {
             registration::append(&self.lmdb, txn, sequence, &registration)?;
         }
@@ -239,6 +248,10 @@ impl WriterLoop {
             let Some((key, record)) = log_entry.prior.take() else { continue };
             let storage_key = name_key::storage_key(&key);
             let replaced = match record {
+                // Not the stored bytes.
+                Some(record) if log_entry.kind == EditKind::Redact => {
+                    record::encode(&record, name_key::is_hashed_key(&storage_key), &mut self.interner)
+                }
                 Some(record) => {
                     history::encode_replaced(&self.lmdb, txn, &storage_key, record, &mut self.interner)?
                 }

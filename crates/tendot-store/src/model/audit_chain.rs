@@ -170,7 +170,7 @@ mod tests {
     proptest! {
         #[test]
         fn content_round_trip(
-            sequence: u64, revision: u64, timestamp_ms: u64, author: String, name: String, code in 1_u64..=7, count: u64,
+            sequence: u64, revision: u64, timestamp_ms: u64, author: String, name: String, code in 1_u64..=8, count: u64,
         ) {
             let kind = EditKind::from_code(code).unwrap();
             let record_count = if kind == EditKind::Import { count } else { 1 };

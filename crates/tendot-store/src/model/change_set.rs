@@ -25,6 +25,12 @@ impl ChangeSet {
         let content = |edit: &Edit| match edit {
             Edit::Put { values, .. } => values_memory_size(values),
             Edit::Register { values, registration, .. } => values_memory_size(values) + registration.len(),
+            Edit::Redact { mark, registration, prior_registration, history, .. } => {
+                let registrations =
+                    history.iter().map(|(_, registration)| size_of::<u64>() + registration.len());
+                let current = registration.len() + prior_registration.len();
+                values_memory_size(std::slice::from_ref(mark)) + current + registrations.sum::<usize>()
+            }
             Edit::PutAux { key, value } => key.len() + value.len(),
             Edit::RemoveAux { key } => key.len(),
             Edit::RequireAux { key, value } => key.len() + value.as_ref().map_or(0, |value| value.len()),
@@ -77,6 +83,25 @@ pub enum Edit {
         name: Box<str>,
         /// Precondition on the current record.
         precondition: Precondition,
+    },
+    /// Redacts the history of a record: replaces the values of its prior states by a mark, and their registrations. Log entries,
+    /// and with them the audit chain, stay. The record gets a new revision, also as a tombstone; a removed name has only its
+    /// history redacted.
+    ///
+    /// The caller requires the revision that it read ([`Edit::RequireRevision`]), so that no prior state is missing.
+    Redact {
+        /// Name of the record.
+        name: Box<str>,
+        /// Value that replaces those of each prior state.
+        mark: HandleValue<'static>,
+        /// Whether the values of the record itself are replaced, too.
+        redacts_current: bool,
+        /// New registration of the record.
+        registration: Box<[u8]>,
+        /// Registration of the state before this edit, in the history.
+        prior_registration: Box<[u8]>,
+        /// Prior states to redact: sequence number of the log entry, and new registration. Others stay.
+        history: Vec<(u64, Box<[u8]>)>,
     },
     /// Homes a prefix here.
     Home {
@@ -131,6 +156,7 @@ impl Edit {
             | Self::Register { name, .. }
             | Self::Tombstone { name, .. }
             | Self::Remove { name, .. }
+            | Self::Redact { name, .. }
             | Self::RequireRevision { name, .. } => name,
             Self::Home { prefix } | Self::Unhome { prefix } | Self::RequireHomed { prefix, .. } => prefix,
             Self::PutAux { .. } | Self::RemoveAux { .. } | Self::RequireAux { .. } => "",

@@ -56,6 +56,8 @@ pub enum EditKind {
     Unhome,
     /// Records were created or updated by a bulk import.
     Import,
+    /// The prior states of a record were redacted.
+    Redact,
 }
 
 impl EditKind {
@@ -69,6 +71,7 @@ impl EditKind {
             Self::Home => 5,
             Self::Unhome => 6,
             Self::Import => 7,
+            Self::Redact => 8,
         }
     }
 
@@ -82,12 +85,13 @@ impl EditKind {
             5 => Self::Home,
             6 => Self::Unhome,
             7 => Self::Import,
+            8 => Self::Redact,
             _ => return None,
         })
     }
 
     /// Whether a log entry of this kind changes exactly one record.
     pub(crate) const fn is_record_change(self) -> bool {
-        matches!(self, Self::Create | Self::Update | Self::Tombstone | Self::Remove)
+        matches!(self, Self::Create | Self::Update | Self::Tombstone | Self::Remove | Self::Redact)
     }
 }

@@ -155,3 +155,91 @@ pub async fn history_redacts_secrets(store: &impl Store) {
     let priors: Vec<_> = history.entries.iter().map(|history_entry| summary(history_entry).1).collect();
     assert_eq!(priors, [None, record.clone(), record.clone(), record]);
 }
+
+/// A redaction removes values and registrations of prior states, of live, retired and removed names, and keeps the log.
+pub async fn history_redaction(store: &impl Store) {
+    let mark = HandleValue::new(1, "MARK", "redacted");
+    let register = |name: &str, data: &str, precondition| Edit::Register {
+        name: name.into(),
+        values: vec![HandleValue::new(1, "NOTE", data.to_owned())],
+        registration: format!("registration of {data}").into_bytes().into(),
+        precondition,
+    };
+    let redact = |name: &str, redacts_current, registration: &str, history: Vec<u64>| Edit::Redact {
+        name: name.into(),
+        mark: mark.clone(),
+        redacts_current,
+        registration: registration.as_bytes().into(),
+        prior_registration: b"redacted"[..].into(),
+        history: history.into_iter().map(|sequence| (sequence, b"redacted"[..].into())).collect(),
+    };
+    let long = format!("10.1000/{}", "x".repeat(4_000));
+    for (number, name) in
+        ["10.1000/Redacted", "10.1000/retired", "10.1000/removed", &long].into_iter().enumerate()
+    {
+        commit(store, vec![register(name, "one", Precondition::Absent)]).await.unwrap();
+        // The registration stays the same.
+        commit(store, vec![put(name, "two", Precondition::Live)]).await.unwrap();
+        commit(store, vec![register(name, "three", Precondition::Live)]).await.unwrap();
+        match number {
+            1 => drop(commit(store, vec![tombstone(name)]).await.unwrap()),
+            2 => {
+                let remove = Edit::Remove { name: name.into(), precondition: Precondition::Live };
+                commit(store, vec![remove]).await.unwrap();
+            }
+            _ => {}
+        }
+        let before = store.history(&key(name), WHOLE_HISTORY, 10).await.unwrap().entries;
+        let log = store.read_log(0, 1_000).await.unwrap();
+        let sequences = before.iter().map(|entry| entry.log_entry.sequence).collect();
+        let is_retired = number == 1;
+        let registration = if is_retired { "redacted" } else { "registration of three" };
+        let revision = commit(store, vec![redact(name, is_retired, registration, sequences)]).await.unwrap();
+
+        let after = store.history(&key(name), WHOLE_HISTORY, 10).await.unwrap().entries;
+        let expected = before.len() + usize::from(number != 2);
+        assert_eq!(after.len(), expected, "{name}");
+        for (before, after) in before.iter().zip(&after) {
+            assert_eq!(before.log_entry, after.log_entry, "{name}");
+        }
+        for entry in &after {
+            let PriorState::Record(state) = &entry.prior else { continue };
+            assert_eq!(
+                (&*state.values, &*state.registration),
+                (&[mark.clone()][..], &b"redacted"[..]),
+                "{name}"
+            );
+        }
+        let unchanged = |after: &HistoryEntry, before: &HistoryEntry| match (&after.prior, &before.prior) {
+            (PriorState::Record(after), PriorState::Record(before)) => {
+                (&after.name, after.revision, after.status) == (&before.name, before.revision, before.status)
+            }
+            (after, before) => after == before,
+        };
+        assert!(after.iter().zip(&before).all(|(after, before)| unchanged(after, before)), "{name}");
+        let current = store.get(&key(name)).await.unwrap();
+        match current {
+            None => assert_eq!(number, 2),
+            Some(current) => {
+                let data = String::from_utf8_lossy(&current.values[0].data).into_owned();
+                let expected = if is_retired { "redacted" } else { "three" };
+                assert_eq!((&*data, current.revision), (expected, revision), "{name}");
+                assert_eq!(&*current.registration, registration.as_bytes(), "{name}");
+                let status = if is_retired { RecordStatus::Tombstone } else { RecordStatus::Live };
+                assert_eq!(current.status, status, "{name}");
+            }
+        }
+        let new_log = store.read_log(0, 1_000).await.unwrap();
+        assert_eq!(new_log[..log.len()], log, "{name}");
+        let last = new_log.last().unwrap();
+        assert_eq!((last.kind, new_log.len()), (EditKind::Redact, log.len() + 1), "{name}");
+        assert_eq!(last.link.previous_hash, log.last().unwrap().link.hash());
+    }
+    // A redacted live name can be changed again, and keeps the redacted states.
+    commit(store, vec![register("10.1000/redacted", "four", Precondition::Live)]).await.unwrap();
+    let history = store.history(&key("10.1000/redacted"), WHOLE_HISTORY, 10).await.unwrap().entries;
+    let data = |entry: &HistoryEntry| summary(entry).1.map(|(_, data)| data);
+    let states: Vec<_> = history.iter().map(data).collect();
+    let redacted = || Some("redacted".to_owned());
+    assert_eq!(states, [None, redacted(), redacted(), redacted(), Some("three".to_owned())]);
+}

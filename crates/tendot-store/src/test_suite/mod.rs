@@ -9,7 +9,7 @@ mod records;
 mod registrations;
 
 pub use aux_entries::{aux_entries, aux_paging, required_aux};
-pub use history::{history, history_paging, history_redacts_secrets};
+pub use history::{history, history_paging, history_redaction, history_redacts_secrets};
 pub use log::{audit_chain, change_counters, change_log, names_at_revision};
 pub use names::{count_names, homed_prefixes, list_names, scan_records, unusual_names};
 pub use preconditions::{preconditions, required_revisions, requirements_are_not_logged};
@@ -49,6 +49,7 @@ macro_rules! store_test_suite {
             history
             history_paging
             history_redacts_secrets
+            history_redaction
             registrations
             history_keeps_registrations
             aux_entries

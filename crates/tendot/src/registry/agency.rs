@@ -20,7 +20,8 @@ Examples:
   export TENDOT_TOKEN=$(cat tendot-data/operator.token)
   tendot agency create LIB 'The library' --metadata required
   tendot agency list
-  tendot agency close LIB --successor MUS
+  ID=$(tendot agency close LIB --successor MUS)
+  tendot transfer accept $ID
 
 Exit codes: 0 success, 1 not found or refused, 2 error")]
 pub(crate) struct AgencyArguments {
@@ -64,6 +65,9 @@ pub(crate) enum AgencyCommand {
         fields: AgencyFieldArguments,
     },
     /// Close an agency and move everything it has to its successor; print the id of the transfer
+    ///
+    /// The agency proposes its closure, and the successor accepts it with `tendot transfer accept ID`. Until then nothing changes;
+    /// either side ends the proposal with `tendot transfer decline ID`. The operator can close an agency at once with `--force`.
     Close {
         /// Agency code
         #[arg(value_name = "CODE", value_parser = NonEmptyStringValueParser::new())]
@@ -71,6 +75,9 @@ pub(crate) enum AgencyCommand {
         /// Agency that takes over its registrants, prefixes and DOI names
         #[arg(long, value_name = "CODE")]
         successor: String,
+        /// Close the agency without acceptance by the successor (operator only)
+        #[arg(long)]
+        force: bool,
     },
 }
 
@@ -106,14 +113,20 @@ pub(crate) fn run(arguments: &AgencyArguments) -> Result<CommandStatus, CliError
             let body = json_object([name, metadata, range, locations]);
             session.update(ResourceKind::Agency, &["agencies", code], &[], &body, None)
         }
-        AgencyCommand::Close { code, successor } => {
-            let body = json!({"agency": code, "to": successor, "force": true});
+        AgencyCommand::Close { code, successor, force } => {
+            let body = json!({"agency": code, "to": successor, "force": force});
             session.create(&["transfers"], &[], &body, "id", |created| {
-                let successor = escape_control(created["to"].as_str().unwrap_or_default());
-                format!(
-                    "agency {} closed; its registrants, prefixes and DOI names now belong to {successor}",
-                    escape_control(code)
-                )
+                let text = |name: &str| escape_control(created[name].as_str().unwrap_or_default());
+                let (code, successor) = (escape_control(code), text("to"));
+                match created["state"].as_str() {
+                    Some("done") => format!(
+                        "agency {code} closed; its registrants, prefixes and DOI names now belong to {successor}"
+                    ),
+                    _ => format!(
+                        "closure of agency {code} proposed; {successor} accepts it with `tendot transfer accept {}`",
+                        text("id")
+                    ),
+                }
             })
         }
     }

@@ -151,6 +151,47 @@ impl ApiSession {
         }
     }
 
+    /// Prints a streamed report (NDJSON) page by page. The lines of one name are never split, so the last page may exceed `limit`.
+    pub(crate) fn list_lines(
+        &self,
+        kind: ResourceKind,
+        path: &[&str],
+        limit: Option<u64>,
+    ) -> Result<CommandStatus, CliError> {
+        let mut output = StdoutWriter::new();
+        let mut table = TextTable::new(kind);
+        let mut left = limit.unwrap_or(u64::MAX);
+        let (mut after, mut is_empty): (Option<String>, _) = (None, true);
+        loop {
+            let requested = left.min(PAGE_SIZE);
+            let count = requested.to_string();
+            let mut query = vec![("limit", &*count)];
+            query.extend(after.as_deref().map(|after| ("after", after)));
+            let reply = self.map_error(self.runtime.block_on(self.client.get(path, &query)))?;
+            let body = std::str::from_utf8(&reply.body).map_err(|error| self.invalid_response(&error))?;
+            let items: Result<Vec<Json>, _> = body.lines().map(serde_json::from_str).collect();
+            let items = items.map_err(|error| self.invalid_response(&error))?;
+            is_empty &= items.is_empty();
+            if self.json {
+                body.lines().try_for_each(|line| output.write_line(escape_json_line(line)))?;
+            } else {
+                table.print(&items, &mut output)?;
+            }
+            // Readers of a pipe see each page at once.
+            output.flush()?;
+            left = left.saturating_sub(items.len() as u64);
+            let last = items.last().and_then(|item| item["name"].as_str()).map(str::to_owned);
+            let is_last_page = (items.len() as u64) < requested || last.is_none() || last == after;
+            if left == 0 || is_last_page {
+                if is_empty {
+                    eprint_line("no results");
+                }
+                return Ok(CommandStatus::Success);
+            }
+            after = last;
+        }
+    }
+
     /// Updates a resource and prints its new state.
     pub(crate) fn update(
         &self,

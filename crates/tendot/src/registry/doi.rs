@@ -26,6 +26,7 @@ Examples:
   tendot doi update 10.70000/abc --url https://example.org/moved
   tendot doi import names.csv --report report.csv
   tendot doi history 10.70000/abc
+  tendot doi redact 10.70000/abc --reason 'request of a data subject'
   tendot doi retire 10.70000/abc
 
 Exit codes: 0 success, 1 not found or refused, 2 error")]
@@ -87,6 +88,19 @@ pub(crate) enum DoiCommand {
         /// DOI name
         #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
         name: String,
+    },
+    /// Remove personal data from the history of a DOI name (agency or operator)
+    ///
+    /// Removes values and metadata from all earlier states. Time, author and kind of each change stay, and the audit chain is
+    /// unbroken. The current state stays, too: update it first. A retired name cannot be updated; its last state is redacted.
+    /// Backups, exports and logs of the database are not changed.
+    Redact {
+        /// DOI name
+        #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+        name: String,
+        /// Reason; it is public
+        #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+        reason: String,
     },
     /// List all changes of a DOI name, oldest first
     History {
@@ -155,6 +169,16 @@ pub(crate) fn run(arguments: &DoiArguments) -> Result<CommandStatus, CliError> {
             session.print(ResourceKind::Doi, &reply)?;
             eprint_line("retired; the name will not be reassigned");
             Ok(CommandStatus::Success)
+        }
+        DoiCommand::Redact { name, reason } => {
+            let body = json!({"name": parse_handle_input(name), "reason": reason});
+            session.create(&["redactions"], &[], &body, "name", |redaction| {
+                match redaction["states"].as_u64().unwrap_or_default() {
+                    0 => "nothing to redact; the history has no other states".into(),
+                    1 => "1 state redacted; copies in backups remain".into(),
+                    states => format!("{states} states redacted; copies in backups remain"),
+                }
+            })
         }
         DoiCommand::List { prefix, registrant, list } => {
             let query = [("prefix", prefix.as_deref()), ("registrant", registrant.as_deref())];

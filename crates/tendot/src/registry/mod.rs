@@ -10,6 +10,7 @@ mod batch_report;
 pub(crate) mod doi;
 pub(crate) mod prefix;
 pub(crate) mod registrant;
+pub(crate) mod report;
 mod table;
 pub(crate) mod token;
 pub(crate) mod transfer;

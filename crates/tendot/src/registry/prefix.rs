@@ -93,6 +93,9 @@ pub(crate) struct PolicyArguments {
     /// What to do with names that look like existing ones
     #[arg(long, value_name = "ACTION")]
     pub(crate) confusable: Option<ConfusableArgument>,
+    /// What to do with metadata whose title, creators, date and types equal those of another name of the registrant
+    #[arg(long, value_name = "ACTION")]
+    pub(crate) duplicates: Option<DuplicatesArgument>,
     /// Syntax rules for new names
     #[arg(long, value_name = "RULES")]
     pub(crate) rules: Option<NameRulesArgument>,
@@ -116,6 +119,17 @@ pub(crate) enum ConfusableArgument {
     Refuse,
 }
 
+/// Policy for metadata that does not distinguish a name.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum DuplicatesArgument {
+    /// register with a warning
+    Warn,
+    /// refuse the registration
+    Refuse,
+    /// register without comparing
+    Allow,
+}
+
 /// Policy field that can be removed.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum PolicyField {
@@ -131,6 +145,8 @@ pub(crate) enum PolicyField {
     Confusable,
     /// rules of ANSI/NISO Z39.84
     Rules,
+    /// warn only
+    Duplicates,
 }
 
 pub(crate) fn run(arguments: &PrefixArguments) -> Result<CommandStatus, CliError> {
@@ -179,6 +195,7 @@ fn policy_fields(policy: &PolicyArguments) -> [(&'static str, Option<Json>); 6] 
         ("metadata", policy.metadata.as_ref().and_then(flag_value)),
         ("confusable", policy.confusable.as_ref().and_then(flag_value)),
         ("rules", policy.rules.as_ref().and_then(flag_value)),
+        ("duplicates", policy.duplicates.as_ref().and_then(flag_value)),
     ]
 }
 
@@ -192,6 +209,7 @@ impl PolicyField {
             Self::Metadata => "metadata",
             Self::Confusable => "confusable",
             Self::Rules => "rules",
+            Self::Duplicates => "duplicates",
         }
     }
 }

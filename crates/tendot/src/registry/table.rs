@@ -19,6 +19,12 @@ pub(crate) enum ResourceKind {
     Doi,
     Transfer,
     HistoryEntry,
+    ReportSummary,
+    ResolvedName,
+    NeverResolvedName,
+    FailedResolution,
+    InvalidLink,
+    ConfusableName,
 }
 
 impl ResourceKind {
@@ -31,13 +37,42 @@ impl ResourceKind {
             Self::Registrant => &["id", "agency", "name", "contact", "admins", "created"],
             Self::Prefix => &["prefix", "registrant", "agency", "test", "policy", "allocated"],
             Self::Token => &["id", "role", "subject", "scopes", "prefixes", "expires", "label", "created"],
-            Self::Doi => {
-                &["name", "state", "registrant", "agency", "url", "title", "created", "updated", "retired"]
-            }
+            Self::Doi => &[
+                "name",
+                "state",
+                "registrant",
+                "agency",
+                "url",
+                "title",
+                "extensions",
+                "created",
+                "updated",
+                "retired",
+            ],
             Self::Transfer => {
                 &["id", "state", "names", "prefix", "agency", "from", "to", "by", "proposed", "decided"]
             }
             Self::HistoryEntry => &["seq", "at", "kind", "by", "before"],
+            Self::ReportSummary => &[
+                "prefix",
+                "names",
+                "registered",
+                "reserved",
+                "retired",
+                "resolved",
+                "resolutions",
+                "never-resolved",
+                "failed",
+                "failures",
+                "links",
+                "confusable",
+                "complete",
+            ],
+            Self::ResolvedName => &["name", "count", "first", "last"],
+            Self::NeverResolvedName => &["name", "created"],
+            Self::FailedResolution => &["name", "count", "first", "last", "state"],
+            Self::InvalidLink => &["name", "index", "code", "data"],
+            Self::ConfusableName => &["name", "code", "with"],
         }
     }
 
@@ -50,7 +85,13 @@ impl ResourceKind {
             Self::Token => &["id", "role", "subject", "scopes", "prefixes", "expires", "label"],
             Self::Doi => &["name", "state", "registrant", "url", "updated"],
             Self::Transfer => &["id", "state", "what", "from", "to", "proposed"],
-            Self::HistoryEntry => self.detail_fields(),
+            Self::HistoryEntry
+            | Self::ReportSummary
+            | Self::ResolvedName
+            | Self::NeverResolvedName
+            | Self::FailedResolution
+            | Self::InvalidLink
+            | Self::ConfusableName => self.detail_fields(),
         }
     }
 
@@ -124,6 +165,16 @@ fn field_text(object: &Json, name: &str) -> String {
     match name {
         "title" => KernelMetadata::from_json(object["metadata"].to_string().as_bytes())
             .map_or_else(|_| String::new(), |kernel| kernel.title().to_owned()),
+        "extensions" => KernelMetadata::from_json(object["metadata"].to_string().as_bytes()).map_or_else(
+            |_| String::new(),
+            |kernel| {
+                let extensions = kernel.extensions();
+                let names = extensions
+                    .iter()
+                    .map(|extension| format!("{} ({})", extension.name, extension.namespace));
+                names.collect::<Vec<_>>().join(", ")
+            },
+        ),
         "what" => ["names", "prefix", "agency"].map(|name| json_text(&object[name])).concat(),
         "before" => {
             let values = object["before"]["values"].as_array().into_iter().flatten();

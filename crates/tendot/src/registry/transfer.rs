@@ -1,4 +1,4 @@
-//! `tendot transfer`: create, list, show, accept and decline transfers of DOI names and prefixes.
+//! `tendot transfer`: create, list, show, accept and decline transfers of DOI names and prefixes, and closures of agencies.
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
@@ -11,8 +11,9 @@ use crate::{CliError, CommandStatus};
 
 /// Transfer DOI names and prefixes between registrants
 ///
-/// A transfer is proposed by the current registrant and takes effect when the receiving registrant accepts it. Uses the HTTP API
-/// of a running server; see Connection options.
+/// A transfer is proposed by the current registrant and takes effect when the receiving registrant accepts it. The closure of an
+/// agency (`tendot agency close`) is a transfer between agencies and is accepted in the same way. Uses the HTTP API of a running
+/// server; see Connection options.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

@@ -5,7 +5,9 @@ use std::process::{Command, ExitStatus};
 
 use clap::Args;
 use serde::Serialize;
-use tendot_store::{EmbeddedStore, OpenError, PostgresSettings, VerifyReport};
+use tendot_registry::registration::IndexRepair;
+use tendot_registry::{Registry, RegistrySettings};
+use tendot_store::{AnyStore, EmbeddedStore, OpenError, PostgresSettings, VerifyReport};
 
 use super::{StoreArguments, StoreLocation, open_error, open_postgres, read_error};
 use crate::terminal::{RECORD_PROGRESS, StdoutWriter, eprint_line, escape_control, progress_bar};
@@ -21,11 +23,18 @@ Examples:
   tendot verify
   tendot verify --data /var/lib/tendot --json
   tendot verify --store postgres://tendot@db.example.org/tendot
+  tendot verify --repair
 
 Exit codes: 0 success, 1 damage found, 2 error")]
 pub(crate) struct VerifyArguments {
     #[command(flatten)]
     pub(crate) store: StoreArguments,
+
+    /// Rebuild the index of descriptions, which finds duplicate metadata; not if there is damage
+    ///
+    /// The embedded store must not be open in a server.
+    #[arg(long)]
+    pub(crate) repair: bool,
 
     /// Print JSON: one object per damage, then one with counts
     #[arg(long, help_heading = "Output")]
@@ -139,12 +148,35 @@ fn verify_embedded(arguments: &VerifyArguments, directory: &Path) -> Result<Comm
         .verify(|verified| bar.set_position(verified.records + verified.tombstones))
         .map_err(|error| read_error(&error))?;
     bar.finish_and_clear();
-    report_verified(&verified, arguments.json)
+    drop(store);
+    if report_verified(&verified, arguments)? == CommandStatus::Success && arguments.repair {
+        let store = EmbeddedStore::open(directory).map_err(|error| open_error(&error))?;
+        runtime::multi_thread(1)?.block_on(repair_index(store.into()))?;
+    }
+    Ok(status_of(&verified))
+}
+
+/// Rebuilds the index of descriptions.
+async fn repair_index(store: AnyStore) -> Result<(), CliError> {
+    let registry = Registry::new(store, RegistrySettings::default());
+    let repaired = registry.repair_description_index().await;
+    let IndexRepair { names, added, removed } =
+        repaired.map_err(|error| CliError::new(escape_control(&error.detail)))?;
+    eprint_line(format_args!(
+        "index of descriptions: {names} names with metadata, {added} entries added, {removed} corrected"
+    ));
+    Ok(())
+}
+
+/// Status of a verification.
+fn status_of(verified: &VerifyReport) -> CommandStatus {
+    if verified.error_count == 0 { CommandStatus::Success } else { CommandStatus::Negative }
 }
 
 fn verify_postgres(arguments: &VerifyArguments, address: &str) -> Result<CommandStatus, CliError> {
     let settings = PostgresSettings { migrate_schema: false, ..PostgresSettings::default() };
-    let verified = runtime::multi_thread(2)?.block_on(async {
+    let runtime = runtime::multi_thread(2)?;
+    let verified = runtime.block_on(async {
         let store = open_postgres(address, &settings).await?;
         let bar = progress_bar(0, "{human_pos} records  {per_sec}");
         let verified =
@@ -152,10 +184,14 @@ fn verify_postgres(arguments: &VerifyArguments, address: &str) -> Result<Command
         bar.finish_and_clear();
         verified.map_err(|error| read_error(&error))
     })?;
-    report_verified(&verified, arguments.json)
+    if report_verified(&verified, arguments)? == CommandStatus::Success && arguments.repair {
+        runtime.block_on(async { repair_index(open_postgres(address, &settings).await?.into()).await })?;
+    }
+    Ok(status_of(&verified))
 }
 
-fn report_verified(verified: &VerifyReport, json: bool) -> Result<CommandStatus, CliError> {
+fn report_verified(verified: &VerifyReport, arguments: &VerifyArguments) -> Result<CommandStatus, CliError> {
+    let json = arguments.json;
     let VerifyReport { records, tombstones, errors: damage, error_count: damaged, .. } = verified;
     let mut output = StdoutWriter::new();
     for damage in damage {

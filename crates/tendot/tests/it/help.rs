@@ -29,7 +29,7 @@ fn usage_error_exits_2() {
 
 #[test]
 fn help_completions_and_manual() {
-    let registry = ["agency", "registrant", "prefix", "doi", "transfer", "token"];
+    let registry = ["agency", "registrant", "prefix", "doi", "transfer", "token", "report"];
     for command in ["name", "same", "extract", "completions", "man"].into_iter().chain(registry) {
         let output = run(&[command, "--help"]);
         assert!(String::from_utf8_lossy(&output.stdout).contains("Examples:"), "{command}");

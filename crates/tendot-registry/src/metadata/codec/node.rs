@@ -7,7 +7,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::{MAX_DEPTH, MAX_NODES};
+use super::{MAX_JSON_DEPTH, MAX_NODES};
 
 /// Document tree common to JSON and XML.
 #[derive(Clone, Debug)]
@@ -44,6 +44,8 @@ pub(in crate::metadata) enum XmlPosition {
     TypeAttribute,
     /// Text content.
     Content,
+    /// Child element of another namespace.
+    Foreign,
 }
 
 impl<'a> MetadataNode<'a> {
@@ -85,7 +87,7 @@ impl<'a> MetadataNode<'a> {
 
     pub(in crate::metadata) fn deserialize<D: Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {
         let left = Cell::new(MAX_NODES);
-        BoundedNodeVisitor { depth: MAX_DEPTH, left: &left }.deserialize(deserializer)
+        BoundedNodeVisitor { depth: MAX_JSON_DEPTH, left: &left }.deserialize(deserializer)
     }
 }
 
@@ -124,7 +126,8 @@ struct BoundedNodeVisitor<'b> {
 impl BoundedNodeVisitor<'_> {
     fn descend<E: Error>(self) -> Result<Self, E> {
         let depth = self.depth.checked_sub(1);
-        let depth = depth.ok_or_else(|| E::custom(format_args!("nested deeper than {MAX_DEPTH} levels")))?;
+        let depth =
+            depth.ok_or_else(|| E::custom(format_args!("nested deeper than {MAX_JSON_DEPTH} levels")))?;
         Ok(Self { depth, ..self })
     }
 

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::metadata::codec::node::{MetadataNode, NodeMember, XmlPosition};
 use crate::metadata::fault::{MetadataFault, MetadataFaultCode};
+use crate::metadata::model::extension::EXTENSIONS_MEMBER;
 
 /// Maximum number of faults reported for one document.
 const MAX_FAULTS: usize = 20;
@@ -168,6 +169,7 @@ impl MetadataReader {
                 (PointerStep::Member(name, XmlPosition::TypeAttribute), _) => {
                     write!(pointer, "/type/@{name}")
                 }
+                (PointerStep::Member(_, XmlPosition::Foreign), _) => write!(pointer, "/*"),
                 (PointerStep::Member(_, XmlPosition::Content), _) => Ok(()),
             };
         }
@@ -304,16 +306,17 @@ impl<'a> ObjectReader<'a> {
             if reader.is_fault_limit_reached() {
                 return;
             }
-            let name = excerpt(&name);
+            let name = if position == XmlPosition::Foreign { foreign_name(&node) } else { excerpt(&name) };
             let suffix = match position {
-                XmlPosition::Element => {
+                XmlPosition::Element | XmlPosition::Foreign => {
                     format!("/{}", if reader.is_json() { escape_pointer(&name) } else { name.clone() })
                 }
                 XmlPosition::Attribute => format!("/@{name}"),
                 XmlPosition::TypeAttribute => format!("/type/@{name}"),
                 XmlPosition::Content => String::new(),
             };
-            let is_known = known.contains(&&*name);
+            // Extensions are elements of other namespaces in XML, and a member in JSON.
+            let is_known = known.contains(&&*name) && (reader.is_json() || name != EXTENSIONS_MEMBER);
             let (code, message) = match position {
                 XmlPosition::Content => {
                     (MetadataFaultCode::WrongType, "expected elements, found text".to_owned())
@@ -350,6 +353,18 @@ impl<'a> NodeMember<'a> {
     fn take(&mut self) -> MetadataNode<'a> {
         std::mem::replace(&mut self.node, MetadataNode::Consumed)
     }
+}
+
+/// Name of an element of another namespace, for messages: `Q{namespace}name`.
+fn foreign_name(node: &MetadataNode<'_>) -> String {
+    let member = |name: &str| match node {
+        MetadataNode::Object(members) => members.iter().find_map(|member| match &member.node {
+            MetadataNode::String(text) if member.name == name => Some(excerpt(text)),
+            _ => None,
+        }),
+        _ => None,
+    };
+    format!("Q{{{}}}{}", member("namespace").unwrap_or_default(), member("name").unwrap_or_default())
 }
 
 /// Excerpt of a value for messages: its beginning, without control characters.

@@ -3,20 +3,23 @@
 use roxmltree::{Document, Node as Element, ParsingOptions};
 use tendot_proto::record::check_xml_limits;
 
-use super::{MAX_DEPTH, MAX_NODES};
+use super::{MAX_NODES, MAX_XML_DEPTH};
 use crate::metadata::codec::node::{MetadataNode, NodeMember, XmlPosition};
 use crate::metadata::codec::reader::excerpt;
 use crate::metadata::fault::{MetadataFault, MetadataFaultCode};
+use crate::metadata::model::extension::{EXTENSIONS_MEMBER, split_qualified};
 use crate::metadata::model::text::is_xml_char;
 
 /// Namespace of the kernel schema.
-const KERNEL_NAMESPACE: &str = "http://www.doi.org/2010/DOISchema";
+pub(in crate::metadata) const KERNEL_NAMESPACE: &str = "http://www.doi.org/2010/DOISchema";
+/// Namespace of `xml:lang`; its prefix is always declared.
+const XML_NAMESPACE: &str = "http://www.w3.org/XML/1998/namespace";
 /// Namespace of `xsi:schemaLocation`.
 const XSI_NAMESPACE: &str = "http://www.w3.org/2001/XMLSchema-instance";
 
 /// Parses XML without a document type, and so without custom entities.
 pub(in crate::metadata) fn parse(text: &str) -> Result<Document<'_>, MetadataFault> {
-    check_xml_limits(text, MAX_DEPTH)
+    check_xml_limits(text, MAX_XML_DEPTH)
         .map_err(|error| xml_fault(MetadataFaultCode::InvalidXml, error.to_string()))?;
     let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
     Document::parse_with_options(text, options).map_err(|error| match error {
@@ -59,13 +62,17 @@ fn element_to_node<'a>(element: Element<'a, '_>) -> MetadataNode<'a> {
             members.push(NodeMember::new(name, element_text(child)));
         } else if is_kernel {
             members.push(NodeMember::new(name, element_to_node(child)));
-        } else {
-            let namespace = child.tag_name().namespace().unwrap_or_default();
-            let name = format!("Q{{{}}}{name}", excerpt(namespace)).into();
+        } else if child.tag_name().namespace().is_some_and(|namespace| !namespace.is_empty()) {
             members.push(NodeMember {
-                name,
+                name: EXTENSIONS_MEMBER.into(),
+                position: XmlPosition::Foreign,
+                node: foreign_to_node(child, None),
+            });
+        } else {
+            members.push(NodeMember {
+                name: format!("Q{{}}{name}").into(),
                 position: XmlPosition::Element,
-                node: MetadataNode::Unsupported("an element of another namespace"),
+                node: MetadataNode::Unsupported("an element without a namespace"),
             });
         }
     }
@@ -83,6 +90,31 @@ fn element_to_node<'a>(element: Element<'a, '_>) -> MetadataNode<'a> {
         });
     }
     MetadataNode::Object(members)
+}
+
+/// Converts an element of another namespace to the JSON form of an extension; `parent` is the namespace of its parent.
+fn foreign_to_node<'a>(element: Element<'a, '_>, parent: Option<&str>) -> MetadataNode<'a> {
+    let namespace = element.tag_name().namespace().unwrap_or_default();
+    let attributes = element.attributes().map(|attribute| {
+        let name = match attribute.namespace() {
+            None => attribute.name().into(),
+            Some(namespace) => format!("Q{{{namespace}}}{}", attribute.name()).into(),
+        };
+        NodeMember { name, position: XmlPosition::Attribute, node: MetadataNode::text(attribute.value()) }
+    });
+    let attributes: Vec<_> = attributes.collect();
+    let content = element.children().filter_map(|child| {
+        if child.is_element() {
+            return Some(foreign_to_node(child, Some(namespace)));
+        }
+        child.text().filter(|_| child.is_text()).map(MetadataNode::text)
+    });
+    MetadataNode::object([
+        ("namespace", (Some(namespace) != parent).then(|| MetadataNode::text(namespace))),
+        ("name", Some(MetadataNode::text(element.tag_name().name()))),
+        ("attributes", (!attributes.is_empty()).then_some(MetadataNode::Object(attributes))),
+        ("content", MetadataNode::list(content)),
+    ])
 }
 
 /// Attributes except `xsi:*`.
@@ -109,8 +141,101 @@ fn element_text<'a>(element: Element<'a, '_>) -> MetadataNode<'a> {
 /// Indented XML document.
 pub(in crate::metadata) fn write_document(root: &str, node: &MetadataNode<'_>) -> String {
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    write_element(&mut text, 0, root, &[("xmlns", KERNEL_NAMESPACE)], node);
+    let mut prefixes = NamespacePrefixes(Vec::new());
+    prefixes.collect(node, false);
+    let declarations: Vec<_> = prefixes
+        .0
+        .iter()
+        .enumerate()
+        .map(|(number, namespace)| (format!("xmlns:{}", prefix(number)), *namespace))
+        .collect();
+    let mut attributes = vec![("xmlns", KERNEL_NAMESPACE)];
+    attributes.extend(declarations.iter().map(|(name, namespace)| (name.as_str(), *namespace)));
+    write_element(&mut text, 0, root, &attributes, node, &prefixes);
     text
+}
+
+/// Namespaces of extensions in the order of their prefixes, which are declared at the root element.
+struct NamespacePrefixes<'n>(Vec<&'n str>);
+
+fn prefix(number: usize) -> String {
+    format!("ext{}", number + 1)
+}
+
+impl<'n> NamespacePrefixes<'n> {
+    /// Collects the namespaces of extensions, which are in members of the position `Foreign`.
+    fn collect(&mut self, node: &'n MetadataNode<'_>, is_foreign: bool) {
+        match node {
+            MetadataNode::Array(nodes) => nodes.iter().for_each(|node| self.collect(node, is_foreign)),
+            MetadataNode::Object(members) => {
+                for member in members {
+                    match (&*member.name, &member.node) {
+                        _ if !is_foreign => {
+                            self.collect(&member.node, member.position == XmlPosition::Foreign)
+                        }
+                        ("namespace", MetadataNode::String(namespace)) => self.add(namespace),
+                        ("attributes", MetadataNode::Object(attributes)) => {
+                            let namespaces =
+                                attributes.iter().filter_map(|attribute| split_qualified(&attribute.name));
+                            namespaces.for_each(|(namespace, _)| self.add(namespace));
+                        }
+                        ("content", node) => self.collect(node, true),
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, namespace: &'n str) {
+        if namespace != XML_NAMESPACE && !self.0.contains(&namespace) {
+            self.0.push(namespace);
+        }
+    }
+
+    /// Name with its prefix.
+    fn qualify(&self, namespace: &str, name: &str) -> String {
+        if namespace == XML_NAMESPACE {
+            return format!("xml:{name}");
+        }
+        match self.0.iter().position(|other| *other == namespace) {
+            Some(number) => format!("{}:{name}", prefix(number)),
+            None => name.to_owned(),
+        }
+    }
+
+    /// Writes an extension without white space of its own.
+    fn write_extension(&self, out: &mut String, node: &MetadataNode<'_>, parent: &str) {
+        let members = match node {
+            MetadataNode::Object(members) => members.as_slice(),
+            node => return write_text(out, &scalar_text(node), false),
+        };
+        let member =
+            |name: &str| members.iter().find(|member| member.name == name).map(|member| &member.node);
+        let namespace = member("namespace").map(scalar_text);
+        let namespace = namespace.as_deref().unwrap_or(parent);
+        let name = self.qualify(namespace, &member("name").map(scalar_text).unwrap_or_default());
+        out.extend(["<", &name]);
+        if let Some(MetadataNode::Object(attributes)) = member("attributes") {
+            for attribute in attributes {
+                let name = match split_qualified(&attribute.name) {
+                    Some((namespace, local)) => self.qualify(namespace, local),
+                    None => attribute.name.clone().into_owned(),
+                };
+                write_attribute(out, &name, &scalar_text(&attribute.node));
+            }
+        }
+        out.push('>');
+        match member("content") {
+            Some(MetadataNode::Array(nodes)) => {
+                nodes.iter().for_each(|node| self.write_extension(out, node, namespace));
+            }
+            Some(text) => write_text(out, &scalar_text(text), false),
+            None => {}
+        }
+        out.extend(["</", &name, ">"]);
+    }
 }
 
 fn write_element(
@@ -119,10 +244,11 @@ fn write_element(
     name: &str,
     attributes: &[(&str, &str)],
     node: &MetadataNode<'_>,
+    prefixes: &NamespacePrefixes<'_>,
 ) {
     let members = match node {
         MetadataNode::Array(nodes) => {
-            return nodes.iter().for_each(|node| write_element(out, depth, name, attributes, node));
+            return nodes.iter().for_each(|node| write_element(out, depth, name, attributes, node, prefixes));
         }
         MetadataNode::Object(members) => members.as_slice(),
         _ => &[],
@@ -151,7 +277,19 @@ fn write_element(
                 .collect();
             let type_attributes: Vec<_> =
                 type_attributes.iter().map(|(name, value)| (*name, value.as_str())).collect();
-            write_element(out, depth + 1, &member.name, &type_attributes, &member.node);
+            write_element(out, depth + 1, &member.name, &type_attributes, &member.node, prefixes);
+        } else if let (XmlPosition::Foreign, MetadataNode::Array(extensions)) =
+            (member.position, &member.node)
+        {
+            if !has_elements {
+                out.push('\n');
+            }
+            has_elements = true;
+            for extension in extensions {
+                out.extend(std::iter::repeat_n("  ", depth + 1));
+                prefixes.write_extension(out, extension, "");
+                out.push('\n');
+            }
         }
     }
     if has_elements {

@@ -14,6 +14,7 @@ mod work_type;
 use self::citation::Citation;
 
 use crate::metadata::kernel::{KernelMetadata, RegistryFields};
+use crate::metadata::model::extension::ExtensionSummary;
 use crate::metadata::system_metadata::SystemMetadata;
 
 /// Short citation for people: title, creators, publisher, type, date.
@@ -29,6 +30,8 @@ pub struct CitationSummary {
     pub kind: String,
     /// Date of creation as in the metadata.
     pub date: Option<String>,
+    /// Elements of other namespaces.
+    pub extensions: Vec<ExtensionSummary>,
 }
 
 impl CitationSummary {
@@ -45,6 +48,7 @@ impl CitationSummary {
             publisher: citation.publisher().map(str::to_owned),
             kind: citation.kernel_type.to_owned(),
             date: citation.date.map(|(date, _)| date.to_owned()),
+            extensions: kernel.extensions(),
         }
     }
 }

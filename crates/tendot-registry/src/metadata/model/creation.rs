@@ -3,6 +3,7 @@
 use crate::metadata::codec::element::element;
 use crate::metadata::codec::reader::MetadataReader;
 use crate::metadata::model::date::XsdPartialDate;
+use crate::metadata::model::extension::ExtensionElement;
 use crate::metadata::model::identifier::{
     CreationIdentifier, PartyIdentifier, PlaceIdentifier, SequenceIdentifier,
 };
@@ -28,6 +29,7 @@ element! {
         content_language: optional ContentLanguage = "languageOfReferentContent",
         creation_date: optional CreationDate = "creationDate",
         creation_place: list(20) CreationPlace = "creationPlace",
+        extensions: list(100) ExtensionElement = "extensions" in Foreign,
     }
 }
 

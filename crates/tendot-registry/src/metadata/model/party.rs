@@ -3,6 +3,7 @@
 use crate::metadata::codec::element::element;
 use crate::metadata::codec::reader::MetadataReader;
 use crate::metadata::model::date::XsdDate;
+use crate::metadata::model::extension::ExtensionElement;
 use crate::metadata::model::identifier::{PartyIdentifier, PlaceIdentifier};
 use crate::metadata::model::text::{LanguageTag, NonEmptyText};
 use crate::metadata::model::vocabulary::{
@@ -20,6 +21,7 @@ element! {
         death: optional ApproximateDate = "dateOfDeathOrDissolution",
         territory: list(300) TerritoryCode = "associatedTerritory",
         linked_party: list(1_000) LinkedParty = "linkedParty",
+        extensions: list(100) ExtensionElement = "extensions" in Foreign,
     }
 }
 
@@ -28,6 +30,7 @@ element! {
     ReferentPlace {
         name: non_empty(100) PartyName = "name",
         identifier: list(100) PlaceIdentifier = "identifier",
+        extensions: list(100) ExtensionElement = "extensions" in Foreign,
     }
 }
 

@@ -55,17 +55,28 @@ pub(super) fn evaluate(
     }
 }
 
-fn parse_namespace(source: &str) -> Result<Document<'_>, Error> {
+pub(super) fn parse_namespace(source: &str) -> Result<Document<'_>, Error> {
     let invalid = |reason: String| Error::Template { reason };
     // Rejects documents that are too deep or too large for the parser.
     Namespace::from_bytes(source.as_bytes()).map_err(|error| invalid(error.to_string()))?;
     Document::parse(source).map_err(|error| invalid(error.to_string()))
 }
 
-fn template_element<'d, 'i>(document: &'d Document<'i>) -> Option<Node<'d, 'i>> {
+pub(super) fn template_element<'d, 'i>(document: &'d Document<'i>) -> Option<Node<'d, 'i>> {
     let root = document.root_element();
     let is_template = |node: &Node<'_, '_>| node.tag_name().name() == "template";
     if is_template(&root) { Some(root) } else { root.children().find(is_template) }
+}
+
+/// Compiles the expression of a test, which matches a whole text, case-insensitively.
+pub(super) fn compile_expression(expression: &str) -> Result<Regex, Error> {
+    RegexBuilder::new(&format!(r"\A(?:{expression})\z"))
+        .case_insensitive(true)
+        .size_limit(MAX_REGEX_BYTES)
+        .dfa_size_limit(MAX_REGEX_BYTES)
+        .nest_limit(32)
+        .build()
+        .map_err(|error| Error::Template { reason: error.to_string() })
 }
 
 /// Control flow of a template element.
@@ -164,14 +175,7 @@ impl TemplateInterpreter<'_> {
         self.budget.charge(cost::bytes(text.len().saturating_add(expression.len())))?;
         if !self.expressions.contains_key(expression) {
             self.budget.charge(cost::REGEX_COMPILE)?;
-            let compiled = RegexBuilder::new(&format!(r"\A(?:{expression})\z"))
-                .case_insensitive(true)
-                .size_limit(MAX_REGEX_BYTES)
-                .dfa_size_limit(MAX_REGEX_BYTES)
-                .nest_limit(32)
-                .build()
-                .map_err(|error| Error::Template { reason: error.to_string() })?;
-            self.expressions.insert(expression.to_owned(), compiled);
+            self.expressions.insert(expression.to_owned(), compile_expression(expression)?);
         }
         let Some(captures) = self.expressions.get(expression).and_then(|regex| regex.captures(text)) else {
             return Ok(None);

@@ -2,10 +2,14 @@
 //! the delimiter of the prefix; its template computes the values from `box(1,2)`.
 //!
 //! - `interpreter`: evaluates a `<template>` within the budget;
-//! - `parameters`: `${…}` substitution.
+//! - `parameters`: `${…}` substitution;
+//! - `validate`: checks a template when it is written.
 
 mod interpreter;
 mod parameters;
+mod validate;
+
+pub(crate) use validate::check_namespace;
 
 use tendot_proto::record::Namespace;
 use tendot_proto::{Budget, Handle, HandleValue, ValueReference};
@@ -27,13 +31,20 @@ pub(crate) struct TemplateMatch<'a> {
     extension: &'a str,
 }
 
+/// Values of a name derived by a template.
+pub(crate) struct DerivedValues {
+    pub(crate) values: Vec<HandleValue<'static>>,
+    /// Stored name that they are derived from.
+    pub(crate) base: Box<str>,
+}
+
 impl SiteReader {
     /// Derives the values of a name that is not stored; `None` if no template applies.
     pub(crate) async fn resolve_template(
         &self,
         name: &str,
         budget: &mut Budget,
-    ) -> Result<Option<Vec<HandleValue<'static>>>, Error> {
+    ) -> Result<Option<DerivedValues>, Error> {
         let handle = Handle::from(name);
         if handle.is_prefix_handle() {
             return Ok(None);
@@ -41,9 +52,11 @@ impl SiteReader {
         let Some((delimiter, template)) = self.find_template(handle, budget).await? else { return Ok(None) };
         let Some(parts) = match_delimiter(name, &delimiter) else { return Ok(None) };
         let Some(base) = self.site_values(Handle::from(parts.base), budget).await? else { return Ok(None) };
-        let Some(template) = template else { return Ok(Some(base)) };
+        let derived = |values| DerivedValues { values, base: parts.base.into() };
+        let Some(template) = template else { return Ok(Some(derived(base))) };
         let source = self.follow_references(template, budget).await?;
-        interpreter::evaluate(&source, parts, &base, &self.settings.limits, budget)
+        let values = interpreter::evaluate(&source, parts, &base, &self.settings.limits, budget)?;
+        Ok(values.map(derived))
     }
 
     /// Whether a name would be derived by a template if it is not stored.

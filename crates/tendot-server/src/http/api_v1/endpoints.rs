@@ -4,7 +4,7 @@ use tendot_registry::report::ReportKind;
 
 use crate::http::api_v1::api_request::api_reply;
 use crate::http::api_v1::parties::{agencies, prefixes, registrants, tokens, transfers};
-use crate::http::api_v1::{batch, changes, dois, history, metadata, reports};
+use crate::http::api_v1::{batch, changes, dois, history, metadata, redactions, reports};
 use crate::http::response::errors::ErrorFormat;
 use crate::http::routing::endpoint::{Access, Api, Endpoint, Handler, Operation};
 
@@ -110,6 +110,11 @@ pub(in crate::http) static API: Api = Api {
             &["/api/v1/dois/batch"],
             batch::endpoint::describe,
             &[Operation::post(resource!(|server, request, body| server.post_batch(request, body)))],
+        ),
+        Endpoint::new(
+            &["/api/v1/redactions"],
+            redactions::describe,
+            &[Operation::post(resource!(|server, request, body| server.redact_doi(&request, body)))],
         ),
         Endpoint::new(
             &["/api/v1/tokens"],

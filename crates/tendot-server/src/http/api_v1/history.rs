@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 
 use crate::clock::format_millis;
 use crate::http::HttpServer;
+use crate::http::api_v1::redactions::RedactionMarkJson;
 use crate::http::api_v1::{ApiRequest, ApiResult, JSON, malformed, number, request_budget};
 use crate::http::handle_api::ValueForm;
 use crate::http::resolve::requested_name::RequestedName;
@@ -41,7 +42,8 @@ struct HistoryJson<'a> {
 struct HistoryItemJson<'a> {
     /// Sequence number in the change log, ascending.
     seq: u64,
-    /// `create`, `update`, `tombstone`, `remove`, `import` (created or updated by an import), or `transfer` (with its prefix).
+    /// `create`, `update`, `tombstone`, `remove`, `import` (created or updated by an import), `redact` (earlier states were
+    /// redacted), or `transfer` (with its prefix).
     kind: &'static str,
     #[schema(format = DateTime)]
     at: String,
@@ -79,6 +81,10 @@ struct SnapshotJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     metadata: Option<&'a RawValue>,
+    /// Values and metadata were removed from the history.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = RedactionMarkJson)]
+    redacted: Option<RedactionMarkJson<'a>>,
 }
 
 /// Registrant and agency of a prefix.
@@ -126,6 +132,7 @@ fn snapshot_json(state: &SnapshotState) -> Option<SnapshotJson<'_>> {
             registrant: snapshot.registrant.as_deref(),
             values: &snapshot.values,
             metadata: snapshot.metadata.as_deref(),
+            redacted: snapshot.redaction.as_ref().map(RedactionMarkJson::from),
         }),
     }
 }
@@ -140,6 +147,7 @@ pub(crate) const fn edit_kind_name(kind: EditKind) -> &'static str {
         EditKind::Import => "import",
         EditKind::Home => "home",
         EditKind::Unhome => "unhome",
+        EditKind::Redact => "redact",
         _ => "other",
     }
 }

@@ -22,7 +22,8 @@ pub(crate) struct MetadataSchema;
 
 impl PartialSchema for MetadataSchema {
     fn schema() -> RefOr<Schema> {
-        let about = "Metadata. Kernel elements have their XML names; repeatable elements are arrays.";
+        let about = "Metadata. Kernel elements have their XML names; repeatable elements are arrays. `extensions` has elements of \
+                     other namespaces.";
         ObjectBuilder::new().description(Some(about)).into()
     }
 }

@@ -12,7 +12,7 @@ const SCHEMAS: &str = include_str!("schemas.json");
 in_file!(SCHEMAS: NewAgencyForm "NewAgency", AgencyUpdateForm "AgencyUpdate", NewRegistrantForm "NewRegistrant",
     RegistrantUpdateForm "RegistrantUpdate", PolicyForm "Policy", NewPrefixForm "NewPrefix",
     PrefixUpdateForm "PrefixUpdate", NewTokenForm "NewToken", NewDoiForm "NewDoi", DoiUpdateForm "DoiUpdate",
-    BatchLineForm "BatchLine", NewTransferForm "NewTransfer");
+    BatchLineForm "BatchLine", NewTransferForm "NewTransfer", NewRedactionForm "NewRedaction");
 
 /// Schema of an agency's or prefix's policy for metadata.
 pub(super) fn metadata_policy_schema() -> Schema {

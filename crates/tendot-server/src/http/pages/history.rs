@@ -56,6 +56,8 @@ enum PreviousRecord {
     Unchanged,
     /// Values, and the number of further ones.
     Record(Vec<ValueRow>, usize),
+    /// Values and metadata were removed: reason.
+    Redacted(String),
 }
 
 impl RecordResolver {
@@ -159,6 +161,7 @@ fn change_label(kind: EditKind, before: &SnapshotState, after: &SnapshotState) -
         EditKind::Tombstone => "Retired",
         EditKind::Remove => "Removed",
         EditKind::Import => "Imported",
+        EditKind::Redact => "History redacted",
         _ => "Other",
     }
 }
@@ -190,7 +193,10 @@ fn changed_fields(
         let metadata = |snapshot: &Option<RecordSnapshot>| {
             snapshot.as_ref().and_then(|snapshot| Some(snapshot.metadata.as_ref()?.get().to_owned()))
         };
-        if metadata(&before) != metadata(&after) {
+        let is_redacted = |snapshot: &Option<RecordSnapshot>| {
+            snapshot.as_ref().is_some_and(|snapshot| snapshot.redaction.is_some())
+        };
+        if metadata(&before) != metadata(&after) && !is_redacted(&before) && !is_redacted(&after) {
             let title = |snapshot: &Option<RecordSnapshot>| snapshot.as_ref().and_then(RecordSnapshot::title);
             let (old, new) = (title(&before), title(&after));
             if old == new {
@@ -221,6 +227,10 @@ impl PreviousRecord {
     fn of(before: &SnapshotState, page_budget: &mut PageBudget) -> Self {
         match before {
             SnapshotState::Absent => Self::None,
+            SnapshotState::Record(snapshot) if snapshot.redaction.is_some() => {
+                let reason = snapshot.redaction.as_ref().map_or("", |redaction| &*redaction.reason);
+                Self::Redacted(page_budget.line(reason))
+            }
             SnapshotState::Record(snapshot) => {
                 let values = snapshot.values.iter();
                 let rows: Vec<ValueRow> = values

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use tendot_proto::{Budget, Handle};
+use tendot_registry::metadata::ExtensionSummary;
 use tendot_registry::registration::{DoiRecord, DoiStatus};
 use tendot_registry::{CallContext, Caller};
 use tendot_store::HistoryOrder;
@@ -17,6 +18,9 @@ use crate::http::resolve::resolver::RecordResolver;
 
 /// Maximum number of creators shown.
 const MAX_CREATORS: usize = 6;
+
+/// Maximum number of metadata extensions shown.
+const MAX_EXTENSIONS: usize = 20;
 
 /// Maximum characters of a title or name.
 const MAX_TEXT_CHARS: usize = 400;
@@ -125,6 +129,11 @@ impl RegistrationCard {
             add("Type", non_empty(&summary.kind).map(|kind| line(&kind)));
             add("Created", summary.date.as_deref().map(&mut line));
             add("Publisher", summary.publisher.as_deref().map(&mut line));
+            for extension in summary.extensions.iter().take(MAX_EXTENSIONS) {
+                let ExtensionSummary { namespace, name, text } = extension;
+                let text = if text.is_empty() { String::new() } else { format!(": {text}") };
+                add("Extension", Some(line(&format!("{name}{text} ({namespace})"))));
+            }
         }
         add("Registrant", registration.map(|doi| line(&party(&doi.registrant, details.registrant.as_ref()))));
         add("Agency", registration.map(|doi| line(&party(&doi.agency, details.agency.as_ref()))));

@@ -114,7 +114,16 @@ impl RecordResolver {
     ) -> bool {
         match (error, error.and_then(RecordLookupError::error)) {
             (None, _) => {
-                trace.add_ok("record", "record found");
+                match trace.derived_from.clone() {
+                    None => trace.add_ok("record", "record found"),
+                    Some(base) => {
+                        trace.add_ok("record", "no stored record");
+                        trace.add_ok(
+                            "template",
+                            format!("derived from `{base}` by the template of the prefix"),
+                        );
+                    }
+                }
                 return true;
             }
             (_, Some(Error::NotFound)) => {

@@ -66,16 +66,18 @@ pub(crate) struct FoundRecord {
     pub(crate) has_metadata: bool,
     /// Whether the record is stored here, rather than derived by a template or from upstream.
     pub(crate) is_stored: bool,
+    /// Stored name that a template derived the values from.
+    pub(crate) derived_from: Option<Box<str>>,
 }
 
 impl From<ResolvedRecord> for FoundRecord {
     fn from(record: ResolvedRecord) -> Self {
-        let ResolvedRecord { resolution, has_metadata, is_stored } = record;
+        let ResolvedRecord { resolution, has_metadata, is_stored, derived_from } = record;
         let (values, is_referral) = match resolution {
             Resolution::Values(values) => (values, false),
             Resolution::Referral(values) => (values, true),
         };
-        Self { values, is_referral, provenance: None, has_metadata, is_stored }
+        Self { values, is_referral, provenance: None, has_metadata, is_stored, derived_from }
     }
 }
 
@@ -252,6 +254,7 @@ impl RecordResolver {
                     provenance: Some(provenance),
                     has_metadata: false,
                     is_stored: false,
+                    derived_from: None,
                 })
             }
             Err(error @ Error::BudgetExceeded(_)) => Err(error.into()),

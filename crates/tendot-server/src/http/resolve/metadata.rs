@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use http::StatusCode;
-use http::header::{ACCEPT, CACHE_CONTROL, HeaderMap, HeaderValue};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderValue};
 use tendot_proto::Budget;
 use tendot_registry::metadata::MetadataFormat;
 use tendot_registry::registration::DoiRecord;
@@ -98,6 +98,11 @@ pub(crate) fn metadata_reply(text: String, media_type: &str, request: &HeaderMap
     let content_type = HeaderValue::try_from(format!("{media_type};charset=utf-8"));
     let content_type = content_type.unwrap_or(HeaderValue::from_static("application/octet-stream"));
     let mut response = reply(StatusCode::OK, content_type, text);
+    // Extensions can be of any namespace, XHTML included: browsers must not run them.
+    response.headers_mut().insert(
+        CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'; sandbox"),
+    );
     ClientDependence::ACCEPT.add_vary(response.headers_mut());
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     // The ETag covers the media type, too.

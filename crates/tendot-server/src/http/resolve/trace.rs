@@ -45,6 +45,10 @@ pub struct ResolutionTrace {
     /// Provenance of a record from the upstream resolver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) upstream: Option<Provenance>,
+    /// Stored name that a template derived the values from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    pub(crate) derived_from: Option<Box<str>>,
     #[schema(value_type = Vec<ValueForm>)]
     pub(crate) values: Vec<HandleValue<'static>>,
     /// Whether this server has metadata of the name.
@@ -73,8 +77,8 @@ pub enum TraceOutcome {
 /// One step of a trace: result, message and hint.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, ToSchema)]
 pub struct TraceStep {
-    /// Name of the step: `name`, `prefix`, `upstream`, `record`, `values`, `metadata`, `alias`, `locations`, `selection` or
-    /// `redirect`.
+    /// Name of the step: `name`, `prefix`, `upstream`, `record`, `template`, `values`, `metadata`, `alias`, `locations`,
+    /// `selection` or `redirect`.
     pub step: &'static str,
     /// Whether the step succeeded.
     pub ok: bool,
@@ -125,6 +129,7 @@ impl ResolutionTrace {
                 self.values.clone_from(&record.values);
                 self.has_metadata = record.has_metadata;
                 self.upstream = record.provenance;
+                self.derived_from.clone_from(&record.derived_from);
                 self.locations.clear();
                 self.selection.clear();
             }
@@ -200,6 +205,7 @@ impl RecordResolver {
         loop {
             trace.outcome = TraceOutcome::default();
             trace.upstream = None;
+            trace.derived_from = None;
             let followed = trace.aliases.len();
             let request = NameRequest { name: &requested, ..request };
             let resolved = self.resolve_redirect(request, context, &mut |event| trace.record(event)).await;

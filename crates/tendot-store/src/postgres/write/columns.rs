@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use tokio_postgres::types::ToSql;
 
+use crate::apply::HistoryRedaction;
 use crate::model::name_key::storage_key;
 use crate::model::values_codec;
 use crate::postgres::row;
@@ -90,6 +91,40 @@ impl<'b> HistoryColumns<'b> {
     pub(crate) fn parameters(&self) -> [SqlParameter<'_>; 7] {
         let Self { keys, sequences, names, revisions, statuses, bodies, registrations } = self;
         [keys, sequences, names, revisions, statuses, bodies, registrations]
+    }
+}
+
+/// Redacted history entries as column arrays.
+#[derive(Default)]
+pub(crate) struct RedactionColumns<'b> {
+    keys: Vec<Cow<'b, [u8]>>,
+    sequences: Vec<i64>,
+    bodies: Vec<Vec<u8>>,
+    registrations: Vec<&'b [u8]>,
+}
+
+impl<'b> RedactionColumns<'b> {
+    pub(crate) fn new(redactions: &'b [HistoryRedaction]) -> Self {
+        let mut columns = Self::default();
+        for redaction in redactions {
+            let body = values_codec::encode(std::slice::from_ref(&redaction.mark));
+            for (sequence, registration) in &redaction.entries {
+                columns.keys.push(storage_key(&redaction.key));
+                columns.sequences.push(row::to_i64(*sequence));
+                columns.bodies.push(body.clone());
+                columns.registrations.push(registration);
+            }
+        }
+        columns
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    pub(crate) fn parameters(&self) -> [SqlParameter<'_>; 4] {
+        let Self { keys, sequences, bodies, registrations } = self;
+        [keys, sequences, bodies, registrations]
     }
 }
 

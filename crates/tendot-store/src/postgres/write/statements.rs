@@ -47,6 +47,11 @@ macro_rules! insert_history {
 
 pub(crate) const INSERT_HISTORY: &str = insert_history!();
 
+/// Redacts entries that have a prior record.
+pub(crate) const REDACT_HISTORY: &str = "update tendot_history h set body = r.body, registration = r.registration \
+     from unnest($1::bytea[], $2::bigint[], $3::bytea[], $4::bytea[]) r (name_key, sequence, body, registration) \
+     where h.name_key = r.name_key and h.sequence = r.sequence and h.name is not null";
+
 /// For migrations, which may write an entry again.
 pub(crate) const UPSERT_HISTORY: &str = concat!(
     insert_history!(),
@@ -79,7 +84,8 @@ pub(crate) const SELECT_MISSING_PRIVILEGE: &str = "select n.privilege || ' on ' 
      (10, 'tendot_homed', 'insert'), (11, 'tendot_homed', 'delete'), (12, 'tendot_aux', 'select'), \
      (13, 'tendot_aux', 'insert'), (14, 'tendot_aux', 'update'), (15, 'tendot_aux', 'delete'), \
      (16, 'tendot_counters', 'update'), (17, 'tendot_commits', 'select'), (18, 'tendot_commits', 'insert'), \
-     (19, 'tendot_commits', 'delete'), (20, 'tendot_migration', 'select')) n (number, name, privilege) \
+     (19, 'tendot_commits', 'delete'), (20, 'tendot_migration', 'select'), \
+     (21, 'tendot_history', 'update')) n (number, name, privilege) \
      where not has_table_privilege(n.name, n.privilege) order by n.number limit 1";
 
 /// Declares a struct of prepared statements; all are prepared at the same time.
@@ -116,6 +122,7 @@ prepared_statements! {
         upsert_records: UPSERT_RECORDS,
         delete_records: DELETE_RECORDS,
         insert_history: INSERT_HISTORY,
+        redact_history: REDACT_HISTORY,
         insert_log: INSERT_LOG,
         insert_homed: INSERT_HOMED,
         delete_homed: DELETE_HOMED,

@@ -7,7 +7,7 @@ use futures_util::TryStreamExt as _;
 use futures_util::future::{BoxFuture, join_all, join5};
 use tokio_postgres::{Error, Row, Statement};
 
-use super::columns::{HistoryColumns, LogColumns, RecordColumns, SqlParameter};
+use super::columns::{HistoryColumns, LogColumns, RecordColumns, RedactionColumns, SqlParameter};
 use super::statements::{
     BEGIN_READ_COMMITTED, LOCK_COUNTERS, PrefetchStatements, RETAINED_COMMIT_IDS, SELECT_COMMIT_ID,
     SELECT_MISSING_PRIVILEGE, WriteStatements,
@@ -233,6 +233,7 @@ async fn write_and_commit(
     let history = HistoryColumns::new(batch.log_entries.iter().filter_map(|(log_entry, prior)| {
         prior.as_ref().map(|(key, prior)| (key, log_entry.sequence, prior))
     }));
+    let redactions = RedactionColumns::new(&batch.redactions);
     let is_homed = |prefix: &&NameKey| state.homed.contains(*prefix);
     let (homed, unhomed): (Vec<&NameKey>, Vec<&NameKey>) = batch.changed_homed.iter().partition(is_homed);
     let homed: Vec<&[u8]> = homed.into_iter().map(NameKey::as_bytes).collect();
@@ -253,6 +254,7 @@ async fn write_and_commit(
     pipeline.push(!records.is_empty(), &statements.upsert_records, records.parameters());
     pipeline.push(!records.removed.is_empty(), &statements.delete_records, [&records.removed]);
     pipeline.push(!history.is_empty(), &statements.insert_history, history.parameters());
+    pipeline.push(!redactions.is_empty(), &statements.redact_history, redactions.parameters());
     pipeline.push(!log_entries.is_empty(), &statements.insert_log, log_entries.parameters());
     pipeline.push(!homed.is_empty(), &statements.insert_homed, [&homed]);
     pipeline.push(!unhomed.is_empty(), &statements.delete_homed, [&unhomed]);

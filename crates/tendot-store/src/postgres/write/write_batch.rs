@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use crate::apply::WriteSet;
+use crate::apply::{HistoryRedaction, WriteSet};
 use crate::memory_state::{AppendedEntry, MemoryState};
 use crate::{ChangeSet, CommitError, CommitInfo, Edit, NameKey};
 
@@ -40,6 +40,7 @@ pub(crate) struct WriteBatch {
     pub(crate) changed_homed: BTreeSet<NameKey>,
     pub(crate) changed_aux: BTreeSet<Box<[u8]>>,
     pub(crate) log_entries: Vec<AppendedEntry>,
+    pub(crate) redactions: Vec<HistoryRedaction>,
 }
 
 impl WriteBatch {
@@ -47,7 +48,8 @@ impl WriteBatch {
     pub(crate) fn apply_change_set(&mut self, change: &ChangeSet) -> Result<CommitInfo, CommitError> {
         let ChangeSet { author, timestamp_ms, edits } = change;
         let revision = self.state.head.revision + 1;
-        let writes = WriteSet::compute(&mut self.state, edits.clone(), revision)?;
+        let mut writes = WriteSet::compute(&mut self.state, edits.clone(), revision)?;
+        self.redactions.append(&mut writes.redactions);
         self.changed_records.extend(writes.records.keys().cloned());
         self.changed_homed.extend(writes.homed.keys().cloned());
         self.changed_aux.extend(writes.aux.keys().cloned());

@@ -4,7 +4,10 @@ mod batch_import;
 mod client_examples;
 mod connection;
 mod dois;
+mod duplicates;
 mod parties;
+mod redaction;
+mod reports;
 mod tokens;
 
 use std::process::{Command, Output};

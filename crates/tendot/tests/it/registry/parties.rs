@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use super::{TestRegistry, normalize};
+use super::{TestRegistry, check_error, normalize};
 use crate::support::{StoreKind, tests_per_store};
 
-tests_per_store!(agencies_registrants_prefixes);
+tests_per_store!(agencies_registrants_prefixes, agency_closed_by_consent);
 
 fn agencies_registrants_prefixes(store: StoreKind) {
     let registry = TestRegistry::start(store);
@@ -113,10 +113,52 @@ fn transfer_and_close(registry: &TestRegistry) {
     registry.run_ok(&["transfer", "create", "--prefix", "10.71000", "--to", press, "--force"]);
     assert_eq!(registry.json(&["prefix", "show", "10.71000"])[0]["registrant"], press);
 
-    let closed = registry.run(&["agency", "close", "LIB", "--successor", "MUS"]);
+    let closed = registry.run(&["agency", "close", "LIB", "--successor", "MUS", "--force"]);
     let message = "agency LIB closed; its registrants, prefixes and DOI names now belong to MUS\n";
     assert_eq!(String::from_utf8_lossy(&closed.stderr), message);
     let agency = registry.json(&["agency", "show", "LIB"]).remove(0);
     assert_eq!((&agency["state"], &agency["successor"]), (&json!("closed"), &json!("MUS")));
     assert_eq!(registry.json(&["registrant", "show", press])[0]["agency"], "MUS");
+}
+
+/// The agency proposes its closure, the successor accepts; nobody else can, and nothing changes before.
+fn agency_closed_by_consent(store: StoreKind) {
+    let registry = TestRegistry::start(store);
+    registry.run_ok(&["agency", "create", "MUS", "The museum"]);
+    registry.run_ok(&["agency", "create", "ZOO", "The zoo"]);
+    registry.run_ok(&["doi", "create", "10.70000/a", "--url", "https://example.org/a"]);
+    let token = |code| registry.run_ok(&["token", "create", "--role", "agency", "--subject", code]);
+    let [lib, mus, zoo] = ["LIB", "MUS", "ZOO"].map(token);
+    let with = |token: &str, arguments: &[&str]| {
+        registry.command(arguments).env("TENDOT_TOKEN", token).output().unwrap()
+    };
+    let close = ["agency", "close", "LIB", "--successor", "MUS"];
+    let forced = [&close[..], &["--force"]].concat();
+    check_error(&with(&lib, &forced), 2, "only the operator can force a transfer", &forced);
+    check_error(&with(&mus, &close), 2, "(forbidden)", &close);
+    let propose = || {
+        let proposed = with(&lib, &close);
+        let id = String::from_utf8(proposed.stdout).unwrap().trim_end().to_owned();
+        let message =
+            format!("closure of agency LIB proposed; MUS accepts it with `tendot transfer accept {id}`\n");
+        assert_eq!(String::from_utf8_lossy(&proposed.stderr), message);
+        id
+    };
+    let state = || registry.json(&["agency", "show", "LIB"])[0]["state"].clone();
+    let id = propose();
+    assert_eq!(state(), "active");
+    assert!(with(&mus, &["transfer", "decline", &id]).status.success());
+    assert_eq!(state(), "active");
+
+    let id = propose();
+    let accept = ["transfer", "accept", &*id];
+    check_error(&with(&lib, &accept), 2, "only the recipient can accept a transfer", &accept);
+    check_error(&with(&zoo, &accept), 1, "(not-found)", &accept);
+    assert_eq!(state(), "active");
+    let accepted = with(&mus, &accept);
+    let stdout = String::from_utf8_lossy(&accepted.stdout);
+    assert!(accepted.status.success() && stdout.contains("  state     done\n"), "{stdout}");
+    let agency = registry.json(&["agency", "show", "LIB"]).remove(0);
+    assert_eq!((&agency["state"], &agency["successor"]), (&json!("closed"), &json!("MUS")));
+    assert_eq!(registry.json(&["doi", "show", "10.70000/a"])[0]["agency"], "MUS");
 }

@@ -1,0 +1,450 @@
+//! Index of names by description, to find metadata that does not distinguish a name from another one of its registrant.
+//!
+//! The description of a name is the title, creators, date and types in its metadata. For each registrant and description, an aux
+//! entry lists up to [`MAX_NAMES`] names; its key has only a hash. Entries may be stale, for example after a transfer: names are
+//! checked when they are found. `tendot verify --repair` rebuilds the index.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tendot_proto::Budget;
+use tendot_store::{Edit, NameKey, RecordStatus, Store, StoredRecord};
+
+use crate::authorization::Principal;
+use crate::party::{decode, sha256_hex};
+use crate::prefix::{DuplicatePolicy, Prefix};
+use crate::registration::{Registration, has_metadata, is_reserved};
+use crate::rules::Rules;
+use crate::{Error, Registry, RegistryError, WriteWarning, codes, cost};
+
+/// Maximum number of names that an entry lists; further names with the same description replace the oldest.
+const MAX_NAMES: usize = 8;
+
+/// Prefix of the keys of the index.
+const KEY_PREFIX: &str = "described/";
+
+/// Records or entries per step of a rebuild.
+const REPAIR_PAGE_LEN: usize = 500;
+
+/// Attempts for a step of a rebuild while others write.
+const MAX_REPAIR_ATTEMPTS: u32 = 8;
+
+/// Members of kernel metadata that describe the referent. The metadata is valid and normalized.
+#[derive(Deserialize)]
+struct Described<'a> {
+    #[serde(borrow, rename = "primaryReferentType")]
+    referent_type: Cow<'a, str>,
+    #[serde(borrow, default, alias = "referentCreation", alias = "referentParty", alias = "referentPlace")]
+    referent: Option<DescribedReferent<'a>>,
+}
+
+#[derive(Deserialize)]
+struct DescribedReferent<'a> {
+    #[serde(borrow, default, rename = "name")]
+    names: Vec<DescribedName<'a>>,
+    #[serde(borrow, default, rename = "type")]
+    types: Vec<Cow<'a, str>>,
+    #[serde(borrow, default, rename = "principalAgent")]
+    agents: Vec<DescribedAgent<'a>>,
+    #[serde(borrow, default, rename = "creationDate")]
+    date: Option<DescribedDate<'a>>,
+}
+
+#[derive(Deserialize)]
+struct DescribedName<'a> {
+    #[serde(borrow)]
+    value: Cow<'a, str>,
+    #[serde(borrow, default, rename = "subnameValue")]
+    subname: Option<Cow<'a, str>>,
+    #[serde(borrow, default, rename = "type")]
+    kind: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct DescribedAgent<'a> {
+    #[serde(borrow, default)]
+    name: Option<DescribedName<'a>>,
+    #[serde(borrow, default)]
+    identifier: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    role: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct DescribedDate<'a> {
+    #[serde(borrow)]
+    date: Cow<'a, str>,
+}
+
+/// Hash of the description in kernel metadata; `None` without metadata.
+pub(super) fn description_hash(metadata: Option<&RawValue>) -> Result<Option<String>, Error> {
+    let described = metadata.and_then(|metadata| serde_json::from_str::<Described<'_>>(metadata.get()).ok());
+    let Some(Described { referent_type, referent: Some(referent) }) = described else { return Ok(None) };
+    let by_kind = |kind: &str| referent.names.iter().find(|name| name.kind.as_deref() == Some(kind));
+    let kinds = ["PrincipalTitle", "Title", "DistinctiveTitle", "PrincipalName", "Name"];
+    let title = kinds.into_iter().find_map(by_kind).or(referent.names.first());
+    let mut text = String::new();
+    push_text(&mut text, &referent_type);
+    push_text(&mut text, title.map_or("", |title| &title.value));
+    push_text(&mut text, title.and_then(|title| title.subname.as_deref()).unwrap_or_default());
+    push_text(&mut text, referent.date.as_ref().map_or("", |date| &date.date));
+    referent.types.iter().for_each(|kind| push_text(&mut text, kind));
+    for agent in referent.agents.iter().filter(|agent| agent.role.as_deref() != Some("Publisher")) {
+        text.push('\u{1}');
+        push_text(&mut text, agent.name.as_ref().map_or("", |name| &name.value));
+        push_text(&mut text, agent.identifier.map_or("", RawValue::get));
+    }
+    sha256_hex(text.as_bytes()).map(Some)
+}
+
+/// Appends a text without differences of case and white space.
+fn push_text(out: &mut String, text: &str) {
+    for word in text.split_whitespace() {
+        out.extend(word.chars().flat_map(char::to_lowercase));
+        out.push(' ');
+    }
+    out.push('\0');
+}
+
+fn index_key(registrant: &str, hash: &str) -> Box<[u8]> {
+    format!("{KEY_PREFIX}{registrant}/{hash}").into_bytes().into()
+}
+
+fn decode_names(value: Option<&[u8]>) -> Vec<Box<str>> {
+    value.and_then(|value| serde_json::from_slice(value).ok()).unwrap_or_default()
+}
+
+fn encode_names(names: &[Box<str>]) -> Box<[u8]> {
+    serde_json::to_vec(names).unwrap_or_default().into()
+}
+
+/// Change of the description of a name.
+pub(super) struct DescriptionChange<'a> {
+    pub(super) name: &'a str,
+    /// Id of the owner of the name.
+    pub(super) registrant: &'a str,
+    /// Principal of the change; `None` if nothing is reported to it.
+    pub(super) principal: Option<&'a Principal>,
+    pub(super) policy: DuplicatePolicy,
+    /// Metadata before and after the change.
+    pub(super) before: Option<&'a RawValue>,
+    pub(super) after: Option<&'a RawValue>,
+}
+
+/// Entries of the index as changed by a plan.
+#[derive(Default)]
+pub(super) struct DescriptionIndex {
+    entries: BTreeMap<Box<[u8]>, IndexEntry>,
+}
+
+struct IndexEntry {
+    names: Vec<Box<str>>,
+    /// Number of names at the end that the plan has added; they may not be stored yet.
+    planned: usize,
+    is_changed: bool,
+}
+
+impl DescriptionIndex {
+    /// Moves a name to its new description. Warns about another name with the same description, or refuses it.
+    pub(super) async fn update(
+        &mut self,
+        rules: &Rules,
+        change: &DescriptionChange<'_>,
+        budget: &mut Budget,
+    ) -> Result<Option<WriteWarning>, RegistryError> {
+        let (before, after) = (description_hash(change.before)?, description_hash(change.after)?);
+        if before == after {
+            return Ok(None);
+        }
+        let is_other = |other: &str| !other.eq_ignore_ascii_case(change.name);
+        let mut warning = None;
+        if let Some(hash) = after.filter(|_| change.policy != DuplicatePolicy::Allow) {
+            let entry = self.load(rules, index_key(change.registrant, &hash), budget).await?;
+            let stored = entry.names.len().saturating_sub(entry.planned);
+            let (mut kept, mut duplicate) = (Vec::with_capacity(entry.names.len() + 1), None);
+            for (position, other) in std::mem::take(&mut entry.names).into_iter().enumerate() {
+                let is_planned = position >= stored;
+                let visibility = match is_planned {
+                    true => Some(true),
+                    false => {
+                        rules
+                            .has_description(&other, change.registrant, &hash, change.principal, budget)
+                            .await?
+                    }
+                };
+                match visibility {
+                    Some(is_visible) if is_other(&other) => {
+                        duplicate = duplicate.or_else(|| is_visible.then(|| other.clone()));
+                        kept.push(other);
+                    }
+                    _ if is_planned => entry.planned -= 1,
+                    _ => {}
+                }
+            }
+            if let Some(other) = &duplicate
+                && change.policy == DuplicatePolicy::Reject
+            {
+                entry.names = kept;
+                let detail = format!("title, creators, date and type equal those of `{other}`");
+                return Err(RegistryError::new(codes::DUPLICATE_METADATA, detail)
+                    .with_pointer("/metadata")
+                    .with_existing(other.clone(), None));
+            }
+            kept.push(change.name.into());
+            kept.drain(..kept.len().saturating_sub(MAX_NAMES));
+            entry.planned = (entry.planned + 1).min(kept.len());
+            (entry.names, entry.is_changed) = (kept, true);
+            warning = duplicate.map(|name| WriteWarning::DuplicateOf { name });
+        }
+        if let Some(hash) = before {
+            let entry = self.load(rules, index_key(change.registrant, &hash), budget).await?;
+            let stored = entry.names.len().saturating_sub(entry.planned);
+            if let Some(position) = entry.names.iter().position(|other| !is_other(other)) {
+                entry.names.remove(position);
+                entry.planned -= usize::from(position >= stored);
+                entry.is_changed = true;
+            }
+        }
+        Ok(warning)
+    }
+
+    async fn load(
+        &mut self,
+        rules: &Rules,
+        key: Box<[u8]>,
+        budget: &mut Budget,
+    ) -> Result<&mut IndexEntry, RegistryError> {
+        let entry = match self.entries.remove(&key) {
+            Some(entry) => entry,
+            None => {
+                budget.charge(cost::LOOKUP).map_err(Error::from)?;
+                let value = rules.store.get_aux(&key).await.map_err(Error::from)?;
+                IndexEntry { names: decode_names(value.as_deref()), planned: 0, is_changed: false }
+            }
+        };
+        Ok(self.entries.entry(key).or_insert(entry))
+    }
+
+    /// Edits of the changed entries.
+    pub(super) fn into_edits(self) -> impl Iterator<Item = Edit> {
+        let changed = self.entries.into_iter().filter(|(_, entry)| entry.is_changed);
+        changed.map(|(key, entry)| put_or_remove(key, &entry.names))
+    }
+}
+
+fn put_or_remove(key: Box<[u8]>, names: &[Box<str>]) -> Edit {
+    if names.is_empty() { Edit::RemoveAux { key } } else { Edit::PutAux { key, value: encode_names(names) } }
+}
+
+impl Rules {
+    /// Whether the principal may know of a name that is live, belongs to the registrant and has the description; `None` if there is
+    /// no such name. A token that is restricted to other prefixes must not detect a reserved name.
+    async fn has_description(
+        &self,
+        name: &str,
+        registrant: &str,
+        hash: &str,
+        principal: Option<&Principal>,
+        budget: &mut Budget,
+    ) -> Result<Option<bool>, RegistryError> {
+        let Some(entry) = self.get_record(name, budget).await? else { return Ok(None) };
+        let Some((prefix, _)) = name.split_once('/') else { return Ok(None) };
+        let Some(record) = self.prefix_record(prefix, budget).await? else { return Ok(None) };
+        let is_same = |(owner, found): &(Box<str>, String)| **owner == *registrant && found == hash;
+        if !description_of(&entry, &record)?.as_ref().is_some_and(is_same) {
+            return Ok(None);
+        }
+        let is_visible =
+            |principal: &Principal| !is_reserved(&entry) || principal.check_prefix(prefix).is_ok();
+        Ok(Some(principal.is_none_or(is_visible)))
+    }
+}
+
+/// Owner and description hash of a live name with metadata.
+fn description_of(entry: &StoredRecord, prefix: &StoredRecord) -> Result<Option<(Box<str>, String)>, Error> {
+    if entry.status != RecordStatus::Live || !has_metadata(entry) {
+        return Ok(None);
+    }
+    let (prefix, registration): (Prefix, _) = (decode(prefix)?, Registration::of_record(entry)?);
+    let hash = description_hash(registration.metadata.as_deref())?;
+    Ok(hash.map(|hash| (registration.owner_id(&prefix).into(), hash)))
+}
+
+/// Result of a rebuild of the index of descriptions.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct IndexRepair {
+    /// Live names with metadata.
+    pub names: u64,
+    /// Entries that were added or completed.
+    pub added: u64,
+    /// Entries from which stale names were removed.
+    pub removed: u64,
+}
+
+impl Registry {
+    /// Rebuilds the index of descriptions, which finds names whose metadata does not distinguish them: removes stale entries, and
+    /// adds missing names. Needs constant memory; others may write meanwhile.
+    pub async fn repair_description_index(&self) -> Result<IndexRepair, RegistryError> {
+        let mut repair = IndexRepair::default();
+        let mut after: Option<Box<[u8]>> = None;
+        loop {
+            let (changed, last) = self
+                .repair_step(async |rules: &Rules| rules.plan_stale_entries(after.as_deref()).await)
+                .await?;
+            repair.removed += changed;
+            let Some(last) = last else { break };
+            after = Some(last);
+        }
+        let mut after: Option<NameKey> = None;
+        loop {
+            let (changed, last) = self
+                .repair_step(async |rules: &Rules| {
+                    let (names, edits, last) = rules.plan_missing_names(after.as_ref()).await?;
+                    Ok((edits, last.map(|last| (names, last))))
+                })
+                .await?;
+            repair.added += changed;
+            let Some((names, last)) = last else { return Ok(repair) };
+            repair.names += names;
+            after = Some(last);
+        }
+    }
+
+    /// Plans and commits one step; plans again if others wrote meanwhile. Returns the number of edits and the position after it.
+    async fn repair_step<T>(
+        &self,
+        mut plan: impl AsyncFnMut(&Rules) -> Result<(Vec<Edit>, Option<T>), RegistryError>,
+    ) -> Result<(u64, Option<T>), RegistryError> {
+        for _ in 0..MAX_REPAIR_ATTEMPTS {
+            let rules = self.rules.begin();
+            let (edits, last) = plan(&rules).await?;
+            let changed = edits.len() as u64;
+            if edits.is_empty() {
+                return Ok((0, last));
+            }
+            let mut all_edits = rules.into_store().into_preconditions();
+            all_edits.extend(edits);
+            if self.commit_once("repair", 0, all_edits).await? {
+                return Ok((changed, last));
+            }
+        }
+        Err(RegistryError::new(codes::WRITE_CONFLICT, "others changed the index in every attempt; try again"))
+    }
+}
+
+impl Rules {
+    /// Edits that remove stale names from the next entries, and the last key; `None` at the end.
+    async fn plan_stale_entries(
+        &self,
+        after: Option<&[u8]>,
+    ) -> Result<(Vec<Edit>, Option<Box<[u8]>>), RegistryError> {
+        let listed = self.store.list_aux(KEY_PREFIX.as_bytes(), after, REPAIR_PAGE_LEN).await;
+        let listed = listed.map_err(Error::from)?;
+        let (mut edits, last) = (Vec::new(), listed.last().map(|entry| entry.key.clone()));
+        for entry in listed {
+            // Tracked, so that a concurrent change is a conflict.
+            let value = self.store.get_aux(&entry.key).await.map_err(Error::from)?;
+            let names = decode_names(value.as_deref());
+            let key = str::from_utf8(&entry.key).unwrap_or_default();
+            let parts = key.strip_prefix(KEY_PREFIX).and_then(|key| key.rsplit_once('/'));
+            let mut kept = Vec::new();
+            for name in &names {
+                let budget = &mut Budget::new(cost::LOOKUP.saturating_mul(4));
+                if let Some((registrant, hash)) = parts
+                    && self.has_description(name, registrant, hash, None, budget).await?.is_some()
+                {
+                    kept.push(name.clone());
+                }
+            }
+            if value.is_some() && (kept.len() != names.len() || kept.is_empty()) {
+                edits.push(put_or_remove(entry.key, &kept));
+            }
+        }
+        Ok((edits, last))
+    }
+
+    /// Number of live names with metadata among the next records, edits that add missing ones, and the last name; `None` at the
+    /// end.
+    async fn plan_missing_names(
+        &self,
+        after: Option<&NameKey>,
+    ) -> Result<(u64, Vec<Edit>, Option<NameKey>), RegistryError> {
+        let (mut scanned, mut described, mut last) = (0, Vec::new(), None);
+        let visit = |entry: &StoredRecord| {
+            scanned += 1;
+            last = NameKey::new(&entry.name).ok().or(last.take());
+            if entry.status == RecordStatus::Live && has_metadata(entry) {
+                described.push(entry.clone());
+            }
+            scanned < REPAIR_PAGE_LEN
+        };
+        self.store.scan_records(None, after, visit).await.map_err(Error::from)?;
+        let mut entries: BTreeMap<Box<[u8]>, (Vec<Box<str>>, bool)> = BTreeMap::new();
+        let mut names = 0;
+        for entry in described {
+            let budget = &mut Budget::new(cost::LOOKUP.saturating_mul(4));
+            let Some((prefix, _)) = entry.name.split_once('/') else { continue };
+            let Some(prefix) = self.prefix_record(prefix, budget).await? else { continue };
+            let Some((registrant, hash)) = description_of(&entry, &prefix)? else { continue };
+            let policy = decode::<Prefix>(&prefix)?.policy.duplicates.unwrap_or_default();
+            if policy == DuplicatePolicy::Allow {
+                continue;
+            }
+            names += 1;
+            let key = index_key(&registrant, &hash);
+            if !entries.contains_key(&key) {
+                let value = self.store.get_aux(&key).await.map_err(Error::from)?;
+                entries.insert(key.clone(), (decode_names(value.as_deref()), false));
+            }
+            if let Some((listed, is_changed)) = entries.get_mut(&key)
+                && listed.len() < MAX_NAMES
+                && !listed.iter().any(|other| other.eq_ignore_ascii_case(&entry.name))
+            {
+                listed.push(entry.name.clone());
+                *is_changed = true;
+            }
+        }
+        let changed = entries.into_iter().filter(|(_, (_, is_changed))| *is_changed);
+        let edits = changed.map(|(key, (names, _))| put_or_remove(key, &names)).collect();
+        Ok((names, edits, last))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(metadata: &str) -> Option<String> {
+        let raw = RawValue::from_string(metadata.to_owned()).unwrap();
+        description_hash(Some(&raw)).unwrap()
+    }
+
+    #[test]
+    fn descriptions() {
+        let metadata = |title: &str, author: &str, date: &str, kind: &str| {
+            format!(
+                r#"{{"primaryReferentType":"Creation","referentCreation":{{"name":[{{"value":"{title}","type":"Title"}}],
+                "structuralType":"Digital","type":["{kind}"],"principalAgent":[{{"name":{{"value":"{author}","type":"Name"}},
+                "role":"Author"}},{{"name":{{"value":"House {date}","type":"Name"}},"role":"Publisher"}}],
+                "creationDate":{{"date":"{date}"}}}}}}"#
+            )
+        };
+        let first = hash(&metadata("A title", "Bak, Per", "1987", "Article"));
+        assert!(first.is_some());
+        assert_eq!(hash(&metadata(" a  TITLE ", "bak, per", "1987", "article")), first);
+        for other in [
+            metadata("B title", "Bak, Per", "1987", "Article"),
+            metadata("A title", "Tang, Chao", "1987", "Article"),
+            metadata("A title", "Bak, Per", "1988", "Article"),
+            metadata("A title", "Bak, Per", "1987", "Book"),
+        ] {
+            assert_ne!(hash(&other), first, "{other}");
+        }
+        let party =
+            r#"{"primaryReferentType":"Party","referentParty":{"name":[{"value":"A title","type":"Name"}]}}"#;
+        assert!(hash(party).is_some_and(|hash| Some(hash) != first));
+        assert_eq!(description_hash(None).unwrap(), None);
+    }
+}
