@@ -62,6 +62,26 @@ impl Store for MemoryStore {
         }))
     }
 
+    async fn seek_names(
+        &self,
+        prefix: &[u8],
+        starts: &[Vec<u8>],
+    ) -> Result<Vec<Option<NameEntry>>, StoreError> {
+        if prefix.len() > NameKey::MAX_PREFIX_LEN {
+            return Ok(vec![None; starts.len()]);
+        }
+        let begin = [&prefix.to_ascii_uppercase()[..], b"/"].concat();
+        Ok(self.with_tables(|tables| {
+            let seek = |start: &Vec<u8>| {
+                let from: &[u8] = start.max(&begin);
+                let first =
+                    tables.state.records.range::<[u8], _>((Bound::Included(from), Bound::Unbounded)).next();
+                first.filter(|(key, _)| key.as_bytes().starts_with(&begin)).map(|(_, record)| record.into())
+            };
+            starts.iter().map(seek).collect()
+        }))
+    }
+
     async fn count_names(
         &self,
         prefix: &[u8],

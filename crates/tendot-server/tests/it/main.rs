@@ -28,5 +28,6 @@ mod redirects;
 mod registered_dois;
 mod reports;
 mod reverse_lookup;
+mod suggestions;
 mod tls;
 mod upstream_resolver;
