@@ -213,7 +213,7 @@ impl MemoryTables {
     /// Records after a key, in key order.
     fn records_after(&self, after: Option<&NameKey>) -> btree_map::Range<'_, NameKey, StoredRecord> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.state.records.range((from, Bound::Unbounded))
+        self.state.records.range::<NameKey, _>((from, Bound::Unbounded))
     }
 
     fn history(&self, key: &NameKey, order: HistoryOrder, limit: usize) -> History {
