@@ -82,6 +82,12 @@ fn statement_015_neither_query_nor_fragment() {
 }
 
 #[test]
+fn statement_016_example_1() {
+    let name = "10.5594/SMPTE.ST2067-21.2020";
+    assert_eq!(format("uri", name), "doi:10.5594/SMPTE.ST2067-21.2020");
+}
+
+#[test]
 fn statement_017_example_2() {
     let (name, uri) = (
         "10.26321/\u{c1}.GUTI\u{c9}RREZ.ZARZA.02.2018.03",
