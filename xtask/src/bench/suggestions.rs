@@ -23,7 +23,7 @@ pub(crate) fn bench_suggestions() -> Result<()> {
     let embedded = run_measured(benchmark(&sh, "suggestions").arg("embedded").arg(&folder).arg(&count))?.0;
     fs::remove_dir_all(&folder)?;
     let server = start_postgres();
-    let address = server.create_database();
+    let address = server.url(&server.create_database());
     let postgres = run_measured(benchmark(&sh, "suggestions").args(["postgres", &address, &count]))?.0;
     println!("\nSearch for one typing error among {} names of one prefix\n", group_digits(NAMES));
     println!("| | median | p99 | lookups: median | max | found | relative to one resolution |");
