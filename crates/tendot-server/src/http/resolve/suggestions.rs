@@ -184,7 +184,7 @@ mod tests {
         check("10.5555/wiht-hyphen", "10.5555/with-hyphen: one character differs");
         check("10.5555/with-hy", "10.5555/with-hyphen: same beginning");
         check("10.5555/demo-copy", "10.5555/Demo-Copies: same beginning");
-        check("10.5555/demo-copias", "10.5555/Demo-Copies: same beginning");
+        check("10.5555/demo-copias", "10.5555/Demo-Copies: one character differs");
         check("10.5555/nothing-like-it", "");
         check("10.9998/DEMO", "");
         check("10.5555", "");
