@@ -12,6 +12,7 @@ mod read;
 mod records;
 mod registry;
 mod store;
+mod suggestions;
 
 use std::error::Error;
 
@@ -33,6 +34,7 @@ pub(crate) fn run(name: &str, arguments: &[&str]) -> Result<(), Box<dyn Error>> 
         "records" => records::run(arguments),
         "registry" => registry::run(arguments),
         "store" => store::run(arguments),
+        "suggestions" => suggestions::run(arguments),
         _ => Err(format!("unknown benchmark `{name}`").into()),
     }
 }

@@ -24,6 +24,11 @@ pub(crate) fn list(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
+/// Cost of seeking `count` names in one call of the store.
+pub(crate) fn seek(count: usize) -> u32 {
+    list(count).saturating_mul(4)
+}
+
 /// Cost of counting `count` names without reading their records.
 pub(crate) fn count(count: usize) -> u32 {
     list(count / 32).saturating_add(1)

@@ -91,6 +91,14 @@ impl Store for AnyStore {
         delegate!(self, store => store.list_names(prefix, after, limit))
     }
 
+    async fn seek_names(
+        &self,
+        prefix: &[u8],
+        starts: &[Vec<u8>],
+    ) -> Result<Vec<Option<NameEntry>>, StoreError> {
+        delegate!(self, store => store.seek_names(prefix, starts))
+    }
+
     async fn count_names(
         &self,
         prefix: &[u8],

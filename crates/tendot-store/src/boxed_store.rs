@@ -33,6 +33,14 @@ impl Store for BoxedStore {
         self.0.list_names(prefix, after, limit).await
     }
 
+    async fn seek_names(
+        &self,
+        prefix: &[u8],
+        starts: &[Vec<u8>],
+    ) -> Result<Vec<Option<NameEntry>>, StoreError> {
+        self.0.seek_names(prefix, starts).await
+    }
+
     async fn count_names(
         &self,
         prefix: &[u8],
@@ -117,6 +125,11 @@ trait DynStore: fmt::Debug + Send + Sync {
         after: Option<&'a NameKey>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<NameEntry>, StoreError>>;
+    fn seek_names<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        starts: &'a [Vec<u8>],
+    ) -> BoxFuture<'a, Result<Vec<Option<NameEntry>>, StoreError>>;
     fn count_names<'a>(
         &'a self,
         prefix: &'a [u8],
@@ -173,6 +186,14 @@ impl<S: Store + fmt::Debug> DynStore for S {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<NameEntry>, StoreError>> {
         Box::pin(Store::list_names(self, prefix, after, limit))
+    }
+
+    fn seek_names<'a>(
+        &'a self,
+        prefix: &'a [u8],
+        starts: &'a [Vec<u8>],
+    ) -> BoxFuture<'a, Result<Vec<Option<NameEntry>>, StoreError>> {
+        Box::pin(Store::seek_names(self, prefix, starts))
     }
 
     fn count_names<'a>(

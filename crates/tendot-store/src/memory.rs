@@ -62,6 +62,26 @@ impl Store for MemoryStore {
         }))
     }
 
+    async fn seek_names(
+        &self,
+        prefix: &[u8],
+        starts: &[Vec<u8>],
+    ) -> Result<Vec<Option<NameEntry>>, StoreError> {
+        if prefix.len() > NameKey::MAX_PREFIX_LEN {
+            return Ok(vec![None; starts.len()]);
+        }
+        let begin = [&prefix.to_ascii_uppercase()[..], b"/"].concat();
+        Ok(self.with_tables(|tables| {
+            let seek = |start: &Vec<u8>| {
+                let from: &[u8] = start.max(&begin);
+                let first =
+                    tables.state.records.range::<[u8], _>((Bound::Included(from), Bound::Unbounded)).next();
+                first.filter(|(key, _)| key.as_bytes().starts_with(&begin)).map(|(_, record)| record.into())
+            };
+            starts.iter().map(seek).collect()
+        }))
+    }
+
     async fn count_names(
         &self,
         prefix: &[u8],
@@ -193,7 +213,7 @@ impl MemoryTables {
     /// Records after a key, in key order.
     fn records_after(&self, after: Option<&NameKey>) -> btree_map::Range<'_, NameKey, StoredRecord> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.state.records.range((from, Bound::Unbounded))
+        self.state.records.range::<NameKey, _>((from, Bound::Unbounded))
     }
 
     fn history(&self, key: &NameKey, order: HistoryOrder, limit: usize) -> History {

@@ -28,6 +28,17 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<NameEntry>, StoreError>> + Send;
 
+    /// Returns for each start key the first name under a prefix that does not sort before it, tombstones included. A start key
+    /// is any byte string in the order of [`NameKey`]; where all names sort before it, the result is `None`.
+    ///
+    /// This walks the key space as a trie: whole branches are skipped by seeking behind them. Names longer than
+    /// [`NameKey::MAX_SEEK_LEN`] are ordered by their first bytes only.
+    fn seek_names(
+        &self,
+        prefix: &[u8],
+        starts: &[Vec<u8>],
+    ) -> impl Future<Output = Result<Vec<Option<NameEntry>>, StoreError>> + Send;
+
     /// Counts the live names among the next `limit` names (at least one) of a prefix, after `after`. Callers continue at
     /// [`CountPage::next`]. Takes the time of a scan over the names; values are not decoded.
     fn count_names(

@@ -1,12 +1,13 @@
 //! Lists: everything that is read in pages.
 //!
 //! In reading order: `handles` lists and counts handles under a prefix, `dois` lists DOIs, `reverse_lookup` finds handles by
-//! their values, `paging` limits how much one request scans.
+//! their values, `similar_names` finds names at edit distance one, `paging` limits how much one request scans.
 
 mod dois;
 mod handles;
 mod paging;
 mod reverse_lookup;
+mod similar_names;
 
 pub use dois::{DoiFilter, DoiListItem};
 pub use handles::HandleCount;

@@ -37,6 +37,7 @@ mod registered_dois;
 mod reports;
 mod reverse_lookup;
 mod shared_caches;
+mod suggestions;
 mod templates;
 mod tls;
 mod upstream_resolver;

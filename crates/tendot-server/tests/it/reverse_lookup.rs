@@ -161,6 +161,14 @@ impl Store for GatedStore {
         self.store.list_names(prefix, after, limit).await
     }
 
+    async fn seek_names(
+        &self,
+        prefix: &[u8],
+        starts: &[Vec<u8>],
+    ) -> Result<Vec<Option<NameEntry>>, StoreError> {
+        self.store.seek_names(prefix, starts).await
+    }
+
     async fn count_names(
         &self,
         prefix: &[u8],

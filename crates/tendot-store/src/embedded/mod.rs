@@ -136,6 +136,14 @@ impl Store for EmbeddedStore {
         self.read_with_fallback(|lmdb| lmdb.list_names(prefix, after, limit))
     }
 
+    async fn seek_names(
+        &self,
+        prefix: &[u8],
+        starts: &[Vec<u8>],
+    ) -> Result<Vec<Option<NameEntry>>, StoreError> {
+        self.read_with_fallback(|lmdb| lmdb.seek_names(prefix, starts))
+    }
+
     async fn count_names(
         &self,
         prefix: &[u8],

@@ -212,6 +212,29 @@ impl Lmdb {
         Ok(names)
     }
 
+    pub(crate) fn seek_names(
+        &self,
+        prefix: &[u8],
+        starts: &[Vec<u8>],
+    ) -> Result<Vec<Option<NameEntry>>, StoreError> {
+        if prefix.len() > NameKey::MAX_PREFIX_LEN {
+            return Ok(vec![None; starts.len()]);
+        }
+        let begin = [&prefix.to_ascii_uppercase()[..], b"/"].concat();
+        let txn = self.begin_read()?;
+        let seek = |start: &Vec<u8>| {
+            let from = Bound::Included(&start.max(&begin)[..]);
+            let first =
+                entries_from(self.databases.records, &txn, from, "listing names")?.next().transpose()?;
+            let Some((key, value)) = first.filter(|(key, _)| key.starts_with(&begin)) else {
+                return Ok(None);
+            };
+            let header = Self::decode_header(key, value)?;
+            Ok(Some(NameEntry { name: header.name, status: header.status }))
+        };
+        starts.iter().map(seek).collect()
+    }
+
     /// Reads only the first byte of each record, and the name of the last one.
     pub(crate) fn count_names(
         &self,

@@ -1,6 +1,6 @@
 //! Comparison key and storage key of names.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::fmt;
 
 use tendot_proto::Handle;
@@ -26,6 +26,10 @@ impl NameKey {
 
     /// Maximum length of a homed prefix in bytes. Names under longer prefixes are stored, but not listed.
     pub const MAX_PREFIX_LEN: usize = 255;
+
+    /// Maximum length in bytes up to which names are stored in the order of their keys; longer ones are stored by their first
+    /// bytes and a hash.
+    pub const MAX_SEEK_LEN: usize = HASHED_KEY_PREFIX_LEN;
 
     /// Builds the comparison key of a name.
     pub fn new(name: &str) -> Result<Self, NameKeyError> {
@@ -60,6 +64,13 @@ impl NameKey {
     /// Part before the first slash, or the whole key.
     pub fn prefix(&self) -> &[u8] {
         Handle::new(&self.0).prefix()
+    }
+}
+
+// Compares, orders and hashes as its bytes.
+impl Borrow<[u8]> for NameKey {
+    fn borrow(&self) -> &[u8] {
+        &self.0
     }
 }
 

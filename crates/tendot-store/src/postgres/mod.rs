@@ -151,6 +151,14 @@ impl Store for PostgresStore {
         self.query_names(prefix, after, limit).await
     }
 
+    async fn seek_names(
+        &self,
+        prefix: &[u8],
+        starts: &[Vec<u8>],
+    ) -> Result<Vec<Option<NameEntry>>, StoreError> {
+        self.query_first_names(prefix, starts).await
+    }
+
     async fn count_names(
         &self,
         prefix: &[u8],

@@ -47,6 +47,12 @@ const LIST_NAMES: &str = "\
      where name_key > $2 and name_key >= $3 and name_key < $4 order by name_key limit $5) \
     order by name_key limit $5";
 
+const SEEK_NAMES: &str = "\
+    select first.name, first.status, start.number \
+    from unnest($1::bytea[]) with ordinality start (key, number), \
+    lateral (select name, status from tendot_records \
+        where name_key >= start.key and name_key >= $2 and name_key < $3 order by name_key limit 1) first";
+
 const COUNT_NAMES: &str = "\
     with page as (\
         (select name, status, name_key from tendot_records where name_key = $1 and name_key > $2) \
@@ -128,6 +134,24 @@ impl PostgresStore {
         let (after, limit) = (start_key(after), row::limit_to_i64(limit));
         let rows = self.query("listing names", LIST_NAMES, &[&whole, &after, &begin, &end, &limit]).await?;
         rows.iter().map(row::name_entry).collect()
+    }
+
+    pub(crate) async fn query_first_names(
+        &self,
+        prefix: &[u8],
+        starts: &[Vec<u8>],
+    ) -> Result<Vec<Option<NameEntry>>, StoreError> {
+        let mut names = vec![None; starts.len()];
+        let Some(PrefixKeyRange { begin, end, .. }) = PrefixKeyRange::new(prefix) else {
+            return Ok(names);
+        };
+        for found in self.query("listing names", SEEK_NAMES, &[&starts, &begin, &end]).await? {
+            let number = usize::try_from(row::column::<i64>(&found, 2)? - 1);
+            if let Some(name) = number.ok().and_then(|number| names.get_mut(number)) {
+                *name = Some(row::name_entry(&found)?);
+            }
+        }
+        Ok(names)
     }
 
     pub(crate) async fn count_names(

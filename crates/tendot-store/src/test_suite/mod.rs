@@ -1,6 +1,7 @@
 //! Tests that every store must pass, each on an empty store.
 
 mod aux_entries;
+mod counting_store;
 mod history;
 mod log;
 mod names;
@@ -9,9 +10,10 @@ mod records;
 mod registrations;
 
 pub use aux_entries::{aux_entries, aux_paging, required_aux};
+pub use counting_store::CountingStore;
 pub use history::{history, history_paging, history_redaction, history_redacts_secrets};
 pub use log::{audit_chain, change_counters, change_log, names_at_revision};
-pub use names::{count_names, homed_prefixes, list_names, scan_records, unusual_names};
+pub use names::{count_names, homed_prefixes, list_names, scan_records, seek_names, unusual_names};
 pub use preconditions::{preconditions, required_revisions, requirements_are_not_logged};
 pub use records::{
     change_sets_are_atomic, names_ignore_ascii_case, record_round_trip, removed_names_can_be_recreated,
@@ -38,6 +40,7 @@ macro_rules! store_test_suite {
             required_revisions
             requirements_are_not_logged
             list_names
+            seek_names
             scan_records
             homed_prefixes
             unusual_names

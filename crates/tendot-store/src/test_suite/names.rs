@@ -44,6 +44,42 @@ pub async fn list_names(store: &impl Store) {
     assert_eq!(store.list_names(b"10.1", Some(&beyond), 10).await.unwrap(), [], "after all of them");
 }
 
+/// First names from start keys on, which may end anywhere in a name.
+pub async fn seek_names(store: &impl Store) {
+    let names = ["10.1", "10.1/a", "10.1/Ab", "10.1/b\u{e9}", "10.1/日本", "10.1.1/x", "10.10/x", "/", "/x"];
+    commit(store, names.iter().map(|name| put(name, "x", Precondition::Absent)).collect()).await.unwrap();
+    commit(store, vec![tombstone("10.1/Ab")]).await.unwrap();
+    let starts: [(&[u8], Option<&str>); 9] = [
+        (b"", Some("10.1/a")),
+        (b"10.1/", Some("10.1/a")),
+        (b"10.1/A\0", Some("10.1/Ab")),
+        (b"10.1/A\xff", Some("10.1/b\u{e9}")),
+        ("10.1/B\u{e9}".as_bytes(), Some("10.1/b\u{e9}")),
+        (b"10.1/B\xc3\xff", Some("10.1/日本")),
+        ("10.1/日本0".as_bytes(), None),
+        (b"10.1/\xff", None),
+        (b"9", None),
+    ];
+    let (keys, expected): (Vec<Vec<u8>>, Vec<_>) =
+        starts.iter().map(|(start, first)| (start.to_vec(), first.map(str::to_owned))).unzip();
+    let found = store.seek_names(b"10.1", &keys).await.unwrap();
+    let tombstones = found.iter().flatten().filter(|found| found.status == RecordStatus::Tombstone);
+    assert_eq!(tombstones.map(|found| &*found.name).collect::<Vec<_>>(), ["10.1/Ab"]);
+    let found: Vec<_> = found.into_iter().map(|found| found.map(|found| found.name.into_string())).collect();
+    assert_eq!(found, expected);
+    let first = async |prefix: &[u8]| store.seek_names(prefix, &[Vec::new()]).await.unwrap().remove(0);
+    assert_eq!(first(b"10.10").await.map(|found| found.name), Some("10.10/x".into()));
+    assert_eq!(first(b"").await.map(|found| found.name), Some("/".into()));
+    assert_eq!(first(b"10.2").await, None);
+    assert_eq!(first("1".repeat(5_000).as_bytes()).await, None);
+    assert_eq!(store.seek_names(b"10.1", &[]).await.unwrap(), []);
+    // Start keys of any length.
+    assert_eq!(
+        store.seek_names(b"10.1", &[[b"10.1/B", &[b'X'; 5_000][..]].concat()]).await.unwrap().len(),
+        1
+    );
+}
+
 /// All records, or those of one prefix, once and in order, until the visitor stops.
 pub async fn scan_records(store: &impl Store) {
     let names = ["10.1", "10.1/a", "10.1/B", "10.1/c", "10.1.1/x", "10.10/x"];

@@ -13,9 +13,6 @@ use crate::http::resolve::resolver::RecordResolver;
 /// Maximum number of suggestions.
 const MAX_SUGGESTIONS: usize = 5;
 
-/// Maximum number of variants that are looked up.
-const MAX_VARIANTS: usize = 64;
-
 /// Names read per scan in store order.
 const SCAN_LIMIT: usize = 12;
 
@@ -34,22 +31,23 @@ impl RecordResolver {
     pub(crate) async fn suggest_names(&self, name: &str, budget: &mut Budget) -> Vec<Suggestion> {
         let mut suggestions: Vec<Suggestion> = Vec::new();
         let is_listing_public = self.registry.settings().allow_listing;
-        let typos = if is_listing_public { typo_variants(name) } else { Vec::new() };
-        let variants = copy_error_variants(name)
-            .into_iter()
-            .chain(typos.into_iter().map(|variant| (variant, "one character differs")));
-        for (variant, reason) in variants.take(MAX_VARIANTS) {
-            if suggestions.len() == MAX_SUGGESTIONS {
-                return suggestions;
-            }
+        for (variant, reason) in copy_error_variants(name) {
             if let Some(registered) = self.registered_spelling(&variant, budget).await {
                 add(&mut suggestions, name, &registered, reason);
             }
         }
+        if is_listing_public && suggestions.len() < MAX_SUGGESTIONS {
+            for similar in
+                self.registry.similar_names(name, MAX_SUGGESTIONS, budget).await.unwrap_or_default()
+            {
+                add(&mut suggestions, name, &similar, "one character differs");
+            }
+        }
+        suggestions.truncate(MAX_SUGGESTIONS);
         if is_listing_public {
             for start in common_prefixes(name) {
                 for other in self.next_names(start, budget).await {
-                    if suggestions.len() == MAX_SUGGESTIONS {
+                    if suggestions.len() >= MAX_SUGGESTIONS {
                         return suggestions;
                     }
                     let is_similar = other.len().abs_diff(name.len()) <= 6
@@ -131,34 +129,6 @@ fn copy_error_variants(name: &str) -> Vec<(String, &'static str)> {
     variants
 }
 
-/// Variants for likely typing errors, from the end: look-alike characters, transpositions, one character too many.
-fn typo_variants(name: &str) -> Vec<String> {
-    let Some((prefix, suffix)) = name.split_once('/') else { return Vec::new() };
-    let letters: Vec<char> = suffix.chars().collect();
-    let with = |edit: &dyn Fn(&mut Vec<char>)| {
-        let mut edited = letters.clone();
-        edit(&mut edited);
-        format!("{prefix}/{}", edited.into_iter().collect::<String>())
-    };
-    // Longer names are not typed by hand.
-    let positions = || (0..letters.len().min(MAX_VARIANTS)).map(|number| letters.len() - 1 - number);
-    let mut variants = Vec::new();
-    for at in positions() {
-        let Some(letter) = letters.get(at) else { continue };
-        let alike = LOOKALIKES.iter().filter(|alike| alike.contains(*letter)).flat_map(|alike| alike.chars());
-        variants
-            .extend(alike.filter(|other| other != letter).map(|other| with(&|edited| edited[at] = other)));
-    }
-    variants.extend(positions().filter(|at| *at > 0).map(|at| with(&|edited| edited.swap(at, at - 1))));
-    if letters.len() > 1 {
-        variants.extend(positions().map(|at| with(&|edited| _ = edited.remove(at))));
-    }
-    variants
-}
-
-/// Characters that are mistaken for one another; one case is enough for letters.
-const LOOKALIKES: [&str; 7] = ["0O", "0o", "1I", "1i", "1l", "1L", "-_"];
-
 /// Beginnings of the name that are long enough to be meaningful, the longest first.
 fn common_prefixes(name: &str) -> impl Iterator<Item = &str> {
     let suffix = name.split_once('/').map_or("", |(_, suffix)| suffix);
@@ -209,9 +179,14 @@ mod tests {
         check("10.5555/with_hyphen", "10.5555/with-hyphen: one character differs");
         check("10.5555/OEN", "10.5555/ONE: one character differs");
         check("10.5555/DEEMO", "10.5555/DEMO: one character differs");
-        check("10.5555/DEM", "10.5555/DEMO: same beginning");
+        check("10.5555/DEM", "10.5555/DEMO: one character differs");
+        check("10.5555/DXMO", "10.5555/DEMO: one character differs");
+        check("10.5555/EMO", "10.5555/DEMO: one character differs");
+        check("10.5555/xDEMO", "10.5555/DEMO: one character differs");
+        check("10.5555/wiht-hyphen", "10.5555/with-hyphen: one character differs");
+        check("10.5555/with-hy", "10.5555/with-hyphen: same beginning");
         check("10.5555/demo-copy", "10.5555/Demo-Copies: same beginning");
-        check("10.5555/demo-copias", "10.5555/Demo-Copies: same beginning");
+        check("10.5555/demo-copias", "10.5555/Demo-Copies: one character differs");
         check("10.5555/nothing-like-it", "");
         check("10.9998/DEMO", "");
         check("10.5555", "");
