@@ -1,5 +1,6 @@
 //! Signer of whole records.
 
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -7,6 +8,7 @@ use super::sign::{IssuerClaims, sign_record};
 use crate::crypto::{CryptoError, CryptoProvider, SigningKey};
 use crate::handle::Handle;
 use crate::record::{HandleValue, RecordSignature, ValueReference};
+use crate::wire::ListItem as _;
 
 /// First index of a new signature, if it is free.
 const FIRST_SIGNATURE_INDEX: u32 = 400;
@@ -41,7 +43,7 @@ impl RecordSigner {
         let signed: Vec<HandleValue<'_>> = values
             .iter()
             .filter(|value| value.permissions.is_public() && !is_signature(value))
-            .map(HandleValue::reborrow)
+            .map(|value| HandleValue::reborrow(value))
             .collect();
         let claims = IssuerClaims {
             issuer: self.issuer.clone(),
@@ -62,8 +64,9 @@ impl RecordSigner {
         match first.and_then(|position| values.get_mut(position)) {
             Some(previous) => *previous = signature(previous.index),
             None => {
-                let is_free = |index: &u32| values.iter().all(|value| value.index != *index);
-                let index = (FIRST_SIGNATURE_INDEX..=u32::MAX).find(is_free).unwrap_or(u32::MAX);
+                let taken: BTreeSet<u32> = values.iter().map(|value| value.index).collect();
+                let next = |free: u32, taken: &u32| if *taken == free { free.saturating_add(1) } else { free };
+                let index = taken.range(FIRST_SIGNATURE_INDEX..).fold(FIRST_SIGNATURE_INDEX, next);
                 let is_sorted = values.is_sorted_by_key(|value| value.index);
                 let position = if is_sorted {
                     values.partition_point(|value| value.index < index)

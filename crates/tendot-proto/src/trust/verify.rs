@@ -289,6 +289,12 @@ pub enum TrustError {
         /// Maximum.
         max: usize,
     },
+    /// The certificates are in too many records.
+    #[error("more than {max} records with certificates")]
+    TooManyRecords {
+        /// Maximum.
+        max: usize,
+    },
     /// Unknown hash algorithm of the digests.
     #[error("unknown hash algorithm {algorithm}")]
     UnknownHash {
