@@ -2,7 +2,7 @@
 
 use tendot_proto::{ValueReference, limits};
 
-use crate::HashPartition;
+use crate::{HashPartition, SigningSettings};
 
 /// Settings of the registry, chosen by the operator.
 ///
@@ -36,6 +36,8 @@ pub struct RegistrySettings {
     pub templates: TemplateSettings,
     /// Limits on new names and records.
     pub limits: RecordLimits,
+    /// Signing of records on write; `None` signs nothing. Needs a Tokio runtime.
+    pub signing: Option<SigningSettings>,
 }
 
 impl Default for RegistrySettings {
@@ -51,6 +53,7 @@ impl Default for RegistrySettings {
             partition: None,
             templates: TemplateSettings::default(),
             limits: RecordLimits::default(),
+            signing: None,
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::party::{Registrant, Scope};
 use crate::prefix::{AllocationCache, GROUP_INDEX, PrefixAllocation, quota_exceeded};
 use crate::registration::{Registration, RegistrationRequest};
 use crate::rules::{Rules, SiteReader};
-use crate::{Error, RegistryError, WriteWarning, codes};
+use crate::{Error, RegistryError, RegistrySettings, WriteWarning, codes};
 
 /// Plans registrations and updates of a principal; prefixes, owners and quotas are loaded once.
 pub(crate) struct RegistrationPlanner<'a> {
@@ -148,7 +148,7 @@ impl<'a> RegistrationPlanner<'a> {
         if quota.as_ref().is_some_and(|quota| quota.left == quota.used) {
             return Err(quota_exceeded(allocation));
         }
-        let context = BuildContext { allocation, group: GROUP_INDEX, limits, now_ms };
+        let context = BuildContext { allocation, group: GROUP_INDEX, limits, signing: None, now_ms };
         let change = build(&context, name, request, None)?;
         if let Some(quota) = quota {
             quota.used += 1;
@@ -168,7 +168,8 @@ impl<'a> RegistrationPlanner<'a> {
         let (rules, now_ms) = (self.rules, self.now_ms);
         let allocation = self.allocation(prefix, budget).await?;
         let group = allocation.admin_group_index(registration.owner.as_deref());
-        let context = BuildContext { allocation, group, limits: &rules.settings.limits, now_ms };
+        let RegistrySettings { limits, signing, .. } = &*rules.settings;
+        let context = BuildContext { allocation, group, limits, signing: signing.as_ref(), now_ms };
         build(&context, &entry.name, request, Some((entry, registration)))
     }
 
