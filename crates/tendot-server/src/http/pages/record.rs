@@ -11,12 +11,16 @@ use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_cha
 use crate::http::pages::registration::{RegistrationCard, RegistrationDetails};
 use crate::http::pages::render;
 use crate::http::pages::values::ValueRow;
-use crate::http::resolve::lookup::FoundRecord;
+use crate::http::resolve::lookup::{FoundRecord, LookupContext};
 use crate::http::resolve::redirect::RedirectOutcome;
 use crate::http::resolve::requested_name::{NameKind, RequestedName};
 use crate::http::resolve::resolver::RecordResolver;
+use crate::http::resolve::signature::SignatureStatus;
 use crate::http::response::problem::capitalize;
 use crate::http::response::reply::Reply;
+
+/// Maximum number of faults of a signature that are shown.
+const MAX_SHOWN_FAULTS: usize = 20;
 
 /// Maximum number of names of a prefix that are counted; beyond it, a lower bound is shown.
 const MAX_COUNTED_NAMES: usize = 10_000;
@@ -30,6 +34,7 @@ struct RecordPage {
     /// Source of the record, if it came from upstream.
     origin: Option<String>,
     target: RecordTarget,
+    signature: Option<SignatureCard>,
     registration: Option<RegistrationCard>,
     /// Description of a prefix.
     prefix: Option<String>,
@@ -39,6 +44,24 @@ struct RecordPage {
     more: usize,
     is_truncated: bool,
     path: String,
+}
+
+/// Signatures of a record as shown.
+struct SignatureCard {
+    is_trusted: bool,
+    text: String,
+    faults: Vec<String>,
+}
+
+impl SignatureCard {
+    fn new(status: &SignatureStatus) -> Self {
+        let mut page_budget = PageBudget::new();
+        Self {
+            is_trusted: status.trusted,
+            text: page_budget.line(&capitalize(&status.describe())),
+            faults: status.faults.iter().take(MAX_SHOWN_FAULTS).map(|fault| page_budget.line(fault)).collect(),
+        }
+    }
 }
 
 /// Redirect target of a record, or why there is none.
@@ -62,7 +85,9 @@ impl RecordResolver {
         name: &RequestedName<'_>,
         record: &FoundRecord,
         outcome: &RedirectOutcome,
+        context: &mut LookupContext<'_>,
     ) -> Reply {
+        let signature = self.verify_signatures(name.as_str(), context).await;
         let origin = record.provenance.map(|provenance| provenance.describe(self.upstream_name()));
         let prefix = match name.kind() {
             NameKind::Prefix(prefix) => Some(self.describe_prefix(prefix).await),
@@ -70,7 +95,8 @@ impl RecordResolver {
         };
         let is_local = record.provenance.is_none();
         let details = if is_local { self.registration_details(name.as_str()).await } else { None };
-        let page = RecordPage::new(name, &record.values, outcome, prefix, origin, details.as_ref());
+        let mut page = RecordPage::new(name, &record.values, outcome, prefix, origin, details.as_ref());
+        page.signature = signature.map(|status| SignatureCard::new(&status));
         render(StatusCode::OK, &page)
     }
 
@@ -128,6 +154,7 @@ impl RecordPage {
             kind,
             origin,
             target,
+            signature: None,
             registration,
             prefix,
             forms,

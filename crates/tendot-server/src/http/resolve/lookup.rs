@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::header::{HeaderMap, HeaderValue};
 use serde::{Serialize, Serializer};
@@ -33,6 +33,8 @@ pub(crate) struct LookupContext<'r> {
     pub(crate) is_authoritative: bool,
     /// Combined provenance of all upstream data; `None` if everything was local.
     pub(crate) provenance: Option<Provenance>,
+    /// Time of the request.
+    pub(crate) now: SystemTime,
     headers: &'r HeaderMap,
     upstream_queries_left: u32,
     deadline: Option<Instant>,
@@ -44,6 +46,7 @@ impl<'r> LookupContext<'r> {
             budget: Budget::new(REQUEST_BUDGET),
             is_authoritative: parameters.is_set("auth"),
             provenance: None,
+            now: request.now,
             headers: request.headers,
             upstream_queries_left: MAX_UPSTREAM_QUERIES,
             deadline: None,

@@ -7,6 +7,7 @@
 //! - `entry_points.rs`: search box, form post, OpenURL
 //! - `lookup.rs`: local or upstream lookup
 //! - `upstream.rs`: upstream resolver
+//! - `signature.rs`: verification of signed records
 //! - `metadata.rs`: metadata by content negotiation
 //! - `requested_name.rs`: name of a request, parsed once
 //! - `trace.rs`: events and trace of `?explain`
@@ -23,6 +24,7 @@ pub(crate) mod metadata;
 pub(crate) mod redirect;
 pub(crate) mod requested_name;
 pub(crate) mod resolver;
+pub(crate) mod signature;
 pub(crate) mod spec;
 pub(crate) mod suggestions;
 pub(crate) mod trace;

@@ -117,7 +117,7 @@ impl RecordResolver {
             Ok((_, RedirectOutcome::NotAcceptable)) if !show_record => {
                 metadata::not_acceptable(name.as_str())
             }
-            Ok((record, outcome)) => self.record_page(name, &record, &outcome).await,
+            Ok((record, outcome)) => self.record_page(name, &record, &outcome, &mut context).await,
             Err(error) => self.lookup_failed(name, &error, head, &mut context).await,
         }
     }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tendot_client::native::RootSites;
+use tendot_proto::trust::TrustAnchors;
 use tendot_registry::Registry;
 
 use crate::http::middleware::metrics::HttpMetrics;
@@ -18,6 +20,10 @@ pub(crate) struct RecordResolver {
     pub(crate) registry: Arc<Registry>,
     /// Resolver for names that this server is not responsible for.
     pub(crate) upstream: Option<Box<UpstreamResolver>>,
+    /// Trust anchors of signed records.
+    pub(crate) trust_anchors: Arc<TrustAnchors>,
+    /// Whether records from the upstream must be signed.
+    pub(crate) requires_signed_upstream: bool,
     pub(crate) metrics: Arc<HttpMetrics>,
     pub(crate) response_cache: Option<HttpResponseCache>,
     /// Resolution statistics.
@@ -28,7 +34,15 @@ impl RecordResolver {
     /// Creates a resolver without an upstream and without statistics.
     pub(crate) fn new(registry: Arc<Registry>, metrics: Arc<HttpMetrics>) -> Self {
         let response_cache = Some(HttpResponseCache::new(DEFAULT_RESPONSE_CACHE_BYTES));
-        Self { registry, upstream: None, metrics, response_cache, resolution_counter: None }
+        Self {
+            registry,
+            upstream: None,
+            trust_anchors: Arc::new(RootSites::global_trust_anchors()),
+            requires_signed_upstream: false,
+            metrics,
+            response_cache,
+            resolution_counter: None,
+        }
     }
 
     /// Counts a public resolution of a name that is stored here, or its failure.
