@@ -345,8 +345,8 @@ fn resolve(tendot: &Path, server: &Endpoints, name: &str) -> Result<Vec<Value>> 
     let transports: [(&str, &[&str]); 5] = [
         (&native, &["--udp"]),
         (&native, &["--tcp"]),
-        (&native, &["--udp", "--certified", "--server-key", &key]),
-        (&native, &["--tcp", "--auth", "--certified", "--server-key", &key]),
+        (&native, &["--udp", "--require-certified", "--server-key", &key]),
+        (&native, &["--tcp", "--auth", "--require-certified", "--server-key", &key]),
         (&http, &[]),
     ];
     let (sh, mut results) = (shell()?, Vec::new());
@@ -378,7 +378,8 @@ fn resolve_over_https(tendot: &Path, dir: &Path) -> Result<()> {
     let file = dir.join("https.json");
     fs::write(&file, root.to_string())?;
     let sh = shell()?;
-    let record = resolved(&cmd!(sh, "{tendot} resolve --json --certified 0.NA/10.5555 --root {file}"))?;
+    let record =
+        resolved(&cmd!(sh, "{tendot} resolve --json --require-certified 0.NA/10.5555 --root {file}"))?;
     ensure!(record["transport"] == "https", "our client used {} instead of HTTPS", record["transport"]);
     Ok(())
 }

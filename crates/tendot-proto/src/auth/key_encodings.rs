@@ -170,8 +170,8 @@ mod tests {
 
     #[test]
     fn encodings_round_trip() {
-        let key =
-            PrivateKey::from_file_bytes(ADMIN_KEY, None, &AwsLcProvider, &mut { Budget::PER_REQUEST }).unwrap();
+        let key = PrivateKey::from_file_bytes(ADMIN_KEY, None, &AwsLcProvider, &mut { Budget::PER_REQUEST })
+            .unwrap();
         let pkcs8 = key.to_pkcs8_der().unwrap();
         assert_eq!(*PrivateKey::from_pkcs8_der(&pkcs8).unwrap().to_file_bytes(), ADMIN_KEY);
         let jwk: serde_json::Value = serde_json::from_str(&key.to_jwk().unwrap()).unwrap();

@@ -53,7 +53,8 @@ impl RecordSigner {
         };
         let data = sign_record(handle, &signed, &claims, &*self.key, crypto)?;
         let timestamp = u32::try_from(now).unwrap_or(u32::MAX);
-        let signature = |index| HandleValue { timestamp, ..HandleValue::with_data(index, "HS_SIGNATURE", data) };
+        let signature =
+            |index| HandleValue { timestamp, ..HandleValue::with_data(index, "HS_SIGNATURE", data) };
         let mut own = values.iter().enumerate().filter(|(_, value)| self.is_own(value)).map(|(at, _)| at);
         let first = own.next();
         // Further ones of the same issuer are outdated.
@@ -65,7 +66,8 @@ impl RecordSigner {
             Some(previous) => *previous = signature(previous.index),
             None => {
                 let taken: BTreeSet<u32> = values.iter().map(|value| value.index).collect();
-                let next = |free: u32, taken: &u32| if *taken == free { free.saturating_add(1) } else { free };
+                let next =
+                    |free: u32, taken: &u32| if *taken == free { free.saturating_add(1) } else { free };
                 let index = taken.range(FIRST_SIGNATURE_INDEX..).fold(FIRST_SIGNATURE_INDEX, next);
                 let is_sorted = values.is_sorted_by_key(|value| value.index);
                 let position = if is_sorted {

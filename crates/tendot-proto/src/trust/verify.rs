@@ -312,10 +312,7 @@ pub enum TrustError {
 impl TrustError {
     /// Whether the signature is not what it claims to be, rather than outdated or not trusted.
     pub const fn is_forgery(&self) -> bool {
-        matches!(
-            self,
-            Self::Malformed { .. } | Self::SubjectMismatch { .. } | Self::SignatureMismatch { .. }
-        )
+        matches!(self, Self::Malformed { .. } | Self::SubjectMismatch { .. } | Self::SignatureMismatch { .. })
     }
 }
 

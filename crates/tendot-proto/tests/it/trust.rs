@@ -305,7 +305,8 @@ fn trust_anchors_are_keys() {
     let mut fixture = TrustFixture::new();
     fixture.anchors = TrustAnchors::new(vec![fixture.signer.public.clone()]);
     assert_eq!(fixture.rejection(), "300:0.0/0.0 is self-signed but not a trust anchor");
-    fixture.anchors = TrustAnchors { handle: Some(b"0.0/1.1".into()), keys: vec![fixture.root.public.clone()] };
+    fixture.anchors =
+        TrustAnchors { handle: Some(b"0.0/1.1".into()), keys: vec![fixture.root.public.clone()] };
     assert_eq!(fixture.rejection(), "300:0.0/0.0 is self-signed but not a trust anchor");
     fixture.anchors = TrustAnchors { handle: None, keys: vec![fixture.root.public.clone()] };
     assert!(fixture.verify().unwrap().is_trusted(), "the key alone");
@@ -433,7 +434,9 @@ fn record_signer() {
     assert!(report.is_trusted(), "{report:?}");
     assert_eq!(report.signatures[0].expires_at, Some(NOW + 10), "that of the certificate is earlier");
     fixture.values.clear();
-    fixture.values.extend([HandleValue::new(400, "URL", "https://example.org/"), HandleValue::new(500, "NOTE", "x")]);
+    fixture
+        .values
+        .extend([HandleValue::new(400, "URL", "https://example.org/"), HandleValue::new(500, "NOTE", "x")]);
     signer.sign(Handle::from(HANDLE), &mut fixture.values, NOW, &AwsLcProvider).unwrap();
     let indexes: Vec<u32> = fixture.values.iter().map(|value| value.index).collect();
     assert_eq!(indexes, [400, 401, 500], "at a free index, in order");

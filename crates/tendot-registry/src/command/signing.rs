@@ -71,7 +71,11 @@ fn failed(error: Box<dyn std::error::Error + Send + Sync>) -> CommitError {
 
 impl Registry {
     /// Signs the records of planned edits. An RSA signature takes about a millisecond, so that is done on a blocking thread.
-    pub(super) async fn sign_edits(&self, mut edits: Vec<Edit>, now_ms: u64) -> Result<Vec<Edit>, CommitError> {
+    pub(super) async fn sign_edits(
+        &self,
+        mut edits: Vec<Edit>,
+        now_ms: u64,
+    ) -> Result<Vec<Edit>, CommitError> {
         let Some(signing) = &self.rules.settings.signing else { return Ok(edits) };
         let is_signed = |edit: &Edit| {
             matches!(edit, Edit::Put { .. } | Edit::Register { .. }) && signing.covers(edit.name())

@@ -403,8 +403,7 @@ impl ServerSettings {
     /// Signing of records on write, if it is configured.
     pub(crate) fn signing(&self) -> Result<Option<SigningSettings>, CliError> {
         let (Some(file), Some(signer)) = (&self.signing_key, &self.signing_signer.0) else { return Ok(None) };
-        let unusable =
-            |error| CliError::new(format!("cannot sign with `{}`: {error}", file.display()));
+        let unusable = |error| CliError::new(format!("cannot sign with `{}`: {error}", file.display()));
         let key = read_server_private_key_file(file)?.signing_key(&AwsLcProvider).map_err(unusable)?;
         let validity = u64::from(self.signing_validity.0) * 86_400;
         Ok(Some(SigningSettings {

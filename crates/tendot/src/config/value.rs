@@ -209,7 +209,8 @@ impl SettingValue for PrefixList {
     fn parse(text: &str) -> Result<Self, String> {
         let prefixes = text.split(',').map(str::trim).filter(|prefix| !prefix.is_empty());
         let parse = |prefix: &str| {
-            let is_valid = !prefix.contains('/') && !prefix.chars().any(|c| c.is_whitespace() || c.is_control());
+            let is_valid =
+                !prefix.contains('/') && !prefix.chars().any(|c| c.is_whitespace() || c.is_control());
             let why = || format!("invalid prefix `{prefix}`; expected a prefix such as `10.1000`");
             is_valid.then(|| prefix.into()).ok_or_else(why)
         };

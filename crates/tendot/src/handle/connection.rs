@@ -1,8 +1,6 @@
 //! Operations on handle records at a server, over the native protocol.
 
-use tendot_client::native::{
-    AdminClient, AdminError, AdminIdentity, AdminServer, ResolveOptions, RootSites,
-};
+use tendot_client::native::{AdminClient, AdminError, AdminIdentity, AdminServer, ResolveOptions, RootSites};
 use tendot_proto::{HandleValue, ResponseCode, ValueReference};
 use tokio::runtime::Runtime;
 
@@ -33,7 +31,8 @@ impl OperationError {
         ));
         match self.0 {
             AdminError::ErrorResponse {
-                code: ResponseCode::HANDLE_NOT_FOUND | ResponseCode::VALUES_NOT_FOUND, ..
+                code: ResponseCode::HANDLE_NOT_FOUND | ResponseCode::VALUES_NOT_FOUND,
+                ..
             } => error.negative(),
             _ => error,
         }
@@ -43,7 +42,8 @@ impl OperationError {
 impl HandleConnection {
     /// Prepares a connection; nothing is sent yet.
     pub(super) fn open(arguments: &HandleConnectionArguments) -> Result<Self, CliError> {
-        let (Some(server), Some(auth), Some(key)) = (&arguments.server, &arguments.auth, &arguments.key) else {
+        let (Some(server), Some(auth), Some(key)) = (&arguments.server, &arguments.auth, &arguments.key)
+        else {
             return Err(CliError::new("`--server hdl://…`, `--auth` and `--key` are required"));
         };
         let passphrase = read_passphrase(arguments.passphrase_file.as_deref())?;
@@ -57,8 +57,8 @@ impl HandleConnection {
     }
 
     fn client(&self, name: &str) -> Result<AdminClient, OperationError> {
-        let server = AdminServer::for_handle(&self.sites, name)
-            .ok_or(OperationError(AdminError::NoAdminInterface))?;
+        let server =
+            AdminServer::for_handle(&self.sites, name).ok_or(OperationError(AdminError::NoAdminInterface))?;
         Ok(AdminClient::new(server, self.identity.clone()))
     }
 

@@ -110,8 +110,9 @@ fn load_signer(
     let signer = arguments.signer.as_ref().or(connection.auth.as_ref());
     let key = arguments.signing_key.as_ref().or(connection.key.as_ref());
     let (Some(signer), Some(key)) = (signer, key) else {
-        return Err(CliError::new("the signer and its private key are required")
-            .with_hint("use `--signer INDEX:HANDLE --signing-key FILE`, or `--auth INDEX:HANDLE --key FILE`"));
+        return Err(CliError::new("the signer and its private key are required").with_hint(
+            "use `--signer INDEX:HANDLE --signing-key FILE`, or `--auth INDEX:HANDLE --key FILE`",
+        ));
     };
     let issuer = ValueReference::parse(signer);
     if issuer.index == 0 || issuer.handle().validate_for_create().is_err() {
@@ -145,10 +146,8 @@ fn report(json: bool, name: &str, signature: &HandleValue<'_>) -> Result<Command
         print_json(&SignatureJson { handle: name, index, signed_by, valid_until })?;
     } else {
         let until = valid_until.unwrap_or_default();
-        let line = format!(
-            "signed `{name}` by {}, valid until {until}, value {}",
-            claims.issuer, signature.index
-        );
+        let line =
+            format!("signed `{name}` by {}, valid until {until}, value {}", claims.issuer, signature.index);
         eprint_line(escape_control(&line));
     }
     Ok(CommandStatus::Success)

@@ -1,10 +1,12 @@
 //! `tendot key convert`: writes a key in another format.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde::Serialize;
 
 use super::key_file::{KeyFile, KeyFormat, read_key_file, read_passphrase, write_key_file};
+use crate::terminal::print_json;
 use crate::{CliError, CommandStatus};
 
 /// Convert a key between PEM, JWK and Handle.Net's format
@@ -45,6 +47,16 @@ pub(crate) struct KeyConvertArguments {
     /// Overwrite an existing file
     #[arg(long)]
     pub(crate) force: bool,
+
+    /// Print a JSON object: file, format
+    #[arg(long, requires = "output", help_heading = "Output")]
+    pub(crate) json: bool,
+}
+
+#[derive(Serialize)]
+struct ConvertedJson<'a> {
+    file: Option<&'a Path>,
+    format: String,
 }
 
 pub(super) fn run(arguments: &KeyConvertArguments) -> Result<CommandStatus, CliError> {
@@ -58,5 +70,8 @@ pub(super) fn run(arguments: &KeyConvertArguments) -> Result<CommandStatus, CliE
     let format = arguments.to.unwrap_or_else(|| KeyFormat::of_path(arguments.output.as_deref()));
     let bytes = key.encode(format, encrypt_with.as_deref())?;
     write_key_file(arguments.output.as_deref(), &bytes, arguments.force)?;
+    if arguments.json {
+        print_json(&ConvertedJson { file: arguments.output.as_deref(), format: format.name() })?;
+    }
     Ok(CommandStatus::Success)
 }

@@ -1,14 +1,16 @@
 //! `tendot key generate`: generates an RSA key pair.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der};
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 use tendot_proto::auth::PrivateKey;
 
 use super::key_file::{KeyFile, KeyFormat, read_passphrase, write_key_file};
-use crate::terminal::eprint_line;
+use super::show::fingerprint;
+use crate::terminal::{eprint_line, print_json};
 use crate::{CliError, CommandStatus};
 
 /// Generate an RSA key pair
@@ -47,6 +49,18 @@ pub(crate) struct KeyGenerateArguments {
     /// Overwrite existing files
     #[arg(long)]
     pub(crate) force: bool,
+
+    /// Print a JSON object: file, public, fingerprint
+    #[arg(long, requires = "file", help_heading = "Output")]
+    pub(crate) json: bool,
+}
+
+#[derive(Serialize)]
+struct GeneratedJson<'a> {
+    file: Option<&'a Path>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    public: Option<&'a Path>,
+    fingerprint: String,
 }
 
 /// Size of a generated key.
@@ -70,14 +84,18 @@ pub(super) fn run(arguments: &KeyGenerateArguments) -> Result<CommandStatus, Cli
         arguments.format.unwrap_or_else(|| KeyFormat::of_path(path.map(PathBuf::as_path)))
     };
     // The public key first: without the private key, the pair is generated again.
+    let public = key.public_key().ok_or_else(|| CliError::new("key generation failed"))?;
+    let fingerprint = fingerprint(&public)?;
     if let Some(path) = &arguments.public {
-        let public = key.public_key().ok_or_else(|| CliError::new("key generation failed"))?;
         let bytes = KeyFile::Public(public).encode(format(Some(path)), None)?;
         write_key_file(Some(path), &bytes, arguments.force)?;
     }
-    let private =
-        KeyFile::Private(key).encode(format(arguments.file.as_ref()), passphrase.as_deref())?;
+    let private = KeyFile::Private(key).encode(format(arguments.file.as_ref()), passphrase.as_deref())?;
     write_key_file(arguments.file.as_deref(), &private, arguments.force)?;
+    if arguments.json {
+        let (file, public) = (arguments.file.as_deref(), arguments.public.as_deref());
+        print_json(&GeneratedJson { file, public, fingerprint })?;
+    }
     for path in arguments.file.iter().chain(&arguments.public) {
         eprint_line(format_args!("wrote `{}`", path.display()));
     }

@@ -32,6 +32,11 @@ pub(crate) enum KeyFormat {
 }
 
 impl KeyFormat {
+    /// Name of the format, as in arguments.
+    pub(super) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
     /// Format by the extension of a file name; PEM if it says nothing.
     pub(super) fn of_path(path: Option<&Path>) -> Self {
         match path.and_then(Path::extension).and_then(|extension| extension.to_str()) {
@@ -94,8 +99,8 @@ impl KeyFile {
     }
 
     fn decode_pem(text: &str) -> Result<Self, KeyDecodeError> {
-        let (label, der) =
-            pem::decode(text).ok_or_else(|| KeyDecodeError { message: "invalid PEM".into(), hint: DECRYPT_HINT })?;
+        let (label, der) = pem::decode(text)
+            .ok_or_else(|| KeyDecodeError { message: "invalid PEM".into(), hint: DECRYPT_HINT })?;
         let key = match label {
             "PRIVATE KEY" => PrivateKey::from_pkcs8_der(&der).map(Self::Private),
             "RSA PRIVATE KEY" => PrivateKey::from_der(&der).map(Self::Private),
@@ -147,8 +152,9 @@ impl KeyFile {
     }
 }
 
-const DECRYPT_HINT: Option<&str> =
-    Some("decrypt it with `openssl pkey -in FILE -out KEY.pem`; elliptic curves are not used in the Handle System");
+const DECRYPT_HINT: Option<&str> = Some(
+    "decrypt it with `openssl pkey -in FILE -out KEY.pem`; elliptic curves are not used in the Handle System",
+);
 
 /// Error of decoding a key.
 pub(super) struct KeyDecodeError {
@@ -182,7 +188,10 @@ pub(super) fn read_key_file(
 /// Reads the private key of a file in any format; warns if other users can read it.
 pub(crate) fn read_private_key_file(path: &Path, passphrase: Option<&[u8]>) -> Result<PrivateKey, CliError> {
     let KeyFile::Private(key) = read_key_file(path, passphrase)?.0 else {
-        return Err(CliError::new(format!("`{}` has a public key; a private key is required", path.display())));
+        return Err(CliError::new(format!(
+            "`{}` has a public key; a private key is required",
+            path.display()
+        )));
     };
     if let Some(mode) = shared_mode(path) {
         eprint_warning(&format!("`{}` is readable by other users (mode {mode:o})", path.display()));

@@ -42,7 +42,12 @@ mod tests {
             assert!(text.lines().all(|line| line.len() <= LINE_LEN), "{text}");
             assert_eq!(decode(&format!("comment\n{text}")), Some(("PUBLIC KEY", der)));
         }
-        for wrong in ["", "-----BEGIN X-----", "-----BEGIN X-----\n!\n-----END X-----", "-----BEGIN X-----\nAAAA\n-----END Y-----"] {
+        for wrong in [
+            "",
+            "-----BEGIN X-----",
+            "-----BEGIN X-----\n!\n-----END X-----",
+            "-----BEGIN X-----\nAAAA\n-----END Y-----",
+        ] {
             assert_eq!(decode(wrong), None, "{wrong}");
         }
     }

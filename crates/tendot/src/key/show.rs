@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum as _};
+use clap::Args;
 use data_encoding::BASE64_NOPAD;
 use serde::Serialize;
 use tendot_proto::crypto::{AwsLcProvider, CryptoProvider as _, HashAlgorithm};
@@ -62,7 +62,7 @@ pub(super) fn run(arguments: &KeyShowArguments) -> Result<CommandStatus, CliErro
         key_type,
         bits,
         private: matches!(key, KeyFile::Private(_)),
-        format: format.to_possible_value().map(|name| name.get_name().to_owned()).unwrap_or_default(),
+        format: format.name(),
         fingerprint: fingerprint(&public)?,
         jwk: public.jwk().and_then(|jwk| serde_json::to_value(jwk).ok()),
     };
@@ -94,7 +94,7 @@ fn describe(key: &PublicKey<'_>) -> (&'static str, usize) {
 }
 
 /// SHA-256 of the encoded key, as OpenSSH writes fingerprints.
-fn fingerprint(key: &PublicKey<'_>) -> Result<String, CliError> {
+pub(super) fn fingerprint(key: &PublicKey<'_>) -> Result<String, CliError> {
     let digest = AwsLcProvider
         .hash(HashAlgorithm::Sha256, &[&key.to_bytes()])
         .map_err(|error| CliError::new(error.to_string()))?;

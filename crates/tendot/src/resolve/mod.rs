@@ -88,9 +88,9 @@ pub(crate) struct ResolveArguments {
 
     /// Require certified responses: signed by the server, at every step (native protocol)
     #[arg(long, help_heading = "Connection")]
-    pub(crate) certified: bool,
+    pub(crate) require_certified: bool,
 
-    /// Public key of the `hdl://` server (pubkey.bin), for `--certified`
+    /// Public key of the `hdl://` server (pubkey.bin), for `--require-certified`
     #[arg(long, value_name = "FILE", requires = "server", help_heading = "Connection")]
     pub(crate) server_key: Option<PathBuf>,
 
@@ -150,13 +150,9 @@ impl From<TransportAddress> for ResponseSource {
     }
 }
 
-async fn resolve_http(
-    server: &str,
-    name: &str,
-    arguments: &ResolveArguments,
-) -> Result<Resolved, CliError> {
-    if arguments.certified || arguments.udp || arguments.tcp || arguments.server_key.is_some() {
-        let why = "`--certified`, `--udp`, `--tcp` and `--server-key` require the native protocol";
+async fn resolve_http(server: &str, name: &str, arguments: &ResolveArguments) -> Result<Resolved, CliError> {
+    if arguments.require_certified || arguments.udp || arguments.tcp || arguments.server_key.is_some() {
+        let why = "`--require-certified`, `--udp`, `--tcp` and `--server-key` require the native protocol";
         return Err(CliError::new(why).with_hint("use `--server hdl://HOST:2641`"));
     }
     let upstream = HttpUpstream::new(server).map_err(|error| {
@@ -272,8 +268,8 @@ fn lookup_config(
     let mut config = match (server, &arguments.root) {
         (Some(server), _) => {
             let key = arguments.server_key.as_deref().map(read_public_key_file).transpose()?;
-            if arguments.certified && key.is_none() {
-                let why = "`--certified` with `--server` requires the server's public key";
+            if arguments.require_certified && key.is_none() {
+                let why = "`--require-certified` with `--server` requires the server's public key";
                 return Err(CliError::new(why).with_hint("use `--server-key pubkey.bin`"));
             }
             RootSites::from_addresses(&server_addresses(server)?, key.as_ref())
@@ -290,7 +286,7 @@ fn lookup_config(
         }
         (None, None) => RootSites::global_registry().into_config(),
     };
-    config.require_signatures = arguments.certified;
+    config.require_signatures = arguments.require_certified;
     if arguments.udp || arguments.tcp {
         let allowed = [(arguments.udp, InterfaceProtocol::UDP), (arguments.tcp, InterfaceProtocol::TCP)];
         config.transports =

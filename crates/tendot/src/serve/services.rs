@@ -169,9 +169,8 @@ fn build_http_server(
             move || Some(log.dropped() as f64),
         );
     if let Some(upstream) = settings.upstream.0.clone() {
-        http = http
-            .require_signed_upstream(settings.trust_upstream_signed)
-            .upstream(upstream, settings.cache());
+        http =
+            http.require_signed_upstream(settings.trust_upstream_signed).upstream(upstream, settings.cache());
     }
     if let Some(rates) = settings.rate_limits() {
         http = http.rate_limits(rates);

@@ -11,5 +11,6 @@ mod postgres;
 mod registry;
 mod resolve;
 mod serve;
+mod signed;
 mod store;
 mod support;

@@ -59,7 +59,12 @@ impl SignatureCard {
         Self {
             is_trusted: status.trusted,
             text: page_budget.line(&capitalize(&status.describe())),
-            faults: status.faults.iter().take(MAX_SHOWN_FAULTS).map(|fault| page_budget.line(fault)).collect(),
+            faults: status
+                .faults
+                .iter()
+                .take(MAX_SHOWN_FAULTS)
+                .map(|fault| page_budget.line(fault))
+                .collect(),
         }
     }
 }

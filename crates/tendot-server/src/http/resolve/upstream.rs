@@ -9,7 +9,7 @@ use http::StatusCode;
 use tendot_client::native::{NativeClient, ResolveError};
 use tendot_client::{
     CDN_LOOP_ID_PREFIX, CacheSettings, HttpUpstream, HttpUpstreamError, LookupOutcome, ResolveRequest,
-    Resolver, SignedRecordError, Upstream as _, UpstreamReply, verify_signed_record,
+    Resolver, SignedRecordError, UpstreamReply, verify_signed_record,
 };
 use tendot_proto::lookup::LookupErrorKind;
 use tendot_proto::trust::TrustAnchors;
@@ -72,7 +72,9 @@ impl UpstreamError {
                 "too many upstream queries are in flight".into()
             }
             Self::Native(_) => format!("{HANDLE_SYSTEM_NAME} sent no usable response"),
-            Self::CertificateLookup(error) => format!("its certificates are unavailable: {}", error.public_message()),
+            Self::CertificateLookup(error) => {
+                format!("its certificates are unavailable: {}", error.public_message())
+            }
             error => error.to_string(),
         }
     }
@@ -119,7 +121,8 @@ impl HttpServer {
             certificates: Resolver::new(upstream.clone(), settings),
         });
         let (permits, metrics) = (Semaphore::new(MAX_UPSTREAM_IN_FLIGHT), Arc::clone(&self.metrics));
-        let resolver = Resolver::new(MeteredUpstream { upstream, signed_records, permits, metrics }, settings);
+        let resolver =
+            Resolver::new(MeteredUpstream { upstream, signed_records, permits, metrics }, settings);
         if let Some(external_metrics) = Arc::get_mut(&mut self.external_metrics) {
             let (entries, bytes) = (resolver.clone(), resolver.clone());
             external_metrics.push(ExternalMetric::gauge(
@@ -171,7 +174,8 @@ impl SignedRecords {
         let LookupOutcome::Values(values) = &reply.outcome else { return Ok(reply) };
         let certificates = &self.certificates;
         let lookup = |handle: String| async move {
-            let reply = certificates.resolve(ResolveRequest { name: handle.into(), ..ResolveRequest::default() });
+            let reply =
+                certificates.resolve(ResolveRequest { name: handle.into(), ..ResolveRequest::default() });
             reply.await.map(|reply| LookupOutcome::clone(&reply.outcome))
         };
         let verified = verify_signed_record(name, values, &self.trust_anchors, lookup).await;

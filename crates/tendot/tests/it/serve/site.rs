@@ -168,7 +168,7 @@ fn handles_are_partitioned() {
                 "resolve",
                 "--root",
                 "site.json",
-                "--certified",
+                "--require-certified",
                 "--json",
                 "--",
                 name,
