@@ -14,6 +14,7 @@ mod postgres_http;
 mod postgres_store;
 mod registry;
 mod report;
+mod signing;
 mod store;
 mod wrk;
 
@@ -45,6 +46,8 @@ pub(crate) enum BenchCommand {
     Postgres,
     /// Redirects from PostgreSQL against the embedded store, two servers against one
     PostgresHttp,
+    /// Signatures on write against writes without; prints only
+    Signing,
     /// Build time, size and speed of the profiles `dist` and `release`
     Build,
     /// Two builds of tendot: instructions per request, requests per second; prints only
@@ -68,6 +71,7 @@ pub(crate) fn run(command: BenchCommand) -> Result<()> {
         BenchCommand::Native => native::bench_native(),
         BenchCommand::Postgres => postgres_store::bench_postgres_store(),
         BenchCommand::PostgresHttp => postgres_http::bench_postgres_http(),
+        BenchCommand::Signing => signing::bench_signing(),
         BenchCommand::Build => compare::bench_build(),
         BenchCommand::Compare { old, new } => compare::bench_compare(&old, &new),
     }

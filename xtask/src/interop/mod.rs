@@ -2,6 +2,7 @@
 
 pub(crate) mod java;
 mod requests;
+mod signed;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -331,6 +332,7 @@ fn test_own_client(
     };
     thread::scope(|scope| {
         let workers = [(); RESOLVE_WORKERS].map(|()| scope.spawn(worker));
+        signed::test_signed_records(&programs.tendot, &dir.join("signed"))?;
         resolve_over_https(&programs.tendot, dir)?;
         administer(&programs.admin_example, &dir.join("java/resolver/bootstrap_handles"))?;
         workers.into_iter().try_for_each(join)
