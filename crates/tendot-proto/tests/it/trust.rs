@@ -3,13 +3,15 @@
 use data_encoding::BASE64URL_NOPAD;
 use tendot_proto::auth::{AuthContext, AuthPolicy};
 use tendot_proto::crypto::{AwsLcProvider, SigningKey};
-use tendot_proto::record::{CertificatePermission, CertificateScope, HandleValue, PublicKey, ValueReference};
-use tendot_proto::trust::{
-    IssuerClaims, RecordSet, RecordSigner, TrustAnchors, TrustError, ValidSignature, VerificationReport,
-    sign_certificate, sign_record, verify_record,
+use tendot_proto::record::{
+    CertificatePermission, CertificateScope, HandleRecord, HandleValue, PublicKey, ValueReference,
 };
-use tendot_proto::{Budget, Handle, ValuePermissions};
-use tendot_testing::handle_keys::private_key;
+use tendot_proto::trust::{
+    IssuerClaims, RecordSet, RecordSigner, RecordVerification, TrustAnchors, TrustError, ValidSignature,
+    VerificationReport, VerificationStep, is_signature, sign_certificate, sign_record, verify_record,
+};
+use tendot_proto::{Budget, Handle, Ttl, ValuePermissions};
+use tendot_testing::handle_keys::{handle_net_file, private_key, public_key};
 
 const NOW: u64 = 1_700_000_000;
 const HANDLE: &str = "10.5555/ONE";
@@ -441,4 +443,42 @@ fn record_signer() {
     let indexes: Vec<u32> = fixture.values.iter().map(|value| value.index).collect();
     assert_eq!(indexes, [400, 401, 500], "at a free index, in order");
     assert!(fixture.verify().unwrap().is_trusted());
+}
+
+/// Records signed by Handle.Net 9.3.1 (`interop/java/client/SignedRecords.java`): signatures, certificates and digests of values
+/// with TTLs, references and text that is not ASCII.
+#[test]
+fn records_signed_by_handle_net() {
+    let lines = String::from_utf8(handle_net_file("signed-records.jsonl")).unwrap();
+    let records: Vec<HandleRecord<'_>> =
+        lines.lines().map(|line| HandleRecord::from_json(line.as_bytes()).unwrap().into_owned()).collect();
+    let anchors = TrustAnchors::new(vec![public_key("pubkey.bin")]);
+    let verify = |record: &HandleRecord<'static>, now: u64| {
+        let name = str::from_utf8(&record.handle).unwrap();
+        let mut verification =
+            RecordVerification::new(name, &record.values, &anchors, now, Budget::new(100_000));
+        loop {
+            match verification.step(&AwsLcProvider).unwrap() {
+                VerificationStep::Finished(report) => return report,
+                VerificationStep::RecordRequired(handle) => {
+                    let found = records.iter().find(|record| *record.handle == *handle.as_bytes()).unwrap();
+                    verification.add_record(&handle, found.values.clone());
+                }
+            }
+        }
+    };
+    let signed_at = 1_795_014_247;
+    let mut count = 0;
+    for record in records.iter().filter(|record| record.values.iter().any(is_signature)) {
+        count += 1;
+        let report = verify(record, signed_at);
+        assert!(report.is_trusted(), "{report:?}");
+        assert_eq!(report.signatures[0].chain, [ValueReference::parse(SIGNER), ValueReference::parse(ROOT)]);
+        assert_eq!(report.signatures[0].expires_at, Some(1_795_878_246));
+        assert!(!verify(record, signed_at + 11 * 86_400).is_trusted());
+        let mut forged = record.clone();
+        forged.values[1].ttl = Ttl::Relative(7);
+        assert_eq!(verify(&forged, signed_at).changed, [forged.values[1].index]);
+    }
+    assert_eq!(count, 2);
 }
