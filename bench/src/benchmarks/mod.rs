@@ -11,6 +11,7 @@ mod postgres_store;
 mod read;
 mod records;
 mod registry;
+mod signing;
 mod store;
 mod suggestions;
 
@@ -33,6 +34,7 @@ pub(crate) fn run(name: &str, arguments: &[&str]) -> Result<(), Box<dyn Error>> 
         "read" => read::run(arguments),
         "records" => records::run(arguments),
         "registry" => registry::run(arguments),
+        "signing" => signing::run(arguments),
         "store" => store::run(arguments),
         "suggestions" => suggestions::run(arguments),
         _ => Err(format!("unknown benchmark `{name}`").into()),

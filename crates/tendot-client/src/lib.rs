@@ -11,6 +11,7 @@
 mod cache;
 mod cdn_loop;
 mod resolver;
+mod signed_record;
 mod upstream;
 
 #[cfg(feature = "http")]
@@ -26,6 +27,7 @@ pub mod native;
 pub use cache::CacheSettings;
 pub use cdn_loop::{CDN_LOOP_ID_PREFIX, CdnLoop};
 pub use resolver::{CacheStatus, CachedReply, Resolver};
+pub use signed_record::{SignedRecordError, verify_signed_record};
 pub use upstream::{LookupOutcome, ResolveRequest, Upstream, UpstreamReply};
 
 #[cfg(feature = "http")]

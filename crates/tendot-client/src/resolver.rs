@@ -193,6 +193,7 @@ impl<U: Upstream> ResolverInner<U> {
         let lookup = match reply {
             Ok(reply) => CachedLookup::from_reply(reply, &self.settings, now),
             Err(error) => old
+                .filter(|_| U::allows_stale(&error))
                 .and_then(|old| old.extend_stale(&self.settings, now))
                 .unwrap_or_else(|| CachedLookup::from_error(error, &self.settings, now)),
         };
@@ -218,7 +219,7 @@ impl<U: Upstream> ResolverInner<U> {
             }
             Err(error) => {
                 let old = self.cache.get(&key).filter(|old| old.can_be_stale(Instant::now()));
-                match old.filter(|_| !request.is_authoritative) {
+                match old.filter(|_| !request.is_authoritative && U::allows_stale(&error)) {
                     Some(old) => old.reply(CacheStatus::Hit),
                     None => Err(Arc::new(error)),
                 }

@@ -18,6 +18,11 @@ pub trait Upstream: Send + Sync {
         &self,
         request: &ResolveRequest<'_>,
     ) -> impl Future<Output = Result<UpstreamReply, Self::Error>> + Send;
+
+    /// Whether an expired reply may be served instead of an error.
+    fn allows_stale(_error: &Self::Error) -> bool {
+        true
+    }
 }
 
 /// Outcome of a lookup: values, no public values, not found, not responsible.

@@ -28,7 +28,7 @@ mod validate;
 
 pub use authorization::{Caller, HandleIdentity, HandleOperation};
 pub use call::CallContext;
-pub use command::{Command, CommandOutcome};
+pub use command::{Command, CommandOutcome, SigningSettings};
 pub use error::{
     ERROR_CODES, Error, ErrorCodeSpec, ExistingName, OUTCOME_UNKNOWN, RegistryError, RegistryErrorKind,
     codes, describe_store_error,

@@ -2,7 +2,7 @@
 
 use tendot_proto::{ValueReference, limits};
 
-use crate::HashPartition;
+use crate::{HashPartition, SigningSettings};
 
 /// Settings of the registry, chosen by the operator.
 ///
@@ -39,6 +39,8 @@ pub struct RegistrySettings {
     pub directory_codes: Vec<Box<str>>,
     /// Limits on new names and records.
     pub limits: RecordLimits,
+    /// Signing of records on write; `None` signs nothing. Needs a Tokio runtime.
+    pub signing: Option<SigningSettings>,
 }
 
 impl RegistrySettings {
@@ -78,6 +80,7 @@ impl Default for RegistrySettings {
             templates: TemplateSettings::default(),
             directory_codes: vec![Self::DOI_DIRECTORY_CODE.into()],
             limits: RecordLimits::default(),
+            signing: None,
         }
     }
 }

@@ -8,6 +8,8 @@ use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subc
 
 use crate::config::command::ConfigCommand;
 use crate::debug::DebugArguments;
+use crate::handle::HandleArguments;
+use crate::key::KeyArguments;
 use crate::names::extract::ExtractArguments;
 use crate::names::name::NameArguments;
 use crate::names::same::SameArguments;
@@ -64,6 +66,8 @@ pub(crate) enum CliCommand {
     Transfer(TransferArguments),
     Token(TokenArguments),
     Report(ReportArguments),
+    Handle(HandleArguments),
+    Key(KeyArguments),
     Import(ImportArguments),
     Export(ExportArguments),
     Backup(BackupArguments),
@@ -78,11 +82,12 @@ pub(crate) enum CliCommand {
 }
 
 /// Commands by topic, for the top-level help and the reference page.
-pub(crate) const COMMAND_GROUPS: [(&str, &[&str]); 6] = [
+pub(crate) const COMMAND_GROUPS: [(&str, &[&str]); 7] = [
     ("Names", &["name", "same", "extract"]),
     ("Resolution", &["resolve", "explain"]),
     ("Server", &["serve", "config", "site"]),
     ("Registry", &["agency", "registrant", "prefix", "doi", "transfer", "token", "report"]),
+    ("Handles", &["handle", "key"]),
     ("Store", &["import", "export", "backup", "restore", "verify", "migrate"]),
     ("Tools", &["debug", "completions", "man", "help"]),
 ];

@@ -44,6 +44,11 @@ impl CliError {
         }
     }
 
+    /// Message without the hint.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     pub(crate) const fn is_broken_pipe(&self) -> bool {
         self.is_broken_pipe
     }

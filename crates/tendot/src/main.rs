@@ -15,6 +15,8 @@
 //! | [`serve`] | `serve` | starts the servers of `tendot-server` |
 //! | [`site`] | `site` | key and site record of the server |
 //! | [`registry`] | `agency`, `registrant`, `prefix`, `doi`, `transfer`, `token`, `report` | the HTTP API of a running server (`tendot-client`) |
+//! | [`handle`] | `handle` | handle records at a server (`tendot-client`) |
+//! | [`key`] | `key` | key files and certificates, trust anchors |
 //! | [`debug`] | `debug` | native messages and values (`tendot-proto`) |
 //! | [`shell`] | `completions`, `man` | the definition of the command line |
 //! | [`mod@reference`] | `reference` (hidden) | writes `docs/reference/` from definitions in the code |
@@ -28,6 +30,8 @@ mod config;
 mod csv;
 mod debug;
 mod error;
+mod handle;
+mod key;
 mod line_reader;
 mod names;
 mod ordered_pool;
@@ -63,6 +67,8 @@ fn main() -> ExitCode {
         CliCommand::Transfer(arguments) => registry::transfer::run(&arguments),
         CliCommand::Token(arguments) => registry::token::run(&arguments),
         CliCommand::Report(arguments) => registry::report::run(&arguments),
+        CliCommand::Handle(arguments) => handle::run(&arguments),
+        CliCommand::Key(arguments) => key::run(&arguments),
         CliCommand::Import(arguments) => store::import::run(&arguments),
         CliCommand::Export(arguments) => store::export::run(&arguments),
         CliCommand::Backup(arguments) => store::backup::run(&arguments),

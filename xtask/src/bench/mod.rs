@@ -14,6 +14,7 @@ mod postgres_http;
 mod postgres_store;
 mod registry;
 mod report;
+mod signing;
 mod store;
 mod suggestions;
 mod wrk;
@@ -46,6 +47,8 @@ pub(crate) enum BenchCommand {
     Postgres,
     /// Redirects from PostgreSQL against the embedded store, two servers against one
     PostgresHttp,
+    /// Signatures on write against writes without; prints only
+    Signing,
     /// Search for misspelled names among 10 million; prints only
     Suggestions,
     /// Build time, size and speed of the profiles `dist` and `release`
@@ -71,6 +74,7 @@ pub(crate) fn run(command: BenchCommand) -> Result<()> {
         BenchCommand::Native => native::bench_native(),
         BenchCommand::Postgres => postgres_store::bench_postgres_store(),
         BenchCommand::PostgresHttp => postgres_http::bench_postgres_http(),
+        BenchCommand::Signing => signing::bench_signing(),
         BenchCommand::Suggestions => suggestions::bench_suggestions(),
         BenchCommand::Build => compare::bench_build(),
         BenchCommand::Compare { old, new } => compare::bench_compare(&old, &new),

@@ -53,6 +53,14 @@ pub(crate) fn generate_site_key(dir: &Path) -> Result<()> {
     Ok(cmd!(sh, "java -cp {class_path} SiteKey {dir}").run()?)
 }
 
+/// Output of `SignedRecords`, which signs and verifies records with the classes of Handle.Net.
+pub(crate) fn signed_records(arguments: &[&str]) -> Result<String> {
+    let settings = root().join("target/interop/client/settings");
+    let (sh, class_path) = (shell()?, class_path("client")?);
+    let option = format!("-Dnet.handle.configDir={}", settings.display());
+    Ok(cmd!(sh, "java {option} -Dfile.encoding=UTF-8 -Dstdout.encoding=UTF-8 -cp {class_path} SignedRecords {arguments...}").read()?)
+}
+
 /// Downloads and compiles the peers, so that nothing has to be installed later.
 pub(crate) fn prepare() -> Result<()> {
     ["server", "client"].into_iter().try_for_each(|which| class_path(which).map(drop))

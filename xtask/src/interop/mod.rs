@@ -2,6 +2,7 @@
 
 pub(crate) mod java;
 mod requests;
+mod signed;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -331,6 +332,7 @@ fn test_own_client(
     };
     thread::scope(|scope| {
         let workers = [(); RESOLVE_WORKERS].map(|()| scope.spawn(worker));
+        signed::test_signed_records(&programs.tendot, &dir.join("signed"))?;
         resolve_over_https(&programs.tendot, dir)?;
         administer(&programs.admin_example, &dir.join("java/resolver/bootstrap_handles"))?;
         workers.into_iter().try_for_each(join)
@@ -345,8 +347,8 @@ fn resolve(tendot: &Path, server: &Endpoints, name: &str) -> Result<Vec<Value>> 
     let transports: [(&str, &[&str]); 5] = [
         (&native, &["--udp"]),
         (&native, &["--tcp"]),
-        (&native, &["--udp", "--require-signed", "--server-key", &key]),
-        (&native, &["--tcp", "--auth", "--require-signed", "--server-key", &key]),
+        (&native, &["--udp", "--require-certified", "--server-key", &key]),
+        (&native, &["--tcp", "--auth", "--require-certified", "--server-key", &key]),
         (&http, &[]),
     ];
     let (sh, mut results) = (shell()?, Vec::new());
@@ -378,7 +380,8 @@ fn resolve_over_https(tendot: &Path, dir: &Path) -> Result<()> {
     let file = dir.join("https.json");
     fs::write(&file, root.to_string())?;
     let sh = shell()?;
-    let record = resolved(&cmd!(sh, "{tendot} resolve --json --require-signed 0.NA/10.5555 --root {file}"))?;
+    let record =
+        resolved(&cmd!(sh, "{tendot} resolve --json --require-certified 0.NA/10.5555 --root {file}"))?;
     ensure!(record["transport"] == "https", "our client used {} instead of HTTPS", record["transport"]);
     Ok(())
 }

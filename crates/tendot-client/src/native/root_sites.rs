@@ -9,6 +9,7 @@ use tendot_proto::lookup::LookupConfig;
 use tendot_proto::record::{
     HandleRecord, InterfaceKind, InterfaceProtocol, JsonError, PublicKey, ServerInterface, Site, SiteServer,
 };
+use tendot_proto::trust::TrustAnchors;
 use tendot_proto::{DecodeError, Handle, HandleValue};
 
 /// Sites at which lookups start: the Global Handle Registry, or a private root.
@@ -48,6 +49,18 @@ impl RootSites {
     pub fn global_registry() -> Self {
         // Parsing cannot fail: a unit test parses the same file.
         Self::from_bytes(include_bytes!("../../root.json")).unwrap_or(Self { sites: Vec::new() })
+    }
+
+    /// Trust anchors of signed records: the keys of `0.0/0.0`, as published with Handle.Net 9.
+    ///
+    /// ```
+    /// use tendot_client::native::RootSites;
+    ///
+    /// assert_eq!(RootSites::global_trust_anchors().keys.len(), 1);
+    /// ```
+    pub fn global_trust_anchors() -> TrustAnchors {
+        let bootstrap = BootstrapHandles::from_json(include_bytes!("../../root.json"));
+        TrustAnchors::new(bootstrap.map(|bootstrap| bootstrap.root_keys()).unwrap_or_default())
     }
 
     /// Reads a Handle.Net file (`bootstrap_handles`, `siteinfo.json`, `root_info`) or a record as JSON.

@@ -8,7 +8,7 @@ use core::num::NonZeroU32;
 use zeroize::Zeroizing;
 
 use super::error::AuthError;
-use super::pbkdf2;
+use super::{der, pbkdf2};
 use crate::budget::{Budget, BudgetExceeded};
 use crate::crypto::{CryptoError, CryptoProvider, SecureRandom, SigningKey};
 use crate::error::{DecodeError, DecodeErrorKind};
@@ -42,6 +42,9 @@ enum PrivateKeyType {
 const RSA_CRT_KEY_TYPE: &[u8] = b"RSA_PRIVCRT_KEY";
 const RSA_KEY_TYPE: &[u8] = b"RSA_PRIV_KEY";
 const DSA_KEY_TYPE: &[u8] = b"DSA_PRIV_KEY";
+
+/// Number of integers of an RSA key with primes.
+pub(super) const RSA_CRT_INTEGERS: usize = 8;
 
 const ENCRYPTION_NONE: u32 = 1;
 const ENCRYPTION_AES: u32 = 4;
@@ -110,22 +113,44 @@ impl PrivateKey {
 
     /// Decodes an RSAPrivateKey in DER (RFC 8017, A.1.2).
     pub fn from_der(der: &[u8]) -> Result<Self, DecodeError> {
+        const FIELD: &str = "RSAPrivateKey";
         let mut outer = WireReader::new(der);
-        let sequence = read_der_element(&mut outer, 0x30)?;
-        outer.expect_end("RSAPrivateKey")?;
+        let sequence = der::read_element(&mut outer, der::SEQUENCE, FIELD)?;
+        outer.expect_end(FIELD)?;
         let mut reader = WireReader::at_offset(sequence, der.len() - sequence.len());
         let start = reader;
-        if read_der_element(&mut reader, 0x02)? != [0] {
+        if der::read_element(&mut reader, der::INTEGER, FIELD)? != [0] {
             return Err(start.error("RSAPrivateKey version", DecodeErrorKind::Invalid));
         }
-        let mut bytes = Zeroizing::new(Vec::with_capacity(der.len() + 64));
+        let mut integers = [&[][..]; RSA_CRT_INTEGERS];
+        for integer in &mut integers {
+            *integer = der::read_element(&mut reader, der::INTEGER, FIELD)?;
+        }
+        reader.expect_end(FIELD)?;
+        Ok(Self::from_rsa_integers(integers))
+    }
+
+    /// RSA key with primes from its integers, signed and big-endian, in the order of RSAPrivateKey.
+    pub(super) fn from_rsa_integers(integers: [&[u8]; RSA_CRT_INTEGERS]) -> Self {
+        // No buffer may grow here: the old allocation would not be zeroed.
+        let length: usize = integers.iter().map(|integer| integer.len() + 4).sum();
+        let mut bytes = Zeroizing::new(Vec::with_capacity(length + 64));
         let mut writer = WireWriter::new(&mut bytes);
         writer.bytes(RSA_CRT_KEY_TYPE);
-        for _ in PrivateKeyType::RsaCrt.field_names() {
-            writer.bytes(read_der_element(&mut reader, 0x02)?);
+        for integer in integers {
+            writer.bytes(integer);
         }
-        reader.expect_end("RSAPrivateKey")?;
-        Ok(Self { kind: PrivateKeyType::RsaCrt, bytes })
+        Self { kind: PrivateKeyType::RsaCrt, bytes }
+    }
+
+    /// Integers of an RSA key with primes, signed and big-endian, in the order of RSAPrivateKey.
+    pub(super) fn rsa_integers(&self) -> Option<[&[u8]; RSA_CRT_INTEGERS]> {
+        let mut integers = [&[][..]; RSA_CRT_INTEGERS];
+        let mut decoded = self.integers();
+        for integer in &mut integers {
+            *integer = decoded.next()?;
+        }
+        (self.kind == PrivateKeyType::RsaCrt).then_some(integers)
     }
 
     fn decrypt(
@@ -233,15 +258,13 @@ impl PrivateKey {
         }
         // No buffer may grow here: the old allocation would not be zeroed.
         let mut fields = Zeroizing::new(Vec::with_capacity(self.bytes.len() + 64));
-        fields.extend_from_slice(&[0x02, 1, 0]);
+        der::write_element(&mut fields, der::INTEGER, &[0]);
         for integer in self.integers() {
-            write_der_header(&mut fields, 0x02, integer.len());
-            fields.extend_from_slice(integer);
+            der::write_element(&mut fields, der::INTEGER, integer);
         }
-        let mut der = Zeroizing::new(Vec::with_capacity(fields.len() + 8));
-        write_der_header(&mut der, 0x30, fields.len());
-        der.extend_from_slice(&fields);
-        Some(der)
+        let mut key = Zeroizing::new(Vec::with_capacity(fields.len() + 8));
+        der::write_element(&mut key, der::SEQUENCE, &fields);
+        Some(key)
     }
 
     /// Integers, signed and big-endian.
@@ -277,38 +300,6 @@ fn map_derivation_error(error: AuthError) -> KeyFileError {
         AuthError::Budget(exceeded) => exceeded.into(),
         _ => KeyFileError::Crypto(CryptoError::Unsupported),
     }
-}
-
-fn write_der_header(out: &mut Vec<u8>, tag: u8, length: usize) {
-    out.push(tag);
-    let bytes = length.to_be_bytes();
-    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
-    let digits = bytes.get(zeros..).unwrap_or_default();
-    if length >= 0x80 {
-        out.push(0x80 | u8::try_from(digits.len()).unwrap_or_default());
-        out.extend_from_slice(digits);
-    } else {
-        out.push(u8::try_from(length).unwrap_or_default());
-    }
-}
-
-/// Content of the next DER element, which must have this tag and a length of up to four bytes.
-fn read_der_element<'a>(reader: &mut WireReader<'a>, tag: u8) -> Result<&'a [u8], DecodeError> {
-    const FIELD: &str = "RSAPrivateKey";
-    let start = *reader;
-    let code = reader.u8(FIELD)?;
-    if code != tag {
-        return Err(start.error(FIELD, DecodeErrorKind::InvalidCode { code: u32::from(code) }));
-    }
-    let length = match reader.u8(FIELD)? {
-        short @ 0..=0x7f => usize::from(short),
-        long @ 0x81..=0x84 => {
-            let digits = reader.take(FIELD, usize::from(long & 0x7f))?;
-            digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit))
-        }
-        other => return Err(start.error(FIELD, DecodeErrorKind::InvalidCode { code: u32::from(other) })),
-    };
-    reader.take(FIELD, length)
 }
 
 #[cfg(all(test, feature = "crypto"))]

@@ -8,14 +8,16 @@
 //! peer may use; a [`Budget`](crate::Budget) limits the work. [`AuthContext`] holds the three.
 //!
 //! Reading order: `policy`, `context`, `cost`, `signature`, `credential`, `computed_digest`, `challenge`, `session`; then
-//! `key_file` and `pbkdf2`.
+//! `key_file`, `key_encodings`, `der` and `pbkdf2`.
 
 mod challenge;
 mod computed_digest;
 mod context;
 pub(crate) mod cost;
 mod credential;
+mod der;
 mod error;
+mod key_encodings;
 mod key_file;
 mod pbkdf2;
 mod policy;

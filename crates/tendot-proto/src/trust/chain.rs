@@ -12,10 +12,11 @@ use crate::handle::Handle;
 use crate::record::{HandleCertificate, HandleValue, KeyComponents, PublicKey, ValueReference};
 
 /// Trust anchors: public keys accepted without a certificate.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TrustAnchors {
-    /// Handle of the record with the keys.
-    pub handle: Cow<'static, [u8]>,
+    /// Handle of the record with the keys, which must have issued the last certificate of a chain; `None` accepts these keys
+    /// in any record.
+    pub handle: Option<Cow<'static, [u8]>>,
     /// Trusted public keys.
     pub keys: Vec<PublicKey<'static>>,
 }
@@ -23,7 +24,7 @@ pub struct TrustAnchors {
 impl TrustAnchors {
     /// Trust anchors of the Handle System, `0.0/0.0`.
     pub const fn new(keys: Vec<PublicKey<'static>>) -> Self {
-        Self { handle: Cow::Borrowed(b"0.0/0.0"), keys }
+        Self { handle: Some(Cow::Borrowed(b"0.0/0.0")), keys }
     }
 }
 
@@ -59,21 +60,20 @@ pub(super) struct ChainVerifier<'c> {
 }
 
 impl<'c> ChainVerifier<'c> {
-    /// Verifies the chain from the issuer of a statement to a trust anchor; returns the issuers.
+    /// Verifies the chain from the issuer of a statement to a trust anchor; returns the issuers and the earliest expiration.
     pub(super) fn verify_chain(
         &self,
         jws: &Jws<'_>,
         claims: &Claims,
         context: &mut AuthContext<'_>,
-    ) -> Result<Vec<ValueReference<'static>>, TrustError> {
-        let mut issuers = Vec::new();
+    ) -> Result<(Vec<ValueReference<'static>>, Option<u64>), TrustError> {
+        let (mut issuers, mut expires_at) = (Vec::new(), None);
         let mut links: Vec<ValueReference<'static>> = Vec::new();
         let (mut jws, mut claims) = (Cow::Borrowed(jws), Cow::Borrowed(claims));
         loop {
             let issuer = claims.issuer.clone();
-            if !claims.is_valid_at(self.now) {
-                return Err(TrustError::NotInValidityPeriod { issuer: issuer.to_string() });
-            }
+            self.check_period(&claims)?;
+            expires_at = earlier(expires_at, claims.expires_at);
             if issuers.len() == MAX_CHAIN_LEN {
                 return Err(TrustError::ChainTooLong { max: MAX_CHAIN_LEN });
             }
@@ -92,11 +92,23 @@ impl<'c> ChainVerifier<'c> {
             issuers.push(issuer.clone());
             if certificate.claims.issuer.eq_identity(&issuer) {
                 self.verify_root(&certificate, &issuer, context)?;
-                return Ok(issuers);
+                return Ok((issuers, earlier(expires_at, certificate.claims.expires_at)));
             }
             jws = Cow::Owned(certificate.jws);
             claims = Cow::Owned(certificate.claims);
         }
+    }
+
+    fn check_period(&self, claims: &Claims) -> Result<(), TrustError> {
+        if claims.is_valid_at(self.now) {
+            return Ok(());
+        }
+        Err(TrustError::NotInValidityPeriod {
+            issuer: claims.issuer.to_string(),
+            not_before: claims.not_before,
+            expires_at: claims.expires_at,
+            now: self.now,
+        })
     }
 
     /// Certificate of an issuer: the one that the chain names, or the newest in the issuer's record; of several equally
@@ -136,12 +148,11 @@ impl<'c> ChainVerifier<'c> {
         let untrusted = || TrustError::UntrustedRoot { issuer: issuer.to_string() };
         let is_anchor =
             self.anchors.keys.iter().any(|key| key.components() == certificate.public_key.components());
-        if !is_anchor || !issuer.handle().eq_ignore_case(Handle::new(&self.anchors.handle)) {
+        let is_expected = |handle: &[u8]| issuer.handle().eq_ignore_case(Handle::new(handle));
+        if !is_anchor || !self.anchors.handle.as_deref().is_none_or(is_expected) {
             return Err(untrusted());
         }
-        if !certificate.claims.is_valid_at(self.now) {
-            return Err(TrustError::NotInValidityPeriod { issuer: issuer.to_string() });
-        }
+        self.check_period(&certificate.claims)?;
         self.verify_signed_by(&certificate.jws, &certificate.public_key, issuer, context)
     }
 
@@ -171,6 +182,11 @@ impl<'c> ChainVerifier<'c> {
         }
         Err(rejection)
     }
+}
+
+/// Earlier of two expirations; `None` is never.
+fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).min()
 }
 
 impl core::fmt::Debug for ChainVerifier<'_> {

@@ -1,9 +1,12 @@
 //! Verification of signed records.
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
+use alloc::format;
+use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
+use core::fmt;
 
+use jiff::Timestamp;
 use subtle::ConstantTimeEq as _;
 
 use super::chain::{ChainVerifier, RecordSet, TrustAnchors};
@@ -14,23 +17,70 @@ use crate::handle::Handle;
 use crate::record::{HandleValue, RecordSignature, ValueReference};
 
 /// Result of verifying the signatures of a record.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct VerificationReport {
-    /// Signers, each with its certificate chain to the trust anchor.
-    pub signer_chains: Vec<Vec<ValueReference<'static>>>,
-    /// Indexes of values that no valid signature covers, including private values. Of two values with the same index
-    /// neither is covered, since signatures identify values by index.
+    /// Valid signatures, each with its certificate chain to the trust anchor.
+    pub signatures: Vec<ValidSignature>,
+    /// Indexes of values that no valid signature covers, including private and changed values. Of two values with the same
+    /// index neither is covered, since signatures identify values by index.
     pub unsigned: Vec<u32>,
+    /// Those of the unsigned values that a valid signature names with another digest: changed after they were signed.
+    pub changed: Vec<u32>,
     /// Indexes of values that a valid signature covers but that are absent: removed, or not requested.
     pub missing: Vec<u32>,
-    /// Reasons for which signatures were rejected.
-    pub rejected: Vec<TrustError>,
+    /// Signatures that were rejected.
+    pub rejected: Vec<RejectedSignature>,
+}
+
+/// Valid signature of a record.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ValidSignature {
+    /// Index of the `HS_SIGNATURE` value.
+    pub index: u32,
+    /// Signer, then the issuers of its certificates up to the trust anchor.
+    pub chain: Vec<ValueReference<'static>>,
+    /// Earliest expiration in the chain, as Unix time in seconds, inclusive.
+    pub expires_at: Option<u64>,
+}
+
+/// Rejected signature of a record.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RejectedSignature {
+    /// Index of the `HS_SIGNATURE` value.
+    pub index: u32,
+    /// Reason.
+    pub error: TrustError,
 }
 
 impl VerificationReport {
-    /// Whether every value is covered and none is missing. Resolve whole records.
+    /// Whether every value is covered, none is missing and no signature is forged. Resolve whole records.
     pub fn is_trusted(&self) -> bool {
-        self.unsigned.is_empty() && self.missing.is_empty() && !self.signer_chains.is_empty()
+        self.unsigned.is_empty()
+            && self.missing.is_empty()
+            && !self.signatures.is_empty()
+            && !self.rejected.iter().any(|rejected| rejected.error.is_forgery())
+    }
+
+    /// Everything that is wrong with the record, one sentence each; empty if it is trusted.
+    pub fn faults(&self) -> Vec<String> {
+        if self.is_trusted() {
+            return Vec::new();
+        }
+        let rejected = self.rejected.iter().map(|rejected| rejected.to_string());
+        let unsigned = self.unsigned.iter().map(|index| match self.changed.contains(index) {
+            true => format!("value {index}: changed after it was signed"),
+            false => format!("value {index}: not covered by a valid signature"),
+        });
+        let missing = self.missing.iter().map(|index| format!("value {index}: signed but missing"));
+        let none = self.signatures.is_empty() && self.rejected.is_empty();
+        let none = none.then(|| "no signature (HS_SIGNATURE)".to_string());
+        none.into_iter().chain(rejected).chain(unsigned).chain(missing).collect()
+    }
+}
+
+impl fmt::Display for RejectedSignature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "signature {}: {}", self.index, self.error)
     }
 }
 
@@ -66,24 +116,20 @@ pub fn verify_record(
     context: &mut AuthContext<'_>,
 ) -> Result<VerificationReport, TrustError> {
     let verifier = ChainVerifier { handle, records, anchors, now };
-    let mut report = VerificationReport {
-        signer_chains: Vec::new(),
-        unsigned: Vec::new(),
-        missing: Vec::new(),
-        rejected: Vec::new(),
-    };
-    let mut covered = Vec::new();
+    let mut report = VerificationReport::default();
+    let (mut covered, mut changed) = (BTreeSet::new(), BTreeSet::new());
     for value in
         values.iter().filter(|value| &*value.value_type == b"HS_SIGNATURE").take(MAX_SIGNATURE_VALUES)
     {
         match verifier.verify_signature(value, values, context) {
-            Ok(ValidSignature { signer_chain, indexes, missing }) => {
-                report.signer_chains.push(signer_chain);
-                report.missing.extend(missing);
-                covered.extend(indexes);
+            Ok(verified) => {
+                report.signatures.push(verified.signature);
+                report.missing.extend(verified.missing);
+                covered.extend(verified.covered);
+                changed.extend(verified.changed);
             }
             Err(error @ (TrustError::RecordRequired(_) | TrustError::Budget(_))) => return Err(error),
-            Err(error) => report.rejected.push(error),
+            Err(error) => report.rejected.push(RejectedSignature { index: value.index, error }),
         }
     }
     report.missing.sort_unstable();
@@ -92,14 +138,17 @@ pub fn verify_record(
     let is_covered = |index| covered.contains(&index) && is_unique(&indexes, index);
     let to_cover = values.iter().filter(|value| !is_exempt(handle, value));
     report.unsigned = to_cover.map(|value| value.index).filter(|index| !is_covered(*index)).collect();
+    report.changed = report.unsigned.iter().copied().filter(|index| changed.contains(index)).collect();
     Ok(report)
 }
 
-/// Verified signature.
-struct ValidSignature {
-    signer_chain: Vec<ValueReference<'static>>,
+/// Verified signature, and what it says about the values.
+struct VerifiedSignature {
+    signature: ValidSignature,
     /// Indexes of the values that it covers unchanged.
-    indexes: BTreeSet<u32>,
+    covered: Vec<u32>,
+    /// Indexes of the values that have another digest.
+    changed: Vec<u32>,
     /// Indexes of values that are absent.
     missing: Vec<u32>,
 }
@@ -123,7 +172,7 @@ impl ChainVerifier<'_> {
         value: &HandleValue<'_>,
         values: &[HandleValue<'_>],
         context: &mut AuthContext<'_>,
-    ) -> Result<ValidSignature, TrustError> {
+    ) -> Result<VerifiedSignature, TrustError> {
         context.budget.charge(cost::decode_jws(value.data.len()))?;
         let malformed = |_| TrustError::Malformed { index: value.index };
         let signature = RecordSignature::from_bytes(&value.data).map_err(malformed)?;
@@ -135,21 +184,27 @@ impl ChainVerifier<'_> {
             HashAlgorithm::Sha1 if !context.policy.allow_sha1 => return Err(unknown()),
             hash => hash,
         };
-        let signer_chain = self.verify_chain(&signature.jws, &signature.claims, context)?;
-        let mut valid = ValidSignature { signer_chain, indexes: BTreeSet::new(), missing: Vec::new() };
+        let (chain, expires_at) = self.verify_chain(&signature.jws, &signature.claims, context)?;
+        let mut verified = VerifiedSignature {
+            signature: ValidSignature { index: value.index, chain, expires_at },
+            covered: Vec::new(),
+            changed: Vec::new(),
+            missing: Vec::new(),
+        };
         let claimed: BTreeMap<u32, &[u8]> =
             signature.digests.iter().map(|digest| (digest.index, &*digest.digest)).collect();
         for value in values {
             let Some(claimed) = claimed.get(&value.index) else { continue };
             context.budget.charge(cost::hash(value.data.len()))?;
             let digest = value.digest(context.provider, hash).map_err(TrustError::Crypto)?;
-            if bool::from(digest.ct_eq(claimed)) {
-                valid.indexes.insert(value.index);
+            match bool::from(digest.ct_eq(claimed)) {
+                true => verified.covered.push(value.index),
+                false => verified.changed.push(value.index),
             }
         }
         let present: BTreeSet<u32> = values.iter().map(|value| value.index).collect();
-        valid.missing = claimed.keys().filter(|index| !present.contains(index)).copied().collect();
-        Ok(valid)
+        verified.missing = claimed.keys().filter(|index| !present.contains(index)).copied().collect();
+        Ok(verified)
     }
 }
 
@@ -179,10 +234,16 @@ pub enum TrustError {
         subject: String,
     },
     /// Outside of the validity period.
-    #[error("statement of {issuer} expired or not yet valid")]
+    #[error("statement of {issuer} {}", format_period(*not_before, *expires_at, *now))]
     NotInValidityPeriod {
         /// Issuer.
         issuer: String,
+        /// Start of validity as Unix time in seconds.
+        not_before: Option<u64>,
+        /// Expiration as Unix time in seconds, inclusive.
+        expires_at: Option<u64>,
+        /// Time of the verification.
+        now: u64,
     },
     /// No certificate for the issuer.
     #[error("no certificate for {issuer}")]
@@ -228,6 +289,12 @@ pub enum TrustError {
         /// Maximum.
         max: usize,
     },
+    /// The certificates are in too many records.
+    #[error("more than {max} records with certificates")]
+    TooManyRecords {
+        /// Maximum.
+        max: usize,
+    },
     /// Unknown hash algorithm of the digests.
     #[error("unknown hash algorithm {algorithm}")]
     UnknownHash {
@@ -240,4 +307,24 @@ pub enum TrustError {
     /// Work budget exceeded.
     #[error(transparent)]
     Budget(#[from] BudgetExceeded),
+}
+
+impl TrustError {
+    /// Whether the signature is not what it claims to be, rather than outdated or not trusted.
+    pub const fn is_forgery(&self) -> bool {
+        matches!(self, Self::Malformed { .. } | Self::SubjectMismatch { .. } | Self::SignatureMismatch { .. })
+    }
+}
+
+/// Why a time is outside of a validity period.
+fn format_period(not_before: Option<u64>, expires_at: Option<u64>, now: u64) -> String {
+    let date = |seconds: u64| {
+        let date = i64::try_from(seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+        date.map_or_else(|| seconds.to_string(), |date| date.to_string())
+    };
+    match (not_before, expires_at) {
+        (Some(first), _) if now < first => format!("is not valid before {}", date(first)),
+        (_, Some(last)) => format!("expired at {}", date(last)),
+        _ => "is not valid".into(),
+    }
 }

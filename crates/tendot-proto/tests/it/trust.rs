@@ -3,13 +3,15 @@
 use data_encoding::BASE64URL_NOPAD;
 use tendot_proto::auth::{AuthContext, AuthPolicy};
 use tendot_proto::crypto::{AwsLcProvider, SigningKey};
-use tendot_proto::record::{CertificatePermission, CertificateScope, HandleValue, PublicKey, ValueReference};
-use tendot_proto::trust::{
-    IssuerClaims, RecordSet, TrustAnchors, TrustError, VerificationReport, sign_certificate, sign_record,
-    verify_record,
+use tendot_proto::record::{
+    CertificatePermission, CertificateScope, HandleRecord, HandleValue, PublicKey, ValueReference,
 };
-use tendot_proto::{Budget, Handle, ValuePermissions};
-use tendot_testing::handle_keys::private_key;
+use tendot_proto::trust::{
+    IssuerClaims, RecordSet, RecordSigner, RecordVerification, TrustAnchors, TrustError, ValidSignature,
+    VerificationReport, VerificationStep, is_signature, sign_certificate, sign_record, verify_record,
+};
+use tendot_proto::{Budget, Handle, Ttl, ValuePermissions};
+use tendot_testing::handle_keys::{handle_net_file, private_key, public_key};
 
 const NOW: u64 = 1_700_000_000;
 const HANDLE: &str = "10.5555/ONE";
@@ -133,8 +135,9 @@ impl TrustFixture {
         let report = self.verify().unwrap();
         assert!(!report.is_trusted());
         assert_eq!(report.unsigned, [1, 2, 3]);
-        let [error] = &report.rejected[..] else { panic!("{report:?}") };
-        error.to_string()
+        let [rejected] = &report.rejected[..] else { panic!("{report:?}") };
+        assert_eq!(rejected.index, 400);
+        rejected.error.to_string()
     }
 }
 
@@ -143,7 +146,9 @@ fn valid_chain_is_trusted() {
     let fixture = TrustFixture::new();
     let report = fixture.verify().unwrap();
     assert!(report.is_trusted(), "{report:?}");
-    assert_eq!(report.signer_chains, [[ValueReference::parse(SIGNER), ValueReference::parse(ROOT)]]);
+    let chain = vec![ValueReference::parse(SIGNER), ValueReference::parse(ROOT)];
+    assert_eq!(report.signatures, [ValidSignature { index: 400, chain, expires_at: Some(NOW + 10) }]);
+    assert_eq!(report.faults(), [""; 0]);
     assert_eq!(report.rejected, []);
     // Handles are compared without case.
     assert!(fixture.verify_as("10.5555/one", &AuthPolicy::default()).unwrap().is_trusted());
@@ -160,7 +165,9 @@ fn reports_unsigned_values() {
     fixture.values[0].timestamp = 7;
     assert!(fixture.verify().unwrap().is_trusted());
     fixture.values[0].data = b"https://evil.example/".into();
-    assert_eq!(fixture.verify().unwrap().unsigned, [1]);
+    let report = fixture.verify().unwrap();
+    assert_eq!((report.unsigned.as_slice(), report.changed.as_slice()), (&[1][..], &[1][..]));
+    assert_eq!(report.faults(), ["value 1: changed after it was signed"]);
     fixture.values[1].permissions = ValuePermissions(0x0f);
     assert_eq!(fixture.verify().unwrap().unsigned, [1, 2]);
     // A record without signatures is not trusted, even if it is empty.
@@ -274,10 +281,10 @@ fn validity_periods() {
     let mut fixture = TrustFixture::new();
     let expired = IssuerClaims { expires_at: NOW - 1, ..statement(ROOT) };
     fixture.certify_signer(&expired, &[permission(CertificateScope::EVERYTHING, "")]);
-    assert_eq!(fixture.rejection(), "statement of 300:0.0/0.0 expired or not yet valid");
+    assert_eq!(fixture.rejection(), "statement of 300:0.0/0.0 expired at 2023-11-14T22:13:19Z");
     let mut fixture = TrustFixture::new();
     fixture.certify_root(&expired, CertificateScope::EVERYTHING);
-    assert_eq!(fixture.rejection(), "statement of 300:0.0/0.0 expired or not yet valid");
+    assert_eq!(fixture.rejection(), "statement of 300:0.0/0.0 expired at 2023-11-14T22:13:19Z");
 }
 
 #[test]
@@ -300,8 +307,11 @@ fn trust_anchors_are_keys() {
     let mut fixture = TrustFixture::new();
     fixture.anchors = TrustAnchors::new(vec![fixture.signer.public.clone()]);
     assert_eq!(fixture.rejection(), "300:0.0/0.0 is self-signed but not a trust anchor");
-    fixture.anchors = TrustAnchors { handle: b"0.0/1.1".into(), keys: vec![fixture.root.public.clone()] };
+    fixture.anchors =
+        TrustAnchors { handle: Some(b"0.0/1.1".into()), keys: vec![fixture.root.public.clone()] };
     assert_eq!(fixture.rejection(), "300:0.0/0.0 is self-signed but not a trust anchor");
+    fixture.anchors = TrustAnchors { handle: None, keys: vec![fixture.root.public.clone()] };
+    assert!(fixture.verify().unwrap().is_trusted(), "the key alone");
     fixture.anchors = TrustAnchors::new(Vec::new());
     assert_eq!(fixture.rejection(), "300:0.0/0.0 is self-signed but not a trust anchor");
 }
@@ -310,7 +320,7 @@ fn trust_anchors_are_keys() {
 fn signatures_of_other_records_and_keys() {
     let fixture = TrustFixture::new();
     let report = fixture.verify_as("10.5555/TWO", &AuthPolicy::default()).unwrap();
-    assert_eq!(report.rejected[0].to_string(), "subject mismatch: 10.5555/ONE");
+    assert_eq!(report.rejected[0].to_string(), "signature 400: subject mismatch: 10.5555/ONE");
     // Signed with the root's key in the name of the signer.
     let mut fixture = TrustFixture::new();
     std::mem::swap(&mut fixture.root.private, &mut fixture.signer.private);
@@ -374,4 +384,101 @@ fn budget_is_limited() {
     let mut fixture = TrustFixture::new();
     fixture.budget = Budget::new(5);
     assert!(matches!(fixture.verify(), Err(TrustError::Budget(_))));
+}
+
+/// A signature that is not yet valid is told apart from one that has expired.
+#[test]
+fn not_yet_valid() {
+    let mut fixture = TrustFixture::new();
+    fixture.now = NOW - 11;
+    let expected = "statement of 300:0.NA/10.5555 is not valid before 2023-11-14T22:13:10Z";
+    assert_eq!(fixture.rejection(), expected);
+}
+
+/// A forged signature beside a valid one is reported, not ignored; an expired one is ignored.
+#[test]
+fn forged_signature_beside_valid_one() {
+    let mut fixture = TrustFixture::new();
+    let valid = fixture.values.last().unwrap().clone();
+    let forged = {
+        let mut other = TrustFixture::new();
+        std::mem::swap(&mut other.root.private, &mut other.signer.private);
+        other.sign(&statement(SIGNER), 3);
+        other.values.last().unwrap().clone()
+    };
+    fixture.values.push(HandleValue { index: 401, ..forged });
+    let report = fixture.verify().unwrap();
+    assert!(!report.is_trusted());
+    assert_eq!(report.faults(), ["signature 401: signature of 300:0.NA/10.5555 does not match"]);
+    fixture.values.retain(|value| &*value.value_type != b"HS_SIGNATURE");
+    fixture.sign(&IssuerClaims { expires_at: NOW - 1, ..statement(SIGNER) }, 3);
+    let expired = fixture.values.pop().unwrap();
+    fixture.values.extend([valid, HandleValue { index: 401, ..expired }]);
+    assert!(fixture.verify().unwrap().is_trusted());
+}
+
+/// A signer covers the public values, replaces its own signature in place and keeps those of others.
+#[test]
+fn record_signer() {
+    let mut fixture = TrustFixture::new();
+    let key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
+    let signer = RecordSigner::new(ValueReference::parse(SIGNER), key.into(), 20);
+    let mut values = fixture.values.clone();
+    let other = HandleValue { index: 7, ..HandleValue::new(7, "HS_SIGNATURE", "of another program") };
+    values.insert(0, other.clone());
+    signer.sign(Handle::from(HANDLE), &mut values, NOW, &AwsLcProvider).unwrap();
+    let indexes: Vec<u32> = values.iter().map(|value| value.index).collect();
+    assert_eq!(indexes, [7, 1, 2, 3, 400]);
+    assert_eq!(values[0], other);
+    // As a public resolution returns it: without the private value 3, which is not covered.
+    fixture.values = values.into_iter().filter(|value| value.permissions.is_public()).skip(1).collect();
+    let report = fixture.verify().unwrap();
+    assert!(report.is_trusted(), "{report:?}");
+    assert_eq!(report.signatures[0].expires_at, Some(NOW + 10), "that of the certificate is earlier");
+    fixture.values.clear();
+    fixture
+        .values
+        .extend([HandleValue::new(400, "URL", "https://example.org/"), HandleValue::new(500, "NOTE", "x")]);
+    signer.sign(Handle::from(HANDLE), &mut fixture.values, NOW, &AwsLcProvider).unwrap();
+    let indexes: Vec<u32> = fixture.values.iter().map(|value| value.index).collect();
+    assert_eq!(indexes, [400, 401, 500], "at a free index, in order");
+    assert!(fixture.verify().unwrap().is_trusted());
+}
+
+/// Records signed by Handle.Net 9.3.1 (`interop/java/client/SignedRecords.java`): signatures, certificates and digests of values
+/// with TTLs, references and text that is not ASCII.
+#[test]
+fn records_signed_by_handle_net() {
+    let lines = String::from_utf8(handle_net_file("signed-records.jsonl")).unwrap();
+    let records: Vec<HandleRecord<'_>> =
+        lines.lines().map(|line| HandleRecord::from_json(line.as_bytes()).unwrap().into_owned()).collect();
+    let anchors = TrustAnchors::new(vec![public_key("pubkey.bin")]);
+    let verify = |record: &HandleRecord<'static>, now: u64| {
+        let name = str::from_utf8(&record.handle).unwrap();
+        let mut verification =
+            RecordVerification::new(name, &record.values, &anchors, now, Budget::new(100_000));
+        loop {
+            match verification.step(&AwsLcProvider).unwrap() {
+                VerificationStep::Finished(report) => return report,
+                VerificationStep::RecordRequired(handle) => {
+                    let found = records.iter().find(|record| *record.handle == *handle.as_bytes()).unwrap();
+                    verification.add_record(&handle, found.values.clone());
+                }
+            }
+        }
+    };
+    let signed_at = 1_795_014_247;
+    let mut count = 0;
+    for record in records.iter().filter(|record| record.values.iter().any(is_signature)) {
+        count += 1;
+        let report = verify(record, signed_at);
+        assert!(report.is_trusted(), "{report:?}");
+        assert_eq!(report.signatures[0].chain, [ValueReference::parse(SIGNER), ValueReference::parse(ROOT)]);
+        assert_eq!(report.signatures[0].expires_at, Some(1_795_878_246));
+        assert!(!verify(record, signed_at + 11 * 86_400).is_trusted());
+        let mut forged = record.clone();
+        forged.values[1].ttl = Ttl::Relative(7);
+        assert_eq!(verify(&forged, signed_at).changed, [forged.values[1].index]);
+    }
+    assert_eq!(count, 2);
 }

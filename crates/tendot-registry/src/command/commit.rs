@@ -115,6 +115,11 @@ impl Registry {
                 return Ok(CommitOutcome::Committed(output, None));
             }
             let has_changes = !edits.is_empty();
+            let edits = match self.sign_edits(edits, now_ms).await {
+                Ok(edits) => edits,
+                Err(error @ CommitError::TooLarge { .. }) => return Ok(CommitOutcome::TooLarge(error)),
+                Err(error) => return Err(error.into()),
+            };
             let mut all_edits = rules.into_store().into_preconditions();
             all_edits.extend(edits);
             let extra_start = all_edits.len();

@@ -98,6 +98,16 @@ impl WritePlanner<'_> {
         budget: &mut Budget,
     ) -> Result<WritePlan, Error> {
         let text = name.to_str().unwrap_or_default();
+        let signing = self.rules.settings.signing.as_ref();
+        let signature = signing.and_then(|signing| signing.stored_signature(text, &entry.values, values));
+        let with_signature: Vec<HandleValue<'_>>;
+        let values = match signature {
+            None => values,
+            Some(signature) => {
+                with_signature = values.iter().chain([signature]).cloned().collect();
+                &with_signature
+            }
+        };
         let (merged, diff, checked) = self.merge_record(&entry.values, values);
         let result = if diff.has_changes {
             checked

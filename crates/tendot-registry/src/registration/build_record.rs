@@ -13,7 +13,7 @@ use crate::party::encode;
 use crate::prefix::{ADMIN_INDEX, PrefixAllocation, admin_group_value, free_index};
 use crate::registration::{MetadataIssue, Registration, RegistrationRequest, RegistrationState};
 use crate::validate::{check_indexes, check_record, check_value};
-use crate::{RecordLimits, RegistryError, ValueFault, codes};
+use crate::{RecordLimits, RegistryError, SigningSettings, ValueFault, codes};
 
 /// Record change built from a request: created, updated or unchanged.
 #[derive(Debug)]
@@ -60,6 +60,7 @@ pub(crate) struct BuildContext<'a> {
     /// Index of the owner's admin group.
     pub(crate) group: u32,
     pub(crate) limits: &'a RecordLimits,
+    pub(crate) signing: Option<&'a SigningSettings>,
     pub(crate) now_ms: u64,
 }
 
@@ -160,6 +161,9 @@ fn build_values(
             for (number, value) in requested.iter().enumerate() {
                 check_given_value(context, request, value, previous, &format!("/values/{number}"))?;
                 values.push(value.clone());
+            }
+            if let (Some(signing), Some(entry)) = (context.signing, existing) {
+                values.extend(signing.stored_signature(&entry.name, previous, &values).cloned());
             }
         }
         None => {

@@ -14,7 +14,7 @@ use crate::prefix::{AllocationCache, DuplicatePolicy, GROUP_INDEX, PrefixAllocat
 use crate::registration::{Registration, RegistrationRequest};
 use crate::rules::{Rules, SiteReader};
 use crate::validate::looks_percent_encoded;
-use crate::{Error, RegistryError, WriteWarning, codes};
+use crate::{Error, RegistryError, RegistrySettings, WriteWarning, codes};
 
 /// Plans registrations and updates of a principal; prefixes, owners and quotas are loaded once.
 pub(crate) struct RegistrationPlanner<'a> {
@@ -155,7 +155,7 @@ impl<'a> RegistrationPlanner<'a> {
         if quota.as_ref().is_some_and(|quota| quota.left == quota.used) {
             return Err(quota_exceeded(allocation));
         }
-        let context = BuildContext { allocation, group: GROUP_INDEX, limits, now_ms };
+        let context = BuildContext { allocation, group: GROUP_INDEX, limits, signing: None, now_ms };
         let change = build(&context, name, request, None)?;
         let descriptions = DescriptionChange {
             name,
@@ -190,7 +190,8 @@ impl<'a> RegistrationPlanner<'a> {
         let allocation = self.allocations.allocation(prefix, budget).await?;
         let allocation = allocation.ok_or_else(|| RegistryError::prefix_not_allocated(prefix))?;
         let group = allocation.admin_group_index(registration.owner.as_deref());
-        let context = BuildContext { allocation, group, limits: &rules.settings.limits, now_ms };
+        let RegistrySettings { limits, signing, .. } = &*rules.settings;
+        let context = BuildContext { allocation, group, limits, signing: signing.as_ref(), now_ms };
         let change = build(&context, &entry.name, request, Some((entry, registration)))?;
         let descriptions = DescriptionChange {
             name: &entry.name,

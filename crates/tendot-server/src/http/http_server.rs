@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::HeaderName;
 use ipnet::IpNet;
+use tendot_proto::trust::TrustAnchors;
 use tendot_registry::Registry;
 use tokio::sync::Semaphore;
 
@@ -163,6 +164,20 @@ impl HttpServer {
     #[must_use]
     pub const fn body_timeout(mut self, timeout: Duration) -> Self {
         self.body_reader = BodyReader::new(timeout);
+        self
+    }
+
+    /// Sets the trust anchors of signed records. Default: the root of the Handle System.
+    #[must_use]
+    pub fn trust_anchors(mut self, anchors: TrustAnchors) -> Self {
+        self.resolver.trust_anchors = Arc::new(anchors);
+        self
+    }
+
+    /// Sets whether records from the [`upstream`](Self::upstream), which is set after this, must be signed. Default: no.
+    #[must_use]
+    pub const fn require_signed_upstream(mut self, is_required: bool) -> Self {
+        self.resolver.requires_signed_upstream = is_required;
         self
     }
 

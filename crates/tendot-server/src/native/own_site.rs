@@ -52,10 +52,8 @@ impl OwnSite {
     /// Generates a 2048-bit RSA key, which all deployed clients can verify.
     pub fn generate_key() -> Result<PrivateKey, SiteKeyError> {
         let pair = KeyPair::generate(KeySize::Rsa2048).map_err(|_| SiteKeyError::GenerationFailed)?;
-        let wrapped: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| SiteKeyError::GenerationFailed)?;
-        // PKCS #8 header before an RSAPrivateKey of this size.
-        let der = wrapped.as_ref().get(26..).ok_or(SiteKeyError::GenerationFailed)?;
-        PrivateKey::from_der(der).map_err(|_| SiteKeyError::GenerationFailed)
+        let der: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| SiteKeyError::GenerationFailed)?;
+        PrivateKey::from_pkcs8_der(der.as_ref()).map_err(|_| SiteKeyError::GenerationFailed)
     }
 
     /// Site record.

@@ -2,21 +2,28 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::value::{
-    BufferSize, CacheSize, DirectoryCodes, LogFormat, MemorySize, NameLength, RetentionDays, SettingValue,
-    StoreSetting, TomlKind, UpstreamSetting,
+    BufferSize, CacheSize, DirectoryCodes, KeyReference, LogFormat, MemorySize, NameLength, PrefixList,
+    RetentionDays, SettingValue, StoreSetting, TomlKind, UpstreamSetting, ValidityDays,
 };
 use super::{ConfigError, RawSetting, SettingOrigin, redact};
 use ipnet::IpNet;
+use tendot_client::native::RootSites;
 use tendot_client::{CacheSettings, HeaderName};
 use tendot_proto::ValueReference;
-use tendot_registry::{RecordLimits, RegistrySettings};
+use tendot_proto::crypto::AwsLcProvider;
+use tendot_proto::trust::{RecordSigner, TrustAnchors};
+use tendot_registry::{RecordLimits, RegistrySettings, SigningSettings};
 use tendot_server::http::{ForwardedBy, HttpLimits, HttpRateLimits, ProxyTrust, Rate};
 use tendot_server::{Maintenance, ResolutionCounter, native};
 use tendot_store::PostgresSettings;
 use tracing::Level;
+
+use crate::CliError;
+use crate::key::{read_server_private_key_file, read_trust_anchors};
 
 /// Name, default, description and TOML kind of one setting.
 #[derive(Debug)]
@@ -182,6 +189,18 @@ settings! {
         "Handle identities that may use reverse lookup (`/hrls/handles`), such as `300:0.NA/10.1000`, besides `native.admins`. Their keys must be in handles of this server.";
     reverse_lookup_timeout: Duration = "reverse_lookup.timeout", "10s",
         "Maximum duration of a reverse lookup, and of waiting for another one.";
+    signing_prefixes: PrefixList = "signing.prefixes", "",
+        "Prefixes whose records are signed on every write (`HS_SIGNATURE`), such as `10.1000`.";
+    signing_key: Option<PathBuf> = "signing.key", "",
+        "Private key file of the signer (PEM, JWK or Handle.Net's format); must not be readable by other users.";
+    signing_signer: KeyReference = "signing.signer", "",
+        "Index and handle of the signer's key, such as `300:0.NA/10.1000`; its record has the certificate (`HS_CERT`).";
+    signing_validity: ValidityDays = "signing.validity_days", "730",
+        "Days for which a signature is valid.";
+    trust_anchor: Option<PathBuf> = "trust.anchor", "",
+        "Trust anchor of signed records: a public key file, or a record or `bootstrap_handles` as JSON. Without it, the root of the Handle System.";
+    trust_upstream_signed: bool = "trust.require_signed_upstream", "false",
+        "Accept only signed records from the upstream resolver: values, certificates, dates and scope are verified up to the trust anchor.";
     reports_flush_interval: Duration = "reports.flush_interval", "60s",
         "How often resolution statistics are written to the store.";
     reports_failure_retention: RetentionDays = "reports.failure_retention_days", "90",
@@ -233,6 +252,23 @@ impl ServerSettings {
                 let message = format!("`{}` has no effect unless `upstream` is set", setting.key.name);
                 errors.push(ConfigError::new(setting.origin.clone(), message));
             }
+        }
+        let signing = [
+            (self.signing_key.is_some(), "signing.key"),
+            (self.signing_signer.0.is_some(), "signing.signer"),
+            (!self.signing_prefixes.0.is_empty(), "signing.prefixes"),
+        ];
+        if signing.iter().any(|(is_set, _)| *is_set) {
+            for (_, name) in signing.iter().filter(|(is_set, _)| !is_set) {
+                let message = format!(
+                    "missing `{name}`: signing on write needs `signing.prefixes`, `signing.key` and `signing.signer`"
+                );
+                errors.push(ConfigError::new(SettingOrigin::Default, message));
+            }
+        }
+        if self.trust_upstream_signed && self.upstream.0.is_none() {
+            let message = "`trust.require_signed_upstream` has no effect unless `upstream` is set";
+            errors.push(ConfigError::new(SettingOrigin::Default, message));
         }
         for setting in settings.iter().filter(|setting| {
             let is_about_tls = setting.key.name.starts_with("https.") && setting.key.name != "https.address";
@@ -378,6 +414,26 @@ impl ServerSettings {
                 ..Maintenance::default()
             },
         )
+    }
+
+    /// Signing of records on write, if it is configured.
+    pub(crate) fn signing(&self) -> Result<Option<SigningSettings>, CliError> {
+        let (Some(file), Some(signer)) = (&self.signing_key, &self.signing_signer.0) else { return Ok(None) };
+        let unusable = |error| CliError::new(format!("cannot sign with `{}`: {error}", file.display()));
+        let key = read_server_private_key_file(file)?.signing_key(&AwsLcProvider).map_err(unusable)?;
+        let validity = u64::from(self.signing_validity.0) * 86_400;
+        Ok(Some(SigningSettings {
+            signer: Arc::new(RecordSigner::new(signer.clone(), key.into(), validity)),
+            prefixes: self.signing_prefixes.0.clone(),
+        }))
+    }
+
+    /// Trust anchors of signed records.
+    pub(crate) fn trust_anchors(&self) -> Result<TrustAnchors, CliError> {
+        match &self.trust_anchor {
+            Some(file) => read_trust_anchors(file),
+            None => Ok(RootSites::global_trust_anchors()),
+        }
     }
 
     pub(crate) fn registry(&self) -> RegistrySettings {

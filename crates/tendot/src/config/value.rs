@@ -242,6 +242,57 @@ impl SettingValue for RetentionDays {
     }
 }
 
+/// Validity period of 1 day to 100 years.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct ValidityDays(pub(crate) u32);
+
+impl SettingValue for ValidityDays {
+    const KIND: TomlKind = TomlKind::Literal;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(days @ 1..=36_500) => Ok(Self(days)),
+            _ => Err("must be 1 to 36500 days".into()),
+        }
+    }
+}
+
+/// Prefixes such as `10.1000`.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct PrefixList(pub(crate) Vec<Box<str>>);
+
+impl SettingValue for PrefixList {
+    const KIND: TomlKind = TomlKind::Array;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let prefixes = text.split(',').map(str::trim).filter(|prefix| !prefix.is_empty());
+        let parse = |prefix: &str| {
+            let is_valid =
+                !prefix.contains('/') && !prefix.chars().any(|c| c.is_whitespace() || c.is_control());
+            let why = || format!("invalid prefix `{prefix}`; expected a prefix such as `10.1000`");
+            is_valid.then(|| prefix.into()).ok_or_else(why)
+        };
+        prefixes.map(parse).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// Index and handle of a key, such as `300:0.NA/10.1000`; empty for none.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct KeyReference(pub(crate) Option<ValueReference<'static>>);
+
+impl SettingValue for KeyReference {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Ok(Self(None));
+        }
+        let reference = ValueReference::parse(text);
+        if reference.index == 0 || reference.handle().validate_for_create().is_err() {
+            return Err("expected index and handle of a key, such as `300:0.NA/10.1000`".into());
+        }
+        Ok(Self(Some(reference.into_owned())))
+    }
+}
+
 /// Splits `10s` into number and unit.
 fn split_unit(text: &str) -> Option<(u64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

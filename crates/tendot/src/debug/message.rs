@@ -17,7 +17,7 @@ use tendot_proto::{
 use super::field_list::FieldList;
 use super::fields::{CredentialCheck, describe_body, describe_envelope, describe_header};
 use super::{parse_hex, read_stdin};
-use crate::resolve::read_public_key;
+use crate::key::read_public_key_file;
 use crate::terminal::{StdoutWriter, eprint_line};
 use crate::{CliError, CommandStatus};
 
@@ -169,7 +169,7 @@ impl VerificationKeys {
                 |key: Vec<u8>| CliError::new(format!("a session key must be 32 bytes, not {}", key.len()));
             key.map(SessionKey::new).map_err(invalid)
         });
-        let server = arguments.public_key.as_deref().map(read_public_key);
+        let server = arguments.public_key.as_deref().map(read_public_key_file);
         Ok(Self { session: session.transpose()?, server: server.transpose()? })
     }
 

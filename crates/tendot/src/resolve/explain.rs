@@ -57,7 +57,9 @@ async fn print_trace(
     settings: &ServerSettings,
     store: AnyStore,
 ) -> Result<CommandStatus, CliError> {
-    let mut http = HttpServer::new(Arc::new(Registry::new(store, RegistrySettings::default())));
+    let mut http = HttpServer::new(Arc::new(Registry::new(store, RegistrySettings::default())))
+        .trust_anchors(settings.trust_anchors()?)
+        .require_signed_upstream(settings.trust_upstream_signed);
     if let Some(upstream) = settings.upstream.0.clone() {
         http = http.upstream(upstream, settings.cache());
     }

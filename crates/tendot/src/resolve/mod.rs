@@ -7,20 +7,24 @@ pub(crate) mod value_text;
 use std::fmt::Write as _;
 use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use handle_input::parse_handle_input;
 use serde::Serialize;
 use tendot_client::native::{NativeClient, ResolveError, ResolveOptions, RootSites, TransportAddress};
-use tendot_client::{HttpUpstream, LookupOutcome, ResolveRequest, Upstream as _};
+use tendot_client::{
+    HttpUpstream, LookupOutcome, ResolveRequest, SignedRecordError, Upstream as _, verify_signed_record,
+};
 use tendot_proto::lookup::LookupConfig;
-use tendot_proto::record::{InterfaceProtocol, PublicKey};
+use tendot_proto::record::InterfaceProtocol;
+use tendot_proto::trust::ValidSignature;
 use tendot_proto::{Handle, HandleError, HandleValue, ResponseCode};
 use tendot_registry::MAX_NAME_LEN;
-use value_text::format_value;
+use value_text::{format_timestamp, format_value};
 
+use crate::key::{read_public_key_file, read_trust_anchors};
 use crate::terminal::{StdoutWriter, eprint_warning, escape_control, quote_input};
 use crate::{CliError, CommandStatus, runtime};
 
@@ -34,10 +38,11 @@ Examples:
   tendot resolve 10.1000/182
   tendot resolve --server http://127.0.0.1:8080 10.5555/1
   tendot resolve --server hdl://127.0.0.1:2641 --tcp --type URL 10.5555/1
-  tendot resolve --require-signed --json 10.1000/182 | jq -r '.values[].type'
+  tendot resolve --json 10.1000/182 | jq -r '.values[].type'
+  tendot resolve --require-signed --anchor rootpub.bin 10.5555/1
   tendot resolve --root siteinfo.json 10.5555/1
 
-Exit codes: 0 success, 1 handle or value not found, 2 error")]
+Exit codes: 0 success, 1 handle or value not found, 2 error, or the record is not trusted")]
 pub(crate) struct ResolveArguments {
     /// Handle, or DOI name in any written form
     #[arg(value_name = "NAME")]
@@ -72,15 +77,25 @@ pub(crate) struct ResolveArguments {
     #[arg(long)]
     pub(crate) auth: bool,
 
-    /// Require signed responses (native protocol)
-    #[arg(long, help_heading = "Connection")]
+    /// Require a signed record: each value must be covered by a valid HS_SIGNATURE whose signer has certificates (HS_CERT) up to
+    /// a trust anchor
+    #[arg(long, help_heading = "Trust")]
     pub(crate) require_signed: bool,
 
-    /// Public key of the `hdl://` server (pubkey.bin), for `--require-signed`
+    /// Trust anchor for `--require-signed`: a public key, or a record or bootstrap_handles as JSON [default: the root of the
+    /// Handle System]
+    #[arg(long, value_name = "FILE", requires = "require_signed", help_heading = "Trust")]
+    pub(crate) anchor: Option<PathBuf>,
+
+    /// Require certified responses: signed by the server, at every step (native protocol)
+    #[arg(long, help_heading = "Connection")]
+    pub(crate) require_certified: bool,
+
+    /// Public key of the `hdl://` server (pubkey.bin), for `--require-certified`
     #[arg(long, value_name = "FILE", requires = "server", help_heading = "Connection")]
     pub(crate) server_key: Option<PathBuf>,
 
-    /// Print a JSON object: responseCode, handle, values, from, transport, duration_ms
+    /// Print a JSON object: responseCode, handle, values, from, transport, signatures, duration_ms
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
@@ -101,7 +116,7 @@ pub(crate) fn run(arguments: &ResolveArguments) -> Result<CommandStatus, CliErro
     }
     let runtime = runtime::current_thread()?;
     let started = Instant::now();
-    let (outcome, source) = match arguments.server.as_deref() {
+    let Resolved { outcome, source, signatures } = match arguments.server.as_deref() {
         Some(server) if !server.starts_with("hdl://") => {
             runtime.block_on(resolve_http(server, &name, arguments))?
         }
@@ -113,7 +128,14 @@ pub(crate) fn run(arguments: &ResolveArguments) -> Result<CommandStatus, CliErro
             format!("{server} is not responsible for `{}` (response code 301)", quote_input(name.as_bytes()));
         return Err(CliError::new(why).with_hint("omit `--server` to find the responsible server"));
     }
-    print_resolution(arguments, &name, &outcome, source.as_ref(), started.elapsed())
+    print_resolution(arguments, &name, &outcome, source.as_ref(), &signatures, started.elapsed())
+}
+
+/// Selected values of a record, the server that answered, and the valid signatures if they are required.
+struct Resolved {
+    outcome: LookupOutcome,
+    source: Option<ResponseSource>,
+    signatures: Vec<ValidSignature>,
 }
 
 /// Server and transport that answered.
@@ -129,13 +151,9 @@ impl From<TransportAddress> for ResponseSource {
     }
 }
 
-async fn resolve_http(
-    server: &str,
-    name: &str,
-    arguments: &ResolveArguments,
-) -> Result<(LookupOutcome, Option<ResponseSource>), CliError> {
-    if arguments.require_signed || arguments.udp || arguments.tcp || arguments.server_key.is_some() {
-        let why = "`--require-signed`, `--udp`, `--tcp` and `--server-key` require the native protocol";
+async fn resolve_http(server: &str, name: &str, arguments: &ResolveArguments) -> Result<Resolved, CliError> {
+    if arguments.require_certified || arguments.udp || arguments.tcp || arguments.server_key.is_some() {
+        let why = "`--require-certified`, `--udp`, `--tcp` and `--server-key` require the native protocol";
         return Err(CliError::new(why).with_hint("use `--server hdl://HOST:2641`"));
     }
     let upstream = HttpUpstream::new(server).map_err(|error| {
@@ -145,9 +163,58 @@ async fn resolve_http(
     let request =
         ResolveRequest { name: name.into(), is_authoritative: arguments.auth, ..ResolveRequest::default() };
     let reply = upstream.resolve(&request).await.map_err(|error| CliError::new(error.to_string()))?;
+    let signatures = verify_signatures(name, &reply.outcome, arguments, |name| {
+        let upstream = &upstream;
+        async move {
+            let request = ResolveRequest { name: name.into(), ..ResolveRequest::default() };
+            let reply = upstream.resolve(&request).await.map_err(|error| error.to_string())?;
+            Ok(reply.outcome)
+        }
+    });
+    let signatures = signatures.await?;
     let transport = if server.starts_with("https") { "https" } else { "http" };
     let source = ResponseSource { from: server.to_owned(), transport: transport.to_owned() };
-    Ok((filter_values(reply.outcome, arguments), Some(source)))
+    Ok(Resolved { outcome: filter_values(reply.outcome, arguments), source: Some(source), signatures })
+}
+
+/// Verifies the signatures of a record if they are required; `lookup` resolves the records of certificates.
+async fn verify_signatures<F>(
+    name: &str,
+    outcome: &LookupOutcome,
+    arguments: &ResolveArguments,
+    lookup: impl Fn(String) -> F + Sync,
+) -> Result<Vec<ValidSignature>, CliError>
+where
+    F: Future<Output = Result<LookupOutcome, String>> + Send,
+{
+    let LookupOutcome::Values(values) = outcome else { return Ok(Vec::new()) };
+    if !arguments.require_signed {
+        return Ok(Vec::new());
+    }
+    let anchors = match &arguments.anchor {
+        Some(file) => read_trust_anchors(file)?,
+        None => RootSites::global_trust_anchors(),
+    };
+    let shown = quote_input(name.as_bytes());
+    match verify_signed_record(name, values, &anchors, lookup).await {
+        Ok(report) => {
+            for rejected in &report.rejected {
+                eprint_warning(&escape_control(&rejected.to_string()));
+            }
+            Ok(report.signatures)
+        }
+        Err(SignedRecordError::Untrusted(report)) => {
+            let mut message = format!("the record of `{shown}` is not trusted");
+            for fault in report.faults() {
+                let _ = write!(message, "\n  {}", escape_control(&fault));
+            }
+            Err(CliError::new(message))
+        }
+        Err(error) => {
+            let error = escape_control(&error.to_string());
+            Err(CliError::new(format!("cannot verify the record of `{shown}`: {error}")))
+        }
+    }
 }
 
 /// Selects the values requested by `--type` and `--index`.
@@ -166,11 +233,12 @@ async fn resolve_native(
     server: Option<&str>,
     name: &str,
     arguments: &ResolveArguments,
-) -> Result<(LookupOutcome, Option<ResponseSource>), CliError> {
+) -> Result<Resolved, CliError> {
     let native = NativeClient::new(lookup_config(server, name, arguments)?);
     let query = ResolveOptions {
-        types: arguments.types.clone(),
-        indexes: arguments.indexes.clone(),
+        // Signatures cover whole records.
+        types: if arguments.require_signed { Vec::new() } else { arguments.types.clone() },
+        indexes: if arguments.require_signed { Vec::new() } else { arguments.indexes.clone() },
         is_authoritative: arguments.auth,
     };
     let resolved = native.resolve(name, &query).await;
@@ -178,7 +246,19 @@ async fn resolve_native(
         eprint_warning("the built-in root is outdated; pass a newer one with `--root FILE`");
     }
     let resolution = resolved.map_err(|error| lookup_error(&error, arguments))?;
-    Ok((resolution.outcome, resolution.server.map(ResponseSource::from)))
+    let signatures = verify_signatures(name, &resolution.outcome, arguments, |name| async move {
+        // A client that queries one server for one prefix needs another configuration for each name.
+        let config = lookup_config(server, &name, arguments).map_err(|error| error.message().to_owned())?;
+        let reply = NativeClient::new(config).resolve(&name, &ResolveOptions::default()).await;
+        reply.map(|reply| reply.outcome).map_err(|error| error.to_string())
+    });
+    let signatures = signatures.await?;
+    let outcome = if arguments.require_signed {
+        filter_values(resolution.outcome, arguments)
+    } else {
+        resolution.outcome
+    };
+    Ok(Resolved { outcome, source: resolution.server.map(ResponseSource::from), signatures })
 }
 
 fn lookup_config(
@@ -188,9 +268,9 @@ fn lookup_config(
 ) -> Result<LookupConfig, CliError> {
     let mut config = match (server, &arguments.root) {
         (Some(server), _) => {
-            let key = arguments.server_key.as_deref().map(read_public_key).transpose()?;
-            if arguments.require_signed && key.is_none() {
-                let why = "`--require-signed` with `--server` requires the server's public key";
+            let key = arguments.server_key.as_deref().map(read_public_key_file).transpose()?;
+            if arguments.require_certified && key.is_none() {
+                let why = "`--require-certified` with `--server` requires the server's public key";
                 return Err(CliError::new(why).with_hint("use `--server-key pubkey.bin`"));
             }
             RootSites::from_addresses(&server_addresses(server)?, key.as_ref())
@@ -207,7 +287,7 @@ fn lookup_config(
         }
         (None, None) => RootSites::global_registry().into_config(),
     };
-    config.require_signatures = arguments.require_signed;
+    config.require_signatures = arguments.require_certified;
     if arguments.udp || arguments.tcp {
         let allowed = [(arguments.udp, InterfaceProtocol::UDP), (arguments.tcp, InterfaceProtocol::TCP)];
         config.transports =
@@ -216,16 +296,8 @@ fn lookup_config(
     Ok(config)
 }
 
-/// Reads a public key file in Handle.Net's format.
-pub(crate) fn read_public_key(file: &Path) -> Result<PublicKey<'static>, CliError> {
-    let path = file.display();
-    let bytes = fs::read(file).map_err(|error| CliError::io(format!("cannot read `{path}`"), &error))?;
-    let key = PublicKey::from_bytes(&bytes).map(PublicKey::into_owned);
-    key.map_err(|error| CliError::new(format!("invalid public key `{path}`: {error}")))
-}
-
 /// Socket addresses of `hdl://HOST[:PORT]`.
-fn server_addresses(server: &str) -> Result<Vec<SocketAddr>, CliError> {
+pub(crate) fn server_addresses(server: &str) -> Result<Vec<SocketAddr>, CliError> {
     let host = server.strip_prefix("hdl://").unwrap_or(server).trim_end_matches('/');
     let has_port = host.rsplit_once(':').is_some_and(|(before, port)| {
         port.parse::<u16>().is_ok() && (!before.contains(':') || before.ends_with(']'))
@@ -274,7 +346,36 @@ struct ResolutionJson<'a> {
     from: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     transport: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    signatures: Vec<SignatureJson>,
     duration_ms: u64,
+}
+
+/// Valid signature of the record.
+#[derive(Serialize)]
+struct SignatureJson {
+    index: u32,
+    signed_by: String,
+    chain: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    valid_until: Option<String>,
+}
+
+impl SignatureJson {
+    fn new(signature: &ValidSignature) -> Self {
+        let mut chain = signature.chain.iter().map(ToString::to_string);
+        Self {
+            index: signature.index,
+            signed_by: chain.next().unwrap_or_default(),
+            chain: chain.collect(),
+            valid_until: signature.expires_at.map(format_expiry),
+        }
+    }
+}
+
+/// Expiration as RFC 3339.
+fn format_expiry(seconds: u64) -> String {
+    format_timestamp(u32::try_from(seconds).unwrap_or(u32::MAX))
 }
 
 fn print_resolution(
@@ -282,6 +383,7 @@ fn print_resolution(
     name: &str,
     outcome: &LookupOutcome,
     source: Option<&ResponseSource>,
+    signatures: &[ValidSignature],
     duration: Duration,
 ) -> Result<CommandStatus, CliError> {
     let (code, values): (_, &[_]) = match outcome {
@@ -297,6 +399,7 @@ fn print_resolution(
             values,
             from: source.map(|source| &*source.from),
             transport: source.map(|source| &*source.transport),
+            signatures: signatures.iter().map(SignatureJson::new).collect(),
             duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
         })?;
     } else if !values.is_empty() {
@@ -308,6 +411,10 @@ fn print_resolution(
                 escape_control(from),
                 transport.to_ascii_uppercase()
             ))?;
+        }
+        for SignatureJson { signed_by, valid_until, .. } in signatures.iter().map(SignatureJson::new) {
+            let until = valid_until.map(|date| format!(", valid until {date}")).unwrap_or_default();
+            output.write_line(escape_control(&format!("  signed by {signed_by}{until}")))?;
         }
         for value in values {
             output.write_line(escape_control(&format_value(value)?))?;

@@ -56,10 +56,10 @@ impl<'a> Services<'a> {
             AnyStore::Postgres(store) => Some(store.hosts_handle()),
             _ => None,
         };
-        let registry = Arc::new(build_registry(settings, store, site.as_ref()));
+        let registry = Arc::new(build_registry(settings, store, site.as_ref())?);
         let (counter, maintenance) = settings.maintenance();
         let counter = Arc::new(counter);
-        let mut http = build_http_server(settings, &registry, &counter, log, certificate.as_ref());
+        let mut http = build_http_server(settings, &registry, &counter, log, certificate.as_ref())?;
         if let Some(path) = &settings.country_database {
             let countries = CountryDatabase::load(path).map_err(|error| CliError::new(error.to_string()))?;
             http = http.country_database(countries);
@@ -161,7 +161,7 @@ fn build_http_server(
     counter: &Arc<ResolutionCounter>,
     log: &LogWriter,
     certificate: Option<&Arc<ServerCertificate>>,
-) -> HttpServer {
+) -> Result<HttpServer, CliError> {
     let log = log.clone();
     let mut http = HttpServer::new(Arc::clone(registry))
         .resolution_counter(Arc::clone(counter))
@@ -172,13 +172,15 @@ fn build_http_server(
         .metrics_allow(settings.metrics_allow.clone())
         .location_parameters(settings.location_parameters.clone())
         .log_requests(settings.log_requests)
+        .trust_anchors(settings.trust_anchors()?)
         .external_counter(
             "tendot_log_dropped",
             "Log lines dropped because the queue was full or stderr failed.",
             move || Some(log.dropped() as f64),
         );
     if let Some(upstream) = settings.upstream.0.clone() {
-        http = http.upstream(upstream, settings.cache());
+        http =
+            http.require_signed_upstream(settings.trust_upstream_signed).upstream(upstream, settings.cache());
     }
     if let Some(header) = settings.country_header.clone() {
         http = http.country_header(header);
@@ -192,7 +194,7 @@ fn build_http_server(
             certificate.not_after().map(|expiry| expiry as f64)
         });
     }
-    http
+    Ok(http)
 }
 
 /// Site of this server; without the native protocol only if it is one of several servers of a site.
@@ -221,13 +223,18 @@ fn load_site(
 }
 
 /// Registry, with a client for the other servers of the site if there are any.
-fn build_registry(settings: &ServerSettings, store: AnyStore, site: Option<&OwnSite>) -> Registry {
+fn build_registry(
+    settings: &ServerSettings,
+    store: AnyStore,
+    site: Option<&OwnSite>,
+) -> Result<Registry, CliError> {
     let partition = site.and_then(OwnSite::partition);
-    let registry = Registry::new(store, RegistrySettings { partition, ..settings.registry() });
-    match site.filter(|_| partition.is_some()) {
+    let signing = settings.signing()?;
+    let registry = Registry::new(store, RegistrySettings { partition, signing, ..settings.registry() });
+    Ok(match site.filter(|_| partition.is_some()) {
         Some(site) => registry.with_site_peers(Arc::new(SitePeerClient::new(site.site().clone()))),
         None => registry,
-    }
+    })
 }
 
 /// Server of the native protocol.

@@ -11,6 +11,7 @@ mod postgres;
 mod registry;
 mod resolve;
 mod serve;
+mod signed;
 mod statements;
 mod store;
 mod support;

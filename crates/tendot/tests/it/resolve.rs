@@ -59,12 +59,12 @@ fn resolves_at_one_server() {
 
     let key = handle_net("pubkey.bin");
     let other = handle_net("admpub.bin");
-    let require_signed = |key: &Path| {
+    let certified = |key: &Path| {
         let key = key.to_str().unwrap();
         resolve(&[
             "--server",
             &server,
-            "--require-signed",
+            "--require-certified",
             "--server-key",
             key,
             "--type",
@@ -72,8 +72,8 @@ fn resolves_at_one_server() {
             "10.1000/182",
         ])
     };
-    assert_eq!(require_signed(&key).0, 0);
-    let (code, stdout, stderr) = require_signed(&other);
+    assert_eq!(certified(&key).0, 0);
+    let (code, stdout, stderr) = certified(&other);
     assert_eq!((code, stdout.as_str()), (2, ""));
     assert!(stderr.contains("over TCP: response signature"), "{stderr}");
 }
@@ -151,7 +151,7 @@ fn resolves_from_root() {
         block_on(TestHandleServer::start(TestHandleService::new().with_record("0.NA/10.1000", prefix)));
     let dir = TestDir::new();
     let file = &*dir.write("root_info", encode_root_info(&[site_value(1, &root.site())]));
-    for extra in [&[][..], &["--require-signed"], &["--auth"], &["--udp"], &["--tcp"]] {
+    for extra in [&[][..], &["--require-certified"], &["--auth"], &["--udp"], &["--tcp"]] {
         let (code, stdout, stderr) = resolve(&[&["--root", file, "10.1000/182"], extra].concat());
         assert!(code == 0 && stdout.contains(URL), "{extra:?}: {stderr}");
         assert!(stdout.contains(&responsible.address.to_string()), "{stdout}");
@@ -175,7 +175,7 @@ fn over_http() {
     assert!(!stdout.contains("DESC"), "{stdout}");
     let (code, stdout, _) = resolve(&["--server", &url, "--json", "10.5555/none"]);
     assert!(code == 1 && stdout.contains("\"responseCode\":100"), "{stdout}");
-    let (code, _, stderr) = resolve(&["--server", &url, "--require-signed", "10.5555/demo"]);
+    let (code, _, stderr) = resolve(&["--server", &url, "--require-certified", "10.5555/demo"]);
     assert!(code == 2 && stderr.contains("hint: "), "{stderr}");
 }
 
@@ -243,7 +243,7 @@ fn unreachable_or_invalid_server() {
     check(&["--server", &format!("hdl://{dead}"), "10.1000/182"], "over TCP: unreachable");
     check(&["--server", &format!("http://{dead}"), "10.1000/182"], "request to http://");
     check(&["--server", "gopher://x", "10.1000/182"], "invalid upstream URL");
-    check(&["--server", "hdl://127.0.0.1", "--require-signed", "10.1000/182"], "hint: use `--server-key");
+    check(&["--server", "hdl://127.0.0.1", "--require-certified", "10.1000/182"], "hint: use `--server-key");
     check(&["--root", "/nonexistent", "10.1000/182"], "cannot read `/nonexistent`: ");
     check(&["--server", "hdl://127.0.0.1", ""], "invalid name ``");
 }

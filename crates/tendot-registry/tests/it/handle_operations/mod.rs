@@ -3,6 +3,7 @@
 mod lists;
 mod prefixes;
 mod sessions;
+mod signing;
 mod templates;
 mod writes;
 

@@ -12,12 +12,16 @@ use crate::http::pages::registration::{RegistrationCard, RegistrationDetails};
 use crate::http::pages::render;
 use crate::http::pages::values::ValueRow;
 use crate::http::request::name_path;
-use crate::http::resolve::lookup::FoundRecord;
+use crate::http::resolve::lookup::{FoundRecord, LookupContext};
 use crate::http::resolve::redirect::RedirectOutcome;
 use crate::http::resolve::requested_name::{NameKind, RequestedName};
 use crate::http::resolve::resolver::RecordResolver;
+use crate::http::resolve::signature::SignatureStatus;
 use crate::http::response::problem::capitalize;
 use crate::http::response::reply::Reply;
+
+/// Maximum number of faults of a signature that are shown.
+const MAX_SHOWN_FAULTS: usize = 20;
 
 /// Maximum number of names of a prefix that are counted; beyond it, a lower bound is shown.
 const MAX_COUNTED_NAMES: usize = 10_000;
@@ -33,6 +37,7 @@ struct RecordPage {
     /// Aliases that lead to this name: path of the alias record, and name.
     aliases: Vec<(String, String)>,
     target: RecordTarget,
+    signature: Option<SignatureCard>,
     registration: Option<RegistrationCard>,
     /// Description of a prefix.
     prefix: Option<String>,
@@ -42,6 +47,29 @@ struct RecordPage {
     more: usize,
     is_truncated: bool,
     path: String,
+}
+
+/// Signatures of a record as shown.
+struct SignatureCard {
+    is_trusted: bool,
+    text: String,
+    faults: Vec<String>,
+}
+
+impl SignatureCard {
+    fn new(status: &SignatureStatus) -> Self {
+        let mut page_budget = PageBudget::new();
+        Self {
+            is_trusted: status.trusted,
+            text: page_budget.line(&capitalize(&status.describe())),
+            faults: status
+                .faults
+                .iter()
+                .take(MAX_SHOWN_FAULTS)
+                .map(|fault| page_budget.line(fault))
+                .collect(),
+        }
+    }
 }
 
 /// Redirect target of a record, or why there is none.
@@ -66,7 +94,9 @@ impl RecordResolver {
         record: &FoundRecord,
         outcome: &RedirectOutcome,
         aliases: &[String],
+        context: &mut LookupContext<'_>,
     ) -> Reply {
+        let signature = self.verify_signatures(name.as_str(), context).await;
         let origin = record.provenance.map(|provenance| provenance.describe(self.upstream_name()));
         let prefix = match name.kind() {
             NameKind::Prefix(prefix) => Some(self.describe_prefix(prefix).await),
@@ -78,6 +108,7 @@ impl RecordResolver {
         let mut page_budget = PageBudget::new();
         page.aliases =
             aliases.iter().map(|alias| (name_path::format(alias), page_budget.line(alias))).collect();
+        page.signature = signature.map(|status| SignatureCard::new(&status));
         render(StatusCode::OK, &page)
     }
 
@@ -136,6 +167,7 @@ impl RecordPage {
             origin,
             aliases: Vec::new(),
             target,
+            signature: None,
             registration,
             prefix,
             forms,

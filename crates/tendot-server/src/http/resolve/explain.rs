@@ -48,6 +48,21 @@ impl ResolutionTrace {
         self.add_ok("values", format!("{count}: {}{more}", types.join(", ")));
     }
 
+    /// Adds the step of a signed record; the name resolves even if the signature is not trusted.
+    fn add_signature(&mut self) {
+        match &self.signature {
+            None => {}
+            Some(status) if status.trusted => {
+                let message = status.describe();
+                self.add_ok("signature", message);
+            }
+            Some(status) => {
+                let message = status.describe();
+                self.add_failure("signature", message, "sign the record again, or check its certificates");
+            }
+        }
+    }
+
     fn add_locations(&mut self) {
         self.add_ok(
             "locations",
@@ -97,6 +112,8 @@ impl RecordResolver {
             && self.explain_record(trace, name, outcome.err(), context).await;
         if is_found && let Ok(outcome) = outcome {
             trace.add_values();
+            trace.signature = self.verify_signatures(name.as_str(), context).await;
+            trace.add_signature();
             if trace.has_metadata {
                 trace.add_ok("metadata", "available by content negotiation");
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::header::{HeaderMap, HeaderValue};
 use serde::{Serialize, Serializer};
@@ -35,6 +35,8 @@ pub(crate) struct LookupContext<'r> {
     pub(crate) is_certified: bool,
     /// Combined provenance of all upstream data; `None` if everything was local.
     pub(crate) provenance: Option<Provenance>,
+    /// Time of the request.
+    pub(crate) now: SystemTime,
     headers: &'r HeaderMap,
     upstream_queries_left: u32,
     deadline: Option<Instant>,
@@ -47,6 +49,7 @@ impl<'r> LookupContext<'r> {
             is_authoritative: parameters.is_set("auth"),
             is_certified: parameters.is_set("cert"),
             provenance: None,
+            now: request.now,
             headers: request.headers,
             upstream_queries_left: MAX_UPSTREAM_QUERIES,
             deadline: None,

@@ -8,6 +8,7 @@
 //! - `open_url.rs`: name of an OpenURL request
 //! - `lookup.rs`: local or upstream lookup
 //! - `upstream.rs`: upstream resolver
+//! - `signature.rs`: verification of signed records
 //! - `metadata.rs`: metadata by content negotiation
 //! - `requested_name.rs`: name of a request, parsed once
 //! - `trace.rs`: events and trace of `?explain`
@@ -25,6 +26,7 @@ mod open_url;
 pub(crate) mod redirect;
 pub(crate) mod requested_name;
 pub(crate) mod resolver;
+pub(crate) mod signature;
 pub(crate) mod spec;
 pub(crate) mod suggestions;
 pub(crate) mod trace;

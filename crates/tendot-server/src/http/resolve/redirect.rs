@@ -147,7 +147,7 @@ impl RecordResolver {
             Ok((_, RedirectOutcome::NotAcceptable)) if !show_record => {
                 metadata::not_acceptable(name.as_str())
             }
-            Ok((record, outcome)) => self.record_page(name, &record, &outcome, &[]).await,
+            Ok((record, outcome)) => self.record_page(name, &record, &outcome, &[], &mut context).await,
             Err(error) => self.lookup_failed(name, &error, head, &mut context).await,
         }
     }
@@ -163,7 +163,7 @@ impl RecordResolver {
         let target = RequestedName::new(target);
         let request = NameRequest { name: &target, ..request };
         match self.resolve_redirect(request, context, &mut |_| {}).await {
-            Ok((record, outcome)) => self.record_page(&target, &record, &outcome, aliases).await,
+            Ok((record, outcome)) => self.record_page(&target, &record, &outcome, aliases, context).await,
             Err(error) => self.lookup_failed(&target, &error, request.head, context).await,
         }
     }

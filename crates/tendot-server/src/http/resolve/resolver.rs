@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tendot_client::native::RootSites;
+use tendot_proto::trust::TrustAnchors;
 use tendot_registry::Registry;
 
 use crate::http::middleware::metrics::HttpMetrics;
@@ -19,6 +21,10 @@ pub(crate) struct RecordResolver {
     pub(crate) registry: Arc<Registry>,
     /// Resolver for names that this server is not responsible for.
     pub(crate) upstream: Option<Box<UpstreamResolver>>,
+    /// Trust anchors of signed records.
+    pub(crate) trust_anchors: Arc<TrustAnchors>,
+    /// Whether records from the upstream must be signed.
+    pub(crate) requires_signed_upstream: bool,
     pub(crate) metrics: Arc<HttpMetrics>,
     pub(crate) response_cache: Option<HttpResponseCache>,
     /// Sources of the country of clients.
@@ -36,6 +42,8 @@ impl RecordResolver {
         Self {
             registry,
             upstream: None,
+            trust_anchors: Arc::new(RootSites::global_trust_anchors()),
+            requires_signed_upstream: false,
             metrics,
             response_cache,
             country_sources: CountrySources::default(),

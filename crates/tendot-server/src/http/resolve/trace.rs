@@ -18,6 +18,7 @@ use crate::http::resolve::lookup::{FoundRecord, LookupContext, Provenance};
 use crate::http::resolve::redirect::NameRequest;
 use crate::http::resolve::requested_name::RequestedName;
 use crate::http::resolve::resolver::RecordResolver;
+use crate::http::resolve::signature::SignatureStatus;
 use crate::http::response::reply::{JSON, Reply, reply};
 use crate::http::{HttpServer, pages};
 
@@ -53,6 +54,9 @@ pub struct ResolutionTrace {
     pub(crate) values: Vec<HandleValue<'static>>,
     /// Whether this server has metadata of the name.
     pub(crate) has_metadata: bool,
+    /// Result of verifying the signatures of the record; absent if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) signature: Option<SignatureStatus>,
     pub(crate) aliases: Vec<String>,
     pub(crate) locations: Vec<TraceLocation>,
     pub(crate) selection: Vec<SelectionStep>,
@@ -77,8 +81,8 @@ pub enum TraceOutcome {
 /// One step of a trace: result, message and hint.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, ToSchema)]
 pub struct TraceStep {
-    /// Name of the step: `name`, `prefix`, `upstream`, `record`, `template`, `values`, `metadata`, `alias`, `locations`,
-    /// `selection` or `redirect`.
+    /// Name of the step: `name`, `prefix`, `upstream`, `record`, `template`, `values`, `signature`, `metadata`, `alias`,
+    /// `locations`, `selection` or `redirect`.
     pub step: &'static str,
     /// Whether the step succeeded.
     pub ok: bool,

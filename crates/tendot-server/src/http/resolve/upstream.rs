@@ -9,9 +9,10 @@ use http::StatusCode;
 use tendot_client::native::{NativeClient, ResolveError};
 use tendot_client::{
     CDN_LOOP_ID_PREFIX, CacheSettings, HttpUpstream, HttpUpstreamError, LookupOutcome, ResolveRequest,
-    Resolver, UpstreamReply,
+    Resolver, SignedRecordError, UpstreamReply, verify_signed_record,
 };
 use tendot_proto::lookup::LookupErrorKind;
+use tendot_proto::trust::TrustAnchors;
 use tokio::sync::Semaphore;
 
 use crate::http::HttpServer;
@@ -48,6 +49,10 @@ pub(crate) enum UpstreamError {
     Timeout,
     #[error("too many upstream queries for one request")]
     TooManyQueries,
+    #[error("{0}")]
+    Untrusted(String),
+    #[error("cannot verify the record: {0}")]
+    CertificateLookup(Arc<Self>),
 }
 
 impl UpstreamError {
@@ -67,6 +72,9 @@ impl UpstreamError {
                 "too many upstream queries are in flight".into()
             }
             Self::Native(_) => format!("{HANDLE_SYSTEM_NAME} sent no usable response"),
+            Self::CertificateLookup(error) => {
+                format!("its certificates are unavailable: {}", error.public_message())
+            }
             error => error.to_string(),
         }
     }
@@ -89,7 +97,7 @@ pub(crate) struct UpstreamResolver {
 impl UpstreamResolver {
     /// Name of the upstream.
     pub(crate) fn name(&self) -> &str {
-        match &self.resolver.upstream().upstream {
+        match &self.resolver.upstream().upstream.0 {
             UpstreamClient::Http(upstream) => upstream.base_url(),
             UpstreamClient::Native(_) => HANDLE_SYSTEM_NAME,
         }
@@ -107,11 +115,14 @@ impl HttpServer {
     /// Resolves names of other services through an upstream, with a cache. Default: none.
     #[must_use]
     pub fn upstream(mut self, upstream: UpstreamClient, settings: CacheSettings) -> Self {
-        let metrics = Arc::clone(&self.metrics);
-        let resolver = Resolver::new(
-            MeteredUpstream { upstream, permits: Semaphore::new(MAX_UPSTREAM_IN_FLIGHT), metrics },
-            settings,
-        );
+        let upstream = UnverifiedUpstream(upstream);
+        let signed_records = self.resolver.requires_signed_upstream.then(|| SignedRecords {
+            trust_anchors: Arc::clone(&self.resolver.trust_anchors),
+            certificates: Resolver::new(upstream.clone(), settings),
+        });
+        let (permits, metrics) = (Semaphore::new(MAX_UPSTREAM_IN_FLIGHT), Arc::clone(&self.metrics));
+        let resolver =
+            Resolver::new(MeteredUpstream { upstream, signed_records, permits, metrics }, settings);
         if let Some(external_metrics) = Arc::get_mut(&mut self.external_metrics) {
             let (entries, bytes) = (resolver.clone(), resolver.clone());
             external_metrics.push(ExternalMetric::gauge(
@@ -132,16 +143,66 @@ impl HttpServer {
     }
 }
 
+/// Upstream without verification of its records.
+#[derive(Clone, Debug)]
+struct UnverifiedUpstream(UpstreamClient);
+
+impl tendot_client::Upstream for UnverifiedUpstream {
+    type Error = UpstreamError;
+
+    async fn resolve(&self, question: &ResolveRequest<'_>) -> Result<UpstreamReply, UpstreamError> {
+        match &self.0 {
+            UpstreamClient::Http(upstream) => Ok(upstream.resolve(question).await?),
+            UpstreamClient::Native(upstream) => {
+                Ok(tendot_client::Upstream::resolve(upstream, question).await?)
+            }
+        }
+    }
+}
+
+/// Verification of records from the upstream.
+#[derive(Debug)]
+struct SignedRecords {
+    trust_anchors: Arc<TrustAnchors>,
+    /// Records of certificates.
+    certificates: Resolver<UnverifiedUpstream>,
+}
+
+impl SignedRecords {
+    /// Accepts a record only if all its values are signed; "not found" cannot be signed.
+    async fn verify(&self, name: &str, reply: UpstreamReply) -> Result<UpstreamReply, UpstreamError> {
+        let LookupOutcome::Values(values) = &reply.outcome else { return Ok(reply) };
+        let certificates = &self.certificates;
+        let lookup = |handle: String| async move {
+            let reply =
+                certificates.resolve(ResolveRequest { name: handle.into(), ..ResolveRequest::default() });
+            reply.await.map(|reply| LookupOutcome::clone(&reply.outcome))
+        };
+        let verified = verify_signed_record(name, values, &self.trust_anchors, lookup).await;
+        match verified {
+            Ok(_) => Ok(reply),
+            Err(SignedRecordError::Lookup { error, .. }) => Err(UpstreamError::CertificateLookup(error)),
+            Err(error) => Err(UpstreamError::Untrusted(error.to_string())),
+        }
+    }
+}
+
 /// Upstream client with an in-flight limit and metrics.
 #[derive(Debug)]
 pub(crate) struct MeteredUpstream {
-    upstream: UpstreamClient,
+    upstream: UnverifiedUpstream,
+    /// Verification of records, if they must be signed.
+    signed_records: Option<SignedRecords>,
     permits: Semaphore,
     metrics: Arc<HttpMetrics>,
 }
 
 impl tendot_client::Upstream for MeteredUpstream {
     type Error = UpstreamError;
+
+    fn allows_stale(error: &UpstreamError) -> bool {
+        !matches!(error, UpstreamError::Untrusted(_))
+    }
 
     async fn resolve(&self, question: &ResolveRequest<'_>) -> Result<UpstreamReply, UpstreamError> {
         // Fails instead of waiting: waiting queries would wait for unresponsive upstreams.
@@ -150,12 +211,13 @@ impl tendot_client::Upstream for MeteredUpstream {
             return Err(UpstreamError::Overloaded);
         };
         let started = Instant::now();
-        let reply: Result<UpstreamReply, UpstreamError> = match &self.upstream {
-            UpstreamClient::Http(upstream) => upstream.resolve(question).await.map_err(Into::into),
-            UpstreamClient::Native(upstream) => {
-                tendot_client::Upstream::resolve(upstream, question).await.map_err(Into::into)
-            }
-        };
+        let mut reply = self.upstream.resolve(question).await;
+        if let Some(signed_records) = &self.signed_records {
+            reply = match reply {
+                Ok(reply) => signed_records.verify(&question.name, reply).await,
+                error => error,
+            };
+        }
         let outcome = match &reply {
             Ok(UpstreamReply {
                 outcome: LookupOutcome::NotFound | LookupOutcome::NotResponsible, ..
@@ -165,6 +227,7 @@ impl tendot_client::Upstream for MeteredUpstream {
                 UpstreamOutcome::UnsupportedName
             }
             Err(error) if error.status() == StatusCode::GATEWAY_TIMEOUT => UpstreamOutcome::Timeout,
+            Err(UpstreamError::Untrusted(_)) => UpstreamOutcome::InvalidResponse,
             Err(UpstreamError::Http(
                 HttpUpstreamError::InvalidResponse { .. } | HttpUpstreamError::LoopDetected { .. },
             )) => UpstreamOutcome::InvalidResponse,

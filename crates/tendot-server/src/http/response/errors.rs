@@ -192,13 +192,16 @@ impl BodyError {
 }
 
 impl UpstreamError {
-    pub(crate) const fn status(&self) -> StatusCode {
+    pub(crate) fn status(&self) -> StatusCode {
         match self {
             Self::Http(HttpUpstreamError::Timeout { .. }) | Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
             Self::Http(HttpUpstreamError::LoopDetected { .. }) | Self::Loop => StatusCode::LOOP_DETECTED,
             Self::Native(error) if is_timeout(error) => StatusCode::GATEWAY_TIMEOUT,
             Self::Native(ResolveError::Busy { .. }) | Self::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Http(_) | Self::Native(_) | Self::TooManyQueries => StatusCode::BAD_GATEWAY,
+            Self::CertificateLookup(error) => error.status(),
+            Self::Http(_) | Self::Native(_) | Self::TooManyQueries | Self::Untrusted(_) => {
+                StatusCode::BAD_GATEWAY
+            }
         }
     }
 

@@ -168,7 +168,7 @@ fn handles_are_partitioned() {
                 "resolve",
                 "--root",
                 "site.json",
-                "--require-signed",
+                "--require-certified",
                 "--json",
                 "--",
                 name,

@@ -1,0 +1,259 @@
+//! Keys in files: PEM, JWK and Handle.Net's format.
+
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::ValueEnum;
+use tendot_proto::Budget;
+use tendot_proto::auth::{KeyFileError, PrivateKey};
+use tendot_proto::crypto::{AwsLcProvider, SystemRandom};
+use tendot_proto::record::PublicKey;
+
+use super::pem;
+use crate::CliError;
+use crate::atomic_file::AtomicFile;
+use crate::terminal::{StdoutWriter, eprint_warning};
+
+/// Maximum size of a key file.
+const MAX_KEY_FILE_BYTES: u64 = 64 << 10;
+
+/// Format of a key file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum KeyFormat {
+    /// PEM: PKCS #8 or SubjectPublicKeyInfo, as OpenSSL writes
+    Pem,
+    /// JSON Web Key (RFC 7517)
+    Jwk,
+    /// binary file of Handle.Net, such as admpriv.bin or admpub.bin
+    HandleNet,
+}
+
+impl KeyFormat {
+    /// Name of the format, as in arguments.
+    pub(super) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// Format by the extension of a file name; PEM if it says nothing.
+    pub(super) fn of_path(path: Option<&Path>) -> Self {
+        match path.and_then(Path::extension).and_then(|extension| extension.to_str()) {
+            Some("bin") => Self::HandleNet,
+            Some("json" | "jwk") => Self::Jwk,
+            _ => Self::Pem,
+        }
+    }
+}
+
+/// Key read from a file.
+pub(crate) enum KeyFile {
+    Private(PrivateKey),
+    Public(PublicKey<'static>),
+}
+
+impl KeyFile {
+    /// Public key: that of the file, or that of the private key in it.
+    pub(crate) fn public_key(&self) -> Option<PublicKey<'static>> {
+        match self {
+            Self::Private(key) => key.public_key(),
+            Self::Public(key) => Some(key.clone()),
+        }
+    }
+
+    /// Decodes a key in any format.
+    pub(super) fn decode(
+        bytes: &[u8],
+        passphrase: Option<&[u8]>,
+    ) -> Result<(Self, KeyFormat), KeyDecodeError> {
+        if let Some(text) = str::from_utf8(bytes).ok().filter(|text| text.contains("-----BEGIN ")) {
+            return Ok((Self::decode_pem(text)?, KeyFormat::Pem));
+        }
+        if bytes.trim_ascii_start().starts_with(b"{") {
+            let json: serde_json::Value =
+                serde_json::from_slice(bytes).map_err(|error| KeyDecodeError::new(&error))?;
+            let key = match json.get("d") {
+                Some(_) => PrivateKey::from_jwk(&json).map(Self::Private),
+                None => PublicKey::from_jwk(&json).map(Self::Public),
+            };
+            return Ok((key.map_err(|error| KeyDecodeError::new(&error))?, KeyFormat::Jwk));
+        }
+        // A public key starts with the length of its type name, which is larger than any encryption type.
+        if let Ok(key) = PublicKey::from_bytes(bytes) {
+            return Ok((Self::Public(key.into_owned()), KeyFormat::HandleNet));
+        }
+        let key =
+            PrivateKey::from_file_bytes(bytes, passphrase, &AwsLcProvider, &mut { Budget::PER_REQUEST });
+        key.map(|key| (Self::Private(key), KeyFormat::HandleNet)).map_err(|error| match error {
+            KeyFileError::PassphraseRequired => KeyDecodeError {
+                message: error.to_string(),
+                hint: Some("give the passphrase with `--passphrase-file FILE`"),
+            },
+            KeyFileError::Malformed(_) => KeyDecodeError {
+                message: format!("neither PEM, JWK nor a key file of Handle.Net: {error}"),
+                hint: None,
+            },
+            error => KeyDecodeError::new(&error),
+        })
+    }
+
+    fn decode_pem(text: &str) -> Result<Self, KeyDecodeError> {
+        let (label, der) = pem::decode(text)
+            .ok_or_else(|| KeyDecodeError { message: "invalid PEM".into(), hint: DECRYPT_HINT })?;
+        let key = match label {
+            "PRIVATE KEY" => PrivateKey::from_pkcs8_der(&der).map(Self::Private),
+            "RSA PRIVATE KEY" => PrivateKey::from_der(&der).map(Self::Private),
+            "PUBLIC KEY" => PublicKey::from_spki_der(&der).map(Self::Public),
+            "RSA PUBLIC KEY" => PublicKey::from_pkcs1_der(&der).map(Self::Public),
+            _ => {
+                let message = format!("PEM block `{label}` is not an unencrypted RSA key");
+                return Err(KeyDecodeError { message, hint: DECRYPT_HINT });
+            }
+        };
+        key.map_err(|error| KeyDecodeError::new(&error))
+    }
+
+    /// Encodes the key; a private key in Handle.Net's format can be encrypted.
+    pub(super) fn encode(&self, format: KeyFormat, passphrase: Option<&[u8]>) -> Result<Vec<u8>, CliError> {
+        let unsupported = |what: &str| CliError::new(format!("this key cannot be written as {what}"));
+        Ok(match (self, format) {
+            (Self::Private(key), KeyFormat::HandleNet) => match passphrase {
+                None => key.to_file_bytes().to_vec(),
+                Some(passphrase) => key
+                    .to_encrypted_file_bytes(passphrase, &AwsLcProvider, &mut SystemRandom, &mut {
+                        Budget::PER_REQUEST
+                    })
+                    .map_err(|error| CliError::new(error.to_string()))?,
+            },
+            _ if passphrase.is_some() => {
+                return Err(CliError::new("only private keys in the format `handle-net` can be encrypted")
+                    .with_hint("encrypt PEM with `openssl pkcs8 -topk8`"));
+            }
+            (Self::Private(key), KeyFormat::Pem) => {
+                let der = key.to_pkcs8_der().ok_or_else(|| unsupported("PEM"))?;
+                pem::encode("PRIVATE KEY", &der).into_bytes()
+            }
+            (Self::Private(key), KeyFormat::Jwk) => {
+                let json = key.to_jwk().ok_or_else(|| unsupported("JWK"))?;
+                format!("{}\n", *json).into_bytes()
+            }
+            (Self::Public(key), KeyFormat::HandleNet) => key.to_bytes(),
+            (Self::Public(key), KeyFormat::Pem) => {
+                let der = key.to_spki_der().ok_or_else(|| unsupported("PEM"))?;
+                pem::encode("PUBLIC KEY", &der).into_bytes()
+            }
+            (Self::Public(key), KeyFormat::Jwk) => {
+                let jwk = key.jwk().ok_or_else(|| unsupported("JWK"))?;
+                let json = serde_json::to_string(&jwk).map_err(|error| CliError::new(error.to_string()))?;
+                format!("{json}\n").into_bytes()
+            }
+        })
+    }
+}
+
+const DECRYPT_HINT: Option<&str> = Some(
+    "decrypt it with `openssl pkey -in FILE -out KEY.pem`; elliptic curves are not used in the Handle System",
+);
+
+/// Error of decoding a key.
+pub(super) struct KeyDecodeError {
+    message: String,
+    hint: Option<&'static str>,
+}
+
+impl KeyDecodeError {
+    fn new(error: &dyn std::fmt::Display) -> Self {
+        Self { message: error.to_string(), hint: None }
+    }
+}
+
+/// Reads a key in any format, and its format.
+pub(super) fn read_key_file(
+    path: &Path,
+    passphrase: Option<&[u8]>,
+) -> Result<(KeyFile, KeyFormat), CliError> {
+    let shown = path.display();
+    let failed = |error| CliError::io(format!("cannot read `{shown}`"), &error);
+    if fs::metadata(path).map_err(failed)?.len() > MAX_KEY_FILE_BYTES {
+        return Err(failed(ErrorKind::FileTooLarge.into()));
+    }
+    let bytes = fs::read(path).map_err(failed)?;
+    KeyFile::decode(&bytes, passphrase).map_err(|KeyDecodeError { message, hint }| {
+        let error = CliError::new(format!("invalid key `{shown}`: {message}"));
+        hint.into_iter().fold(error, CliError::with_hint)
+    })
+}
+
+/// Reads the private key of a file in any format; warns if other users can read it.
+pub(crate) fn read_private_key_file(path: &Path, passphrase: Option<&[u8]>) -> Result<PrivateKey, CliError> {
+    let KeyFile::Private(key) = read_key_file(path, passphrase)?.0 else {
+        return Err(CliError::new(format!(
+            "`{}` has a public key; a private key is required",
+            path.display()
+        )));
+    };
+    if let Some(mode) = shared_mode(path) {
+        eprint_warning(&format!("`{}` is readable by other users (mode {mode:o})", path.display()));
+    }
+    Ok(key)
+}
+
+/// Reads an unencrypted private key for a server; its file must not be accessible by others.
+pub(crate) fn read_server_private_key_file(path: &Path) -> Result<PrivateKey, CliError> {
+    if let Some(mode) = shared_mode(path) {
+        let message = format!("`{}` is readable by other users (mode {mode:o})", path.display());
+        return Err(CliError::new(message).with_hint(format!("run `chmod 600 {}`", path.display())));
+    }
+    read_private_key_file(path, None)
+}
+
+/// Mode of a file that other users can read or write.
+fn shared_mode(path: &Path) -> Option<u32> {
+    let mode = fs::metadata(path).map_or(0, |metadata| metadata.permissions().mode() & 0o777);
+    (mode & 0o077 != 0).then_some(mode)
+}
+
+/// Reads the public key of a file in any format: a public key, or that of a private key.
+pub(crate) fn read_public_key_file(path: &Path) -> Result<PublicKey<'static>, CliError> {
+    let unsupported = || CliError::new(format!("`{}` has no public key", path.display()));
+    read_key_file(path, None)?.0.public_key().ok_or_else(unsupported)
+}
+
+/// Reads a passphrase; a final newline is not part of it.
+pub(crate) fn read_passphrase(file: Option<&Path>) -> Result<Option<Vec<u8>>, CliError> {
+    let Some(file) = file else { return Ok(None) };
+    let mut bytes =
+        fs::read(file).map_err(|error| CliError::io(format!("cannot read `{}`", file.display()), &error))?;
+    while bytes.last().is_some_and(|last| matches!(last, b'\n' | b'\r')) {
+        bytes.pop();
+    }
+    Ok(Some(bytes))
+}
+
+/// Writes a key to a file (mode 0600), or to standard output.
+pub(super) fn write_key_file(path: Option<&Path>, bytes: &[u8], force: bool) -> Result<(), CliError> {
+    let Some(path) = path.filter(|path| path.as_os_str() != "-") else {
+        let mut output = StdoutWriter::new();
+        output.write_bytes(bytes)?;
+        return output.flush();
+    };
+    if !force && path.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Err(CliError::new(format!("`{}` exists", path.display()))
+            .with_hint("use another file, or `--force` to overwrite it"));
+    }
+    let mut file = AtomicFile::create(path)?;
+    let written = file.file().write_all(bytes);
+    written.map_err(|error| CliError::io(format!("cannot write `{}`", path.display()), &error))?;
+    file.commit()
+}
+
+/// Time as Unix time in seconds.
+pub(crate) fn unix_now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Expiration after this number of days.
+pub(crate) fn expires_at(issued_at: u64, days: u32) -> u64 {
+    issued_at.saturating_add(u64::from(days) * 86_400)
+}
