@@ -14,6 +14,10 @@ mod resolver;
 mod upstream;
 
 #[cfg(feature = "http")]
+mod certificate_trust;
+#[cfg(all(feature = "http", feature = "native"))]
+mod handle_api;
+#[cfg(feature = "http")]
 mod http_client;
 #[cfg(feature = "http")]
 mod http_upstream;
@@ -30,6 +34,8 @@ pub use upstream::{LookupOutcome, ResolveRequest, Upstream, UpstreamReply};
 
 #[cfg(feature = "http")]
 pub use cdn_loop::CDN_LOOP;
+#[cfg(all(feature = "http", feature = "native"))]
+pub use handle_api::{HandleApiClient, HandleApiCredentials, HandleApiError, ServerTrust};
 #[cfg(feature = "http")]
 pub use http_upstream::{HttpUpstream, HttpUpstreamError};
 #[cfg(feature = "http")]

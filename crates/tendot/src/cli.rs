@@ -8,6 +8,7 @@ use clap::{Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subc
 
 use crate::config::command::ConfigCommand;
 use crate::debug::DebugArguments;
+use crate::handle::HandleArguments;
 use crate::names::extract::ExtractArguments;
 use crate::names::name::NameArguments;
 use crate::names::same::SameArguments;
@@ -56,6 +57,7 @@ pub(crate) enum CliCommand {
     Config(ConfigCommand),
     #[command(subcommand)]
     Site(SiteCommand),
+    Handle(HandleArguments),
     Agency(AgencyArguments),
     Registrant(RegistrantArguments),
     Prefix(PrefixArguments),
@@ -76,10 +78,11 @@ pub(crate) enum CliCommand {
 }
 
 /// Commands by topic, for the top-level help and the reference page.
-pub(crate) const COMMAND_GROUPS: [(&str, &[&str]); 6] = [
+pub(crate) const COMMAND_GROUPS: [(&str, &[&str]); 7] = [
     ("Names", &["name", "same", "extract"]),
     ("Resolution", &["resolve", "explain"]),
     ("Server", &["serve", "config", "site"]),
+    ("Handles", &["handle"]),
     ("Registry", &["agency", "registrant", "prefix", "doi", "transfer", "token"]),
     ("Store", &["import", "export", "backup", "restore", "verify", "migrate"]),
     ("Tools", &["debug", "completions", "man", "help"]),

@@ -14,6 +14,7 @@
 //! | [`config`] | `config` | settings of the server |
 //! | [`serve`] | `serve` | starts the servers of `tendot-server` |
 //! | [`site`] | `site` | key and site record of the server |
+//! | [`handle`] | `handle` | records at a server, over HTTP or the native protocol (`tendot-client`) |
 //! | [`registry`] | `agency`, `registrant`, `prefix`, `doi`, `transfer`, `token` | the HTTP API of a running server (`tendot-client`) |
 //! | [`debug`] | `debug` | native messages and values (`tendot-proto`) |
 //! | [`shell`] | `completions`, `man` | the definition of the command line |
@@ -28,9 +29,11 @@ mod config;
 mod csv;
 mod debug;
 mod error;
+mod handle;
 mod line_reader;
 mod names;
 mod ordered_pool;
+mod private_key;
 mod reference;
 mod registry;
 mod resolve;
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         CliCommand::Serve(arguments) => serve::run(&arguments),
         CliCommand::Config(arguments) => config::command::run(&arguments),
         CliCommand::Site(arguments) => site::run(&arguments),
+        CliCommand::Handle(arguments) => handle::run(&arguments),
         CliCommand::Agency(arguments) => registry::agency::run(&arguments),
         CliCommand::Registrant(arguments) => registry::registrant::run(&arguments),
         CliCommand::Prefix(arguments) => registry::prefix::run(&arguments),

@@ -20,6 +20,7 @@ use tendot_proto::record::{InterfaceProtocol, PublicKey};
 use tendot_proto::{Handle, HandleError, HandleValue, ResponseCode};
 use value_text::format_value;
 
+use crate::private_key::read_key_file;
 use crate::terminal::{StdoutWriter, eprint_warning, escape_control, quote_input};
 use crate::{CliError, CommandStatus, runtime};
 
@@ -79,6 +80,10 @@ pub(crate) struct ResolveArguments {
     #[arg(long, value_name = "FILE", requires = "server", help_heading = "Connection")]
     pub(crate) server_key: Option<PathBuf>,
 
+    /// Trust the certificates in this PEM file instead of the public CAs (HTTPS)
+    #[arg(long, value_name = "FILE", requires = "server", help_heading = "Connection")]
+    pub(crate) ca_file: Option<PathBuf>,
+
     /// Print a JSON object: responseCode, handle, values, from, transport, duration_ms
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
@@ -137,10 +142,16 @@ async fn resolve_http(
         let why = "`--require-signed`, `--udp`, `--tcp` and `--server-key` require the native protocol";
         return Err(CliError::new(why).with_hint("use `--server hdl://HOST:2641`"));
     }
-    let upstream = HttpUpstream::new(server).map_err(|error| {
+    let mut upstream = HttpUpstream::new(server).map_err(|error| {
         CliError::new(error.to_string())
             .with_hint("expected a URL such as `http://127.0.0.1:8080` or `hdl://127.0.0.1:2641`")
     })?;
+    if let Some(file) = &arguments.ca_file {
+        let certificates = read_key_file(file)?;
+        upstream = upstream
+            .with_ca_certificates(&certificates)
+            .map_err(|error| CliError::new(format!("`{}`: {error}", file.display())))?;
+    }
     let request =
         ResolveRequest { name: name.into(), is_authoritative: arguments.auth, ..ResolveRequest::default() };
     let reply = upstream.resolve(&request).await.map_err(|error| CliError::new(error.to_string()))?;
@@ -166,6 +177,9 @@ async fn resolve_native(
     name: &str,
     arguments: &ResolveArguments,
 ) -> Result<(LookupOutcome, Option<ResponseSource>), CliError> {
+    if arguments.ca_file.is_some() {
+        return Err(CliError::new("`--ca-file` requires `--server https://…`"));
+    }
     let native = NativeClient::new(lookup_config(server, name, arguments)?);
     let query = ResolveOptions {
         types: arguments.types.clone(),
@@ -224,7 +238,7 @@ pub(crate) fn read_public_key(file: &Path) -> Result<PublicKey<'static>, CliErro
 }
 
 /// Socket addresses of `hdl://HOST[:PORT]`.
-fn server_addresses(server: &str) -> Result<Vec<SocketAddr>, CliError> {
+pub(crate) fn server_addresses(server: &str) -> Result<Vec<SocketAddr>, CliError> {
     let host = server.strip_prefix("hdl://").unwrap_or(server).trim_end_matches('/');
     let has_port = host.rsplit_once(':').is_some_and(|(before, port)| {
         port.parse::<u16>().is_ok() && (!before.contains(':') || before.ends_with(']'))

@@ -15,12 +15,15 @@ pub(super) const MAX_PRINTED_REFUSALS: u64 = 100;
 
 pub(super) const MAX_PRINTED_WARNINGS: u64 = 20;
 
+pub(super) const MAX_PRINTED_NOTES: usize = 5;
+
 /// Counts refusals and warnings and prints the first of them.
 pub(crate) struct ImportReport {
     started: Instant,
     pub(crate) progress: ProgressBar,
     refused: u64,
     warnings: u64,
+    notes: usize,
     other_servers: u64,
 }
 
@@ -30,6 +33,7 @@ struct ImportSummaryJson {
     created: u64,
     changed: u64,
     unchanged: u64,
+    deleted: u64,
     superseded: u64,
     refused: u64,
     warnings: u64,
@@ -41,16 +45,27 @@ struct ImportSummaryJson {
 
 impl ImportReport {
     pub(crate) fn new(progress: ProgressBar) -> Self {
-        Self { started: Instant::now(), progress, refused: 0, warnings: 0, other_servers: 0 }
+        Self { started: Instant::now(), progress, refused: 0, warnings: 0, notes: 0, other_servers: 0 }
     }
 
     /// Prints the refusals and warnings of a chunk, up to the maximum.
     pub(crate) fn print_diagnostics(&mut self, source: &str, chunk: &ImportChunk) {
         let (mut refused, mut warnings) = (self.refused, self.warnings);
         for (line, diagnostic) in &chunk.diagnostics {
+            if let LineDiagnostic::Note(note) = diagnostic {
+                self.notes += 1;
+                if self.notes <= MAX_PRINTED_NOTES {
+                    let note = escape_control(note);
+                    self.progress
+                        .suspend(|| eprint_line(format_args!("note: {source}, line {line}: {note}")));
+                }
+                continue;
+            }
             let (label, count, max, message) = match diagnostic {
                 LineDiagnostic::Refused(reason) => ("refused", &mut refused, MAX_PRINTED_REFUSALS, reason),
-                LineDiagnostic::Warning(message) => ("warning", &mut warnings, MAX_PRINTED_WARNINGS, message),
+                LineDiagnostic::Warning(message) | LineDiagnostic::Note(message) => {
+                    ("warning", &mut warnings, MAX_PRINTED_WARNINGS, message)
+                }
             };
             *count += 1;
             if *count <= max {
@@ -62,6 +77,15 @@ impl ImportReport {
         self.refused += chunk.refused;
         self.warnings += chunk.warnings;
         self.other_servers += chunk.other_servers;
+    }
+
+    /// Prints that an operation was refused, up to the maximum, and counts it.
+    pub(crate) fn refuse(&mut self, source: &str, line: u64, reason: &str) {
+        self.refused += 1;
+        if self.refused <= MAX_PRINTED_REFUSALS {
+            let reason = escape_control(reason);
+            self.progress.suspend(|| eprint_line(format_args!("refused: {source}, line {line}: {reason}")));
+        }
     }
 
     /// Prints refusals of retired names, up to the maximum, and counts all of them.
@@ -82,6 +106,7 @@ impl ImportReport {
         &self,
         imported: Option<&ImportSummary>,
         read: u64,
+        deleted: u64,
         json: bool,
     ) -> Result<(), CliError> {
         self.progress.finish_and_clear();
@@ -101,8 +126,9 @@ impl ImportReport {
                 let ImportSummary { created, changed, unchanged, superseded, .. } = imported;
                 let duplicates =
                     if *superseded > 0 { format!(", {superseded} duplicates") } else { String::new() };
+                let deleted = if deleted > 0 { format!(", {deleted} deleted") } else { String::new() };
                 eprint_line(format_args!(
-                    "{created} new, {changed} changed, {unchanged} unchanged, {refused} refused{duplicates}; \
+                    "{created} new, {changed} changed, {unchanged} unchanged{deleted}, {refused} refused{duplicates}; \
                      {seconds:.1} s"
                 ));
             }
@@ -120,6 +146,7 @@ impl ImportReport {
             created,
             changed,
             unchanged,
+            deleted,
             superseded,
             refused,
             warnings,
