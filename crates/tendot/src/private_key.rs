@@ -119,7 +119,7 @@ fn pkcs8_rsa_key(der: &[u8]) -> Option<&[u8]> {
 fn der_element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&[found, first], rest) = der.split_first_chunk::<2>()?;
     let (length, rest) = match first {
-        0..0x80 => (usize::from(first), rest),
+        ..=0x7f => (usize::from(first), rest),
         0x81 => (usize::from(*rest.first()?), rest.get(1..)?),
         0x82 => {
             let (bytes, rest) = rest.split_first_chunk::<2>()?;
