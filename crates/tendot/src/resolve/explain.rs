@@ -58,7 +58,7 @@ async fn print_trace(
     store: AnyStore,
 ) -> Result<CommandStatus, CliError> {
     let mut http = HttpServer::new(Arc::new(Registry::new(store, RegistrySettings::default())));
-    if let Some(upstream) = settings.upstream.0.clone() {
+    if let Some(upstream) = settings.upstream_client()? {
         http = http.upstream(upstream, settings.cache());
     }
     let trace = http.trace_text(&arguments.name).await;

@@ -59,7 +59,7 @@ impl<'a> Services<'a> {
         let registry = Arc::new(build_registry(settings, store, site.as_ref()));
         let (counter, maintenance) = settings.maintenance();
         let counter = Arc::new(counter);
-        let mut http = build_http_server(settings, &registry, &counter, log, certificate.as_ref());
+        let mut http = build_http_server(settings, &registry, &counter, log, certificate.as_ref())?;
         if let Some(hosts) = database {
             http = database_status::register_database_status(http, &hosts);
         }
@@ -152,7 +152,7 @@ fn build_http_server(
     counter: &Arc<ResolutionCounter>,
     log: &LogWriter,
     certificate: Option<&Arc<ServerCertificate>>,
-) -> HttpServer {
+) -> Result<HttpServer, CliError> {
     let log = log.clone();
     let mut http = HttpServer::new(Arc::clone(registry))
         .resolution_counter(Arc::clone(counter))
@@ -167,7 +167,7 @@ fn build_http_server(
             "Log lines dropped because the queue was full or stderr failed.",
             move || Some(log.dropped() as f64),
         );
-    if let Some(upstream) = settings.upstream.0.clone() {
+    if let Some(upstream) = settings.upstream_client()? {
         http = http.upstream(upstream, settings.cache());
     }
     if let Some(rates) = settings.rate_limits() {
@@ -179,7 +179,7 @@ fn build_http_server(
             certificate.not_after().map(|expiry| expiry as f64)
         });
     }
-    http
+    Ok(http)
 }
 
 /// Site of this server; without the native protocol only if it is one of several servers of a site.
