@@ -59,7 +59,8 @@ fn import_of_operations(store: StoreKind) {
     assert_eq!(server.get("/10.70000/x").status, 410);
     assert_eq!(server.get("/10.5555/deleted").header("location"), Some("https://example.org/again"));
     assert_eq!(server.get("/10.5555/changed").header("location"), Some("https://example.org/new"));
-    let record = server.get("/api/handles/10.5555/changed").text().to_owned();
+    let record = server.get("/api/handles/10.5555/changed");
+    let record = record.text();
     assert!(record.contains("three") && !record.contains("two"), "{record}");
     let (prefixes, _) = run(&["handle", "list"], 0, Some(&server));
     assert!(prefixes.contains("0.NA/10.5555") && !prefixes.contains("10.6666"), "{prefixes}");

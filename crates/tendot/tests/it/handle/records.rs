@@ -77,9 +77,9 @@ fn home_and_unhome(store: StoreKind) {
 /// What `show --json` prints is what `--values` reads; a key value is read from a file, also in PEM for `--key`.
 fn json_values(store: StoreKind) {
     let server = HandleServer::start(store);
-    let pem =
-        Command::new("openssl").args(["genrsa", "-out", "key.pem", "2048"]).current_dir(server.dir.path());
-    assert!({ pem }.output().unwrap().status.success());
+    let mut openssl = Command::new("openssl");
+    openssl.args(["genrsa", "-out", "key.pem", "2048"]).current_dir(server.dir.path());
+    assert!(openssl.output().unwrap().status.success());
     for connection in connections(&server) {
         let connection: Vec<&str> = connection.iter().map(String::as_str).collect();
         let json = server.run_ok(&["show", "10.5555/MULTI", "--json"], &connection);
