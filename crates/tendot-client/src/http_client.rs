@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,9 +13,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 
 /// Characters to percent-encode in a path segment or query value: all but unreserved ones (RFC 3986).
 ///
@@ -26,6 +23,9 @@ pub(crate) const SEGMENT_ENCODE_SET: &AsciiSet =
 
 /// Interval of TCP keep-alive probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Characters to percent-encode in a path: all but unreserved ones (RFC 3986) and `/`.
+pub(crate) const PATH_ENCODE_SET: &AsciiSet = &SEGMENT_ENCODE_SET.remove(b'/');
 
 /// Idle time after which a pooled connection is closed.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -117,22 +117,6 @@ impl HttpClientSettings {
             .pool_idle_timeout(POOL_IDLE_TIMEOUT)
             .build(connector)
     }
-}
-
-/// TLS configuration that trusts the CA certificates in `pem`; the error is its message.
-pub(crate) fn tls_config_with_roots(pem: &[u8]) -> Result<ClientConfig, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        let certificate = certificate.map_err(|error| error.to_string())?;
-        roots.add(certificate).map_err(|error| error.to_string())?;
-    }
-    if roots.is_empty() {
-        return Err("no certificate in the file".into());
-    }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let builder = builder.map_err(|error| error.to_string())?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
 /// Error of reading a response body.

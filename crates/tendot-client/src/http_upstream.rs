@@ -6,14 +6,14 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AGE, CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use http::{Request, StatusCode};
 use http_body_util::Empty;
-use percent_encoding::{AsciiSet, utf8_percent_encode};
+use percent_encoding::utf8_percent_encode;
 use serde::Deserialize;
 use tendot_proto::{Handle, HandleValue, ResponseCode, limits};
 
 use crate::cdn_loop::CDN_LOOP;
+use crate::certificate_trust::tls_config_with_roots;
 use crate::http_client::{
-    BaseUrl, BodyError, HttpClient, HttpClientSettings, SEGMENT_ENCODE_SET, error_chain, read_body,
-    user_agent,
+    BaseUrl, BodyError, HttpClient, HttpClientSettings, PATH_ENCODE_SET, error_chain, read_body, user_agent,
 };
 use crate::upstream::{LookupOutcome, ResolveRequest, Upstream, UpstreamReply};
 
@@ -26,9 +26,6 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of connecting, shared by all addresses of the host: shorter than [`REQUEST_TIMEOUT`], so that one address that does not
 /// respond does not use up the time of the others.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// Characters to percent-encode in a path: all but unreserved ones (RFC 3986) and `/`.
-const PATH_ENCODE_SET: &AsciiSet = &SEGMENT_ENCODE_SET.remove(b'/');
 
 /// Upstream resolver that serves records as JSON at `/api/handles/`, such as doi.org.
 #[derive(Clone, Debug)]
@@ -46,6 +43,12 @@ pub enum HttpUpstreamError {
     InvalidBaseUrl {
         /// Base URL.
         base_url: String,
+        /// Cause.
+        reason: String,
+    },
+    /// The CA certificates cannot be read.
+    #[error("invalid CA certificates: {reason}")]
+    InvalidCaCertificates {
         /// Cause.
         reason: String,
     },
@@ -117,6 +120,15 @@ impl HttpUpstream {
         })?;
         let settings = HttpClientSettings { connect_timeout: CONNECT_TIMEOUT, allows_http2: true, tls: None };
         Ok(Self { base_url, client: settings.build() })
+    }
+
+    /// Trusts these certificates (PEM) instead of the public CAs.
+    pub fn with_ca_certificates(self, ca_certificates: &[u8]) -> Result<Self, HttpUpstreamError> {
+        let tls = tls_config_with_roots(ca_certificates)
+            .map_err(|reason| HttpUpstreamError::InvalidCaCertificates { reason })?;
+        let settings =
+            HttpClientSettings { connect_timeout: CONNECT_TIMEOUT, allows_http2: true, tls: Some(tls) };
+        Ok(Self { client: settings.build(), ..self })
     }
 
     /// Base URL without a trailing slash.

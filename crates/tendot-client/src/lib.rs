@@ -15,6 +15,10 @@ mod signed_record;
 mod upstream;
 
 #[cfg(feature = "http")]
+mod certificate_trust;
+#[cfg(all(feature = "http", feature = "native"))]
+mod handle_api;
+#[cfg(feature = "http")]
 mod http_client;
 #[cfg(feature = "http")]
 mod http_upstream;
@@ -32,6 +36,8 @@ pub use upstream::{LookupOutcome, ResolveRequest, Upstream, UpstreamReply};
 
 #[cfg(feature = "http")]
 pub use cdn_loop::CDN_LOOP;
+#[cfg(all(feature = "http", feature = "native"))]
+pub use handle_api::{HandleApiClient, HandleApiCredentials, HandleApiError, ServerTrust};
 #[cfg(feature = "http")]
 pub use http_upstream::{HttpUpstream, HttpUpstreamError};
 #[cfg(feature = "http")]

@@ -59,6 +59,8 @@ pub(crate) enum CliCommand {
     Config(ConfigCommand),
     #[command(subcommand)]
     Site(SiteCommand),
+    Handle(HandleArguments),
+    Key(KeyArguments),
     Agency(AgencyArguments),
     Registrant(RegistrantArguments),
     Prefix(PrefixArguments),
@@ -66,8 +68,6 @@ pub(crate) enum CliCommand {
     Transfer(TransferArguments),
     Token(TokenArguments),
     Report(ReportArguments),
-    Handle(HandleArguments),
-    Key(KeyArguments),
     Import(ImportArguments),
     Export(ExportArguments),
     Backup(BackupArguments),
@@ -86,8 +86,8 @@ pub(crate) const COMMAND_GROUPS: [(&str, &[&str]); 7] = [
     ("Names", &["name", "same", "extract"]),
     ("Resolution", &["resolve", "explain"]),
     ("Server", &["serve", "config", "site"]),
-    ("Registry", &["agency", "registrant", "prefix", "doi", "transfer", "token", "report"]),
     ("Handles", &["handle", "key"]),
+    ("Registry", &["agency", "registrant", "prefix", "doi", "transfer", "token", "report"]),
     ("Store", &["import", "export", "backup", "restore", "verify", "migrate"]),
     ("Tools", &["debug", "completions", "man", "help"]),
 ];

@@ -1,6 +1,6 @@
 //! Error type and exit status of a command.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io;
 
 use anstyle::AnsiColor;
@@ -63,6 +63,13 @@ impl CliError {
             let style = AnsiColor::Cyan.on_default();
             eprint_line(format_args!("\n{style}hint:{style:#} {hint}"));
         }
+    }
+}
+
+/// The message, without `error:` and the hint.
+impl Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
     }
 }
 

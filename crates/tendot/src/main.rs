@@ -15,7 +15,7 @@
 //! | [`serve`] | `serve` | starts the servers of `tendot-server` |
 //! | [`site`] | `site` | key and site record of the server |
 //! | [`registry`] | `agency`, `registrant`, `prefix`, `doi`, `transfer`, `token`, `report` | the HTTP API of a running server (`tendot-client`) |
-//! | [`handle`] | `handle` | handle records at a server (`tendot-client`) |
+//! | [`handle`] | `handle` | records at a server, over HTTP or the native protocol (`tendot-client`) |
 //! | [`key`] | `key` | key files and certificates, trust anchors |
 //! | [`debug`] | `debug` | native messages and values (`tendot-proto`) |
 //! | [`shell`] | `completions`, `man` | the definition of the command line |
@@ -60,6 +60,8 @@ fn main() -> ExitCode {
         CliCommand::Serve(arguments) => serve::run(&arguments),
         CliCommand::Config(arguments) => config::command::run(&arguments),
         CliCommand::Site(arguments) => site::run(&arguments),
+        CliCommand::Handle(arguments) => handle::run(&arguments),
+        CliCommand::Key(arguments) => key::run(&arguments),
         CliCommand::Agency(arguments) => registry::agency::run(&arguments),
         CliCommand::Registrant(arguments) => registry::registrant::run(&arguments),
         CliCommand::Prefix(arguments) => registry::prefix::run(&arguments),
@@ -67,8 +69,6 @@ fn main() -> ExitCode {
         CliCommand::Transfer(arguments) => registry::transfer::run(&arguments),
         CliCommand::Token(arguments) => registry::token::run(&arguments),
         CliCommand::Report(arguments) => registry::report::run(&arguments),
-        CliCommand::Handle(arguments) => handle::run(&arguments),
-        CliCommand::Key(arguments) => key::run(&arguments),
         CliCommand::Import(arguments) => store::import::run(&arguments),
         CliCommand::Export(arguments) => store::export::run(&arguments),
         CliCommand::Backup(arguments) => store::backup::run(&arguments),

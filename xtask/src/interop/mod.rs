@@ -152,6 +152,8 @@ struct Endpoints {
     http_ports: Vec<u16>,
     /// The HTTPS port, if the site record does not have it.
     https: Option<u16>,
+    /// The HTTPS port of the JSON API.
+    handle_api: Option<u16>,
     public_key: PathBuf,
 }
 
@@ -179,6 +181,7 @@ fn start_handle_net(data_dir: &Path, records: &Path) -> Result<(Vec<ServerProces
         native_ports: vec![native],
         http_ports: vec![http],
         https: None,
+        handle_api: Some(https),
         public_key: data_dir.join("pubkey.bin"),
     };
     Ok((vec![start_server(server.command()?)?], endpoints))
@@ -205,6 +208,7 @@ fn start_tendot(tendot: &Path, data_dir: &Path, records: &Path) -> Result<(Vec<S
         native_ports: vec![native],
         http_ports: vec![http],
         https: Some(https),
+        handle_api: Some(https),
         public_key: data_dir.join("pubkey.bin"),
     };
     Ok((vec![start_server(command)?], endpoints))
@@ -246,6 +250,7 @@ fn start_three_servers(tendot: &Path, dir: &Path, records: &Path) -> Result<(Vec
         native_ports: native_ports.into(),
         http_ports: http_ports.into(),
         https: None,
+        handle_api: None,
         public_key: data_dirs[0].join("pubkey.bin"),
     };
     Ok((servers, endpoints))
@@ -335,6 +340,7 @@ fn test_own_client(
         signed::test_signed_records(&programs.tendot, &dir.join("signed"))?;
         resolve_over_https(&programs.tendot, dir)?;
         administer(&programs.admin_example, &dir.join("java/resolver/bootstrap_handles"))?;
+        administer_by_command(&programs.tendot, dir, handle_net)?;
         workers.into_iter().try_for_each(join)
     })
 }
@@ -391,6 +397,75 @@ fn administer(example: &Path, root_file: &Path) -> Result<()> {
     let (sh, key) = (shell()?, private_key());
     for identity in [[SERVER_ADMIN, &key, "all"], ["301:10.5555/ADMIN", "secret:opensesame", "names"]] {
         cmd!(sh, "{example} {root_file} 10.5555 {identity...}").run()?;
+    }
+    Ok(())
+}
+
+/// Runs `tendot handle` and `tendot handle batch` at the Handle.Net server, natively and over its JSON API (HTTPS).
+fn administer_by_command(tendot: &Path, dir: &Path, server: &Endpoints) -> Result<()> {
+    let (sh, key, server_key) = (shell()?, private_key(), &server.public_key);
+    let secret = dir.join("secret.txt");
+    fs::write(&secret, "opensesame\n")?;
+    let native = format!("hdl://127.0.0.1:{}", server.native_ports[0]);
+    let https = format!("https://127.0.0.1:{}", server.handle_api.context("no HTTPS port")?);
+    let server_key = server_key.to_string_lossy();
+    let secret = secret.to_string_lossy();
+    let connections: [&[&str]; 5] = [
+        &["--server", &native, "--auth", SERVER_ADMIN, "--key", &key],
+        &["--server", &native, "--auth", SERVER_ADMIN, "--key", &key, "--server-key", &server_key],
+        &["--server", &native, "--auth", "301:10.5555/ADMIN", "--secret-file", &secret],
+        &["--server", &https, "--auth", SERVER_ADMIN, "--key", &key, "--server-key", &server_key],
+        &[
+            "--server",
+            &https,
+            "--auth",
+            "301:10.5555/ADMIN",
+            "--secret-file",
+            &secret,
+            "--server-key",
+            &server_key,
+        ],
+    ];
+    for (number, connection) in connections.iter().enumerate() {
+        let name = format!("10.5555/ADMIN-COMMAND-{number}");
+        let admins = ["100:HS_ADMIN:300:111111111111:0.NA/10.5555", "101:HS_ADMIN:301:10.5555/ADMIN"];
+        cmd!(sh, "{tendot} handle create {name} 1:URL:https://example.org/1 2,ttl=60:EMAIL:x@y.org {admins...} {connection...}")
+            .run()?;
+        cmd!(sh, "{tendot} handle update {name} 1:URL:https://example.org/2 --remove 2 {connection...}")
+            .run()?;
+        let shown = cmd!(sh, "{tendot} handle show {name} --json {connection...}").read()?;
+        let shown: Value = serde_json::from_str(&shown)?;
+        let mut indexes: Vec<_> = shown["values"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|value| value["index"].as_u64())
+            .collect();
+        indexes.sort_unstable();
+        ensure!(indexes == [1, 100, 101], "unexpected values: {shown}");
+        let listed = cmd!(sh, "{tendot} handle list 10.5555 {connection...}").read()?;
+        ensure!(
+            listed.lines().any(|line| line.eq_ignore_ascii_case(&name)),
+            "{name} is not listed: {listed}"
+        );
+        let batch = dir.join(format!("batch-{number}.txt"));
+        fs::write(
+            &batch,
+            format!(
+                "ADD {name}\n3 DESC 86400 1110 UTF8 three\n\nMODIFY {name}\n3 DESC 60 1110 UTF8 four\n\n\
+                 REMOVE 3:{name}\nDELETE {name}\nDELETE {name}\n"
+            ),
+        )?;
+        let results = cmd!(sh, "{tendot} handle batch {batch} {connection...}").ignore_status().read()?;
+        let statuses: Vec<bool> = results.lines().map(|line| line.ends_with(": done")).collect();
+        ensure!(statuses == [true, true, true, true, false], "unexpected results: {results}");
+        if connection.contains(&SERVER_ADMIN) {
+            let prefix = format!("10.5555.ADMIN{number}");
+            cmd!(sh, "{tendot} handle home {prefix} {connection...}").run()?;
+            let homed = cmd!(sh, "{tendot} handle list {connection...}").read()?;
+            ensure!(homed.to_ascii_uppercase().contains(&format!("0.NA/{prefix}")), "not homed: {homed}");
+            cmd!(sh, "{tendot} handle unhome {prefix} {connection...}").run()?;
+        }
     }
     Ok(())
 }

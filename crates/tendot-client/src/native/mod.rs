@@ -21,3 +21,5 @@ pub use error::{AdminError, ResolveError};
 pub use resolve::{NativeClient, ResolveOptions, ServerReply};
 pub use root_sites::{RootSites, RootSitesError};
 pub use stream::TransportAddress;
+#[cfg(feature = "http")]
+pub(crate) use tls::pinned_rsa_key_config;

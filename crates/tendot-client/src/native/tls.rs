@@ -29,20 +29,29 @@ pub(super) async fn connect_tls(
     domain: Option<&str>,
     key: &[u8],
 ) -> io::Result<TlsStream<TcpStream>> {
-    let public_key_info = rsa_public_key_info(key)?;
+    let config = pinned_key_config(rsa_public_key_info(key)?)?;
     let stream = connect_tcp(to).await?;
-    let provider = default_provider();
-    let verifier =
-        PinnedKeyVerifier { public_key_info, algorithms: provider.signature_verification_algorithms };
-    let config = ClientConfig::builder_with_provider(provider.into())
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
     let domain = domain.and_then(|domain| ServerName::try_from(domain.to_owned()).ok());
     let name = domain.unwrap_or_else(|| to.ip().into());
     timeout(CONNECT_TIMEOUT, TlsConnector::from(Arc::new(config)).connect(name, stream)).await?
+}
+
+/// TLS configuration that accepts only the RSA key `key`; another type of key is an error.
+#[cfg(feature = "http")]
+pub(crate) fn pinned_rsa_key_config(key: &[u8]) -> io::Result<ClientConfig> {
+    let not_rsa = || io::Error::new(io::ErrorKind::InvalidData, "not an RSA key");
+    pinned_key_config(Some(rsa_public_key_info(key)?.ok_or_else(not_rsa)?))
+}
+
+/// TLS configuration that accepts only this key, or every key if it is `None`.
+fn pinned_key_config(public_key_info: Option<PublicKeyX509Der<'static>>) -> io::Result<ClientConfig> {
+    let provider = default_provider();
+    let verifier =
+        PinnedKeyVerifier { public_key_info, algorithms: provider.signature_verification_algorithms };
+    let builder = ClientConfig::builder_with_provider(provider.into())
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?;
+    Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
 }
 
 /// Certificate verifier that accepts only the server key of the site.

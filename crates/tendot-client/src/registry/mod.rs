@@ -20,9 +20,10 @@ use percent_encoding::utf8_percent_encode;
 use serde::Serialize;
 use upload::{STALL_TIMEOUT, UploadBody};
 
+use crate::certificate_trust::tls_config_with_roots;
 use crate::http_client::{
     BaseUrl, BodyError, HttpClient, HttpClientSettings, SEGMENT_ENCODE_SET, error_chain, read_body,
-    tls_config_with_roots, user_agent,
+    user_agent,
 };
 
 /// Maximum size of a response body; a list of a thousand names with metadata is smaller.

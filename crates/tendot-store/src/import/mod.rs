@@ -87,7 +87,8 @@ pub struct ImportSummary {
 }
 
 impl ImportSummary {
-    pub(crate) fn merge(&mut self, more: Self) {
+    /// Adds the counts of another import.
+    pub fn merge(&mut self, more: Self) {
         self.created += more.created;
         self.changed += more.changed;
         self.unchanged += more.unchanged;

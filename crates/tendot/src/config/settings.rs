@@ -17,13 +17,13 @@ use tendot_proto::ValueReference;
 use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::trust::{RecordSigner, TrustAnchors};
 use tendot_registry::{RecordLimits, RegistrySettings, SigningSettings};
-use tendot_server::http::{ForwardedBy, HttpLimits, HttpRateLimits, ProxyTrust, Rate};
+use tendot_server::http::{ForwardedBy, HttpLimits, HttpRateLimits, ProxyTrust, Rate, UpstreamClient};
 use tendot_server::{Maintenance, ResolutionCounter, native};
 use tendot_store::PostgresSettings;
 use tracing::Level;
 
 use crate::CliError;
-use crate::key::{read_server_private_key_file, read_trust_anchors};
+use crate::key::{read_server_private_key_file, read_small_file, read_trust_anchors};
 
 /// Name, default, description and TOML kind of one setting.
 #[derive(Debug)]
@@ -73,6 +73,8 @@ settings! {
         "Store: `embedded:DIR` (without DIR, in the data directory), `postgres://user:password@host/database` (several hosts separated by commas), or `memory:` for tests.";
     upstream: UpstreamSetting = "upstream", "off",
         "Upstream resolver for prefixes that are not homed here: `handle-system` (built-in root), `handle-system:FILE` (root from a file), a resolver URL such as `https://doi.org`, or `off`.";
+    upstream_ca_file: Option<PathBuf> = "upstream_ca_file", "",
+        "Certificates (PEM) that an `https://` upstream is verified with, instead of the public CAs.";
     postgres_pool_size: u32 = "postgres.pool_size", "16",
         "Read connections per PostgreSQL host. One more connection writes, and one monitors each host.";
     postgres_timeout: Duration = "postgres.timeout", "10s",
@@ -270,6 +272,12 @@ impl ServerSettings {
             let message = "`trust.require_signed_upstream` has no effect unless `upstream` is set";
             errors.push(ConfigError::new(SettingOrigin::Default, message));
         }
+        if self.upstream_ca_file.is_some() && !matches!(self.upstream.0, Some(UpstreamClient::Http(_))) {
+            let setting = settings.iter().find(|setting| setting.key.name == "upstream_ca_file");
+            let message = "`upstream_ca_file` has no effect unless `upstream` is an `https://` URL";
+            let origin = setting.map_or(SettingOrigin::Default, |setting| setting.origin.clone());
+            errors.push(ConfigError::new(origin, message));
+        }
         for setting in settings.iter().filter(|setting| {
             let is_about_tls = setting.key.name.starts_with("https.") && setting.key.name != "https.address";
             is_about_tls && setting.text != setting.key.default
@@ -278,6 +286,20 @@ impl ServerSettings {
                 let message = format!("`{}` has no effect unless `https.address` is set", setting.key.name);
                 errors.push(ConfigError::new(setting.origin.clone(), message));
             }
+        }
+    }
+
+    /// Upstream resolver, which trusts the certificates of `upstream_ca_file`.
+    pub(crate) fn upstream_client(&self) -> Result<Option<UpstreamClient>, CliError> {
+        match (&self.upstream.0, &self.upstream_ca_file) {
+            (Some(UpstreamClient::Http(upstream)), Some(file)) => {
+                let certificates = read_small_file(file)?;
+                let upstream = upstream.as_ref().clone().with_ca_certificates(&certificates);
+                let upstream =
+                    upstream.map_err(|error| CliError::new(format!("`{}`: {error}", file.display())))?;
+                Ok(Some(UpstreamClient::Http(Box::new(upstream))))
+            }
+            (upstream, _) => Ok(upstream.clone()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Keys in files: PEM, JWK and Handle.Net's format.
 
 use std::fs;
-use std::io::{ErrorKind, Write as _};
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,10 +15,10 @@ use tendot_proto::record::PublicKey;
 use super::pem;
 use crate::CliError;
 use crate::atomic_file::AtomicFile;
-use crate::terminal::{StdoutWriter, eprint_warning};
+use crate::terminal::{StdoutWriter, eprint_warning, prompt_secret};
 
-/// Maximum size of a key file.
-const MAX_KEY_FILE_BYTES: u64 = 64 << 10;
+/// Maximum size of a file with a key, secret or certificate.
+const MAX_KEY_FILE_BYTES: u64 = 1 << 20;
 
 /// Format of a key file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -87,28 +87,28 @@ impl KeyFile {
             PrivateKey::from_file_bytes(bytes, passphrase, &AwsLcProvider, &mut { Budget::PER_REQUEST });
         key.map(|key| (Self::Private(key), KeyFormat::HandleNet)).map_err(|error| match error {
             KeyFileError::PassphraseRequired => KeyDecodeError {
-                message: error.to_string(),
+                needs_passphrase: true,
                 hint: Some("give the passphrase with `--passphrase-file FILE`"),
+                ..KeyDecodeError::new(&error)
             },
-            KeyFileError::Malformed(_) => KeyDecodeError {
-                message: format!("neither PEM, JWK nor a key file of Handle.Net: {error}"),
-                hint: None,
-            },
+            KeyFileError::Malformed(_) => {
+                KeyDecodeError::new(&format_args!("neither PEM, JWK nor a key file of Handle.Net: {error}"))
+            }
             error => KeyDecodeError::new(&error),
         })
     }
 
     fn decode_pem(text: &str) -> Result<Self, KeyDecodeError> {
         let (label, der) = pem::decode(text)
-            .ok_or_else(|| KeyDecodeError { message: "invalid PEM".into(), hint: DECRYPT_HINT })?;
+            .ok_or_else(|| KeyDecodeError { hint: DECRYPT_HINT, ..KeyDecodeError::new(&"invalid PEM") })?;
         let key = match label {
             "PRIVATE KEY" => PrivateKey::from_pkcs8_der(&der).map(Self::Private),
             "RSA PRIVATE KEY" => PrivateKey::from_der(&der).map(Self::Private),
             "PUBLIC KEY" => PublicKey::from_spki_der(&der).map(Self::Public),
             "RSA PUBLIC KEY" => PublicKey::from_pkcs1_der(&der).map(Self::Public),
             _ => {
-                let message = format!("PEM block `{label}` is not an unencrypted RSA key");
-                return Err(KeyDecodeError { message, hint: DECRYPT_HINT });
+                let message = format_args!("PEM block `{label}` is not an unencrypted RSA key");
+                return Err(KeyDecodeError { hint: DECRYPT_HINT, ..KeyDecodeError::new(&message) });
             }
         };
         key.map_err(|error| KeyDecodeError::new(&error))
@@ -160,38 +160,43 @@ const DECRYPT_HINT: Option<&str> = Some(
 pub(super) struct KeyDecodeError {
     message: String,
     hint: Option<&'static str>,
+    /// Whether the file is encrypted, and no passphrase was given.
+    needs_passphrase: bool,
 }
 
 impl KeyDecodeError {
     fn new(error: &dyn std::fmt::Display) -> Self {
-        Self { message: error.to_string(), hint: None }
+        Self { message: error.to_string(), hint: None, needs_passphrase: false }
     }
 }
 
-/// Reads a key in any format, and its format.
+/// Reads a key in any format, and its format; asks for the passphrase of an encrypted key if it is not given.
 pub(super) fn read_key_file(
     path: &Path,
     passphrase: Option<&[u8]>,
 ) -> Result<(KeyFile, KeyFormat), CliError> {
-    let shown = path.display();
-    let failed = |error| CliError::io(format!("cannot read `{shown}`"), &error);
-    if fs::metadata(path).map_err(failed)?.len() > MAX_KEY_FILE_BYTES {
-        return Err(failed(ErrorKind::FileTooLarge.into()));
+    let bytes = read_small_file(path)?;
+    match KeyFile::decode(&bytes, passphrase) {
+        Err(error) if error.needs_passphrase => {
+            let typed = prompt_secret(&format!("Passphrase of {}", path.display()))
+                .map_err(|prompt| error.hint.into_iter().fold(prompt, CliError::or_hint))?;
+            KeyFile::decode(&bytes, Some(typed.as_bytes())).map_err(|error| error.for_file(path))
+        }
+        decoded => decoded.map_err(|error| error.for_file(path)),
     }
-    let bytes = fs::read(path).map_err(failed)?;
-    KeyFile::decode(&bytes, passphrase).map_err(|KeyDecodeError { message, hint }| {
-        let error = CliError::new(format!("invalid key `{shown}`: {message}"));
-        hint.into_iter().fold(error, CliError::with_hint)
-    })
+}
+
+impl KeyDecodeError {
+    fn for_file(self, path: &Path) -> CliError {
+        let error = CliError::new(format!("invalid key `{}`: {}", path.display(), self.message));
+        self.hint.into_iter().fold(error, CliError::with_hint)
+    }
 }
 
 /// Reads the private key of a file in any format; warns if other users can read it.
 pub(crate) fn read_private_key_file(path: &Path, passphrase: Option<&[u8]>) -> Result<PrivateKey, CliError> {
     let KeyFile::Private(key) = read_key_file(path, passphrase)?.0 else {
-        return Err(CliError::new(format!(
-            "`{}` has a public key; a private key is required",
-            path.display()
-        )));
+        return Err(not_private(path));
     };
     if let Some(mode) = shared_mode(path) {
         eprint_warning(&format!("`{}` is readable by other users (mode {mode:o})", path.display()));
@@ -205,7 +210,15 @@ pub(crate) fn read_server_private_key_file(path: &Path) -> Result<PrivateKey, Cl
         let message = format!("`{}` is readable by other users (mode {mode:o})", path.display());
         return Err(CliError::new(message).with_hint(format!("run `chmod 600 {}`", path.display())));
     }
-    read_private_key_file(path, None)
+    match KeyFile::decode(&read_small_file(path)?, None) {
+        Ok((KeyFile::Private(key), _)) => Ok(key),
+        Ok((KeyFile::Public(_), _)) => Err(not_private(path)),
+        Err(error) => Err(error.for_file(path)),
+    }
+}
+
+fn not_private(path: &Path) -> CliError {
+    CliError::new(format!("`{}` has a public key; a private key is required", path.display()))
 }
 
 /// Mode of a file that other users can read or write.
@@ -220,15 +233,36 @@ pub(crate) fn read_public_key_file(path: &Path) -> Result<PublicKey<'static>, Cl
     read_key_file(path, None)?.0.public_key().ok_or_else(unsupported)
 }
 
-/// Reads a passphrase; a final newline is not part of it.
+/// Reads a passphrase; a final line end is not part of it.
 pub(crate) fn read_passphrase(file: Option<&Path>) -> Result<Option<Vec<u8>>, CliError> {
-    let Some(file) = file else { return Ok(None) };
-    let mut bytes =
-        fs::read(file).map_err(|error| CliError::io(format!("cannot read `{}`", file.display()), &error))?;
-    while bytes.last().is_some_and(|last| matches!(last, b'\n' | b'\r')) {
-        bytes.pop();
+    file.map(read_secret_file).transpose()
+}
+
+/// Reads a secret or passphrase from a file, without the final line end.
+pub(crate) fn read_secret_file(path: &Path) -> Result<Vec<u8>, CliError> {
+    let mut secret = read_small_file(path)?;
+    if secret.ends_with(b"\n") {
+        secret.pop();
     }
-    Ok(Some(bytes))
+    if secret.ends_with(b"\r") {
+        secret.pop();
+    }
+    if secret.is_empty() {
+        return Err(CliError::new(format!("`{}` is empty", path.display())));
+    }
+    Ok(secret)
+}
+
+/// Reads a file with a key, secret or certificate; its size is limited.
+pub(crate) fn read_small_file(path: &Path) -> Result<Vec<u8>, CliError> {
+    let failed = |error| CliError::io(format!("cannot read `{}`", path.display()), &error);
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).map_err(failed)?;
+    file.take(MAX_KEY_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_KEY_FILE_BYTES {
+        return Err(CliError::new(format!("`{}` exceeds {MAX_KEY_FILE_BYTES} bytes", path.display())));
+    }
+    Ok(bytes)
 }
 
 /// Writes a key to a file (mode 0600), or to standard output.
@@ -256,4 +290,21 @@ pub(crate) fn unix_now() -> u64 {
 /// Expiration after this number of days.
 pub(crate) fn expires_at(issued_at: u64, days: u32) -> u64 {
     issued_at.saturating_add(u64::from(days) * 86_400)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_lose_their_line_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("secret");
+        for (content, expected) in
+            [("a b\n", Some("a b")), ("a\r\n", Some("a")), ("a", Some("a")), ("\n", None)]
+        {
+            fs::write(&file, content).unwrap();
+            assert_eq!(read_secret_file(&file).ok().as_deref(), expected.map(str::as_bytes), "{content:?}");
+        }
+    }
 }

@@ -16,7 +16,8 @@ use clap::{Args, Subcommand};
 use convert::KeyConvertArguments;
 use generate::KeyGenerateArguments;
 pub(crate) use key_file::{
-    read_passphrase, read_private_key_file, read_public_key_file, read_server_private_key_file, unix_now,
+    read_passphrase, read_private_key_file, read_public_key_file, read_secret_file,
+    read_server_private_key_file, read_small_file, unix_now,
 };
 use show::KeyShowArguments;
 

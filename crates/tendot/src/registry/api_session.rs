@@ -1,8 +1,8 @@
 //! Requests to the registry API, printed responses, and hints for errors.
 
 use std::fmt::Display;
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
 use clap::ValueEnum;
 use serde::Deserialize;
@@ -39,31 +39,12 @@ struct ListPage {
 
 impl ApiSession {
     pub(crate) fn open(arguments: &ApiConnectionArguments) -> Result<Self, CliError> {
-        let flag_or_env = |flag: &Option<String>, variable| {
-            flag.clone().or_else(|| std::env::var(variable).ok()).filter(|text| !text.is_empty())
-        };
-        let server =
-            flag_or_env(&arguments.server, "TENDOT_SERVER").unwrap_or_else(|| DEFAULT_SERVER_URL.into());
-        let read_error =
-            |file: &Path, error| CliError::io(format!("cannot read `{}`", file.display()), &error);
-        let read_token = |file: &Path| fs::read_to_string(file).map_err(|error| read_error(file, error));
-        // Flags override environment variables; a token overrides a token file.
-        let env = |variable| std::env::var(variable).ok().filter(|text| !text.is_empty());
-        let token = match (&arguments.token, &arguments.token_file) {
-            (Some(token), _) => Some(token.clone()),
-            (None, Some(file)) => Some(read_token(file)?),
-            (None, None) => match (env("TENDOT_TOKEN"), env("TENDOT_TOKEN_FILE")) {
-                (Some(token), _) => Some(token),
-                (None, Some(file)) => Some(read_token(Path::new(&file))?),
-                (None, None) => None,
-            },
-        };
-        // A token read from a file ends with a newline.
-        let token = token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
+        let server = server_or_default(arguments.server.as_deref());
+        let token = read_token(arguments.token.as_deref(), arguments.token_file.as_deref())?;
         let ca_certificates = arguments
             .ca_file
             .as_ref()
-            .map(|file| fs::read(file).map_err(|error| read_error(file, error)))
+            .map(|file| fs::read(file).map_err(|error| read_error(file, &error)))
             .transpose()?;
         let client = RegistryClient::new(&server, token.as_deref(), ca_certificates.as_deref());
         let client = client.map_err(|error| match &error {
@@ -281,6 +262,37 @@ impl ApiSession {
             _ => failure,
         }
     }
+}
+
+/// Server URL: the flag, else `TENDOT_SERVER`, else the local server.
+pub(crate) fn server_or_default(flag: Option<&str>) -> String {
+    let flag = flag.filter(|text| !text.is_empty()).map(ToOwned::to_owned);
+    flag.or_else(|| variable("TENDOT_SERVER")).unwrap_or_else(|| DEFAULT_SERVER_URL.into())
+}
+
+/// API token. Flags override environment variables; a token overrides a token file.
+pub(crate) fn read_token(token: Option<&str>, file: Option<&Path>) -> Result<Option<String>, CliError> {
+    let read_file = |file: &Path| fs::read_to_string(file).map_err(|error| read_error(file, &error));
+    let token = match (token, file) {
+        (Some(token), _) => Some(token.to_owned()),
+        (None, Some(file)) => Some(read_file(file)?),
+        (None, None) => match (variable("TENDOT_TOKEN"), variable("TENDOT_TOKEN_FILE")) {
+            (Some(token), _) => Some(token),
+            (None, Some(file)) => Some(read_file(Path::new(&file))?),
+            (None, None) => None,
+        },
+    };
+    // A token read from a file ends with a newline.
+    Ok(token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty()))
+}
+
+/// Environment variable that is set and not empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|text| !text.is_empty())
+}
+
+fn read_error(file: &Path, error: &io::Error) -> CliError {
+    CliError::io(format!("cannot read `{}`", file.display()), error)
 }
 
 const ALREADY_REGISTERED: &str = codes::ALREADY_REGISTERED.code;

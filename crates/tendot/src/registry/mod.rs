@@ -17,7 +17,7 @@ pub(crate) mod transfer;
 
 use std::path::PathBuf;
 
-pub(crate) use api_session::{ApiSession, flag_value, json_object};
+pub(crate) use api_session::{ApiSession, flag_value, json_object, read_token, server_or_default};
 use clap::{Args, ValueEnum};
 pub(crate) use table::ResourceKind;
 

@@ -60,7 +60,7 @@ async fn print_trace(
     let mut http = HttpServer::new(Arc::new(Registry::new(store, RegistrySettings::default())))
         .trust_anchors(settings.trust_anchors()?)
         .require_signed_upstream(settings.trust_upstream_signed);
-    if let Some(upstream) = settings.upstream.0.clone() {
+    if let Some(upstream) = settings.upstream_client()? {
         http = http.upstream(upstream, settings.cache());
     }
     let trace = http.trace_text(&arguments.name).await;

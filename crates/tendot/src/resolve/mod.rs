@@ -24,7 +24,7 @@ use tendot_proto::{Handle, HandleError, HandleValue, ResponseCode};
 use tendot_registry::MAX_NAME_LEN;
 use value_text::{format_timestamp, format_value};
 
-use crate::key::{read_public_key_file, read_trust_anchors};
+use crate::key::{read_public_key_file, read_small_file, read_trust_anchors};
 use crate::terminal::{StdoutWriter, eprint_warning, escape_control, quote_input};
 use crate::{CliError, CommandStatus, runtime};
 
@@ -95,6 +95,10 @@ pub(crate) struct ResolveArguments {
     #[arg(long, value_name = "FILE", requires = "server", help_heading = "Connection")]
     pub(crate) server_key: Option<PathBuf>,
 
+    /// Trust the certificates in this PEM file instead of the public CAs (HTTPS)
+    #[arg(long, value_name = "FILE", requires = "server", help_heading = "Connection")]
+    pub(crate) ca_file: Option<PathBuf>,
+
     /// Print a JSON object: responseCode, handle, values, from, transport, signatures, duration_ms
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
@@ -156,10 +160,16 @@ async fn resolve_http(server: &str, name: &str, arguments: &ResolveArguments) ->
         let why = "`--require-certified`, `--udp`, `--tcp` and `--server-key` require the native protocol";
         return Err(CliError::new(why).with_hint("use `--server hdl://HOST:2641`"));
     }
-    let upstream = HttpUpstream::new(server).map_err(|error| {
+    let mut upstream = HttpUpstream::new(server).map_err(|error| {
         CliError::new(error.to_string())
             .with_hint("expected a URL such as `http://127.0.0.1:8080` or `hdl://127.0.0.1:2641`")
     })?;
+    if let Some(file) = &arguments.ca_file {
+        let certificates = read_small_file(file)?;
+        upstream = upstream
+            .with_ca_certificates(&certificates)
+            .map_err(|error| CliError::new(format!("`{}`: {error}", file.display())))?;
+    }
     let request =
         ResolveRequest { name: name.into(), is_authoritative: arguments.auth, ..ResolveRequest::default() };
     let reply = upstream.resolve(&request).await.map_err(|error| CliError::new(error.to_string()))?;
@@ -234,6 +244,9 @@ async fn resolve_native(
     name: &str,
     arguments: &ResolveArguments,
 ) -> Result<Resolved, CliError> {
+    if arguments.ca_file.is_some() {
+        return Err(CliError::new("`--ca-file` requires `--server https://…`"));
+    }
     let native = NativeClient::new(lookup_config(server, name, arguments)?);
     let query = ResolveOptions {
         // Signatures cover whole records.

@@ -178,7 +178,7 @@ fn build_http_server(
             "Log lines dropped because the queue was full or stderr failed.",
             move || Some(log.dropped() as f64),
         );
-    if let Some(upstream) = settings.upstream.0.clone() {
+    if let Some(upstream) = settings.upstream_client()? {
         http =
             http.require_signed_upstream(settings.trust_upstream_signed).upstream(upstream, settings.cache());
     }

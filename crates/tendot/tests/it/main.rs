@@ -3,6 +3,7 @@
 mod debug;
 mod docs;
 mod explain;
+mod handle;
 mod help;
 mod interop;
 mod names;

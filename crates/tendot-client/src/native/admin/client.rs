@@ -118,6 +118,12 @@ impl AdminClient {
         self.send_values(Opcode::ADD_VALUE, OpFlags::DEFAULT, name, values).await.map(drop)
     }
 
+    /// Adds values to a record; values at the same indexes are replaced.
+    pub async fn put_values(&mut self, name: &str, values: &[HandleValue<'_>]) -> Result<(), AdminError> {
+        let flags = OpFlags::DEFAULT | OpFlags::OVERWRITE;
+        self.send_values(Opcode::ADD_VALUE, flags, name, values).await.map(drop)
+    }
+
     /// Replaces the values at their indexes.
     pub async fn modify_values(&mut self, name: &str, values: &[HandleValue<'_>]) -> Result<(), AdminError> {
         self.send_values(Opcode::MODIFY_VALUE, OpFlags::DEFAULT, name, values).await.map(drop)

@@ -63,7 +63,7 @@ impl AdminIdentity {
     }
 
     /// Key for challenge responses.
-    pub(super) fn credentials(&self) -> ClientKey<'_> {
+    pub(crate) fn credentials(&self) -> ClientKey<'_> {
         match &self.key {
             IdentityKey::Secret(secret) => ClientKey::SecretKey(secret),
             IdentityKey::Private(key) => ClientKey::PrivateKey(&**key),

@@ -4,17 +4,21 @@ use std::collections::BTreeSet;
 
 use tendot_proto::Handle;
 use tendot_proto::record::HandleRecord;
-use tendot_registry::HashPartition;
 use tendot_registry::party::is_reserved_prefix;
+use tendot_registry::{Error, HashPartition};
 use tendot_store::{ImportBatch, NameKey};
 
 use super::ImportItem;
 use super::check::{CheckOptions, check_record};
 use super::report::{MAX_PRINTED_NOTES, MAX_PRINTED_REFUSALS, MAX_PRINTED_WARNINGS};
+use crate::handle::batch_language::BatchOperation;
 use crate::terminal::quote_input;
 
 /// Approximate size of a chunk.
 pub(super) const CHUNK_BYTES: usize = 1 << 18;
+
+/// Maximum number of operations in a chunk.
+const MAX_CHUNK_OPERATIONS: usize = 100;
 
 /// Options of an import: accepted records and homed prefixes.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +35,8 @@ pub(crate) struct ImportOptions {
 pub(crate) struct ImportChunk {
     options: ImportOptions,
     pub(crate) batch: ImportBatch,
+    /// Operations to apply one by one, with their lines; a chunk has either these or records.
+    pub(crate) operations: Vec<(u64, BatchOperation)>,
     /// Prefixes to home.
     pub(crate) prefixes: BTreeSet<Box<str>>,
     /// Diagnostics by line, limited to the number that is printed.
@@ -39,6 +45,7 @@ pub(crate) struct ImportChunk {
     pub(crate) warnings: u64,
     /// Names decoded from a written form.
     pub(crate) decoded: u64,
+    pub(crate) notes: u64,
     /// Records that belong to other servers of the site.
     pub(crate) other_servers: u64,
 }
@@ -55,23 +62,38 @@ impl ImportChunk {
         Self {
             options,
             batch: ImportBatch::new(),
+            operations: Vec::new(),
             prefixes: BTreeSet::new(),
             diagnostics: Vec::new(),
             refused: 0,
             warnings: 0,
             decoded: 0,
+            notes: 0,
             other_servers: 0,
         }
     }
 
     /// True if the chunk has reached its size.
     pub(super) const fn is_full(&self) -> bool {
-        self.batch.memory_size() >= CHUNK_BYTES
+        self.batch.memory_size() >= CHUNK_BYTES || self.operations.len() >= MAX_CHUNK_OPERATIONS
+    }
+
+    /// True if an item must be in the next chunk, so that records and operations are written in the order of the input.
+    pub(super) fn must_end_before(&self, item: &ImportItem) -> bool {
+        match item {
+            ImportItem::Record(_) | ImportItem::DecodedRecord { .. } | ImportItem::HomePrefix(_) => {
+                !self.operations.is_empty()
+            }
+            ImportItem::Operation(_) => !self.batch.is_empty() || !self.prefixes.is_empty(),
+            ImportItem::Refused(_) | ImportItem::Note(_) => false,
+        }
     }
 
     pub(super) fn push(&mut self, line: u64, item: ImportItem) {
         match item {
             ImportItem::Refused(reason) => self.refuse(line, || reason),
+            ImportItem::Note(note) => self.note(line, || note),
+            ImportItem::Operation(operation) => self.push_operation(line, operation),
             ImportItem::HomePrefix(prefix) if self.options.home_prefixes => {
                 let is_prefix =
                     !prefix.is_empty() && !prefix.contains('/') && NameKey::from_prefix(&prefix).is_ok();
@@ -85,13 +107,19 @@ impl ImportChunk {
             ImportItem::Record(record) => self.check_and_push(line, &record, false),
             ImportItem::DecodedRecord { record, written, form } => {
                 self.decoded += 1;
-                if self.decoded <= MAX_PRINTED_NOTES {
+                self.note(line, || {
                     let (written, name) = (quote_input(written.as_bytes()), quote_input(&record.handle));
-                    let note = format!("`{written}` read as `{name}` (form: {})", form.as_str());
-                    self.diagnostics.push((line, LineDiagnostic::Note(note)));
-                }
+                    format!("`{written}` read as `{name}` (form: {})", form.as_str())
+                });
                 self.check_and_push(line, &record, true);
             }
+        }
+    }
+
+    fn note(&mut self, line: u64, note: impl FnOnce() -> String) {
+        self.notes += 1;
+        if self.notes <= MAX_PRINTED_NOTES {
+            self.diagnostics.push((line, LineDiagnostic::Note(note())));
         }
     }
 
@@ -105,6 +133,20 @@ impl ImportChunk {
                 }
                 self.push_record(line, record);
             }
+        }
+    }
+
+    fn push_operation(&mut self, line: u64, operation: BatchOperation) {
+        let handle = Handle::from(operation.handle());
+        if is_reserved_prefix(handle.prefix()) {
+            let handle = quote_input(handle.as_bytes());
+            return self.refuse(line, || format!("`{handle}`: {}", Error::ReservedPrefix));
+        }
+        let is_prefix = matches!(operation, BatchOperation::Unhome { .. });
+        if !is_prefix && self.options.partition.is_some_and(|partition| !partition.owns(handle)) {
+            self.other_servers += 1;
+        } else {
+            self.operations.push((line, operation));
         }
     }
 

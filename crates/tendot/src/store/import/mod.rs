@@ -1,7 +1,8 @@
 //! `tendot import`: reads records in four formats, checks them, and writes them to a store.
 //!
 //! `source.rs` opens an input and detects its format; one file per format; `check.rs` refuses or warns; `chunk.rs` collects
-//! checked records; `report.rs` prints diagnostics and counts.
+//! checked records; `record_editor.rs` applies the operations of a batch file that are not bulk writes; `report.rs` prints
+//! diagnostics and counts.
 
 mod check;
 mod chunk;
@@ -9,6 +10,7 @@ mod csv;
 mod handle_batch;
 mod handle_net;
 mod jsonl;
+mod record_editor;
 mod report;
 mod source;
 
@@ -19,17 +21,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use chunk::{ImportChunk, ImportOptions};
 use clap::Args;
+use record_editor::{EditOutcome, RecordEditor};
 use report::ImportReport;
-use source::{ImportFormat, ImportSource};
+use source::ImportFormat;
+pub(crate) use source::ImportSource;
 use tendot_names::InputForm;
 use tendot_proto::record::HandleRecord;
 use tendot_store::{EmbeddedImporter, ImportBatch, ImportError, ImportSummary, PostgresImporter};
 use tokio::runtime::Runtime;
 
+use crate::handle::batch_language::BatchOperation;
 use crate::ordered_pool::{ResultSender, map_ordered};
 use crate::site::load_combined_site;
 use crate::store::{StoreArguments, StoreLocation, command_pool, open_error, open_postgres, read_error};
-use crate::terminal::{BYTE_PROGRESS, RECORD_PROGRESS, eprint_stdin_notice, is_stdio, progress_bar};
+use crate::terminal::{
+    BYTE_PROGRESS, RECORD_PROGRESS, eprint_stdin_notice, is_stdio, progress_bar, quote_input,
+};
 use crate::{CliError, CommandStatus, runtime};
 
 /// Import records into a store
@@ -45,7 +52,7 @@ Examples:
   tendot export --data old | tendot import --data new
   tendot import --dry-run names.csv
   tendot import --format handle-net dump.json
-  tendot import --format handle-batch create.txt
+  tendot import --format handle-batch changes.txt
   tendot import --store postgres://tendot@db.example.org/tendot records.jsonl
 
 The default format depends on the file name: csv for *.csv, handle-batch for *.txt, handle-net for *.json with a
@@ -80,7 +87,7 @@ pub(crate) struct ImportArguments {
     #[command(flatten)]
     pub(crate) store: StoreArguments,
 
-    /// Print a JSON object: read, created, changed, unchanged, superseded, refused, warnings, seconds; if there are any,
+    /// Print a JSON object: read, created, changed, unchanged, deleted, superseded, refused, warnings, seconds; if there are any,
     /// decoded (names in a written form) and other_servers (with `--site`)
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
@@ -108,7 +115,17 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<CommandStatus, CliError
         None => None,
     };
     let options = ImportOptions { home_prefixes: !arguments.no_home, partition, is_strict: arguments.strict };
-    let mut run = ImportRun { importer, report, read: 0 };
+    let location = (!arguments.dry_run).then_some(&target.location);
+    let mut run = ImportRun {
+        location,
+        importer,
+        has_records: false,
+        editor: None,
+        report,
+        imported: ImportSummary::default(),
+        deleted: 0,
+        read: 0,
+    };
     for (source, format) in sources {
         let name = source.name().to_owned();
         let source = source.with_progress(&run.report.progress);
@@ -167,18 +184,39 @@ impl StoreImporter {
 }
 
 /// State of one import.
-struct ImportRun {
-    /// None for a dry run.
+struct ImportRun<'a> {
+    /// Store; none for a dry run.
+    location: Option<&'a StoreLocation>,
+    /// Bulk writer; none while operations are applied.
     importer: Option<StoreImporter>,
+    /// Whether the importer has anything to write.
+    has_records: bool,
+    /// Writer of single operations; none while records are imported.
+    editor: Option<RecordEditor>,
     report: ImportReport,
+    imported: ImportSummary,
+    deleted: u64,
     read: u64,
 }
 
-impl ImportRun {
+impl ImportRun<'_> {
     fn write_chunk(&mut self, source: &str, chunk: &ImportChunk) -> Result<(), CliError> {
         self.report.print_diagnostics(source, chunk);
-        self.read += chunk.batch.len() as u64;
-        let Some(importer) = &mut self.importer else { return Ok(()) };
+        self.read += (chunk.batch.len() + chunk.operations.len()) as u64;
+        let Some(location) = self.location else { return Ok(()) };
+        if !chunk.operations.is_empty() {
+            return self.apply_operations(source, chunk, location);
+        }
+        if chunk.batch.is_empty() && chunk.prefixes.is_empty() {
+            return Ok(());
+        }
+        // Only one of them can have the store open.
+        self.editor = None;
+        let importer = match &mut self.importer {
+            Some(importer) => importer,
+            none => none.insert(StoreImporter::open(location)?),
+        };
+        self.has_records = true;
         importer.put_all(&chunk.batch).map_err(|error| import_error(&error))?;
         chunk
             .prefixes
@@ -187,25 +225,59 @@ impl ImportRun {
             .map_err(|error| import_error(&error))
     }
 
-    fn finish(self, json: bool) -> Result<CommandStatus, CliError> {
-        let Self { importer, mut report, read, .. } = self;
-        let imported = match importer {
-            None => None,
-            Some(importer) => {
-                report.progress.finish_and_clear();
-                report.progress = progress_bar(read, RECORD_PROGRESS);
-                let bar = report.progress.clone();
-                let show_progress = |imported: &ImportSummary| {
-                    let ImportSummary { created, changed, unchanged, superseded, tombstoned, .. } = imported;
-                    bar.set_position(created + changed + unchanged + superseded + tombstoned);
-                };
-                Some(importer.finish(show_progress).map_err(|error| import_error(&error))?)
-            }
+    fn apply_operations(
+        &mut self,
+        source: &str,
+        chunk: &ImportChunk,
+        location: &StoreLocation,
+    ) -> Result<(), CliError> {
+        self.finish_bulk_import()?;
+        let editor = match &mut self.editor {
+            Some(editor) => editor,
+            none => none.insert(RecordEditor::open(location)?),
         };
-        if let Some(imported) = &imported {
-            report.print_retired(&imported.tombstoned_names, imported.tombstoned);
+        for (line, operation) in &chunk.operations {
+            match editor.apply(operation)? {
+                Ok(EditOutcome::Changed) => self.imported.changed += 1,
+                Ok(EditOutcome::Unchanged) => self.imported.unchanged += 1,
+                Ok(EditOutcome::Deleted) => self.deleted += 1,
+                Ok(EditOutcome::Unhomed) => {}
+                Err(reason) => {
+                    let handle = quote_input(operation.handle().as_bytes());
+                    self.report.refuse(
+                        source,
+                        *line,
+                        &format!("{} `{handle}`: {reason}", operation.keyword()),
+                    );
+                }
+            }
         }
-        report.print_summary(imported.as_ref(), read, json)?;
+        Ok(())
+    }
+
+    /// Writes the collected records.
+    fn finish_bulk_import(&mut self) -> Result<(), CliError> {
+        let Some(importer) = self.importer.take() else { return Ok(()) };
+        if !std::mem::take(&mut self.has_records) {
+            return Ok(());
+        }
+        self.report.progress.finish_and_clear();
+        self.report.progress = progress_bar(self.read, RECORD_PROGRESS);
+        let bar = self.report.progress.clone();
+        let show_progress = |imported: &ImportSummary| {
+            let ImportSummary { created, changed, unchanged, superseded, tombstoned, .. } = imported;
+            bar.set_position(created + changed + unchanged + superseded + tombstoned);
+        };
+        self.imported.merge(importer.finish(show_progress).map_err(|error| import_error(&error))?);
+        Ok(())
+    }
+
+    fn finish(mut self, json: bool) -> Result<CommandStatus, CliError> {
+        self.finish_bulk_import()?;
+        self.editor = None;
+        let Self { location, mut report, imported, deleted, read, .. } = self;
+        report.print_retired(&imported.tombstoned_names, imported.tombstoned);
+        report.print_summary(location.map(|_| &imported), read, deleted, json)?;
         Ok(if report.has_refusals() { CommandStatus::Negative } else { CommandStatus::Success })
     }
 }
@@ -232,6 +304,10 @@ pub(crate) enum ImportItem {
     },
     /// Prefix to home.
     HomePrefix(String),
+    /// Operation on an existing record, or the unhoming of a prefix.
+    Operation(BatchOperation),
+    /// Input without effect on the store.
+    Note(String),
     /// Invalid input, and the reason.
     Refused(String),
 }
@@ -270,6 +346,10 @@ pub(crate) fn read_chunks(
     let parse = |source: ImportSource, chunks: &ResultSender<_>| {
         let mut chunk = ImportChunk::new(options);
         let read = read(source, &mut |line, item| {
+            if chunk.must_end_before(&item) {
+                let ended = std::mem::replace(&mut chunk, ImportChunk::new(options));
+                chunks.send(Ok(ended)).map_err(|_| CliError::new("import stopped"))?;
+            }
             chunk.push(line, item);
             if chunk.is_full() {
                 let full = std::mem::replace(&mut chunk, ImportChunk::new(options));

@@ -24,6 +24,7 @@ pub(crate) struct ImportReport {
     refused: u64,
     warnings: u64,
     decoded: u64,
+    notes: u64,
     other_servers: u64,
 }
 
@@ -33,6 +34,7 @@ struct ImportSummaryJson {
     created: u64,
     changed: u64,
     unchanged: u64,
+    deleted: u64,
     superseded: u64,
     refused: u64,
     warnings: u64,
@@ -47,12 +49,20 @@ struct ImportSummaryJson {
 
 impl ImportReport {
     pub(crate) fn new(progress: ProgressBar) -> Self {
-        Self { started: Instant::now(), progress, refused: 0, warnings: 0, decoded: 0, other_servers: 0 }
+        Self {
+            started: Instant::now(),
+            progress,
+            refused: 0,
+            warnings: 0,
+            decoded: 0,
+            notes: 0,
+            other_servers: 0,
+        }
     }
 
     /// Prints the refusals and warnings of a chunk, up to the maximum.
     pub(crate) fn print_diagnostics(&mut self, source: &str, chunk: &ImportChunk) {
-        let (mut refused, mut warnings, mut notes) = (self.refused, self.warnings, self.decoded);
+        let (mut refused, mut warnings, mut notes) = (self.refused, self.warnings, self.notes);
         for (line, diagnostic) in &chunk.diagnostics {
             let (label, count, max, message) = match diagnostic {
                 LineDiagnostic::Refused(reason) => ("refused", &mut refused, MAX_PRINTED_REFUSALS, reason),
@@ -69,7 +79,17 @@ impl ImportReport {
         self.refused += chunk.refused;
         self.warnings += chunk.warnings;
         self.decoded += chunk.decoded;
+        self.notes += chunk.notes;
         self.other_servers += chunk.other_servers;
+    }
+
+    /// Prints that an operation was refused, up to the maximum, and counts it.
+    pub(crate) fn refuse(&mut self, source: &str, line: u64, reason: &str) {
+        self.refused += 1;
+        if self.refused <= MAX_PRINTED_REFUSALS {
+            let reason = escape_control(reason);
+            self.progress.suspend(|| eprint_line(format_args!("refused: {source}, line {line}: {reason}")));
+        }
     }
 
     /// Prints refusals of retired names, up to the maximum, and counts all of them.
@@ -90,6 +110,7 @@ impl ImportReport {
         &self,
         imported: Option<&ImportSummary>,
         read: u64,
+        deleted: u64,
         json: bool,
     ) -> Result<(), CliError> {
         self.progress.finish_and_clear();
@@ -112,8 +133,9 @@ impl ImportReport {
                 let ImportSummary { created, changed, unchanged, superseded, .. } = imported;
                 let duplicates =
                     if *superseded > 0 { format!(", {superseded} duplicates") } else { String::new() };
+                let deleted = if deleted > 0 { format!(", {deleted} deleted") } else { String::new() };
                 eprint_line(format_args!(
-                    "{created} new, {changed} changed, {unchanged} unchanged, {refused} refused{duplicates}; \
+                    "{created} new, {changed} changed, {unchanged} unchanged{deleted}, {refused} refused{duplicates}; \
                      {seconds:.1} s"
                 ));
             }
@@ -131,6 +153,7 @@ impl ImportReport {
             created,
             changed,
             unchanged,
+            deleted,
             superseded,
             refused,
             warnings,

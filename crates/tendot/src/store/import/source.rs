@@ -58,7 +58,7 @@ impl ImportSource {
     }
 
     /// Name and reader.
-    pub(super) fn into_parts(self) -> (String, impl BufRead + Send) {
+    pub(crate) fn into_parts(self) -> (String, impl BufRead + Send) {
         (self.name, self.reader)
     }
 }
@@ -72,7 +72,7 @@ pub(crate) enum ImportFormat {
     Csv,
     /// Handle.Net JSON dump (`homedPrefixes`, `handleRecords`)
     HandleNet,
-    /// Handle.Net batch text (CREATE and HOME)
+    /// Handle.Net batch text (CREATE, ADD, MODIFY, REMOVE, DELETE, HOME, UNHOME)
     HandleBatch,
 }
 

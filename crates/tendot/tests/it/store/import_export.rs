@@ -13,8 +13,8 @@ use crate::support::{stderr, tendot};
 
 fn summary(created: u64, changed: u64, unchanged: u64, superseded: u64, refused: u64, warnings: u64) -> Json {
     json!({
-        "created": created, "changed": changed, "unchanged": unchanged, "superseded": superseded,
-        "refused": refused, "warnings": warnings,
+        "created": created, "changed": changed, "unchanged": unchanged, "deleted": 0,
+        "superseded": superseded, "refused": refused, "warnings": warnings,
     })
 }
 
@@ -264,9 +264,7 @@ fn other_formats_refuse_by_line() {
     let output = store.run(&["import", &file]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("line 3: data of type FILE is not supported\n"), "{}", stderr(&output));
-    assert!(
-        stderr(&output).contains("line 5: unsupported operation DELETE; only CREATE and HOME are imported\n")
-    );
+    assert!(stderr(&output).contains("line 5: DELETE `10.1000/2`: "), "{}", stderr(&output));
     assert_eq!(store.export().into_keys().collect::<Vec<_>>(), ["10.1000/3"]);
 
     let file =
