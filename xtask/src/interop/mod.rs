@@ -426,7 +426,7 @@ fn administer_by_command(tendot: &Path, dir: &Path, server: &Endpoints) -> Resul
             &server_key,
         ],
     ];
-    for (number, connection) in connections.iter().enumerate() {
+    for (number, connection) in connections.into_iter().enumerate() {
         let name = format!("10.5555/ADMIN-COMMAND-{number}");
         let admins = ["100:HS_ADMIN:300:111111111111:0.NA/10.5555", "101:HS_ADMIN:301:10.5555/ADMIN"];
         cmd!(sh, "{tendot} handle create {name} 1:URL:https://example.org/1 2,ttl=60:EMAIL:x@y.org {admins...} {connection...}")

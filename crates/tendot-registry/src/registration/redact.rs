@@ -4,13 +4,14 @@ use serde::{Deserialize, Serialize};
 use tendot_proto::{Handle, HandleValue};
 use tendot_store::{Edit, HistoryOrder, NameKey, PriorState, RecordStatus, Store, StoredRecord};
 
+use super::new_name::parse_doi;
 use crate::authorization::Principal;
 use crate::call::handle_timestamp;
 use crate::command::CommandPlan;
 use crate::command::sealed::CommandPlanner;
 use crate::party::{Scope, encode};
 use crate::prefix::AllocationCache;
-use crate::registration::{Registration, parse_doi};
+use crate::registration::Registration;
 use crate::rules::Rules;
 use crate::validate::check_text;
 use crate::{CallContext, Error, RegistryError, codes, cost};
@@ -90,7 +91,7 @@ impl CommandPlanner for RedactDoi {
         check_text(&self.reason, "/reason", MAX_REASON_BYTES)?;
         let budget = &mut *call.budget;
         let not_found = || RegistryError::not_found("DOI", &self.name);
-        let (prefix, _) = parse_doi(&self.name)?;
+        let prefix = parse_doi(&self.name, &rules.settings)?.prefix();
         let mut allocations = AllocationCache::new(rules);
         let Some(allocation) = allocations.allocation(prefix, budget).await? else { return Err(not_found()) };
         let prefix_agency = allocation.agency.code.clone();
