@@ -8,6 +8,7 @@ use serde::Serialize;
 use tendot_proto::record::Site;
 use tendot_proto::{HandleValue, ResponseCode};
 use tendot_registry::{Error, describe_store_error};
+use tendot_store::StoreError;
 use utoipa::ToSchema;
 
 use crate::http::authentication::AuthenticationError;
@@ -115,7 +116,10 @@ pub(crate) fn registry_error(
     let handle = (!name.is_empty()).then_some(name);
     let body = HandleBody { message, handle, ..HandleBody::for_handle(error.response_code(), name) };
     let mut response = json_reply(status, &body, options);
-    if status == StatusCode::SERVICE_UNAVAILABLE && !matches!(error, Error::BudgetExceeded(_)) {
+    let is_in_doubt = matches!(error, Error::Store(StoreError::InDoubt { .. }));
+    let is_unavailable =
+        status == StatusCode::SERVICE_UNAVAILABLE && !matches!(error, Error::BudgetExceeded(_));
+    if is_in_doubt || is_unavailable {
         add_retry_after(response.headers_mut());
     }
     response
