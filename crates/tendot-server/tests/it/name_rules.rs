@@ -373,7 +373,7 @@ fn statement_094_length_is_a_setting() {
         let record = client.send("PUT", &format!("/api/handles/{}", name(limit + 1)), TOKEN, &[], VALUES);
         assert_eq!(record.status, 400);
         assert!(record.text().contains(&limit.to_string()), "{}", record.text());
-        let target = format!("/api/handles/{}?overwrite=true", name(limit));
+        let target = format!("/api/handles/{}?index=1&overwrite=true", name(limit));
         assert_eq!(client.send("PUT", &target, TOKEN, &[], VALUES).status, 200);
     };
     with_each_store(&RegistrySettings::default(), |client| check(client, 2_048));

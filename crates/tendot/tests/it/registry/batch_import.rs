@@ -122,9 +122,9 @@ fn batch_import_sources(store: StoreKind) {
     assert_eq!(both.status.code(), Some(1));
     let hint = "\"use an absolute URL such as `https://example.org/`, without credentials or line breaks\"";
     let expected = format!(
-        "file,line,name,status,code,detail,pointer,hint\none.csv,2,10.70000/a,created,,,,\n\
-         one.csv,3,\"10.70000/b,c\",refused,invalid-url,invalid URL: relative URL; add a scheme such as `https:`,/url,{hint}\n\
-         two.txt,1,10.70000/d,created,,,,\n"
+        "file,line,name,status,code,detail,pointer,hint,form,warnings\none.csv,2,10.70000/a,created,,,,,,\n\
+         one.csv,3,\"10.70000/b,c\",refused,invalid-url,invalid URL: relative URL; add a scheme such as `https:`,/url,{hint},,\n\
+         two.txt,1,10.70000/d,created,,,,,,\n"
     );
     assert_eq!(registry.dir.read("report.csv"), expected);
     let both =
