@@ -98,7 +98,7 @@ fn each_missing_privilege_is_named() {
     const REQUIRED_PRIVILEGES: &[(&str, &[&str])] = &[
         ("records", &["select", "insert", "update", "delete"]),
         ("log", &["select", "insert"]),
-        ("history", &["select", "insert"]),
+        ("history", &["select", "insert", "update"]),
         ("homed", &["select", "insert", "delete"]),
         ("aux", &["select", "insert", "update", "delete"]),
         ("counters", &["select", "update"]),
