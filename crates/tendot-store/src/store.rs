@@ -32,7 +32,7 @@ pub trait Store: Send + Sync {
     /// is any byte string in the order of [`NameKey`]; where all names sort before it, the result is `None`.
     ///
     /// This walks the key space as a trie: whole branches are skipped by seeking behind them. Names longer than
-    /// [`NameKey::MAX_SEEK_LEN`] are ordered by their first bytes only.
+    /// [`NameKey::MAX_SEEK_LEN`] are ordered by their first bytes only. Checksums of records are not verified.
     fn seek_names(
         &self,
         prefix: &[u8],

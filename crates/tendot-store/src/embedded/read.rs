@@ -229,7 +229,9 @@ impl Lmdb {
             let Some((key, value)) = first.filter(|(key, _)| key.starts_with(&begin)) else {
                 return Ok(None);
             };
-            let header = Self::decode_header(key, value)?;
+            // The checksum covers the whole record, which may be large: many seeks would read megabytes.
+            let header = RecordHeader::decode(key, value).map(|(header, _)| header);
+            let header = header.ok_or_else(|| checksum::corrupt(key, "record", "unknown layout"))?;
             Ok(Some(NameEntry { name: header.name, status: header.status }))
         };
         starts.iter().map(seek).collect()
