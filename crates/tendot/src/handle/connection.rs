@@ -190,7 +190,7 @@ impl HandleConnection {
             if arguments.ca_file.is_some() {
                 return Err(CliError::new("`--ca-file` requires `--server https://…`"));
             }
-            let key = arguments.server_key.as_deref().map(read_public_key).transpose()?;
+            let key = arguments.server_key.as_deref().map(read_public_key_file).transpose()?;
             let mut native = NativeTransport::new(&server, key.as_ref())?;
             match credentials {
                 Credentials::Anonymous => {}

@@ -35,7 +35,7 @@ pub(super) fn run(
     connection: &HandleConnectionArguments,
     arguments: &CreateArguments,
 ) -> Result<CommandStatus, CliError> {
-    let name = parse_handle_input(&arguments.name);
+    let name = parse_handle_input(&arguments.name)?;
     let values = arguments.values.parse()?;
     if values.is_empty() {
         return Err(CliError::new("no values").with_hint("add a value such as `1:URL:https://example.org/`"));

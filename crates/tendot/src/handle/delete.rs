@@ -30,7 +30,7 @@ pub(super) fn run(
     let mut server = HandleConnection::open(connection)?;
     let mut status = CommandStatus::Success;
     for name in &arguments.names {
-        let name = parse_handle_input(name);
+        let name = parse_handle_input(name)?;
         match server.delete(&name) {
             Ok(()) => drop(report_write(connection.json, "deleted", &name)?),
             Err(error) if error.is_negative() => {

@@ -49,7 +49,7 @@ pub(super) fn run(
     connection: &HandleConnectionArguments,
     arguments: &ShowArguments,
 ) -> Result<CommandStatus, CliError> {
-    let name = parse_handle_input(&arguments.name);
+    let name = parse_handle_input(&arguments.name)?;
     let mut server = HandleConnection::open(connection)?;
     let options = ResolveOptions {
         types: arguments.types.clone(),

@@ -70,7 +70,7 @@ pub(super) fn run(
     connection: &HandleConnectionArguments,
     arguments: &SignArguments,
 ) -> Result<CommandStatus, CliError> {
-    let name = parse_handle_input(&arguments.name);
+    let name = parse_handle_input(&arguments.name)?;
     let signer = load_signer(connection, arguments)?;
     if let Some(file) = &arguments.record {
         let path = file.display();

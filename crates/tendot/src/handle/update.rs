@@ -36,7 +36,7 @@ pub(super) fn run(
     connection: &HandleConnectionArguments,
     arguments: &UpdateArguments,
 ) -> Result<CommandStatus, CliError> {
-    let name = parse_handle_input(&arguments.name);
+    let name = parse_handle_input(&arguments.name)?;
     let values = arguments.values.parse()?;
     if values.is_empty() && arguments.remove.is_empty() {
         return Err(

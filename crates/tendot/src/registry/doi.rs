@@ -171,7 +171,7 @@ pub(crate) fn run(arguments: &DoiArguments) -> Result<CommandStatus, CliError> {
             Ok(CommandStatus::Success)
         }
         DoiCommand::Redact { name, reason } => {
-            let body = json!({"name": parse_handle_input(name), "reason": reason});
+            let body = json!({"name": parse_handle_input(name)?, "reason": reason});
             session.create(&["redactions"], &[], &body, "name", |redaction| {
                 match redaction["states"].as_u64().unwrap_or_default() {
                     0 => "nothing to redact; the history has no other states".into(),

@@ -187,7 +187,7 @@ pub(crate) fn run(arguments: &PrefixArguments) -> Result<CommandStatus, CliError
     }
 }
 
-fn policy_fields(policy: &PolicyArguments) -> [(&'static str, Option<Json>); 6] {
+fn policy_fields(policy: &PolicyArguments) -> [(&'static str, Option<Json>); 7] {
     [
         ("pattern", policy.pattern.as_deref().map(Into::into)),
         ("hosts", (!policy.hosts.is_empty()).then(|| json!(policy.hosts))),

@@ -538,6 +538,8 @@ impl ReverseLookupError {
 
 #[cfg(test)]
 mod tests {
+    use tendot_registry::ErrorCodeSpec;
+
     use super::*;
 
     #[test]

@@ -27,7 +27,6 @@ fn handle_net(file: &str) -> String {
 struct HandleServer {
     server: TestServer,
     dir: TestDir,
-    env: Option<(&'static str, String)>,
 }
 
 impl HandleServer {
@@ -41,9 +40,9 @@ impl HandleServer {
             .with_native()
             .set(&format!("native.admins={ADMIN}"))
             .set("native.admins_full_access=true")
-            .envs(env.clone())
+            .envs(env)
             .start();
-        Self { server, dir, env }
+        Self { server, dir }
     }
 
     fn native(&self) -> String {
