@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::Value as Json;
 
-use super::{ADMIN, HandleServer, handle_net};
+use super::{ADMIN, HandleServer, KEY};
 use crate::support::{StoreKind, tests_per_store};
 
 tests_per_store!(all_operations, resumes_by_journal, resumes_after_a_kill);
@@ -27,7 +27,7 @@ const BATCH: &str = "AUTHENTICATE PUBKEY:300:0.NA/10.5555\n{key}\n\n\
     MODIFY 10.5555/B{n}\n9 URL 86400 1110 UTF8 https://example.org/\n";
 
 fn batch_text(number: usize) -> String {
-    BATCH.replace("{key}", &handle_net("admpriv.bin")).replace("{n}", &number.to_string())
+    BATCH.replace("{key}", KEY).replace("{n}", &number.to_string())
 }
 
 fn all_operations(store: StoreKind) {
@@ -86,9 +86,8 @@ fn all_operations(store: StoreKind) {
 
 fn resumes_by_journal(store: StoreKind) {
     let server = HandleServer::start(store);
-    let key = handle_net("admpriv.bin");
     for (number, address) in [(1, server.native()), (2, server.server.url())] {
-        let connection = ["--server", &address, "--auth", ADMIN, "--key", &key];
+        let connection = ["--server", &address, "--auth", ADMIN, "--key", KEY];
         let value = "1 URL 86400 1110 UTF8 https://example.org/\n\n";
         let batch = format!(
             "CREATE 10.5555/A{number}\n{value}DELETE 10.5555/LATER{number}\nCREATE 10.5555/C{number}\n{value}"
@@ -144,7 +143,7 @@ fn resumes_by_journal(store: StoreKind) {
         "batch stopped at line 1: cannot authenticate: cannot read `/no/such/key`",
     );
     let file = server.dir.write("stop.txt", "DELETE 10.5555/ONE\n");
-    let connection = ["--server", "hdl://127.0.0.1:1", "--auth", ADMIN, "--key", &key, "--no-journal"];
+    let connection = ["--server", "hdl://127.0.0.1:1", "--auth", ADMIN, "--key", KEY, "--no-journal"];
     server.run_error(
         &["batch", &file],
         &connection,
@@ -163,14 +162,14 @@ fn resumes_by_journal(store: StoreKind) {
 fn resumes_after_a_kill(store: StoreKind) {
     const ENTRIES: usize = 120;
     let server = HandleServer::start(store);
-    let (address, key) = (server.native(), handle_net("admpriv.bin"));
+    let address = server.native();
     let batch: String = (0..ENTRIES)
         .map(|number| {
             format!("CREATE 10.5555/KILL-{number}\n1 URL 86400 1110 UTF8 https://example.org/{number}\n\n")
         })
         .collect();
     let file = server.dir.write("batch.txt", batch);
-    let arguments = ["handle", "batch", &file, "--server", &address, "--auth", ADMIN, "--key", &key];
+    let arguments = ["handle", "batch", &file, "--server", &address, "--auth", ADMIN, "--key", KEY];
     for kills in 0..3 {
         let mut child =
             server.dir.tendot(&arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();

@@ -40,12 +40,12 @@ fn import_of_operations(store: StoreKind) {
         HOME 127.0.0.1:2641:TCP\n0.NA/10.6666\n\nUNHOME 127.0.0.1:2641:TCP\n0.NA/10.6666\n";
     dir.write("changes.txt", batch);
     let (stdout, stderr) = run(&["import", "--dry-run", "changes.txt", "--json"], 1, None);
-    assert!(stderr.contains("8 valid, 1 refused"), "{stdout}{stderr}");
+    assert!(stderr.contains("9 valid, 1 refused"), "{stdout}{stderr}");
     let (stdout, stderr) = run(&["import", "changes.txt", "--json"], 1, None);
     let note = "note: `changes.txt`, line 1: AUTHENTICATE skipped";
     assert!(stderr.contains(note), "{stderr}");
     for line in
-        ["line 6: DELETE `10.5555/missing`: ", "`10.70000/x`: the name is retired", "line 17: `0.TENDOT/x`: "]
+        ["line 6: DELETE `10.5555/missing`: ", "`10.70000/x`: the name is retired", "line 20: `0.TENDOT/x`: "]
     {
         assert!(stderr.contains(line), "{line}: {stderr}");
     }

@@ -15,6 +15,9 @@ use crate::support::{StoreKind, TestDir, TestServer, text_output};
 /// Administrator of all records, with the key in `admpriv.bin`.
 const ADMIN: &str = "300:0.NA/10.5555";
 
+/// Private key of [`ADMIN`], in the directory of each test.
+const KEY: &str = "admpriv.bin";
+
 /// Administrator of records, with the secret key `opensesame`.
 const SECRET_ADMIN: &str = "301:10.5555/ADMIN";
 
@@ -36,6 +39,8 @@ impl HandleServer {
         let (code, _, stderr) = text_output(import.envs(env.clone()));
         assert_eq!(code, Some(0), "{stderr}");
         dir.write("secret.txt", "opensesame\n");
+        dir.write(KEY, std::fs::read(handle_net(KEY)).unwrap());
+        dir.set_mode(KEY, 0o600);
         let server = TestServer::builder(&dir)
             .with_native()
             .set(&format!("native.admins={ADMIN}"))
@@ -92,12 +97,12 @@ impl HandleServer {
 
 /// Connections of all kinds: protocol and credentials.
 fn connections(server: &HandleServer) -> Vec<Vec<String>> {
-    let (native, http, key) = (server.native(), server.server.url(), handle_net("admpriv.bin"));
+    let (native, http) = (server.native(), server.server.url());
     let all: [&[&str]; 6] = [
-        &["--server", &native, "--auth", ADMIN, "--key", &key],
-        &["--server", &native, "--auth", ADMIN, "--key", &key, "--server-key", "tendot-data/pubkey.bin"],
+        &["--server", &native, "--auth", ADMIN, "--key", KEY],
+        &["--server", &native, "--auth", ADMIN, "--key", KEY, "--server-key", "tendot-data/pubkey.bin"],
         &["--server", &native, "--auth", SECRET_ADMIN, "--secret-file", "secret.txt"],
-        &["--server", &http, "--auth", ADMIN, "--key", &key],
+        &["--server", &http, "--auth", ADMIN, "--key", KEY],
         &["--server", &http, "--auth", SECRET_ADMIN, "--secret-file", "secret.txt"],
         &["--server", &http, "--token-file", "tendot-data/operator.token"],
     ];
