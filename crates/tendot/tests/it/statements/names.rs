@@ -526,3 +526,10 @@ fn statement_189_forms_are_equal() {
         }
     }
 }
+
+#[test]
+fn statement_190_forms_with_default_rules() {
+    for form in FORMS {
+        assert!(is_same("current", form, CANONICAL), "{form}");
+    }
+}

@@ -188,6 +188,7 @@ fn draft_of_2002(store: StoreKind) {
     statement_043_dereferenced_by_handle_system_or_http(&resolver);
     statement_044_query_components_of_the_service(&resolver);
     statement_065_examples_resolve(&resolver);
+    statement_066_examples_by_command(&resolver);
     statement_068_openurl_request(&resolver);
 }
 
@@ -206,6 +207,12 @@ fn statement_065_examples_resolve(resolver: &Resolver) {
     resolver.check_redirect("/doi:alpha-beta/182.342-24", "a");
     resolver.check_redirect("/doi:10.abc/ab/cd/ef", "b");
     resolver.check_redirect("/doi:1.23/2002/january/21/4690", "c");
+}
+
+fn statement_066_examples_by_command(resolver: &Resolver) {
+    resolver.check_command("doi:alpha-beta/182.342-24", "https://example.org/a");
+    resolver.check_command("doi:10.abc/ab/cd/ef", "https://example.org/b");
+    resolver.check_command("doi:1.23/2002/january/21/4690", "https://example.org/c");
 }
 
 fn statement_068_openurl_request(resolver: &Resolver) {
@@ -321,6 +328,7 @@ fn draft_of_2003(store: StoreKind) {
     let resolver = Resolver::start(store);
     statement_179_services_of_a_name(&resolver);
     statement_191_every_form_resolves(&resolver);
+    statement_192_forms_by_command(&resolver);
 }
 
 /// The record has the values, the page links them, and the record says which formats and services there are.
@@ -330,15 +338,24 @@ fn statement_179_services_of_a_name(resolver: &Resolver) {
     resolver.check_command("doi:10.1103/PhysRevLett.59.381", "2 EMAIL doi@example.org");
 }
 
+/// The five forms and the canonical one.
+const FORMS: [&str; 6] = [
+    "DOI:dk/P%C3%A6dagogi%2037(2),%20562",
+    "doi:DK/P%C3%A6dagogi%2037(2),%20562",
+    "doi:dk/P%c3%a6dagogi%2037(2),%20562",
+    "doi:dk/p%c3%a6dagogi%2037(2),%20562",
+    "doi:dk%2FP%C3%A6dagogi%2037%282%29%2C%20562",
+    "doi:DK/P%C3%A6DAGOGI%2037(2),%20562",
+];
+
+fn statement_192_forms_by_command(resolver: &Resolver) {
+    for form in FORMS {
+        resolver.check_command(form, "https://example.org/dk");
+    }
+}
+
 fn statement_191_every_form_resolves(resolver: &Resolver) {
-    for form in [
-        "DOI:dk/P%C3%A6dagogi%2037(2),%20562",
-        "doi:DK/P%C3%A6dagogi%2037(2),%20562",
-        "doi:dk/P%c3%a6dagogi%2037(2),%20562",
-        "doi:dk/p%c3%a6dagogi%2037(2),%20562",
-        "doi:dk%2FP%C3%A6dagogi%2037%282%29%2C%20562",
-        "doi:DK/P%C3%A6DAGOGI%2037(2),%20562",
-    ] {
+    for form in FORMS {
         resolver.check_redirect(&format!("/{form}"), "dk");
     }
 }
