@@ -386,7 +386,7 @@ fn budget_is_limited() {
     assert!(matches!(fixture.verify(), Err(TrustError::Budget(_))));
 }
 
-/// A signature that is not yet valid is told apart from one that has expired.
+/// A signature that is not yet valid is distinguished from one that has expired.
 #[test]
 fn not_yet_valid() {
     let mut fixture = TrustFixture::new();

@@ -121,7 +121,7 @@ fn transfer_and_close(registry: &TestRegistry) {
     assert_eq!(registry.json(&["registrant", "show", press])[0]["agency"], "MUS");
 }
 
-/// The agency proposes its closure, the successor accepts; nobody else can, and nothing changes before.
+/// The agency proposes its closure, the successor accepts; no other agency can, and nothing changes before.
 fn agency_closed_by_consent(store: StoreKind) {
     let registry = TestRegistry::start(store);
     registry.run_ok(&["agency", "create", "MUS", "The museum"]);
