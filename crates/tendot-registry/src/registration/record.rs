@@ -224,8 +224,11 @@ impl Registry {
         // An import changes the record, but not the registration.
         let changed_ms = rules.last_change_time(&entry.name, budget).await?;
         let mut registered = visible_record(entry, registration, &owner, &principal);
-        registered.updated_ms = registered.updated_ms.max(changed_ms.unwrap_or_default());
-        registered.retired_ms = changed_ms.filter(|_| registered.state == DoiStatus::Retired);
+        if registered.state == DoiStatus::Retired {
+            registered.retired_ms = changed_ms;
+        } else {
+            registered.updated_ms = registered.updated_ms.max(changed_ms.unwrap_or_default());
+        }
         Ok(registered)
     }
 }
