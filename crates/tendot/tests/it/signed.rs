@@ -294,15 +294,15 @@ fn signs_at_a_server() {
     ]);
     let server = TestServer::builder(&fixture.dir).with_native().start();
     let native = format!("hdl://{}", server.native_address());
-    let sign = |extra: &[&str]| {
+    let sign = |server: &str, extra: &[&str]| {
         let arguments =
-            ["handle", "sign", "10.5555/one", "--server", &native, "--auth", SIGNER, "--key", "signer.bin"];
+            ["handle", "sign", "10.5555/one", "--server", server, "--auth", SIGNER, "--key", "signer.bin"];
         fixture.dir.run(&[&arguments, extra].concat())
     };
     assert_eq!(fixture.resolve(&native, "10.5555/one").0, 2);
-    for _ in 0..2 {
-        let (code, _, stderr) = sign(&[]);
-        assert_eq!(code, Some(0), "{stderr}");
+    for server in [&native, &server.url(), &native] {
+        let (code, _, stderr) = sign(server, &[]);
+        assert_eq!(code, Some(0), "{server}: {stderr}");
         assert!(
             stderr.contains("by 300:0.NA/10.5555, valid until 20") && stderr.contains("value 400"),
             "{stderr}"
@@ -311,7 +311,7 @@ fn signs_at_a_server() {
         assert_eq!(code, 0, "{stderr}");
         assert_eq!(stdout.matches("HS_SIGNATURE").count(), 1, "{stdout}");
     }
-    let (code, stdout, _) = sign(&["--json", "--valid-days", "1"]);
+    let (code, stdout, _) = sign(&native, &["--json", "--valid-days", "1"]);
     assert_eq!(code, Some(0));
     assert_eq!(serde_json::from_str::<Json>(&stdout).unwrap()["signed_by"], SIGNER);
     let arguments =
