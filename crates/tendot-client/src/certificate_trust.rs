@@ -110,8 +110,8 @@ fn has_only_common_name(certificate: &CertificateDer<'_>, name: &str) -> bool {
     if extensions.any(|extension| extension.extn_id == SUBJECT_ALT_NAME) {
         return false;
     }
-    let attributes = certificate.subject.0.iter().flat_map(|names| names.0.iter());
-    let common_name = attributes.filter(|attribute| attribute.oid == COMMON_NAME).last();
+    let mut attributes = certificate.subject.0.iter().flat_map(|names| names.0.iter());
+    let common_name = attributes.rfind(|attribute| attribute.oid == COMMON_NAME);
     common_name.is_some_and(|attribute| attribute.value.value().eq_ignore_ascii_case(name.as_bytes()))
 }
 

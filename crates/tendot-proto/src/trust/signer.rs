@@ -43,7 +43,7 @@ impl RecordSigner {
         let signed: Vec<HandleValue<'_>> = values
             .iter()
             .filter(|value| value.permissions.is_public() && !is_signature(value))
-            .map(|value| HandleValue::reborrow(value))
+            .map(HandleValue::reborrow)
             .collect();
         let claims = IssuerClaims {
             issuer: self.issuer.clone(),

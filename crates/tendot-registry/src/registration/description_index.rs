@@ -381,7 +381,8 @@ impl Rules {
             scanned < REPAIR_PAGE_LEN
         };
         self.store.scan_records(None, after, visit).await.map_err(Error::from)?;
-        let mut entries: BTreeMap<Box<[u8]>, (Vec<Box<str>>, bool)> = BTreeMap::new();
+        // Names of an entry, and whether it changed.
+        let mut entries = BTreeMap::<Box<[u8]>, (_, bool)>::new();
         let mut names = 0;
         for entry in described {
             let budget = &mut Budget::new(cost::LOOKUP.saturating_mul(4));

@@ -379,6 +379,6 @@ fn statement_094_length_is_a_setting() {
     with_each_store(&RegistrySettings::default(), |client| check(client, 2_048));
     let limits = RecordLimits { max_name_bytes: 4_096, ..RecordLimits::default() };
     with_each_store(&RegistrySettings { limits, ..RegistrySettings::default() }, |client| {
-        check(client, 4_096)
+        check(client, 4_096);
     });
 }

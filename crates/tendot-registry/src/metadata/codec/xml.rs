@@ -171,7 +171,7 @@ impl<'n> NamespacePrefixes<'n> {
                 for member in members {
                     match (&*member.name, &member.node) {
                         _ if !is_foreign => {
-                            self.collect(&member.node, member.position == XmlPosition::Foreign)
+                            self.collect(&member.node, member.position == XmlPosition::Foreign);
                         }
                         ("namespace", MetadataNode::String(namespace)) => self.add(namespace),
                         ("attributes", MetadataNode::Object(attributes)) => {

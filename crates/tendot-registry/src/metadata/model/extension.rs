@@ -351,7 +351,10 @@ fn check_name(name: &str) -> Result<(), ExtensionFault> {
     Err((MetadataFaultCode::ValueNotAllowed, format!("invalid XML name `{}`", excerpt(name))))
 }
 
-fn read_attributes(node: MetadataNode<'_>) -> Result<Vec<(Box<str>, Box<str>)>, ExtensionFault> {
+/// Names and values of attributes.
+type Attributes = Vec<(Box<str>, Box<str>)>;
+
+fn read_attributes(node: MetadataNode<'_>) -> Result<Attributes, ExtensionFault> {
     let MetadataNode::Object(members) = node else {
         return Err(wrong_type("`attributes`", "an object", &node));
     };

@@ -61,8 +61,11 @@ pub(crate) fn describe_fault(line: &[u8]) -> Option<Cow<'static, str>> {
     (!is_version).then(|| format!("space at byte {offset} of the request target; encode it as `%20`").into())
 }
 
-/// Method, target and version of a request line; `None` without a method.
-fn split_line(line: &[u8]) -> Option<(&[u8], &[u8], Option<&[u8]>)> {
+/// Method, target and version of a request line.
+type RequestLine<'l> = (&'l [u8], &'l [u8], Option<&'l [u8]>);
+
+/// Parts of a request line; `None` without a method.
+fn split_line(line: &[u8]) -> Option<RequestLine<'_>> {
     let (method, rest) = split_at_space(line)?;
     Some(match split_at_space(rest) {
         Some((target, version)) => (method, target, Some(version)),
