@@ -10,13 +10,14 @@ use crate::process::{apt_install, is_installed, shell};
 pub(crate) const TARGETS: [&str; 2] = ["wasm32-unknown-unknown", "thumbv7m-none-eabi"];
 
 /// Programs, and the Debian packages that have them.
-const PROGRAMS: [(&[&str], &[&str]); 10] = [
+const PROGRAMS: [(&[&str], &[&str]); 11] = [
     (&["chromium", "chromedriver"], &["chromium", "chromium-driver"]),
     (&["nginx"], &["nginx-light"]),
     (&["varnishd"], &["varnish"]),
     (&["curl"], &["curl"]),
     (&["nghttp", "h2load"], &["nghttp2-client"]),
     (&["promtool"], &["prometheus"]),
+    (&["node"], &["nodejs"]),
     (&["python3"], &["python3", "python3-venv"]),
     (&["openssl"], &["openssl"]),
     (&["mvn", "javac"], &["maven", "openjdk-17-jdk-headless"]),
