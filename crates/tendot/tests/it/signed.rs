@@ -228,7 +228,7 @@ fn forged_records_are_rejected() {
         ),
         (
             tampered("10.5555/added", &|values| {
-                values.push(json!({"index": 2, "type": "URL", "data": "https://evil.example/"}))
+                values.push(json!({"index": 2, "type": "URL", "data": "https://evil.example/"}));
             }),
             "value 2: not covered by a valid signature",
         ),
