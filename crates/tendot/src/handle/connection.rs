@@ -94,7 +94,7 @@ impl OperationError {
                     }
                     code => format!("`{handle}`: {code}"),
                 };
-                if !message.is_empty() && !message.eq_ignore_ascii_case(&code.to_string()) {
+                if !message.is_empty() && !text.to_lowercase().contains(&message.to_lowercase()) {
                     text += &format!(": {}", escape_control(message));
                 }
                 format!("{text} (response code {number})")

@@ -227,11 +227,13 @@ fn written_forms_resolve() {
     assert!(!unsendable.is_empty());
     check("curl, HTTP/1.1", &all, &curl(&dir, &["--http1.1"], &base, &all));
     check("curl, HTTP/2", &http2, &curl(&dir, &["--http2"], &secure, &http2));
-    check("Node, fetch", &all, &node(&dir, "fetch", &base, &all));
+    // Browsers and `fetch` send a slash for a backslash (WHATWG URL).
+    let web: Vec<&Target> = targets.iter().filter(|target| !target.text.contains('\\')).collect();
+    check("Node, fetch", &web, &node(&dir, "fetch", &base, &web));
     check("Node, HTTP/1.1", &all, &node(&dir, "http1", &base, &all));
     check("Node, HTTP/2", &http2, &node(&dir, "http2", &secure, &http2));
-    check("Chromium, HTTP/1.1", &all, &chromium(&dir, &base, &all));
-    check("Chromium, HTTP/2", &all, &chromium(&dir, &secure, &all));
+    check("Chromium, HTTP/1.1", &web, &chromium(&dir, &base, &web));
+    check("Chromium, HTTP/2", &web, &chromium(&dir, &secure, &web));
     // As documented: over HTTP/2 these fail as a stream, without a response.
     for (status, ..) in node(&dir, "http2", &secure, &unsendable) {
         assert_eq!(status, 0);

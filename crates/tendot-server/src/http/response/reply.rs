@@ -55,7 +55,7 @@ impl Reply {
         self.response.body_mut()
     }
 
-    /// Removes the body, for HEAD; its length stays in `Content-Length`. hyper does so for HTTP/1 only.
+    /// Removes the body, for HEAD; its length stays in `Content-Length`.
     pub(crate) fn remove_body(&mut self) {
         let body = std::mem::take(self.body_mut());
         if !body.is_empty() {

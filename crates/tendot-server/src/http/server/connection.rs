@@ -142,12 +142,13 @@ fn respond(
     // After such a body, `smuggling_guard.rs` does not know where the next request begins.
     let is_last = request.version() <= Version::HTTP_11
         && (acceptor.connections.is_draining() || request.headers().contains_key(TRANSFER_ENCODING));
-    let is_head = request.method() == Method::HEAD;
+    // hyper sends no body for HTTP/1.
+    let is_http2_head = request.method() == Method::HEAD && request.version() > Version::HTTP_11;
     let send = move |mut response: Reply| {
         if is_last {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        if is_head {
+        if is_http2_head {
             response.remove_body();
         }
         guard.into_response(response)

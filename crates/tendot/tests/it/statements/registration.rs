@@ -161,55 +161,55 @@ fn statement_129_to_132_agencies_registrants_prefixes(registry: &TestRegistry) {
     let press = registry.registrant("LIB", "Press");
     let (agency, own) = (registry.token("agency", "LIB"), registry.token("registrant", &press));
     // An agency allocates prefixes, as many as a registrant needs; a registrant does not, nor another agency.
-    for prefix in ["10.1001", "10.1002"] {
+    for prefix in ["10.71001", "10.71002"] {
         let create = ["prefix", "create", "--registrant", &press, prefix];
         let (code, _, stderr) = registry.run_as(&agency, &create);
         assert_eq!(code, Some(0), "{stderr}");
     }
-    let create = ["prefix", "create", "--registrant", &press, "10.1003"];
+    let create = ["prefix", "create", "--registrant", &press, "10.71003"];
     registry.check_refused(&own, &create, "forbidden");
     registry.check_refused(&registry.token("agency", "MUS"), &create, "error: ");
     // What is deposited under the prefix is accepted.
-    let deposit = ["doi", "create", "10.1001/x", "--url", "https://example.org/x"];
+    let deposit = ["doi", "create", "10.71001/x", "--url", "https://example.org/x"];
     assert_eq!(registry.run_as(&own, &deposit).0, Some(0));
     let listed = registry.run_ok(&["prefix", "list"]);
-    assert!(listed.contains("10.1001") && listed.contains("10.1002"), "{listed}");
+    assert!(listed.contains("10.71001") && listed.contains("10.71002"), "{listed}");
 }
 
 fn statement_045_registered_through_an_agency(registry: &TestRegistry) {
     let create = |name| ["doi", "create", name, "--url", "https://example.org/x"];
     registry.check_refused(&registry.operator, &create("10.9999/x"), "unknown-prefix");
-    registry.check_refused("wrong", &create("10.1001/y"), "error: ");
+    registry.check_refused("wrong", &create("10.71001/y"), "error: ");
     let other = registry.registrant("MUS", "Shop");
-    registry.check_refused(&registry.token("registrant", &other), &create("10.1001/y"), "error: ");
+    registry.check_refused(&registry.token("registrant", &other), &create("10.71001/y"), "error: ");
 }
 
 fn statement_057_registrant_makes_the_suffix(registry: &TestRegistry) {
     let suffix = "(own)/Suffix;2.é";
-    assert_eq!(registry.create(&format!("10.1001/{suffix}")), format!("10.1001/{suffix}"));
+    assert_eq!(registry.create(&format!("10.71001/{suffix}")), format!("10.71001/{suffix}"));
 }
 
 /// Also statement 59: who administers the name can be asked.
 fn statement_058_administration_is_transferred(registry: &TestRegistry) {
     let shop = registry.registrant("MUS", "Museum shop");
-    let before = registry.show("10.1001/x");
-    let transfer = registry.run_ok(&["transfer", "create", "10.1001/x", "--to", &shop]);
+    let before = registry.show("10.71001/x");
+    let transfer = registry.run_ok(&["transfer", "create", "10.71001/x", "--to", &shop]);
     registry.run_ok(&["transfer", "accept", &transfer]);
-    let after = registry.show("10.1001/x");
+    let after = registry.show("10.71001/x");
     assert_eq!((&before["agency"], &after["agency"]), (&json!("LIB"), &json!("MUS")));
     assert_ne!(before["registrant"], after["registrant"]);
     assert_eq!(after["registrant"], shop);
     // The prefix does not tell.
-    assert_eq!(registry.show("10.1001/(own)/Suffix;2.é")["agency"], "LIB");
+    assert_eq!(registry.show("10.71001/(own)/Suffix;2.é")["agency"], "LIB");
 }
 
 fn statement_125_agency_ends(registry: &TestRegistry) {
     let close = json!({"agency": "LIB", "to": "MUS", "force": true});
     let closed = registry.server.request("POST", "/api/v1/transfers").json(&close);
     assert_eq!(closed.send(registry.server.address()).status, 201);
-    let moved = registry.show("10.1001/(own)/Suffix;2.é");
+    let moved = registry.show("10.71001/(own)/Suffix;2.é");
     assert_eq!((&moved["agency"], &moved["state"]), (&json!("MUS"), &json!("registered")));
-    assert_eq!(registry.server.get("/10.1001/(own)/Suffix;2.%C3%A9").status, 302);
+    assert_eq!(registry.server.get("/10.71001/(own)/Suffix;2.%C3%A9").status, 302);
 }
 
 fn metadata(store: StoreKind) {
