@@ -201,10 +201,8 @@ impl RecordResolver {
             let max_age = caching::min_ttl_seconds(values, head.now);
             return Ok(self.follow_aliases(alias, head, max_age, context, trace).await);
         }
-        let namespace_value = self
-            .lookup_namespace(name.as_str(), record.provenance.is_some(), context)
-            .await
-            .map_err(Error::from)?;
+        let namespace_value =
+            self.lookup_namespace(name.as_str(), record.provenance.is_some(), context).await?;
         let namespace = namespace_value.as_ref().and_then(|value| Namespace::from_bytes(&value.data).ok());
         if let Some(namespace) = namespace.as_ref().filter(|namespace| !namespace.is_active()) {
             return Ok(RedirectOutcome::PrefixInactive(inactive_message(namespace)));
