@@ -141,6 +141,10 @@ fn several_namespaces(store: StoreKind) {
         check_redirect(&server, "/10.8888/map!x", &[], 302, "https://example.org/map?x");
         check_redirect(&server, "/10.8888/map@x", &[], 404, "");
         assert_eq!(server.get("/doiRA/10.8888", &[]).text(), r#"[{"DOI":"10.8888","RA":"Crossref"}]"#);
+        // A work limit is an error, not an unknown agency: derived prefixes take many lookups.
+        let derived = vec![format!("10.8888{}", ".1".repeat(16)); 99].join(",");
+        let response = server.get(&format!("/doiRA/{derived},10.8888"), &[]);
+        assert!(response.status == 503 && response.text().contains("budget-exceeded"), "{response:?}");
     }
 }
 

@@ -701,8 +701,10 @@ fn attack_c6_queries_per_request_are_limited() {
     let query_count = upstream.take_requests().len();
     assert!((3..=32).contains(&query_count), "{query_count}");
     let names: Vec<String> = (0..100).map(|number| format!("10.{number}/x")).collect();
-    resolver.get(&format!("/doiRA/{}", names.join(",")));
+    let agencies = resolver.get(&format!("/doiRA/{}", names.join(",")));
     assert_eq!(upstream.take_requests().len(), 32);
+    // The names beyond the limit are not reported as unknown.
+    assert_eq!((agencies.status, &agencies.json()["code"]), (502, &"upstream-failed".into()), "{agencies:?}");
 }
 
 #[test]

@@ -8,15 +8,19 @@ use tendot_names::Doi;
 use tendot_proto::record::Namespace;
 use tendot_proto::{Handle, HandleValue};
 use tendot_registry::{Caller, Error, ResolveQuery};
-use tendot_store::StoreError;
 use utoipa::ToSchema;
 
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::request::{name_path, percent};
 use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
+use crate::http::resolve::requested_name::RequestedName;
 use crate::http::resolve::resolver::RecordResolver;
-use crate::http::response::errors::{malformed_request, problem_for_store};
+use crate::http::resolve::upstream::UpstreamError;
+use crate::http::response::errors::{
+    malformed_request, problem_for_error, problem_for_store, problem_for_upstream,
+};
+use crate::http::response::problem::Problem;
 use crate::http::response::reply::{JSON, Reply, reply};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
 
@@ -68,7 +72,7 @@ impl RecordResolver {
                     let name = name_path::parse(&name).into_owned();
                     match self.agency_of_name(&name, request.now, &mut context).await {
                         Ok(result) => (name, result),
-                        Err(error) => return problem_for_store(&error).into(),
+                        Err(problem) => return problem.into(),
                     }
                 }
                 Err(_) => (part.to_owned(), Err("Invalid DOI")),
@@ -82,14 +86,14 @@ impl RecordResolver {
         reply(StatusCode::OK, JSON, serde_json::to_vec(&agencies).unwrap_or_default())
     }
 
-    /// Agency of a name or prefix, or the reason it is unknown; an error if the store fails. A name that was transferred may have
-    /// another agency than its prefix.
+    /// Agency of a name or prefix, or the reason it is unknown; a problem if the store fails or a limit of the request is
+    /// reached. A name that was transferred may have another agency than its prefix.
     async fn agency_of_name(
         &self,
         name: &str,
         now: SystemTime,
         context: &mut LookupContext<'_>,
-    ) -> Result<Result<String, &'static str>, StoreError> {
+    ) -> Result<Result<String, &'static str>, Box<Problem<'static>>> {
         let is_prefix = name.starts_with("10.") && !name.contains('/');
         if !is_prefix {
             if Doi::new(name).is_err() {
@@ -97,14 +101,23 @@ impl RecordResolver {
             }
             match self.public_registration(name, now, &mut context.budget).await {
                 Ok(Some(registered)) => return Ok(Ok(display_name(&registered.agency))),
-                Err(Error::Store(error)) => return Err(error),
+                Err(Error::Store(error)) => return Err(problem_for_store(&error)),
                 // Not registered here: the agency of the prefix, if the name exists.
                 Ok(None) | Err(_) => {}
             }
             let query = ResolveQuery::new(Handle::from(name));
             if let Err(error) = self.lookup(&query, &Caller::Anonymous, context).await {
                 match error {
-                    RecordLookupError::Local(Error::Store(error)) => return Err(error),
+                    RecordLookupError::Local(error @ (Error::Store(_) | Error::BudgetExceeded(_))) => {
+                        return Err(problem_for_error(&error));
+                    }
+                    // Nothing is known about the name.
+                    RecordLookupError::UpstreamUnavailable(error)
+                        if matches!(*error, UpstreamError::TooManyQueries) =>
+                    {
+                        let name = &RequestedName::new(name);
+                        return Err(Box::new(problem_for_upstream(name, &error, self.upstream_name())));
+                    }
                     error => match error.error() {
                         Some(Error::NotFound) => return Ok(Err("DOI does not exist")),
                         Some(Error::NotResponsible { .. } | Error::OtherServer) | None => {
@@ -115,7 +128,8 @@ impl RecordResolver {
                 }
             }
         }
-        let value = self.lookup_namespace(name, true, context).await?;
+        let value = self.lookup_namespace(name, true, context).await;
+        let value = value.map_err(|error| problem_for_error(&error))?;
         Ok(value.as_ref().and_then(agency_in_namespace).ok_or("Unknown"))
     }
 }

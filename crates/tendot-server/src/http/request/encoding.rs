@@ -14,13 +14,21 @@ const OPAQUE_HEADERS: [HeaderName; 3] = [COOKIE, REFERER, USER_AGENT];
 /// Checks that path and query are UTF-8 after percent-decoding. Other syntax errors are left to the handler.
 pub(crate) fn check_target(uri: &Uri) -> Result<(), RequestSyntaxError> {
     for (text, part) in [(Some(uri.path()), "path"), (uri.query(), "query")] {
-        let Some(text) = text.filter(|text| text.contains('%')) else { continue };
+        let Some(text) = text.filter(|text| has_encoded_byte(text)) else { continue };
         match percent::decode_text(text, part) {
             Err(error) if error.reason == INVALID_UTF8 => return Err(error),
             _ => {}
         }
     }
     Ok(())
+}
+
+/// Whether a percent-encoded byte is not ASCII: most targets, such as those with `%2F`, need not be decoded.
+fn has_encoded_byte(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    memchr::memchr_iter(b'%', bytes).any(|at| {
+        bytes.get(at + 1).is_some_and(|digit| matches!(digit, b'8' | b'9' | b'a'..=b'f' | b'A'..=b'F'))
+    })
 }
 
 /// Checks that header values are UTF-8.

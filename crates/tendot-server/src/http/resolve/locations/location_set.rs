@@ -91,13 +91,13 @@ impl RecordResolver {
     }
 
     /// Namespace settings of a prefix. The upstream is queried only on request: local names must not depend on it. A store
-    /// failure is an error: an inactive prefix must not be served by accident.
+    /// failure or an exceeded budget is an error: an inactive prefix must not be served by accident.
     pub(crate) async fn lookup_namespace(
         &self,
         name: &str,
         query_upstream: bool,
         context: &mut LookupContext<'_>,
-    ) -> Result<Option<HandleValue<'static>>, StoreError> {
+    ) -> Result<Option<HandleValue<'static>>, Error> {
         let prefix = if name.contains('/') {
             Handle::from(name).prefix_handle()
         } else {
@@ -111,7 +111,10 @@ impl RecordResolver {
             let found = self.registry.resolve_record(&query, &Caller::Anonymous, &mut context.budget).await;
             found.map(Into::into).map_err(Into::into)
         };
-        let found = store_error_or_none(found)?.filter(|found| !found.is_referral);
+        let found = match found {
+            Err(RecordLookupError::Local(error @ Error::BudgetExceeded(_))) => return Err(error),
+            found => store_error_or_none(found)?.filter(|found| !found.is_referral),
+        };
         Ok(found.and_then(|found| Namespace::find_value(&found.values).cloned()))
     }
 }
