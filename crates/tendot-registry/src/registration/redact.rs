@@ -103,9 +103,12 @@ impl CommandPlanner for RedactDoi {
                 principal.check_agency(&owner.agency, Scope::Administer)?;
                 Some(entry)
             }
-            None if rules.get_record(&self.name, budget).await?.is_some() => return Err(not_found()),
+            // The same error for a name that is hidden and one that does not exist.
             None => {
                 principal.check_agency(&prefix_agency, Scope::Administer)?;
+                if rules.get_record(&self.name, budget).await?.is_some() {
+                    return Err(not_found());
+                }
                 None
             }
         };
