@@ -52,7 +52,7 @@ impl WritePlanner<'_> {
         check_doi_syntax(text, &self.rules.settings)?;
         let result = values
             .iter()
-            .try_for_each(|value| check_value(value, limits))
+            .try_for_each(|value| check_value(value, limits, budget))
             .and_then(|()| check_record(values, limits))
             .map(|()| values.iter().map(|value| self.with_timestamp(value)).collect())
             .map_err(Error::from)
@@ -108,7 +108,7 @@ impl WritePlanner<'_> {
                 &with_signature
             }
         };
-        let (merged, diff, checked) = self.merge_record(&entry.values, values);
+        let (merged, diff, checked) = self.merge_record(&entry.values, values, budget);
         let result = if diff.has_changes {
             checked
                 .and_then(|()| diff.check_writable())
@@ -125,6 +125,7 @@ impl WritePlanner<'_> {
         &self,
         old: &[HandleValue<'static>],
         new: &[HandleValue<'_>],
+        budget: &mut Budget,
     ) -> (Vec<HandleValue<'static>>, RecordDiff, Result<(), Error>) {
         let limits = &self.rules.settings.limits;
         let mut diff = RecordDiff::default();
@@ -141,7 +142,7 @@ impl WritePlanner<'_> {
                 Some(other) => diff.modify(other, value),
                 None => diff.add(value),
             }
-            checked = checked.and_then(|()| Ok(check_value(value, limits)?));
+            checked = checked.and_then(|()| Ok(check_value(value, limits, budget)?));
             merged.push(self.with_timestamp(value));
         }
         let new_by_index = by_index(new);

@@ -39,7 +39,7 @@ impl WritePlanner<'_> {
         let existed = values.iter().any(|value| old_by_index.contains_key(&value.index));
         let result = match occupied_index {
             Some(index) => Err(Error::ValueExists { index }),
-            None => self.merge_values(&name, &entry, &diff, values),
+            None => self.merge_values(&name, &entry, &diff, values, budget),
         };
         let result = result.map(|planned| PlannedWrite { existed, ..planned });
         Ok(WritePlan { requirement: self.requirement_for(&name, &entry, &diff, budget).await?, result })
@@ -61,7 +61,7 @@ impl WritePlanner<'_> {
             let old = old_by_index.get(&value.index).ok_or(Error::ValuesNotFound)?;
             diff.modify(old, value);
         }
-        let result = self.merge_values(&name, &entry, &diff, values);
+        let result = self.merge_values(&name, &entry, &diff, values, budget);
         Ok(WritePlan { requirement: self.requirement_for(&name, &entry, &diff, budget).await?, result })
     }
 
@@ -125,6 +125,7 @@ impl WritePlanner<'_> {
         entry: &StoredRecord,
         diff: &RecordDiff,
         new_values: &[HandleValue<'_>],
+        budget: &mut Budget,
     ) -> Result<PlannedWrite, Error> {
         let limits = &self.rules.settings.limits;
         diff.check_writable()?;
@@ -136,7 +137,7 @@ impl WritePlanner<'_> {
         for old in &entry.values {
             match new_by_index.get(&old.index) {
                 Some(new) if !is_same_value(old, new) => {
-                    check_value(new, limits)?;
+                    check_value(new, limits, budget)?;
                     merged.push(self.with_timestamp(new));
                 }
                 _ => merged.push(old.clone()),
@@ -144,7 +145,7 @@ impl WritePlanner<'_> {
         }
         let old_by_index = by_index(&entry.values);
         for new in new_values.iter().filter(|new| !old_by_index.contains_key(&new.index)) {
-            check_value(new, limits)?;
+            check_value(new, limits, budget)?;
             merged.push(self.with_timestamp(new));
         }
         check_record(&merged, limits)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::value::RawValue;
-use tendot_proto::HandleValue;
+use tendot_proto::{Budget, HandleValue};
 use tendot_store::{Edit, Precondition, RecordStatus, StoredRecord};
 
 use super::record::URL_INDEX;
@@ -139,12 +139,12 @@ fn build_values(
     request: &RegistrationRequest,
     existing: Option<&StoredRecord>,
 ) -> Result<Vec<HandleValue<'static>>, RegistryError> {
-    let limits = context.limits;
+    let (limits, budget) = (context.limits, &mut Budget::PER_REQUEST.clone());
     let previous = existing.map(|entry| entry.values.as_slice()).unwrap_or_default();
     let mut values: Vec<HandleValue<'static>> = Vec::with_capacity(4);
     if let Some(url) = &request.url {
         let value = HandleValue::new(URL_INDEX, "URL", url.to_string());
-        check_value(&value, limits).map_err(|error| {
+        check_value(&value, limits, budget).map_err(|error| {
             let detail = match error.fault {
                 ValueFault::Url(fault) => format!("invalid URL: {fault}"),
                 fault => format!("invalid URL: {fault}"),
@@ -159,7 +159,7 @@ fn build_values(
     match &request.values {
         Some(requested) => {
             for (number, value) in requested.iter().enumerate() {
-                check_given_value(context, request, value, previous, &format!("/values/{number}"))?;
+                check_given_value(context, request, value, previous, &format!("/values/{number}"), budget)?;
                 values.push(value.clone());
             }
             if let (Some(signing), Some(entry)) = (context.signing, existing) {
@@ -210,6 +210,7 @@ fn check_given_value(
     value: &HandleValue<'_>,
     previous: &[HandleValue<'_>],
     pointer: &str,
+    budget: &mut Budget,
 ) -> Result<(), RegistryError> {
     let reject = |detail: String| Err(RegistryError::invalid(codes::INVALID_VALUE, pointer, detail));
     if is_admin_value(value) {
@@ -221,7 +222,7 @@ fn check_given_value(
         return reject(format!("index {} is reserved for the registry", value.index));
     }
     if !previous.iter().any(|old| is_same_value(old, value)) {
-        check_value(value, context.limits)
+        check_value(value, context.limits, budget)
             .map_err(|error| RegistryError::invalid(codes::INVALID_VALUE, pointer, error.to_string()))?;
     }
     context.allocation.check_value_hosts(value, pointer)

@@ -13,14 +13,17 @@ use tendot_proto::Budget;
 use tendot_store::{Edit, NameKey, RecordStatus, Store, StoredRecord};
 
 use crate::authorization::Principal;
+use crate::command::MAX_COMMIT_ATTEMPTS;
 use crate::party::{decode, sha256_hex};
 use crate::prefix::{DuplicatePolicy, Prefix};
 use crate::registration::{Registration, has_metadata, is_reserved};
 use crate::rules::Rules;
 use crate::{Error, Registry, RegistryError, WriteWarning, codes, cost};
 
-/// Maximum number of names that an entry lists; further names with the same description replace the oldest.
-const MAX_NAMES: usize = 8;
+/// Maximum number of names that an entry lists; further names with the same description are not listed. Then registrations only
+/// read the entry and do not conflict, so this must be less than the attempts of a commit.
+const MAX_NAMES: usize = 4;
+const _: () = assert!(MAX_NAMES < MAX_COMMIT_ATTEMPTS as usize);
 
 /// Prefix of the keys of the index.
 const KEY_PREFIX: &str = "described/";
@@ -146,6 +149,58 @@ struct IndexEntry {
     is_changed: bool,
 }
 
+impl IndexEntry {
+    /// Finds another name with the description that the principal may know of. Removes stale names before it.
+    async fn find_duplicate(
+        &mut self,
+        rules: &Rules,
+        change: &DescriptionChange<'_>,
+        hash: &str,
+        budget: &mut Budget,
+    ) -> Result<Option<Box<str>>, RegistryError> {
+        let mut position = 0;
+        while let Some(other) = self.names.get(position) {
+            let is_visible = if other.eq_ignore_ascii_case(change.name) {
+                Some(false)
+            } else if position + self.planned >= self.names.len() {
+                Some(true)
+            } else {
+                rules.has_description(other, change.registrant, hash, change.principal, budget).await?
+            };
+            match is_visible {
+                Some(true) => return Ok(Some(other.clone())),
+                Some(false) => position += 1,
+                None => self.remove_at(position),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Lists a name, unless the entry is full.
+    fn add(&mut self, name: &str) {
+        self.remove(name);
+        if self.names.len() < MAX_NAMES {
+            self.names.push(name.into());
+            self.planned += 1;
+            self.is_changed = true;
+        }
+    }
+
+    fn remove(&mut self, name: &str) {
+        if let Some(position) = self.names.iter().position(|other| other.eq_ignore_ascii_case(name)) {
+            self.remove_at(position);
+        }
+    }
+
+    fn remove_at(&mut self, position: usize) {
+        if position + self.planned >= self.names.len() {
+            self.planned = self.planned.saturating_sub(1);
+        }
+        self.names.remove(position);
+        self.is_changed = true;
+    }
+}
+
 impl DescriptionIndex {
     /// Moves a name to its new description. Warns about another name with the same description, or refuses it.
     pub(super) async fn update(
@@ -154,60 +209,32 @@ impl DescriptionIndex {
         change: &DescriptionChange<'_>,
         budget: &mut Budget,
     ) -> Result<Option<WriteWarning>, RegistryError> {
+        // Most updates keep the metadata.
+        if change.before.map(RawValue::get) == change.after.map(RawValue::get) {
+            return Ok(None);
+        }
         let (before, after) = (description_hash(change.before)?, description_hash(change.after)?);
         if before == after {
             return Ok(None);
         }
-        let is_other = |other: &str| !other.eq_ignore_ascii_case(change.name);
-        let mut warning = None;
+        let mut duplicate = None;
         if let Some(hash) = after.filter(|_| change.policy != DuplicatePolicy::Allow) {
             let entry = self.load(rules, index_key(change.registrant, &hash), budget).await?;
-            let stored = entry.names.len().saturating_sub(entry.planned);
-            let (mut kept, mut duplicate) = (Vec::with_capacity(entry.names.len() + 1), None);
-            for (position, other) in std::mem::take(&mut entry.names).into_iter().enumerate() {
-                let is_planned = position >= stored;
-                let visibility = match is_planned {
-                    true => Some(true),
-                    false => {
-                        rules
-                            .has_description(&other, change.registrant, &hash, change.principal, budget)
-                            .await?
-                    }
-                };
-                match visibility {
-                    Some(is_visible) if is_other(&other) => {
-                        duplicate = duplicate.or_else(|| is_visible.then(|| other.clone()));
-                        kept.push(other);
-                    }
-                    _ if is_planned => entry.planned -= 1,
-                    _ => {}
-                }
-            }
+            duplicate = entry.find_duplicate(rules, change, &hash, budget).await?;
             if let Some(other) = &duplicate
                 && change.policy == DuplicatePolicy::Reject
             {
-                entry.names = kept;
                 let detail = format!("title, creators, date and type equal those of `{other}`");
                 return Err(RegistryError::new(codes::DUPLICATE_METADATA, detail)
                     .with_pointer("/metadata")
                     .with_existing(other.clone(), None));
             }
-            kept.push(change.name.into());
-            kept.drain(..kept.len().saturating_sub(MAX_NAMES));
-            entry.planned = (entry.planned + 1).min(kept.len());
-            (entry.names, entry.is_changed) = (kept, true);
-            warning = duplicate.map(|name| WriteWarning::DuplicateOf { name });
+            entry.add(change.name);
         }
         if let Some(hash) = before {
-            let entry = self.load(rules, index_key(change.registrant, &hash), budget).await?;
-            let stored = entry.names.len().saturating_sub(entry.planned);
-            if let Some(position) = entry.names.iter().position(|other| !is_other(other)) {
-                entry.names.remove(position);
-                entry.planned -= usize::from(position >= stored);
-                entry.is_changed = true;
-            }
+            self.load(rules, index_key(change.registrant, &hash), budget).await?.remove(change.name);
         }
-        Ok(warning)
+        Ok(duplicate.map(|name| WriteWarning::DuplicateOf { name }))
     }
 
     async fn load(

@@ -25,6 +25,7 @@ pub(crate) use new_name::already_registered;
 pub(crate) use planner::RegistrationPlanner;
 pub use record::{DoiRecord, DoiStatus, MetadataIssue, RegistrationState, is_reserved};
 pub(crate) use record::{Registration, has_metadata, owned_name_key, url_value};
+pub(crate) use redact::REDACTION_TYPE;
 pub use redact::{RedactDoi, Redaction, RedactionMark};
 pub use register::RegisterDoi;
 pub use request::RegistrationRequest;

@@ -250,10 +250,13 @@ impl RecordReader {
         budget.charge(cost::LOOKUP)?;
         let Ok(key) = NameKey::new(name) else { return Ok(None) };
         let newest = HistoryOrder::NewestFirst { before: u64::MAX };
-        let history = self.store.history(&key, newest, MAX_REDACTIONS + 1).await?;
-        let is_redaction = |past: &&HistoryEntry| past.log_entry.kind == EditKind::Redact;
-        let change = history.entries.iter().find(|past| !is_redaction(past));
-        Ok(change.map(|past| past.log_entry.timestamp_ms))
+        let is_change = |past: &&HistoryEntry| past.log_entry.kind != EditKind::Redact;
+        // States may be large, and redactions are rare.
+        let mut history = self.store.history(&key, newest, 1).await?;
+        if history.entries.first().is_some_and(|past| !is_change(&past)) {
+            history = self.store.history(&key, newest, MAX_REDACTIONS + 1).await?;
+        }
+        Ok(history.entries.iter().find(is_change).map(|past| past.log_entry.timestamp_ms))
     }
 }
 

@@ -11,13 +11,13 @@ use crate::command::CommandPlan;
 use crate::command::sealed::CommandPlanner;
 use crate::party::{Scope, encode};
 use crate::prefix::AllocationCache;
-use crate::registration::Registration;
+use crate::registration::{Registration, has_metadata};
 use crate::rules::Rules;
 use crate::validate::check_text;
 use crate::{CallContext, Error, RegistryError, codes, cost};
 
-/// Type of the value that replaces those of a redacted state.
-const REDACTION_TYPE: &str = "0.TENDOT/REDACTED";
+/// Type of the value that replaces those of a redacted state; only redactions write it.
+pub(crate) const REDACTION_TYPE: &str = "0.TENDOT/REDACTED";
 
 /// Maximum length of the reason, in bytes.
 const MAX_REASON_BYTES: usize = 500;
@@ -103,24 +103,28 @@ impl CommandPlanner for RedactDoi {
                 principal.check_agency(&owner.agency, Scope::Administer)?;
                 Some(entry)
             }
-            None if rules.get_record(&self.name, budget).await?.is_some() => return Err(not_found()),
+            // The same error for a name that is hidden and one that does not exist.
             None => {
                 principal.check_agency(&prefix_agency, Scope::Administer)?;
+                if rules.get_record(&self.name, budget).await?.is_some() {
+                    return Err(not_found());
+                }
                 None
             }
         };
         principal.check_prefix(prefix)?;
         rules.check_server_responsible(Handle::from(&*self.name), budget).await?;
         let key = NameKey::new(&self.name).map_err(|_| not_found())?;
-        let (mut history, mut last_revision, mut after) = (Vec::new(), None, 0);
+        // A change after the record was read fails the commit, which is then planned again.
+        let (mut history, mut has_history, mut after) = (Vec::new(), false, 0);
         loop {
             budget.charge(cost::LOOKUP).map_err(Error::from)?;
             let page = rules.store.history(&key, HistoryOrder::OldestFirst { after }, STATES_PER_PAGE).await;
             let page = page.map_err(Error::from)?;
             for entry in page.entries {
-                last_revision = Some(entry.log_entry.revision);
+                has_history = true;
                 let PriorState::Record(state) = entry.prior else { continue };
-                if RedactionMark::of_values(&state.values).is_none() {
+                if !is_redacted(&state) {
                     history.push((entry.log_entry.sequence, redacted_registration(&state)?));
                 }
             }
@@ -131,20 +135,16 @@ impl CommandPlanner for RedactDoi {
             let Some(next) = page.next else { break };
             after = next;
         }
-        if last_revision.is_none() {
+        if current.is_none() && !has_history {
             return Err(not_found());
-        }
-        if current.as_ref().is_some_and(|current| Some(current.revision) != last_revision) {
-            return Err(RegistryError::new(codes::WRITE_CONFLICT, "the name was changed meanwhile"));
         }
         let mark = RedactionMark {
             time_ms: call.now_ms,
             author: principal.to_string().into(),
             reason: self.reason.clone(),
         };
-        let is_retired = |entry: &StoredRecord| {
-            entry.status == RecordStatus::Tombstone && RedactionMark::of_values(&entry.values).is_none()
-        };
+        let is_retired =
+            |entry: &StoredRecord| entry.status == RecordStatus::Tombstone && !is_redacted(entry);
         let redacts_current = current.as_ref().is_some_and(is_retired);
         let redacted_states = history.len() + usize::from(redacts_current);
         let name = current.as_ref().map_or_else(|| self.name.clone(), |entry| entry.name.clone());
@@ -161,6 +161,11 @@ impl CommandPlanner for RedactDoi {
         let edit = Edit::Redact { name, mark, redacts_current, registration, prior_registration, history };
         Ok(CommandPlan::new(vec![edit], redaction))
     }
+}
+
+/// Whether nothing is left to redact. An import can write values that look like a mark, but not remove metadata.
+fn is_redacted(state: &StoredRecord) -> bool {
+    RedactionMark::of_values(&state.values).is_some() && !has_metadata(state)
 }
 
 /// Registration of a state without its metadata.

@@ -2,10 +2,11 @@
 
 use tendot_proto::auth::{PublicKeyError, validate_public_key};
 use tendot_proto::record::{Admin, IndexError, PublicKey, ValueList, validate_indexes};
-use tendot_proto::{DecodeError, HandleValue};
+use tendot_proto::{Budget, DecodeError, HandleValue};
 
 use super::url;
 use crate::authorization::is_admin_value;
+use crate::registration::REDACTION_TYPE;
 use crate::resolve::check_namespace;
 use crate::{Error, RecordLimits, UrlFault};
 
@@ -68,6 +69,12 @@ pub enum ValueFault {
         /// What is wrong.
         reason: Box<str>,
     },
+    /// Type that only the registry writes.
+    #[error("type {value_type} is reserved for the registry")]
+    ReservedType {
+        /// The type.
+        value_type: &'static str,
+    },
     /// Invalid `URL` value.
     #[error("invalid URL: {0}")]
     Url(UrlFault),
@@ -96,8 +103,12 @@ pub(crate) fn check_indexes(values: &[HandleValue<'_>], limits: &RecordLimits) -
     })
 }
 
-/// Checks a new or changed value.
-pub(crate) fn check_value(value: &HandleValue<'_>, limits: &RecordLimits) -> Result<(), InvalidValue> {
+/// Checks a new or changed value. The budget is that of all values of a request, which may have many templates.
+pub(crate) fn check_value(
+    value: &HandleValue<'_>,
+    limits: &RecordLimits,
+    budget: &mut Budget,
+) -> Result<(), InvalidValue> {
     check_encoding(value, limits)?;
     let invalid = |fault| Err(InvalidValue::at(value, fault));
     // A malformed admin value, group or key would lock out the admins.
@@ -112,10 +123,13 @@ pub(crate) fn check_value(value: &HandleValue<'_>, limits: &RecordLimits) -> Res
         ValueList::from_bytes(&value.data).map(drop)
     } else if value.has_type("HS_NAMESPACE") {
         // A faulty template would fail each resolution under the prefix.
-        if let Err(error) = check_namespace(&value.data) {
+        if let Err(error) = check_namespace(&value.data, budget) {
             return invalid(ValueFault::Namespace { reason: error.to_string().into() });
         }
         Ok(())
+    } else if value.has_type(REDACTION_TYPE) {
+        // It would pass for a redaction.
+        return invalid(ValueFault::ReservedType { value_type: REDACTION_TYPE });
     } else {
         Ok(())
     };
@@ -211,13 +225,19 @@ mod tests {
             b"<namespace><template delimiter='@'><value/></template></namespace>",
             "invalid value at index 7: invalid prefix template: `<value>` outside `<foreach>` needs a `type`",
         );
+        let reserved = "invalid value at index 7: type 0.TENDOT/REDACTED is reserved for the registry";
+        check("0.tendot/redacted", b"{}", reserved);
         check("X", &[0; 1_001], "invalid value at index 7: 1001 bytes of data (maximum 1000)");
     }
 
     #[track_caller]
     fn check(value_type: &'static str, data: &[u8], fault: &str) {
         let limits = RecordLimits { max_value_bytes: 1_000, ..RecordLimits::default() };
-        let checked = check_value(&HandleValue::with_data(7, value_type, data), &limits);
+        let checked = check_value(
+            &HandleValue::with_data(7, value_type, data),
+            &limits,
+            &mut Budget::PER_REQUEST.clone(),
+        );
         assert_eq!(checked.map_or_else(|invalid| invalid.to_string(), |()| String::new()), fault);
     }
 

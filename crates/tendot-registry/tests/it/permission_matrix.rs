@@ -53,6 +53,8 @@ name retire               ?+++-+---+---+----???+--
 name retire reserved      ?+++0+00-+---+--00???+00
 name retire transferred   ?+++--+------+----???---
 name redact               ?+++-----------+--???---
+name redact reserved      ?+++-----------+--???---
+name redact no such       ?000-----------0--???---
 name read                 ++++++++++++++++++???+++
 name read hidden          0+++0+00++++++++00???+00
 name read reserved        0+++0+00++++++++00???+00
@@ -253,8 +255,13 @@ fn run_name_operation(
         "name retire" => fixture.retire(&name("x"), caller),
         "name retire reserved" => fixture.retire(&name("r"), caller),
         "name retire transferred" => fixture.retire(&name("transferred"), caller),
-        "name redact" => {
-            let command = RedactDoi { name: name("x").into(), reason: "request".into() };
+        "name redact" | "name redact reserved" | "name redact no such" => {
+            let suffix = match operation {
+                "name redact" => "x",
+                "name redact reserved" => "r",
+                _ => "none",
+            };
+            let command = RedactDoi { name: name(suffix).into(), reason: "request".into() };
             fixture.execute_as(&command, caller).map(drop)
         }
         "name read" => {

@@ -12,6 +12,7 @@ over_stores!(
     statement_114_duplicate_metadata_is_reported,
     duplicates_by_policy,
     duplicates_in_batches,
+    concurrent_duplicates,
     duplicates_of_others
 );
 
@@ -144,6 +145,20 @@ fn duplicates_in_batches(store: StoreKind) {
         (&json!("duplicate-metadata"), &json!("10.70000/c"))
     );
     assert_eq!(of(5), ("created", Vec::new()));
+}
+
+/// Registrations with one description do not fail because of one another.
+fn concurrent_duplicates(store: StoreKind) {
+    let fixture = DuplicateFixture::new(store);
+    let without_warning = std::thread::scope(|scope| {
+        let register = |number| {
+            let fixture = &fixture;
+            scope.spawn(move || fixture.register(&format!("10.70000/{number}"), "A title").is_empty())
+        };
+        let registrations: Vec<_> = (0..24).map(register).collect();
+        registrations.into_iter().map(|thread| thread.join().unwrap()).filter(|first| *first).count()
+    });
+    assert_eq!(without_warning, 1, "only the first has no duplicate");
 }
 
 fn duplicates_of_others(store: StoreKind) {

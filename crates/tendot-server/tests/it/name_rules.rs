@@ -14,6 +14,7 @@ use tendot_testing::ram_dir;
 
 use crate::support::api_client::{ApiClient, over_all_stores};
 use crate::support::edits::{commit_as, put_edit};
+use crate::support::fixtures::kernel_metadata;
 use crate::support::http_server::{TOKEN, bind, start_http};
 use crate::support::native_server::{now, url_value};
 use crate::support::stores::StoreKind;
@@ -24,6 +25,7 @@ over_all_stores!(
     allocated_prefixes_stay_homed,
     updated_follows_every_write_path,
     host_policy_covers_what_leads_away,
+    redaction_marks_cannot_be_forged,
     registration_takes_written_forms,
     batches_take_written_forms,
     statement_150_reserved_suffixes,
@@ -148,6 +150,8 @@ fn host_policy_covers_what_leads_away(client: &ApiClient) {
         ("10320/loc", location("", inside), true),
         ("10320/loc", location("", outside), false),
         ("10320/loc", location("", template), false),
+        ("10320/loc", location("", &template.replace("evil.example", "example.org")), true),
+        ("10320/loc", location("", &template.replace("evil.example", "{hdl:path}.example.org")), false),
         ("10320/loc", location("", &format!("{inside}<include>10.70001/x</include>")), false),
         ("10320/loc", location("", &format!("{inside}<include>10.70000/x</include>")), true),
         ("10320/loc", location(" include='10.70000/x,10.70001/x'", inside), false),
@@ -180,6 +184,33 @@ fn host_policy_covers_what_leads_away(client: &ApiClient) {
     let body =
         json!({"name": "10.70001/y", "values": [{"index": 2, "type": "HS_ALIAS", "data": "10.70000/a0"}]});
     client.check("POST", "/dois", TOKEN, &body, (201, ""));
+}
+
+/// Only a redaction writes its mark: a record must not look redacted, nor keep metadata from being redacted.
+fn redaction_marks_cannot_be_forged(client: &ApiClient) {
+    const MARK: &str = r#"{"at":1,"by":"operator","reason":"x"}"#;
+    client.create_fixtures();
+    let mark = json!({"index": 2, "type": "0.TENDOT/REDACTED", "data": MARK});
+    let record = serde_json::to_vec(&json!([mark])).unwrap();
+    let response = client.send("PUT", "/api/handles/10.70000/forged", TOKEN, &[], &record);
+    assert_eq!(response.status, 400, "{}", response.text());
+    let body = json!({"name": "10.70000/forged", "url": "https://example.org/", "values": [mark]});
+    client.check("POST", "/dois", TOKEN, &body, (422, "invalid-value"));
+
+    // An import can write it; the metadata of that state is redacted nevertheless.
+    let metadata = |title: &str| serde_json::from_str::<Json>(&kernel_metadata(title)).unwrap();
+    let body =
+        json!({"name": "10.70000/a", "url": "https://example.org/", "metadata": metadata("Private title")});
+    client.check("POST", "/dois", TOKEN, &body, (201, ""));
+    let imported = put_edit("10.70000/a", vec![HandleValue::new(1, "0.TENDOT/REDACTED", MARK)]);
+    client.server.commit(vec![imported]);
+    let update = json!({"url": "https://example.org/", "values": [], "metadata": metadata("Public title")});
+    client.check("PUT", "/dois/10.70000/a", TOKEN, &update, (200, ""));
+    let redaction = json!({"name": "10.70000/a", "reason": "request"});
+    let redacted = client.check("POST", "/redactions", TOKEN, &redaction, (200, ""));
+    assert_eq!(redacted["states"], 2, "{redacted}");
+    let history = client.send("GET", "/api/v1/history/10.70000/a", TOKEN, &[], b"").text().into_owned();
+    assert!(!history.contains("Private title"), "{history}");
 }
 
 /// Each written form of a name, the stored name, and the form that is reported.

@@ -6,7 +6,7 @@ use crate::support::api_client::ApiClient;
 use crate::support::http_server::TOKEN;
 use crate::support::stores::{StoreKind, over_stores};
 
-over_stores!(broken_template_is_refused, explain_names_the_template);
+over_stores!(broken_template_is_refused, templates_share_the_budget_of_a_request, explain_names_the_template);
 
 const TEMPLATE: &str = "<namespace><template delimiter='@'><foreach><if value='type' expression='URL'>\
                         <value data='${data}?${extension}'/></if></foreach></template></namespace>";
@@ -28,6 +28,26 @@ fn start(store: StoreKind) -> ApiClient {
     let map = json!([{"index": 1, "type": "URL", "data": "https://example.org/map"}]).to_string();
     assert_eq!(client.send("PUT", "/api/handles/10.5555/map", TOKEN, &[], map.as_bytes()).status, 201);
     client
+}
+
+/// Expressions are compiled before the caller is authorized: many small templates must not cost more than one.
+fn templates_share_the_budget_of_a_request(store: StoreKind) {
+    let client = start(store);
+    let put = |count: u32| {
+        let value = |index: u32| {
+            let test =
+                |number| format!("<if value='extension' test='matches' expression='{index}-{number}'/>");
+            let tests: String = (0..40).map(test).collect();
+            let xml = format!("<namespace><template delimiter='@'>{tests}</template></namespace>");
+            json!({"index": index, "type": "HS_NAMESPACE", "data": xml})
+        };
+        let body = json!((1..=count).map(value).collect::<Vec<_>>()).to_string();
+        client.send("PUT", "/api/handles/0.NA/10.5555?overwrite=true", TOKEN, &[], body.as_bytes())
+    };
+    let refused = put(20);
+    assert!(refused.status >= 400 && refused.text().contains("budget"), "{}", refused.text());
+    let written = put(2);
+    assert!(written.status < 300, "{}", written.text());
 }
 
 fn broken_template_is_refused(store: StoreKind) {

@@ -268,20 +268,26 @@ fn normalize_content(content: Vec<ExtensionContent>) -> Vec<ExtensionContent> {
     let is_blank = |content: &ExtensionContent| matches!(content, ExtensionContent::Text(text) if text.trim().is_empty());
     let is_indented = content.iter().any(|content| !is_text(content))
         && content.iter().filter(|content| is_text(content)).all(is_blank);
-    let mut merged: Vec<ExtensionContent> = Vec::with_capacity(content.len());
+    let (mut merged, mut pending) = (Vec::new(), String::new());
     for content in content {
-        if is_indented && is_blank(&content) {
-            continue;
-        }
-        match (merged.last_mut(), content) {
-            (Some(ExtensionContent::Text(before)), ExtensionContent::Text(text)) => {
-                *before = format!("{before}{text}").into();
+        match content {
+            ExtensionContent::Text(_) if is_indented => {}
+            ExtensionContent::Text(text) => pending.push_str(&text),
+            ExtensionContent::Element(element) => {
+                push_text(&mut merged, &mut pending);
+                merged.push(ExtensionContent::Element(element));
             }
-            (_, ExtensionContent::Text(text)) if text.is_empty() => {}
-            (_, content) => merged.push(content),
         }
     }
+    push_text(&mut merged, &mut pending);
     merged
+}
+
+/// Moves a text to the content, unless it is empty.
+fn push_text(content: &mut Vec<ExtensionContent>, text: &mut String) {
+    if !text.is_empty() {
+        content.push(ExtensionContent::Text(std::mem::take(text).into()));
+    }
 }
 
 fn wrong_type(what: &str, expected: &str, found: &MetadataNode<'_>) -> ExtensionFault {

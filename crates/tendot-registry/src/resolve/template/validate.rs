@@ -10,9 +10,9 @@ use crate::{Error, cost};
 
 /// Checks that a namespace is well-formed, and that its template can be evaluated.
 ///
-/// Unknown elements are accepted, because evaluation ignores them. The work is limited by the budget of a request, as it is
+/// Unknown elements are accepted, because evaluation ignores them. The work is limited by the budget of the request, as it is
 /// when the template is evaluated.
-pub(crate) fn check_namespace(data: &[u8]) -> Result<(), Error> {
+pub(crate) fn check_namespace(data: &[u8], budget: &mut Budget) -> Result<(), Error> {
     let source = str::from_utf8(data).map_err(|_| invalid("not UTF-8"))?;
     let document = parse_namespace(source)?;
     let Some(template) = template_element(&document) else { return Ok(()) };
@@ -24,7 +24,7 @@ pub(crate) fn check_namespace(data: &[u8]) -> Result<(), Error> {
     if template.attribute("delimiter") == Some("") {
         return Err(invalid("empty delimiter"));
     }
-    let mut check = TemplateCheck { expressions: HashSet::new(), budget: Budget::PER_REQUEST };
+    let mut check = TemplateCheck { expressions: HashSet::new(), budget };
     check.check_children(template, false)
 }
 
@@ -33,13 +33,13 @@ fn invalid(reason: &str) -> Error {
 }
 
 /// Check of the elements of a template.
-struct TemplateCheck<'d> {
+struct TemplateCheck<'d, 'b> {
     /// Compiled expressions.
     expressions: HashSet<&'d str>,
-    budget: Budget,
+    budget: &'b mut Budget,
 }
 
-impl<'d> TemplateCheck<'d> {
+impl<'d> TemplateCheck<'d, '_> {
     /// Checks the child elements. The recursion depth is limited by the depth of the XML.
     fn check_children(&mut self, parent: Node<'d, '_>, in_loop: bool) -> Result<(), Error> {
         for node in parent.children().filter(Node::is_element) {
@@ -101,8 +101,8 @@ mod tests {
 
     #[track_caller]
     fn check(xml: &str, expected: &str) {
-        let found =
-            check_namespace(xml.as_bytes()).map_or_else(|error| error.to_string(), |()| String::new());
+        let checked = check_namespace(xml.as_bytes(), &mut Budget::PER_REQUEST.clone());
+        let found = checked.map_or_else(|error| error.to_string(), |()| String::new());
         assert!(found.starts_with(expected) && found.is_empty() == expected.is_empty(), "{xml}: {found}");
     }
 
@@ -125,7 +125,7 @@ mod tests {
         check("not XML", "invalid prefix template: HS_NAMESPACE");
         check("<namespace><template></namespace>", "invalid prefix template: ");
         check("<!DOCTYPE n><namespace/>", "invalid prefix template: HS_NAMESPACE");
-        assert!(check_namespace(b"<namespace>\xff</namespace>").is_err());
+        assert!(check_namespace(b"<namespace>\xff</namespace>", &mut Budget::PER_REQUEST.clone()).is_err());
     }
 
     #[test]

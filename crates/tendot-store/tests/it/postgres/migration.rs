@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tendot_proto::HandleValue;
 use tendot_store::{
-    ChangeSet, CommitError, Edit, EmbeddedImporter, EmbeddedStore, MigrationError, PostgresOpenError,
-    PostgresStore, Precondition, PreviousRun, Store, migrate,
+    ChangeSet, CommitError, Edit, EmbeddedImporter, EmbeddedStore, HistoryOrder, MigrationError, NameKey,
+    PostgresOpenError, PostgresStore, Precondition, PreviousRun, PriorState, RecordStatus, Store,
+    StoredRecord, migrate,
 };
 
 use tendot_testing::{SeededRng, is_full_run, ram_dir, test_seed};
@@ -68,9 +69,43 @@ fn edit(rng: &mut SeededRng) -> Edit {
     }
 }
 
+/// A redaction of the whole history of a name, and of its record if that is a tombstone.
+async fn redaction(store: &impl Store, rng: &mut SeededRng) -> ChangeSet {
+    let name = format!("10.1/Name-{}", rng.below(12));
+    let key = NameKey::new(&name).unwrap();
+    let current = store.get(&key).await.unwrap();
+    let redacted = |state: &StoredRecord| -> Box<[u8]> {
+        if state.registration.is_empty() { Box::default() } else { b"redacted"[..].into() }
+    };
+    let order = HistoryOrder::OldestFirst { after: 0 };
+    let entries = store.history(&key, order, 1_000).await.unwrap().entries;
+    let history = entries.iter().filter_map(|entry| match &entry.prior {
+        PriorState::Record(state) => Some((entry.log_entry.sequence, redacted(state))),
+        PriorState::Absent => None,
+    });
+    let is_retired = current.as_ref().is_some_and(|record| record.status == RecordStatus::Tombstone);
+    let prior_registration = current.as_ref().map(redacted).unwrap_or_default();
+    let registration = match &current {
+        Some(record) if !is_retired => record.registration.clone(),
+        _ => prior_registration.clone(),
+    };
+    let redact = Edit::Redact {
+        name: name.as_str().into(),
+        mark: HandleValue::new(1, "MARK", "redacted"),
+        redacts_current: is_retired,
+        registration,
+        prior_registration,
+        history: history.collect(),
+    };
+    let revision = current.map(|record| record.revision);
+    let edits = vec![Edit::RequireRevision { name: name.into(), revision }, redact];
+    ChangeSet { author: "redactor".into(), timestamp_ms: 8, edits }
+}
+
 async fn make_changes(store: &impl Store, rng: &mut SeededRng, number: usize) {
     for _ in 0..number {
-        match store.commit(change(rng)).await {
+        let change = if rng.below(12) == 0 { redaction(store, rng).await } else { change(rng) };
+        match store.commit(change).await {
             Ok(_) | Err(CommitError::RecordConflict(_)) => {}
             Err(error) => panic!("{error}"),
         }
