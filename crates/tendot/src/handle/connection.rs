@@ -204,6 +204,11 @@ impl HandleConnection {
             }
             Transport::Native(Box::new(native))
         } else {
+            if server.starts_with("http://")
+                && (arguments.ca_file.is_some() || arguments.server_key.is_some())
+            {
+                return Err(CliError::new("`--ca-file` and `--server-key` require `--server https://…`"));
+            }
             trust.ca_certificates = arguments.ca_file.as_deref().map(read_small_file).transpose()?;
             if let Some(file) = &arguments.server_key {
                 trust.public_key = Some(read_public_key_file(file)?.to_bytes());
