@@ -182,7 +182,7 @@ impl<R: Read> BatchReader<R> {
             let mut digest = Context::new(&SHA256);
             // The line of a prefix does not have the keyword of its block.
             digest.update(match self.prefixes {
-                Some(PrefixBlock::Home) => b"HOME ",
+                Some(PrefixBlock::Home) => &b"HOME "[..],
                 Some(PrefixBlock::Unhome) => b"UNHOME ",
                 None => b"",
             });
