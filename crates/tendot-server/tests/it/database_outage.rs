@@ -265,7 +265,8 @@ fn unknown_commit_outcome() {
     let values = br#"{"values":[{"index":1,"type":"URL","data":"https://example.org/2"}]}"#;
     let put = || client.send("PUT", "/api/handles/10.70000/lost?index=1", TOKEN, &[], values);
     let response = with_lost_commit_response(&postgres, put);
-    check_unavailable(&response, None);
+    // Response code 2 has this status.
+    assert_eq!((response.status, response.header("retry-after")), (500, Some("10")), "{}", response.head);
     let json = response.json();
     assert_eq!((&json["responseCode"], &json["message"]), (&json!(2), &json!(OUTCOME_UNKNOWN)));
     wait_until("the server has recovered", || {

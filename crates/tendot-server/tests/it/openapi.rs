@@ -96,6 +96,7 @@ fn valid_body(method: &str, path: &str, registrants: &[String]) -> String {
         ("post", "/api/v1/tokens") => json!({"role": "operator"}),
         ("post", "/api/v1/transfers") => json!({"prefix": "10.70000", "to": registrants[1]}),
         ("post", "/api/v1/dois") => json!({"name": "10.70000/B", "url": "https://example.org/b"}),
+        ("post", "/api/v1/redactions") => json!({"name": "10.70000/A", "reason": "a request"}),
         ("put", "/api/v1/dois/{name}") => json!({"url": "https://example.org/b"}),
         ("put", "/api/handles/{name}") => {
             json!([{"index": 1, "type": "URL", "data": "https://example.org/b"}])

@@ -21,7 +21,7 @@ fn put_namespace(client: &ApiClient, xml: &str) -> (u16, String) {
 
 fn start(store: StoreKind) -> ApiClient {
     let client = ApiClient::start(store.open());
-    assert_eq!(client.send("POST", "/api/prefixes/10.5555", TOKEN, &[], b"").status, 201);
+    assert_eq!(client.send("POST", "/api/prefixes/10.5555", TOKEN, &[], b"").status, 200);
     let map = json!([{"index": 1, "type": "URL", "data": "https://example.org/map"}]).to_string();
     assert_eq!(client.send("PUT", "/api/handles/10.5555/map", TOKEN, &[], map.as_bytes()).status, 201);
     client

@@ -94,7 +94,7 @@ impl OperationError {
                     }
                     code => format!("`{handle}`: {code}"),
                 };
-                if !message.is_empty() {
+                if !message.is_empty() && !message.eq_ignore_ascii_case(&code.to_string()) {
                     text += &format!(": {}", escape_control(message));
                 }
                 format!("{text} (response code {number})")

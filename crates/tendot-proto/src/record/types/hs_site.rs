@@ -69,7 +69,7 @@ impl<'a> Site<'a> {
     /// use tendot_proto::HandleValue;
     /// use tendot_proto::record::Site;
     ///
-    /// let site = HandleValue::new(3, "HS_SITE.6", Site::default().to_bytes());
+    /// let site = HandleValue::with_data(3, "HS_SITE.6", Site::default().to_bytes());
     /// assert_eq!(Site::from_value(&site), Some(Ok(Site::default())));
     /// assert_eq!(Site::from_value(&HandleValue::new(1, "URL", "https://example.org/")), None);
     /// ```

@@ -148,6 +148,9 @@ pub(crate) fn authentication_error(
     name: &str,
     request: &RequestHead<'_>,
 ) -> Reply {
+    if matches!(error, AuthenticationError::InvalidUtf8 { .. }) {
+        return protocol_error(&error.to_string());
+    }
     if let Some(reply) = error.early_reply() {
         return reply;
     }

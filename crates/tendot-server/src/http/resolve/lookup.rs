@@ -31,8 +31,10 @@ pub(crate) struct LookupContext<'r> {
     pub(crate) budget: Budget,
     /// Whether cached upstream records are not acceptable.
     pub(crate) is_authoritative: bool,
-    /// Whether upstream records must be signed.
+    /// Whether responses of the upstream must be signed.
     pub(crate) is_certified: bool,
+    /// Whether names are those of certificates: their records need not be signed.
+    pub(crate) is_certificate_lookup: bool,
     /// Combined provenance of all upstream data; `None` if everything was local.
     pub(crate) provenance: Option<Provenance>,
     /// Time of the request.
@@ -48,6 +50,7 @@ impl<'r> LookupContext<'r> {
             budget: Budget::new(REQUEST_BUDGET),
             is_authoritative: parameters.is_set("auth"),
             is_certified: parameters.is_set("cert"),
+            is_certificate_lookup: false,
             provenance: None,
             now: request.now,
             headers: request.headers,
@@ -219,7 +222,7 @@ impl RecordResolver {
         let LookupContext { is_authoritative, is_certified, .. } = *context;
         let request = ResolveRequest { name: name.into(), is_authoritative, is_certified, cdn_loop };
         let deadline = *context.deadline.get_or_insert_with(|| Instant::now() + UPSTREAM_TIMEOUT);
-        let reply = timeout_at(deadline, upstream.resolver.resolve(request)).await;
+        let reply = timeout_at(deadline, upstream.resolve(request, context.is_certificate_lookup)).await;
         if !matches!(&reply, Ok(Ok(CachedReply { cache_status: CacheStatus::Hit, .. }))) {
             context.upstream_queries_left -= 1;
         }

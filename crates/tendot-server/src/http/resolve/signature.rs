@@ -70,10 +70,24 @@ impl RecordResolver {
         name: &str,
         context: &mut LookupContext<'_>,
     ) -> Option<SignatureStatus> {
+        // The record was resolved before; its certificates need not be authoritative, nor signed themselves.
+        let is_authoritative = std::mem::take(&mut context.is_authoritative);
+        let status = self.verify_cached_record(name, context).await;
+        context.is_authoritative = is_authoritative;
+        context.is_certificate_lookup = false;
+        status
+    }
+
+    async fn verify_cached_record(
+        &self,
+        name: &str,
+        context: &mut LookupContext<'_>,
+    ) -> Option<SignatureStatus> {
         let record = self.lookup_public(name, context).await.ok()??;
         if !record.iter().any(is_signature) {
             return None;
         }
+        context.is_certificate_lookup = true;
         let now = to_unix_seconds(context.now);
         let budget = Budget::new(VERIFICATION_BUDGET);
         let mut verification = RecordVerification::new(name, &record, &self.trust_anchors, now, budget);

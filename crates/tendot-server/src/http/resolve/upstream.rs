@@ -8,8 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 use http::StatusCode;
 use tendot_client::native::{NativeClient, ResolveError};
 use tendot_client::{
-    CDN_LOOP_ID_PREFIX, CacheSettings, HttpUpstream, HttpUpstreamError, LookupOutcome, ResolveRequest,
-    Resolver, SignedRecordError, UpstreamReply, verify_signed_record,
+    CDN_LOOP_ID_PREFIX, CacheSettings, CachedReply, HttpUpstream, HttpUpstreamError, LookupOutcome,
+    ResolveRequest, Resolver, SignedRecordError, UpstreamReply, verify_signed_record,
 };
 use tendot_proto::lookup::LookupErrorKind;
 use tendot_proto::trust::TrustAnchors;
@@ -96,6 +96,18 @@ pub(crate) struct UpstreamResolver {
 }
 
 impl UpstreamResolver {
+    /// Resolves a name; the records of certificates need not be signed themselves.
+    pub(crate) async fn resolve(
+        &self,
+        request: ResolveRequest<'_>,
+        is_certificate: bool,
+    ) -> Result<CachedReply, Arc<UpstreamError>> {
+        match &self.resolver.upstream().signed_records {
+            Some(signed_records) if is_certificate => signed_records.certificates.resolve(request).await,
+            _ => self.resolver.resolve(request).await,
+        }
+    }
+
     /// Name of the upstream.
     pub(crate) fn name(&self) -> &str {
         match &self.resolver.upstream().upstream.0 {

@@ -144,11 +144,11 @@ fn respond(
         && (acceptor.connections.is_draining() || request.headers().contains_key(TRANSFER_ENCODING));
     let is_head = request.method() == Method::HEAD;
     let send = move |mut response: Reply| {
-        if is_head {
-            response.remove_body();
-        }
         if is_last {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        if is_head {
+            response.remove_body();
         }
         guard.into_response(response)
     };

@@ -44,6 +44,6 @@ fn reports_of_a_prefix(store: StoreKind) {
 
     let arguments = ["report", "10.70000"];
     let anonymous = registry.command(&arguments).env_remove("TENDOT_TOKEN").output().unwrap();
-    check_error(&anonymous, 2, "hint: set `--token-file`", &arguments);
+    check_error(&anonymous, 1, "(not-found)", &arguments);
     registry.run_error(&["report", "10.99999", "resolved"], 1, "(not-found)");
 }

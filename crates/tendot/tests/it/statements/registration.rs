@@ -163,7 +163,8 @@ fn statement_129_to_132_agencies_registrants_prefixes(registry: &TestRegistry) {
     // An agency allocates prefixes, as many as a registrant needs; a registrant does not, nor another agency.
     for prefix in ["10.1001", "10.1002"] {
         let create = ["prefix", "create", "--registrant", &press, prefix];
-        assert_eq!(registry.run_as(&agency, &create).0, Some(0));
+        let (code, _, stderr) = registry.run_as(&agency, &create);
+        assert_eq!(code, Some(0), "{stderr}");
     }
     let create = ["prefix", "create", "--registrant", &press, "10.1003"];
     registry.check_refused(&own, &create, "forbidden");

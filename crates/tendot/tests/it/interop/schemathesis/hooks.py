@@ -1,5 +1,6 @@
 """Adapts generated requests to rules that are not in the OpenAPI description, so that not all of them are refused."""
 
+from base64 import b64decode, b64encode
 from datetime import datetime
 from urllib.parse import quote, unquote
 
@@ -35,6 +36,7 @@ def before_call(context, case, kwargs):
         for key in ("id", "rft_id", "hdl"):
             if isinstance(members, dict) and isinstance(members.get(key), str):
                 members[key] = homed_name(members[key])
+    case.headers = with_utf8_credentials(case.headers)
     prepare_admin_request(case)
     # JSONP responses always have the status 200, since a browser would not run them otherwise.
     case.query.pop("callback", None)
@@ -43,6 +45,17 @@ def before_call(context, case, kwargs):
         case.query["index"] = "various"
     if is_put and isinstance(case.body, dict) and isinstance(case.body.get("handle"), str):
         case.body["handle"] = unquote(case.path_parameters["name"])
+
+
+def with_utf8_credentials(headers):
+    """Headers whose Basic credentials are UTF-8: others are refused."""
+    for name, value in list((headers or {}).items()):
+        if name.lower() == "authorization" and value.startswith("Basic "):
+            try:
+                b64decode(value[len("Basic "):]).decode()
+            except ValueError:
+                headers[name] = "Basic " + b64encode(b"300%3A10.5555%2FDEMO:x").decode()
+    return headers
 
 
 def prepare_admin_request(case):
