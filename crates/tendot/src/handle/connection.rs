@@ -94,7 +94,9 @@ impl OperationError {
                     }
                     code => format!("`{handle}`: {code}"),
                 };
-                if !message.is_empty() && !message.eq_ignore_ascii_case(&code.to_string()) {
+                // Servers often repeat what the code says.
+                let repeated = text.get(..message.len());
+                if !repeated.is_some_and(|repeated| repeated.eq_ignore_ascii_case(message)) {
                     text += &format!(": {}", escape_control(message));
                 }
                 format!("{text} (response code {number})")
