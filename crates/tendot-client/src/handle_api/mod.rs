@@ -170,13 +170,17 @@ impl HandleApiClient {
         self.send(Method::PUT, &self.handle_path(name, &query), Some(to_body(values))).await.map(drop)
     }
 
-    /// Adds values to a record; values at the same indexes are replaced only if `overwrite`.
+    /// Adds values to a record; values at the same indexes are replaced only if `overwrite`. Without values, nothing is sent.
     pub async fn add_values(
         &self,
         name: &str,
         values: &[HandleValue<'_>],
         overwrite: bool,
     ) -> Result<(), HandleApiError> {
+        // Without an index, the request would replace the whole record.
+        if values.is_empty() {
+            return Ok(());
+        }
         let mut query = vec![("overwrite", overwrite.to_string())];
         query.extend(values.iter().map(|value| ("index", value.index.to_string())));
         self.send(Method::PUT, &self.handle_path(name, &query), Some(to_body(values))).await.map(drop)
@@ -196,8 +200,12 @@ impl HandleApiClient {
         self.add_values(name, values, true).await
     }
 
-    /// Removes the values at these indexes.
+    /// Removes the values at these indexes. Without indexes, nothing is sent.
     pub async fn remove_values(&self, name: &str, indexes: &[u32]) -> Result<(), HandleApiError> {
+        // Without an index, the request would delete the whole record.
+        if indexes.is_empty() {
+            return Ok(());
+        }
         let query: Vec<_> = indexes.iter().map(|index| ("index", index.to_string())).collect();
         self.send(Method::DELETE, &self.handle_path(name, &query), None).await.map(drop)
     }
@@ -286,12 +294,24 @@ impl HandleApiClient {
             Err(error) if response.status.is_success() => {
                 return Err(self.outcome_unknown(error.to_string()));
             }
+            // A proxy lost the response of the server.
+            Err(_) if matches!(response.status, StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT) => {
+                return Err(self.outcome_unknown(format!("status {}", response.status)));
+            }
             Err(_) => {
                 let code = code_for_status(response.status);
                 return Err(self.error_response(code, response.status, None));
             }
         };
-        match ResponseCode(parsed.response_code) {
+        let code = match parsed.response_code {
+            // Not a response of the handle API.
+            0 if response.status.is_success() => {
+                return Err(self.outcome_unknown("response without a response code".into()));
+            }
+            0 => code_for_status(response.status),
+            code => ResponseCode(code),
+        };
+        match code {
             ResponseCode::SUCCESS => Ok(parsed),
             ResponseCode::VALUES_NOT_FOUND if method == Method::GET => Ok(parsed),
             ResponseCode::AUTHENTICATION_FAILED => Err(HandleApiError::AuthenticationFailed {
@@ -416,6 +436,16 @@ mod tests {
         check("10.5555/../x", "10.5555%2F..%2Fx");
         check("10.5555/a//b", "10.5555%2Fa%2F%2Fb");
         check("10.5555/é", "10.5555/%C3%A9");
+    }
+
+    /// In the API, a change of no values is one of the whole record.
+    #[tokio::test]
+    async fn empty_changes_are_not_sent() {
+        let credentials = HandleApiCredentials::Anonymous;
+        let client = HandleApiClient::new("http://127.0.0.1:1", credentials, ServerTrust::PublicCas).unwrap();
+        client.remove_values("10.5555/1", &[]).await.unwrap();
+        client.add_values("10.5555/1", &[], true).await.unwrap();
+        assert!(client.delete("10.5555/1").await.is_err(), "there is no server");
     }
 
     #[test]

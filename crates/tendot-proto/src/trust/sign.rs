@@ -10,12 +10,15 @@ use crate::crypto::{CryptoError, CryptoProvider, HashAlgorithm, SigningKey};
 use crate::handle::Handle;
 use crate::record::{CertificatePermission, HandleValue, PublicKey, ValueReference};
 
+/// Seconds by which the clock of a verifier may be behind that of the signer.
+const CLOCK_TOLERANCE: u64 = 600;
+
 /// Issuer, validity period and chain of a statement to sign.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct IssuerClaims<'a> {
     /// Reference to the value with the signer's key.
     pub issuer: ValueReference<'a>,
-    /// Time of issue and start of validity, as Unix time in seconds.
+    /// Time of issue as Unix time in seconds. The validity starts ten minutes earlier, for verifiers whose clock is behind.
     pub issued_at: u64,
     /// Expiration as Unix time in seconds, inclusive.
     pub expires_at: u64,
@@ -94,7 +97,7 @@ impl IssuerClaims<'_> {
         put("iss", self.issuer.to_string().into());
         put("sub", subject.into());
         put("iat", self.issued_at.into());
-        put("nbf", self.issued_at.into());
+        put("nbf", self.issued_at.saturating_sub(CLOCK_TOLERANCE).into());
         put("exp", self.expires_at.into());
         if !self.chain.is_empty() {
             put("chain", self.chain.iter().map(|link| link.to_string()).collect::<Vec<_>>().into());

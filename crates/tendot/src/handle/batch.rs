@@ -13,7 +13,7 @@ use super::HandleConnectionArguments;
 use super::batch_language::{BatchOperation, BatchReader};
 use super::connection::{HandleConnection, OperationError};
 use super::credentials::batch_identity;
-use super::journal::{BatchJournal, EntryState, JournalStatus};
+use super::journal::{BatchJournal, EntryState, JournalEntry, JournalStatus};
 use crate::store::import::ImportSource;
 use crate::terminal::{StdoutWriter, eprint_line, eprint_stdin_notice, escape_control, is_stdio};
 use crate::{CliError, CommandStatus};
@@ -185,14 +185,14 @@ impl BatchReport {
             let code = code.map(|code| code.0);
             self.output.write_json(&EntryJson { line, operation: keyword, handle, status, code, message })?;
         } else {
-            let keyword = keyword.map(|keyword| format!(" {keyword}")).unwrap_or_default();
+            let keyword = keyword.map(|keyword| format!(": {keyword}")).unwrap_or_default();
             let handle = handle
                 .filter(|handle| !handle.is_empty())
                 .map(|handle| format!(" {}", escape_control(handle)));
             let message = message.map(|message| format!(": {}", escape_control(message))).unwrap_or_default();
             let handle = handle.unwrap_or_default();
             self.output
-                .write_line(format_args!("line {line}:{keyword}{handle}: {}{message}", status.text()))?;
+                .write_line(format_args!("line {line}{keyword}{handle}: {}{message}", status.text()))?;
         }
         // Each result is visible at once, also in a pipe.
         self.output.flush()
@@ -225,6 +225,10 @@ impl BatchRun {
             let line = entry.line;
             let operation = match entry.operation {
                 Ok(operation) => operation,
+                // Otherwise the following entries would be sent with the identity before.
+                Err(error) if error.is_authentication => {
+                    return Err(self.stop(line, &format!("cannot authenticate: {}", error.reason)));
+                }
                 Err(error) => {
                     self.report.print(error.line, None, EntryStatus::Failed, None, Some(&error.reason))?;
                     continue;
@@ -250,11 +254,12 @@ impl BatchRun {
     }
 
     fn execute_entry(&mut self, line: u64, digest: &str, operation: &BatchOperation) -> Result<(), CliError> {
-        let state = self.journal.as_mut().map_or(EntryState::New, |journal| journal.take_state(digest));
+        let entry = self.journal.as_mut().map(|journal| journal.next_entry(digest));
+        let state = entry.as_ref().map_or(EntryState::New, |entry| entry.state);
         if state == EntryState::Done {
             return self.report.print(line, Some(operation), EntryStatus::Skipped, None, None);
         }
-        self.record(digest, line, JournalStatus::Started)?;
+        self.record(entry.as_ref(), line, JournalStatus::Started)?;
         let mut result = self.send_with_retries(operation);
         // A run that was interrupted after it sent the entry.
         if let (EntryState::InDoubt, Err(error)) = (state, &result)
@@ -264,7 +269,7 @@ impl BatchRun {
         }
         let error = match result {
             Ok(()) => {
-                self.record(digest, line, JournalStatus::Done)?;
+                self.record(entry.as_ref(), line, JournalStatus::Done)?;
                 return self.report.print(line, Some(operation), EntryStatus::Done, None, None);
             }
             Err(error) => error,
@@ -272,22 +277,27 @@ impl BatchRun {
         let reason = error.explain(operation.handle());
         match error {
             OperationError::Refused { code, .. } => {
-                self.record(digest, line, JournalStatus::Failed)?;
+                self.record(entry.as_ref(), line, JournalStatus::Failed)?;
                 self.report.print(line, Some(operation), EntryStatus::Failed, Some(code), Some(&reason))
             }
             // In doubt: the next run finds out.
             OperationError::OutcomeUnknown(_) => Err(self.stop(line, &reason)),
             OperationError::Authentication(_) | OperationError::Failed(_) => {
-                self.record(digest, line, JournalStatus::Failed)?;
+                self.record(entry.as_ref(), line, JournalStatus::Failed)?;
                 Err(self.stop(line, &reason))
             }
         }
     }
 
-    fn record(&mut self, digest: &str, line: u64, status: JournalStatus) -> Result<(), CliError> {
-        match &mut self.journal {
-            Some(journal) => journal.record(digest, line, status),
-            None => Ok(()),
+    fn record(
+        &mut self,
+        entry: Option<&JournalEntry>,
+        line: u64,
+        status: JournalStatus,
+    ) -> Result<(), CliError> {
+        match (&mut self.journal, entry) {
+            (Some(journal), Some(entry)) => journal.record(entry, line, status),
+            _ => Ok(()),
         }
     }
 

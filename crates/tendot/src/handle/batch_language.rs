@@ -37,6 +37,14 @@ pub(crate) struct BatchEntry {
 pub(crate) struct BatchError {
     pub(crate) line: u64,
     pub(crate) reason: String,
+    /// Whether it is an `AUTHENTICATE` entry: the identity of the following entries is unknown.
+    pub(crate) is_authentication: bool,
+}
+
+impl BatchError {
+    const fn new(line: u64, reason: String) -> Self {
+        Self { line, reason, is_authentication: false }
+    }
 }
 
 /// Operation of a batch file.
@@ -133,6 +141,20 @@ enum PrefixBlock {
     Unhome,
 }
 
+/// Handle and values of an entry, and the line at which it begins.
+struct ValueEntry {
+    line: u64,
+    record: HandleRecord<'static>,
+}
+
+/// Record of an entry that changes values. Without values, it would be the whole record in Handle.Net's JSON API.
+fn require_values(entry: ValueEntry) -> Result<HandleRecord<'static>, BatchError> {
+    match entry.record.values.is_empty() {
+        true => Err(BatchError::new(entry.line, "no values".into())),
+        false => Ok(entry.record),
+    }
+}
+
 /// Line of an entry, or the reason why it is invalid.
 type EntryLine = Result<String, String>;
 
@@ -158,6 +180,12 @@ impl<R: Read> BatchReader<R> {
             }
             let first_line = self.number;
             let mut digest = Context::new(&SHA256);
+            // The line of a prefix does not have the keyword of its block.
+            digest.update(match self.prefixes {
+                Some(PrefixBlock::Home) => &b"HOME "[..],
+                Some(PrefixBlock::Unhome) => b"UNHOME ",
+                None => b"",
+            });
             update(&mut digest, &line);
             let operation = match (self.prefixes, line) {
                 (Some(block), Ok(line)) => {
@@ -175,7 +203,7 @@ impl<R: Read> BatchReader<R> {
                     if block.is_none() {
                         self.skip_block()?;
                     }
-                    Err(BatchError { line: first_line, reason })
+                    Err(BatchError::new(first_line, reason))
                 }
             };
             let digest = HEXLOWER.encode(digest.finish().as_ref());
@@ -191,11 +219,14 @@ impl<R: Read> BatchReader<R> {
     ) -> Result<Option<Result<BatchOperation, BatchError>>, CliError> {
         let (word, rest) = split_word(line);
         let (first_line, rest) = (self.number, rest.trim());
-        let invalid = |reason| Ok(Some(Err(BatchError { line: first_line, reason })));
+        let invalid = |reason| Ok(Some(Err(BatchError::new(first_line, reason))));
+        let invalid_identity = |reason| {
+            Ok(Some(Err(BatchError { is_authentication: true, ..BatchError::new(first_line, reason) })))
+        };
         let operation = match word.to_ascii_uppercase().as_str() {
-            "CREATE" => self.read_values(rest, digest)?.map(BatchOperation::Create),
-            "ADD" => self.read_values(rest, digest)?.map(BatchOperation::Add),
-            "MODIFY" => self.read_values(rest, digest)?.map(BatchOperation::Modify),
+            "CREATE" => self.read_values(rest, digest)?.map(|entry| BatchOperation::Create(entry.record)),
+            "ADD" => self.read_values(rest, digest)?.and_then(require_values).map(BatchOperation::Add),
+            "MODIFY" => self.read_values(rest, digest)?.and_then(require_values).map(BatchOperation::Modify),
             "DELETE" if rest.is_empty() => return invalid("missing handle".into()),
             "DELETE" => Ok(BatchOperation::Delete { handle: rest.to_owned() }),
             "REMOVE" => match parse_remove(rest) {
@@ -212,11 +243,11 @@ impl<R: Read> BatchReader<R> {
                 return Ok(None);
             }
             "AUTHENTICATE" => {
-                let Some(key) = self.next_line()? else { return invalid("missing key".into()) };
+                let Some(key) = self.next_line()? else { return invalid_identity("missing key".into()) };
                 update(digest, &key);
                 match key.and_then(|key| parse_identity(rest, &key)) {
                     Ok(identity) => Ok(BatchOperation::Authenticate(identity)),
-                    Err(reason) => return invalid(reason),
+                    Err(reason) => return invalid_identity(reason),
                 }
             }
             "SESSIONSETUP" => {
@@ -236,7 +267,7 @@ impl<R: Read> BatchReader<R> {
         &mut self,
         handle: &str,
         digest: &mut Context,
-    ) -> Result<Result<HandleRecord<'static>, BatchError>, CliError> {
+    ) -> Result<Result<ValueEntry, BatchError>, CliError> {
         let first_line = self.number;
         let (mut values, mut bytes, mut error) = (Vec::new(), 0, None);
         while let Some(line) = self.next_line()? {
@@ -258,15 +289,18 @@ impl<R: Read> BatchReader<R> {
             };
             match value {
                 Ok(value) => values.push(value),
-                Err(reason) => error = Some(BatchError { line: self.number, reason }),
+                Err(reason) => error = Some(BatchError::new(self.number, reason)),
             }
         }
         if handle.is_empty() {
-            error = Some(BatchError { line: first_line, reason: "missing handle".into() });
+            error = Some(BatchError::new(first_line, "missing handle".into()));
         }
         Ok(match error {
             Some(error) => Err(error),
-            None => Ok(HandleRecord { handle: handle.as_bytes().to_vec().into(), values }),
+            None => {
+                let record = HandleRecord { handle: handle.as_bytes().to_vec().into(), values };
+                Ok(ValueEntry { line: first_line, record })
+            }
         })
     }
 
@@ -507,7 +541,8 @@ mod tests {
     #[test]
     fn reports_invalid_entries() {
         let text = "NONSENSE x\n1 URL\n\nCREATE 10.5/1\n1 URL 86400 1110 UTF8 a\nx\ny\n\nDELETE\nREMOVE x:10.5/1\n\
-                    REMOVE 1\nCREATE\n1 URL 86400 1110 UTF8 a\n\nAUTHENTICATE KEY:1:a\nx\nAUTHENTICATE SECKEY:1:a";
+                    REMOVE 1\nCREATE\n1 URL 86400 1110 UTF8 a\n\nAUTHENTICATE KEY:1:a\nx\nADD 10.5/1\n\nMODIFY 10.5/1\n\n\
+                    AUTHENTICATE SECKEY:1:a";
         let expected = [
             "1 invalid batch operation `NONSENSE`",
             "6 invalid index `x`: not a number",
@@ -516,7 +551,9 @@ mod tests {
             "11 expected index,index:handle",
             "12 missing handle",
             "15 expected SECKEY:index:handle or PUBKEY:index:handle",
-            "17 missing key",
+            "17 no values",
+            "19 no values",
+            "21 missing key",
         ];
         assert_eq!(entries(text), expected);
     }
@@ -531,5 +568,7 @@ mod tests {
             [digests("DELETE 10.5/1\nDELETE 10.5/2\n"), digests("\n\nDELETE 10.5/2\nDELETE 10.5/1")];
         assert_eq!((&first[0], &first[1]), (&second[1], &second[0]));
         assert_ne!(first[0], first[1]);
+        let [home, unhome] = [digests("HOME a\n10.5\n"), digests("UNHOME a\n10.5\n")];
+        assert_ne!(home, unhome, "the same prefix");
     }
 }

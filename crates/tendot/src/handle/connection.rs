@@ -94,7 +94,9 @@ impl OperationError {
                     }
                     code => format!("`{handle}`: {code}"),
                 };
-                if !message.is_empty() && !text.to_lowercase().contains(&message.to_lowercase()) {
+                // Servers often repeat what the code says.
+                let repeated = text.get(..message.len());
+                if !repeated.is_some_and(|repeated| repeated.eq_ignore_ascii_case(message)) {
                     text += &format!(": {}", escape_control(message));
                 }
                 format!("{text} (response code {number})")
@@ -204,6 +206,11 @@ impl HandleConnection {
             }
             Transport::Native(Box::new(native))
         } else {
+            if server.starts_with("http://")
+                && (arguments.ca_file.is_some() || arguments.server_key.is_some())
+            {
+                return Err(CliError::new("`--ca-file` and `--server-key` require `--server https://…`"));
+            }
             trust.ca_certificates = arguments.ca_file.as_deref().map(read_small_file).transpose()?;
             if let Some(file) = &arguments.server_key {
                 trust.public_key = Some(read_public_key_file(file)?.to_bytes());

@@ -27,17 +27,19 @@ pub(super) fn run(
     connection: &HandleConnectionArguments,
     arguments: &DeleteArguments,
 ) -> Result<CommandStatus, CliError> {
+    // All names are checked before the first record is deleted.
+    let names = arguments.names.iter().map(|name| parse_handle_input(name));
+    let names = names.collect::<Result<Vec<_>, CliError>>()?;
     let mut server = HandleConnection::open(connection)?;
     let mut status = CommandStatus::Success;
-    for name in &arguments.names {
-        let name = parse_handle_input(name)?;
-        match server.delete(&name) {
-            Ok(()) => drop(report_write(connection.json, "deleted", &name)?),
+    for name in &names {
+        match server.delete(name) {
+            Ok(()) => drop(report_write(connection.json, "deleted", name)?),
             Err(error) if error.is_negative() => {
-                error.into_cli_error(&name).print();
+                error.into_cli_error(name).print();
                 status = CommandStatus::Negative;
             }
-            Err(error) => return Err(error.into_cli_error(&name)),
+            Err(error) => return Err(error.into_cli_error(name)),
         }
     }
     server.close();

@@ -90,12 +90,19 @@ pub(super) fn run(
     let options = ResolveOptions { is_authoritative: true, ..ResolveOptions::default() };
     let signed = server.resolve(&name, &options).map_err(|error| error.into_cli_error(&name)).and_then(
         |mut values| {
+            let stored: Vec<u32> =
+                values.iter().filter(|value| signer.is_own(value)).map(|value| value.index).collect();
             sign(&signer, &name, &mut values)?;
             let signature = values.into_iter().find(|value| signer.is_own(value));
             let signature = signature.ok_or_else(|| CliError::new("cannot sign the record"))?;
             server
                 .add_values(&name, std::slice::from_ref(&signature), true)
                 .map_err(|error| error.into_cli_error(&name))?;
+            // Further ones of the same signer are outdated.
+            let outdated: Vec<u32> = stored.into_iter().filter(|index| *index != signature.index).collect();
+            if !outdated.is_empty() {
+                server.remove_values(&name, &outdated).map_err(|error| error.into_cli_error(&name))?;
+            }
             Ok(signature)
         },
     );

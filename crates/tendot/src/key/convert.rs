@@ -69,7 +69,7 @@ pub(super) fn run(arguments: &KeyConvertArguments) -> Result<CommandStatus, CliE
     }
     let format = arguments.to.unwrap_or_else(|| KeyFormat::of_path(arguments.output.as_deref()));
     let bytes = key.encode(format, encrypt_with.as_deref())?;
-    write_key_file(arguments.output.as_deref(), &bytes, arguments.force)?;
+    write_key_file(arguments.output.as_deref(), &key, &bytes, arguments.force)?;
     if arguments.json {
         print_json(&ConvertedJson { file: arguments.output.as_deref(), format: format.name() })?;
     }

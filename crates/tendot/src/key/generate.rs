@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use tendot_proto::auth::PrivateKey;
 
-use super::key_file::{KeyFile, KeyFormat, read_passphrase, write_key_file};
+use super::key_file::{KeyFile, KeyFormat, check_new_file, read_passphrase, write_key_file};
 use super::show::fingerprint;
 use crate::terminal::{eprint_line, print_json};
 use crate::{CliError, CommandStatus};
@@ -79,19 +79,24 @@ pub(crate) enum KeySizeArgument {
 
 pub(super) fn run(arguments: &KeyGenerateArguments) -> Result<CommandStatus, CliError> {
     let passphrase = read_passphrase(arguments.encrypt_with.as_deref())?;
+    // Nothing is written unless both files can be: the public key of another pair would be taken for that of an existing one.
+    check_new_file(arguments.file.as_deref(), arguments.force)?;
+    check_new_file(arguments.public.as_deref(), arguments.force)?;
     let key = generate(arguments.bits)?;
     let format = |path: Option<&PathBuf>| {
         arguments.format.unwrap_or_else(|| KeyFormat::of_path(path.map(PathBuf::as_path)))
     };
-    // The public key first: without the private key, the pair is generated again.
     let public = key.public_key().ok_or_else(|| CliError::new("key generation failed"))?;
     let fingerprint = fingerprint(&public)?;
-    if let Some(path) = &arguments.public {
-        let bytes = KeyFile::Public(public).encode(format(Some(path)), None)?;
-        write_key_file(Some(path), &bytes, arguments.force)?;
+    let (public, private) = (KeyFile::Public(public), KeyFile::Private(key));
+    let private_bytes = private.encode(format(arguments.file.as_ref()), passphrase.as_deref())?;
+    let public_bytes =
+        arguments.public.as_ref().map(|path| public.encode(format(Some(path)), None)).transpose()?;
+    // The private key first: its public key can be made again.
+    write_key_file(arguments.file.as_deref(), &private, &private_bytes, arguments.force)?;
+    if let (Some(path), Some(bytes)) = (&arguments.public, &public_bytes) {
+        write_key_file(Some(path), &public, bytes, arguments.force)?;
     }
-    let private = KeyFile::Private(key).encode(format(arguments.file.as_ref()), passphrase.as_deref())?;
-    write_key_file(arguments.file.as_deref(), &private, arguments.force)?;
     if arguments.json {
         let (file, public) = (arguments.file.as_deref(), arguments.public.as_deref());
         print_json(&GeneratedJson { file, public, fingerprint })?;

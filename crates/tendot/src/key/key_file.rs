@@ -175,12 +175,21 @@ pub(super) fn read_key_file(
     path: &Path,
     passphrase: Option<&[u8]>,
 ) -> Result<(KeyFile, KeyFormat), CliError> {
-    let bytes = read_small_file(path)?;
-    match KeyFile::decode(&bytes, passphrase) {
+    decode_key(path, &read_small_file(path)?, passphrase)
+}
+
+fn decode_key(
+    path: &Path,
+    bytes: &[u8],
+    passphrase: Option<&[u8]>,
+) -> Result<(KeyFile, KeyFormat), CliError> {
+    match KeyFile::decode(bytes, passphrase) {
         Err(error) if error.needs_passphrase => {
-            let typed = prompt_secret(&format!("Passphrase of {}", path.display()))
-                .map_err(|prompt| error.hint.into_iter().fold(prompt, CliError::or_hint))?;
-            KeyFile::decode(&bytes, Some(typed.as_bytes())).map_err(|error| error.for_file(path))
+            // Without a terminal, the hint says how to give it.
+            let Ok(typed) = prompt_secret(&format!("Passphrase of {}", path.display())) else {
+                return Err(error.for_file(path));
+            };
+            KeyFile::decode(bytes, Some(typed.as_bytes())).map_err(|error| error.for_file(path))
         }
         decoded => decoded.map_err(|error| error.for_file(path)),
     }
@@ -213,6 +222,12 @@ pub(crate) fn read_server_private_key_file(path: &Path) -> Result<PrivateKey, Cl
     match KeyFile::decode(&read_small_file(path)?, None) {
         Ok((KeyFile::Private(key), _)) => Ok(key),
         Ok((KeyFile::Public(_), _)) => Err(not_private(path)),
+        // A server starts without anyone to ask.
+        Err(error) if error.needs_passphrase => Err(KeyDecodeError {
+            hint: Some("use an unencrypted key with mode 0600; `tendot key convert` decrypts it"),
+            ..error
+        }
+        .for_file(path)),
         Err(error) => Err(error.for_file(path)),
     }
 }
@@ -229,8 +244,13 @@ fn shared_mode(path: &Path) -> Option<u32> {
 
 /// Reads the public key of a file in any format: a public key, or that of a private key.
 pub(crate) fn read_public_key_file(path: &Path) -> Result<PublicKey<'static>, CliError> {
+    decode_public_key(path, &read_small_file(path)?)
+}
+
+/// Public key in the content of a file.
+pub(super) fn decode_public_key(path: &Path, bytes: &[u8]) -> Result<PublicKey<'static>, CliError> {
     let unsupported = || CliError::new(format!("`{}` has no public key", path.display()));
-    read_key_file(path, None)?.0.public_key().ok_or_else(unsupported)
+    decode_key(path, bytes, None)?.0.public_key().ok_or_else(unsupported)
 }
 
 /// Reads a passphrase; a final line end is not part of it.
@@ -265,19 +285,34 @@ pub(crate) fn read_small_file(path: &Path) -> Result<Vec<u8>, CliError> {
     Ok(bytes)
 }
 
-/// Writes a key to a file (mode 0600), or to standard output.
-pub(super) fn write_key_file(path: Option<&Path>, bytes: &[u8], force: bool) -> Result<(), CliError> {
+/// Fails if a key would overwrite a file.
+pub(super) fn check_new_file(path: Option<&Path>, force: bool) -> Result<(), CliError> {
+    match path.filter(|path| !force && path.metadata().is_ok_and(|metadata| metadata.is_file())) {
+        Some(path) => Err(CliError::new(format!("`{}` exists", path.display()))
+            .with_hint("use another file, or `--force` to overwrite it")),
+        None => Ok(()),
+    }
+}
+
+/// Writes a key to a file (mode 0600; a public key 0644), or to standard output.
+pub(super) fn write_key_file(
+    path: Option<&Path>,
+    key: &KeyFile,
+    bytes: &[u8],
+    force: bool,
+) -> Result<(), CliError> {
     let Some(path) = path.filter(|path| path.as_os_str() != "-") else {
         let mut output = StdoutWriter::new();
         output.write_bytes(bytes)?;
         return output.flush();
     };
-    if !force && path.metadata().is_ok_and(|metadata| metadata.is_file()) {
-        return Err(CliError::new(format!("`{}` exists", path.display()))
-            .with_hint("use another file, or `--force` to overwrite it"));
-    }
+    check_new_file(Some(path), force)?;
     let mut file = AtomicFile::create(path)?;
-    let written = file.file().write_all(bytes);
+    let mut written = file.file().write_all(bytes);
+    if file.is_regular_file() && matches!(key, KeyFile::Public(_)) {
+        let readable = fs::Permissions::from_mode(0o644);
+        written = written.and_then(|()| file.file().set_permissions(readable));
+    }
     written.map_err(|error| CliError::io(format!("cannot write `{}`", path.display()), &error))?;
     file.commit()
 }

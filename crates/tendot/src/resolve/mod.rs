@@ -165,6 +165,9 @@ async fn resolve_http(server: &str, name: &str, arguments: &ResolveArguments) ->
             .with_hint("expected a URL such as `http://127.0.0.1:8080` or `hdl://127.0.0.1:2641`")
     })?;
     if let Some(file) = &arguments.ca_file {
+        if server.starts_with("http://") {
+            return Err(CliError::new("`--ca-file` requires `--server https://…`"));
+        }
         let certificates = read_small_file(file)?;
         upstream = upstream
             .with_ca_certificates(&certificates)

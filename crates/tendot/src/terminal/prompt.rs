@@ -9,9 +9,7 @@ use crate::CliError;
 
 /// Asks for a secret on the terminal, without echo; an error if there is no terminal.
 pub(crate) fn prompt_secret(label: &str) -> Result<String, CliError> {
-    let failed = |error: std::io::Error| {
-        CliError::io(format!("cannot ask for the {}: no terminal", label.to_lowercase()), &error)
-    };
+    let failed = |error: std::io::Error| CliError::io(format!("cannot ask at the terminal: {label}"), &error);
     let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").map_err(failed)?;
     let modes = tcgetattr(&terminal).map_err(|error| failed(error.into()))?;
     let mut without_echo = modes.clone();

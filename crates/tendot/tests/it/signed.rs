@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::process::Command;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value as Json, json};
 use tendot_proto::crypto::AwsLcProvider;
@@ -145,11 +146,15 @@ fn keys_in_every_format() {
     dir.write("passphrase", "open sesame\n");
     dir.run_ok(&["key", "generate", "new.bin", "--public", "newpub.bin", "--encrypt-with", "passphrase"]);
     let (_, stderr) = dir.run_to(2, &["key", "show", "new.bin"]);
-    assert!(
-        stderr.contains("cannot ask for the passphrase of new.bin") && stderr.contains("--passphrase-file")
-    );
+    assert!(stderr.contains("passphrase required") && stderr.contains("--passphrase-file"), "{stderr}");
     dir.run_ok(&["key", "convert", "new.bin", "new.pem", "--passphrase-file", "passphrase"]);
     assert_eq!(fingerprint("new.pem"), fingerprint("newpub.bin"));
+    assert_eq!((dir.mode("new.bin"), dir.mode("newpub.bin"), dir.mode("h.bin")), (0o600, 0o644, 0o644));
+    // No public key is written that does not belong to the private key beside it.
+    let (_, stderr) = dir.run_to(2, &["key", "generate", "new.pem", "--public", "other.bin"]);
+    assert!(stderr.contains("`new.pem` exists") && !dir.file("other.bin").exists(), "{stderr}");
+    let (_, stderr) = dir.run_to(2, &["key", "generate", "other.pem", "--public", "newpub.bin"]);
+    assert!(stderr.contains("`newpub.bin` exists") && !dir.file("other.pem").exists(), "{stderr}");
     let (_, stderr) = dir.run_to(2, &["key", "generate", "new.bin"]);
     assert!(stderr.contains("exists") && stderr.contains("--force"), "{stderr}");
     dir.write("wrong", "nothing");
@@ -291,9 +296,13 @@ fn forged_records_are_rejected() {
 #[test]
 fn signs_at_a_server() {
     let fixture = TrustFixture::new();
-    fixture.import(&[
-        json!({"handle": "10.5555/one", "values": [url_value("https://example.org/one"), admin()]}),
-    ]);
+    let values = json!([url_value("https://example.org/one"), admin()]);
+    // Two signatures of one signer, as other programs may leave them.
+    let mut twice = fixture.signed("10.5555/twice", &values);
+    let mut second = twice["values"][2].clone();
+    second["index"] = 401.into();
+    twice["values"].as_array_mut().unwrap().push(second);
+    fixture.import(&[json!({"handle": "10.5555/one", "values": values}), twice]);
     let server = TestServer::builder(&fixture.dir).with_native().start();
     let native = format!("hdl://{}", server.native_address());
     let sign = |server: &str, extra: &[&str]| {
@@ -316,6 +325,11 @@ fn signs_at_a_server() {
     let (code, stdout, _) = sign(&native, &["--json", "--valid-days", "1"]);
     assert_eq!(code, Some(0));
     assert_eq!(serde_json::from_str::<Json>(&stdout).unwrap()["signed_by"], SIGNER);
+    let arguments =
+        ["handle", "sign", "10.5555/twice", "--server", &native, "--auth", SIGNER, "--key", "signer.bin"];
+    fixture.dir.run_ok(&arguments);
+    let (code, stdout, stderr) = fixture.resolve(&native, "10.5555/twice");
+    assert_eq!((code, stdout.matches("HS_SIGNATURE").count()), (0, 1), "{stdout}{stderr}");
     let arguments =
         ["handle", "sign", "10.5555/none", "--server", &native, "--auth", SIGNER, "--key", "signer.bin"];
     fixture.dir.run_to(1, &arguments);
@@ -438,6 +452,34 @@ fn upstream_records_must_be_signed() {
     assert!(page.contains("Signed by 300:0.NA/10.5555, valid until 20"), "{page}");
 }
 
+/// A verified record is not served from the cache after its signature has expired, whatever its TTL is.
+#[test]
+fn signatures_expire_in_the_cache() {
+    let fixture = TrustFixture::new();
+    fixture.import(&[fixture.signed("10.5555/one", &json!([url_value("https://example.org/one")]))]);
+    let server = TestServer::builder(&fixture.dir).start();
+    let front_dir = TestDir::new();
+    let front = TestServer::builder(&front_dir)
+        .set(&format!("upstream={}", server.url()))
+        .set("trust.require_signed_upstream=true")
+        .set(&format!("trust.anchor={}", fixture.dir.file("rootpub.bin").display()))
+        .start();
+    let key = private_key("admpriv.bin").signing_key(&AwsLcProvider).unwrap();
+    let signer = RecordSigner::new(ValueReference::parse(SIGNER), key.into(), 5);
+    let mut values = vec![HandleValue::new(1, "URL", "https://example.org/soon")];
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    signer.sign(Handle::from("10.5555/soon"), &mut values, now, &AwsLcProvider).unwrap();
+    let record = serde_json::to_value(HandleRecord { handle: b"10.5555/soon".into(), values }).unwrap();
+    let put = tendot_testing::http::HttpRequest::new("PUT", "/api/handles/10.5555/soon");
+    let put = put.bearer(&server.token()).json(&record).send(server.address());
+    assert_eq!(put.status, 201, "{}", put.text());
+    assert_eq!(front.get("/10.5555/soon").header("location"), Some("https://example.org/soon"));
+    std::thread::sleep(Duration::from_secs(7));
+    let response = front.get("/api/handles/10.5555/soon").json();
+    assert!(response["message"].as_str().unwrap().contains("300:0.NA/10.5555 expired at"), "{response}");
+    assert_eq!(front.get("/10.5555/soon").status, 502);
+}
+
 #[test]
 fn contradictory_settings_are_refused() {
     let dir = TestDir::new();
@@ -456,4 +498,10 @@ fn contradictory_settings_are_refused() {
     let output = fixture.signing_server().command().output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(2) && stderr.contains("readable by other users"), "{stderr}");
+    // An encrypted key: nobody can be asked.
+    fixture.dir.write("passphrase", "open sesame");
+    fixture.dir.run_ok(&["key", "generate", "signer.bin", "--force", "--encrypt-with", "passphrase"]);
+    let output = fixture.signing_server().command().output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && stderr.contains("tendot key convert"), "{stderr}");
 }

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 use http::StatusCode;
 use tendot_client::native::{NativeClient, ResolveError};
@@ -15,6 +15,7 @@ use tendot_proto::lookup::LookupErrorKind;
 use tendot_proto::trust::TrustAnchors;
 use tokio::sync::Semaphore;
 
+use crate::clock::to_unix_seconds;
 use crate::http::HttpServer;
 use crate::http::middleware::access_log::LogSafe;
 use crate::http::middleware::metrics::{HttpMetrics, UpstreamOutcome};
@@ -181,7 +182,7 @@ struct SignedRecords {
 }
 
 impl SignedRecords {
-    /// Accepts a record only if all its values are signed; "not found" cannot be signed.
+    /// Accepts a record only if all its values are signed, until the first signature expires; "not found" cannot be signed.
     async fn verify(&self, name: &str, reply: UpstreamReply) -> Result<UpstreamReply, UpstreamError> {
         let LookupOutcome::Values(values) = &reply.outcome else { return Ok(reply) };
         let certificates = &self.certificates;
@@ -192,7 +193,12 @@ impl SignedRecords {
         };
         let verified = verify_signed_record(name, values, &self.trust_anchors, lookup).await;
         match verified {
-            Ok(_) => Ok(reply),
+            Ok(report) => {
+                let now = to_unix_seconds(SystemTime::now());
+                let expires_at = report.signatures.iter().filter_map(|signature| signature.expires_at).min();
+                let valid_for = expires_at.map(|last| Duration::from_secs(last.saturating_sub(now)));
+                Ok(UpstreamReply { max_ttl: reply.max_ttl.into_iter().chain(valid_for).min(), ..reply })
+            }
             Err(SignedRecordError::Lookup { error, .. }) => Err(UpstreamError::CertificateLookup(error)),
             Err(error) => Err(UpstreamError::Untrusted(error.to_string())),
         }

@@ -8,7 +8,13 @@ use serde_json::Value as Json;
 use super::{ADMIN, HandleServer, KEY};
 use crate::support::{StoreKind, tests_per_store};
 
-tests_per_store!(all_operations, resumes_by_journal, resumes_after_a_kill);
+tests_per_store!(
+    all_operations,
+    entries_without_values,
+    equal_entries,
+    resumes_by_journal,
+    resumes_after_a_kill
+);
 
 /// A batch with all operations; `{n}` is a number, so that it can run twice.
 const BATCH: &str = "AUTHENTICATE PUBKEY:300:0.NA/10.5555\n{key}\n\n\
@@ -82,6 +88,45 @@ fn all_operations(store: StoreKind) {
         );
         std::fs::remove_file(server.dir.file("batch.txt.journal")).unwrap();
     }
+}
+
+/// A change of no values is refused: over REST it would be one of the whole record.
+fn entries_without_values(store: StoreKind) {
+    let server = HandleServer::start(store);
+    for address in [server.native(), server.server.url()] {
+        let connection = ["--server", &address, "--auth", ADMIN, "--key", KEY];
+        let before = server.values("10.5555/ONE", &connection);
+        let file = server.dir.write("batch.txt", "MODIFY 10.5555/ONE\n\nADD 10.5555/ONE\n");
+        let (code, stdout, _) = server.run(&["batch", &file, "--no-journal"], &connection);
+        assert_eq!((code, &*stdout), (1, "line 1: failed: no values\nline 3: failed: no values\n"));
+        assert_eq!(server.values("10.5555/ONE", &connection), before);
+    }
+}
+
+/// Of two equal entries, the one that failed is executed again, not the one that is done.
+fn equal_entries(store: StoreKind) {
+    let server = HandleServer::start(store);
+    for (number, address) in [(1, server.native()), (2, server.server.url())] {
+        let connection = ["--server", &address, "--auth", ADMIN, "--key", KEY];
+        let delete = format!("DELETE 10.5555/EQUAL{number}\n");
+        let create = format!("CREATE 10.5555/EQUAL{number}\n1 URL 86400 1110 UTF8 https://example.org/\n\n");
+        let file = server.dir.write("batch.txt", format!("{delete}{create}{delete}"));
+        let statuses = || {
+            let stdout = server.run(&["batch", &file], &connection).1;
+            let status = |line: &str| line.split(": ").nth(2).unwrap().to_owned();
+            stdout.lines().map(status).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(statuses(), "failed done done");
+        assert_eq!(statuses(), "failed skipped skipped");
+        std::fs::remove_file(server.dir.file("batch.txt.journal")).unwrap();
+    }
+    // An identity that can't be read ends the batch: the next entries are not sent with the one before.
+    let batch = "AUTHENTICATE SECKEY 301:10.5555/ADMIN\nopensesame\nDELETE 10.5555/ONE\n";
+    let file = server.dir.write("batch.txt", batch);
+    let connection = ["--server", &server.native(), "--auth", ADMIN, "--key", KEY];
+    let message = "batch stopped at line 1: cannot authenticate: expected SECKEY:index:handle";
+    server.run_error(&["batch", &file, "--no-journal"], &connection, 2, message);
+    assert!(!server.values("10.5555/ONE", &connection).is_empty());
 }
 
 fn resumes_by_journal(store: StoreKind) {

@@ -89,6 +89,12 @@ fn unusable_certificate_files() {
     let (_, stderr) =
         dir.run_to(2, &["resolve", "10.5555/1", "--server", "hdl://127.0.0.1", "--ca-file", "none.pem"]);
     assert!(stderr.contains("`--ca-file` requires `--server https://…`"), "{stderr}");
+    // Not ignored where nothing is verified.
+    for command in [&["resolve", "10.5555/1"][..], &["handle", "show", "10.5555/1"]] {
+        let arguments = [command, &["--server", "http://127.0.0.1:1", "--ca-file", "none.pem"]].concat();
+        let (_, stderr) = dir.run_to(2, &arguments);
+        assert!(stderr.contains("require") && stderr.contains("`--server https://…`"), "{stderr}");
+    }
     let (_, stderr) = dir.run_to(2, &["serve", "--set", "upstream_ca_file=none.pem"]);
     assert!(
         stderr.contains("`upstream_ca_file` has no effect unless `upstream` is an `https://` URL"),
