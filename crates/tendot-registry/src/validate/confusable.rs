@@ -174,7 +174,8 @@ mod tests {
             let others = HYPHENS.iter().filter(|other| **other != hyphen);
             let mut expected: Vec<String> = others.map(|other| format!("10.5555/c{other}d")).collect();
             let mut found = lookalike_variants(&name);
-            (expected.sort(), found.sort());
+            expected.sort();
+            found.sort();
             assert_eq!(found, expected);
         }
         let variants = lookalike_variants("10.5555/a-b-c");
