@@ -162,7 +162,8 @@ impl IncrementalExtractor {
         if !can_start_at(text, start) {
             return CandidateOutcome::NoPrefix { resume_at: start + 3 };
         }
-        let PrefixMatch { end, registrant_digits, is_ip_address, has_invisible } = match_prefix(text, start);
+        let PrefixMatch { end, registrant_digits, is_address_or_version, has_invisible } =
+            match_prefix(text, start);
         if end - start >= MAX_PREFIX_LEN {
             let rest = text.get(end..).unwrap_or_default();
             let run = rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
@@ -177,7 +178,7 @@ impl IncrementalExtractor {
         let is_eidr = is_eidr_urn(text, start, end);
         let slash = if is_eidr { Some(1) } else { slash_len(text.get(end..).unwrap_or_default()) };
         let Some(slash) = slash else { return CandidateOutcome::NoPrefix { resume_at: end } };
-        let is_plausible = registrant_digits >= 4 && !is_ip_address;
+        let is_plausible = registrant_digits >= 4 && !is_address_or_version;
         if !is_plausible && !self.options.is_single_field && !has_label(text, start) {
             return CandidateOutcome::NoPrefix { resume_at: end };
         }
@@ -192,7 +193,8 @@ impl IncrementalExtractor {
         }
         let candidate = scan.find_end();
         let resume_at = candidate.end;
-        if !is_last && resume_at + MAX_LOOK_AHEAD > text.len() && !self.is_end_final(text, resume_at) {
+        let is_end_final = !candidate.has_open_bracket() && self.is_end_final(text, resume_at);
+        if !is_last && resume_at + MAX_LOOK_AHEAD > text.len() && !is_end_final {
             return CandidateOutcome::NeedMoreInput;
         }
         let is_too_long = resume_at - start > self.options.max_len;

@@ -18,3 +18,4 @@ pub use adjustment::{Adjustment, Adjustments};
 pub use input_form::InputForm;
 pub use parsed::{DoiOrShortDoi, ParsedName};
 pub use parser::Parser;
+pub(crate) use strip::PROXY_HOSTS;
