@@ -437,7 +437,7 @@ impl<'s, 't> CandidateScan<'s, 't> {
         }
         let Some(next) = next_line_start(self.text, self.position) else { return false };
         let line = self.text.get(self.suffix_start..self.position).unwrap_or_default();
-        let line = if line.is_empty() { b"/" } else { line };
+        let line = if line.is_empty() { &b"/"[..] } else { line };
         if !continues_on_next_line(line, self.text.get(next..).unwrap_or_default()) {
             return false;
         }

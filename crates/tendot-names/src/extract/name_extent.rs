@@ -208,7 +208,8 @@ impl<'t> TextCandidate<'_, 't> {
             if is_doi && !is_only_punctuation {
                 doi_step = Some(steps.len());
             }
-            steps.push(String::from(trimmed));
+            let step = String::from(trimmed);
+            steps.push(step);
         }
         let Some(last) = doi_step.and_then(|step| steps.get(step)) else {
             return if is_only_punctuation {

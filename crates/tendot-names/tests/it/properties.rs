@@ -6,7 +6,8 @@ use std::hash::{Hash as _, Hasher as _};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tendot_names::{
-    Doi, DoiBuf, DoiOrShortDoi, ExtractStep, ExtractionFlag, Extractor, OutputForm, Parser, SyntaxRules, find_iter, repair,
+    Doi, DoiBuf, DoiOrShortDoi, ExtractStep, ExtractionFlag, Extractor, OutputForm, Parser, SyntaxRules,
+    find_iter, repair,
 };
 
 /// Characters that a DOI may have; awkward ones are frequent.

@@ -294,11 +294,7 @@ fn extract_from_tables() {
             "10.1000/abc\n10.1000/def\n10.1000/ghi\n",
         ),
         ("one-record.csv", "10.1000/abc,Smith; Doe; Roe\n", "10.1000/abc\n"),
-        (
-            "decimal-comma.csv",
-            "doi;price\n10.1000/a,b;1,50\n10.1000/c;2,50\n",
-            "10.1000/a,b\n10.1000/c\n",
-        ),
+        ("decimal-comma.csv", "doi;price\n10.1000/a,b;1,50\n10.1000/c;2,50\n", "10.1000/a,b\n10.1000/c\n"),
     ] {
         let path = dir.path().join(name);
         fs::write(&path, text).unwrap();
