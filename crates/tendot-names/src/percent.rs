@@ -129,8 +129,8 @@ impl<W: fmt::Write> fmt::Write for AsciiUppercaseWriter<W> {
 
 #[cfg(feature = "alloc")]
 pub(crate) use decode::{
-    InvalidTriplet, LayeredByte, decode_layered, decode_layered_at_end, decode_triplet, encoded_offset,
-    hex_value, invalid_triplet_offset, percent_decode,
+    InvalidTriplet, LayeredByte, decode_layered, decode_layered_at_end, encoded_offset, hex_value,
+    invalid_triplet_offset, percent_decode,
 };
 
 #[cfg(feature = "alloc")]
@@ -212,7 +212,7 @@ mod decode {
     }
 
     /// Decodes the percent-encoded triplet at the start of `bytes`.
-    pub(crate) fn decode_triplet(bytes: &[u8]) -> Option<u8> {
+    fn decode_triplet(bytes: &[u8]) -> Option<u8> {
         match bytes {
             [b'%', high, low, ..] => Some(hex_value(*high)? << 4 | hex_value(*low)?),
             _ => None,

@@ -87,7 +87,9 @@ impl CandidateContext {
                 InputForm::Bare | InputForm::DoiUri | InputForm::HdlUri | InputForm::InfoUri
             )
             || is_url(attached);
-        context.is_query = attached.contains(&b'?') || attached.contains(&b'&') && attached.contains(&b'=');
+        // A parameter that is percent-encoded itself needs no `?` or `&` before it.
+        context.is_query = attached.contains(&b'?')
+            || attached.contains(&b'=') && (attached.contains(&b'&') || context.encoding_layers > 0);
         if let Some(first @ (b'_' | b'*' | b'~' | b'\'' | b'=')) = attached.first() {
             context.opener = *first;
         }

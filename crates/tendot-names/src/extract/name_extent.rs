@@ -122,7 +122,8 @@ impl<'t> TextCandidate<'_, 't> {
 
     /// Whether a bracket is open at the end of the candidate.
     pub(super) fn has_open_bracket(&self) -> bool {
-        matches!(self.bracket_depth, [1.., ..] | [_, 1.., ..])
+        let [round, square, ..] = self.bracket_depth;
+        round > 0 || square > 0
     }
 
     /// Closing bracket that follows in the line, after white space, if it may close a bracket of the candidate: `182[x y]`.

@@ -57,13 +57,12 @@ const URL_TAILS: [&str; 32] = [
     ".jpg",
 ];
 
-/// Annotations that are trimmed everywhere, with all text after them.
-const ANNOTATIONS: [&str; 2] = [".....", "[doi]"];
-
-/// Annotations and parts of publisher URLs that are trimmed with all text after them, unless the DOI is in a standard form.
-const TEXT_ANNOTATIONS: [&str; 7] = [
+/// Annotations appended to a DOI; trimmed with all text after them.
+const ANNOTATIONS: [&str; 9] = [
+    ".....",
     ";jsessionid",
     "#sthash",
+    "[doi]",
     ")accessed",
     ")lastaccessed",
     "articlepublishedonline",
@@ -74,7 +73,7 @@ const TEXT_ANNOTATIONS: [&str; 7] = [
 /// Which tails are trimmed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum TailScope {
-    /// After a label, scheme or proxy URL that the standards define: only annotations that cannot be part of it.
+    /// After a label, scheme or proxy URL that the standards define: only words in square brackets, which a URI cannot have.
     StandardForm,
     /// In text: publisher tails and all annotations.
     Text,
@@ -100,8 +99,7 @@ pub(super) fn trim_publisher_tails(text: &str, suffix_start: usize, scope: TailS
 fn trim_one_tail(suffix: &str, whole: &str, scope: TailScope) -> Option<usize> {
     let bytes = suffix.as_bytes();
     if scope == TailScope::StandardForm {
-        let annotation = if suffix.ends_with(']') { before_bracketed_annotation(suffix) } else { None };
-        return annotation.or_else(|| before_annotation(bytes, scope));
+        return if suffix.ends_with(']') { before_bracketed_annotation(suffix) } else { None };
     }
     let in_url = scope == TailScope::Url;
     let last = *bytes.last()? | 0x20;
@@ -130,7 +128,7 @@ fn trim_one_tail(suffix: &str, whole: &str, scope: TailScope) -> Option<usize> {
             return Some(offset);
         }
     }
-    before_preprint_version(suffix, whole).or_else(|| before_annotation(bytes, scope))
+    before_preprint_version(suffix, whole).or_else(|| before_annotation(bytes))
 }
 
 /// Length before a bracketed annotation: `[CrossRef]`, or the first word of `[Google Scholar]` or `(registering DOI)`.
@@ -166,23 +164,16 @@ fn before_preprint_version(suffix: &str, whole: &str) -> Option<usize> {
 }
 
 /// Length before an annotation.
-fn before_annotation(suffix: &[u8], scope: TailScope) -> Option<usize> {
+fn before_annotation(suffix: &[u8]) -> Option<usize> {
     if !may_contain_annotation(suffix) {
         return None;
     }
-    let text_annotations = if scope == TailScope::StandardForm { &[] } else { &TEXT_ANNOTATIONS[..] };
     let starts_annotation = |offset: &usize| {
         let rest = suffix.get(*offset..).unwrap_or_default();
         let first = rest.first().map(u8::to_ascii_lowercase);
         matches!(first, Some(b'.' | b';' | b'#' | b'[' | b')' | b'/' | b'a' | b'e'))
-            && ANNOTATIONS
-                .iter()
-                .chain(text_annotations)
-                .any(|annotation| starts_with_ignore_case(rest, annotation.as_bytes()))
+            && ANNOTATIONS.iter().any(|annotation| starts_with_ignore_case(rest, annotation.as_bytes()))
     };
-    if scope == TailScope::StandardForm {
-        return (1..suffix.len()).find(starts_annotation);
-    }
     let offset =
         (1..suffix.len()).find(starts_annotation).or_else(|| find_epub_annotation(suffix)).or_else(|| {
             let host = find_ignore_case(suffix, b".sagepub.com")?;
@@ -269,7 +260,7 @@ mod tests {
             ("10.1000/182.epub", "10.1000/182.epub"),
             ("10.1000/182(print", "10.1000/182(print"),
             ("10.1000/182[CrossRef][PubMed]", "10.1000/182"),
-            ("10.1000/182.....25", "10.1000/182"),
+            ("10.1000/182.....25", "10.1000/182.....25"),
         ] {
             assert_eq!(trim_publisher_tails(text, 8, TailScope::StandardForm, 0), expected);
         }

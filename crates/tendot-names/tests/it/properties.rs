@@ -188,7 +188,7 @@ proptest! {
         let suffix: String = suffix.into_iter().collect();
         let suffix = format!("{suffix}{}", TAILS[tail]);
         // Punctuation that the forms do not encode, and encoded white space at the end.
-        prop_assume!(!suffix.ends_with(['.', '/']) && !suffix.ends_with(char::is_whitespace) && !suffix.contains("....."));
+        prop_assume!(!suffix.ends_with(['.', '/']) && !suffix.ends_with(char::is_whitespace));
         let doi = DoiBuf::with_rules(format!("{prefix}/{suffix}"), SyntaxRules::Current).unwrap();
         for form in [OutputForm::Uri, OutputForm::Urn, OutputForm::UrlFull, OutputForm::Info] {
             let formatted = doi.format(form).unwrap().to_string();
