@@ -182,7 +182,7 @@ mod tests {
         let codes = |field| {
             let repaired = repair(field).unwrap();
             let codes = repaired.adjustments.iter().map(Adjustment::code);
-            (repaired.input_form.as_str(), codes.collect::<alloc::vec::Vec<_>>())
+            (repaired.input_form.as_str(), codes.collect::<Vec<_>>())
         };
         assert_eq!(codes("https://doi.org/10.1000/182"), ("proxy-url", alloc::vec![]));
         assert_eq!(codes(" doi:10.1000/182"), ("doi", alloc::vec!["whitespace-trimmed"]));
