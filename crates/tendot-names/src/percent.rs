@@ -128,7 +128,10 @@ impl<W: fmt::Write> fmt::Write for AsciiUppercaseWriter<W> {
 }
 
 #[cfg(feature = "alloc")]
-pub(crate) use decode::{InvalidTriplet, decode_triplet, encoded_offset, hex_value, percent_decode};
+pub(crate) use decode::{
+    InvalidTriplet, LayeredByte, decode_layered, decode_layered_at_end, encoded_offset, hex_value,
+    invalid_triplet_offset, percent_decode,
+};
 
 #[cfg(feature = "alloc")]
 mod decode {
@@ -209,11 +212,65 @@ mod decode {
     }
 
     /// Decodes the percent-encoded triplet at the start of `bytes`.
-    pub(crate) fn decode_triplet(bytes: &[u8]) -> Option<u8> {
+    fn decode_triplet(bytes: &[u8]) -> Option<u8> {
         match bytes {
             [b'%', high, low, ..] => Some(hex_value(*high)? << 4 | hex_value(*low)?),
             _ => None,
         }
+    }
+
+    /// Offset of the first `%` that is not followed by two hexadecimal digits; the encoded octets are not decoded.
+    pub(crate) fn invalid_triplet_offset(text: &str) -> Option<usize> {
+        let bytes = text.as_bytes();
+        let is_invalid = |offset: &usize| {
+            bytes.get(*offset) == Some(&b'%')
+                && bytes.get(*offset..).is_none_or(|rest| decode_triplet(rest).is_none())
+        };
+        (0..bytes.len()).find(is_invalid)
+    }
+
+    /// Byte that is percent-encoded once (`%2F`) or more than once (`%252F`).
+    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+    pub(crate) struct LayeredByte {
+        pub(crate) byte: u8,
+        /// Number of bytes that encode it.
+        pub(crate) len: usize,
+        /// How often it is encoded.
+        pub(crate) layers: u8,
+    }
+
+    /// Maximum number of layers of percent-encoding that are recognized.
+    const MAX_LAYERS: u8 = 3;
+
+    /// Decodes the byte at the start of `text`, encoded once or more.
+    pub(crate) fn decode_layered(text: &[u8]) -> Option<LayeredByte> {
+        let mut digits = text.strip_prefix(b"%")?;
+        let mut layers = 1;
+        while layers < MAX_LAYERS
+            && let Some(inner @ [high, low, ..]) = digits.strip_prefix(b"25")
+            && hex_value(*high).and(hex_value(*low)).is_some()
+        {
+            digits = inner;
+            layers += 1;
+        }
+        let [high, low, ..] = digits else { return None };
+        let byte = hex_value(*high)? << 4 | hex_value(*low)?;
+        Some(LayeredByte { byte, len: text.len() - digits.len() + 2, layers })
+    }
+
+    /// Decodes the byte at the end of `text`, encoded once or more.
+    pub(crate) fn decode_layered_at_end(text: &[u8]) -> Option<LayeredByte> {
+        let (mut before, [high, low]) = text.split_last_chunk::<2>()?;
+        let byte = hex_value(*high)? << 4 | hex_value(*low)?;
+        let mut layers = 1;
+        while layers < MAX_LAYERS
+            && let Some(outer) = before.strip_suffix(b"25")
+        {
+            before = outer;
+            layers += 1;
+        }
+        let before = before.strip_suffix(b"%")?;
+        Some(LayeredByte { byte, len: text.len() - before.len(), layers })
     }
 
     /// Value of a hexadecimal digit.
@@ -224,5 +281,38 @@ mod decode {
             b'a'..=b'f' => Some(digit - b'a' + 10),
             _ => None,
         }
+    }
+}
+
+#[cfg(all(test, feature = "alloc"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_of_percent_encoding() {
+        let check = |text: &str, expected: Option<(u8, usize, u8)>| {
+            let start = decode_layered(text.as_bytes()).map(|found| (found.byte, found.len, found.layers));
+            assert_eq!(start, expected, "{text}");
+            if let Some((_, len, _)) = expected {
+                let whole = &text.as_bytes()[..len];
+                let end = decode_layered_at_end(whole).map(|found| (found.byte, found.len, found.layers));
+                assert_eq!(end, expected, "{text}");
+            }
+        };
+        check("%2F10", Some((b'/', 3, 1)));
+        check("%252f10", Some((b'/', 5, 2)));
+        check("%25252Fx", Some((b'/', 7, 3)));
+        check("%25x", Some((b'%', 3, 1)));
+        check("%2", None);
+        check("%2G", None);
+        check("25", None);
+        assert_eq!(decode_layered_at_end(b"252F"), None);
+    }
+
+    #[test]
+    fn invalid_triplets() {
+        assert_eq!(invalid_triplet_offset("a%C3%28"), None);
+        assert_eq!(invalid_triplet_offset("a%C3%2"), Some(4));
+        assert_eq!(invalid_triplet_offset("%"), Some(0));
     }
 }

@@ -2,6 +2,7 @@
 
 use alloc::borrow::Cow;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::{Adjustment, Adjustments, DoiBuf, DoiOrShortDoi, Extractor, InputForm, Parser};
@@ -17,9 +18,9 @@ pub struct RepairedDoi<'a> {
     /// Adjustments of lenient parsing, if the field can be parsed as it is; [`Adjustment::Repaired`] if that would give
     /// another DOI, or none.
     pub adjustments: Adjustments,
-    /// Text before the DOI: damage, or a label, scheme or proxy URL.
+    /// Text of the field before the DOI: damage, or a label, scheme or proxy URL. Damage inside the DOI is not listed.
     pub text_before: Cow<'a, str>,
-    /// Text after the DOI.
+    /// Text of the field after the DOI.
     pub text_after: Cow<'a, str>,
 }
 
@@ -59,9 +60,9 @@ impl Parser {
         let parsed = Self { is_lenient: true, ..*self }.parse(field).ok();
         let input_form = parsed.as_ref().map_or(InputForm::Bare, |parsed| parsed.input_form());
         let mut adjustments = parsed.as_ref().map(|parsed| parsed.adjustments()).unwrap_or_default();
-        let cleaned = remove_html_breaks(field);
+        let cleaned = CleanedField::new(field);
         let extractor = Extractor { is_single_field: true, ..Extractor::new() };
-        let Some(found) = extractor.find_iter(cleaned.as_bytes()).next() else {
+        let Some(found) = extractor.find_iter(cleaned.text.as_bytes()).next() else {
             let identifier = parsed?.into_identifier();
             let has_word_character = identifier.suffix().contains(char::is_alphanumeric);
             let (text_before, text_after) = Default::default();
@@ -73,41 +74,71 @@ impl Parser {
                 text_after,
             });
         };
-        let (span, doi) = (found.span.clone(), collapse_doubled(found.doi.as_str()));
+        let span = cleaned.field_range(found.span.clone());
+        let doi = collapse_doubled(found.doi.as_str());
         self.rules.check(&doi, true).ok()?;
         let identifier = DoiOrShortDoi::Doi(Cow::Owned(DoiBuf::from_validated(doi)));
         let is_unchanged = parsed.is_some_and(|parsed| *parsed.identifier() == identifier);
         adjustments.insert_if(Adjustment::Repaired, !is_unchanged);
-        let text_before = slice(&cleaned, 0..span.start)?;
-        let text_after = slice(&cleaned, span.end..cleaned.len())?;
+        let text_before = Cow::Borrowed(field.get(..span.start)?);
+        let text_after = Cow::Borrowed(field.get(span.end..)?);
         Some(RepairedDoi { identifier, input_form, adjustments, text_before, text_after })
     }
 }
 
-/// Removes HTML line breaks, and a doubled dot in the prefix.
-fn remove_html_breaks(field: &str) -> Cow<'_, str> {
-    let mut cleaned = Cow::Borrowed(field);
-    for (damage, replacement) in [("<br/>", ""), ("<br />", ""), ("<br>", ""), ("<wbr>", ""), ("10..", "10.")]
-    {
-        if cleaned.contains(damage) {
-            cleaned = Cow::Owned(cleaned.replace(damage, replacement));
+/// Field without HTML line breaks and doubled dots in prefixes, and the map of its offsets to the field.
+struct CleanedField<'a> {
+    text: Cow<'a, str>,
+    /// Offset in `text` and length of each removed part, in order.
+    removed: Vec<(usize, usize)>,
+}
+
+impl<'a> CleanedField<'a> {
+    fn new(field: &'a str) -> Self {
+        // What is removed, and what of it remains.
+        const DAMAGE: [(&str, &str); 5] =
+            [("<br/>", ""), ("<br />", ""), ("<br>", ""), ("<wbr>", ""), ("10..", "10.")];
+        let mut cleaned = Self { text: Cow::Borrowed(field), removed: Vec::new() };
+        if !DAMAGE.iter().any(|(damage, _)| field.contains(damage)) {
+            return cleaned;
         }
+        let mut text = String::with_capacity(field.len());
+        let mut rest = field;
+        while let Some(first) = rest.chars().next() {
+            let damage = DAMAGE.into_iter().find(|(damage, _)| rest.starts_with(damage));
+            let len = match damage {
+                Some((damage, replacement)) => {
+                    text.push_str(replacement);
+                    cleaned.removed.push((text.len(), damage.len() - replacement.len()));
+                    damage.len()
+                }
+                None => {
+                    text.push(first);
+                    first.len_utf8()
+                }
+            };
+            rest = rest.get(len..).unwrap_or_default();
+        }
+        cleaned.text = Cow::Owned(text);
+        cleaned
     }
-    cleaned
+
+    /// Range in the field of a range in the cleaned text, without removed parts at its ends.
+    fn field_range(&self, range: Range<usize>) -> Range<usize> {
+        let removed_len = |is_before: &dyn Fn(usize) -> bool| {
+            let removed = self.removed.iter().filter(|(offset, _)| is_before(*offset));
+            removed.map(|(_, len)| len).sum::<usize>()
+        };
+        let start = range.start + removed_len(&|offset| offset <= range.start);
+        let end = range.end + removed_len(&|offset| offset < range.end);
+        start..end
+    }
 }
 
 /// Collapses doubled dots, and doubled underscores in Springer's chapter DOIs, which TeX leaves behind.
 fn collapse_doubled(doi: &str) -> String {
     let doi = if doi.contains("...") { String::from(doi) } else { doi.replace("..", ".") };
     if doi.starts_with("10.1007/978") { doi.replace("__", "_") } else { doi }
-}
-
-/// Part of a text, borrowed if the text is.
-fn slice<'a>(text: &Cow<'a, str>, range: Range<usize>) -> Option<Cow<'a, str>> {
-    match text {
-        Cow::Borrowed(text) => text.get(range).map(Cow::Borrowed),
-        Cow::Owned(text) => text.get(range).map(|part| Cow::Owned(String::from(part))),
-    }
 }
 
 #[cfg(test)]
@@ -123,7 +154,18 @@ mod tests {
         check("doi: 10.1000/a&amp;b(2006).", ("doi: ", "10.1000/a&b", "(2006)."));
         check("10.1000/a%282006%29", ("", "10.1000/a", "%282006%29"));
         check("10.1000/é%23", ("", "10.1000/é", "%23"));
-        check("see <br/>10.1000/182, p. 3", ("see ", "10.1000/182", ", p. 3"));
+        check("see <br/>10.1000/182, p. 3", ("see <br/>", "10.1000/182", ", p. 3"));
+        check("10.1000/182<br/>", ("", "10.1000/182", "<br/>"));
+        check("<br>10..1000/1<wbr>82<br />x<br>", ("<br>", "10.1000/182x", "<br>"));
+        // Punctuation before what is removed
+        check("10.1000/abc.#", ("", "10.1000/abc", ".#"));
+        check("10.1000/abc.(2019)", ("", "10.1000/abc", ".(2019)"));
+        check("10.1000/abc..(2019)", ("", "10.1000/abc", "..(2019)"));
+        check("10.1000/abc, (2019", ("", "10.1000/abc", ", (2019"));
+        check("10.1000/abc/full.#(2019).", ("", "10.1000/abc", "/full.#(2019)."));
+        check("https://doi.org/10.1000/abc.%282019%29", ("https://doi.org/", "10.1000/abc", ".%282019%29"));
+        // Nothing else would be left
+        check("10.1000/-(2019)", ("", "10.1000/-(2019)", ""));
         check("10.1000/a..b.pdf", ("", "10.1000/a.b", ".pdf"));
         check("10/gf4gqc", ("", "10/gf4gqc", ""));
     }
@@ -140,7 +182,7 @@ mod tests {
         let codes = |field| {
             let repaired = repair(field).unwrap();
             let codes = repaired.adjustments.iter().map(Adjustment::code);
-            (repaired.input_form.as_str(), codes.collect::<alloc::vec::Vec<_>>())
+            (repaired.input_form.as_str(), codes.collect::<Vec<_>>())
         };
         assert_eq!(codes("https://doi.org/10.1000/182"), ("proxy-url", alloc::vec![]));
         assert_eq!(codes(" doi:10.1000/182"), ("doi", alloc::vec!["whitespace-trimmed"]));

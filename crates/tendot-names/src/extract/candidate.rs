@@ -5,14 +5,15 @@ use core::ops::Range;
 use super::context::{CandidateContext, is_bracket_open, is_quote_open};
 use super::escaped_char::{EscapedChar, decode_escaped_char, decode_utf8_char};
 use super::line_join::{continues_on_next_line, next_line_start};
+use super::preceding_char::preceding_char;
 use super::prefix::{PrefixMatch, can_start_at, match_prefix, slash_len};
 use super::trim::bracket_index;
 use super::unescaped::UnescapedText;
 use super::{ExtractionFlag, ExtractionFlags, Extractor};
-use crate::ErrorKind;
 use crate::ascii_case::{ends_with_ignore_case, strip_suffix_ignore_case};
-use crate::percent::decode_triplet;
+use crate::percent::decode_layered;
 use crate::syntax::character::{character_error, is_noncharacter, is_removable_invisible};
+use crate::{ErrorKind, InputForm};
 
 /// Maximum length in bytes of the part of a SICI code between angle brackets.
 const MAX_SICI_PART_LEN: usize = 64;
@@ -27,6 +28,7 @@ pub(super) struct CandidateScan<'s, 't> {
     look_back_limit: usize,
     text: &'t [u8],
     start: usize,
+    prefix_end: usize,
     suffix_start: usize,
     position: usize,
     context: CandidateContext,
@@ -39,7 +41,7 @@ pub(super) struct CandidateScan<'s, 't> {
     /// Candidate with its escapes decoded, once it differs from the text.
     unescaped: Option<UnescapedText>,
     has_percent: bool,
-    has_encoded_slash: bool,
+    slash_layers: u8,
     is_before_next_doi: bool,
     flags: ExtractionFlags,
 }
@@ -55,7 +57,10 @@ pub(super) struct TextCandidate<'s, 't> {
     /// Candidate with its escapes decoded; `None` if it equals the text.
     pub(super) unescaped: Option<UnescapedText>,
     pub(super) has_percent: bool,
-    pub(super) has_encoded_slash: bool,
+    /// How often the slash after the prefix is percent-encoded; 0 if it is not.
+    pub(super) slash_layers: u8,
+    /// Opening minus closing brackets of each kind.
+    pub(super) bracket_depth: [isize; 4],
     /// Whether the next DOI follows immediately.
     pub(super) is_before_next_doi: bool,
     pub(super) flags: ExtractionFlags,
@@ -73,12 +78,14 @@ impl<'s, 't> CandidateScan<'s, 't> {
         context: CandidateContext,
     ) -> Self {
         let first = text.get(prefix.end).copied();
-        let has_encoded_slash = first == Some(b'%');
+        let encoded_slash = text.get(prefix.end..).and_then(decode_layered);
+        let slash_layers = encoded_slash.map_or(0, |slash| slash.layers);
         let mut scan = Self {
             options,
             look_back_limit,
             text,
             start: prefix.start,
+            prefix_end: prefix.end,
             suffix_start: prefix.end + slash_len,
             position: prefix.end,
             context,
@@ -86,12 +93,12 @@ impl<'s, 't> CandidateScan<'s, 't> {
             is_bracket_open_before: [None; 4],
             is_quote_open_before: None,
             unescaped: None,
-            has_percent: has_encoded_slash,
-            has_encoded_slash,
+            has_percent: slash_layers > 0,
+            slash_layers,
             is_before_next_doi: false,
             flags: ExtractionFlags::default(),
         };
-        if first != Some(b'/') && !has_encoded_slash {
+        if first != Some(b'/') && slash_layers == 0 {
             scan.replace_escape(slash_len, Some('/'));
         }
         scan.position = scan.suffix_start;
@@ -130,7 +137,7 @@ impl<'s, 't> CandidateScan<'s, 't> {
             }
         }
         let Self { options, text, start, suffix_start, position, context, unescaped, .. } = self;
-        let Self { has_percent, has_encoded_slash, is_before_next_doi, flags, .. } = self;
+        let Self { has_percent, slash_layers, bracket_depth, is_before_next_doi, flags, .. } = self;
         TextCandidate {
             options,
             text,
@@ -140,7 +147,8 @@ impl<'s, 't> CandidateScan<'s, 't> {
             context,
             unescaped,
             has_percent,
-            has_encoded_slash,
+            slash_layers,
+            bracket_depth,
             is_before_next_doi,
             flags,
         }
@@ -207,7 +215,9 @@ impl<'s, 't> CandidateScan<'s, 't> {
         } else if is_removable_invisible(character) {
             self.replace_escape(len, None);
             return true;
-        } else if ends_doi(character, self.byte(self.position + len)) {
+        } else if ends_doi(character, self.byte(self.position + len))
+            || self.context.subfield_delimiter == Some(character)
+        {
             return false;
         }
         if len == character.len_utf8() {
@@ -255,10 +265,13 @@ impl<'s, 't> CandidateScan<'s, 't> {
             ']' => self.accepts_closing_bracket('[', ']', next),
             '}' => self.accepts_closing_bracket('{', '}', next),
             '?' => {
+                // In a `doi` URI and its like it is data (2024 draft, section 2).
                 !self.context.is_url
-                    && !starts_query_parameter(self.text.get(self.position + len..).unwrap_or_default())
+                    && (self.context.form != InputForm::Bare && !self.options.is_single_field
+                        || !starts_query_parameter(self.text.get(self.position + len..).unwrap_or_default()))
             }
             '#' => !self.context.is_url && !self.context.ends_at_fragment,
+            '$' => self.context.subfield_delimiter != Some('$'),
             '&' if self.context.is_query => false,
             '&' => {
                 !self.options.is_single_field
@@ -350,12 +363,19 @@ impl<'s, 't> CandidateScan<'s, 't> {
     /// End of the candidate, as an offset in the suffix, if the `10.` after `before` starts another DOI.
     fn next_doi_start(&self, before: &[u8]) -> Option<usize> {
         let next_start = self.suffix_start + before.len();
-        let is_after_slash = matches!(before.last(), None | Some(b'/' | b'_'))
-            || before.last_chunk::<3>().and_then(|bytes| decode_triplet(bytes)) == Some(b'/');
-        if is_after_slash || !can_start_at(self.text, next_start) {
+        let last = preceding_char(before)?;
+        // Encoded characters in a form that the standards define are data.
+        let is_data =
+            last.encoding_layers > self.context.encoding_layers && self.context.form != InputForm::Bare;
+        if matches!(last.byte, b'/' | b'_') || is_data || !can_start_at(self.text, next_start) {
             return None;
         }
         let PrefixMatch { end, registrant_digits, .. } = match_prefix(self.text, next_start);
+        let prefix = self.text.get(self.start..self.prefix_end);
+        if last.byte == b'.' && self.text.get(next_start..end) != prefix {
+            // Volume 10 of a journal: `10.7567/APEX.10.065502/meta`.
+            return None;
+        }
         if registrant_digits < 4 || slash_len(self.text.get(end..)?).is_none() {
             return None;
         }
@@ -416,8 +436,9 @@ impl<'s, 't> CandidateScan<'s, 't> {
             return false;
         }
         let Some(next) = next_line_start(self.text, self.position) else { return false };
-        let last = self.byte(self.position - 1);
-        if !continues_on_next_line(last, self.text.get(next..).unwrap_or_default()) {
+        let line = self.text.get(self.suffix_start..self.position).unwrap_or_default();
+        let line = if line.is_empty() { &b"/"[..] } else { line };
+        if !continues_on_next_line(line, self.text.get(next..).unwrap_or_default()) {
             return false;
         }
         if !self.options.join_lines {

@@ -1,5 +1,6 @@
 //! One character, escaped or not: plain, HTML or XML entity, or backslash escape of JSON, Markdown or TeX.
 
+use super::html_entity::{MAX_ENTITY_NAME_LEN, entity_char};
 use crate::ascii_case::starts_with_ignore_case;
 use crate::percent::hex_value;
 
@@ -35,44 +36,29 @@ pub(super) fn decode_utf8_char(text: &[u8]) -> Option<EscapedChar> {
     Some(EscapedChar { character, len })
 }
 
-/// Decodes an HTML or XML entity: `&lt;`, `&#60;`, `&#x3C;`, or a doubly escaped one, `&amp;lt;`.
+/// Decodes an HTML or XML entity: `&lt;`, `&eacute;`, `&#60;`, `&#x3C;`, or a doubly escaped one, `&amp;lt;`.
 fn decode_entity(text: &[u8]) -> Option<EscapedChar> {
-    const NAMED_ENTITIES: [(&[u8], char); 22] = [
-        (b"&lt;", '<'),
-        (b"&gt;", '>'),
-        (b"&amp;lt;", '<'),
-        (b"&amp;gt;", '>'),
-        (b"&amp;amp;", '&'),
-        (b"&amp;", '&'),
-        (b"&quot;", '"'),
-        (b"&apos;", '\''),
-        (b"&nbsp;", ' '),
-        (b"&ensp;", ' '),
-        (b"&emsp;", ' '),
-        (b"&thinsp;", ' '),
-        (b"&ldquo;", '“'),
-        (b"&rdquo;", '”'),
-        (b"&lsquo;", '‘'),
-        (b"&rsquo;", '’'),
-        (b"&laquo;", '«'),
-        (b"&raquo;", '»'),
-        (b"&mdash;", '—'),
-        (b"&ndash;", '–'),
-        (b"&hellip;", '…'),
-        (b"&shy;", '\u{AD}'),
-    ];
     if text.get(1) == Some(&b'#') {
         return decode_numeric_entity(text);
     }
-    let second = text.get(1)?.to_ascii_lowercase();
-    if !second.is_ascii_alphabetic() {
+    const DOUBLY_ESCAPED: [(&[u8], char); 3] = [(b"&amp;lt;", '<'), (b"&amp;gt;", '>'), (b"&amp;amp;", '&')];
+    let doubly_escaped = DOUBLY_ESCAPED.into_iter().find(|(name, _)| starts_with_ignore_case(text, name));
+    if let Some((name, character)) = doubly_escaped {
+        return Some(EscapedChar { character, len: name.len() });
+    }
+    let name = text.get(1..)?;
+    let len = name.iter().take(MAX_ENTITY_NAME_LEN).take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    if name.get(len) != Some(&b';') {
         return None;
     }
-    NAMED_ENTITIES
-        .into_iter()
-        .filter(|(name, _)| name.get(1) == Some(&second))
-        .find(|(name, _)| starts_with_ignore_case(text, name))
-        .map(|(name, character)| EscapedChar { character, len: name.len() })
+    let name = name.get(..len)?;
+    // The case of a name is significant (`&Eacute;`, `&eacute;`), but markup in capital letters has `&LT;`.
+    let character = entity_char(name).or_else(|| {
+        const ANY_CASE: [(&[u8], char); 4] = [(b"lt", '<'), (b"gt", '>'), (b"amp", '&'), (b"quot", '"')];
+        let found = ANY_CASE.into_iter().find(|(entity, _)| name.eq_ignore_ascii_case(entity));
+        found.map(|(_, character)| character)
+    })?;
+    Some(EscapedChar { character, len: len + 2 })
 }
 
 /// Decodes a numeric entity: `&#60;`, `&#x3C;`.
@@ -100,11 +86,7 @@ fn decode_backslash(rest: &[u8]) -> Option<EscapedChar> {
     ];
     match rest.first()? {
         b'u' => {
-            let digits = rest.get(1..5)?;
-            let code = digits
-                .iter()
-                .try_fold(0u32, |code, &digit| Some(code << 4 | u32::from(hex_value(digit)?)))?;
-            Some(EscapedChar { character: char::from_u32(code)?, len: 5 })
+            decode_utf16_escape(rest.get(1..)?).map(|escaped| EscapedChar { len: escaped.len + 1, ..escaped })
         }
         b't' => TEX_COMMANDS.into_iter().find(|(name, _)| rest.starts_with(name)).map(|(name, character)| {
             // In TeX, braces or a space end the command.
@@ -120,6 +102,24 @@ fn decode_backslash(rest: &[u8]) -> Option<EscapedChar> {
         byte if byte.is_ascii_punctuation() => Some(EscapedChar { character: char::from(*byte), len: 1 }),
         _ => None,
     }
+}
+
+/// Decodes the digits after `\u`, and the second half of a surrogate pair (RFC 8259 section 7): `d83d\udc14`.
+fn decode_utf16_escape(digits: &[u8]) -> Option<EscapedChar> {
+    let first = hex_code_unit(digits)?;
+    let second = digits.get(4..).and_then(|rest| rest.strip_prefix(br"\u")).and_then(hex_code_unit);
+    let mut characters = char::decode_utf16([first].into_iter().chain(second));
+    let character = characters.next()?.ok()?;
+    // Without a pair, the second code unit is a character of its own.
+    Some(EscapedChar { character, len: if character.len_utf16() == 2 { 10 } else { 4 } })
+}
+
+/// UTF-16 code unit of four hexadecimal digits.
+fn hex_code_unit(digits: &[u8]) -> Option<u16> {
+    digits
+        .first_chunk::<4>()?
+        .iter()
+        .try_fold(0u16, |code, &digit| Some(code << 4 | u16::from(hex_value(digit)?)))
 }
 
 /// Decodes the text after the brace of a TeX group: `{\_}`, `{\textless}`, `{[}`, `{$<$}`, `{\&}lt;`.
@@ -164,9 +164,22 @@ mod tests {
         check("&#x3c;", Some(('<', 6)));
         check("&#xD800;", Some(('&', 1)));
         check("&n-v2", Some(('&', 1)));
+        check("&Eacute;", Some(('É', 8)));
+        check("&eacute;t", Some(('é', 8)));
+        check("&EACUTE;", Some(('&', 1)));
+        check("&eacute", Some(('&', 1)));
+        check("&sol;182", Some(('/', 5)));
+        check("&nbsp;", Some(('\u{A0}', 6)));
+        check("&amp;amp;x", Some(('&', 9)));
         check(r"\/182", Some(('/', 2)));
         check(r"\_1", Some(('_', 2)));
         check(r"\u003c1", Some(('<', 6)));
+        check(r"\ud83d\udc14x", Some(('🐔', 12)));
+        check(r"\u00e9\udc14", Some(('é', 6)));
+        // Surrogates without their other half
+        check(r"\ud83dx", None);
+        check(r"\ud83d\u0041", None);
+        check(r"\udc14", None);
         check(r"\n", None);
         check("\\\"", None);
         check(r"{\_}48", Some(('_', 4)));

@@ -6,6 +6,7 @@ use super::prefix::{
     MAX_PREFIX_LEN, PrefixMatch, can_start_at, is_eidr_urn, match_prefix, needs_more_input, slash_len,
 };
 use super::{ExtractedDoi, Extractor};
+use crate::InputForm;
 use crate::ascii_case::ends_with_ignore_case;
 
 /// Extractor for text that arrives in chunks.
@@ -157,12 +158,19 @@ impl IncrementalExtractor {
         }
     }
 
+    /// Whether the candidate at `start` has a label or is in an input form, so that any registrant code is accepted.
+    fn is_labelled(&self, text: &[u8], start: usize) -> bool {
+        has_label(text, start)
+            || CandidateContext::look_back(text, self.look_back_limit, start).form != InputForm::Bare
+    }
+
     /// Evaluates the candidate at `start`.
     fn evaluate_candidate<'t>(&self, text: &'t [u8], start: usize, is_last: bool) -> CandidateOutcome<'t> {
         if !can_start_at(text, start) {
             return CandidateOutcome::NoPrefix { resume_at: start + 3 };
         }
-        let PrefixMatch { end, registrant_digits, is_ip_address, has_invisible } = match_prefix(text, start);
+        let PrefixMatch { end, registrant_digits, is_address_or_version, has_invisible } =
+            match_prefix(text, start);
         if end - start >= MAX_PREFIX_LEN {
             let rest = text.get(end..).unwrap_or_default();
             let run = rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
@@ -177,8 +185,8 @@ impl IncrementalExtractor {
         let is_eidr = is_eidr_urn(text, start, end);
         let slash = if is_eidr { Some(1) } else { slash_len(text.get(end..).unwrap_or_default()) };
         let Some(slash) = slash else { return CandidateOutcome::NoPrefix { resume_at: end } };
-        let is_plausible = registrant_digits >= 4 && !is_ip_address;
-        if !is_plausible && !self.options.is_single_field && !has_label(text, start) {
+        let is_plausible = registrant_digits >= 4 && !is_address_or_version;
+        if !is_plausible && !self.options.is_single_field && !self.is_labelled(text, start) {
             return CandidateOutcome::NoPrefix { resume_at: end };
         }
         if text.get(end + slash).is_some_and(|byte| *byte <= b' ') && !self.options.join_lines {
@@ -192,7 +200,8 @@ impl IncrementalExtractor {
         }
         let candidate = scan.find_end();
         let resume_at = candidate.end;
-        if !is_last && resume_at + MAX_LOOK_AHEAD > text.len() && !self.is_end_final(text, resume_at) {
+        let is_end_final = !candidate.has_open_bracket() && self.is_end_final(text, resume_at);
+        if !is_last && resume_at + MAX_LOOK_AHEAD > text.len() && !is_end_final {
             return CandidateOutcome::NeedMoreInput;
         }
         let is_too_long = resume_at - start > self.options.max_len;

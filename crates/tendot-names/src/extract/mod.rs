@@ -1,8 +1,8 @@
 //! Extraction of DOIs from text.
 //!
 //! `incremental` searches the text for `10.`. At each hit, `prefix` matches the prefix and its slash, and `context` looks
-//! back for a label, URL, bracket or quote. `candidate` scans to the end of the candidate: `escaped_char` decodes
-//! escapes, `line_join` continues on the next line, `unescaped` holds the decoded text and maps its offsets back.
+//! back for a label, URL, bracket or quote (`preceding_char` decodes what is before it). `candidate` scans to the end of the
+//! candidate: `escaped_char` and `html_entity` decode escapes, `line_join` continues on the next line, `unescaped` holds the decoded text and maps its offsets back.
 //! `name_extent` then decides which part is the DOI: `trim` removes punctuation, `publisher_tail` tails and annotations,
 //! `field_tail` a year or `#` after the DOI if the input is a single field.
 //! Each byte is scanned once, and every look back or ahead is bounded, so the work is linear for any input.
@@ -10,10 +10,12 @@
 mod incremental;
 
 mod context;
+mod preceding_char;
 mod prefix;
 
 mod candidate;
 mod escaped_char;
+mod html_entity;
 mod line_join;
 mod unescaped;
 
@@ -75,6 +77,9 @@ impl Extractor {
     }
 
     /// Keeps publisher tails (`/full`, `.pdf`) and annotations.
+    ///
+    /// Tails are always kept where the standards define that everything is the DOI: in a proxy URL and after `doi:`, `urn:doi:`
+    /// and the like.
     ///
     /// ```
     /// # use tendot_names::Extractor;

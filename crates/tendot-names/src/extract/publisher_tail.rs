@@ -70,14 +70,25 @@ const ANNOTATIONS: [&str; 9] = [
     "/-/dc",
 ];
 
+/// Which tails are trimmed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum TailScope {
+    /// After a label, scheme or proxy URL that the standards define: only words in square brackets, which a URI cannot have.
+    StandardForm,
+    /// In text: publisher tails and all annotations.
+    Text,
+    /// In a URL of another host, or in a field: also the tails in `URL_TAILS`.
+    Url,
+}
+
 /// Maximum number of tails trimmed from one DOI, so that the work is linear.
-const MAX_TAIL_CUTS: usize = 8;
+pub(super) const MAX_TAIL_CUTS: usize = 8;
 
 /// Trims publisher tails and annotations from the suffix, which starts at `suffix_start`.
-pub(super) fn trim_publisher_tails(text: &str, suffix_start: usize, in_url: bool, opener: u8) -> &str {
+pub(super) fn trim_publisher_tails(text: &str, suffix_start: usize, scope: TailScope, opener: u8) -> &str {
     let mut rest = text;
     for _ in 0..MAX_TAIL_CUTS {
-        let suffix_len = rest.get(suffix_start..).and_then(|suffix| trim_one_tail(suffix, rest, in_url));
+        let suffix_len = rest.get(suffix_start..).and_then(|suffix| trim_one_tail(suffix, rest, scope));
         let Some(suffix_len) = suffix_len else { break };
         rest = trim_punctuation(rest.get(..suffix_start + suffix_len).unwrap_or_default(), opener);
     }
@@ -85,8 +96,12 @@ pub(super) fn trim_publisher_tails(text: &str, suffix_start: usize, in_url: bool
 }
 
 /// Length of `suffix` after one tail is trimmed; `None` if it has none.
-fn trim_one_tail(suffix: &str, whole: &str, in_url: bool) -> Option<usize> {
+fn trim_one_tail(suffix: &str, whole: &str, scope: TailScope) -> Option<usize> {
     let bytes = suffix.as_bytes();
+    if scope == TailScope::StandardForm {
+        return if suffix.ends_with(']') { before_bracketed_annotation(suffix) } else { None };
+    }
+    let in_url = scope == TailScope::Url;
     let last = *bytes.last()? | 0x20;
     // Tails do not end in a digit, but most suffixes do.
     if last.is_ascii_alphabetic() || *bytes.last()? == b']' {
@@ -236,10 +251,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn keeps_tails_in_standard_forms() {
+        for (text, expected) in [
+            ("10.1000/182/full", "10.1000/182/full"),
+            ("10.1101/097196v2.full.pdf", "10.1101/097196v2.full.pdf"),
+            ("10.1000/182;jsessionid=1", "10.1000/182;jsessionid=1"),
+            ("10.1000/182.epub", "10.1000/182.epub"),
+            ("10.1000/182(print", "10.1000/182(print"),
+            ("10.1000/182[CrossRef][PubMed]", "10.1000/182"),
+            ("10.1000/182.....25", "10.1000/182.....25"),
+        ] {
+            assert_eq!(trim_publisher_tails(text, 8, TailScope::StandardForm, 0), expected);
+        }
+    }
+
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let in_url = text.contains(".full.");
+        let scope = if text.contains(".full.") { TailScope::Url } else { TailScope::Text };
         let suffix_start = text.find('/').unwrap() + 1;
-        assert_eq!(trim_publisher_tails(text, suffix_start, in_url, 0), expected);
+        assert_eq!(trim_publisher_tails(text, suffix_start, scope, 0), expected);
     }
 }

@@ -20,3 +20,4 @@ pub use handle::{ParsedHandle, parse_handle};
 pub use input_form::InputForm;
 pub use parsed::{DoiOrShortDoi, ParsedName};
 pub use parser::Parser;
+pub(crate) use strip::PROXY_HOSTS;

@@ -26,7 +26,7 @@ struct Wrapper {
 }
 
 /// Hosts of the DOI and Handle proxies; matched exactly, so `evil-doi.org` and `doi.org.example` are rejected.
-const PROXY_HOSTS: [(&str, InputForm); 4] = [
+pub(crate) const PROXY_HOSTS: [(&str, InputForm); 4] = [
     ("doi.org", InputForm::ProxyUrl),
     ("dx.doi.org", InputForm::ProxyUrl),
     ("www.doi.org", InputForm::ProxyUrl),

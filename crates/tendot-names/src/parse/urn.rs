@@ -1,7 +1,7 @@
 //! Syntax checks of URNs (RFC 8141).
 
 use super::strip::StrippedInput;
-use crate::percent::{InvalidTriplet, UnencodedSet, percent_decode};
+use crate::percent::{UnencodedSet, invalid_triplet_offset};
 use crate::{Error, ErrorKind};
 
 /// Checks a URN (RFC 8141) and removes its r-, q- and f-components.
@@ -36,13 +36,16 @@ pub(super) fn check_urn(stripped: StrippedInput<'_>) -> Result<StrippedInput<'_>
 }
 
 /// Checks the characters and the percent-encoding of an r-, q- or f-component.
+///
+/// The encoded octets need not be UTF-8 (RFC 8141 section 2, RFC 3986 section 2.1): the component is not decoded.
 fn check_urn_component(text: &str) -> Result<(), Error> {
     if let Some(offset) = text.bytes().position(|byte| !is_urn_byte(byte) && byte != b'?') {
         return Err(Error::new(ErrorKind::BadUrn, offset));
     }
-    percent_decode(text, InvalidTriplet::Reject)
-        .map(|_| ())
-        .map_err(|error| Error::new(ErrorKind::BadPercentEncoding, error.offset()))
+    match invalid_triplet_offset(text) {
+        Some(offset) => Err(Error::new(ErrorKind::BadPercentEncoding, offset)),
+        None => Ok(()),
+    }
 }
 
 /// Whether a byte is allowed in the NSS of a URN: `pchar` of RFC 3986, or `/`.

@@ -52,7 +52,7 @@ fn extract_file() {
     let mut output = Vec::new();
     extract_file::extract(&text[..], &mut output).unwrap();
     let second = 25 + padding.len() + "https://doi.org/".len();
-    let expected = format!("1\t10.1130/2013.2502(04)\n{second}\t10.1002/asi.20001\n");
+    let expected = format!("1\t10.1130/2013.2502(04)\n{second}\t10.1002/asi.20001/full\n");
     assert_eq!(String::from_utf8(output).unwrap(), expected);
 }
 

@@ -133,6 +133,41 @@ fn repair_reports_removed_text() {
     assert_eq!(output.status.code(), Some(0));
 }
 
+/// What `--repair` removes is reported completely, as text of the field.
+#[test]
+fn repair_reports_all_removed_text() {
+    for (field, name, before, after) in [
+        ("10.1000/abc.#", "10.1000/abc", "", ".#"),
+        ("10.1000/abc.(2019)", "10.1000/abc", "", ".(2019)"),
+        ("see <br/>10.1000/abc..(2019)<br>", "10.1000/abc", "see <br/>", "..(2019)<br>"),
+        ("https://doi.org/10.1000/abc/full", "10.1000/abc", "https://doi.org/", "/full"),
+    ] {
+        let output = run(&["name", "--repair", "--json", field], b"");
+        let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(object["name"], name, "{field}");
+        assert_eq!(object["removed"], serde_json::json!({"before": before, "after": after}), "{field}");
+        assert_eq!(output.status.code(), Some(0));
+    }
+}
+
+/// `extract` and `name` agree about the forms that the standards define.
+#[test]
+fn extract_agrees_with_name_in_standard_forms() {
+    let suffixes = ["182/full", "182.pdf", "a%23b", "%23", "a%2C10.1000/b", "APEX.10.065502/meta", "a?b=c"];
+    for form in ["https://doi.org/", "http://dx.doi.org/", "doi:", "urn:doi:", "info:doi/", "hdl:"] {
+        for suffix in suffixes {
+            let input = format!("{form}10.1000/{suffix}");
+            let name = run(&["name", "--as", "name", &input], b"");
+            let extracted = run(&["extract"], format!("see {input} there").as_bytes());
+            assert_eq!(
+                String::from_utf8(extracted.stdout).unwrap(),
+                String::from_utf8(name.stdout).unwrap(),
+                "{input}"
+            );
+        }
+    }
+}
+
 #[test]
 fn accepts_non_utf8_input() {
     let output =
@@ -280,6 +315,14 @@ fn extract_from_tables() {
         ("tab.tsv", "id\tdoi\tyear\n1\t10.1000/a,b\t2010\n", "10.1000/a,b\n"),
         ("column.csv", "10.1000/182\n10.1000/183\n", "10.1000/182\n10.1000/183\n"),
         ("text.txt", "10.1000/182,2010\n", "10.1000/182,2010\n"),
+        // The delimiter is that of all records, not the most frequent one of the first.
+        (
+            "headerless.csv",
+            "10.1000/abc,Smith; Doe; Roe\n10.1000/def,Miller\n10.1000/ghi,Li; Kim\n",
+            "10.1000/abc\n10.1000/def\n10.1000/ghi\n",
+        ),
+        ("one-record.csv", "10.1000/abc,Smith; Doe; Roe\n", "10.1000/abc\n"),
+        ("decimal-comma.csv", "doi;price\n10.1000/a,b;1,50\n10.1000/c;2,50\n", "10.1000/a,b\n10.1000/c\n"),
     ] {
         let path = dir.path().join(name);
         fs::write(&path, text).unwrap();
