@@ -92,6 +92,7 @@ impl CommandPlanner for RedactDoi {
         let budget = &mut *call.budget;
         let not_found = || RegistryError::not_found("DOI", &self.name);
         let prefix = parse_doi(&self.name, &rules.settings)?.prefix();
+        principal.check_prefix(prefix)?;
         let mut allocations = AllocationCache::new(rules);
         let Some(allocation) = allocations.allocation(prefix, budget).await? else { return Err(not_found()) };
         let prefix_agency = allocation.agency.code.clone();
@@ -112,7 +113,6 @@ impl CommandPlanner for RedactDoi {
                 None
             }
         };
-        principal.check_prefix(prefix)?;
         rules.check_server_responsible(Handle::from(&*self.name), budget).await?;
         let key = NameKey::new(&self.name).map_err(|_| not_found())?;
         // A change after the record was read fails the commit, which is then planned again.
