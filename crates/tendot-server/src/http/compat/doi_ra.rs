@@ -164,6 +164,7 @@ pub(crate) fn describe() -> PathSpec {
             )
             .json_list_content::<DoiAgencyJson>("application/json")
             .problem(StatusCode::BAD_REQUEST, "More than 100 names")
+            .problem(StatusCode::BAD_GATEWAY, "Too many upstream queries for one request")
             .server_problems("Database unreachable"),
     )
 }
