@@ -169,24 +169,47 @@ impl<S: MigrationSource, T: MigrationTarget, P: FnMut(&MigrationReport) + Send> 
                     break;
                 }
             }
-            match self.position.record_at(pair.source, later) {
-                RecordAtPosition::Undetermined => undetermined.push(pair.key),
-                RecordAtPosition::Known(source) => {
-                    if let Some(sequence) = first_difference {
-                        differences.push(format!("history of `{}` at log entry {sequence}", pair.key));
-                    }
-                    let detail = match (source, pair.target) {
-                        (source, target) if source == target => continue,
-                        (Some(_), Some(_)) => "",
-                        (Some(_), None) => ": missing in the target",
-                        _ => ": not in the source",
-                    };
-                    differences.push(format!("record `{}`{detail}", pair.key));
+            let expected = match self.position.record_at(pair.source, later) {
+                RecordAtPosition::Known(expected) => expected,
+                RecordAtPosition::Undetermined => {
+                    undetermined.push(pair.key);
+                    continue;
                 }
+            };
+            if first_difference.is_none() && expected == pair.target {
+                continue;
             }
+            if self.is_redacted_later(&pair.key).await? {
+                undetermined.push(pair.key);
+                continue;
+            }
+            if let Some(sequence) = first_difference {
+                differences.push(format!("history of `{}` at log entry {sequence}", pair.key));
+            }
+            let detail = match (expected, pair.target) {
+                (expected, target) if expected == target => continue,
+                (Some(_), Some(_)) => "",
+                (Some(_), None) => ": missing in the target",
+                _ => ": not in the source",
+            };
+            differences.push(format!("record `{}`{detail}", pair.key));
         }
         differences.into_iter().for_each(|difference| self.report_difference(difference));
         Ok(undetermined)
+    }
+
+    /// Whether the history of a name was redacted after the position: that changes states before it.
+    async fn is_redacted_later(&self, key: &NameKey) -> Result<bool, MigrationError> {
+        let end = self.source.head().await.map_err(MigrationError::Source)?.sequence;
+        let mut after = self.position.sequence;
+        while let Some(log_entries) = self.read_source_log(after, end).await? {
+            let redactions = log_entries.iter().filter(|log_entry| log_entry.kind == EditKind::Redact);
+            if record_names(redactions).contains(key) {
+                return Ok(true);
+            }
+            after = log_entries.last().map_or(end, |last| last.sequence);
+        }
+        Ok(false)
     }
 
     /// Compares the homed prefixes; again if they changed meanwhile.
