@@ -498,7 +498,7 @@ fn contradictory_settings_are_refused() {
     let output = fixture.signing_server().command().output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(2) && stderr.contains("readable by other users"), "{stderr}");
-    // An encrypted key: nobody can be asked.
+    // An encrypted key: no user can be asked.
     fixture.dir.write("passphrase", "open sesame");
     fixture.dir.run_ok(&["key", "generate", "signer.bin", "--force", "--encrypt-with", "passphrase"]);
     let output = fixture.signing_server().command().output().unwrap();
