@@ -4,6 +4,7 @@ use tendot_proto::Budget;
 
 use crate::prefix::quota_exceeded;
 use crate::rules::Rules;
+use crate::validate::check_targets;
 use crate::{Error, HandleWrite, RegistryError};
 
 impl Rules {
@@ -28,7 +29,10 @@ impl Rules {
         let Some(allocation) = self.load_allocation(prefix, budget).await? else {
             return Ok(());
         };
-        values.iter().try_for_each(|value| allocation.check_value_hosts(value, "/values"))?;
+        for value in values {
+            check_targets(value)?;
+            allocation.check_value_hosts(value, "/values")?;
+        }
         if !is_new || existed {
             return Ok(());
         }

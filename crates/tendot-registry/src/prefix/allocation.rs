@@ -7,6 +7,7 @@ use tendot_names::Doi;
 use tendot_proto::record::Locations;
 use tendot_proto::{Budget, HandleValue};
 use tendot_store::StoredRecord;
+use url::Host;
 
 use super::policy::compile_pattern;
 use crate::authorization::Principal;
@@ -14,8 +15,7 @@ use crate::party::{Agency, MetadataPolicy, Registrant, decode};
 use crate::prefix::{ConfusablePolicy, GROUP_INDEX, NameRules, Prefix};
 use crate::registration::Registration;
 use crate::rules::RecordReader;
-use crate::validate::url_host;
-use crate::{Error, RegistryError, UrlFault, codes, cost};
+use crate::{Error, RegistryError, UrlFault, codes, cost, url_host};
 
 /// Allocated prefix with its record, holder, agency and compiled pattern.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl PrefixAllocation {
         }
         let reason = match host_of_url(url) {
             // The host of a template must not depend on the name: `https://{hdl:path}.example.org` leads elsewhere.
-            Ok(host) if !host.contains('{') && policy.allows_host(host) => return Ok(()),
+            Ok(host) if !host.to_string().contains('{') && policy.allows_host(&host) => return Ok(()),
             Ok(host) => format!("host `{host}`"),
             Err(fault) => format!("URL ({fault})"),
         };
@@ -134,9 +134,8 @@ impl PrefixAllocation {
 }
 
 /// Host of a URL.
-fn host_of_url(url: &[u8]) -> Result<&str, UrlFault> {
-    let url = str::from_utf8(url).map_err(|error| UrlFault::NotUtf8 { offset: error.valid_up_to() })?;
-    url_host(url.split_once(':').ok_or(UrlFault::Relative)?.1)
+fn host_of_url(url: &[u8]) -> Result<Host, UrlFault> {
+    url_host(str::from_utf8(url).map_err(|error| UrlFault::NotUtf8 { offset: error.valid_up_to() })?)
 }
 
 /// Allocated prefixes and owners of names, each loaded once per plan.
@@ -242,7 +241,9 @@ mod tests {
 
     #[test]
     fn hosts() {
-        let policy = PrefixPolicy { hosts: vec!["example.org".into()], ..PrefixPolicy::default() };
+        let hosts = ["example.org", "192.0.2.1", "[2001:db8::1]"].map(Into::into);
+        let policy = PrefixPolicy { hosts: hosts.into(), ..PrefixPolicy::default() };
+        assert!(policy.validate().is_ok());
         for (url, expected) in [
             ("https://example.org/", true),
             ("https://www.EXAMPLE.org:8080/x", true),
@@ -255,8 +256,16 @@ mod tests {
             ("https://example.org@evil.net/", false),
             ("//example.org/", false),
             ("mailto:a@example.org", false),
+            ("https://www.example.org./", true),
+            ("https://www.example%2eorg/", true),
+            ("https://evil.net%2F.example.org/", false),
+            ("https://example.org\\@evil.net/", true),
+            ("https://[2001:db8:0::1]/", true),
+            ("https://[2001:db8::2]/", false),
+            ("https://0xc0000201/", true),
+            ("https://192.0.2.10/", false),
         ] {
-            let is_allowed = host_of_url(url.as_bytes()).is_ok_and(|host| policy.allows_host(host));
+            let is_allowed = host_of_url(url.as_bytes()).is_ok_and(|host| policy.allows_host(&host));
             assert_eq!(is_allowed, expected, "{url}");
         }
     }

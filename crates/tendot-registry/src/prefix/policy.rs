@@ -2,6 +2,7 @@
 
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
+use url::Host;
 
 use crate::party::MetadataPolicy;
 use crate::{RegistryError, codes};
@@ -98,10 +99,10 @@ impl PrefixPolicy {
             ));
         }
         let is_host = |host: &str| {
-            !host.is_empty()
-                && host.len() <= MAX_HOST_LEN
+            host.len() <= MAX_HOST_LEN
                 && !host.starts_with('.')
-                && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.')
+                && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.[]:".contains(&byte))
+                && Host::parse(host).is_ok()
         };
         match self.hosts.iter().position(|host| !is_host(host)) {
             Some(number) => Err(RegistryError::invalid(
@@ -113,15 +114,16 @@ impl PrefixPolicy {
         }
     }
 
-    pub(super) fn allows_host(&self, host: &str) -> bool {
+    /// Whether URLs may point to a host: one of the policy, or below a domain of it. A final dot does not matter.
+    pub(super) fn allows_host(&self, host: &Host) -> bool {
         self.hosts.is_empty()
-            || self.hosts.iter().any(|allowed| {
-                let start = host.len().checked_sub(allowed.len());
-                let end = start.and_then(|start| host.get(start..));
-                let byte_before =
-                    start.and_then(|start| start.checked_sub(1)).and_then(|index| host.as_bytes().get(index));
-                end.is_some_and(|end| end.eq_ignore_ascii_case(allowed))
-                    && (host.len() == allowed.len() || byte_before == Some(&b'.'))
+            || self.hosts.iter().any(|allowed| match (Host::parse(allowed), host) {
+                (Ok(Host::Domain(allowed)), Host::Domain(host)) => {
+                    let allowed = allowed.strip_suffix('.').unwrap_or(&allowed);
+                    let host = host.strip_suffix('.').unwrap_or(host);
+                    host.strip_suffix(allowed).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+                }
+                (allowed, host) => allowed.is_ok_and(|allowed| allowed == *host),
             })
     }
 }

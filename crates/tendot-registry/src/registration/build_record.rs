@@ -12,7 +12,7 @@ use crate::handle_write::{is_same_value, set_timestamps};
 use crate::party::encode;
 use crate::prefix::{ADMIN_INDEX, PrefixAllocation, admin_group_value, free_index};
 use crate::registration::{MetadataIssue, Registration, RegistrationRequest, RegistrationState};
-use crate::validate::{check_indexes, check_record, check_value};
+use crate::validate::{check_indexes, check_record, check_targets, check_value};
 use crate::{RecordLimits, RegistryError, SigningSettings, ValueFault, codes};
 
 /// Record change built from a request: created, updated or unchanged.
@@ -223,6 +223,7 @@ fn check_given_value(
     }
     if !previous.iter().any(|old| is_same_value(old, value)) {
         check_value(value, context.limits, budget)
+            .and_then(|()| check_targets(value))
             .map_err(|error| RegistryError::invalid(codes::INVALID_VALUE, pointer, error.to_string()))?;
     }
     context.allocation.check_value_hosts(value, pointer)

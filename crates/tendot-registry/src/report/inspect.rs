@@ -5,7 +5,7 @@ use tendot_store::{NameKey, RecordStatus, StoredRecord};
 
 use super::{ReportContext, ReportFinding};
 use crate::registration::{DoiStatus, Registration};
-use crate::validate::check_url_value;
+use crate::validate::{check_url_value, check_target_urls};
 use crate::{Error, RecordLimits};
 
 /// Name inspected for a report.
@@ -55,7 +55,7 @@ fn link_finding(
     context: &ReportContext<'_>,
     limits: &RecordLimits,
 ) -> Option<ReportFinding> {
-    let (code, detail) = match check_url_value(value, limits) {
+    let (code, detail) = match check_url_value(value, limits).and_then(|()| check_target_urls(value)) {
         Err(fault) => (fault.code(), format!("invalid URL: {fault}")),
         Ok(()) => {
             let rejection = context.allocation.check_value_hosts(value, "").err()?;

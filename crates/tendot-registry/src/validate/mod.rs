@@ -16,7 +16,8 @@ pub(crate) use json_keys::UniqueKeys;
 pub use name::is_invisible;
 pub use name::looks_percent_encoded;
 pub(crate) use name::{check_doi_syntax, check_handle_name, check_text};
-pub(crate) use url::url_host;
-pub use url::{UrlFault, is_blocked_scheme};
+pub use url::{UrlFault, is_blocked_scheme, url_host};
 pub use value::{InvalidValue, ValueFault};
-pub(crate) use value::{check_indexes, check_record, check_url_value, check_value};
+pub(crate) use value::{
+    check_indexes, check_record, check_target_urls, check_targets, check_url_value, check_value,
+};

@@ -1,6 +1,7 @@
-//! Checks of `URL` values: scheme, host, credentials.
+//! Checks of `URL` values and of other redirect targets: scheme, host, credentials.
 
 use tendot_proto::record::Url;
+use url::{Host, ParseError};
 
 use super::hostname::find_homograph;
 
@@ -42,6 +43,9 @@ pub enum UrlFault {
     /// Missing host.
     #[error("missing host")]
     MissingHost,
+    /// Host or port that browsers reject.
+    #[error("invalid host or port")]
+    InvalidHost,
     /// Credentials before the host, which disguise the host or disclose a password.
     #[error("credentials in the URL")]
     Credentials,
@@ -63,6 +67,7 @@ impl UrlFault {
             Self::Relative => "relative",
             Self::SchemeNotAllowed { .. } => "scheme-not-allowed",
             Self::MissingHost => "missing-host",
+            Self::InvalidHost => "invalid-host",
             Self::Credentials => "credentials",
             Self::Homograph { .. } => "homograph",
         }
@@ -104,22 +109,74 @@ pub(super) fn check_url(data: &[u8], limit: usize) -> Result<(), UrlFault> {
     if !SCHEMES_WITH_HOST.iter().any(is) {
         return Ok(());
     }
-    match find_homograph(url_host(text.get(scheme.len() + 1..).unwrap_or_default())?) {
-        Some(label) => Err(UrlFault::Homograph { label: label.into() }),
-        None => Ok(()),
+    match check_host(text) {
+        // Handle.Net stores such URLs; browsers show an error.
+        Err(UrlFault::InvalidHost) | Ok(_) => Ok(()),
+        Err(fault) => Err(fault),
     }
 }
 
-/// Host in the part of a URL after its scheme and colon. Credentials are rejected, because they can disguise it.
-pub(crate) fn url_host(after_scheme: &str) -> Result<&str, UrlFault> {
+/// Checks what a redirect to an address discloses or disguises: credentials and homographs. Addresses that are never followed
+/// pass.
+pub(super) fn check_target(address: &str) -> Result<(), UrlFault> {
+    match check_host(address) {
+        Err(fault @ (UrlFault::Credentials | UrlFault::Homograph { .. })) => Err(fault),
+        _ => Ok(()),
+    }
+}
+
+/// Finds the host of an address and checks it for homographs.
+fn check_host(address: &str) -> Result<Host, UrlFault> {
+    let host = url_host(address)?;
+    match &host {
+        Host::Domain(domain) => match find_homograph(domain) {
+            Some(label) => Err(UrlFault::Homograph { label: label.into() }),
+            None => Ok(host),
+        },
+        _ => Ok(host),
+    }
+}
+
+/// Finds the host to which browsers connect (WHATWG URL): lower case, percent-decoded, in punycode, numbers as IPv4 address.
+///
+/// Every policy uses this function. Addresses whose host a reader may mistake are rejected: with credentials, control
+/// characters, which browsers remove, or without `//`, which browsers resolve against the page.
+///
+/// ```
+/// use tendot_registry::{UrlFault, url_host};
+///
+/// assert_eq!(url_host("https://EXAMPLE%2eorg:8443\\@evil.example/").unwrap().to_string(), "example.org");
+/// assert_eq!(url_host("https://example.org:x@evil.example/"), Err(UrlFault::Credentials));
+/// ```
+pub fn url_host(address: &str) -> Result<Host, UrlFault> {
+    let address = address.trim();
+    if let Some((offset, character)) = address.char_indices().find(|(_, character)| character.is_control()) {
+        return Err(UrlFault::ControlCharacter { character, offset });
+    }
+    let (_, after_scheme) = address.split_once(':').ok_or(UrlFault::Relative)?;
     let after = after_scheme.strip_prefix("//").ok_or(UrlFault::MissingHost)?;
-    // Browsers end the authority at a backslash, too.
-    let authority = after.split(['/', '?', '#', '\\']).next().unwrap_or_default();
-    if authority.contains('@') {
+    // Also empty user information and, for schemes that do not know it, before a backslash.
+    let authority = after.split(['/', '?', '#']).next().unwrap_or_default();
+    let before_backslash = authority.split('\\').next().unwrap_or_default();
+    if before_backslash.is_empty() || before_backslash.starts_with(':') {
+        return Err(UrlFault::MissingHost);
+    }
+    if before_backslash.contains('@') {
         return Err(UrlFault::Credentials);
     }
-    let host = authority.split(':').next().unwrap_or_default();
-    if host.is_empty() { Err(UrlFault::MissingHost) } else { Ok(host) }
+    let parsed = url::Url::parse(address).map_err(|error| match error {
+        ParseError::RelativeUrlWithoutBase => UrlFault::Relative,
+        ParseError::EmptyHost => UrlFault::MissingHost,
+        _ => UrlFault::InvalidHost,
+    })?;
+    if !parsed.username().is_empty() || parsed.password().is_some() {
+        return Err(UrlFault::Credentials);
+    }
+    match parsed.host().ok_or(UrlFault::MissingHost)? {
+        // Hosts of schemes that browsers do not know, such as `ftps`, are not normalized yet.
+        Host::Domain(domain) => Host::parse(domain).map_err(|_| UrlFault::InvalidHost),
+        host => Ok(host.to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -161,7 +218,8 @@ mod tests {
         check_one("https://[2001:db8::1]:80/", "");
         check_one("https://bücher.example:8080/", "");
 
-        check_one("https://\u{430}pple.example:80/x", "host label `\u{430}pple` is a homograph");
+        check_one("https://\u{430}pple.example:80/x", "host label `xn--pple-43d` is a homograph");
+        check_one("https://%D0%B0pple.example:80/x", "host label `xn--pple-43d` is a homograph");
         check_one("https://xn--pple-43d.example", "host label `xn--pple-43d` is a homograph");
         check_one("https://example.org/\u{430}pple", "");
         let long = format!("https://example.org/{}", "x".repeat(100_000));
@@ -173,6 +231,49 @@ mod tests {
             check_url(b"\xff\r", 2_048),
             Err(UrlFault::ControlCharacter { character: '\r', .. })
         ));
+    }
+
+    /// Hosts as browsers find them (WHATWG URL), which no other reading of the address may contradict.
+    #[test]
+    fn audit_f17_hosts() {
+        let check = |address: &str, expected: &str| {
+            let found = url_host(address).map_or_else(|fault| fault.to_string(), |host| host.to_string());
+            assert_eq!(found, expected, "{address}");
+        };
+        check("https://example.org/", "example.org");
+        check(" HTTPS://EXAMPLE.Org:8443/x ", "example.org");
+        check("https://example.org./x", "example.org.");
+        check("https://example%2Eorg/", "example.org");
+        check("https://\u{ff45}xample\u{3002}org/", "example.org");
+        check("https://b\u{fc}cher.example/", "xn--bcher-kva.example");
+        check("https://b%C3%BCcher.example/", "xn--bcher-kva.example");
+        check("https://[2001:DB8:0::1]:80/", "[2001:db8::1]");
+        check("https://0x7f.1/", "127.0.0.1");
+        check("https://2130706433/", "127.0.0.1");
+        check("https://example.org\\@evil.example/", "example.org");
+        check("https://evil.example\\.example.org/", "evil.example");
+        check("https://evil.example?@example.org/", "evil.example");
+        check("https://evil.example#@example.org/", "evil.example");
+        check("ftps://EXAMPLE%2Eorg/", "example.org");
+        let credentials = "credentials in the URL";
+        check("https://example.org:x@evil.example/", credentials);
+        check("https://example.org@evil.example/", credentials);
+        check("https://@evil.example/", credentials);
+        check("https://:@evil.example/", "missing host");
+        check("https://a@b@evil.example/", credentials);
+        check("ftps://example.org@evil.example/", credentials);
+        check("ftps://example.org\\@evil.example/", credentials);
+        check("https://example.org\t@evil.example/", "control character U+0009 at byte 19");
+        check("https:/\n/evil.example/", "control character U+000A at byte 7");
+        check("https:evil.example", "missing host");
+        check("https:\\\\evil.example", "missing host");
+        check("https:///evil.example", "missing host");
+        check("https://evil.example%2F.example.org/", "invalid host or port");
+        check("https://evil.example%5C.example.org/", "invalid host or port");
+        check("https://example.org:x/", "invalid host or port");
+        check("https://example.org%00.evil.example/", "invalid host or port");
+        check("//evil.example/", "relative URL; add a scheme such as `https:`");
+        check("mailto:a@example.org", "missing host");
     }
 
     #[track_caller]

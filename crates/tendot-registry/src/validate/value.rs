@@ -1,7 +1,7 @@
 //! Checks of handle values: indexes, sizes, `HS_ADMIN` and `HS_VLIST` syntax, `HS_PUBKEY` keys, `HS_NAMESPACE` templates.
 
 use tendot_proto::auth::{PublicKeyError, validate_public_key};
-use tendot_proto::record::{Admin, IndexError, PublicKey, ValueList, validate_indexes};
+use tendot_proto::record::{Admin, IndexError, Links, Locations, PublicKey, ValueList, validate_indexes};
 use tendot_proto::{Budget, DecodeError, HandleValue};
 
 use super::url;
@@ -142,6 +142,33 @@ pub(crate) fn check_value(
 /// Checks the URL of a `URL` value.
 pub(crate) fn check_url_value(value: &HandleValue<'_>, limits: &RecordLimits) -> Result<(), UrlFault> {
     if value.has_type("URL") { url::check_url(&value.data, limits.max_url_bytes) } else { Ok(()) }
+}
+
+/// Checks all addresses that a value of a registered name leads clients to: redirects (`URL`, `10320/loc`) and links.
+pub(crate) fn check_targets(value: &HandleValue<'_>) -> Result<(), InvalidValue> {
+    check_target_urls(value).map_err(|fault| InvalidValue::at(value, ValueFault::Url(fault)))
+}
+
+/// Checks all addresses that a value leads clients to.
+pub(crate) fn check_target_urls(value: &HandleValue<'_>) -> Result<(), UrlFault> {
+    if value.has_type("URL") {
+        return url::check_target(&String::from_utf8_lossy(&value.data));
+    }
+    if value.has_type("10320/loc")
+        && let Ok(locations) = Locations::from_bytes(&value.data)
+    {
+        let mut addresses = locations
+            .locations
+            .iter()
+            .flat_map(|location| location.href().into_iter().chain(location.href_template()));
+        return addresses.try_for_each(url::check_target);
+    }
+    if value.has_type("10320/links")
+        && let Ok(links) = Links::from_bytes(&value.data)
+    {
+        return links.iter().filter_map(|link| link.href()).try_for_each(url::check_target);
+    }
+    Ok(())
 }
 
 /// Checks the encoding and length of a value.

@@ -25,6 +25,8 @@ over_all_stores!(
     allocated_prefixes_stay_homed,
     updated_follows_every_write_path,
     host_policy_covers_what_leads_away,
+    audit_f17_user_information_does_not_disguise_the_host,
+    audit_f17_templates_stay_within_the_host_policy,
     redaction_marks_cannot_be_forged,
     registration_takes_written_forms,
     batches_take_written_forms,
@@ -184,6 +186,97 @@ fn host_policy_covers_what_leads_away(client: &ApiClient) {
     let body =
         json!({"name": "10.70001/y", "values": [{"index": 2, "type": "HS_ALIAS", "data": "10.70000/a0"}]});
     client.check("POST", "/dois", TOKEN, &body, (201, ""));
+}
+
+/// The host of an address is that to which browsers connect, in each kind of value and on each write path.
+fn audit_f17_user_information_does_not_disguise_the_host(client: &ApiClient) {
+    client.create_fixtures();
+    home(client, "20.500");
+    let policy = json!({"policy": {"hosts": ["example.org"]}});
+    client.check("PUT", "/prefixes/10.70000", TOKEN, &policy, (200, ""));
+    let location = |href: &str| format!("<locations><location href='{href}'/></locations>");
+    let template = |href: &str| format!("<locations><location href_template='{href}'/></locations>");
+    let link = |href: &str| format!("<links><location rel='item' href='{href}'/></links>");
+    let write = |name: &str, value: &Json| {
+        let body = json!({"name": name, "url": "https://example.org/", "values": [value]});
+        let (target, record) = (format!("/api/handles/{name}h"), serde_json::to_vec(&json!([value])).unwrap());
+        let native = client.send("PUT", &target, TOKEN, &[], &record).status;
+        (client.send("POST", "/api/v1/dois", TOKEN, &[], body.to_string().as_bytes()).status, native)
+    };
+    let outside = [
+        "https://example.org:x@evil.example/",
+        "https://example.org@evil.example/",
+        "https://@evil.example/",
+        "https://evil.example\\.example.org/",
+        "https://evil.example%2F.example.org/",
+        "https://evil.example&#x9;.example.org/",
+        "https://[2001:db8::1]/",
+        "https:evil.example",
+        "https:\\\\evil.example/",
+    ];
+    for (number, href) in outside.into_iter().enumerate() {
+        let values = [("10320/loc", location(href)), ("10320/loc", template(href)), ("URL", href.into())];
+        for (kind, (value_type, data)) in values.into_iter().enumerate() {
+            let value = json!({"index": 2, "type": value_type, "data": data});
+            let name = format!("10.70000/out{number}-{kind}");
+            assert_eq!(write(&name, &value), (422, 400), "{value}");
+        }
+    }
+    let inside = [
+        "https://www.example%2Eorg./",
+        "https://EXAMPLE\u{3002}org/",
+        "https://example.org\\@evil.example/",
+    ];
+    for (number, href) in inside.into_iter().enumerate() {
+        let name = format!("10.70000/in{number}");
+        let value = json!({"index": 2, "type": "10320/loc", "data": location(href)});
+        assert_eq!(write(&name, &value), (201, 201), "{value}");
+        let response = client.send("GET", &format!("/{name}"), "", &[], b"");
+        let target = url::Url::parse(response.header("location").unwrap()).unwrap();
+        assert!(target.host_str().unwrap().trim_end_matches('.').ends_with("example.org"), "{target}");
+    }
+    // Registered names have no user information even without a policy; other handles may.
+    for (number, data) in ["location", "link", "url"].into_iter().enumerate() {
+        let href = "https://example.org:x@evil.example/";
+        let (value_type, data) = match data {
+            "location" => ("10320/loc", location(href)),
+            "link" => ("10320/links", link(href)),
+            _ => ("URL", href.into()),
+        };
+        let value = json!({"index": 2, "type": value_type, "data": data});
+        assert_eq!(write(&format!("10.70001/a{number}"), &value), (422, 400), "{value}");
+        let record = serde_json::to_vec(&json!([value])).unwrap();
+        let name = format!("/api/handles/20.500/a{number}");
+        let expected = if value_type == "URL" { 400 } else { 201 };
+        assert_eq!(client.send("PUT", &name, TOKEN, &[], &record).status, expected, "{value}");
+    }
+}
+
+/// The client chooses the extension of a name that a template derives: it must not lead to another host.
+fn audit_f17_templates_stay_within_the_host_policy(client: &ApiClient) {
+    client.create_fixtures();
+    let namespace = "<namespace><template delimiter='~'><value type='URL' data='https://example.org${extension}'/>\
+        </template></namespace>";
+    let values = json!([{"index": 10, "type": "HS_NAMESPACE", "data": namespace}]);
+    let record = serde_json::to_vec(&values).unwrap();
+    for prefix in ["10.70000", "10.70001"] {
+        let target = format!("/api/handles/0.NA/{prefix}?index=10");
+        let response = client.send("PUT", &target, TOKEN, &[], &record);
+        assert!(response.status < 300, "{}", response.text());
+        assert_eq!(put(client, &format!("{prefix}/base")), (201, json!(1)));
+    }
+    let policy = json!({"policy": {"hosts": ["example.org"]}});
+    client.check("PUT", "/prefixes/10.70000", TOKEN, &policy, (200, ""));
+    let target = |name: &str| {
+        let response = client.send("GET", &format!("/{name}"), "", &[], b"");
+        response.header("location").map(str::to_owned)
+    };
+    for prefix in ["10.70000", "10.70001"] {
+        assert_eq!(target(&format!("{prefix}/base~/x")).as_deref(), Some("https://example.org/x"));
+        assert_eq!(target(&format!("{prefix}/base~:x@evil.example")), None);
+    }
+    assert_eq!(target("10.70000/base~.evil.example"), None);
+    assert_eq!(target("10.70001/base~.evil.example").as_deref(), Some("https://example.org.evil.example"));
 }
 
 /// Only a redaction writes its mark: a record must not look redacted, nor keep metadata from being redacted.

@@ -16,6 +16,7 @@ use tendot_proto::{Budget, Handle, HandleValue, ValueReference};
 
 use crate::Error;
 use crate::rules::SiteReader;
+use crate::validate::check_targets;
 
 /// Maximum number of references (`ref`) followed to a template.
 const MAX_TEMPLATE_REFERENCES: usize = 10;
@@ -56,7 +57,25 @@ impl SiteReader {
         let Some(template) = template else { return Ok(Some(derived(base))) };
         let source = self.follow_references(template, budget).await?;
         let values = interpreter::evaluate(&source, parts, &base, &self.settings.limits, budget)?;
-        Ok(values.map(derived))
+        let Some(mut values) = values else { return Ok(None) };
+        self.retain_allowed_targets(name, &mut values, budget).await?;
+        Ok(Some(derived(values)))
+    }
+
+    /// Removes derived values of a registered name that lead where a stored value could not: the client chooses the extension,
+    /// which must not become user information or the end of a host name.
+    async fn retain_allowed_targets(
+        &self,
+        name: &str,
+        values: &mut Vec<HandleValue<'static>>,
+        budget: &mut Budget,
+    ) -> Result<(), Error> {
+        let prefix = name.split_once('/').map_or(name, |(prefix, _)| prefix);
+        let Some(allocation) = self.load_allocation(prefix, budget).await? else { return Ok(()) };
+        values.retain(|value| {
+            check_targets(value).is_ok() && allocation.check_value_hosts(value, "/values").is_ok()
+        });
+        Ok(())
     }
 
     /// Whether a name would be derived by a template if it is not stored.

@@ -1,11 +1,13 @@
 //! `Link` and other response headers from a record.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue, LINK};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tendot_proto::HandleValue;
 use tendot_proto::record::{ExtraHeader, ExtraHeaders, Link, Links, Location, Locations};
+use tendot_registry::{UrlFault, url_host};
 
 use crate::http::resolve::locations::redirect_target;
 
@@ -71,13 +73,13 @@ fn is_allowed(name: &str) -> bool {
 
 /// Formats a link (RFC 8288).
 fn format_link(link: Link<'_, '_>, locations: &[&Location<'_>]) -> Option<String> {
-    let href = redirect_target::sanitize(link.href()?).ok()?;
+    let href = linked_address(link.href()?)?;
     let mut out = format!("<{}>; rel={}", href, quoted_string(link.rel())?);
     let anchor = link.anchor().or_else(|| {
         let id = link.anchor_id()?;
         locations.iter().find(|location| location.id() == Some(id))?.href()
     });
-    if let Some(anchor) = anchor.and_then(|anchor| redirect_target::sanitize(anchor).ok()) {
+    if let Some(anchor) = anchor.and_then(linked_address) {
         let _ = write!(out, "; anchor={}", quoted_string(&anchor)?);
     }
     if let Some(media_type) = link.media_type().and_then(quoted_string) {
@@ -105,6 +107,12 @@ fn format_link(link: Link<'_, '_>, locations: &[&Location<'_>]) -> Option<String
     Some(out)
 }
 
+/// Address for a link; `None` if it cannot be followed, or if its user information may disguise the host.
+fn linked_address(address: &str) -> Option<Cow<'_, str>> {
+    let address = redirect_target::sanitize(address).ok()?;
+    (url_host(&address) != Err(UrlFault::Credentials)).then_some(address)
+}
+
 /// ASCII text as a quoted string (RFC 9110, section 5.6.4).
 fn quoted_string(text: &str) -> Option<String> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_control());
@@ -127,6 +135,7 @@ mod tests {
         check("<location href='https://x/'/>", &[]);
         check("<location href='https://x/' rel='item'/>", &["link: <https://x/>; rel=\"item\""]);
         check("<location href='javascript:x' rel='item'/>", &[]);
+        check("<location href='https://x@y/' rel='item'/>", &[]);
         check("<location rel='item'/>", &[]);
         check(
             "<location id='1' href='https://a/'/><location href='https://b/' rel='license' anchor-id='1' \

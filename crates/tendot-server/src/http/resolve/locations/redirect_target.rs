@@ -56,7 +56,12 @@ pub(crate) fn sanitize(stored: &str) -> Result<Cow<'_, str>, TargetError> {
         Cow::Owned(url::Host::parse(host).map_err(|_| TargetError::InvalidHost)?.to_string())
     };
     let encoded = |text| utf8_percent_encode(text, URL_ENCODE_SET);
-    Ok(Cow::Owned(format!("{}{}{}", encoded(before), encoded(&host), encoded(after))))
+    // As in browsers. Encoded, it would become part of the host, and an `@` behind it would end user information.
+    let (slash, after) = after.strip_prefix('\\').map_or(("", after), |rest| ("/", rest));
+    let target = format!("{}{}{slash}{}", encoded(before), encoded(&host), encoded(after));
+    // Encoding must not lead to another host.
+    let host_of = |address: &str| Url::parse(address).ok()?.host().map(|host| host.to_owned());
+    if host_of(address) == host_of(&target) { Ok(Cow::Owned(target)) } else { Err(TargetError::InvalidHost) }
 }
 
 /// Splits a URL before and after its host.
@@ -112,6 +117,8 @@ mod tests {
         check("//example.org/", Err(TargetError::UnsupportedScheme));
         check("example.org", Err(TargetError::UnsupportedScheme));
         check("", Err(TargetError::UnsupportedScheme));
+        check("https://example.org\\@evil.example/x", Ok("https://example.org/@evil.example/x"));
+        check("https://example.org:81\\x\\y", Ok("https://example.org:81/x%5Cy"));
         check("https://a\u{3000}b\u{ff0f}é/x", Err(TargetError::InvalidHost));
     }
 
@@ -132,7 +139,7 @@ mod tests {
         appends("https://example.org", "@evil.net", None);
         appends("https://example.org", ":81", None);
         appends("https://example.org", ":443/x", Some("https://example.org:443/x"));
-        appends("https://example.org", "\\.evil.net", None);
+        appends("https://example.org", "\\.evil.net", Some("https://example.org/.evil.net"));
         appends("https://example.org/", "\r\nX: y", None);
         appends("mailto:me@example.org", "?subject=x", None);
     }
