@@ -1,8 +1,11 @@
 //! Call context: caller, time and budget of one operation.
 
+use std::fmt;
+use std::net::IpAddr;
+
 use tendot_proto::Budget;
 
-use crate::Caller;
+use crate::{Caller, LogAuthor};
 
 /// Caller, time and budget of one operation.
 #[derive(Debug)]
@@ -13,12 +16,26 @@ pub struct CallContext<'a> {
     pub now_ms: u64,
     /// Budget that the operation is charged to.
     pub budget: &'a mut Budget,
+    /// Address of the client, for the change log.
+    pub client: Option<IpAddr>,
 }
 
 impl<'a> CallContext<'a> {
     /// Context of one operation.
     pub const fn new(caller: &'a Caller, now_ms: u64, budget: &'a mut Budget) -> Self {
-        Self { caller, now_ms, budget }
+        Self { caller, now_ms, budget, client: None }
+    }
+
+    /// Sets the address of the client, for the change log.
+    #[must_use]
+    pub const fn from_client(mut self, client: Option<IpAddr>) -> Self {
+        self.client = client;
+        self
+    }
+
+    /// Author of a change for the change log.
+    pub(crate) fn log_author(&self, principal: impl fmt::Display) -> Box<str> {
+        LogAuthor::new(&principal.to_string(), self.caller, self.client).to_string().into()
     }
 }
 

@@ -142,12 +142,12 @@ impl Registry {
         request: &IdempotentRequest,
         reply: impl Fn(&T::Output) -> Option<Box<RawValue>> + Send + Sync,
     ) -> Result<IdempotentOutcome<T::Output>, RegistryError> {
-        let CallContext { caller, now_ms, budget } = call;
+        let CallContext { caller, now_ms, budget, client } = call;
         let mut reloaded: Option<IdempotentRequest> = None;
         loop {
             let current = reloaded.as_ref().unwrap_or(request);
             let store_reply = |output: &T::Output| current.store_edits(reply(output), now_ms);
-            let call = CallContext::new(caller, now_ms, &mut *budget);
+            let call = CallContext::new(caller, now_ms, &mut *budget).from_client(client);
             let outcome = self.execute_with(command, call, store_reply).await;
             let is_key_changed = matches!(outcome, Ok(CommitOutcome::ExtraConflict { .. }));
             let error = match outcome.and_then(CommitOutcome::into_result) {

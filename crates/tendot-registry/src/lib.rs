@@ -5,6 +5,7 @@
 
 mod call;
 mod cost;
+mod log_author;
 mod registry;
 mod rules;
 mod settings;
@@ -35,11 +36,12 @@ pub use error::{
 };
 pub use handle_write::{HandleWrite, WriteOutcome, WriteWarning};
 pub use history::{
-    ChangeCursor, ChangeEvent, ChangeEvents, ChangeSubject, HistoryEvent, HistoryEventKind, LogHeadTracker,
-    PrefixHolder, RecordSnapshot, SnapshotState,
+    ChangeAuthor, ChangeCursor, ChangeEvent, ChangeEvents, ChangeSubject, HistoryEvent, HistoryEventKind,
+    LogHeadTracker, PrefixHolder, RecordSnapshot, SnapshotState,
 };
 pub use idempotency::{IdempotencyKey, IdempotentOutcome, IdempotentRequest, KeyLock};
 pub use listing::{HandleCount, ResultPage, ReverseLookup, ReverseLookupMatch};
+pub use log_author::LogAuthor;
 pub use registry::Registry;
 pub use resolve::{HashPartition, PeerFuture, Resolution, ResolveQuery, ResolvedRecord, SitePeers};
 pub use settings::{MAX_NAME_LEN, RecordLimits, RegistrySettings, TemplateSettings};

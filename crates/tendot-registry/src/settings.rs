@@ -39,6 +39,8 @@ pub struct RegistrySettings {
     pub directory_codes: Vec<Box<str>>,
     /// Limits on new names and records.
     pub limits: RecordLimits,
+    /// Time for which a proposed transfer can be accepted, in milliseconds.
+    pub transfer_proposal_ttl_ms: u64,
     /// Signing of records on write; `None` signs nothing. Needs a Tokio runtime.
     pub signing: Option<SigningSettings>,
 }
@@ -80,6 +82,7 @@ impl Default for RegistrySettings {
             templates: TemplateSettings::default(),
             directory_codes: vec![Self::DOI_DIRECTORY_CODE.into()],
             limits: RecordLimits::default(),
+            transfer_proposal_ttl_ms: 30 * 24 * 60 * 60 * 1_000,
             signing: None,
         }
     }

@@ -47,4 +47,4 @@ pub use postgres::{
 };
 pub use stale_reads::with_stale_reads;
 pub use store::{AuxEntry, CountPage, NameEntry, NamePage, Store, StoreHead};
-pub use verify::VerifyReport;
+pub use verify::{LogVerifier, VerifyReport};

@@ -31,7 +31,8 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    pub(crate) fn add_error(&mut self, error: impl ToString) {
+    /// Adds a description of corruption.
+    pub fn add_error(&mut self, error: impl ToString) {
         self.error_count += 1;
         if self.errors.len() < MAX_REPORTED_ERRORS {
             self.errors.push(error.to_string());
@@ -52,7 +53,7 @@ impl VerifyReport {
 
 /// Checks the change log entry by entry: sequence numbers, revisions and the audit chain.
 #[derive(Debug, Default)]
-pub(crate) struct LogVerifier {
+pub struct LogVerifier {
     /// Last entry that was checked.
     last: StoreHead,
     /// Whether the hash of the last entry is unknown, because it is missing or unreadable.
@@ -60,20 +61,20 @@ pub(crate) struct LogVerifier {
 }
 
 impl LogVerifier {
+    /// Verifier of a part of the log, after this sequence number. The hash of the entry before is not known.
+    pub fn starting_after(sequence: u64) -> Self {
+        Self { last: StoreHead { sequence, ..StoreHead::default() }, is_broken: sequence > 0 }
+    }
+
     /// Sequence number of the last entry that was checked.
     pub(crate) const fn sequence(&self) -> u64 {
         self.last.sequence
     }
 
     /// Checks the next entry, or reports why it cannot be decoded.
-    pub(crate) fn check(
-        &mut self,
-        report: &mut VerifyReport,
-        sequence: u64,
-        entry: Result<LogEntry, String>,
-    ) {
+    pub fn check(&mut self, report: &mut VerifyReport, sequence: u64, entry: Result<LogEntry, String>) {
         report.log_entries += 1;
-        let expected = self.last.sequence + 1;
+        let expected = self.last.sequence.saturating_add(1);
         if sequence != expected {
             report.add_error(format!("log entry {expected} missing, found {sequence}"));
         }

@@ -26,6 +26,7 @@ use crate::resolve::explain::ExplainArguments;
 use crate::serve::ServeArguments;
 use crate::shell::{CompletionsArguments, ManArguments};
 use crate::site::SiteCommand;
+use crate::store::audit::AuditArguments;
 use crate::store::backup::BackupArguments;
 use crate::store::export::ExportArguments;
 use crate::store::import::ImportArguments;
@@ -73,6 +74,7 @@ pub(crate) enum CliCommand {
     Backup(BackupArguments),
     Restore(RestoreArguments),
     Verify(VerifyArguments),
+    Audit(AuditArguments),
     Migrate(MigrateArguments),
     Debug(DebugArguments),
     Completions(CompletionsArguments),
@@ -88,7 +90,7 @@ pub(crate) const COMMAND_GROUPS: [(&str, &[&str]); 7] = [
     ("Server", &["serve", "config", "site"]),
     ("Handles", &["handle", "key"]),
     ("Registry", &["agency", "registrant", "prefix", "doi", "transfer", "token", "report"]),
-    ("Store", &["import", "export", "backup", "restore", "verify", "migrate"]),
+    ("Store", &["import", "export", "backup", "restore", "verify", "audit", "migrate"]),
     ("Tools", &["debug", "completions", "man", "help"]),
 ];
 

@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | [`names`] | `name`, `same`, `extract` | text (`tendot-names`) |
 //! | [`resolve`] | `resolve`, `explain` | one record, over the network or in a store |
-//! | [`store`] | `import`, `export`, `migrate`, `backup`, `restore`, `verify` | a store, without a server (`tendot-store`) |
+//! | [`store`] | `import`, `export`, `migrate`, `backup`, `restore`, `verify`, `audit` | a store, without a server (`tendot-store`) |
 //! | [`config`] | `config` | settings of the server |
 //! | [`serve`] | `serve` | starts the servers of `tendot-server` |
 //! | [`site`] | `site` | key and site record of the server |
@@ -74,6 +74,7 @@ fn main() -> ExitCode {
         CliCommand::Backup(arguments) => store::backup::run(&arguments),
         CliCommand::Restore(arguments) => store::restore::run(&arguments),
         CliCommand::Verify(arguments) => store::verify::run(&arguments),
+        CliCommand::Audit(arguments) => store::audit::run(&arguments),
         CliCommand::Migrate(arguments) => store::migrate::run(&arguments),
         CliCommand::Debug(arguments) => debug::run(&arguments),
         CliCommand::Completions(arguments) => shell::completions(&arguments),

@@ -137,8 +137,12 @@ impl RegistryClient {
     }
 
     /// Deletes a resource.
-    pub async fn delete(&self, path: &[&str]) -> Result<RegistryReply, RegistryClientError> {
-        self.send(self.request(Method::DELETE, path, &[]), Bytes::new()).await
+    pub async fn delete(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<RegistryReply, RegistryClientError> {
+        self.send(self.request(Method::DELETE, path, query), Bytes::new()).await
     }
 
     fn request(&self, method: Method, path: &[&str], query: &[(&str, &str)]) -> http::request::Builder {

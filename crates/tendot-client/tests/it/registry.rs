@@ -124,7 +124,7 @@ fn settings() {
 #[tokio::test]
 async fn unreachable_server() {
     let client = RegistryClient::new(&format!("http://127.0.0.1:{}", free_port()), None, None).unwrap();
-    let error = client.delete(&["tokens", "1"]).await.unwrap_err();
+    let error = client.delete(&["tokens", "1"], &[]).await.unwrap_err();
     assert!(error.is_transient() && matches!(error, RegistryClientError::Unreachable { .. }), "{error}");
 }
 

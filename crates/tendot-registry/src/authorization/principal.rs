@@ -18,6 +18,16 @@ pub struct Principal {
     scopes: Option<Vec<Scope>>,
     /// Prefixes of a token; empty for all prefixes of the role.
     prefixes: Vec<Box<str>>,
+    /// Token of the principal.
+    token: Option<PrincipalToken>,
+}
+
+/// Token that a principal uses.
+#[derive(Clone, Debug)]
+pub(crate) struct PrincipalToken {
+    pub(crate) id: Box<str>,
+    /// Expiry, in milliseconds since 1970; `None` for none.
+    pub(crate) expires_ms: Option<u64>,
 }
 
 /// Role in which a principal acts.
@@ -45,7 +55,7 @@ impl fmt::Display for Principal {
 
 impl Principal {
     const fn unrestricted(role: ActingRole) -> Self {
-        Self { role, scopes: None, prefixes: Vec::new() }
+        Self { role, scopes: None, prefixes: Vec::new(), token: None }
     }
 
     /// Parses the author of a log entry (see [`fmt::Display`]) into an unrestricted principal.
@@ -62,6 +72,11 @@ impl Principal {
 
     pub(crate) const fn is_operator(&self) -> bool {
         matches!(self.role, ActingRole::Operator)
+    }
+
+    /// Token of the principal; `None` without one, such as for the operator token of the server or a key.
+    pub(crate) const fn token(&self) -> Option<&PrincipalToken> {
+        self.token.as_ref()
     }
 
     /// Whether no scopes and prefixes restrict the principal.
@@ -203,8 +218,18 @@ impl Authorizer {
             Caller::Token(identity) => identity,
         };
         let now_ms = now_ms.unwrap_or_default().max(token_identity.authenticated_ms);
+        self.token_principal(&token_identity.id, now_ms, budget).await
+    }
+
+    /// Principal of a token that is valid at a time in milliseconds since 1970.
+    pub(crate) async fn token_principal(
+        &self,
+        id: &str,
+        now_ms: u64,
+        budget: &mut Budget,
+    ) -> Result<Principal, RegistryError> {
         let reject = |detail: &str| RegistryError::new(codes::INVALID_TOKEN, detail);
-        let object = self.find_object::<ApiToken>(&token_identity.id, budget).await?;
+        let object = self.find_object::<ApiToken>(id, budget).await?;
         let token = object.ok_or_else(|| reject("token revoked"))?.value;
         if token.expires_ms.is_some_and(|expiry| expiry <= now_ms) {
             return Err(reject("token expired"));
@@ -225,6 +250,7 @@ impl Authorizer {
             }
             (_, None) => return Err(reject("invalid token: no subject")),
         };
-        Ok(Principal { role, scopes: token.scopes, prefixes: token.prefixes })
+        let id = PrincipalToken { id: token.id, expires_ms: token.expires_ms };
+        Ok(Principal { role, scopes: token.scopes, prefixes: token.prefixes, token: Some(id) })
     }
 }

@@ -1,5 +1,7 @@
 //! Commits a group of lines: together, and one by one if that fails.
 
+use std::net::IpAddr;
+
 use tendot_proto::Budget;
 use tendot_store::Edit;
 
@@ -8,7 +10,7 @@ use super::line::{BatchLine, BatchLineOutcome};
 use super::plan::{BatchPlanner, LINE_BUDGET};
 use crate::command::{CommitOutcome, CommitPlanner, MAX_COMMIT_ATTEMPTS, PlannedCommit, WriteConflict};
 use crate::rules::Rules;
-use crate::{Caller, IdempotencyKey, Registry, RegistryError};
+use crate::{Caller, IdempotencyKey, LogAuthor, Registry, RegistryError};
 
 /// Group of lines to register or update together.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +19,8 @@ pub struct BatchGroup<'a> {
     pub lines: &'a [BatchLine],
     /// Caller of the batch.
     pub caller: &'a Caller,
+    /// Address of the client, for the change log.
+    pub client: Option<IpAddr>,
     /// Time of the commit, in milliseconds since 1970.
     pub now_ms: u64,
     /// Journal of the batch, if it has an idempotency key.
@@ -54,7 +58,7 @@ impl Registry {
         caller: &Caller,
         now_ms: u64,
     ) -> Result<Vec<BatchLineOutcome>, RegistryError> {
-        let group = BatchGroup { lines, caller, now_ms, journal: None };
+        let group = BatchGroup { lines, caller, client: None, now_ms, journal: None };
         let planned = GroupCommit::new(group, 1).plan(&self.rules.begin()).await?;
         Ok(planned.output)
     }
@@ -100,10 +104,10 @@ impl CommitPlanner for GroupCommit<'_> {
     }
 
     async fn plan(&mut self, rules: &Rules) -> Result<PlannedCommit<Self::Output>, RegistryError> {
-        let BatchGroup { lines, caller, now_ms, journal } = self.group;
+        let BatchGroup { lines, caller, client, now_ms, journal } = self.group;
         let reject_all =
             |rejection: &RegistryError| lines.iter().map(|line| line.rejected(rejection)).collect();
-        let mut author = caller.to_string().into();
+        let mut principal_name = caller.to_string();
         let mut edits = Vec::new();
         let outcomes = match &self.rejection {
             Some(rejection) => reject_all(rejection),
@@ -112,7 +116,7 @@ impl CommitPlanner for GroupCommit<'_> {
                 // If the principal is no longer valid, every line is rejected.
                 Err(rejection) => reject_all(&rejection),
                 Ok(principal) => {
-                    author = principal.to_string().into();
+                    principal_name = principal.to_string();
                     let mut planner = BatchPlanner::new(rules, &principal, now_ms, lines.len());
                     let mut outcomes = Vec::with_capacity(lines.len());
                     for line in lines {
@@ -127,6 +131,7 @@ impl CommitPlanner for GroupCommit<'_> {
             },
         };
         let extra_edits: Vec<Edit> = journal.map(|journal| journal.edits(&outcomes)).unwrap_or_default();
+        let author = LogAuthor::new(&principal_name, caller, client).to_string().into();
         Ok(PlannedCommit { author, now_ms, edits, extra_edits, output: outcomes })
     }
 }

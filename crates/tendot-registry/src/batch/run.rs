@@ -1,6 +1,7 @@
 //! Execution of a batch: groups of lines are committed in order, several in flight.
 
 use std::collections::{HashSet, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -84,6 +85,8 @@ pub struct BatchRun<F> {
     pub registry: Arc<Registry>,
     /// Caller of the batch.
     pub caller: Caller,
+    /// Address of the client, for the change log.
+    pub client: Option<IpAddr>,
     /// Whether nothing is written.
     pub dry_run: bool,
     /// Journal, if the batch has an idempotency key.
@@ -193,7 +196,8 @@ impl<F: BatchFormat> BatchRun<F> {
     fn spawn_commit(&self, lines: Vec<BatchLine>, raw: Vec<RawLine>) -> CommitTask {
         let (registry, caller, format) =
             (Arc::clone(&self.registry), self.caller.clone(), self.format.clone());
-        let (journal, dry_run, now_ms) = (self.journal.clone(), self.dry_run, (self.clock)());
+        let (journal, dry_run, client) = (self.journal.clone(), self.dry_run, self.client);
+        let now_ms = (self.clock)();
         tokio::spawn(async move {
             let render = |outcomes: &[BatchLineOutcome]| format.render(outcomes);
             let outcomes = if dry_run {
@@ -202,7 +206,9 @@ impl<F: BatchFormat> BatchRun<F> {
                 let entry =
                     journal.as_ref().map(|journal| GroupJournal { journal, raw: &raw, render: &render });
                 let journal = entry.as_ref();
-                registry.execute_batch(BatchGroup { lines: &lines, caller: &caller, now_ms, journal }).await?
+                registry
+                    .execute_batch(BatchGroup { lines: &lines, caller: &caller, client, now_ms, journal })
+                    .await?
             };
             Ok(format.render(&outcomes))
         })

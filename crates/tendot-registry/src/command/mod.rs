@@ -114,7 +114,7 @@ impl<T: Command, F: Fn(&T::Output) -> Vec<Edit> + Send + Sync> CommitPlanner for
         let principal = rules.principal(&mut self.call).await?;
         let CommandPlan { edits, output } = self.command.plan(rules, &principal, &mut self.call).await?;
         Ok(PlannedCommit {
-            author: principal.to_string().into(),
+            author: self.call.log_author(&principal),
             now_ms: self.call.now_ms,
             edits,
             extra_edits: (self.extra_edits)(&output),

@@ -110,6 +110,12 @@ error_codes! {
     OWNERSHIP_CHANGED = "ownership-changed", Conflict,
         "the ownership changed after the transfer was proposed",
         "propose the transfer again";
+    PROPOSAL_EXPIRED = "proposal-expired", Conflict,
+        "the proposal of the transfer has expired (`registry.transfer_proposal_days`)",
+        "propose the transfer again";
+    PROPOSER_INVALID = "proposer-invalid", Conflict,
+        "the credential that proposed the transfer is no longer valid: its token was revoked or has expired, or its key was removed",
+        "propose the transfer again";
 
     RETIRED = "retired", Gone,
         "the name is retired and cannot be changed or reused",
@@ -173,6 +179,9 @@ error_codes! {
     EXPIRES_IN_PAST = "expires-in-past", Invalid,
         "`expires` is in the past",
         "use a later time";
+    EXPIRES_AFTER_PARENT = "expires-after-parent", Invalid,
+        "`expires` is after the expiry of the token that creates the new one",
+        "use an earlier time, omit `expires`, or create the token with another credential";
     INVISIBLE_CHARACTER = "invisible-character", Invalid,
         "a text has an invisible character",
         "remove the character";

@@ -260,7 +260,7 @@ impl CommitPlanner for WriteCommit<'_> {
         let Some(edit) = edit else { return Ok(PlannedCommit::unchanged(outcome)) };
         let edit = rules.update_registration(edit, registration, now_ms, budget).await?;
         Ok(PlannedCommit {
-            author: self.call.caller.to_string().into(),
+            author: self.call.log_author(self.call.caller),
             now_ms,
             edits: [edit].into_iter().chain(aux_edit).collect(),
             extra_edits: Vec::new(),

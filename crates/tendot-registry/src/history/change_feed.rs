@@ -2,7 +2,7 @@
 
 use tendot_store::{EditKind, LogEntry, NameKey, Store};
 
-use super::visible_author;
+use super::ChangeAuthor;
 use crate::party::{RegistryObjectKind, is_reserved_prefix};
 use crate::registration::VisibilityFilter;
 use crate::rules::{Authorizer, RecordReader};
@@ -48,8 +48,8 @@ pub struct ChangeEvent {
     pub kind: EditKind,
     /// Time of the change, in milliseconds since 1970.
     pub time_ms: u64,
-    /// Author; empty if it is not visible.
-    pub author: Box<str>,
+    /// Author.
+    pub author: ChangeAuthor,
     /// Position after this event.
     pub cursor: ChangeCursor,
 }
@@ -187,7 +187,7 @@ fn visible_event(line: LogEntry, is_operator: bool) -> Option<ChangeEvent> {
         }
     };
     let cursor = ChangeCursor::after(line.sequence);
-    let author = visible_author(line.author, is_operator);
+    let author = ChangeAuthor::visible(&line.author, is_operator);
     Some(ChangeEvent {
         sequence: line.sequence,
         subject,
@@ -266,7 +266,7 @@ mod tests {
                 .map(|item| {
                     format!(
                         "{} {:?} {:?} {} {}",
-                        item.sequence, item.subject, item.kind, item.name, item.author
+                        item.sequence, item.subject, item.kind, item.name, item.author.principal
                     )
                 })
                 .collect::<Vec<_>>()

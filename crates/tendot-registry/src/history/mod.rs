@@ -13,11 +13,33 @@ pub use holder_timeline::PrefixHolder;
 pub use log_head::LogHeadTracker;
 pub use record_history::{HistoryEvent, HistoryEventKind, RecordSnapshot, SnapshotState};
 
+use std::net::IpAddr;
+
 use tendot_proto::ValueReference;
 
-/// Author of a change if it is visible, otherwise empty.
-fn visible_author(author: Box<str>, is_operator: bool) -> Box<str> {
-    if is_operator || is_public_author(&author) { author } else { "".into() }
+use crate::LogAuthor;
+
+/// Author of a change, as the caller may see it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ChangeAuthor {
+    /// Principal; empty if it is not visible.
+    pub principal: Box<str>,
+    /// Id of its token; for the operator only.
+    pub token: Option<Box<str>>,
+    /// Address of the client; for the operator only.
+    pub client: Option<IpAddr>,
+}
+
+impl ChangeAuthor {
+    /// What the caller may see of a logged author.
+    fn visible(author: &str, is_operator: bool) -> Self {
+        let LogAuthor { principal, token, client } = LogAuthor::parse(author);
+        if is_operator {
+            return Self { principal: principal.into(), token: token.map(Into::into), client };
+        }
+        let principal = if is_public_author(principal) { principal } else { "" };
+        Self { principal: principal.into(), ..Self::default() }
+    }
 }
 
 /// Whether the author of a change is public: `300:0.NA/10.1000`, `agency:CODE`, `registrant:ID`, or one word such as
@@ -61,5 +83,17 @@ mod tests {
         ] {
             assert_eq!(is_public_author(author), expected, "{author}");
         }
+    }
+
+    #[test]
+    fn audit_f12_token_and_client_are_for_the_operator() {
+        let logged = "[token t1, 192.0.2.1] registrant:r1";
+        let principal: Box<str> = "registrant:r1".into();
+        let public = ChangeAuthor { principal: principal.clone(), token: None, client: None };
+        assert_eq!(ChangeAuthor::visible(logged, false), public);
+        let client = "192.0.2.1".parse().ok();
+        let complete = ChangeAuthor { principal, token: Some("t1".into()), client };
+        assert_eq!(ChangeAuthor::visible(logged, true), complete);
+        assert_eq!(ChangeAuthor::visible("[192.0.2.1] me@example.org", false), ChangeAuthor::default());
     }
 }

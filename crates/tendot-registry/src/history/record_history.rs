@@ -6,8 +6,8 @@ use tendot_store::{
     EditKind, HistoryEntry, HistoryOrder, LogEntry, NameKey, PriorState, Store, StoredRecord,
 };
 
+use super::ChangeAuthor;
 use super::holder_timeline::HolderTimeline;
-use super::visible_author;
 use crate::metadata::KernelMetadata;
 use crate::prefix::Prefix;
 use crate::registration::{DoiStatus, RedactionMark, Registration, RegistrationState, VisibilityFilter};
@@ -21,8 +21,8 @@ pub struct HistoryEvent {
     pub sequence: u64,
     /// Time of the event, in milliseconds since 1970.
     pub time_ms: u64,
-    /// Author; empty if it is not visible.
-    pub author: Box<str>,
+    /// Author.
+    pub author: ChangeAuthor,
     /// Kind of event.
     pub kind: HistoryEventKind,
 }
@@ -220,7 +220,7 @@ impl HistoryView {
     }
 
     fn to_event(&self, line: LogEntry, kind: HistoryEventKind) -> HistoryEvent {
-        let author = visible_author(line.author, self.is_operator);
+        let author = ChangeAuthor::visible(&line.author, self.is_operator);
         HistoryEvent { sequence: line.sequence, time_ms: line.timestamp_ms, author, kind }
     }
 
@@ -343,9 +343,9 @@ mod tests {
                 .map(|event| match event.kind {
                     HistoryEventKind::Changed { before: SnapshotState::Record(previous), .. } => {
                         let indexes = previous.values.iter().map(|value| value.index).collect();
-                        (event.author.into_string(), indexes)
+                        (event.author.principal.into_string(), indexes)
                     }
-                    _ => (event.author.into_string(), Vec::new()),
+                    _ => (event.author.principal.into_string(), Vec::new()),
                 })
                 .collect::<Vec<(String, Vec<u32>)>>()
         };

@@ -13,10 +13,12 @@ mod token;
 pub use agency::{Agency, AgencyClosure, CreateAgency, MetadataPolicy, UpdateAgency};
 pub use registrant::{CreateRegistrant, Registrant, UpdateRegistrant};
 pub(crate) use stored::{
-    BASE32_ALPHABET, RegistryObject, check_revision, decode, encode, generate_id, put_edit, touch_holdings,
+    BASE32_ALPHABET, RegistryObject, check_revision, clear_holdings, decode, encode, generate_id, put_edit,
+    touch_holdings,
 };
 pub use stored::{RegistryObjectKind, Versioned, sha256_hex};
-pub use token::{ApiToken, CreateToken, RevokeToken, Role, Scope, TokenIdentity};
+pub(crate) use token::proposal_key;
+pub use token::{ApiToken, CreateToken, RevokeToken, Role, Scope, TokenIdentity, TokenRevocation};
 
 pub use crate::prefix::{
     AllocatePrefix, ConfusablePolicy, DuplicatePolicy, NameRules, Prefix, PrefixPolicy, PrefixRange,

@@ -183,6 +183,11 @@ pub(crate) fn touch_holdings(kind: RegistryObjectKind, id: &str, what: &str) -> 
     Edit::PutAux { key: holdings_key(kind, id), value: what.as_bytes().into() }
 }
 
+/// Edit that removes the mark of [`touch_holdings`] together with the object.
+pub(crate) fn clear_holdings(kind: RegistryObjectKind, id: &str) -> Edit {
+    Edit::RemoveAux { key: holdings_key(kind, id) }
+}
+
 fn holdings_key(kind: RegistryObjectKind, id: &str) -> Box<[u8]> {
     format!("holdings/{}/{}", kind.as_str(), id.to_ascii_uppercase()).into_bytes().into()
 }

@@ -1,28 +1,36 @@
 //! API tokens: roles, scopes, creation, revocation and authentication.
 
+use std::collections::VecDeque;
 use std::fmt;
 
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 use tendot_proto::Budget;
-use tendot_store::{Edit, Precondition};
+use tendot_store::{Edit, Precondition, Store as _};
 
 use crate::authorization::{ActingRole, Principal};
 use crate::command::CommandPlan;
 use crate::command::sealed::CommandPlanner;
 use crate::party::{
-    Agency, Registrant, RegistryObject, RegistryObjectKind, Versioned, generate_id, put_edit, sha256_hex,
+    Agency, Registrant, RegistryObject, RegistryObjectKind, Versioned, clear_holdings, generate_id, put_edit,
+    sha256_hex, touch_holdings,
 };
 use crate::rules::{RecordReader, Rules};
 use crate::validate::check_text;
-use crate::{CallContext, Error, Registry, RegistryError, ResultPage, codes};
+use crate::{CallContext, Error, Registry, RegistryError, ResultPage, codes, cost};
 
 /// Prefix of all tokens, so that secret scanners recognize them.
 const TOKEN_PREFIX: &str = "tendot_";
 
 /// Maximum number of prefixes of a token.
 const MAX_TOKEN_PREFIXES: usize = 1_000;
+
+/// Maximum number of tokens that one revocation revokes.
+const MAX_REVOKED_TOKENS: usize = 1_000;
+
+/// Maximum number of transfer proposals that a revocation lists.
+const MAX_LISTED_PROPOSALS: usize = 1_000;
 
 /// Maximum length of a label, in bytes.
 const MAX_LABEL_BYTES: usize = 256;
@@ -91,6 +99,9 @@ pub struct ApiToken {
     /// Time of creation, in milliseconds since 1970.
     #[serde(rename = "created")]
     pub created_ms: u64,
+    /// Id of the token that created this one; `None` if it was created with another credential.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Box<str>>,
     /// SHA-256 of the secret.
     pub(crate) hash: Box<str>,
 }
@@ -127,6 +138,19 @@ pub struct CreateToken {
 pub struct RevokeToken {
     /// Id of the token.
     pub id: Box<str>,
+    /// Whether the tokens that were created with it, and with those, are revoked, too.
+    pub cascade: bool,
+}
+
+/// Result of a revocation.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct TokenRevocation {
+    /// Revoked tokens, the requested one first.
+    pub revoked: Vec<Box<str>>,
+    /// Tokens that were created with the revoked ones and stay valid.
+    pub children: Vec<Box<str>>,
+    /// Transfers that were proposed with the revoked tokens and can no longer be accepted.
+    pub proposals: Vec<Box<str>>,
 }
 
 /// Authenticated API token.
@@ -226,6 +250,19 @@ impl CommandPlanner for CreateToken {
                 "`expires` is in the past",
             ));
         }
+        let parent = principal.token();
+        // A child must not outlive its parent.
+        let latest_ms = parent.and_then(|parent| parent.expires_ms);
+        if let (Some(expiry), Some(latest)) = (self.expires_ms, latest_ms)
+            && expiry > latest
+        {
+            return Err(RegistryError::invalid(
+                codes::EXPIRES_AFTER_PARENT,
+                "/expires",
+                "`expires` is after the expiry of the token that creates this one",
+            )
+            .with_hint("omit `expires`: the new token then expires together with it"));
+        }
         if self.scopes.as_ref().is_some_and(Vec::is_empty) {
             return Err(RegistryError::invalid(codes::MISSING, "/scopes", "`scopes` must not be empty"));
         }
@@ -245,39 +282,80 @@ impl CommandPlanner for CreateToken {
             subject,
             scopes: self.scopes.clone(),
             prefixes: self.prefixes.clone(),
-            expires_ms: self.expires_ms,
+            expires_ms: self.expires_ms.or(latest_ms),
             label: self.label.clone(),
             created_ms: call.now_ms,
+            parent: parent.map(|parent| parent.id.clone()),
             hash: sha256_hex(self.secret().as_bytes())?.into(),
         };
-        Ok(CommandPlan::new(vec![put_edit(&token, None)], token))
+        let mut edits = vec![put_edit(&token, None)];
+        if let Some(parent) = &token.parent {
+            edits.push(Edit::PutAux { key: child_key(parent, &token.id), value: Box::default() });
+            // A concurrent revocation of the parent must not miss this token.
+            edits.push(touch_holdings(RegistryObjectKind::Token, parent, &token.id));
+        }
+        Ok(CommandPlan::new(edits, token))
     }
 }
 
 impl CommandPlanner for RevokeToken {
-    type Output = ();
+    type Output = TokenRevocation;
 
     async fn plan(
         &self,
         rules: &Rules,
         principal: &Principal,
         call: &mut CallContext<'_>,
-    ) -> Result<CommandPlan<()>, RegistryError> {
+    ) -> Result<CommandPlan<TokenRevocation>, RegistryError> {
         principal.check_scope(Scope::Administer)?;
         principal.check_all_prefixes()?;
         let not_found = || RegistryError::not_found(RegistryObjectKind::Token.as_str(), &self.id);
-        let Versioned { value: token, revision } =
-            rules.get_object::<ApiToken>(&self.id, call.budget).await?;
+        let token = rules.get_object::<ApiToken>(&self.id, call.budget).await?;
         // Tokens of other principals are reported as not found.
-        if !rules.can_manage_token(&token, principal, call.budget).await? {
+        if !rules.can_manage_token(&token.value, principal, call.budget).await? {
             return Err(not_found());
         }
-        let name = RegistryObjectKind::Token.storage_name(&self.id).into();
-        Ok(CommandPlan::new(
-            vec![Edit::Remove { name, precondition: Precondition::AtRevision(revision) }],
-            (),
-        ))
+        let (mut edits, mut outcome) = (Vec::new(), TokenRevocation::default());
+        let mut pending = VecDeque::from([token]);
+        while let Some(Versioned { value: token, revision }) = pending.pop_front() {
+            rules.guard_holdings(RegistryObjectKind::Token, &token.id).await?;
+            for id in rules.list_ids(&child_key(&token.id, ""), MAX_REVOKED_TOKENS, call.budget).await? {
+                let Some(child) = rules.find_object::<ApiToken>(&id, call.budget).await? else { continue };
+                if self.cascade {
+                    // What it may do was granted by the revoked token, so there is no further authorization.
+                    pending.push_back(child);
+                } else {
+                    outcome.children.push(id);
+                }
+            }
+            let proposals = proposal_key(&token.id, "");
+            let room = MAX_LISTED_PROPOSALS.saturating_sub(outcome.proposals.len());
+            outcome.proposals.extend(rules.list_ids(&proposals, room, call.budget).await?);
+            if outcome.revoked.len() + pending.len() >= MAX_REVOKED_TOKENS {
+                let detail = format!("more than {MAX_REVOKED_TOKENS} tokens were created with this one");
+                return Err(RegistryError::new(codes::TOO_MANY, detail)
+                    .with_hint("revoke the tokens that were created with it first"));
+            }
+            let name = RegistryObjectKind::Token.storage_name(&token.id).into();
+            edits.push(Edit::Remove { name, precondition: Precondition::AtRevision(revision) });
+            edits.push(clear_holdings(RegistryObjectKind::Token, &token.id));
+            if let Some(parent) = &token.parent {
+                edits.push(Edit::RemoveAux { key: child_key(parent, &token.id) });
+            }
+            outcome.revoked.push(token.id);
+        }
+        Ok(CommandPlan::new(edits, outcome))
     }
+}
+
+/// Key of the aux entry for a token that was created with another.
+fn child_key(parent: &str, child: &str) -> Box<[u8]> {
+    format!("token-child/{parent}/{child}").into_bytes().into()
+}
+
+/// Key of the aux entry for an undecided transfer that was proposed with a token.
+pub(crate) fn proposal_key(token: &str, transfer: &str) -> Box<[u8]> {
+    format!("token-proposal/{token}/{transfer}").into_bytes().into()
 }
 
 impl Registry {
@@ -336,6 +414,22 @@ impl Registry {
 }
 
 impl RecordReader {
+    /// Lists the last parts of the keys of aux entries.
+    async fn list_ids(
+        &self,
+        key_prefix: &[u8],
+        limit: usize,
+        budget: &mut Budget,
+    ) -> Result<Vec<Box<str>>, RegistryError> {
+        let entries = self.store.list_aux(key_prefix, None, limit).await.map_err(Error::from)?;
+        budget.charge(cost::list(entries.len())).map_err(Error::from)?;
+        let id = |key: &[u8]| {
+            let id = key.get(key_prefix.len()..).and_then(|id| str::from_utf8(id).ok());
+            id.map(Box::from)
+        };
+        Ok(entries.iter().filter_map(|entry| id(&entry.key)).collect())
+    }
+
     /// Whether the principal may list and revoke a token.
     async fn can_manage_token(
         &self,

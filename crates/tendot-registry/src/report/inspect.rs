@@ -5,7 +5,7 @@ use tendot_store::{NameKey, RecordStatus, StoredRecord};
 
 use super::{ReportContext, ReportFinding};
 use crate::registration::{DoiStatus, Registration};
-use crate::validate::{check_url_value, check_target_urls};
+use crate::validate::{check_target_urls, check_url_value};
 use crate::{Error, RecordLimits};
 
 /// Name inspected for a report.

@@ -46,6 +46,12 @@ pub struct Transfer {
     /// Author of the proposal, as logged.
     #[serde(rename = "by")]
     pub proposed_by: Box<str>,
+    /// Id of the token of the proposer, which must be valid at acceptance; `None` for other credentials.
+    #[serde(default, rename = "token", skip_serializing_if = "Option::is_none")]
+    pub proposed_with: Option<Box<str>>,
+    /// Time until which the proposal can be accepted, in milliseconds since 1970.
+    #[serde(default, rename = "expires", skip_serializing_if = "Option::is_none")]
+    pub expires_ms: Option<u64>,
     /// Time of the decision, in milliseconds since 1970.
     #[serde(default, rename = "decided", skip_serializing_if = "Option::is_none")]
     pub decided_ms: Option<u64>,
@@ -81,6 +87,16 @@ impl RegistryObject for Transfer {
 }
 
 impl Transfer {
+    /// State at a time in milliseconds since 1970.
+    pub fn state_at(&self, now_ms: u64) -> TransferState {
+        match self.state {
+            TransferState::Proposed if self.expires_ms.is_some_and(|expiry| expiry <= now_ms) => {
+                TransferState::Expired
+            }
+            state => state,
+        }
+    }
+
     /// Whether the principal is on the giving and the receiving side, if that can be decided without a lookup of registrants.
     fn sides_without_lookup(&self, principal: &Principal) -> Option<(bool, bool)> {
         match (&principal.role, &self.subject) {
@@ -133,6 +149,9 @@ pub enum TransferState {
     Completed,
     /// Declined or withdrawn.
     Declined,
+    /// Proposed and never decided. Not stored: see [`Transfer::state_at`].
+    #[serde(skip_deserializing)]
+    Expired,
 }
 
 impl Registry {

@@ -9,7 +9,7 @@ use tendot_registry::batch::{BatchGroup, BatchJournal, BatchLine, BatchLineOutco
 use tendot_registry::party::{PrefixPolicy, RevokeToken, UpdatePrefix, UpdateRegistrant};
 use tendot_registry::registration::{RegisterDoi, RegistrationRequest, RetireDoi, is_minted};
 use tendot_registry::transfer::{ProposeTransfer, TransferSubject};
-use tendot_registry::{CallContext, HandleWrite, IdempotencyKey, RegistryErrorKind};
+use tendot_registry::{CallContext, HandleWrite, IdempotencyKey, LogAuthor, RegistryErrorKind};
 use tendot_store::{ChangeSet, Edit, Store};
 use tendot_testing::{block_on, repetitions};
 
@@ -135,7 +135,11 @@ fn mixed_lines(kind: StoreKind) {
         }
     }
     assert_eq!(logged, names);
-    assert!(log.iter().all(|line| *line.author == *format!("registrant:{}", fixture.id("A1"))));
+    assert!(
+        log.iter()
+            .all(|line| *LogAuthor::parse(&line.author).principal
+                == *format!("registrant:{}", fixture.id("A1")))
+    );
     check_invariants(&fixture.registry);
     // The same batch again: minted names are new, all other lines are unchanged.
     let repeated = outcome_texts(&fixture.batch(&lines, &caller));
@@ -310,7 +314,7 @@ fn attempt_batch(source: &FixtureSource, letter: char, hook: HookFactory<'_>, ex
         _ => format!("registrant:{}", fixture.id("A1")),
     };
     let log = block_on(fixture.registry.store().read_log(before as u64, 1_000)).unwrap();
-    let written = log.iter().filter(|line| *line.author == *author).count();
+    let written = log.iter().filter(|line| *LogAuthor::parse(&line.author).principal == *author).count();
     let applied = expected.iter().filter(|text| !text.starts_with("refused")).count();
     assert_eq!(written, applied, "{letter}: {log:?}");
     check_invariants(&fixture.registry);
@@ -325,7 +329,7 @@ fn attack_p9_permission_races(kind: StoreKind) {
         '1',
         &|fixture| {
             let id = fixture.token_id('1');
-            Box::new(move |store| store.execute(&RevokeToken { id }))
+            Box::new(move |store| store.execute(&RevokeToken { id, cascade: false }))
         },
         refused("invalid-token"),
     );
@@ -333,7 +337,7 @@ fn attack_p9_permission_races(kind: StoreKind) {
         '1',
         &|fixture| {
             let id = fixture.token_id('2');
-            Box::new(move |store| store.execute(&RevokeToken { id }))
+            Box::new(move |store| store.execute(&RevokeToken { id, cascade: false }))
         },
         all_applied(),
     );

@@ -117,7 +117,8 @@ impl Engine {
             }
             let (registry, caller) = (Arc::clone(&self.registry), self.caller.clone());
             let (seed, format) = ([7; 16], SuffixFormat);
-            let run = BatchRun { registry, caller, dry_run, journal, seed, format, clock: || NOW };
+            let run =
+                BatchRun { registry, caller, client: None, dry_run, journal, seed, format, clock: || NOW };
             run.run(input, replay, &output).await.map_err(|error| match error {
                 BatchError::Registry(error) => error.code.to_owned(),
                 BatchError::Input(error) => error.to_owned(),

@@ -218,7 +218,7 @@ fn run_token_operation(
         }
         "token revoke" => {
             let id = fixture.token_id('d');
-            fixture.execute_as(&RevokeToken { id }, caller).map(drop)
+            fixture.execute_as(&RevokeToken { id, cascade: false }, caller).map(drop)
         }
         _ => panic!("unknown operation: {operation}"),
     }

@@ -199,7 +199,8 @@ fn audit_f17_user_information_does_not_disguise_the_host(client: &ApiClient) {
     let link = |href: &str| format!("<links><location rel='item' href='{href}'/></links>");
     let write = |name: &str, value: &Json| {
         let body = json!({"name": name, "url": "https://example.org/", "values": [value]});
-        let (target, record) = (format!("/api/handles/{name}h"), serde_json::to_vec(&json!([value])).unwrap());
+        let (target, record) =
+            (format!("/api/handles/{name}h"), serde_json::to_vec(&json!([value])).unwrap());
         let native = client.send("PUT", &target, TOKEN, &[], &record).status;
         (client.send("POST", "/api/v1/dois", TOKEN, &[], body.to_string().as_bytes()).status, native)
     };
@@ -222,11 +223,8 @@ fn audit_f17_user_information_does_not_disguise_the_host(client: &ApiClient) {
             assert_eq!(write(&name, &value), (422, 400), "{value}");
         }
     }
-    let inside = [
-        "https://www.example%2Eorg./",
-        "https://EXAMPLE\u{3002}org/",
-        "https://example.org\\@evil.example/",
-    ];
+    let inside =
+        ["https://www.example%2Eorg./", "https://EXAMPLE\u{3002}org/", "https://example.org\\@evil.example/"];
     for (number, href) in inside.into_iter().enumerate() {
         let name = format!("10.70000/in{number}");
         let value = json!({"index": 2, "type": "10320/loc", "data": location(href)});

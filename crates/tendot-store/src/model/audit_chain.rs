@@ -12,6 +12,14 @@ use crate::{EditKind, LogEntry, StoreHead};
 #[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
 pub struct LogHash(pub [u8; 32]);
 
+impl LogHash {
+    /// Parses 64 hexadecimal digits in lower case.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let bytes = HEXLOWER.decode(text.as_bytes()).ok()?;
+        bytes.try_into().ok().map(Self)
+    }
+}
+
 impl fmt::Display for LogHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         HEXLOWER.encode_write(&self.0, f)

@@ -61,6 +61,32 @@ pub enum EditKind {
 }
 
 impl EditKind {
+    /// Name of the kind, as in the change feed and in exports of the log.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Tombstone => "tombstone",
+            Self::Remove => "remove",
+            Self::Home => "home",
+            Self::Unhome => "unhome",
+            Self::Import => "import",
+            Self::Redact => "redact",
+        }
+    }
+
+    /// Kind with this name; `None` if the name is unknown.
+    ///
+    /// ```
+    /// use tendot_store::EditKind;
+    ///
+    /// assert_eq!(EditKind::from_name("import"), Some(EditKind::Import));
+    /// assert_eq!(EditKind::from_name("other"), None);
+    /// ```
+    pub fn from_name(name: &str) -> Option<Self> {
+        (1..).map_while(Self::from_code).find(|kind| kind.as_str() == name)
+    }
+
     /// Code of the kind in stored data; codes never change.
     pub(crate) const fn code(self) -> u8 {
         match self {

@@ -187,6 +187,8 @@ settings! {
         "Directory codes of the prefixes that the registry may allocate, such as `10` or `20.500`; only the operator allocates prefixes with others than `10`.";
     max_name_bytes: NameLength = "registry.max_name_bytes", "2048",
         "Maximum length of a name in bytes, up to 4096. Names of more than 2048 bytes do not resolve over the native protocol.";
+    transfer_proposal_days: ValidityDays = "registry.transfer_proposal_days", "30",
+        "Number of days for which a proposed transfer can be accepted.";
     reverse_lookup_allow: Vec<ValueReference<'static>> = "reverse_lookup.allow", "",
         "Handle identities that may use reverse lookup (`/hrls/handles`), such as `300:0.NA/10.1000`, besides `native.admins`. Their keys must be in handles of this server.";
     reverse_lookup_timeout: Duration = "reverse_lookup.timeout", "10s",
@@ -465,6 +467,7 @@ impl ServerSettings {
             reverse_lookup_users: self.reverse_lookup_allow.clone(),
             directory_codes: self.directory_codes.0.clone(),
             limits: RecordLimits { max_name_bytes: self.max_name_bytes.0, ..RecordLimits::default() },
+            transfer_proposal_ttl_ms: u64::from(self.transfer_proposal_days.0) * 24 * 60 * 60 * 1_000,
             ..RegistrySettings::default()
         }
     }

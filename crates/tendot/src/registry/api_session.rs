@@ -194,7 +194,16 @@ impl ApiSession {
 
     /// Deletes a resource.
     pub(crate) fn delete(&self, path: &[&str]) -> Result<RegistryReply, CliError> {
-        self.map_error(self.runtime.block_on(self.client.delete(path)))
+        self.map_error(self.runtime.block_on(self.client.delete(path, &[])))
+    }
+
+    /// Deletes a resource and returns the outcome.
+    pub(crate) fn delete_with_outcome(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<Json, CliError> {
+        self.parse_object(&self.map_error(self.runtime.block_on(self.client.delete(path, query)))?)
     }
 
     /// Resource as JSON, and its revision (`ETag`).

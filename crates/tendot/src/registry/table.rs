@@ -36,7 +36,9 @@ impl ResourceKind {
             }
             Self::Registrant => &["id", "agency", "name", "contact", "admins", "created"],
             Self::Prefix => &["prefix", "registrant", "agency", "test", "policy", "allocated"],
-            Self::Token => &["id", "role", "subject", "scopes", "prefixes", "expires", "label", "created"],
+            Self::Token => {
+                &["id", "role", "subject", "scopes", "prefixes", "expires", "label", "created", "parent"]
+            }
             Self::Doi => &[
                 "name",
                 "state",
@@ -49,9 +51,10 @@ impl ResourceKind {
                 "updated",
                 "retired",
             ],
-            Self::Transfer => {
-                &["id", "state", "names", "prefix", "agency", "from", "to", "by", "proposed", "decided"]
-            }
+            Self::Transfer => &[
+                "id", "state", "names", "prefix", "agency", "from", "to", "by", "proposed", "expires",
+                "decided",
+            ],
             Self::HistoryEntry => &["seq", "at", "kind", "by", "before"],
             Self::ReportSummary => &[
                 "prefix",

@@ -6,6 +6,9 @@ use jiff::civil::Date;
 use serde_json::{Value as Json, json};
 
 use super::{ApiConnectionArguments, ApiSession, ListArguments, ResourceKind, flag_value, json_object};
+use crate::cli::ConfigSourceArguments;
+use crate::config::load_settings;
+use crate::serve::operator_token;
 use crate::terminal::{eprint_line, escape_control, print_json};
 use crate::{CliError, CommandStatus};
 
@@ -18,6 +21,8 @@ Examples:
   TENDOT_TOKEN=$(tendot token create --role registrant --subject $PRESS --scope deposit --label 'nightly import')
   tendot token list
   tendot token revoke 4mzk8qq2
+  tendot token revoke --cascade 4mzk8qq2
+  tendot token rotate-operator --data /var/lib/tendot
 
 Exit codes: 0 success, 1 not found or refused, 2 error")]
 pub(crate) struct TokenArguments {
@@ -54,10 +59,26 @@ pub(crate) enum TokenCommand {
     /// List tokens without their secrets
     List(ListArguments),
     /// Revoke a token immediately
+    ///
+    /// Prints the transfers that were proposed with it, which can no longer be accepted, and the tokens that were created with it.
     Revoke {
         /// Token id
         #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         id: String,
+        /// Also revoke the tokens that were created with it, and with those
+        #[arg(long)]
+        cascade: bool,
+    },
+    /// Replace the operator token of a server in its data directory
+    ///
+    /// Needs no running server and no credentials, only write access to the directory. A running server uses the new token after
+    /// SIGHUP (`systemctl reload tendot`); until then, the old one stays valid.
+    RotateOperator {
+        /// Data directory of the server [default: tendot-data]
+        #[arg(long, value_name = "DIR", help_heading = "Store")]
+        data: Option<String>,
+        #[command(flatten)]
+        configuration: ConfigSourceArguments,
     },
 }
 
@@ -86,7 +107,7 @@ pub(crate) enum ScopeArgument {
 }
 
 pub(crate) fn run(arguments: &TokenArguments) -> Result<CommandStatus, CliError> {
-    let session = ApiSession::open(&arguments.registry)?;
+    let open = || ApiSession::open(&arguments.registry);
     match &arguments.command {
         TokenCommand::Create { role, subject, scopes, prefixes, expires, label } => {
             let scopes: Option<Vec<Json>> = scopes.iter().map(flag_value).collect();
@@ -98,21 +119,64 @@ pub(crate) fn run(arguments: &TokenArguments) -> Result<CommandStatus, CliError>
                 ("expires", expires.as_deref().map(|expires| expand_date(expires).into())),
                 ("label", label.as_deref().map(Into::into)),
             ]);
-            session.create(&["tokens"], &[], &body, "token", |created| {
+            open()?.create(&["tokens"], &[], &body, "token", |created| {
                 let id = escape_control(created["id"].as_str().unwrap_or_default());
                 format!("token {id} created; it is shown only once")
             })
         }
-        TokenCommand::List(list) => session.list(ResourceKind::Token, &["tokens"], &[], list.limit),
-        TokenCommand::Revoke { id } => {
-            session.delete(&["tokens", id])?;
+        TokenCommand::List(list) => open()?.list(ResourceKind::Token, &["tokens"], &[], list.limit),
+        TokenCommand::Revoke { id, cascade } => {
+            let query: &[(&str, &str)] = if *cascade { &[("cascade", "true")] } else { &[] };
+            let session = open()?;
+            let outcome = session.delete_with_outcome(&["tokens", id], query)?;
             if session.json {
-                print_json(&json!({"id": id, "revoked": true}))?;
+                print_json(&outcome)?;
             }
-            eprint_line(format_args!("token {} revoked", escape_control(id)));
+            let listed = |member: &str| {
+                let ids = outcome[member].as_array().into_iter().flatten();
+                ids.filter_map(Json::as_str).map(escape_control).collect::<Vec<_>>()
+            };
+            for id in listed("revoked") {
+                eprint_line(format_args!("token {id} revoked"));
+            }
+            for id in listed("children") {
+                eprint_line(format_args!(
+                    "token {id}, which was created with it, stays valid; see --cascade"
+                ));
+            }
+            for id in listed("proposals") {
+                eprint_line(format_args!(
+                    "transfer {id}, which was proposed with it, can no longer be accepted"
+                ));
+            }
             Ok(CommandStatus::Success)
         }
+        TokenCommand::RotateOperator { data, configuration } => {
+            rotate_operator(data.as_ref(), configuration, arguments.registry.json)
+        }
     }
+}
+
+/// Replaces the operator token in the data directory of the settings.
+fn rotate_operator(
+    data: Option<&String>,
+    configuration: &ConfigSourceArguments,
+    json: bool,
+) -> Result<CommandStatus, CliError> {
+    let flags: Vec<_> = data.map(|data| ("data", "--data", data.clone())).into_iter().collect();
+    let settings = load_settings(configuration, &flags)?;
+    let Some(directory) = settings.data_dir() else {
+        return Err(CliError::new("the memory store has no operator token"));
+    };
+    let file = operator_token::rotate(&directory)?;
+    if json {
+        print_json(&json!({"file": file}))?;
+    }
+    let file = file.display();
+    eprint_line(format_args!(
+        "new operator token in `{file}`; reload the server with `kill -HUP PID` or `systemctl reload tendot`"
+    ));
+    Ok(CommandStatus::Success)
 }
 
 /// Expands a date to midnight UTC; other text is left to the server to validate.

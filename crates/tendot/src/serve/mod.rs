@@ -7,7 +7,7 @@ mod database_status;
 mod demo;
 mod listeners;
 mod log;
-mod operator_token;
+pub(crate) mod operator_token;
 mod services;
 mod systemd;
 

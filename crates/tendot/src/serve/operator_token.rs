@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use aws_lc_rs::rand;
 use data_encoding::BASE64URL_NOPAD;
@@ -32,10 +32,26 @@ pub(super) fn read_or_create(path: &Path) -> Result<String, CliError> {
 
 /// Creates the token file atomically, unless another process creates it first.
 fn create(path: &Path) -> Result<(), CliError> {
+    write_new_token(path)?.commit_new()
+}
+
+/// Replaces the operator token in the data directory by a new one; fails if there is none. Returns its file.
+pub(crate) fn rotate(data_dir: &Path) -> Result<PathBuf, CliError> {
+    let path = data_dir.join("operator.token");
+    if !path.exists() {
+        return Err(CliError::new(format!("no operator token `{}`", path.display()))
+            .with_hint("set the data directory of the server with `--data DIR`"));
+    }
+    write_new_token(&path)?.commit()?;
+    Ok(path)
+}
+
+/// New token in a file of mode 0600 that is not in place yet.
+fn write_new_token(path: &Path) -> Result<AtomicFile, CliError> {
     let mut random = [0; 32];
     rand::fill(&mut random).map_err(|_| CliError::new("system random number generator failed"))?;
     let mut file = AtomicFile::create(path)?;
     writeln!(file.file(), "{}", BASE64URL_NOPAD.encode(&random))
         .map_err(|error| CliError::io(format!("cannot create `{}`", path.display()), &error))?;
-    file.commit_new()
+    Ok(file)
 }

@@ -3,6 +3,7 @@
 //! `location.rs` finds the store from flags, variables and the configuration file, `open.rs` opens it; then one file or folder
 //! per command.
 
+pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod export;
 pub(crate) mod import;

@@ -32,7 +32,7 @@ fn attack_p9_races(kind: StoreKind) {
     };
     let revoked = |fixture: &RegistryFixture| -> CommitHook {
         let id = fixture.token_id('1');
-        Box::new(move |store| store.execute(&RevokeToken { id }))
+        Box::new(move |store| store.execute(&RevokeToken { id, cascade: false }))
     };
     let unlisted = |fixture: &RegistryFixture| -> CommitHook {
         let (id, admins) = (fixture.id("A1"), Some(Vec::new()));
@@ -95,7 +95,7 @@ fn attack_p9_races(kind: StoreKind) {
         accept,
         &|fixture| {
             let id = fixture.token_id('3');
-            later(Box::new(move |store| store.execute(&RevokeToken { id })))
+            later(Box::new(move |store| store.execute(&RevokeToken { id, cascade: false })))
         },
         '?',
     );

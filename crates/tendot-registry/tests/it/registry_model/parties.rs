@@ -187,7 +187,7 @@ impl RegistryModel {
             }
             return ("token", '+', '+');
         }
-        let found = self.execute_as(&RevokeToken { id }, actor);
+        let found = self.execute_as(&RevokeToken { id, cascade: false }, actor);
         let expected = self.authenticated(actor).and_then(|()| {
             let is_allowed = match &owner {
                 ModelActor::Registrant(id) => self.may_act_for(actor, id),

@@ -50,7 +50,7 @@ pub(crate) struct ApiRequest<'a> {
 impl ApiRequest<'_> {
     /// Call context of an operation of the registry.
     pub(super) const fn call<'b>(&'b self, budget: &'b mut Budget) -> CallContext<'b> {
-        CallContext::new(&self.caller, self.now_ms, budget)
+        CallContext::new(&self.caller, self.now_ms, budget).from_client(self.head.client)
     }
 
     /// Start and length of the requested page.

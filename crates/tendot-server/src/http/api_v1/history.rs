@@ -1,12 +1,14 @@
 //! `/api/v1/history/{name}`: history of a name.
 
+use std::net::IpAddr;
+
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tendot_proto::HandleValue;
 use tendot_registry::{Caller, HistoryEvent, HistoryEventKind, PrefixHolder, SnapshotState};
-use tendot_store::{EditKind, HistoryOrder};
+use tendot_store::HistoryOrder;
 use utoipa::ToSchema;
 
 use crate::clock::format_millis;
@@ -50,6 +52,14 @@ struct HistoryItemJson<'a> {
     /// Author: `agency:CODE`, `registrant:ID`, a handle identity, such as `300:0.NA/10.5555`, `operator`, or a component of
     /// the server; null if it is not public.
     by: Option<&'a str>,
+    /// Id of the author's token; for the operator only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    token: Option<&'a str>,
+    /// Address of the author's client; for the operator only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    client: Option<IpAddr>,
     /// Record before the change: null if there was none; absent for a transfer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<SnapshotJson>)]
@@ -101,7 +111,9 @@ impl<'a> From<&'a HistoryEvent> for HistoryItemJson<'a> {
             seq: event.sequence,
             kind: "transfer",
             at: format_millis(event.time_ms),
-            by: Some(&*event.author).filter(|by| !by.is_empty()),
+            by: Some(&*event.author.principal).filter(|by| !by.is_empty()),
+            token: event.author.token.as_deref(),
+            client: event.author.client,
             before: None,
             after: None,
             from: None,
@@ -109,7 +121,7 @@ impl<'a> From<&'a HistoryEvent> for HistoryItemJson<'a> {
         };
         match &event.kind {
             HistoryEventKind::Changed { kind: done, before, after } => Self {
-                kind: edit_kind_name(*done),
+                kind: done.as_str(),
                 before: Some(snapshot_json(before)),
                 after: Some(snapshot_json(after)),
                 ..item
@@ -134,21 +146,6 @@ fn snapshot_json(state: &SnapshotState) -> Option<SnapshotJson<'_>> {
             metadata: snapshot.metadata.as_deref(),
             redacted: snapshot.redaction.as_ref().map(RedactionMarkJson::from),
         }),
-    }
-}
-
-/// Name of a kind of change.
-pub(crate) const fn edit_kind_name(kind: EditKind) -> &'static str {
-    match kind {
-        EditKind::Create => "create",
-        EditKind::Update => "update",
-        EditKind::Tombstone => "tombstone",
-        EditKind::Remove => "remove",
-        EditKind::Import => "import",
-        EditKind::Home => "home",
-        EditKind::Unhome => "unhome",
-        EditKind::Redact => "redact",
-        _ => "other",
     }
 }
 

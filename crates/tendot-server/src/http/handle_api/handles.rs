@@ -253,7 +253,8 @@ impl HttpServer {
         };
         let options = JsonOptions::from_query(parameters);
         let mut budget = Budget::new(REQUEST_BUDGET);
-        let call = CallContext::new(&caller, to_unix_millis(request.now), &mut budget);
+        let call =
+            CallContext::new(&caller, to_unix_millis(request.now), &mut budget).from_client(request.client);
         match self.registry.write(write, call).await {
             Ok(done) => {
                 let is_new = !done.replaced

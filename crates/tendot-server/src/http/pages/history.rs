@@ -144,7 +144,7 @@ impl HistoryRow {
             label,
             changed_fields,
             at: (format_timestamp(&at), at),
-            by: Some(page_budget.line(&event.author)).filter(|by| !by.is_empty()),
+            by: Some(page_budget.line(&event.author.principal)).filter(|by| !by.is_empty()),
             previous,
         }
     }

@@ -54,7 +54,7 @@ fn tokens(store: StoreKind) {
     assert!(with(&token, &create).status.success());
     check_error(&with(&token, &["agency", "create", "X", "Y"]), 2, "error: ", &[]);
     let revoked = registry.json(&["token", "revoke", id]);
-    assert_eq!(revoked, [json!({"id": id, "revoked": true})]);
+    assert_eq!(revoked, [json!({"revoked": [id], "children": [], "proposals": []})]);
     check_error(&with(&token, &create), 2, "hint: the token is unknown, revoked or expired", &[]);
     registry.run_error(&["token", "revoke", id], 1, "(not-found)");
 }

@@ -1,5 +1,6 @@
 //! Commands on a store: import, export, backup, restore, verify and migrate.
 
+mod audit;
 mod backup;
 mod configured;
 mod import_export;

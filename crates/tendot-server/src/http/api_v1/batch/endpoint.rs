@@ -69,6 +69,7 @@ impl HttpServer {
         let batch = BatchRun {
             registry: Arc::clone(&self.registry),
             caller: request.caller,
+            client: request.head.client,
             dry_run,
             journal,
             seed: random_bytes(),

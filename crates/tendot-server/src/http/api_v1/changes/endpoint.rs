@@ -1,5 +1,6 @@
 //! `/api/v1/changes`: change feed, as NDJSON or server-sent events (SSE).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,6 @@ use utoipa::ToSchema;
 use crate::clock::{format_millis, unix_millis};
 use crate::http::api_v1::changes::cursor::{format_cursor, parse_cursor};
 use crate::http::api_v1::changes::subscribers::LogPosition;
-use crate::http::api_v1::history::edit_kind_name;
 use crate::http::api_v1::{ApiRequest, ApiResult, malformed, number};
 use crate::http::pages::vary_by_accept;
 use crate::http::request::accept;
@@ -60,6 +60,14 @@ struct ChangeJson<'a> {
     /// Author: `agency:CODE`, `registrant:ID`, a handle identity, such as `300:0.NA/10.5555`, `operator`, or a component of
     /// the server; null if it is not public.
     by: Option<&'a str>,
+    /// Id of the author's token; for the operator only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    token: Option<&'a str>,
+    /// Address of the author's client; for the operator only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    client: Option<IpAddr>,
     /// Cursor for `after`; absent if it equals `seq`.
     #[serde(skip_serializing_if = "Option::is_none")]
     cursor: Option<String>,
@@ -72,7 +80,9 @@ impl<'a> From<&'a ChangeEvent> for ChangeJson<'a> {
             name: &changed.name,
             kind: event_name(changed),
             at: format_millis(changed.time_ms),
-            by: Some(&*changed.author).filter(|by| !by.is_empty()),
+            by: Some(&*changed.author.principal).filter(|by| !by.is_empty()),
+            token: changed.author.token.as_deref(),
+            client: changed.author.client,
             cursor: changed.cursor.import_key.is_some().then(|| format_cursor(&changed.cursor)),
         }
     }
@@ -84,7 +94,7 @@ const fn event_name(changed: &ChangeEvent) -> &'static str {
         ChangeSubject::Registrant => "registrant",
         ChangeSubject::Token => "token",
         ChangeSubject::Transfer => "transfer",
-        _ => edit_kind_name(changed.kind),
+        _ => changed.kind.as_str(),
     }
 }
 

@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tendot_registry::ResultPage;
-use tendot_registry::party::{ApiToken, CreateToken, RevokeToken, Role, Scope};
+use tendot_registry::party::{ApiToken, CreateToken, RevokeToken, Role, Scope, TokenRevocation};
 use utoipa::openapi::schema::Type;
 use utoipa::openapi::{HttpMethod, ObjectBuilder, RefOr, Required, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -70,6 +70,25 @@ struct TokenJson<'a> {
     /// Creation time (RFC 3339).
     #[schema(format = DateTime)]
     created: String,
+    /// Id of the token that created this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String)]
+    parent: Option<&'a str>,
+}
+
+/// Result of a revocation.
+#[derive(Serialize, ToSchema)]
+#[schema(as = TokenRevocation)]
+struct RevocationJson<'a> {
+    /// Ids of the revoked tokens, the requested one first.
+    #[schema(value_type = Vec<String>)]
+    revoked: &'a [Box<str>],
+    /// Ids of tokens that were created with the revoked ones and stay valid.
+    #[schema(value_type = Vec<String>)]
+    children: &'a [Box<str>],
+    /// Ids of transfers that were proposed with the revoked tokens; they can no longer be accepted.
+    #[schema(value_type = Vec<String>)]
+    proposals: &'a [Box<str>],
 }
 
 /// New token with its secret.
@@ -128,6 +147,7 @@ impl<'a> From<&'a ApiToken> for TokenJson<'a> {
             expires: stored.expires_ms.map(format_millis),
             label: stored.label.as_deref(),
             created: format_millis(stored.created_ms),
+            parent: stored.parent.as_deref(),
         }
     }
 }
@@ -160,9 +180,12 @@ impl HttpServer {
     }
 
     pub(crate) async fn revoke_token(&self, request: &ApiRequest<'_>) -> ApiResult {
-        let command = RevokeToken { id: request.path_param.as_str().into() };
-        self.registry.execute(&command, request.call(&mut request_budget())).await?;
-        let mut response = reply(StatusCode::NO_CONTENT, reply::JSON, "");
+        let cascade = request.parameters.is_set("cascade");
+        let command = RevokeToken { id: request.path_param.as_str().into(), cascade };
+        let outcome = self.registry.execute(&command, request.call(&mut request_budget())).await?;
+        let TokenRevocation { revoked, children, proposals } = &outcome.output;
+        let body = serde_json::to_string(&RevocationJson { revoked, children, proposals });
+        let mut response = reply(StatusCode::OK, reply::JSON, body.unwrap_or_default());
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         Ok(response)
     }
@@ -182,7 +205,8 @@ pub(crate) fn describe() -> PathSpec {
     let post = with_write_responses(OperationSpec::new("Create a token"))
         .description(
             "`subject` is an agency code or a registrant id, absent for the operator. The secret is shown once. Without \
-             `scopes`, the token has all scopes of its role.",
+             `scopes`, the token has all scopes of its role. A token that is created with another one expires at the same \
+             time at the latest.",
         )
         .request_body::<NewTokenForm>(JSON, "Role, scopes, expiry", Required::True)
         .response(StatusCode::CREATED, "The token; send `token` as `Authorization: Bearer …`")
@@ -195,6 +219,12 @@ pub(crate) fn describe() -> PathSpec {
 pub(crate) fn describe_one() -> PathSpec {
     let delete = with_write_responses(OperationSpec::new("Revoke a token"))
         .path_param("id", "Token id", text_schema())
-        .response(StatusCode::NO_CONTENT, "Revoked");
+        .query_param(
+            "cascade",
+            "Also revoke the tokens that were created with it, and with those",
+            text_schema(),
+        )
+        .response(StatusCode::OK, "Revoked; with the tokens and transfers that this concerns")
+        .json_content::<RevocationJson<'_>>(JSON);
     PathSpec::single(HttpMethod::Delete, delete)
 }

@@ -68,6 +68,10 @@ struct TransferJson<'a> {
     proposed: String,
     /// Proposer.
     by: &'a str,
+    /// Time until which the proposal can be accepted (RFC 3339).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime)]
+    expires: Option<String>,
     /// Decision time (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime)]
@@ -80,11 +84,12 @@ impl ListItem for TransferJson<'_> {
 }
 
 fn state_schema() -> Schema {
-    enum_schema(["proposed", "done", "declined"])
+    enum_schema(["proposed", "done", "declined", "expired"])
 }
 
-impl<'a> From<&'a Transfer> for TransferJson<'a> {
-    fn from(transfer: &'a Transfer) -> Self {
+impl<'a> TransferJson<'a> {
+    /// Transfer in its state at a time in milliseconds since 1970.
+    fn at_time(transfer: &'a Transfer, now_ms: u64) -> Self {
         let (names, prefix, agency) = match &transfer.subject {
             TransferSubject::Names(names) => (Some(&**names), None, None),
             TransferSubject::Prefix(prefix) => (None, Some(&**prefix), None),
@@ -98,9 +103,10 @@ impl<'a> From<&'a Transfer> for TransferJson<'a> {
             agency,
             from: &transfer.from,
             to: &transfer.to,
-            state: transfer.state,
+            state: transfer.state_at(now_ms),
             proposed: format_millis(transfer.proposed_ms),
             by: &transfer.proposed_by,
+            expires: transfer.expires_ms.map(format_millis),
             decided: transfer.decided_ms.map(format_millis),
         }
     }
@@ -113,7 +119,7 @@ impl HttpServer {
             self.registry.list_transfers(after, limit, request.call(&mut request_budget())).await?;
         let transfers = items.iter().map(|TransferListItem { transfer, count }| TransferJson {
             count: *count,
-            ..TransferJson::from(transfer)
+            ..TransferJson::at_time(transfer, request.now_ms)
         });
         Ok(list_reply(transfers.collect(), next))
     }
@@ -130,14 +136,15 @@ impl HttpServer {
             ProposeTransfer { subject, to: proposal.to, force: proposal.force, random_bytes: random_bytes() };
         let outcome = self.registry.execute(&command, request.call(&mut request_budget())).await?;
         let path = format!("/api/v1/transfers/{}", outcome.output.id);
-        Ok(created_reply(&TransferJson::from(&outcome.output), outcome.revision, &path, request.head.headers))
+        let created = TransferJson::at_time(&outcome.output, request.now_ms);
+        Ok(created_reply(&created, outcome.revision, &path, request.head.headers))
     }
 
     pub(crate) async fn get_transfer(&self, request: &ApiRequest<'_>) -> ApiResult {
         let versioned =
             self.registry.get_transfer(&request.path_param, request.call(&mut request_budget())).await?;
         let Versioned { value: transfer, revision } = versioned;
-        Ok(json_reply(&TransferJson::from(&transfer), revision, request))
+        Ok(json_reply(&TransferJson::at_time(&transfer, request.now_ms), revision, request))
     }
 
     pub(crate) async fn decide_transfer(&self, request: &ApiRequest<'_>, accept: bool) -> ApiResult {
