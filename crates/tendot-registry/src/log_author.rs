@@ -97,7 +97,8 @@ mod tests {
         ) {
             let token = token.as_deref();
             let author = LogAuthor { principal: &principal, token, client };
-            prop_assert_eq!(LogAuthor::parse(&author.to_string()), author);
+            let text = author.to_string();
+            prop_assert_eq!(LogAuthor::parse(&text), author);
         }
 
         #[test]

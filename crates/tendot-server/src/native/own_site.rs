@@ -36,7 +36,15 @@ pub struct OwnSite {
     server_index: usize,
     bytes: Vec<u8>,
     key: Box<dyn SigningKey>,
+    previous: Option<PreviousSiteKey>,
     tls: TlsAcceptor,
+}
+
+/// Key before a roll-over, for clients that still have the site record with its public part.
+struct PreviousSiteKey {
+    /// Serial number of that site record.
+    serial: u16,
+    key: Box<dyn SigningKey>,
 }
 
 impl OwnSite {
@@ -46,7 +54,15 @@ impl OwnSite {
         let tls = tls::acceptor(key)?;
         let bytes = site.to_bytes();
         let key = key.signing_key(&AwsLcProvider).map_err(|_| SiteKeyError::Unusable)?;
-        Ok(Self { site, server_index, bytes, key, tls })
+        Ok(Self { site, server_index, bytes, key, previous: None, tls })
+    }
+
+    /// Keeps the key of an earlier site record in use: requests that name its serial number get responses signed with it, so that
+    /// clients accept them until they have the new record.
+    pub fn with_previous_key(mut self, serial: u16, key: &PrivateKey) -> Result<Self, SiteKeyError> {
+        let key = key.signing_key(&AwsLcProvider).map_err(|_| SiteKeyError::Unusable)?;
+        self.previous = Some(PreviousSiteKey { serial, key });
+        Ok(self)
     }
 
     /// Generates a 2048-bit RSA key, which all deployed clients can verify.
@@ -81,8 +97,10 @@ impl OwnSite {
         self.key.sign(HashAlgorithm::Sha256, message).ok()
     }
 
-    pub(crate) fn key(&self) -> &dyn SigningKey {
-        &*self.key
+    /// Key for responses to a client that has the site record with this serial number.
+    pub(crate) fn key_for_serial(&self, serial: u16) -> &dyn SigningKey {
+        let previous = self.previous.as_ref().filter(|previous| previous.serial == serial);
+        previous.map_or(&*self.key, |previous| &*previous.key)
     }
 
     pub(crate) const fn tls(&self) -> &TlsAcceptor {

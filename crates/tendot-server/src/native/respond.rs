@@ -81,7 +81,7 @@ impl NativeServer {
             provider: &AwsLcProvider,
             random: &mut SystemRandom,
             policy: self.policy,
-            server_key: Some(self.site.key()),
+            server_key: Some(self.site.key_for_serial(incoming.parts.header.site_serial)),
             session: session.map(|session| session.session_mut()),
         };
         match incoming.seal(response, &mut sealing) {

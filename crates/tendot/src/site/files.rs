@@ -12,7 +12,7 @@ use tendot_proto::crypto::AwsLcProvider;
 use tendot_proto::record::{
     InterfaceKind, InterfaceProtocol, ServerInterface, Site, SiteAttribute, SiteServer,
 };
-use tendot_server::native::OwnSite;
+use tendot_server::native::{OwnSite, SiteKeyError};
 
 use crate::CliError;
 use crate::atomic_file::AtomicFile;
@@ -27,6 +27,11 @@ pub(crate) struct KeyPairFiles {
 /// Key pair that signs responses.
 pub(crate) const SERVER_KEY_FILES: KeyPairFiles =
     KeyPairFiles { private: "privkey.bin", public: "pubkey.bin" };
+
+/// Server key before a roll-over, and the site record that publishes its public part.
+const PREVIOUS_KEY_FILES: KeyPairFiles =
+    KeyPairFiles { private: "privkey-previous.bin", public: "pubkey-previous.bin" };
+const PREVIOUS_SITE_RECORD_FILE: &str = "siteinfo-previous.json";
 
 /// Key pair of a prefix's administrator.
 pub(crate) const ADMIN_KEY_FILES: KeyPairFiles =
@@ -53,7 +58,6 @@ pub(crate) fn load_or_create_site(
     endpoints: &PublishedEndpoints<'_>,
     combined: Option<&Path>,
 ) -> Result<OwnSite, CliError> {
-    let unusable = |error: tendot_server::native::SiteKeyError| CliError::new(error.to_string());
     let Some(directory) = directory else {
         if combined.is_some() {
             return Err(CliError::new("the memory store has no persistent key and cannot be part of a site"));
@@ -75,7 +79,9 @@ pub(crate) fn load_or_create_site(
         site.serial = next_serial(site.serial);
         write_site_file(&directory.join(SITE_RECORD_FILE), &site)?;
     }
-    let Some(combined) = combined else { return OwnSite::new(site, &key).map_err(unusable) };
+    let Some(combined) = combined else {
+        return with_previous_key(directory, OwnSite::new(site, &key).map_err(unusable)?);
+    };
     let own_site = load_combined_site(directory, combined)?;
     let (current, published) = (site.servers.first(), own_site.site().servers.get(own_site.server_index()));
     let is_same = current.zip(published).is_some_and(|(current, published)| {
@@ -87,7 +93,58 @@ pub(crate) fn load_or_create_site(
             combined.display()
         );
     }
-    Ok(own_site)
+    with_previous_key(directory, own_site)
+}
+
+/// Adds the key before a roll-over that is not finished.
+fn with_previous_key(directory: &Path, own_site: OwnSite) -> Result<OwnSite, CliError> {
+    let record = read_site_file(&directory.join(PREVIOUS_SITE_RECORD_FILE))?;
+    match (read_private_key(directory, PREVIOUS_KEY_FILES)?, record) {
+        (Some(key), Some(record)) => own_site.with_previous_key(record.serial, &key).map_err(unusable),
+        _ => Ok(own_site),
+    }
+}
+
+fn unusable(error: SiteKeyError) -> CliError {
+    CliError::new(error.to_string())
+}
+
+/// Starts a roll-over of the server key: keeps the old key and its site record, and generates a new key. `combined` is the record
+/// of a site of several servers.
+pub(crate) fn rotate_key(directory: &Path, combined: Option<&Path>) -> Result<(), CliError> {
+    let missing = || {
+        CliError::new(format!("no server key or site record in `{}`", directory.display()))
+            .with_hint("they are created by the first `tendot serve`")
+    };
+    if directory.join(PREVIOUS_KEY_FILES.private).exists() {
+        return Err(CliError::new("the last roll-over is not finished")
+            .with_hint("run `tendot site rotate-key --finish` when no client has the old site record"));
+    }
+    let record = match combined {
+        Some(file) => read_site_file(file)?,
+        None => read_site_record(directory)?,
+    };
+    let record = record.ok_or_else(missing)?;
+    let key = read_private_key(directory, SERVER_KEY_FILES)?.ok_or_else(missing)?;
+    write_site_file(&directory.join(PREVIOUS_SITE_RECORD_FILE), &record)?;
+    let public = key.public_key().map(|key| key.to_bytes()).unwrap_or_default();
+    write_file(&directory.join(PREVIOUS_KEY_FILES.public), &public)?;
+    write_file(&directory.join(PREVIOUS_KEY_FILES.private), &key.to_file_bytes())?;
+    generate_key_pair(directory, SERVER_KEY_FILES).map(drop)
+}
+
+/// Finishes a roll-over: deletes the old key. Returns false if there is none.
+pub(crate) fn finish_key_rotation(directory: &Path) -> Result<bool, CliError> {
+    let mut was_removed = false;
+    for file in [PREVIOUS_KEY_FILES.private, PREVIOUS_KEY_FILES.public, PREVIOUS_SITE_RECORD_FILE] {
+        let path = directory.join(file);
+        match fs::remove_file(&path) {
+            Ok(()) => was_removed = true,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(CliError::io(format!("cannot delete `{}`", path.display()), &error)),
+        }
+    }
+    Ok(was_removed)
 }
 
 /// Reads a site of several servers; the key in the data directory identifies this server.

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use bundle::{SiteExportArguments, export};
 use clap::{Args, Subcommand, ValueEnum};
 pub(crate) use files::{
-    ADMIN_KEY_FILES, PublishedEndpoints, generate_key_pair, load_combined_site, load_or_create_site,
-    next_serial, read_private_key, read_site_file, read_site_record, write_site_file,
+    ADMIN_KEY_FILES, PublishedEndpoints, finish_key_rotation, generate_key_pair, load_combined_site,
+    load_or_create_site, next_serial, read_private_key, read_site_file, read_site_record, rotate_key,
+    write_site_file,
 };
 use tendot_proto::record::{HashOption, Site, SiteAttribute, SiteServer};
 
@@ -24,6 +25,32 @@ pub(crate) enum SiteCommand {
     Show(SiteShowArguments),
     Export(SiteExportArguments),
     Combine(SiteCombineArguments),
+    RotateKey(SiteRotateKeyArguments),
+}
+
+/// Replace the server key; the old one stays in use for clients that know only that
+///
+/// Keeps the old key as `privkey-previous.bin` and generates a new one. Restart the server and publish the new site record (`tendot site
+/// show`): requests of clients with the new record get responses signed with the new key, those of clients with the old record get
+/// responses signed with the old key. When the old record has expired everywhere, `--finish` deletes the old key.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  tendot site rotate-key --data /var/lib/tendot
+  tendot site rotate-key --data /var/lib/tendot --finish
+
+Exit codes: 0 success, 1 no roll-over to finish, 2 error")]
+pub(crate) struct SiteRotateKeyArguments {
+    /// Delete the old key; the server stops using it at its next start
+    #[arg(long)]
+    pub(crate) finish: bool,
+
+    /// Data directory of the server [default: tendot-data]
+    #[arg(long, value_name = "DIR", help_heading = "Store")]
+    pub(crate) data: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) configuration: ConfigSourceArguments,
 }
 
 /// Print the site record as JSON
@@ -101,7 +128,27 @@ pub(crate) fn run(arguments: &SiteCommand) -> Result<CommandStatus, CliError> {
         SiteCommand::Show(arguments) => show(arguments),
         SiteCommand::Export(arguments) => export(arguments),
         SiteCommand::Combine(arguments) => combine(arguments),
+        SiteCommand::RotateKey(arguments) => rotate_server_key(arguments),
     }
+}
+
+fn rotate_server_key(arguments: &SiteRotateKeyArguments) -> Result<CommandStatus, CliError> {
+    let flags: Vec<_> = arguments.data.iter().map(|data| ("data", "--data", data.clone())).collect();
+    let settings = load_settings(&arguments.configuration, &flags)?;
+    let Some(directory) = settings.data_dir() else {
+        return Err(CliError::new("the memory store has no persistent server key"));
+    };
+    if !arguments.finish {
+        rotate_key(&directory, settings.site_file.as_deref())?;
+        eprint_line("new server key; restart the server, then publish the new site record");
+        return Ok(CommandStatus::Success);
+    }
+    if finish_key_rotation(&directory)? {
+        eprint_line("old server key deleted; restart the server");
+        return Ok(CommandStatus::Success);
+    }
+    eprint_error("there is no old server key");
+    Ok(CommandStatus::Negative)
 }
 
 fn show(arguments: &SiteShowArguments) -> Result<CommandStatus, CliError> {

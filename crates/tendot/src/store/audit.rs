@@ -1,5 +1,6 @@
 //! `tendot audit`: the change log as a file that can be verified without the store.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ Examples:
   tendot audit export audit.jsonl
   tendot audit export --after 18230 audit-2.jsonl
   tendot audit verify audit.jsonl audit-2.jsonl
-  tendot audit verify --compare --data /var/lib/tendot audit.jsonl
+  tendot audit compare --data /var/lib/tendot audit.jsonl
 
 Exit codes: 0 success, 1 the chain is broken or the log differs, 2 error")]
 pub(crate) struct AuditArguments {
@@ -58,9 +59,17 @@ pub(crate) enum AuditCommand {
         /// Exported files; `-` is standard input
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
-        /// Also compare with the change log of the store: it must contain the same entries
-        #[arg(long)]
-        compare: bool,
+        /// Print JSON: one object per fault, then one with the result
+        #[arg(long, help_heading = "Output")]
+        json: bool,
+    },
+    /// Verify exported files, and that the change log of the store has the same entries
+    ///
+    /// Works while a server is running. The store may have more entries.
+    Compare {
+        /// Exported files; `-` is standard input
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
         #[command(flatten)]
         store: StoreArguments,
         /// Print JSON: one object per fault, then one with the result
@@ -84,11 +93,11 @@ struct AuditLine<'a> {
     /// Milliseconds since 1970.
     time_ms: u64,
     #[serde(borrow)]
-    author: std::borrow::Cow<'a, str>,
+    author: Cow<'a, str>,
     #[serde(borrow)]
-    kind: std::borrow::Cow<'a, str>,
+    kind: Cow<'a, str>,
     #[serde(borrow)]
-    name: std::borrow::Cow<'a, str>,
+    name: Cow<'a, str>,
     /// Number of records of an import.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     records: Option<u64>,
@@ -150,9 +159,8 @@ struct AuditResult {
 pub(crate) fn run(arguments: &AuditArguments) -> Result<CommandStatus, CliError> {
     match &arguments.command {
         AuditCommand::Export { file, after, store } => export(file.as_deref(), *after, store),
-        AuditCommand::Verify { files, compare, store, json } => {
-            verify(files, compare.then_some(store), *json)
-        }
+        AuditCommand::Verify { files, json } => verify(files, None, *json),
+        AuditCommand::Compare { files, store, json } => verify(files, Some(store), *json),
     }
 }
 

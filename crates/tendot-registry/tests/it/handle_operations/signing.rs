@@ -63,7 +63,8 @@ fn too_large_records_are_refused(kind: StoreKind) {
     settings.limits.max_record_bytes = 700;
     let registry = fixture(kind, settings);
     let write = create("10.1/x", vec![url_value(1, "https://a/")]);
-    let call = CallContext { caller: &caller("operator"), now_ms: NOW_MS, budget: &mut Budget::new(20_000) };
+    let (caller, mut budget) = (caller("operator"), Budget::new(20_000));
+    let call = CallContext::new(&caller, NOW_MS, &mut budget);
     let result = block_on(registry.write(&write, call));
     assert!(result.is_err(), "{result:?}");
     assert_eq!(stored_values(registry.store(), "10.1/x"), None);

@@ -27,7 +27,7 @@ fn audit_log_is_exported(store: StoreKind) {
         assert_eq!((&line["sequence"], &line["author"], &line["kind"], &line["records"]), expected);
     }
     assert_eq!(lines[1]["previous_hash"], lines[0]["hash"]);
-    let verified = run(&["audit", "verify", "--json", "--compare", "-"], &log);
+    let verified = run(&["audit", "compare", "--json", "-"], &log);
     let verified: Json = serde_json::from_str(&verified).unwrap();
     assert_eq!(verified, json!({"entries": 2, "first": 1, "last": 2, "hash": lines[1]["hash"], "faults": 0}));
 }
@@ -50,12 +50,11 @@ fn audit_chain_detects_any_change() {
     let lines: Vec<&str> = log.lines().collect();
     let verify = |lines: &[&str], expected: Option<&str>| {
         let file = store.dir.write("audit.jsonl", lines.join("\n") + "\n");
-        let output = store.run(&["audit", "verify", &file]);
-        let faults = String::from_utf8_lossy(&output.stdout).into_owned();
+        let (code, faults, messages) = store.dir.run(&["audit", "verify", &file]);
         match expected {
-            None => assert_eq!((output.status.code(), &*faults), (Some(0), ""), "{}", stderr(&output)),
+            None => assert_eq!((code, &*faults), (Some(0), ""), "{messages}"),
             Some(fault) => {
-                assert_eq!(output.status.code(), Some(1), "{faults}");
+                assert_eq!(code, Some(1), "{faults}");
                 assert!(faults.contains(fault), "{faults}");
             }
         }
@@ -84,9 +83,9 @@ fn audit_chain_detects_any_change() {
 
     // A log that was rewritten as a whole differs from the archive.
     let file = store.dir.write("audit.jsonl", &log);
-    let compared = store.run(&["audit", "verify", "--compare", &file]);
+    let compared = store.run(&["audit", "compare", &file]);
     assert_eq!(compared.status.code(), Some(0), "{}", stderr(&compared));
-    let compared = other.run(&["audit", "verify", "--compare", "--json", &file]);
+    let compared = other.run(&["audit", "compare", "--json", &file]);
     let result: Vec<Json> = compared
         .stdout
         .split(|byte| *byte == b'\n')
@@ -96,17 +95,17 @@ fn audit_chain_detects_any_change() {
     assert_eq!(result[0]["fault"], "log entry 4 has another hash in the store");
     assert_eq!((&result[1]["entries"], &result[1]["faults"]), (&json!(4), &json!(1)));
     let (short, _) = exported(&["10.1000/1"]);
-    let compared = short.run(&["audit", "verify", "--compare", &file]);
+    let compared = short.run(&["audit", "compare", &file]);
     assert_eq!(String::from_utf8_lossy(&compared.stdout), "log entry 4 is not in the store\n");
 
     // Continued archives, and input that is no archive.
     let second = store.dir.file("second.jsonl");
     store.run_ok(&["audit", "export", "--after", "2", second.to_str().unwrap()]);
     let first = store.dir.write("first.jsonl", lines[..2].join("\n"));
-    let output = store.run(&["audit", "verify", &first, second.to_str().unwrap()]);
-    assert!(stderr(&output).starts_with("4 entries verified, 1 to 4, last hash "), "{}", stderr(&output));
+    let (_, _, messages) = store.dir.run(&["audit", "verify", &first, second.to_str().unwrap()]);
+    assert!(messages.starts_with("4 entries verified, 1 to 4, last hash "), "{messages}");
     let records = store.dir.write("records.jsonl", to_lines(&generate_records(1)));
-    assert_eq!(store.run(&["audit", "verify", &records]).status.code(), Some(2));
+    assert_eq!(store.dir.run(&["audit", "verify", &records]).0, Some(2));
     let empty = store.dir.write("empty.jsonl", "");
-    assert_eq!(store.run(&["audit", "verify", &empty]).status.code(), Some(2));
+    assert_eq!(store.dir.run(&["audit", "verify", &empty]).0, Some(2));
 }
