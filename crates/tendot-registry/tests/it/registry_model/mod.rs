@@ -105,6 +105,8 @@ struct ModelTransfer {
     from: BTreeSet<Box<str>>,
     to: Box<str>,
     proposed_by: ModelActor,
+    /// Id of the proposer's token.
+    token: Option<Box<str>>,
     state: TransferState,
 }
 

@@ -105,8 +105,10 @@ impl RegistryModel {
             if force {
                 self.apply_transfer(&subject, &to);
             }
+            let token = self.tokens.get(actor).map(|(_, id, _)| id.clone());
+            assert_eq!(created.proposed_with, token);
             let transfer =
-                ModelTransfer { subject, from: from.clone(), to, proposed_by: actor.clone(), state };
+                ModelTransfer { subject, from: from.clone(), to, proposed_by: actor.clone(), token, state };
             self.transfers.insert(created.id.clone(), transfer);
         }
         ("transfer", expected_letter(expected.map(drop)), outcome_letter(&found))
@@ -139,6 +141,10 @@ impl RegistryModel {
             }
             (receives || !accept).then_some(()).ok_or('-')?;
             if accept {
+                // The token of the proposal must still be valid.
+                let proposer = &transfer.proposed_by;
+                let is_same = self.tokens.get(proposer).map(|(_, id, _)| id.clone()) == transfer.token;
+                (is_same && self.authenticated(proposer).is_ok()).then_some(()).ok_or('c')?;
                 let from = self.may_transfer(&transfer.subject, &transfer.to, &transfer.proposed_by);
                 let from = from.map_err(|letter| if letter == '-' { 'c' } else { letter })?;
                 (from == transfer.from).then_some(()).ok_or('c')?;
