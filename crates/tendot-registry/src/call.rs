@@ -1,7 +1,7 @@
 //! Call context: caller, time and budget of one operation.
 
+use core::net::IpAddr;
 use std::fmt;
-use std::net::IpAddr;
 
 use tendot_proto::Budget;
 

@@ -1,7 +1,7 @@
 //! Author of a change as logged: principal, token and client address.
 
+use core::net::IpAddr;
 use std::fmt;
-use std::net::IpAddr;
 
 use crate::Caller;
 

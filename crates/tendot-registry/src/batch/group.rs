@@ -1,6 +1,6 @@
 //! Commits a group of lines: together, and one by one if that fails.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use tendot_proto::Budget;
 use tendot_store::Edit;

@@ -1,7 +1,7 @@
 //! Execution of a batch: groups of lines are committed in order, several in flight.
 
+use core::net::IpAddr;
 use std::collections::{HashSet, VecDeque};
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;

@@ -13,7 +13,7 @@ pub use holder_timeline::PrefixHolder;
 pub use log_head::LogHeadTracker;
 pub use record_history::{HistoryEvent, HistoryEventKind, RecordSnapshot, SnapshotState};
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use tendot_proto::ValueReference;
 
