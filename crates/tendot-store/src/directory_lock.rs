@@ -1,7 +1,10 @@
-//! Directory lock: one writing process per directory. The lock file contains the process id.
+//! Locks of a writing process: on its directory, and on the data file in it.
+//!
+//! The lock file contains the process id. It can be removed or come with a copy of the directory, so the data file itself is locked,
+//! too; and the writer checks with every commit that it still writes to the file that others find in the directory.
 
 use std::fs::{File, TryLockError};
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Exclusive right to write a directory; released at the latest when the process ends.
@@ -43,6 +46,66 @@ impl Drop for DirectoryLock {
     /// holds the same open file and with it the lock.
     fn drop(&mut self) {
         // If this fails, closing the file releases the lock.
+        let _ = self.file.unlock();
+    }
+}
+
+/// Exclusive right to write a data file; released at the latest when the process ends.
+#[derive(Debug)]
+pub(crate) struct DataFileLock {
+    file: File,
+    path: PathBuf,
+}
+
+impl DataFileLock {
+    /// Locks `data.mdb` in a directory; `None` if there is none.
+    pub(crate) fn acquire(directory: &Path) -> Result<Option<Self>, LockError> {
+        let path = directory.join("data.mdb");
+        // Writable, because locks on network file systems may require it.
+        let file = match File::options().read(true).write(true).open(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(LockError::Io { path, error }),
+            Ok(file) => file,
+        };
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self { file, path })),
+            Err(TryLockError::WouldBlock) => {
+                let holder = "another process, although the lock file `tendot.lock` is not locked".into();
+                Err(LockError::Held { directory: directory.into(), holder })
+            }
+            Err(TryLockError::Error(error)) => Err(LockError::Io { path, error }),
+        }
+    }
+
+    /// Checks that the locked file is still the one in the directory. What is written to another one is lost.
+    #[cfg(unix)]
+    pub(crate) fn check(&self) -> Result<(), String> {
+        use std::os::unix::fs::MetadataExt as _;
+
+        let path = self.path.display();
+        let locked = self.file.metadata().map_err(|error| format!("cannot inspect `{path}`: {error}"))?;
+        if locked.nlink() == 0 {
+            return Err(format!("`{path}` was deleted while it was in use; stop the service, restore a backup"));
+        }
+        match std::fs::metadata(&self.path) {
+            Ok(found) if (found.dev(), found.ino()) == (locked.dev(), locked.ino()) => Ok(()),
+            Ok(_) => Err(format!("`{path}` was replaced while it was in use; restart the service")),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Err(format!("`{path}` was moved while it was in use; move it back, or restart the service"))
+            }
+            Err(error) => Err(format!("cannot find `{path}`: {error}")),
+        }
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl Drop for DataFileLock {
+    /// Unlocks explicitly, see [`DirectoryLock`].
+    fn drop(&mut self) {
         let _ = self.file.unlock();
     }
 }

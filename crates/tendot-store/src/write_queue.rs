@@ -13,8 +13,8 @@ use crate::{ChangeSet, CommitError, CommitInfo, StoreError};
 /// Maximum number of change sets per transaction.
 const MAX_GROUP_CHANGES: usize = 1_024;
 
-/// Number of edits from which on no further change set is added: each edit may dirty a page, held in memory until the commit.
-const MAX_GROUP_EDITS: usize = 8_192;
+/// Number of writes from which on no further change set is added: each may dirty a page, held in memory until the commit.
+const MAX_GROUP_WRITES: usize = 8_192;
 
 /// Maximum size of a transaction; a larger change set is committed alone.
 const MAX_GROUP_BYTES: usize = 16 << 20;
@@ -158,9 +158,9 @@ impl WriteInbox {
 
     /// Takes waiting requests that are not abandoned, up to the limits of a group.
     fn take_group(&mut self) -> Vec<WriteRequest> {
-        let (mut group, mut edits, mut bytes) = (Vec::new(), 0, 0);
+        let (mut group, mut writes, mut bytes) = (Vec::new(), 0, 0);
         while group.len() < MAX_GROUP_CHANGES
-            && edits < MAX_GROUP_EDITS
+            && writes < MAX_GROUP_WRITES
             && let Some(request) = self.postponed.take().or_else(|| self.receiver.try_recv().ok())
         {
             let size = request.reservation.size;
@@ -169,7 +169,7 @@ impl WriteInbox {
                 break;
             }
             if request.is_claimed_by_writer() {
-                edits += request.change.edits.len();
+                writes += request.change.write_count();
                 bytes += size;
                 group.push(request);
             }
@@ -205,8 +205,8 @@ mod tests {
     #[test]
     fn groups_are_bounded() {
         check(&vec![(1, 0); MAX_GROUP_CHANGES + 2], &[MAX_GROUP_CHANGES, 2]);
-        check(&[(MAX_GROUP_EDITS, 0), (1, 0), (1, 0)], &[1, 2]);
-        check(&[(1, 0), (MAX_GROUP_EDITS, 0), (1, 0)], &[2, 1]);
+        check(&[(MAX_GROUP_WRITES, 0), (1, 0), (1, 0)], &[1, 2]);
+        check(&[(1, 0), (MAX_GROUP_WRITES, 0), (1, 0)], &[2, 1]);
         // Larger than a group: alone, and nothing is lost.
         check(&[(1, 0), (1, MAX_GROUP_BYTES + 1), (1, 0)], &[1, 1, 1]);
         check(&[], &[]);

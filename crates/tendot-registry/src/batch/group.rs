@@ -40,8 +40,8 @@ impl Registry {
         match self.commit_planned(&mut GroupCommit::new(group, MAX_GROUP_ATTEMPTS)).await? {
             CommitOutcome::Committed(outcomes, _) => return Ok(outcomes),
             CommitOutcome::ExtraConflict { .. } => return Err(IdempotencyKey::in_use_error()),
-            // Permanent conflicts, or one line too large: that must not block the others.
-            CommitOutcome::Conflict { .. } | CommitOutcome::TooLarge(_) => {}
+            // Permanent conflicts, or one line too large for the store or its disk: that must not block the others.
+            CommitOutcome::Conflict { .. } | CommitOutcome::DoesNotFit(_) => {}
         }
         let mut outcomes = Vec::with_capacity(group.lines.len());
         for line in group.lines {
@@ -71,7 +71,7 @@ impl Registry {
                 CommitOutcome::Committed(outcomes, _) => return Ok(outcomes),
                 CommitOutcome::ExtraConflict { .. } => return Err(IdempotencyKey::in_use_error()),
                 CommitOutcome::Conflict { attempts } => WriteConflict { attempts }.into(),
-                CommitOutcome::TooLarge(error) => error.into(),
+                CommitOutcome::DoesNotFit(error) => error.into(),
             };
             if commit.rejection.is_some() {
                 return Err(rejection);

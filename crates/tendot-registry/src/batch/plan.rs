@@ -9,7 +9,7 @@ use super::line::{BatchLine, BatchLineOutcome, BatchLineStatus};
 use crate::authorization::Principal;
 use crate::party::Scope;
 use crate::registration::{
-    RecordChange, Registration, RegistrationPlanner, RegistrationRequest, already_registered,
+    RecordChange, Registration, RegistrationPlanner, RegistrationRequest, already_registered, register_edit,
 };
 use crate::rules::Rules;
 use crate::validate::lookalike_variants;
@@ -28,6 +28,8 @@ pub(super) struct BatchPlanner<'a> {
     planned: Vec<PlannedRecord>,
     /// Position of each name in `planned`.
     planned_by_key: HashMap<NameKey, usize>,
+    /// Whether a planned name has characters other than ASCII.
+    has_non_ascii: bool,
 }
 
 /// Record as planned by the lines so far.
@@ -35,7 +37,6 @@ struct PlannedRecord {
     entry: StoredRecord,
     /// Revision that was read.
     existing: Option<u64>,
-    edit: Edit,
 }
 
 impl<'a> BatchPlanner<'a> {
@@ -46,12 +47,13 @@ impl<'a> BatchPlanner<'a> {
             untracked: rules.untracked(),
             planned: Vec::new(),
             planned_by_key: HashMap::new(),
+            has_non_ascii: false,
         }
     }
 
     /// Edits of all lines.
     pub(super) fn into_edits(self) -> Vec<Edit> {
-        let records = self.planned.into_iter().map(|planned| planned.edit);
+        let records = self.planned.into_iter().map(|planned| register_edit(planned.entry, planned.existing));
         records.chain(self.planner.into_index_edits()).collect()
     }
 
@@ -110,14 +112,14 @@ impl<'a> BatchPlanner<'a> {
             RecordChange::Updated(..) => BatchLineStatus::Updated,
             RecordChange::Unchanged(..) => BatchLineStatus::Unchanged,
         };
-        let edit = change.to_edit(revision);
         let (entry, _) = change.into_parts();
         let original_name = entry.name.clone();
-        if let Some(edit) = edit {
-            let planned = PlannedRecord { entry, existing: revision, edit };
+        if status != BatchLineStatus::Unchanged {
+            let planned = PlannedRecord { entry, existing: revision };
             match position.and_then(|position| self.planned.get_mut(position)) {
                 Some(previous) => *previous = planned,
                 None => {
+                    self.has_non_ascii |= !planned.entry.name.is_ascii();
                     self.planned_by_key.insert(key, self.planned.len());
                     self.planned.push(planned);
                 }
@@ -151,6 +153,10 @@ impl<'a> BatchPlanner<'a> {
 
     /// Name that looks like this one and that an earlier line has planned.
     fn planned_variant(&self, name: &str) -> Option<Box<str>> {
+        // No two ASCII names are variants of each other.
+        if name.is_ascii() && !self.has_non_ascii {
+            return None;
+        }
         let planned = |form: String| {
             let position = *self.planned_by_key.get(&NameKey::new(&form).ok()?)?;
             self.planned.get(position).map(|planned| planned.entry.name.clone())

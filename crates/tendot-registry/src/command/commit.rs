@@ -1,7 +1,7 @@
 //! The commit loop of every write: plan over a read set, commit with the read set as preconditions, and plan again if
 //! something that was read has changed.
 
-use tendot_store::{ChangeSet, CommitError, CommitInfo, Edit, Store};
+use tendot_store::{ChangeSet, CommitError, CommitInfo, Edit, Store, StoreError};
 
 use crate::rules::Rules;
 use crate::{Error, Registry, RegistryError, codes};
@@ -55,8 +55,8 @@ pub(crate) enum CommitOutcome<T> {
     Conflict { attempts: u32 },
     /// A precondition of the extra edits failed; planning again would not help.
     ExtraConflict { attempts: u32 },
-    /// A record or an aux entry is too large for the store.
-    TooLarge(CommitError),
+    /// Too large for the store, or for what is left of its disk; a part of the operation may fit.
+    DoesNotFit(CommitError),
 }
 
 impl<T> CommitOutcome<T> {
@@ -69,7 +69,7 @@ impl<T> CommitOutcome<T> {
             Self::Conflict { attempts } | Self::ExtraConflict { attempts } => {
                 Err(WriteConflict { attempts }.into())
             }
-            Self::TooLarge(error) => Err(error.into()),
+            Self::DoesNotFit(error) => Err(error.into()),
         }
     }
 }
@@ -101,6 +101,11 @@ pub(crate) const fn is_conflict(error: &CommitError) -> bool {
     )
 }
 
+/// Whether a smaller change set might have been committed.
+const fn is_oversized(error: &CommitError) -> bool {
+    matches!(error, CommitError::TooLarge { .. } | CommitError::Store(StoreError::DiskFull { .. }))
+}
+
 impl Registry {
     /// Plans and commits an operation until nothing that was read for it has changed meanwhile.
     pub(crate) async fn commit_planned<P: CommitPlanner>(
@@ -117,7 +122,7 @@ impl Registry {
             let has_changes = !edits.is_empty();
             let edits = match self.sign_edits(edits, now_ms).await {
                 Ok(edits) => edits,
-                Err(error @ CommitError::TooLarge { .. }) => return Ok(CommitOutcome::TooLarge(error)),
+                Err(error) if is_oversized(&error) => return Ok(CommitOutcome::DoesNotFit(error)),
                 Err(error) => return Err(error.into()),
             };
             let mut all_edits = rules.into_store().into_preconditions();
@@ -135,7 +140,7 @@ impl Registry {
                     return Ok(CommitOutcome::ExtraConflict { attempts });
                 }
                 Some(Err(error)) if is_conflict(&error) => {}
-                Some(Err(error @ CommitError::TooLarge { .. })) => return Ok(CommitOutcome::TooLarge(error)),
+                Some(Err(error)) if is_oversized(&error) => return Ok(CommitOutcome::DoesNotFit(error)),
                 Some(Err(error)) => return Err(error.into()),
             }
         }

@@ -14,7 +14,7 @@ pub use agency::{Agency, AgencyClosure, CreateAgency, MetadataPolicy, UpdateAgen
 pub use registrant::{CreateRegistrant, Registrant, UpdateRegistrant};
 pub(crate) use stored::{
     BASE32_ALPHABET, RegistryObject, check_revision, clear_holdings, decode, encode, generate_id, put_edit,
-    touch_holdings,
+    sha256, touch_holdings,
 };
 pub use stored::{RegistryObjectKind, Versioned, sha256_hex};
 pub(crate) use token::proposal_key;

@@ -4,7 +4,7 @@ use data_encoding::HEXLOWER;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tendot_proto::Budget;
-use tendot_proto::crypto::{AwsLcProvider, CryptoProvider as _, HashAlgorithm};
+use tendot_proto::crypto::{AwsLcProvider, CryptoProvider as _, Digest, HashAlgorithm};
 use tendot_store::{Edit, NameKey, Precondition, RecordStatus, Store, StoreError, StoredRecord};
 
 use crate::party::RESERVED_PREFIX;
@@ -231,8 +231,12 @@ pub(crate) fn generate_id(random: &[u8]) -> String {
 
 /// SHA-256 in lower-case hexadecimal digits.
 pub fn sha256_hex(bytes: &[u8]) -> Result<String, Error> {
+    sha256(bytes).map(|hash| HEXLOWER.encode(&hash))
+}
+
+/// SHA-256.
+pub(crate) fn sha256(bytes: &[u8]) -> Result<Digest, Error> {
     let hash = AwsLcProvider.hash(HashAlgorithm::Sha256, &[bytes]);
-    let hash =
-        hash.map_err(|error| StoreError::Backend { operation: "hashing", error: error.to_string().into() })?;
-    Ok(HEXLOWER.encode(&hash))
+    let failed = |error: String| StoreError::Backend { operation: "hashing", error: error.into() };
+    Ok(hash.map_err(|error| failed(error.to_string()))?)
 }

@@ -45,13 +45,15 @@ impl RecordChange {
     /// Edit to commit, with the expected revision of the existing record.
     pub(crate) fn to_edit(&self, existing: Option<u64>) -> Option<Edit> {
         let (Self::Created(entry, _) | Self::Updated(entry, _)) = self else { return None };
-        Some(Edit::Register {
-            name: entry.name.clone(),
-            values: entry.values.clone(),
-            registration: entry.registration.clone(),
-            precondition: existing.map_or(Precondition::Absent, Precondition::AtRevision),
-        })
+        Some(register_edit(entry.clone(), existing))
     }
+}
+
+/// Edit that stores a record, with the expected revision of the existing one.
+pub(crate) fn register_edit(entry: StoredRecord, existing: Option<u64>) -> Edit {
+    let StoredRecord { name, values, registration, .. } = entry;
+    let precondition = existing.map_or(Precondition::Absent, Precondition::AtRevision);
+    Edit::Register { name, values, registration, precondition }
 }
 
 /// Inputs of the record builder: allocation, admin group, limits, time.

@@ -1,11 +1,12 @@
 //! Index of names by description, to find metadata that does not distinguish a name from another one of its registrant.
 //!
 //! The description of a name is the title, creators, date and types in its metadata. For each registrant and description, an aux
-//! entry lists up to [`MAX_NAMES`] names; its key has only a hash. Entries may be stale, for example after a transfer: names are
-//! checked when they are found. `tendot verify --repair` rebuilds the index.
+//! entry lists up to [`MAX_NAMES`] names; its key is a hash of both. Keys and values are as short as possible, because most names
+//! have an entry of their own. Entries may be stale, for example after a transfer: names are checked when they are found.
+//! `tendot verify --repair` rebuilds the index.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -14,7 +15,7 @@ use tendot_store::{Edit, NameKey, RecordStatus, Store, StoredRecord};
 
 use crate::authorization::Principal;
 use crate::command::MAX_COMMIT_ATTEMPTS;
-use crate::party::{decode, sha256_hex};
+use crate::party::{decode, sha256};
 use crate::prefix::{DuplicatePolicy, Prefix};
 use crate::registration::{Registration, has_metadata, is_reserved};
 use crate::rules::Rules;
@@ -26,7 +27,16 @@ const MAX_NAMES: usize = 4;
 const _: () = assert!(MAX_NAMES < MAX_COMMIT_ATTEMPTS as usize);
 
 /// Prefix of the keys of the index.
-const KEY_PREFIX: &str = "described/";
+const KEY_PREFIX: [u8; 2] = *b"d/";
+
+/// Length of a hash in a key.
+const HASH_LEN: usize = 12;
+
+/// Separator of the names in an entry; does not occur in names.
+const NAME_SEPARATOR: char = '\0';
+
+/// Key of the entry for a description and a registrant.
+type IndexKey = [u8; KEY_PREFIX.len() + HASH_LEN];
 
 /// Records or entries per step of a rebuild.
 const REPAIR_PAGE_LEN: usize = 500;
@@ -81,14 +91,16 @@ struct DescribedDate<'a> {
     date: Cow<'a, str>,
 }
 
-/// Hash of the description in kernel metadata; `None` without metadata.
-pub(super) fn description_hash(metadata: Option<&RawValue>) -> Result<Option<String>, Error> {
+/// Key of the entry for the description in kernel metadata; `None` without metadata.
+fn index_key(registrant: &str, metadata: Option<&RawValue>) -> Result<Option<IndexKey>, Error> {
     let described = metadata.and_then(|metadata| serde_json::from_str::<Described<'_>>(metadata.get()).ok());
     let Some(Described { referent_type, referent: Some(referent) }) = described else { return Ok(None) };
     let by_kind = |kind: &str| referent.names.iter().find(|name| name.kind.as_deref() == Some(kind));
     let kinds = ["PrincipalTitle", "Title", "DistinctiveTitle", "PrincipalName", "Name"];
     let title = kinds.into_iter().find_map(by_kind).or(referent.names.first());
-    let mut text = String::new();
+    let mut text = String::with_capacity(256);
+    text.push_str(registrant);
+    text.push('\0');
     push_text(&mut text, &referent_type);
     push_text(&mut text, title.map_or("", |title| &title.value));
     push_text(&mut text, title.and_then(|title| title.subname.as_deref()).unwrap_or_default());
@@ -99,28 +111,34 @@ pub(super) fn description_hash(metadata: Option<&RawValue>) -> Result<Option<Str
         push_text(&mut text, agent.name.as_ref().map_or("", |name| &name.value));
         push_text(&mut text, agent.identifier.map_or("", RawValue::get));
     }
-    sha256_hex(text.as_bytes()).map(Some)
+    let hash = sha256(text.as_bytes())?;
+    let mut key = IndexKey::default();
+    for (byte, from) in key.iter_mut().zip(KEY_PREFIX.iter().chain(hash.iter())) {
+        *byte = *from;
+    }
+    Ok(Some(key))
 }
 
 /// Appends a text without differences of case and white space.
 fn push_text(out: &mut String, text: &str) {
     for word in text.split_whitespace() {
-        out.extend(word.chars().flat_map(char::to_lowercase));
+        if word.is_ascii() {
+            out.extend(word.bytes().map(|byte| char::from(byte.to_ascii_lowercase())));
+        } else {
+            out.extend(word.chars().flat_map(char::to_lowercase));
+        }
         out.push(' ');
     }
     out.push('\0');
 }
 
-fn index_key(registrant: &str, hash: &str) -> Box<[u8]> {
-    format!("{KEY_PREFIX}{registrant}/{hash}").into_bytes().into()
-}
-
 fn decode_names(value: Option<&[u8]>) -> Vec<Box<str>> {
-    value.and_then(|value| serde_json::from_slice(value).ok()).unwrap_or_default()
+    let names = value.and_then(|value| str::from_utf8(value).ok());
+    names.map(|names| names.split(NAME_SEPARATOR).map(Into::into).collect()).unwrap_or_default()
 }
 
 fn encode_names(names: &[Box<str>]) -> Box<[u8]> {
-    serde_json::to_vec(names).unwrap_or_default().into()
+    names.join(NAME_SEPARATOR.encode_utf8(&mut [0; 4])).into_bytes().into()
 }
 
 /// Change of the description of a name.
@@ -139,7 +157,7 @@ pub(super) struct DescriptionChange<'a> {
 /// Entries of the index as changed by a plan.
 #[derive(Default)]
 pub(super) struct DescriptionIndex {
-    entries: BTreeMap<Box<[u8]>, IndexEntry>,
+    entries: BTreeMap<IndexKey, IndexEntry>,
 }
 
 struct IndexEntry {
@@ -155,7 +173,7 @@ impl IndexEntry {
         &mut self,
         rules: &Rules,
         change: &DescriptionChange<'_>,
-        hash: &str,
+        key: &IndexKey,
         budget: &mut Budget,
     ) -> Result<Option<Box<str>>, RegistryError> {
         let mut position = 0;
@@ -165,7 +183,7 @@ impl IndexEntry {
             } else if position + self.planned >= self.names.len() {
                 Some(true)
             } else {
-                rules.has_description(other, change.registrant, hash, change.principal, budget).await?
+                rules.has_description(other, key, change.principal, budget).await?
             };
             match is_visible {
                 Some(true) => return Ok(Some(other.clone())),
@@ -213,14 +231,15 @@ impl DescriptionIndex {
         if change.before.map(RawValue::get) == change.after.map(RawValue::get) {
             return Ok(None);
         }
-        let (before, after) = (description_hash(change.before)?, description_hash(change.after)?);
+        let before = index_key(change.registrant, change.before)?;
+        let after = index_key(change.registrant, change.after)?;
         if before == after {
             return Ok(None);
         }
         let mut duplicate = None;
-        if let Some(hash) = after.filter(|_| change.policy != DuplicatePolicy::Allow) {
-            let entry = self.load(rules, index_key(change.registrant, &hash), budget).await?;
-            duplicate = entry.find_duplicate(rules, change, &hash, budget).await?;
+        if let Some(key) = after.filter(|_| change.policy != DuplicatePolicy::Allow) {
+            let entry = self.load(rules, key, budget).await?;
+            duplicate = entry.find_duplicate(rules, change, &key, budget).await?;
             if let Some(other) = &duplicate
                 && change.policy == DuplicatePolicy::Reject
             {
@@ -231,8 +250,8 @@ impl DescriptionIndex {
             }
             entry.add(change.name);
         }
-        if let Some(hash) = before {
-            self.load(rules, index_key(change.registrant, &hash), budget).await?.remove(change.name);
+        if let Some(key) = before {
+            self.load(rules, key, budget).await?.remove(change.name);
         }
         Ok(duplicate.map(|name| WriteWarning::DuplicateOf { name }))
     }
@@ -240,24 +259,24 @@ impl DescriptionIndex {
     async fn load(
         &mut self,
         rules: &Rules,
-        key: Box<[u8]>,
+        key: IndexKey,
         budget: &mut Budget,
     ) -> Result<&mut IndexEntry, RegistryError> {
-        let entry = match self.entries.remove(&key) {
-            Some(entry) => entry,
-            None => {
+        match self.entries.entry(key) {
+            btree_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
+            btree_map::Entry::Vacant(entry) => {
                 budget.charge(cost::LOOKUP).map_err(Error::from)?;
                 let value = rules.store.get_aux(&key).await.map_err(Error::from)?;
-                IndexEntry { names: decode_names(value.as_deref()), planned: 0, is_changed: false }
+                let names = decode_names(value.as_deref());
+                Ok(entry.insert(IndexEntry { names, planned: 0, is_changed: false }))
             }
-        };
-        Ok(self.entries.entry(key).or_insert(entry))
+        }
     }
 
     /// Edits of the changed entries.
     pub(super) fn into_edits(self) -> impl Iterator<Item = Edit> {
         let changed = self.entries.into_iter().filter(|(_, entry)| entry.is_changed);
-        changed.map(|(key, entry)| put_or_remove(key, &entry.names))
+        changed.map(|(key, entry)| put_or_remove(key.into(), &entry.names))
     }
 }
 
@@ -266,21 +285,18 @@ fn put_or_remove(key: Box<[u8]>, names: &[Box<str>]) -> Edit {
 }
 
 impl Rules {
-    /// Whether the principal may know of a name that is live, belongs to the registrant and has the description; `None` if there is
-    /// no such name. A token that is restricted to other prefixes must not detect a reserved name.
+    /// Whether the principal may know of a name that is live and belongs to an entry of the index; `None` if there is no such name. A token that is restricted to other prefixes must not detect a reserved name.
     async fn has_description(
         &self,
         name: &str,
-        registrant: &str,
-        hash: &str,
+        key: &[u8],
         principal: Option<&Principal>,
         budget: &mut Budget,
     ) -> Result<Option<bool>, RegistryError> {
         let Some(entry) = self.get_record(name, budget).await? else { return Ok(None) };
         let Some((prefix, _)) = name.split_once('/') else { return Ok(None) };
         let Some(record) = self.prefix_record(prefix, budget).await? else { return Ok(None) };
-        let is_same = |(owner, found): &(Box<str>, String)| **owner == *registrant && found == hash;
-        if !description_of(&entry, &record)?.as_ref().is_some_and(is_same) {
+        if description_of(&entry, &record)?.is_none_or(|found| found != *key) {
             return Ok(None);
         }
         let is_visible =
@@ -289,14 +305,13 @@ impl Rules {
     }
 }
 
-/// Owner and description hash of a live name with metadata.
-fn description_of(entry: &StoredRecord, prefix: &StoredRecord) -> Result<Option<(Box<str>, String)>, Error> {
+/// Key of the entry that lists a live name with metadata.
+fn description_of(entry: &StoredRecord, prefix: &StoredRecord) -> Result<Option<IndexKey>, Error> {
     if entry.status != RecordStatus::Live || !has_metadata(entry) {
         return Ok(None);
     }
     let (prefix, registration): (Prefix, _) = (decode(prefix)?, Registration::of_record(entry)?);
-    let hash = description_hash(registration.metadata.as_deref())?;
-    Ok(hash.map(|hash| (registration.owner_id(&prefix).into(), hash)))
+    index_key(registration.owner_id(&prefix), registration.metadata.as_deref())
 }
 
 /// Result of a rebuild of the index of descriptions.
@@ -367,21 +382,17 @@ impl Rules {
         &self,
         after: Option<&[u8]>,
     ) -> Result<(Vec<Edit>, Option<Box<[u8]>>), RegistryError> {
-        let listed = self.store.list_aux(KEY_PREFIX.as_bytes(), after, REPAIR_PAGE_LEN).await;
+        let listed = self.store.list_aux(&KEY_PREFIX, after, REPAIR_PAGE_LEN).await;
         let listed = listed.map_err(Error::from)?;
         let (mut edits, last) = (Vec::new(), listed.last().map(|entry| entry.key.clone()));
         for entry in listed {
             // Tracked, so that a concurrent change is a conflict.
             let value = self.store.get_aux(&entry.key).await.map_err(Error::from)?;
             let names = decode_names(value.as_deref());
-            let key = str::from_utf8(&entry.key).unwrap_or_default();
-            let parts = key.strip_prefix(KEY_PREFIX).and_then(|key| key.rsplit_once('/'));
             let mut kept = Vec::new();
             for name in &names {
                 let budget = &mut Budget::new(cost::LOOKUP.saturating_mul(4));
-                if let Some((registrant, hash)) = parts
-                    && self.has_description(name, registrant, hash, None, budget).await?.is_some()
-                {
+                if self.has_description(name, &entry.key, None, budget).await?.is_some() {
                     kept.push(name.clone());
                 }
             }
@@ -409,33 +420,33 @@ impl Rules {
         };
         self.store.scan_records(None, after, visit).await.map_err(Error::from)?;
         // Names of an entry, and whether it changed.
-        let mut entries = BTreeMap::<Box<[u8]>, (_, bool)>::new();
+        let mut entries = BTreeMap::<IndexKey, (_, bool)>::new();
         let mut names = 0;
         for entry in described {
             let budget = &mut Budget::new(cost::LOOKUP.saturating_mul(4));
             let Some((prefix, _)) = entry.name.split_once('/') else { continue };
             let Some(prefix) = self.prefix_record(prefix, budget).await? else { continue };
-            let Some((registrant, hash)) = description_of(&entry, &prefix)? else { continue };
+            let Some(key) = description_of(&entry, &prefix)? else { continue };
             let policy = decode::<Prefix>(&prefix)?.policy.duplicates.unwrap_or_default();
             if policy == DuplicatePolicy::Allow {
                 continue;
             }
             names += 1;
-            let key = index_key(&registrant, &hash);
-            if !entries.contains_key(&key) {
-                let value = self.store.get_aux(&key).await.map_err(Error::from)?;
-                entries.insert(key.clone(), (decode_names(value.as_deref()), false));
-            }
-            if let Some((listed, is_changed)) = entries.get_mut(&key)
-                && listed.len() < MAX_NAMES
-                && !listed.iter().any(|other| other.eq_ignore_ascii_case(&entry.name))
+            let (listed, is_changed) = match entries.entry(key) {
+                btree_map::Entry::Occupied(listed) => listed.into_mut(),
+                btree_map::Entry::Vacant(vacant) => {
+                    let value = self.store.get_aux(&key).await.map_err(Error::from)?;
+                    vacant.insert((decode_names(value.as_deref()), false))
+                }
+            };
+            if listed.len() < MAX_NAMES && !listed.iter().any(|other| other.eq_ignore_ascii_case(&entry.name))
             {
                 listed.push(entry.name.clone());
                 *is_changed = true;
             }
         }
         let changed = entries.into_iter().filter(|(_, (_, is_changed))| *is_changed);
-        let edits = changed.map(|(key, (names, _))| put_or_remove(key, &names)).collect();
+        let edits = changed.map(|(key, (names, _))| put_or_remove(key.into(), &names)).collect();
         Ok((names, edits, last))
     }
 }
@@ -444,9 +455,9 @@ impl Rules {
 mod tests {
     use super::*;
 
-    fn hash(metadata: &str) -> Option<String> {
+    fn hash(metadata: &str) -> Option<IndexKey> {
         let raw = RawValue::from_string(metadata.to_owned()).unwrap();
-        description_hash(Some(&raw)).unwrap()
+        index_key("registrant", Some(&raw)).unwrap()
     }
 
     #[test]
@@ -473,6 +484,6 @@ mod tests {
         let party =
             r#"{"primaryReferentType":"Party","referentParty":{"name":[{"value":"A title","type":"Name"}]}}"#;
         assert!(hash(party).is_some_and(|hash| Some(hash) != first));
-        assert_eq!(description_hash(None).unwrap(), None);
+        assert_eq!(index_key("registrant", None).unwrap(), None);
     }
 }

@@ -18,7 +18,7 @@ mod retire;
 mod update;
 mod visibility;
 
-pub(crate) use build_record::{RecordChange, check_admin_index_free};
+pub(crate) use build_record::{RecordChange, check_admin_index_free, register_edit};
 pub use description_index::IndexRepair;
 pub use mint::is_minted;
 pub(crate) use new_name::already_registered;

@@ -87,6 +87,8 @@ impl EmbeddedStore {
     /// Opens the store in a directory as a target of [`migrate`](crate::migrate); creates it if missing.
     pub fn open_target(directory: &Path) -> Result<EmbeddedTarget, OpenError> {
         let (lmdb, lock) = Lmdb::open_allowing_incomplete(directory)?;
+        // Aux entries are written directly.
+        lmdb.merge_buffered().map_err(store_error(directory))?;
         let interner = Interner::open(&lmdb).map_err(store_error(directory))?;
         Ok(EmbeddedTarget { store: Self { lmdb, writer: None, _lock: Some(lock) }, interner })
     }

@@ -1,9 +1,10 @@
 //! Embedded store: one LMDB environment in a local directory.
 //!
 //! In reading order: `lmdb` opens the environment and commits; `format` encodes records (described in `docs/background/storage-format.md`);
-//! `read`, `history` and `registration` read; `writer` commits change sets in groups, and `transaction_view` is the state they are
+//! `read`, `history` and `registration` read; `aux_buffer` has recent aux entries; `writer` commits change sets in groups, and `transaction_view` is the state they are
 //! applied to; `import`, `backup`, `restore`, `verify` and `migration` work on the whole store.
 
+mod aux_buffer;
 mod backup;
 mod error;
 mod format;
@@ -196,7 +197,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn get_aux(&self, key: &[u8]) -> Result<Option<Box<[u8]>>, StoreError> {
-        self.read_with_fallback(|lmdb| Ok(lmdb.get_aux(&*lmdb.begin_read()?, key)?.map(Into::into)))
+        self.read_with_fallback(|lmdb| lmdb.read_aux(key))
     }
 
     async fn list_aux(

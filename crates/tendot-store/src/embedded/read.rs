@@ -321,36 +321,18 @@ impl Lmdb {
         Ok(homed)
     }
 
-    pub(crate) fn get_aux<'t>(&self, txn: &'t RoTxn<'_>, key: &[u8]) -> Result<Option<&'t [u8]>, StoreError> {
+    /// Reads an aux entry that is not buffered.
+    pub(crate) fn merged_aux<'t>(
+        &self,
+        txn: &'t RoTxn<'_>,
+        key: &[u8],
+    ) -> Result<Option<&'t [u8]>, StoreError> {
         if !AuxEntry::is_valid_key(key) {
             return Ok(None);
         }
         let found = self.databases.aux.get(txn, key);
         let found = found.map_err(|error| backend_error("reading an aux entry", error))?;
         found.map(|value| checksum::verify_and_strip(key, value, AUX_ITEM)).transpose()
-    }
-
-    pub(crate) fn list_aux(
-        &self,
-        key_prefix: &[u8],
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<AuxEntry>, StoreError> {
-        let from = match after {
-            Some(after) if after >= key_prefix && !after.is_empty() => Bound::Excluded(after),
-            _ if key_prefix.is_empty() => Bound::Unbounded,
-            _ => Bound::Included(key_prefix),
-        };
-        let (txn, mut entries) = (self.begin_read()?, Vec::new());
-        for entry in entries_from(self.databases.aux, &txn, from, "listing aux entries")?.take(limit) {
-            let (key, value) = entry?;
-            if !key.starts_with(key_prefix) {
-                break;
-            }
-            let value = checksum::verify_and_strip(key, value, AUX_ITEM)?;
-            entries.push(AuxEntry { key: key.into(), value: value.into() });
-        }
-        Ok(entries)
     }
 
     pub(crate) fn read_log(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>, StoreError> {
@@ -366,7 +348,7 @@ impl Lmdb {
 }
 
 /// Entries of a database from a key on, in key order.
-fn entries_from<'t>(
+pub(crate) fn entries_from<'t>(
     database: BytesDatabase,
     txn: &'t RoTxn<'_>,
     from: Bound<&[u8]>,

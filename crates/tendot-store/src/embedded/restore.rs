@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::backup::BackupFile;
 use super::{Lmdb, OpenError};
-use crate::directory_lock::DirectoryLock;
+use crate::directory_lock::{DataFileLock, DirectoryLock};
 use crate::{LockError, durable_dir, fail_point};
 
 /// Restores a backup into a directory. Returns the directory of the replaced store, if there was one and `replace` allows it.
@@ -32,6 +32,7 @@ pub fn restore(file: &mut File, directory: &Path, replace: bool) -> Result<Optio
     let backup = BackupFile::open(file)?;
     durable_dir::create_dir(directory).map_err(io_error)?;
     let _lock = DirectoryLock::acquire(directory)?;
+    let _data_file_lock = DataFileLock::acquire(directory)?;
     recover_interrupted(directory).map_err(io_error)?;
     let has_store = directory.join("data.mdb").try_exists().map_err(io_error)?;
     if has_store && !replace {

@@ -2,6 +2,7 @@
 
 use heed::RwTxn;
 
+use super::aux_buffer::{AuxBuffer, BufferedWrites};
 use super::format::record::DiskRecord;
 use super::{Lmdb, history};
 use crate::apply::{HistoryRedaction, StateView};
@@ -12,6 +13,10 @@ use crate::{EditKind, NameKey, StoreError};
 pub(crate) struct TransactionView<'a> {
     lmdb: &'a Lmdb,
     txn: &'a RwTxn<'a>,
+    /// Aux entries that the transaction has written.
+    aux_writes: &'a BufferedWrites,
+    /// Aux entries that earlier ones have written.
+    aux_buffer: &'a AuxBuffer,
     /// Sequence number of the last log entry.
     sequence: u64,
     /// Whether the change set has too many edits for implicit creations.
@@ -32,14 +37,20 @@ pub(crate) struct PendingWrites {
 
 impl<'a> TransactionView<'a> {
     /// Creates the view for a change set with this number of edits.
-    pub(crate) const fn new(lmdb: &'a Lmdb, txn: &'a RwTxn<'a>, sequence: u64, edits: usize) -> Self {
+    pub(crate) const fn new(
+        lmdb: &'a Lmdb,
+        txn: &'a RwTxn<'a>,
+        (aux_writes, aux_buffer): (&'a BufferedWrites, &'a AuxBuffer),
+        sequence: u64,
+        edits: usize,
+    ) -> Self {
         let is_large = edits > history::MAX_IMPLICIT_CREATIONS;
         let pending = PendingWrites {
             registrations: Vec::new(),
             redacted_registrations: Vec::new(),
             redacted_states: Vec::new(),
         };
-        Self { lmdb, txn, sequence, is_large, pending }
+        Self { lmdb, txn, aux_writes, aux_buffer, sequence, is_large, pending }
     }
 
     /// Writes beside those of the write set.
@@ -64,7 +75,7 @@ impl StateView for TransactionView<'_> {
     }
 
     fn aux(&self, key: &[u8]) -> Result<Option<&[u8]>, StoreError> {
-        self.lmdb.get_aux(self.txn, key)
+        self.lmdb.read_aux_in_write(self.txn, self.aux_writes, self.aux_buffer, key)
     }
 
     fn add_registration(&mut self, registration: Box<[u8]>, log_index: usize) -> Option<u64> {

@@ -4,6 +4,7 @@ use std::ops::Bound;
 
 use heed::RoTxn;
 
+use super::aux_buffer::{self, BufferedWrite, JOURNAL_ITEM};
 use super::format::{checksum, dictionary, log_entry};
 use super::lmdb::environment::BytesDatabase;
 use super::lmdb::page_check::PageFile;
@@ -64,6 +65,7 @@ const HOMED: Item = (HOMED_ITEM, "homed prefixes");
 const LOG: Item = (history::LOG_ITEM, "log entries");
 const HISTORY: Item = (history::ITEM, "history entries");
 const AUX: Item = (AUX_ITEM, "aux entries");
+const AUX_JOURNAL: Item = (JOURNAL_ITEM, "journal entries");
 const REGISTRATION: Item = (registration::ITEM, "registrations");
 
 /// Verification in progress.
@@ -260,7 +262,39 @@ impl Verifier<'_> {
         self.walk_database(AUX, self.lmdb.databases.aux, |this, _, key, value| {
             this.report.aux_entries += 1;
             this.report.check(checksum::verify_and_strip(key, value, AUX.0));
-        })
+        })?;
+        let mut is_valid = true;
+        self.walk_database(AUX_JOURNAL, self.lmdb.databases.aux_journal, |this, _, key, value| {
+            let Some(body) = this.report.check(checksum::verify_and_strip(key, value, AUX_JOURNAL.0)) else {
+                is_valid = false;
+                return;
+            };
+            if key.len() != 8 || aux_buffer::decode_writes(body).is_none() {
+                is_valid = false;
+                this.report.add_error(format!("{JOURNAL_ITEM} `{}`: cannot be decoded", key.escape_ascii()));
+            }
+        })?;
+        if is_valid {
+            self.count_buffered_aux()?;
+        }
+        Ok(())
+    }
+
+    /// Corrects the number of aux entries by those that are buffered.
+    fn count_buffered_aux(&mut self) -> Result<(), StoreError> {
+        let txn = self.lmdb.begin_read()?;
+        let buffer = self.lmdb.load_journal(&txn)?;
+        for (key, write) in buffer.writes() {
+            let is_merged = self.report.check(self.lmdb.merged_aux(&txn, key)).is_some_and(|value| value.is_some());
+            match (write, is_merged) {
+                (BufferedWrite::Put(_), false) => self.report.aux_entries += 1,
+                (BufferedWrite::Remove, true) => {
+                    self.report.aux_entries = self.report.aux_entries.saturating_sub(1);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn check_registrations(&mut self) -> Result<(), StoreError> {

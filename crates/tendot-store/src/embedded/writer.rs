@@ -5,6 +5,7 @@ use std::thread::JoinHandle;
 
 use heed::RwTxn;
 
+use super::aux_buffer::{self, AuxBuffer, AuxJournal, BufferedWrites};
 use super::format::dictionary::Interner;
 use super::format::{checksum, log_entry, record};
 use super::lmdb::transaction::is_disk_full;
@@ -70,6 +71,9 @@ struct WriterLoop {
     lmdb: Arc<Lmdb>,
     interner: Interner,
     head: StoreHead,
+    aux_journal: AuxJournal,
+    /// Small aux entries that the transaction writes.
+    aux_writes: BufferedWrites,
     /// Whether LMDB's commit is running. An error before it leaves nothing; an error in it that poisons LMDB leaves the durable
     /// state unknown.
     is_committing: bool,
@@ -85,11 +89,14 @@ impl WriterLoop {
     fn load(lmdb: Arc<Lmdb>) -> Result<Self, StoreError> {
         let txn = lmdb.begin_read()?;
         let (interner, head) = (Interner::load(&lmdb.databases, &txn)?, lmdb.read_head(&txn)?);
+        let aux_journal = AuxJournal::load(&lmdb, &txn)?;
         drop(txn);
         Ok(Self {
             lmdb,
             interner,
             head,
+            aux_journal,
+            aux_writes: BufferedWrites::new(),
             is_committing: false,
             failure: None,
             transactions_since_reader_check: 0,
@@ -100,7 +107,13 @@ impl WriterLoop {
     fn run(mut self, mut inbox: WriteInbox, counters: &ChangeCounters) {
         while let Some(mut requests) = inbox.blocking_next_group() {
             let guard = counters.begin_write(requests.iter().map(|request| &request.change));
-            let results = self.commit_group(&mut requests);
+            // Otherwise one that does not fit takes the others with it.
+            let results = if requests.len() > 1 && self.lmdb.has_low_space() {
+                let alone = requests.iter_mut().map(std::slice::from_mut);
+                alone.flat_map(|request| self.commit_group(request)).collect()
+            } else {
+                self.commit_group(&mut requests)
+            };
             drop(guard);
             reply_all(requests, results);
         }
@@ -112,15 +125,27 @@ impl WriterLoop {
             let read_only = |_: &WriteRequest| StoreError::ReadOnly { reason: reason.clone() };
             return requests.iter().map(|request| Err(read_only(request).into())).collect();
         }
+        if let Err(reason) = self.lmdb.check_data_file() {
+            let refused = |_: &WriteRequest| StoreError::ReadOnly { reason: reason.clone() };
+            return requests.iter().map(|request| Err(refused(request).into())).collect();
+        }
         let head = self.head;
         self.is_committing = false;
         match self.try_commit_group(requests) {
             Ok(results) => {
                 self.interner.commit();
-                results
+                // Not acknowledged if the file may have been deleted before the commit.
+                match self.lmdb.check_data_file() {
+                    Ok(()) => results,
+                    Err(reason) => {
+                        let lost = || CommitError::from(StoreError::InDoubt { reason: reason.clone() });
+                        results.into_iter().map(|result| result.and_then(|_| Err(lost()))).collect()
+                    }
+                }
             }
             Err(error) => {
                 self.head = head;
+                self.aux_writes.clear();
                 self.interner.rollback();
                 let detail = error.to_string();
                 let (is_poisoned, is_disk_full) = (self.lmdb.is_poisoned(), is_disk_full(&error));
@@ -148,15 +173,18 @@ impl WriterLoop {
         fail_point::hit("commit-before-txn");
         let mut txn = lmdb.env.write_txn()?;
         let mut results = Vec::with_capacity(requests.len());
-        let mut has_writes = false;
+        let (mut has_writes, empty_buffer) = (false, AuxBuffer::default());
         for WriteRequest { change, .. } in requests {
             let edits = std::mem::take(&mut change.edits);
-            let mut view = TransactionView::new(&lmdb, &txn, self.head.sequence, edits.len());
+            let buffer = lmdb.aux_buffer();
+            let aux = (&self.aux_writes, buffer.as_deref().unwrap_or(&empty_buffer));
+            let mut view = TransactionView::new(&lmdb, &txn, aux, self.head.sequence, edits.len());
             let result = match WriteSet::compute(&mut view, edits, self.head.revision + 1) {
                 Ok(writes) if writes.is_empty() => Ok(CommitInfo { revision: self.head.revision }),
                 Ok(writes) => {
                     has_writes = true;
                     let pending = view.into_pending();
+                    drop(buffer);
                     self.write_changes(&mut txn, change, writes, pending)?;
                     // Later change sets of this transaction may read these records.
                     self.interner.write_new(&lmdb.databases, &mut txn)?;
@@ -168,11 +196,15 @@ impl WriterLoop {
         }
         if has_writes {
             lmdb.write_head(&mut txn, &self.head)?;
+            let mut aux_journal = self.aux_journal.clone();
+            aux_journal.write(&lmdb, &mut txn, &self.aux_writes)?;
             self.is_committing = true;
             fail_point::hit("commit-before-lmdb-commit");
             lmdb.commit(txn)?;
             fail_point::hit("commit-before-reply");
             self.is_committing = false;
+            aux_journal.publish(&lmdb, std::mem::take(&mut self.aux_writes));
+            self.aux_journal = aux_journal;
         }
         self.transactions_since_reader_check += 1;
         if self.transactions_since_reader_check >= STALE_READER_CHECK_INTERVAL {
@@ -223,7 +255,10 @@ impl WriterLoop {
             self.lmdb.write_homed(txn, prefix, *is_homed)?;
         }
         for (key, value) in writes.aux {
-            self.lmdb.write_aux(txn, &key, value.as_deref())?;
+            if let Some(value) = value.as_deref().filter(|value| aux_buffer::is_large(value)) {
+                self.lmdb.write_aux(txn, &key, Some(value))?;
+            }
+            aux_buffer::add_write(&mut self.aux_writes, key, value);
         }
         fail_point::hit("commit-after-records");
         let ChangeSet { author, timestamp_ms, .. } = change;

@@ -20,6 +20,11 @@ pub struct ChangeSet {
 }
 
 impl ChangeSet {
+    /// Number of edits that are not preconditions.
+    pub(crate) fn write_count(&self) -> usize {
+        self.edits.iter().filter(|edit| !edit.is_precondition()).count()
+    }
+
     /// Approximate memory size in bytes.
     pub(crate) fn memory_size(&self) -> usize {
         let content = |edit: &Edit| match edit {
@@ -161,6 +166,11 @@ impl Edit {
             Self::Home { prefix } | Self::Unhome { prefix } | Self::RequireHomed { prefix, .. } => prefix,
             Self::PutAux { .. } | Self::RemoveAux { .. } | Self::RequireAux { .. } => "",
         }
+    }
+
+    /// Whether the edit writes nothing.
+    pub(crate) const fn is_precondition(&self) -> bool {
+        matches!(self, Self::RequireRevision { .. } | Self::RequireHomed { .. } | Self::RequireAux { .. })
     }
 
     /// Comparison key of the edit's name or prefix.

@@ -399,6 +399,65 @@ fn disk_full() {
     }
 }
 
+/// Mounted ext4 file system in an image.
+struct LoopMount {
+    directory: TempDir,
+    _image: tempfile::NamedTempFile,
+}
+
+impl LoopMount {
+    /// `None` without loop devices, or the permission to mount.
+    fn ext4(bytes: u64) -> Option<Self> {
+        let (directory, image) = (ram_dir(), tempfile::NamedTempFile::new().unwrap());
+        image.as_file().set_len(bytes).unwrap();
+        let run = |program: &str, arguments: &[&str], last: &Path| {
+            let output = Command::new(program).args(arguments).arg(last).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        let path = image.path().to_str().unwrap();
+        let is_mounted = run("mkfs.ext4", &["-q", "-F", "-m", "0"], image.path())
+            && run("mount", &["-o", "loop", path], directory.path());
+        is_mounted.then_some(Self { directory, _image: image })
+    }
+}
+
+impl Drop for LoopMount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.directory.path()).status();
+    }
+}
+
+/// A full ext4 disk, on which LMDB reports a short write as EIO although some blocks are free: large changes are refused, small
+/// ones that fit are committed, and all are when there is space again.
+#[test]
+fn ext4_disk_full() {
+    let _lock = serialize_tests();
+    let Some(disk) = LoopMount::ext4(24 << 20) else { return };
+    let (path, ballast) = (disk.directory.path().join("store"), disk.directory.path().join("ballast"));
+    let is_disk_full =
+        |error: &CommitError| matches!(error, CommitError::Store(StoreError::DiskFull { .. }));
+    for round in 0..6 {
+        let store = EmbeddedStore::open(&path).unwrap();
+        std::fs::write(&ballast, vec![1; (11 << 20) + round * 73_000]).unwrap();
+        let (mut acknowledged, mut refused) = (Vec::new(), None);
+        while refused.is_none() {
+            assert!(acknowledged.len() < 60, "the disk does not become full");
+            // Some hundred pages.
+            match block_on(store.commit(put(acknowledged.len(), 700_000 + round * 4_096))) {
+                Ok(_) => acknowledged.push(acknowledged.len()),
+                Err(error) => refused = Some(error),
+            }
+        }
+        assert!(refused.as_ref().is_some_and(is_disk_full), "{refused:?}");
+        assert_eq!(committed_changes(&store), acknowledged);
+        std::fs::remove_file(&ballast).unwrap();
+        block_on(store.commit(put(95, 700_000))).unwrap();
+        drop(store);
+        assert_eq!(reopen_and_check(&path), [&acknowledged[..], &[95]].concat());
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+}
+
 /// A file size limit, in a child process that ignores the signal and gets an error.
 #[test]
 fn file_size_limit() {

@@ -83,8 +83,8 @@ fn rejects_other_formats() {
     let mut bytes = std::fs::read(&file).unwrap();
     let mut changed = 0;
     for at in 0..bytes.len() - 8 {
-        if &bytes[at..at + 8] == b"tendot 3" {
-            bytes[at + 7] = b'4';
+        if &bytes[at..at + 8] == b"tendot 4" {
+            bytes[at + 7] = b'5';
             changed += 1;
         }
     }
@@ -313,7 +313,7 @@ fn aux_entries_and_registrations_are_durable() {
         std::fs::write(copy.path().join("data.mdb"), &corrupt).unwrap();
         let store = EmbeddedStore::open_read_only(copy.path()).unwrap();
         let errors = store.verify(|_| {}).unwrap().errors;
-        let expected = if content == aux { "aux entry `key`: checksum" } else { "registration `" };
+        let expected = if content == aux { "journal entry `" } else { "registration `" };
         assert!(errors.iter().any(|error| error.starts_with(expected)), "{content}: {errors:?}");
         let is_corrupt = |error: StoreError| matches!(error, StoreError::Corrupt { .. });
         if content == aux {
@@ -517,4 +517,49 @@ fn verify_under_load() {
         }
         assert_eq!(errors, [""; 0]);
     });
+}
+
+/// Nothing is acknowledged that is written to a file which others do not find: of a directory that was deleted, moved or replaced.
+#[test]
+fn commits_into_a_removed_store_are_refused() {
+    let root = ram_dir();
+    let (data, old) = (root.path().join("data"), root.path().join("old"));
+    let store = EmbeddedStore::open(&data).unwrap();
+    let commit = |name: &str| block_on(store.commit(change(vec![put(name, "x", Precondition::Absent)])));
+    let refusal = |name: &str| match commit(name).unwrap_err() {
+        CommitError::Store(StoreError::ReadOnly { reason }) => reason,
+        error => panic!("{error}"),
+    };
+    commit("10.1/first").unwrap();
+    std::fs::rename(&data, &old).unwrap();
+    assert!(refusal("10.1/moved").contains("was moved while it was in use"));
+    // A new store in its place.
+    drop(EmbeddedStore::open(&root.path().join("new")).unwrap());
+    std::fs::rename(root.path().join("new"), &data).unwrap();
+    assert!(refusal("10.1/replaced").contains("was replaced while it was in use"));
+    std::fs::remove_dir_all(&data).unwrap();
+    std::fs::rename(&old, &data).unwrap();
+    commit("10.1/second").unwrap();
+    std::fs::remove_file(data.join("data.mdb")).unwrap();
+    assert!(refusal("10.1/deleted").contains("was deleted while it was in use"));
+    // What was written before is still read.
+    assert!(get(&store, "10.1/second").is_some() && get(&store, "10.1/moved").is_none());
+}
+
+/// The data file itself is locked, not only a file beside it.
+#[test]
+fn store_is_locked_without_its_lock_files() {
+    let directory = ram_dir();
+    let store = EmbeddedStore::open(directory.path()).unwrap();
+    let mut backup = tempfile::tempfile().unwrap();
+    store.backup(&mut backup).unwrap();
+    for lock_file in ["tendot.lock", "lock.mdb"] {
+        std::fs::remove_file(directory.path().join(lock_file)).unwrap();
+    }
+    let error = EmbeddedStore::open(directory.path()).unwrap_err();
+    assert!(matches!(error, OpenError::Locked(_)), "{error}");
+    let error = tendot_store::restore(&mut backup, directory.path(), true).unwrap_err();
+    assert!(matches!(error, tendot_store::RestoreError::Locked(_)), "{error}");
+    drop(store);
+    EmbeddedStore::open(directory.path()).unwrap();
 }

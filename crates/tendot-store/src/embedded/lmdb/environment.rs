@@ -103,20 +103,22 @@ pub(crate) struct Databases {
     pub(crate) log: BytesDatabase,
     pub(crate) history: BytesDatabase,
     pub(crate) aux: BytesDatabase,
+    pub(crate) aux_journal: BytesDatabase,
     pub(crate) registrations: BytesDatabase,
 }
 
 /// Names of the databases, in the order of the fields of [`Databases`].
-const DATABASE_NAMES: [&str; 8] =
-    ["meta", "records", "dictionary", "homed", "log", "history", "aux", "registrations"];
+const DATABASE_NAMES: [&str; 9] =
+    ["meta", "records", "dictionary", "homed", "log", "history", "aux", "aux_journal", "registrations"];
 
 impl Databases {
     /// Creates all databases.
     pub(crate) fn create(env: &Env) -> Result<Self, heed::Error> {
         let created = env.create_databases_and_commit(env.write_txn()?, |opener, txn| {
             let created = DATABASE_NAMES.map(|name| opener.create_database::<Bytes, Bytes>(txn, Some(name)));
-            let [meta, records, dictionary, homed, log, history, aux, registrations] = created;
-            let handles = [meta?, records?, dictionary?, homed?, log?, history?, aux?, registrations?];
+            let [meta, records, dictionary, homed, log, history, aux, aux_journal, registrations] = created;
+            let handles =
+                [meta?, records?, dictionary?, homed?, log?, history?, aux?, aux_journal?, registrations?];
             Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(handles))
         })?;
         Ok(Self::from_handles(created.unwrap_commit()))
@@ -126,8 +128,9 @@ impl Databases {
     pub(crate) fn open(env: &Env) -> Result<Option<Self>, heed::Error> {
         let opened = env.open_databases_and_commit(env.read_txn()?, |opener, txn| {
             let opened = DATABASE_NAMES.map(|name| opener.open_database::<Bytes, Bytes>(txn, Some(name)));
-            let [meta, records, dictionary, homed, log, history, aux, registrations] = opened;
-            let handles = [meta?, records?, dictionary?, homed?, log?, history?, aux?, registrations?];
+            let [meta, records, dictionary, homed, log, history, aux, aux_journal, registrations] = opened;
+            let handles =
+                [meta?, records?, dictionary?, homed?, log?, history?, aux?, aux_journal?, registrations?];
             Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(handles))
         })?;
         let mut handles = Vec::with_capacity(DATABASE_NAMES.len());
@@ -135,9 +138,9 @@ impl Databases {
         Ok(handles.try_into().ok().map(Self::from_handles))
     }
 
-    const fn from_handles(handles: [BytesDatabase; 8]) -> Self {
-        let [meta, records, dictionary, homed, log, history, aux, registrations] = handles;
-        Self { meta, records, dictionary, homed, log, history, aux, registrations }
+    const fn from_handles(handles: [BytesDatabase; 9]) -> Self {
+        let [meta, records, dictionary, homed, log, history, aux, aux_journal, registrations] = handles;
+        Self { meta, records, dictionary, homed, log, history, aux, aux_journal, registrations }
     }
 }
 

@@ -12,11 +12,12 @@ use std::sync::{Arc, OnceLock};
 use environment::Databases;
 use heed::{Env, RoTxn, RwTxn, WithTls};
 
+use super::aux_buffer::AuxOverlay;
 use super::error::{io_error, store_error};
 use super::format::checksum;
 use super::format::dictionary::DictionaryCache;
 use super::{OpenError, import, restore};
-use crate::directory_lock::DirectoryLock;
+use crate::directory_lock::{DataFileLock, DirectoryLock};
 use crate::{LogHash, StoreError, StoreHead, durable_dir, fail_point};
 
 /// LMDB environment with its databases and dictionary cache; shared by readers and the writer.
@@ -25,12 +26,15 @@ pub(crate) struct Lmdb {
     pub(crate) env: Env,
     pub(crate) databases: Databases,
     pub(crate) dictionary: DictionaryCache,
+    pub(crate) aux_overlay: AuxOverlay,
+    /// `None` if the environment is read-only.
+    data_file: Option<DataFileLock>,
     /// Second, read-only environment, opened when LMDB has failed.
     pub(crate) read_only_fallback: OnceLock<Option<Box<Self>>>,
 }
 
 /// Value of `format` in the database `meta`.
-pub(crate) const STORE_FORMAT: &[u8] = b"tendot 3";
+pub(crate) const STORE_FORMAT: &[u8] = b"tendot 4";
 
 /// Subdirectory in which a new store is created.
 const CREATE_DIR: &str = "creating";
@@ -46,7 +50,14 @@ pub(crate) const TRANSACTION_META_KEY: &[u8] = b"transaction";
 
 impl Lmdb {
     pub(crate) fn new(env: Env, databases: Databases) -> Self {
-        Self { env, databases, dictionary: DictionaryCache::new(), read_only_fallback: OnceLock::new() }
+        Self {
+            env,
+            databases,
+            dictionary: DictionaryCache::new(),
+            aux_overlay: AuxOverlay::reader(),
+            data_file: None,
+            read_only_fallback: OnceLock::new(),
+        }
     }
 
     /// Opens the store in a directory for writing.
@@ -62,21 +73,30 @@ impl Lmdb {
     ) -> Result<(Arc<Self>, DirectoryLock), OpenError> {
         durable_dir::create_dir(directory).map_err(io_error(directory))?;
         let lock = DirectoryLock::acquire(directory)?;
+        let mut data_file = DataFileLock::acquire(directory)?;
         restore::recover_interrupted(directory).map_err(io_error(directory))?;
-        if directory.join("data.mdb").try_exists().map_err(io_error(directory))? {
+        if data_file.is_some() {
             durable_dir::remove_dir(&directory.join(CREATE_DIR)).map_err(io_error(directory))?;
         } else {
             Self::create(directory)?;
+            data_file = DataFileLock::acquire(directory)?;
         }
         let env = environment::open_environment(directory, false)?;
         // Slots of killed readers would keep old pages from being reused.
         env.clear_stale_readers().map_err(io_error(directory))?;
         let databases = Self::open_databases(&env, directory)?;
         let databases = databases.ok_or_else(|| OpenError::NotAStore { directory: directory.into() })?;
-        let lmdb = Self::new(env, databases);
+        let mut lmdb = Self::new(env, databases);
         lmdb.check_format(directory)?;
         import::recover_interrupted(&lmdb).map_err(store_error(directory))?;
+        lmdb.data_file = data_file;
+        lmdb.start_buffering().map_err(store_error(directory))?;
         Ok((Arc::new(lmdb), lock))
+    }
+
+    /// Checks that commits reach the file that others find in the directory.
+    pub(crate) fn check_data_file(&self) -> Result<(), String> {
+        self.data_file.as_ref().map_or(Ok(()), DataFileLock::check)
     }
 
     /// Creates a store in a subdirectory and renames it when it is complete and durable, so that `data.mdb` is always a whole

@@ -1,11 +1,19 @@
 //! Commit, disk-full detection and read-only fallback.
 
 use std::fs::File;
-use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::io;
 
 use heed::{MdbError, RwTxn};
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::io::Errno;
 
 use super::{Lmdb, TRANSACTION_META_KEY, environment};
+
+/// Space that a transaction needs at most, apart from very large imports, in bytes.
+const MAX_TRANSACTION_BYTES: u64 = 64 << 20;
+
+/// Free space below which change sets are committed one by one, so that only those that do not fit are refused, in bytes.
+const LOW_SPACE_BYTES: u64 = 4 * MAX_TRANSACTION_BYTES;
 
 impl Lmdb {
     /// Commits a transaction and stores its LMDB id in it, so that `verify` can check which state LMDB reads.
@@ -27,18 +35,29 @@ impl Lmdb {
         self.commit(self.env.write_txn()?)
     }
 
-    /// Writes a probe file; returns the error if the disk is full.
+    /// Reserves the space of a large transaction in a probe file; returns the error if the disk is full. A few free blocks do not
+    /// show that the transaction had enough.
     fn probe_free_space(&self) -> Option<io::Error> {
         let path = self.env.path().join("tendot.space-probe");
         let length = std::fs::metadata(self.env.path().join("data.mdb")).map_or(0, |metadata| metadata.len());
         // At the offset of the store's end, since there may be a file-size limit.
-        let written = File::create(&path).and_then(|mut file| {
-            file.seek(SeekFrom::Start(length))?;
-            file.write_all(&[0; 4_096])?;
-            file.sync_data()
+        let reserved = File::create(&path).and_then(|file| {
+            let reserved = fallocate(&file, FallocateFlags::empty(), length, MAX_TRANSACTION_BYTES);
+            reserved.or_else(|error| match error {
+                // Not every file system reserves space.
+                Errno::OPNOTSUPP if self.has_low_space() => Err(Errno::NOSPC),
+                Errno::OPNOTSUPP => Ok(()),
+                error => Err(error),
+            })?;
+            Ok(())
         });
         let _ = std::fs::remove_file(&path);
-        written.err().filter(|error| is_out_of_space(error.kind()))
+        reserved.err().filter(|error| is_out_of_space(error.kind()))
+    }
+
+    /// Whether the disk is nearly full.
+    pub(crate) fn has_low_space(&self) -> bool {
+        statvfs(self.env.path()).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < LOW_SPACE_BYTES)
     }
 
     /// Whether LMDB refuses all further use (`MDB_PANIC`): it could not write a meta page.
