@@ -85,7 +85,9 @@ impl DataFileLock {
         let path = self.path.display();
         let locked = self.file.metadata().map_err(|error| format!("cannot inspect `{path}`: {error}"))?;
         if locked.nlink() == 0 {
-            return Err(format!("`{path}` was deleted while it was in use; stop the service, restore a backup"));
+            return Err(format!(
+                "`{path}` was deleted while it was in use; stop the service, restore a backup"
+            ));
         }
         match std::fs::metadata(&self.path) {
             Ok(found) if (found.dev(), found.ino()) == (locked.dev(), locked.ino()) => Ok(()),

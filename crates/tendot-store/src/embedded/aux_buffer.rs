@@ -261,12 +261,7 @@ impl Lmdb {
         Ok(())
     }
 
-    fn merge_write(
-        &self,
-        txn: &mut RwTxn<'_>,
-        key: &[u8],
-        write: &BufferedWrite,
-    ) -> Result<(), heed::Error> {
+    fn merge_write(&self, txn: &mut RwTxn<'_>, key: &[u8], write: &BufferedWrite) -> Result<(), heed::Error> {
         match write {
             BufferedWrite::Put(value) => self.write_aux(txn, key, Some(value)),
             BufferedWrite::Remove => self.write_aux(txn, key, None),

@@ -285,7 +285,8 @@ impl Verifier<'_> {
         let txn = self.lmdb.begin_read()?;
         let buffer = self.lmdb.load_journal(&txn)?;
         for (key, write) in buffer.writes() {
-            let is_merged = self.report.check(self.lmdb.merged_aux(&txn, key)).is_some_and(|value| value.is_some());
+            let is_merged =
+                self.report.check(self.lmdb.merged_aux(&txn, key)).is_some_and(|value| value.is_some());
             match (write, is_merged) {
                 (BufferedWrite::Put(_), false) => self.report.aux_entries += 1,
                 (BufferedWrite::Remove, true) => {

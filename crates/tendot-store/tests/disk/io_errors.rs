@@ -434,8 +434,7 @@ fn ext4_disk_full() {
     let _lock = serialize_tests();
     let Some(disk) = LoopMount::ext4(24 << 20) else { return };
     let (path, ballast) = (disk.directory.path().join("store"), disk.directory.path().join("ballast"));
-    let is_disk_full =
-        |error: &CommitError| matches!(error, CommitError::Store(StoreError::DiskFull { .. }));
+    let is_disk_full = |error: &CommitError| matches!(error, CommitError::Store(StoreError::DiskFull { .. }));
     for round in 0..6 {
         let store = EmbeddedStore::open(&path).unwrap();
         std::fs::write(&ballast, vec![1; (11 << 20) + round * 73_000]).unwrap();

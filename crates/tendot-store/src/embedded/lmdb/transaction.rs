@@ -57,7 +57,8 @@ impl Lmdb {
 
     /// Whether the disk is nearly full.
     pub(crate) fn has_low_space(&self) -> bool {
-        statvfs(self.env.path()).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < LOW_SPACE_BYTES)
+        statvfs(self.env.path())
+            .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < LOW_SPACE_BYTES)
     }
 
     /// Whether LMDB refuses all further use (`MDB_PANIC`): it could not write a meta page.
