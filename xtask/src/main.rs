@@ -11,6 +11,7 @@ mod process;
 mod release_check;
 mod report;
 mod screenshots;
+mod supply_chain;
 mod test;
 mod test_programs;
 mod unicode;
@@ -69,6 +70,16 @@ enum XtaskCommand {
         /// Target
         target: String,
     },
+    /// Check dependencies for known vulnerabilities, with cargo-deny or cargo-audit
+    Advisories,
+    /// Write the bill of materials of the program (CycloneDX)
+    Sbom {
+        /// Output file [default: target/sbom/tendot-TARGET.cdx.json]
+        file: Option<PathBuf>,
+        /// Platform [default: this one]
+        #[arg(long)]
+        target: Option<String>,
+    },
     /// Generate docs/reference/cli.md, settings.md and errors.md
     Docs,
     /// Write docs/images/*.png with headless Chromium
@@ -112,6 +123,8 @@ fn run(command: XtaskCommand) -> anyhow::Result<()> {
         XtaskCommand::Interop { tendot } => interop::run(tendot.as_deref()),
         XtaskCommand::Fuzz { target, seconds } => fuzz::fuzz(target.as_deref(), seconds).map(drop),
         XtaskCommand::FuzzMinimize { target } => fuzz::minimize_corpus(&target),
+        XtaskCommand::Advisories => supply_chain::check_advisories(),
+        XtaskCommand::Sbom { file, target } => supply_chain::write_sbom(target, file.as_deref()),
         XtaskCommand::Docs => docs::write_reference_pages(),
         XtaskCommand::Screenshots => screenshots::take_screenshots(),
         XtaskCommand::Unicode => unicode::unicode(),

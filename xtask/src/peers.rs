@@ -10,7 +10,7 @@ use crate::process::{apt_install, is_installed, shell};
 pub(crate) const TARGETS: [&str; 2] = ["wasm32-unknown-unknown", "thumbv7m-none-eabi"];
 
 /// Programs, and the Debian packages that have them.
-const PROGRAMS: [(&[&str], &[&str]); 11] = [
+const PROGRAMS: [(&[&str], &[&str]); 13] = [
     (&["chromium", "chromedriver"], &["chromium", "chromium-driver"]),
     (&["nginx"], &["nginx-light"]),
     (&["varnishd"], &["varnish"]),
@@ -22,6 +22,8 @@ const PROGRAMS: [(&[&str], &[&str]); 11] = [
     (&["openssl"], &["openssl"]),
     (&["mvn", "javac"], &["maven", "openjdk-17-jdk-headless"]),
     (&["c++"], &["g++"]),
+    (&["systemd-analyze"], &["systemd"]),
+    (&["strace"], &["strace"]),
 ];
 
 /// Installs everything that is missing: needs root, and Debian or a relative.

@@ -18,7 +18,7 @@ use crate::report::{Counts, Report};
 use crate::root;
 use crate::test_programs::TestRun;
 use crate::words::check_words;
-use crate::{documentation, fuzz, release_check};
+use crate::{documentation, fuzz, release_check, supply_chain};
 
 /// All crates with all features: every command selects the same, so that nothing is compiled twice for other features.
 const WORKSPACE: [&str; 2] = ["--workspace", "--all-features"];
@@ -28,6 +28,7 @@ pub(crate) fn check() -> Result<()> {
     let (report, passed) = (Report::new(), PassedRecords::open()?);
     report.check("crates are described", check_crate_table);
     report.check("words", check_words);
+    report.check("licences, bans, sources", supply_chain::check);
     report.check("format", check_format);
     report.check("clippy", clippy);
     let unit_tests = TestRun {
@@ -50,6 +51,7 @@ pub(crate) fn test(is_full: bool, is_rerun: bool) -> Result<()> {
     install_toolchain_parts()?;
     report.check("crates are described", check_crate_table);
     report.check("words", check_words);
+    report.check("licences, bans, sources", supply_chain::check);
     report.check("format", check_format);
     let database = SharedDatabase::default();
     std::thread::scope(|scope| {

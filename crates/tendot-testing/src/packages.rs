@@ -1,4 +1,5 @@
-use std::fs::File;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::run_checked;
@@ -34,4 +35,23 @@ pub fn is_installed(program: &str) -> bool {
         command.status().is_ok_and(|status| status.success())
     };
     starts("--version") || starts("-v")
+}
+
+/// Directory of the programs of a Python environment with these packages, in `target`.
+///
+/// Installed once; concurrent test programs wait for each other.
+pub fn python_environment(target: &Path, packages: &[&str]) -> PathBuf {
+    fs::create_dir_all(target).unwrap();
+    let environment = target.join(packages.join("-"));
+    let lock = File::create(target.join(format!("{}.lock", packages[0]))).unwrap();
+    lock.lock().unwrap();
+    let (programs, complete) = (environment.join("bin"), environment.join("complete"));
+    if !complete.exists() {
+        run_checked(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment));
+        run_checked(
+            Command::new(programs.join("python")).args(["-m", "pip", "install", "--quiet"]).args(packages),
+        );
+        File::create(complete).unwrap();
+    }
+    programs
 }
