@@ -12,3 +12,4 @@ mod site;
 mod systemd;
 mod tls;
 mod udp_flood;
+mod units;
