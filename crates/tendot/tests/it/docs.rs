@@ -13,6 +13,7 @@ use tendot_testing::{free_port, wait_for, workspace_root};
 use crate::support::{StoreKind, TENDOT, TestDir, TestServer, stderr, tendot, tests_per_store};
 
 mod pages;
+mod security;
 mod standards;
 
 tests_per_store!(registry_tutorial);

@@ -29,9 +29,10 @@ fn rows() -> Vec<StatementRow> {
     rows
 }
 
-/// Names of all functions in the crates.
-fn functions() -> BTreeSet<String> {
-    let (mut names, mut dirs) = (BTreeSet::new(), vec![workspace_root().join("crates")]);
+/// Names of all functions in the crates and in `xtask`.
+pub(super) fn functions() -> BTreeSet<String> {
+    let (mut names, mut dirs) =
+        (BTreeSet::new(), ["crates", "xtask"].map(|dir| workspace_root().join(dir)).to_vec());
     while let Some(dir) = dirs.pop() {
         let entries: Vec<PathBuf> =
             std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -1,0 +1,26 @@
+//! `docs/background/security.md` has a test for every promise, and the tests exist.
+
+use tendot_testing::workspace_root;
+
+use super::standards::functions;
+
+#[test]
+fn promises_are_tested() {
+    let page = std::fs::read_to_string(workspace_root().join("docs/background/security.md")).unwrap();
+    let (_, promises) = page.split_once("\n## Promises\n").unwrap();
+    let (promises, _) = promises.split_once("\n## Not promised\n").unwrap();
+    let functions = functions();
+    let mut rows = 0;
+    let mut wrong = Vec::new();
+    for line in promises.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| promise ")) {
+        let tests = line.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        let tests: Vec<_> = tests.split('`').skip(1).step_by(2).collect();
+        rows += 1;
+        let unknown: Vec<_> = tests.iter().filter(|test| !functions.contains(**test)).collect();
+        if tests.is_empty() || !unknown.is_empty() {
+            wrong.push(format!("{line}: {unknown:?}"));
+        }
+    }
+    assert!(rows > 20, "{rows} promises");
+    assert!(wrong.is_empty(), "promises without a test that exists: {wrong:#?}");
+}
