@@ -3,6 +3,7 @@
 //! It is not a DOI, because it has no registrant code (Z39.84 section 4.2).
 
 use alloc::borrow::Cow;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -29,6 +30,19 @@ impl<'a> ShortDoi<'a> {
     pub(crate) fn is_short_doi(text: &str) -> bool {
         text.strip_prefix("10/")
             .is_some_and(|code| !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+    }
+
+    /// ShortDOI of a code without `10/`, such as `gf4gqc`; `None` unless it is ASCII letters or digits.
+    ///
+    /// ```
+    /// use tendot_names::ShortDoi;
+    ///
+    /// assert_eq!(ShortDoi::from_code("gf4gqc").unwrap().as_str(), "10/gf4gqc");
+    /// assert!(ShortDoi::from_code("Self-organized criticality").is_none());
+    /// ```
+    pub fn from_code(code: &str) -> Option<ShortDoi<'static>> {
+        let is_code = !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        is_code.then(|| ShortDoi(Cow::Owned(format!("10/{code}"))))
     }
 
     /// Wraps text for which [`is_short_doi`](Self::is_short_doi) is true.

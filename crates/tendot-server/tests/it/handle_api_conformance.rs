@@ -21,7 +21,7 @@ const INTENDED_DIFFERENCES: [(&str, &str); 8] = [
     ("proxy_robots", "no crawl delay"),
     ("proxy_favicon", "the icon is an SVG"),
     ("json_gzip", "compressed by other code, the bytes differ"),
-    ("proxy_not_homed", "the page has a reason"),
+    ("proxy_not_homed", "404, and the page has a reason"),
 ];
 
 fn recorded_exchanges(store: StoreKind) {

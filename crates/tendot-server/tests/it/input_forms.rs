@@ -16,6 +16,7 @@ over_all_stores!(
     statement_048_bodies_that_are_not_utf8_are_rejected,
     statement_068_openurl_id_is_a_uri,
     statement_071_every_prefix_in_the_search_box,
+    written_forms_in_the_handle_api,
     statement_022_look_alikes_are_refused_or_told_apart,
     unencoded_targets_are_redirected,
 );
@@ -194,7 +195,7 @@ fn statement_068_openurl_id_is_a_uri(client: &ApiClient) {
         ("doi:10.abc/ab/cd", "abc"),
         ("id=abcde", "short"),
     ] {
-        for path in ["/resolve", "/openurl"] {
+        for path in ["/resolve", "/openurl", "/openurl/"] {
             let response = server.get(&format!("{path}?{query}"));
             let expected = format!("https://example.org/{page}");
             let found = (response.status, response.header("location").unwrap_or_default());
@@ -228,6 +229,20 @@ fn statement_071_every_prefix_in_the_search_box(client: &ApiClient) {
         let response = client.server.get(&format!("/?text={encoded}"));
         let found = (response.status, response.header("location").unwrap_or_default());
         assert_eq!(found, (303, path), "{text}");
+    }
+}
+
+/// `/api/handles` reads, writes and deletes a name in its written forms.
+fn written_forms_in_the_handle_api(client: &ApiClient) {
+    load(client, &[("10.1000/182", "182")]);
+    let value = br#"{"values":[{"index":1,"type":"URL","data":"https://example.org/"}]}"#;
+    for form in ["doi:", "DOI:", "hdl:", "info:doi/", "urn:doi:", "https://doi.org/"] {
+        let path = format!("/api/handles/{form}10.1000/182");
+        let found = client.server.get(&path);
+        assert_eq!((found.status, &found.json()["handle"]), (200, &json!("10.1000/182")), "{path}");
+        let created = client.send("PUT", &format!("/api/handles/{form}10.1000/new"), TOKEN, &[], value);
+        assert_eq!((created.status, &created.json()["handle"]), (201, &json!("10.1000/new")), "{form}");
+        assert_eq!(client.send("DELETE", "/api/handles/doi:10.1000/NEW", TOKEN, &[], b"").status, 200);
     }
 }
 

@@ -56,7 +56,10 @@ fn problems() {
         ("not-found-suggestions", "/10.5555/TYPE"),
         ("not-responsible", "/10.9999/X%20Y"),
         ("prefix-not-responsible", "/10.9999"),
-        ("short-doi", "/abcde"),
+        ("short-doi", "/10/abcde"),
+        ("unknown-path", "/login"),
+        ("unknown-path-of-an-api", "/works/10.5555/one"),
+        ("no-name-in-text", "/?text=Self-organized+criticality"),
         ("empty-suffix", "/10.5555/"),
         ("missing-name", "//"),
         ("retired", "/10.5555/ENDED"),
@@ -195,7 +198,7 @@ fn history_hides_private_values() {
     let (json, page) = ("/api/v1/history/10.5555/LARGE", "/10.5555/LARGE?history");
     assert!(get(json, JSON).body.len() > 900_000 && get(page, PAGE).text().contains("The JSON is complete."));
     for (target, status) in [
-        ("/api/v1/history/10.9999/X", 400),
+        ("/api/v1/history/10.9999/X", 404),
         ("/api/v1/history/10.5555/NONE", 404),
         ("/api/v1/history/10.5555/ENDED", 200),
         ("/api/v1/history/", 400),

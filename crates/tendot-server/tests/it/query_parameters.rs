@@ -209,6 +209,11 @@ fn pretty_callback_and_public_only(store: StoreKind) {
     let server = start(store);
     assert!(server.get("/api/handles/10.5555/ONE?pretty").text().contains("\n  \"handle\""));
     assert!(server.get("/api/handles/10.5555/ONE?callback=a(b").text().starts_with("a_b({"));
+    let agencies = server.get("/doiRA/10.5555/ONE,10.9999/x?callback=show");
+    let script = agencies.text().into_owned();
+    assert!(script.starts_with("show([{\"DOI\":\"10.5555/ONE\"") && script.ends_with("]);"), "{script}");
+    assert_eq!(agencies.header("content-type"), Some("application/javascript;charset=utf-8"));
+    assert!(server.get("/doiRA/10.5555/ONE").text().starts_with("[{"));
     assert!(!server.get("/api/handles/10.5555/ONE?publicOnly").text().contains("hidden"));
 }
 

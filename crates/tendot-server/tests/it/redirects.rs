@@ -5,6 +5,8 @@ use crate::support::stores::{StoreKind, over_stores};
 
 over_stores!(
     written_forms,
+    unknown_paths,
+    text_without_a_name,
     aliases,
     locations,
     several_namespaces,
@@ -95,7 +97,52 @@ fn written_forms(store: StoreKind) {
     check_redirect(&server, "/abc?x=y", &[], 301, "/10.5555/ONE?x=y");
     check_redirect(&server, "/10/abc", &[], 301, "/10.5555/ONE");
     check_redirect(&server, "/10.5555/one/", &[], 404, "");
-    check_redirect(&server, "/10.9999/x", &[], 400, "");
+    check_redirect(&server, "/10.9999/x", &[], 404, "");
+}
+
+/// Paths that are neither an endpoint nor a name of this server: a page with a plain sentence, or JSON.
+fn unknown_paths(store: StoreKind) {
+    let server = start(store, &[url("10.5555/One", "https://example.org/one"), url("10/login", "https://example.org/")]);
+    for (path, shown) in [
+        ("/healthz", "healthz"),
+        ("/works/10.5555/One", "works/10.5555/One"),
+        ("/wp-login.php", "wp-login.php"),
+        ("/Self-organized%20criticality", "Self-organized criticality"),
+    ] {
+        let page = server.get(path, &[]);
+        let sentence = format!("{shown}</code> is neither a page of this server nor a name that it knows.");
+        assert!(page.status == 404 && page.text().contains(&sentence), "{path}: {}", page.text());
+        assert!(page.head.to_ascii_lowercase().contains("content-type: text/html"), "{path}: {}", page.head);
+        let response = server.get(path, &["Accept: application/json"]);
+        let problem = response.json();
+        assert_eq!((response.status, &problem["code"]), (404, &"unknown-endpoint".into()), "{path}: {problem}");
+        assert_eq!(problem["name"], shown, "{path}: {problem}");
+    }
+    let problem = server.get("/works/10.5555/one", &["Accept: application/json"]).json();
+    assert_eq!(problem["suggestions"][0], "10.5555/One", "{problem}");
+    // What is a name stays one.
+    check_redirect(&server, "/login", &[], 302, "https://example.org/");
+    let short = server.get("/10/none", &["Accept: application/json"]);
+    assert_eq!(short.status, 404, "prefix 10 is homed here");
+    let foreign = server.get("/20.9999/x", &["Accept: application/json"]).json();
+    assert_eq!((&foreign["status"], &foreign["code"]), (&404.into(), &"not-responsible".into()), "{foreign}");
+}
+
+/// Text of the search box in which there is no name.
+fn text_without_a_name(store: StoreKind) {
+    let server = start(store, &[url("10.5555/One", "https://example.org/one")]);
+    for text in ["Self-organized+criticality", "Bak+et+al.,+1987", "https://example.org/login"] {
+        let page = server.get(&format!("/?text={text}"), &[]);
+        assert!(
+            page.status == 404 && page.text().contains("This text has no DOI or handle."),
+            "{text}: {}",
+            page.text()
+        );
+        let problem = server.get(&format!("/?text={text}"), &["Accept: application/json"]).json();
+        assert_eq!(problem["code"], "no-identifier", "{problem}");
+    }
+    check_redirect(&server, "/?text=gf4gqc", &[], 303, "/10/gf4gqc");
+    check_redirect(&server, "/?text=10.5555", &[], 303, "/10.5555");
 }
 
 fn aliases(store: StoreKind) {

@@ -10,6 +10,7 @@ use tendot_proto::{Handle, HandleValue};
 use tendot_registry::{Caller, Error, ResolveQuery};
 use utoipa::ToSchema;
 
+use crate::http::handle_api::reply_body::{JsonOptions, json_reply};
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::request::{name_path, percent};
@@ -21,7 +22,7 @@ use crate::http::response::errors::{
     malformed_request, problem_for_error, problem_for_store, problem_for_upstream,
 };
 use crate::http::response::problem::Problem;
-use crate::http::response::reply::{JSON, Reply, reply};
+use crate::http::response::reply::Reply;
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
 
 /// Maximum names per request.
@@ -58,6 +59,10 @@ const AGENCY_NAMES: [(&str, &str); 12] = [
 impl RecordResolver {
     /// Handles `/doiRA/`; `path` is the rest of the path, not decoded: a comma in a name is `%2C`.
     pub(crate) async fn get_doi_agencies(&self, path: &str, request: &RequestHead<'_>) -> Reply {
+        let parameters = match QueryParams::parse(request.query) {
+            Ok(parameters) => parameters,
+            Err(error) => return malformed_request(&error.to_string()).into(),
+        };
         let mut context = LookupContext::new(request, &QueryParams::default());
         let mut agencies = Vec::new();
         let parts = || path.split(',').filter(|part| !part.is_empty());
@@ -83,7 +88,7 @@ impl RecordResolver {
             };
             agencies.push(DoiAgencyJson { doi, agency, status });
         }
-        reply(StatusCode::OK, JSON, serde_json::to_vec(&agencies).unwrap_or_default())
+        json_reply(StatusCode::OK, &agencies, &JsonOptions::from_query(&parameters))
     }
 
     /// Agency of a name or prefix, or the reason it is unknown; a problem if the store fails or a limit of the request is
@@ -157,12 +162,15 @@ pub(crate) fn describe() -> PathSpec {
                 "Comma-separated names or prefixes, at most 100; encode commas in names as `%2C`",
                 text_schema(),
             )
+            .query_param("callback", "JSONP callback function", text_schema())
+            .query_param("pretty", "Indented JSON", text_schema())
             .example_command("curl -s $SERVER/doiRA/10.5555/DEMO,10.5555/none")
             .response(
                 StatusCode::OK,
                 "Agency of each name, in the order of the request; `status` if it is unknown",
             )
             .json_list_content::<DoiAgencyJson>("application/json")
+            .text_content("application/javascript")
             .problem(StatusCode::BAD_REQUEST, "More than 100 names")
             .problem(StatusCode::BAD_GATEWAY, "Too many upstream queries for one request")
             .server_problems("Database unreachable"),

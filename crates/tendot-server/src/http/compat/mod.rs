@@ -27,7 +27,8 @@ pub(crate) static API: Api = Api {
             spec::describe_open_url,
             &[Operation::get(|server, call| Box::pin(server.open_url(call.head)))
                 .kind(RequestKind::Redirect)],
-        ),
+        )
+        .aliases(&["/resolve/", "/openurl/"]),
     ],
 };
 

@@ -1,5 +1,7 @@
 //! `/api/handles/{name}`: read and write a record as JSON.
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 use hyper::body::Incoming;
 use tendot_proto::record::values_from_json;
@@ -14,7 +16,8 @@ use crate::http::handle_api::reply_body::{
 };
 use crate::http::handle_api::schemas::NewRecordForm;
 use crate::http::middleware::response_cache::CachePolicy;
-use crate::http::request::name_path::parse_name_and_query;
+use crate::http::request::name_path;
+use crate::http::request::percent::RequestSyntaxError;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::resolve::lookup::{LookupContext, RecordLookupError};
@@ -52,6 +55,19 @@ fn lookup_error(
     response
 }
 
+/// Parses the handle in a path, in any written form (`doi:10.5555/DEMO`), and the query.
+fn parse_handle_and_query<'a>(
+    path: &'a str,
+    request: &RequestHead<'a>,
+) -> Result<(Cow<'a, str>, QueryParams<'a>), RequestSyntaxError> {
+    let (text, parameters) = name_path::parse_name_and_query(path, request)?;
+    let name = match text {
+        Cow::Borrowed(text) => name_path::strip_form(text),
+        Cow::Owned(text) => Cow::Owned(name_path::strip_form(&text).into_owned()),
+    };
+    Ok((name, parameters))
+}
+
 /// Requested indexes; the error is the reason one is invalid.
 fn indexes(parameters: &QueryParams<'_>) -> Result<Vec<u32>, String> {
     let parse = |index: &str| index.parse().map_err(|_| format!("invalid `index` in the query: `{index}`"));
@@ -61,7 +77,7 @@ fn indexes(parameters: &QueryParams<'_>) -> Result<Vec<u32>, String> {
 impl HttpServer {
     /// Handles `GET /api/handles/{name}`; `path` is the name, not decoded yet.
     pub(crate) async fn get_handle(&self, path: &str, request: &RequestHead<'_>) -> Reply {
-        let (name, parameters) = match parse_name_and_query(path, request) {
+        let (name, parameters) = match parse_handle_and_query(path, request) {
             Ok(read) => read,
             Err(error) => return protocol_error(&error.to_string()),
         };
@@ -168,7 +184,7 @@ impl HttpServer {
 
     /// Handles `PUT /api/handles/{name}`.
     pub(crate) async fn put_handle(&self, path: &str, request: &RequestHead<'_>, body: Incoming) -> Reply {
-        let (name, parameters) = match parse_name_and_query(path, request) {
+        let (name, parameters) = match parse_handle_and_query(path, request) {
             Ok(read) => read,
             Err(error) => return protocol_error(&error.to_string()),
         };
@@ -186,7 +202,7 @@ impl HttpServer {
         match json.get("handle") {
             None | Some(serde_json::Value::Null) => {}
             Some(_) if parameters.is_set("mintNewSuffix") => {}
-            Some(serde_json::Value::String(other)) if other.eq_ignore_ascii_case(&name) => {}
+            Some(serde_json::Value::String(other)) if name_path::strip_form(other).eq_ignore_ascii_case(&name) => {}
             Some(_) => return protocol_error("handle in the body differs from the path"),
         }
         let values = match values_from_json(&json) {
@@ -220,7 +236,7 @@ impl HttpServer {
 
     /// Handles `DELETE /api/handles/{name}`.
     pub(crate) async fn delete_handle(&self, path: &str, request: &RequestHead<'_>) -> Reply {
-        let (name, parameters) = match parse_name_and_query(path, request) {
+        let (name, parameters) = match parse_handle_and_query(path, request) {
             Ok(read) => read,
             Err(error) => return protocol_error(&error.to_string()),
         };

@@ -4,7 +4,7 @@
 mod handle_list;
 mod handles;
 mod prefixes;
-mod reply_body;
+pub(crate) mod reply_body;
 mod schemas;
 mod sessions;
 mod site;

@@ -9,6 +9,7 @@ use http::header::{CACHE_CONTROL, HeaderMap, HeaderValue};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::path::{Operation, ParameterIn};
 
+use crate::http::pages::code_spans::CodeSpans;
 use crate::http::response::caching;
 use crate::http::response::reply::{HTML, PAGE_SECURITY_HEADERS, Reply, reply};
 use crate::http::routing::openapi::{DOCUMENT, documented_operations};
@@ -46,17 +47,6 @@ struct OperationEntry {
     samples: Vec<String>,
 }
 
-/// Text whose backtick parts are code.
-struct CodeSpans(Vec<(bool, String)>);
-
-impl CodeSpans {
-    fn of(text: Option<&str>) -> Self {
-        let parts = text.unwrap_or_default().split('`').enumerate();
-        let parts = parts.map(|(number, part)| (number % 2 == 1, part.to_owned()));
-        Self(parts.filter(|(_, part)| !part.is_empty()).collect())
-    }
-}
-
 static RENDERED_PAGE: LazyLock<Bytes> = LazyLock::new(|| build_page().render().unwrap_or_default().into());
 
 /// OpenAPI spec of `/docs`.
@@ -78,17 +68,17 @@ pub(crate) fn get_docs(request: &HeaderMap) -> Reply {
 fn build_page() -> DocsPage {
     let groups = DOCUMENT.tags.iter().flatten().map(|tag| OperationGroup {
         name: tag.name.clone(),
-        description: CodeSpans::of(tag.description.as_deref()),
+        description: CodeSpans::new(tag.description.as_deref().unwrap_or_default()),
         operations: operations_in(&tag.name),
     });
     let responses = DOCUMENT.components.iter().flat_map(|components| &components.responses);
     let common_responses = COMMON_RESPONSES.iter().filter_map(|(status, name)| {
         let component = responses.clone().find(|(component, _)| component == name);
         let RefOr::T(response) = component?.1 else { return None };
-        Some(((*status).to_owned(), CodeSpans::of(Some(&response.description))))
+        Some(((*status).to_owned(), CodeSpans::new(&*response.description)))
     });
     DocsPage {
-        description: CodeSpans::of(DOCUMENT.info.description.as_deref()),
+        description: CodeSpans::new(DOCUMENT.info.description.as_deref().unwrap_or_default()),
         groups: groups.collect(),
         common_responses: common_responses.collect(),
     }
@@ -113,7 +103,7 @@ impl OperationEntry {
         let parameters = operation.parameters.iter().flatten().filter_map(|parameter| match parameter {
             RefOr::T(parameter) => {
                 let location = if parameter.parameter_in == ParameterIn::Path { "path" } else { "query" };
-                let description = CodeSpans::of(parameter.description.as_deref());
+                let description = CodeSpans::new(parameter.description.as_deref().unwrap_or_default());
                 Some((parameter.name.clone(), location, description))
             }
             RefOr::Ref(_) => None,
@@ -121,7 +111,7 @@ impl OperationEntry {
         let body = operation.request_body.iter().find_map(|body| match body {
             RefOr::T(body) => {
                 let media_type = body.content.keys().next()?.clone();
-                Some((media_type, CodeSpans::of(body.description.as_deref())))
+                Some((media_type, CodeSpans::new(body.description.as_deref().unwrap_or_default())))
             }
             RefOr::Ref(_) => None,
         });
@@ -129,7 +119,7 @@ impl OperationEntry {
             operation.responses.responses.iter().filter_map(|(status, response)| match response {
                 RefOr::T(response) => {
                     let media_types = response.content.keys().cloned().collect();
-                    Some((status.clone(), CodeSpans::of(Some(&response.description)), media_types))
+                    Some((status.clone(), CodeSpans::new(&*response.description), media_types))
                 }
                 // Common responses are described once.
                 RefOr::Ref(_) => None,
@@ -142,7 +132,7 @@ impl OperationEntry {
             method,
             paths,
             summary: operation.summary.clone().unwrap_or_default(),
-            description: CodeSpans::of(operation.description.as_deref()),
+            description: CodeSpans::new(operation.description.as_deref().unwrap_or_default()),
             parameters: parameters.collect(),
             body,
             authentication: operation.security.as_ref().map(|alternatives| {

@@ -1,6 +1,7 @@
 //! HTML pages. Record contents are untrusted: the templates escape them, `page_budget.rs` bounds them and escapes control
 //! characters, and only URLs that `redirect_target.rs` accepts become links.
 
+mod code_spans;
 mod docs;
 mod history;
 mod home;
@@ -28,7 +29,9 @@ use crate::http::routing::endpoint::{Access, Api, Endpoint, Handler, Operation};
 use crate::http::routing::openapi;
 use static_files::static_file;
 
-pub(crate) use problem::{alias_loop, invalid_name, no_identifier, prefix_inactive, syntax_error_page};
+pub(crate) use problem::{
+    alias_loop, invalid_name, no_identifier, no_name_in_text, prefix_inactive, syntax_error_page,
+};
 pub(crate) use registration::RegistrationDetails;
 pub(crate) use trace::trace_page;
 

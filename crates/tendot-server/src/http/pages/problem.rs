@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use askama::Template;
 use tendot_registry::Error;
 
+use crate::http::pages::code_spans::CodeSpans;
 use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_chars};
 use crate::http::pages::registration::RegistrationCard;
 use crate::http::pages::{render, vary_by_accept};
@@ -28,7 +29,7 @@ use crate::http::response::{caching, codes};
 struct ProblemPage {
     status: u16,
     title: Cow<'static, str>,
-    detail: String,
+    detail: CodeSpans,
     name: String,
     /// URI form of the name, if a suggestion looks like it.
     uri: Option<String>,
@@ -60,10 +61,13 @@ impl ProblemPage {
         Self {
             status: problem.status.as_u16(),
             title: problem.title.clone(),
-            detail: page_budget.line(&problem.detail),
+            detail: CodeSpans::new(page_budget.line(&problem.detail)),
             name: page_budget.line(problem.name),
             uri: uris.get(problem.name).map(|uri| page_budget.line(uri)),
-            search_text: escape_invisible(&truncate_chars(problem.name, 1_000)),
+            search_text: escape_invisible(&truncate_chars(
+                if problem.search_text.is_empty() { problem.name } else { problem.search_text },
+                1_000,
+            )),
             reasons: problem.reasons.clone(),
             suggestions: problem
                 .suggestions
@@ -127,6 +131,10 @@ impl RecordResolver {
             }
         };
         problem.name = name.as_str();
+        if let (RecordLookupError::Local(Error::NotResponsible { .. }), Some(path)) = (error, name.unknown_path())
+        {
+            problem = errors::unknown_path(path, name);
+        }
         if let (NameKind::Prefix(prefix), codes::MISSING_SUFFIX) = (name.kind(), problem.code) {
             problem.detail = self.describe_prefix(prefix).await;
         }
@@ -183,6 +191,11 @@ pub(crate) fn invalid_name(text: &str, error: &tendot_names::Error, request: &Re
 /// Page for an OpenURL request without a DOI or handle.
 pub(crate) fn no_identifier(request: &RequestHead<'_>) -> Reply {
     errors::no_identifier().negotiated_reply(request)
+}
+
+/// Page for text of the search box without a DOI or handle.
+pub(crate) fn no_name_in_text(text: &str, request: &RequestHead<'_>) -> Reply {
+    Problem { search_text: text, ..*errors::no_name_in_text() }.negotiated_reply(request)
 }
 
 /// Page for an alias loop, or for a chain of too many aliases.

@@ -3,6 +3,7 @@
 use askama::Template;
 use http::StatusCode;
 
+use crate::http::pages::code_spans::CodeSpans;
 use crate::http::pages::page_budget::{PageBudget, escape_invisible, truncate_chars};
 use crate::http::pages::{render, vary_by_accept};
 use crate::http::request::name_path;
@@ -27,9 +28,9 @@ struct TracePage {
 struct TraceStepRow {
     step: &'static str,
     ok: bool,
-    message: String,
-    /// Suggested action, or an empty string.
-    hint: String,
+    message: CodeSpans,
+    /// Suggested action, or empty.
+    hint: CodeSpans,
 }
 
 /// Redirect candidate as shown, with its selection result.
@@ -53,8 +54,8 @@ pub(crate) fn trace_page(trace: &ResolutionTrace) -> Reply {
         steps.push(TraceStepRow {
             step: step.step,
             ok: step.ok,
-            message: page_budget.line(&step.message),
-            hint,
+            message: CodeSpans::new(page_budget.line(&step.message)),
+            hint: CodeSpans::new(hint),
         });
     }
     let mut locations = Vec::new();

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use tendot_names::ShortDoi;
 
 use crate::http::request::percent::{self, RequestSyntaxError};
 use crate::http::request::query::QueryParams;
@@ -43,7 +44,11 @@ const PATH_ENCODE_SET: &AsciiSet = &CONTROLS
 
 /// Name in a decoded path, without leading slashes.
 pub(crate) fn parse(path: &str) -> Cow<'_, str> {
-    let path = path.trim_start_matches('/');
+    strip_form(path.trim_start_matches('/'))
+}
+
+/// Name in decoded text, without the prefix of its written form.
+pub(crate) fn strip_form(path: &str) -> Cow<'_, str> {
     let stripped = NAME_PREFIXES.iter().find_map(|(prefix, is_urn)| {
         let (start, rest) = path.split_at_checked(prefix.len())?;
         start.eq_ignore_ascii_case(prefix).then_some((rest, *is_urn))
@@ -62,13 +67,21 @@ pub(crate) fn parse(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// Name to redirect; one without slash and dot is a shortDOI, `10/abcde`.
+/// Name to redirect; a word of ASCII letters or digits is a shortDOI, `10/abcde`.
 pub(crate) fn parse_or_short_doi(path: &str) -> Cow<'_, str> {
     let name = parse(path);
-    if name.is_empty() || name.contains(['/', '.']) {
-        return name;
+    ShortDoi::from_code(&name).map_or(name, |short| Cow::Owned(short.into_string()))
+}
+
+/// Whether text without a scheme can be a name: a prefix and a slash, or a prefix alone. The prefix of other text, such as a
+/// title, a URL or the metadata of a query, has spaces, `scheme:`, or `key=`.
+pub(crate) fn is_bare_name(text: &str) -> bool {
+    match text.split_once('/') {
+        Some((prefix, _)) => {
+            !prefix.is_empty() && !prefix.contains([':', '=', '&']) && !prefix.contains(char::is_whitespace)
+        }
+        None => !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'),
     }
-    Cow::Owned(format!("10/{name}"))
 }
 
 /// Parses the name in a path, and the query.
@@ -137,6 +150,19 @@ mod tests {
         assert_eq!(parse_or_short_doi("/doi:abcde"), "10/abcde");
         assert_eq!(parse_or_short_doi("/10.1000"), "10.1000");
         assert_eq!(parse_or_short_doi("/"), "");
+        assert_eq!(parse_or_short_doi("/Self-organized criticality"), "Self-organized criticality");
+        assert_eq!(parse_or_short_doi("/é"), "é");
+    }
+
+    #[test]
+    fn bare_names() {
+        for name in ["10.1000/182", "20.500/a b", "0.NA/10.1", "dk/x", "10.1000/", "10.1000", "4263537"] {
+            assert!(is_bare_name(name), "{name}");
+        }
+        for text in ["", "/x", "Self-organized criticality", "a b/c", "https://example.org/x", "id=10.1/x", "login"]
+        {
+            assert!(!is_bare_name(text), "{text}");
+        }
     }
 
     #[test]

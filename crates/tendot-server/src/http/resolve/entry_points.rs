@@ -61,7 +61,8 @@ impl HttpServer {
             Err(error) => pages::syntax_error_page(&error, query.as_deref().unwrap_or_default(), request),
             Ok(parameters) => match parameters.get("text").map(str::trim).filter(|text| !text.is_empty()) {
                 Some(text) => match extract_name(text) {
-                    Ok(name) => redirect::redirect_to_name(&name, request),
+                    Ok(Some(name)) => redirect::redirect_to_name(&name, request),
+                    Ok(None) => pages::no_name_in_text(text, request),
                     Err(error) => pages::invalid_name(text, &error, request),
                 },
                 None => self.get_home().await,
@@ -70,9 +71,9 @@ impl HttpServer {
     }
 }
 
-/// Extracts a name from pasted text: a name in any form, a name within the text, or the text as it is. Fails if text after a
-/// scheme is not UTF-8 after percent-decoding.
-pub(crate) fn extract_name(pasted: &str) -> Result<String, tendot_names::Error> {
+/// Extracts a name from pasted text: a name in any form, a name within the text, a shortDOI, or a prefix. Fails if text after
+/// a scheme is not UTF-8 after percent-decoding.
+pub(crate) fn extract_name(pasted: &str) -> Result<Option<String>, tendot_names::Error> {
     let parsed = tendot_names::parse_handle(pasted);
     // A scheme is followed by a prefix and a slash, not by a sentence.
     let is_name = |name: &str| match name.split_once('/') {
@@ -83,19 +84,22 @@ pub(crate) fn extract_name(pasted: &str) -> Result<String, tendot_names::Error> 
     };
     match parsed {
         Ok(parsed) if parsed.input_form() != InputForm::Bare && is_name(parsed.as_str()) => {
-            return Ok(parsed.into_name().into_owned());
+            return Ok(Some(parsed.into_name().into_owned()));
         }
-        Ok(parsed) if Parser::lenient().parse(pasted).is_ok() => return Ok(parsed.into_name().into_owned()),
+        Ok(parsed) if Parser::lenient().parse(pasted).is_ok() => {
+            return Ok(Some(parsed.into_name().into_owned()));
+        }
         Err(error) if error.kind() == ErrorKind::InvalidUtf8 => return Err(error),
         _ => {}
     }
     if let Some(found) = tendot_names::find_iter(pasted.as_bytes()).next() {
-        return Ok(found.doi.to_string());
+        return Ok(Some(found.doi.to_string()));
     }
     if let Some(name) = open_url_name(pasted) {
-        return Ok(name);
+        return Ok(Some(name));
     }
-    Ok(name_path::parse_or_short_doi(pasted).into_owned())
+    let name = name_path::parse_or_short_doi(pasted);
+    Ok(name_path::is_bare_name(&name).then(|| name.into_owned()))
 }
 
 /// Name in the query of a pasted URL, such as that of an OpenURL request.
@@ -115,7 +119,9 @@ mod tests {
 
     #[test]
     fn pasted_text() {
-        let check = |text: &str, expected: &str| assert_eq!(extract_name(text).unwrap(), expected, "{text}");
+        let check = |text: &str, expected: &str| {
+            assert_eq!(extract_name(text).unwrap().as_deref(), Some(expected), "{text}");
+        };
         check("10.1000/182", "10.1000/182");
         check("doi:10.1000/456%23789", "10.1000/456#789");
         check("doi:alpha-beta/msws", "alpha-beta/msws");
@@ -127,6 +133,11 @@ mod tests {
         check("rtsp://service.example/query?doi%3A10.abc%2Fab%2Fcd%2Fef", "10.abc/ab/cd/ef");
         check("20.500/a%20b", "20.500/a%20b");
         check("abcde", "10/abcde");
+        check("10.1000", "10.1000");
+        check("10.1000/", "10.1000/");
+        for text in ["Self-organized criticality", "https://example.org/x", "Bak et al., 1987", "doi:", "é"] {
+            assert_eq!(extract_name(text).unwrap(), None, "{text}");
+        }
         assert_eq!(extract_name("doi:dk/caf%E9").unwrap_err().offset(), 10);
     }
 }

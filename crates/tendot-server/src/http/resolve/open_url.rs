@@ -1,7 +1,8 @@
 //! OpenURL requests (ANSI/NISO Z39.88): `/resolve`, `/openurl`.
 
-use tendot_names::InputForm;
+use tendot_names::{InputForm, ShortDoi};
 
+use crate::http::request::name_path;
 use crate::http::request::percent::{self, RequestSyntaxError};
 use crate::http::request::query::QueryParams;
 
@@ -38,9 +39,8 @@ pub(super) fn find_name(
         return Ok(OpenUrlTarget::Param(name));
     }
     // A shortDOI without `10/` is recognized only if there is nothing better.
-    let is_short = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    if let Some(short) = identifiers().find(is_short) {
-        return Ok(OpenUrlTarget::Param(format!("10/{short}")));
+    if let Some(short) = identifiers().find_map(ShortDoi::from_code) {
+        return Ok(OpenUrlTarget::Param(short.into_string()));
     }
     if identifiers().next().is_none()
         && let Some(name) = parse_identifier(&percent::decode_text(query, "query")?)
@@ -56,10 +56,9 @@ fn parse_identifier(text: &str) -> Option<String> {
     let parsed = tendot_names::parse_handle(text).ok()?;
     let name = parsed.as_str();
     let (prefix, suffix) = name.split_once('/')?;
-    let is_name = !prefix.is_empty() && !suffix.is_empty();
-    // `scheme:` of another system; `key=` of metadata.
-    let is_bare_name = parsed.input_form() != InputForm::Bare || !prefix.contains([':', '=', '&']);
-    (is_name && is_bare_name).then(|| name.to_owned())
+    let is_complete = !prefix.is_empty() && !suffix.is_empty();
+    let is_name = parsed.input_form() != InputForm::Bare || name_path::is_bare_name(name);
+    (is_complete && is_name).then(|| name.to_owned())
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use crate::http::request::name_path;
 #[derive(Debug)]
 pub(crate) struct RequestedName<'a> {
     text: Cow<'a, str>,
+    /// Whether the request has a word or prefix without a slash.
+    is_word: bool,
     /// Computed on first use; `None` if no record can have this name.
     key: OnceLock<Option<NameKey>>,
 }
@@ -20,12 +22,26 @@ pub(crate) struct RequestedName<'a> {
 impl<'a> RequestedName<'a> {
     /// Name as it is written.
     pub(crate) fn new(text: impl Into<Cow<'a, str>>) -> Self {
-        Self { text: text.into(), key: OnceLock::new() }
+        Self { text: text.into(), is_word: false, key: OnceLock::new() }
     }
 
     /// Name in a decoded path or form field, in any written form; also a shortDOI.
     pub(crate) fn parse(text: &'a str) -> Self {
-        Self::new(name_path::parse_or_short_doi(text))
+        let is_word = !name_path::parse(text).contains('/');
+        Self { is_word, ..Self::new(name_path::parse_or_short_doi(text)) }
+    }
+
+    /// Path for which there is no endpoint, if it is more likely an address of a page or API than a name: a word, or a prefix
+    /// that does not begin with a digit.
+    pub(crate) fn unknown_path(&self) -> Option<&str> {
+        let is_prefix = self.text.starts_with(|first: char| first.is_ascii_digit());
+        match self.kind() {
+            NameKind::Doi(DoiOrShortDoi::ShortDoi(short)) if self.is_word => {
+                self.text.get(self.text.len() - short.suffix().len()..)
+            }
+            NameKind::Empty => None,
+            _ => (!is_prefix).then_some(&*self.text),
+        }
     }
 
     pub(crate) fn as_str(&self) -> &str {

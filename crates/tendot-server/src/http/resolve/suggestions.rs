@@ -100,7 +100,7 @@ fn copy_error_variants(name: &str) -> Vec<(String, &'static str)> {
             variants.push((variant.into_owned(), reason));
         }
     };
-    if let Ok(found) = extract_name(name) {
+    if let Ok(Some(found)) = extract_name(name) {
         add(found.into(), "DOI found in the text");
     }
     let is_punctuation =

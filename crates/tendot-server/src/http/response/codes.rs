@@ -52,7 +52,7 @@ error_codes! {
         "timeout while reading the request body",
         "send the request again";
     UNKNOWN_ENDPOINT = "unknown-endpoint", [404],
-        "no endpoint with this path",
+        "no endpoint with this path, and no name that the server knows",
         "see `/docs` or `/openapi.json`";
     METHOD_NOT_ALLOWED = "method-not-allowed", [405],
         "the endpoint does not support this method",
@@ -84,12 +84,12 @@ error_codes! {
         "the path is not a valid name",
         "correct what `detail` names";
     NO_IDENTIFIER = "no-identifier", [404],
-        "the OpenURL request has metadata or other identifiers only",
-        "add a DOI or handle as `id`, `rft_id` or `rft.doi`";
-    SHORT_DOI = "short-doi", [400],
+        "the OpenURL request has metadata or other identifiers only, or the text of the search box has no name",
+        "add a DOI or handle, in OpenURL requests as `id`, `rft_id` or `rft.doi`";
+    SHORT_DOI = "short-doi", [404],
         "shortDOI that this server cannot resolve",
         "resolve it at https://doi.org";
-    NOT_RESPONSIBLE = "not-responsible", [400, 404],
+    NOT_RESPONSIBLE = "not-responsible", [404],
         "another server or service is responsible for the name",
         "query that server, or set `upstream` on this one";
     NO_VALUES = "no-values", [404],

@@ -319,11 +319,12 @@ pub(crate) fn problem_for_error(error: &Error) -> Box<Problem<'static>> {
             problem(status, codes::NOT_FOUND, detail).title("Name not found")
         }
         Error::NotResponsible { .. } => {
-            problem(status, codes::NOT_RESPONSIBLE, sentence()).title("Not responsible for this prefix")
+            problem(StatusCode::NOT_FOUND, codes::NOT_RESPONSIBLE, sentence())
+                .title("Not responsible for this prefix")
         }
         Error::OtherServer => {
             let detail = "Another server of this site is responsible for it.";
-            problem(status, codes::NOT_RESPONSIBLE, detail).title("Not responsible for this name")
+            problem(StatusCode::NOT_FOUND, codes::NOT_RESPONSIBLE, detail).title("Not responsible for this name")
         }
         _ if status == StatusCode::INTERNAL_SERVER_ERROR => {
             problem(status, codes::STORE_FAILED, sentence()).title("Server error")
@@ -352,11 +353,8 @@ pub(crate) fn problem_for_lookup(name: &RequestedName<'_>, error: &Error) -> Pro
         }
         (Error::NotResponsible { .. }, NameKind::Doi(DoiOrShortDoi::ShortDoi(_))) => {
             let detail = "A shortDOI is an alias of a DOI. Only the DOI Foundation's resolver knows it.";
-            let status = status_for(error.response_code(), false);
-            Problem {
-                public_url: name.public_url(),
-                ..*problem(status, codes::SHORT_DOI, detail).title("shortDOI not available here")
-            }
+            let problem = problem(StatusCode::NOT_FOUND, codes::SHORT_DOI, detail);
+            Problem { public_url: name.public_url(), ..*problem.title("shortDOI not available here") }
         }
         (Error::NotResponsible { .. }, _) => Problem {
             reasons: vec![NO_UPSTREAM_REASON, "The prefix may be misspelled."],
@@ -377,6 +375,22 @@ pub(crate) fn problem_for_lookup(name: &RequestedName<'_>, error: &Error) -> Pro
             ..*problem_for_error(error)
         },
         _ => *problem_for_error(error),
+    }
+}
+
+/// Problem for a path that is no endpoint, and that is not read as a name of another service.
+pub(crate) fn unknown_path<'a>(path: &'a str, name: &RequestedName<'_>) -> Problem<'a> {
+    let is_short_doi = matches!(name.kind(), NameKind::Doi(DoiOrShortDoi::ShortDoi(_)));
+    let detail = format!("`{path}` is neither a page of this server nor a name that it knows.");
+    Problem {
+        name: path,
+        reasons: if is_short_doi {
+            vec!["It may be a shortDOI, which only the DOI Foundation's resolver knows."]
+        } else {
+            Vec::new()
+        },
+        public_url: name.public_url().filter(|_| is_short_doi),
+        ..*problem(StatusCode::NOT_FOUND, codes::UNKNOWN_ENDPOINT, detail).title("Page not found")
     }
 }
 
@@ -476,6 +490,12 @@ pub(crate) fn no_identifier() -> Box<Problem<'static>> {
     let detail = "The OpenURL request has no DOI or handle in `id`, `rft_id` or `rft.doi`. Search by metadata is not \
                   supported.";
     problem(StatusCode::NOT_FOUND, codes::NO_IDENTIFIER, detail).title("No identifier in the request")
+}
+
+/// Problem for text of the search box without a DOI or handle.
+pub(crate) fn no_name_in_text() -> Box<Problem<'static>> {
+    let detail = "This text has no DOI or handle. Search by title or author is not supported.";
+    problem(StatusCode::NOT_FOUND, codes::NO_IDENTIFIER, detail).title("No name in the text")
 }
 
 /// Problem for an alias loop, or for a chain of too many aliases.

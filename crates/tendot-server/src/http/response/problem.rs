@@ -34,6 +34,8 @@ pub(crate) struct Problem<'a> {
     pub(crate) members: Map<String, Json>,
     /// Requested name, decoded; empty if the problem does not concern one.
     pub(crate) name: &'a str,
+    /// Text of the search box, if it has no name.
+    pub(crate) search_text: &'a str,
     pub(crate) reasons: Vec<&'static str>,
     pub(crate) suggestions: Vec<Suggestion>,
     /// URL of the name at the public resolver.
@@ -59,6 +61,7 @@ impl Problem<'_> {
             hint: None,
             members: Map::new(),
             name: "",
+            search_text: "",
             reasons: Vec::new(),
             suggestions: Vec::new(),
             public_url: None,

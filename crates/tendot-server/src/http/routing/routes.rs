@@ -187,6 +187,7 @@ mod tests {
         check("/doiRA/10.1,10.2", "/doiRA/{names}", "10.1,10.2");
         check("/ra/10.1", "/doiRA/{names}", "10.1");
         check("/ra", NAME, "/ra");
+        check("/openurl/", "/resolve", "");
         check("/api/handles/10.1/x", "/api/handles/{name}", "10.1/x");
         check("/api/handles/", "/api/handles/{name}", "");
         check("/api/handles", "/api/handles", "");
