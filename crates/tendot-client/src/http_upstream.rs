@@ -1,9 +1,11 @@
 //! Upstream resolver over HTTP (`/api/handles`).
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AGE, CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use http::header::{
+    ACCEPT, AGE, CACHE_CONTROL, DATE, EXPIRES, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+};
 use http::{Request, StatusCode};
 use http_body_util::Empty;
 use percent_encoding::utf8_percent_encode;
@@ -172,7 +174,8 @@ impl HttpUpstream {
         }
         let age = response.headers().get(AGE).and_then(|age| age.to_str().ok()?.parse::<u32>().ok());
         let age = Duration::from_secs(age.unwrap_or_default().into());
-        let max_ttl = freshness_lifetime(response.headers()).map(|lifetime| lifetime.saturating_sub(age));
+        let max_ttl = freshness_lifetime(response.headers(), SystemTime::now())
+            .map(|lifetime| lifetime.saturating_sub(age));
         let body = read_body(response, MAX_BODY_BYTES).await.map_err(|error| match error {
             BodyError::TooLong { .. } => self.invalid_response(error.to_string()),
             BodyError::Connection(reason) => self.connection_error(reason),
@@ -229,9 +232,9 @@ fn reports_loop(headers: &HeaderMap) -> bool {
     parameters.any(|parameter| parameter.trim() == "detail=upstream-loop")
 }
 
-/// Freshness lifetime in `Cache-Control` (RFC 9111, section 5.2.2): `s-maxage` or `max-age`, or zero if the response must not be
-/// reused. `None` if it states nothing, as at Handle.Net's servers; the TTLs of the values apply alone then.
-fn freshness_lifetime(headers: &HeaderMap) -> Option<Duration> {
+/// Freshness lifetime (RFC 9111, section 4.2.1): `s-maxage` or `max-age` in `Cache-Control`, or else `Expires` minus `Date`; zero
+/// if the response must not be reused. `None` if it states nothing; the TTLs of the values apply alone then.
+fn freshness_lifetime(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let lines = headers.get_all(CACHE_CONTROL).iter().filter_map(|line| line.to_str().ok());
     let mut max_age = None;
     let mut shared_max_age = None;
@@ -251,7 +254,15 @@ fn freshness_lifetime(headers: &HeaderMap) -> Option<Duration> {
             _ => {}
         }
     }
-    shared_max_age.or(max_age)
+    shared_max_age.or(max_age).or_else(|| expiry(headers, now))
+}
+
+/// Lifetime in `Expires`. An invalid date, such as `0`, is in the past (RFC 9111, section 5.3).
+fn expiry(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let date = |value: &HeaderValue| httpdate::parse_http_date(value.to_str().ok()?).ok();
+    let expires = date(headers.get(EXPIRES)?);
+    let sent = headers.get(DATE).and_then(date).unwrap_or(now);
+    Some(expires.and_then(|expires| expires.duration_since(sent).ok()).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -272,9 +283,30 @@ mod tests {
             ("max-age=99999999999999999999", Some(u32::MAX.into())),
         ] {
             let headers = HeaderMap::from_iter([(CACHE_CONTROL, control.parse().unwrap())]);
-            assert_eq!(freshness_lifetime(&headers), expected.map(Duration::from_secs), "{control}");
+            let found = freshness_lifetime(&headers, SystemTime::UNIX_EPOCH);
+            assert_eq!(found, expected.map(Duration::from_secs), "{control}");
         }
-        assert_eq!(freshness_lifetime(&HeaderMap::new()), None);
+        assert_eq!(freshness_lifetime(&HeaderMap::new(), SystemTime::UNIX_EPOCH), None);
+    }
+
+    #[test]
+    fn expiry_dates() {
+        let (sent, later) = ("Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:50:37 GMT");
+        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:50:07 GMT").unwrap();
+        for (control, date, expires, expected) in [
+            ("", Some(sent), later, 60),
+            ("", None, later, 30),
+            ("public", Some(later), sent, 0),
+            ("", Some(sent), "0", 0),
+            ("max-age=5", Some(sent), later, 5),
+            ("no-cache", Some(sent), later, 0),
+        ] {
+            let mut headers = HeaderMap::from_iter([(CACHE_CONTROL, control.parse().unwrap())]);
+            headers.insert(EXPIRES, expires.parse().unwrap());
+            headers.extend(date.map(|date| (DATE, HeaderValue::from_static(date))));
+            let found = freshness_lifetime(&headers, now);
+            assert_eq!(found, Some(Duration::from_secs(expected)), "{control} {date:?} {expires}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use tendot_proto::{ValueReference, limits};
 
-use crate::{HashPartition, SigningSettings};
+use crate::{HashPartition, ServiceHandle, SigningSettings};
 
 /// Settings of the registry, chosen by the operator.
 ///
@@ -43,6 +43,8 @@ pub struct RegistrySettings {
     pub transfer_proposal_ttl_ms: u64,
     /// Signing of records on write; `None` signs nothing. Needs a Tokio runtime.
     pub signing: Option<SigningSettings>,
+    /// Service handle that the records of allocated prefixes refer to; without it, they name no site.
+    pub service_handle: Option<ServiceHandle>,
 }
 
 impl RegistrySettings {
@@ -84,6 +86,7 @@ impl Default for RegistrySettings {
             limits: RecordLimits::default(),
             transfer_proposal_ttl_ms: 30 * 24 * 60 * 60 * 1_000,
             signing: None,
+            service_handle: None,
         }
     }
 }

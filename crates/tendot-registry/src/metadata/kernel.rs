@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
+use serde_json::Value;
 
 use crate::metadata::codec::element;
 use crate::metadata::codec::node::{MetadataNode, NodeMember, XmlPosition};
@@ -18,6 +19,7 @@ use crate::metadata::model::extension::{
 use crate::metadata::model::party::{Party, ReferentPlace};
 use crate::metadata::model::text::NonEmptyText;
 use crate::metadata::model::vocabulary::PrimaryReferentType;
+use crate::metadata::schema::{self, SchemaMember, SchemaSet};
 use crate::metadata::system_metadata::SystemMetadata;
 
 /// Maximum length of a JSON document, in bytes.
@@ -247,6 +249,36 @@ impl KernelMetadata {
         check_extensions(kernel.all_extensions(), reader);
         Some(kernel)
     }
+}
+
+/// Schemas of documents of the kernel view, by type of referent.
+pub(super) fn document_schemas(schemas: &mut SchemaSet) -> Vec<Value> {
+    let creation =
+        schema::required::<Creation>(schemas, Referent::element_name_of(PrimaryReferentType::Creation));
+    let party = schema::required::<Party>(schemas, Referent::element_name_of(PrimaryReferentType::Party));
+    let place =
+        schema::required::<ReferentPlace>(schemas, Referent::element_name_of(PrimaryReferentType::Place));
+    let mut document = |name: &str, kind: PrimaryReferentType, referent: SchemaMember| {
+        let members = vec![
+            schema::optional::<NonEmptyText>(schemas, "referentDoiName"),
+            schema::constant("primaryReferentType", kind.as_str()),
+            schema::optional::<NonEmptyText>(schemas, "registrationAgencyDoiName"),
+            schema::optional::<XsdDate>(schemas, "issueDate"),
+            schema::optional::<u32>(schemas, "issueNumber"),
+            referent,
+            schema::list::<ExtensionElement>(schemas, EXTENSIONS_MEMBER, MAX_EXTENSIONS),
+        ];
+        schemas.document(
+            name,
+            "Kernel metadata; the registry supplies DOI, agency, date and number of issue",
+            members,
+        )
+    };
+    vec![
+        document("OfCreation", PrimaryReferentType::Creation, creation),
+        document("OfParty", PrimaryReferentType::Party, party),
+        document("OfPlace", PrimaryReferentType::Place, place),
+    ]
 }
 
 impl Referent {

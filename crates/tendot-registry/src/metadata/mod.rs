@@ -3,6 +3,7 @@
 //! - `kernel`: the document; `system_metadata`: the reduced view of ISO 26324:2025; `fault`: errors in documents;
 //! - `model`: elements and their values, in the sequence of kernel XML 2.3;
 //! - `codec`: reading and writing of JSON and XML;
+//! - `schema`: JSON schemas of documents;
 //! - `format`: output formats such as CSL JSON and BibTeX.
 
 mod codec;
@@ -10,6 +11,7 @@ mod fault;
 mod format;
 mod kernel;
 mod model;
+mod schema;
 mod system_metadata;
 #[cfg(test)]
 mod tests;
@@ -19,4 +21,5 @@ pub use format::{CitationSummary, MetadataFormat};
 pub(crate) use kernel::ExpectedDoi;
 pub use kernel::{KernelMetadata, RegistryFields};
 pub use model::extension::ExtensionSummary;
+pub use schema::metadata_schemas;
 pub use system_metadata::SystemMetadata;

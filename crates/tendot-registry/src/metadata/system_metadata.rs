@@ -1,5 +1,7 @@
 //! System Metadata (ISO 26324:2025), the reduced view of kernel metadata.
 
+use serde_json::Value;
+
 use crate::metadata::codec::element::{self, element};
 use crate::metadata::codec::node::{MetadataNode, NodeMember, XmlPosition};
 use crate::metadata::codec::reader::{DocumentSyntax, MetadataElement, MetadataReader};
@@ -21,6 +23,7 @@ use crate::metadata::model::vocabulary::{
     CreationCharacter, CreationLinkRole, CreationMode, CreationStructuralType, CreationType, PartyLinkRole,
     PartyRole, PartyStructuralType, PlaceSubType, ReferentType, TerritoryCode,
 };
+use crate::metadata::schema::{self, SchemaMember, SchemaSet};
 
 /// System Metadata (ISO 26324:2025), a reduced view of kernel metadata.
 ///
@@ -109,6 +112,26 @@ impl SystemMetadata {
         check_extensions(system.extensions.iter(), reader);
         Some(system)
     }
+}
+
+/// Schemas of documents of this view, by type of referent.
+pub(super) fn document_schemas(schemas: &mut SchemaSet) -> Vec<Value> {
+    let mut document = |name: &str, kind: ReferentType, members: fn(&mut SchemaSet) -> Vec<SchemaMember>| {
+        let mut all = vec![
+            schema::optional::<NonEmptyText>(schemas, "doiName"),
+            schema::optional::<NonEmptyText>(schemas, "registrationAuthorityCode"),
+            schema::optional::<XsdDate>(schemas, "issueDate"),
+            schema::constant("referentType", kind.as_str()),
+        ];
+        all.extend(members(schemas));
+        all.push(schema::list::<ExtensionElement>(schemas, EXTENSIONS_MEMBER, MAX_EXTENSIONS));
+        schemas.document(name, "System Metadata; the registry supplies DOI, authority and date of issue", all)
+    };
+    vec![
+        document("OfSystemCreation", ReferentType::CreativeWork, SystemCreation::schema_members),
+        document("OfSystemParty", ReferentType::Party, SystemParty::schema_members),
+        document("OfSystemPlace", ReferentType::Place, SystemPlace::schema_members),
+    ]
 }
 
 impl From<&KernelMetadata> for SystemMetadata {
@@ -227,6 +250,10 @@ impl MetadataElement for PlaceBasicMetadata {
 
     fn to_node(&self) -> MetadataNode<'_> {
         MetadataNode::Object(Vec::new())
+    }
+
+    fn schema(_: &mut SchemaSet) -> Value {
+        schema::object("Empty", Vec::new())
     }
 
     #[cfg(test)]

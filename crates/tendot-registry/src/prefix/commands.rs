@@ -121,7 +121,9 @@ impl CommandPlanner for AllocatePrefix {
             policy: self.policy.clone(),
             group_indexes: BTreeMap::new(),
         };
-        let mut edits = vec![prefix.record_edit(&registrant, &agency, existing.as_ref(), call.now_ms)];
+        let service = rules.settings.service_handle.as_ref();
+        let mut edits = rules.service_handle_edits(call.now_ms, call.budget).await?;
+        edits.push(prefix.record_edit(&registrant, &agency, service, existing.as_ref(), call.now_ms));
         edits.push(Edit::Home { prefix: prefix.prefix.clone() });
         edits.extend(prefix.holdings_edits(call.now_ms));
         edits.extend(next);
@@ -151,7 +153,9 @@ impl CommandPlanner for UpdatePrefix {
         if prefix == previous {
             return Ok(CommandPlan::new(Vec::new(), prefix));
         }
-        let edits = vec![prefix.record_edit(&holder, &agency, Some(&record), call.now_ms)];
+        let service = rules.settings.service_handle.as_ref();
+        let mut edits = rules.service_handle_edits(call.now_ms, call.budget).await?;
+        edits.push(prefix.record_edit(&holder, &agency, service, Some(&record), call.now_ms));
         Ok(CommandPlan::new(edits, prefix))
     }
 }

@@ -3,19 +3,21 @@
 //! A prefix is the record `0.NA/PREFIX`: the Handle System reads its values, the registry its registration.
 //!
 //! In reading order: `policy`, `allocation` (a prefix with its holder and agency), `commands`, `record` (values of the prefix
-//! record), `quota`.
+//! record), `service_handle` (site that the prefix record refers to), `quota`.
 
 mod allocation;
 mod commands;
 mod policy;
 mod quota;
 mod record;
+mod service_handle;
 
 pub(crate) use allocation::{AllocationCache, PrefixAllocation};
 pub use commands::{AllocatePrefix, PrefixRange, UpdatePrefix};
 pub use policy::{ConfusablePolicy, DuplicatePolicy, NameRules, PrefixPolicy};
 pub(crate) use quota::{QuotaTable, quota_exceeded};
 pub(crate) use record::{ADMIN_INDEX, GROUP_INDEX, admin_group_value, free_index};
+pub use service_handle::ServiceHandle;
 
 use std::collections::BTreeMap;
 

@@ -8,7 +8,7 @@ use tendot_store::{Edit, Precondition, StoredRecord};
 
 use crate::handle_write::set_timestamps;
 use crate::party::{Agency, Registrant, RegistryObjectKind, encode, touch_holdings};
-use crate::prefix::Prefix;
+use crate::prefix::{Prefix, ServiceHandle};
 use crate::rules::RecordReader;
 use crate::{RegistryError, codes};
 
@@ -30,6 +30,7 @@ impl Prefix {
         &self,
         holder: &Registrant,
         agency: &Agency,
+        service: Option<&ServiceHandle>,
         existing: Option<&StoredRecord>,
         now_ms: u64,
     ) -> Edit {
@@ -44,6 +45,9 @@ impl Prefix {
         ];
         let previous = existing.map(|entry| entry.values.as_slice()).unwrap_or_default();
         values.extend(previous.iter().filter(|value| !is_registry_index(value.index)).cloned());
+        if let Some(service) = service {
+            service.add_reference(&mut values);
+        }
         values.sort_by_key(|value| value.index);
         self.put_edit(values, existing, now_ms)
     }

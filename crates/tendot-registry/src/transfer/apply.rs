@@ -76,7 +76,9 @@ impl Rules {
         }
         let PrefixAllocation { prefix, record, holder, .. } = allocation;
         let transferred = Prefix { registrant: to.id.clone(), agency: agency.code.clone(), ..prefix };
-        let mut edits = vec![transferred.record_edit(to, &agency, Some(&record), now_ms)];
+        let service = self.settings.service_handle.as_ref();
+        let mut edits = self.service_handle_edits(now_ms, budget).await?;
+        edits.push(transferred.record_edit(to, &agency, service, Some(&record), now_ms));
         edits.extend(transferred.holdings_edits(now_ms));
         Ok(TransferPlan { from: vec![holder.id], edits })
     }

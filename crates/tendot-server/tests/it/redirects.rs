@@ -102,7 +102,7 @@ fn written_forms(store: StoreKind) {
 
 /// Paths that are neither an endpoint nor a name of this server: a page with a plain sentence, or JSON.
 fn unknown_paths(store: StoreKind) {
-    let server = start(store, &[url("10.5555/One", "https://example.org/one"), url("10/login", "https://example.org/")]);
+    let server = start(store, &[url("10.5555/One", "https://example.org/one")]);
     for (path, shown) in [
         ("/healthz", "healthz"),
         ("/works/10.5555/One", "works/10.5555/One"),
@@ -115,17 +115,19 @@ fn unknown_paths(store: StoreKind) {
         assert!(page.head.to_ascii_lowercase().contains("content-type: text/html"), "{path}: {}", page.head);
         let response = server.get(path, &["Accept: application/json"]);
         let problem = response.json();
-        assert_eq!((response.status, &problem["code"]), (404, &"unknown-endpoint".into()), "{path}: {problem}");
+        assert_eq!(
+            (response.status, &problem["code"]),
+            (404, &"unknown-endpoint".into()),
+            "{path}: {problem}"
+        );
         assert_eq!(problem["name"], shown, "{path}: {problem}");
     }
     let problem = server.get("/works/10.5555/one", &["Accept: application/json"]).json();
     assert_eq!(problem["suggestions"][0], "10.5555/One", "{problem}");
-    // What is a name stays one.
-    check_redirect(&server, "/login", &[], 302, "https://example.org/");
-    let short = server.get("/10/none", &["Accept: application/json"]);
-    assert_eq!(short.status, 404, "prefix 10 is homed here");
     let foreign = server.get("/20.9999/x", &["Accept: application/json"]).json();
     assert_eq!((&foreign["status"], &foreign["code"]), (&404.into(), &"not-responsible".into()), "{foreign}");
+    let short = server.get("/10/login", &["Accept: application/json"]).json();
+    assert_eq!((&short["status"], &short["code"]), (&404.into(), &"short-doi".into()), "{short}");
 }
 
 /// Text of the search box in which there is no name.

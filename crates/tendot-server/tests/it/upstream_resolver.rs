@@ -155,7 +155,7 @@ fn names_of_another_server() {
     check("/10.5555/CIRCLE", 508, None);
     check("/10.7777/LOC", 302, Some("https://example.org/by-namespace"));
     check("/10.7777/NONE", 404, None);
-    check("/10.8888/NONE", 400, None);
+    check("/10.8888/NONE", 404, None);
     check("/api/handles/10.8888/NONE", 400, None);
     check("/10.7777/SEVERAL?type=EMAIL", 200, None);
     check("/10.7777/SEVERAL?type=NOTE", 404, None);
@@ -728,4 +728,34 @@ fn local_names_do_not_query_the_upstream() {
         response.text()
     );
     assert!(upstream.take_requests().is_empty());
+}
+
+/// Included locations that could not be fetched are missing only for now, so the choice without them is not cached.
+#[test]
+fn incomplete_locations_are_not_cached() {
+    let closed = bind().local_addr().unwrap();
+    let locations =
+        "<locations include='10.9999/PLACES'><location href='https://example.org/own'/></locations>";
+    let complete = "<locations><location href='https://example.org/own'/></locations>";
+    let edits = vec![
+        put_edit("10.5555/INCLUDES", vec![HandleValue::new(1, "10320/loc", locations)]),
+        put_edit("10.5555/COMPLETE", vec![HandleValue::new(1, "10320/loc", complete)]),
+        home_edit("10.5555"),
+    ];
+    let upstream = HttpUpstream::new(&format!("http://{closed}")).unwrap();
+    let server = start_at(bind(), edits, HttpLimits::default(), None, |http| {
+        http.upstream(UpstreamClient::Http(Box::new(upstream)), CacheSettings::default())
+    });
+    for (target, is_cached) in [
+        ("/10.5555/INCLUDES", false),
+        ("/10.5555/INCLUDES?action=showurls", false),
+        ("/10.5555/COMPLETE", true),
+        ("/10.5555/COMPLETE?action=showurls", true),
+    ] {
+        let response = server.get(target);
+        assert!([200, 302].contains(&response.status), "{target}: {}", response.head);
+        let control = response.header("cache-control").unwrap();
+        assert_eq!(control.contains("max-age"), is_cached, "{target}: {control}");
+        assert_eq!(control.contains("no-cache"), !is_cached, "{target}: {control}");
+    }
 }

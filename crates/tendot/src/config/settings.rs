@@ -155,6 +155,8 @@ settings! {
         "Public IP address for the site record; without it, that of `native.address`.";
     description: String = "native.description", "",
         "Description in the site record.";
+    service_handle: String = "native.service_handle", "0.SERV/TENDOT",
+        "Handle with the site record; the records of prefixes that the registry allocates refer to it. Resolvers that begin at another root than this server need a name under a prefix that they can locate. Empty: prefix records name no site.";
     site_file: Option<PathBuf> = "native.site_file", "",
         "Site record of a site with several servers, written by `tendot site combine`; the server key identifies this server in it.";
     allow_dh_1024: bool = "native.allow_dh_1024", "true",

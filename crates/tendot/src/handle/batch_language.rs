@@ -406,6 +406,46 @@ fn parse_value(line: &str, allows_files: bool) -> Result<HandleValue<'static>, S
     Ok(HandleValue { ttl, permissions, ..HandleValue::with_data(index, value_type.to_owned(), data) })
 }
 
+/// Whether an entry can name a record: its name stands on one line.
+pub(crate) fn can_name(handle: &str) -> bool {
+    handle.trim() == handle && !handle.is_empty() && !handle.contains(char::is_control)
+}
+
+/// Line of a value; `None` if it would be read as another value, such as one with bytes or several lines. There are no
+/// timestamps in a batch file.
+pub(crate) fn format_value(value: &HandleValue<'_>) -> Option<String> {
+    let Ttl::Relative(ttl) = value.ttl else { return None };
+    let data = match &*value.value_type {
+        b"HS_ADMIN" => format!("ADMIN {}", format_admin(&Admin::from_bytes(&value.data).ok()?)?),
+        b"HS_VLIST" => format!("LIST {}", format_value_list(&ValueList::from_bytes(&value.data).ok()?)?),
+        _ => format!("UTF8 {}", str::from_utf8(&value.data).ok()?),
+    };
+    let (index, value_type) = (value.index, str::from_utf8(&value.value_type).ok()?);
+    let line = format!("{index} {value_type} {ttl} {:04b} {data}", value.permissions.0);
+    let is_one_line = can_name(&line) || value.data.is_empty();
+    let read = parse_value(&line, false).ok().filter(|_| is_one_line)?;
+    let is_equal = read.index == value.index
+        && read.value_type == value.value_type
+        && read.data == value.data
+        && read.permissions == value.permissions
+        && value.references.is_empty();
+    is_equal.then_some(line)
+}
+
+/// `index:permissions:handle`; the first permission bit is that to create handles.
+fn format_admin(admin: &Admin<'_>) -> Option<String> {
+    let permissions: String = format!("{:012b}", admin.permissions.0).chars().rev().collect();
+    Some(format!("{}:{permissions}:{}", admin.reference.index, str::from_utf8(&admin.reference.handle).ok()?))
+}
+
+/// `index:handle;index:handle;`.
+fn format_value_list(list: &ValueList<'_>) -> Option<String> {
+    let member = |member: &ValueReference<'_>| {
+        Some(format!("{}:{};", member.index, str::from_utf8(&member.handle).ok()?))
+    };
+    list.members.iter().map(member).collect()
+}
+
 /// Data of a value in a file; a site record may be JSON.
 pub(super) fn read_data_file(value_type: &str, path: &Path) -> Result<Vec<u8>, String> {
     let data = read_small_file(path).map_err(|error| error.to_string())?;

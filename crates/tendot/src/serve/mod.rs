@@ -14,6 +14,7 @@ mod systemd;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use clap::Args;
 use demo::load_demo;
@@ -21,6 +22,8 @@ use log::LogWriter;
 use operator_token::read_or_create;
 use serde::Serialize;
 use services::Services;
+use tendot_proto::Budget;
+use tendot_registry::{CallContext, Caller, Registry};
 use tendot_server::http::ServerCertificate;
 use tendot_store::{AnyStore, EmbeddedStore, MemoryStore};
 use tokio::signal::unix::{SignalKind, signal};
@@ -117,6 +120,7 @@ async fn serve(
 ) -> Result<CommandStatus, CliError> {
     let (store, token) = open_store(settings).await?;
     let services = Services::build(settings, log, store, token).await?;
+    refresh_service_handle(services.registry()).await;
     if arguments.demo {
         load_demo(services.registry()).await?;
     }
@@ -147,6 +151,18 @@ async fn open_store(settings: &ServerSettings) -> Result<(AnyStore, Option<Strin
                 .map_err(|error| CliError::io(format!("cannot create `{}`", directory.display()), &error))?;
             Ok((store.into(), token(&directory)?))
         }
+    }
+}
+
+/// Publishes a changed site in the record of the service handle. A store that takes no writes now does not stop the server.
+async fn refresh_service_handle(registry: &Registry) {
+    let mut budget = Budget::PER_REQUEST;
+    let now_ms = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
+    let now_ms = u64::try_from(now_ms).unwrap_or(u64::MAX);
+    match registry.refresh_service_handle(CallContext::new(&Caller::Operator, now_ms, &mut budget)).await {
+        Ok(true) => tracing::info!("site record updated in the service handle"),
+        Ok(false) => {}
+        Err(error) => tracing::warn!(%error, "cannot update the site record in the service handle"),
     }
 }
 

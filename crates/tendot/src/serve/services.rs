@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tendot_registry::{Registry, RegistrySettings};
+use tendot_registry::{Registry, RegistrySettings, ServiceHandle};
 use tendot_server::http::{self, CountryDatabase, HttpListener, HttpServer, ServerCertificate};
 use tendot_server::native::{self, NativeServer, NativeSockets, OwnSite, SitePeerClient};
 use tendot_server::{Maintenance, ResolutionCounter};
@@ -230,11 +230,19 @@ fn build_registry(
 ) -> Result<Registry, CliError> {
     let partition = site.and_then(OwnSite::partition);
     let signing = settings.signing()?;
-    let registry = Registry::new(store, RegistrySettings { partition, signing, ..settings.registry() });
+    let service_handle = service_handle(settings, site);
+    let settings = RegistrySettings { partition, signing, service_handle, ..settings.registry() };
+    let registry = Registry::new(store, settings);
     Ok(match site.filter(|_| partition.is_some()) {
         Some(site) => registry.with_site_peers(Arc::new(SitePeerClient::new(site.site().clone()))),
         None => registry,
     })
+}
+
+/// Service handle of the site. One of several servers of a site may not store it, nor the prefix records.
+fn service_handle(settings: &ServerSettings, site: Option<&OwnSite>) -> Option<ServiceHandle> {
+    let site = site.filter(|site| site.partition().is_none() && !settings.service_handle.is_empty())?;
+    Some(ServiceHandle { name: settings.service_handle.as_str().into(), site: site.bytes().to_vec() })
 }
 
 /// Server of the native protocol.

@@ -9,15 +9,24 @@ use crate::metadata::codec::reader::MetadataElement;
 /// members is a function after `=>`, which reports faults.
 macro_rules! element {
     (
-        $(#[$doc:meta])*
+        $(#[doc = $doc:literal])*
         $name:ident $(=> $rule:path)? {
             $($field:ident: $count:ident $(($limit:literal))? $type:ident = $element:literal $(in $position:ident)?,)+
         }
     ) => {
-        $(#[$doc])*
+        $(#[doc = $doc])*
         #[derive(Clone, Debug, Eq, PartialEq)]
         pub(in crate::metadata) struct $name {
             $(pub(in crate::metadata) $field: element!(@type $count $type),)+
+        }
+
+        impl $name {
+            /// Members of the JSON object.
+            pub(in crate::metadata) fn schema_members(
+                schemas: &mut crate::metadata::schema::SchemaSet,
+            ) -> Vec<crate::metadata::schema::SchemaMember> {
+                vec![$(crate::metadata::schema::$count::<$type>(schemas, $element $(, $limit)?)),+]
+            }
         }
 
         impl crate::metadata::codec::reader::MetadataElement for $name {
@@ -38,6 +47,10 @@ macro_rules! element {
                 let mut members = Vec::with_capacity([$($element),+].len());
                 $(crate::metadata::codec::element::$count(&self.$field, $element, element!(@position $($position)?), &mut members);)+
                 crate::metadata::codec::node::MetadataNode::Object(members)
+            }
+
+            fn schema(schemas: &mut crate::metadata::schema::SchemaSet) -> serde_json::Value {
+                schemas.element(stringify!($name), concat!($($doc),*), Self::schema_members)
             }
 
             #[cfg(test)]

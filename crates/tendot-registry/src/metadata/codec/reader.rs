@@ -2,9 +2,12 @@
 
 use std::fmt::Write;
 
+use serde_json::Value;
+
 use crate::metadata::codec::node::{MetadataNode, NodeMember, XmlPosition};
 use crate::metadata::fault::{MetadataFault, MetadataFaultCode};
 use crate::metadata::model::extension::EXTENSIONS_MEMBER;
+use crate::metadata::schema::SchemaSet;
 
 /// Maximum number of faults reported for one document.
 const MAX_FAULTS: usize = 20;
@@ -191,6 +194,8 @@ pub(in crate::metadata) trait MetadataElement: Sized {
     /// Reads the element, or reports faults.
     fn read(node: MetadataNode<'_>, reader: &mut MetadataReader) -> Option<Self>;
     fn to_node(&self) -> MetadataNode<'_>;
+    /// JSON schema of the element.
+    fn schema(schemas: &mut SchemaSet) -> Value;
     /// Arbitrary element for tests; the simplest one if the input is used up.
     #[cfg(test)]
     fn arbitrary(input: &mut crate::metadata::tests::ArbitraryInput) -> Self;

@@ -132,6 +132,13 @@ impl<'a> Citation<'a> {
         self.links = &creation.linked_creation;
         self.container =
             creation.linked_creation.iter().find(|linked| is_container(linked)).map(to_container);
+        // An article alone is a preprint in CSL, RIS and Zotero.
+        if self.kernel_type == "Article"
+            && self.container.as_ref().is_some_and(CitationContainer::is_periodical)
+        {
+            self.work_type = WorkType::journal_article();
+            self.schema_org = self.work_type.schema_org;
+        }
         let published = |kind: &str| kind == "PlaceOfPublication";
         let place = creation
             .creation_place
@@ -170,6 +177,14 @@ impl<'a> Citation<'a> {
         let container = self.container.as_ref().map_or(&[][..], |container| container.identifiers);
         let all = self.identifiers.iter().chain(container);
         all.filter(|found| kinds.contains(&found.kind.as_str())).map(CreationIdentifier::text)
+    }
+}
+
+impl CitationContainer<'_> {
+    /// Whether the container is a journal or another periodical: it has an ISSN, or the work has a volume or an issue of it.
+    pub(super) fn is_periodical(&self) -> bool {
+        let has_issn = self.identifiers.iter().any(|found| ISSN.contains(&found.kind.as_str()));
+        has_issn || self.volume.is_some() || self.issue.is_some()
     }
 }
 

@@ -1,6 +1,9 @@
-//! Metadata as DataCite JSON, schema 4.
+//! Metadata as DataCite JSON, schema 4.5.
+//!
+//! Responses of DataCite have members that its schema for deposits does not: `id`, `agency`, and the types of other formats in
+//! `types`, from which Zotero takes the item type.
 
-use super::citation::{AUTHOR_ROLES, Citation, CitationAgent, ISBN, ISSN};
+use super::citation::{AUTHOR_ROLES, Citation, CitationAgent, CitationContainer, ISBN, ISSN};
 use crate::metadata::codec::node::MetadataNode;
 use crate::metadata::model::creation::LinkedCreation;
 use crate::metadata::model::identifier::CreationIdentifier;
@@ -14,7 +17,12 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
         || MetadataNode::Array(vec![MetadataNode::object([("name", Some(MetadataNode::text(UNAVAILABLE)))])]);
     let creators = MetadataNode::list(citation.authors().map(|agent| party(agent, None)));
     let contributors = citation.agents.iter().filter(|agent| !has_own_field(agent.role));
-    let year = citation.date.and_then(|(_, parts)| u64::try_from(parts.year).ok());
+    let year = citation.date.and_then(|(_, parts)| u16::try_from(parts.year).ok());
+    // The schema requires a year: without a date, that of the registration.
+    let year = year.map_or_else(
+        || citation.fields.issue_date.split('-').next().unwrap_or_default().to_owned(),
+        |year| format!("{year:04}"),
+    );
     MetadataNode::object([
         ("id", Some(MetadataNode::text(&*citation.link))),
         ("doi", Some(MetadataNode::text(citation.fields.name))),
@@ -26,7 +34,7 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
             "publisher",
             Some(MetadataNode::object([("name", text(citation.publisher().or(Some(UNAVAILABLE))))])),
         ),
-        ("publicationYear", year.map(MetadataNode::Integer)),
+        ("publicationYear", Some(MetadataNode::text(year))),
         ("dates", citation.date.map(|(date, _)| dates(date))),
         (
             "contributors",
@@ -35,8 +43,9 @@ pub(super) fn write(citation: &Citation<'_>) -> String {
         ("fundingReferences", MetadataNode::list(citation.agents_with_role(&["FundingBody"]).map(funder))),
         ("container", container(citation)),
         ("language", text(citation.language)),
-        ("identifiers", MetadataNode::list(citation.identifiers.iter().map(identifier))),
+        ("alternateIdentifiers", MetadataNode::list(citation.identifiers.iter().map(identifier))),
         ("relatedIdentifiers", MetadataNode::list(citation.links.iter().flat_map(related))),
+        ("relatedItems", container_item(citation).map(|item| MetadataNode::Array(vec![item]))),
         ("agency", text(Some(citation.fields.agency))),
         ("schemaVersion", Some(MetadataNode::text("http://datacite.org/schema/kernel-4"))),
     ])
@@ -118,29 +127,58 @@ fn funder<'a>(agent: &CitationAgent<'a>) -> MetadataNode<'a> {
     MetadataNode::object([("funderName", Some(MetadataNode::text(agent.name)))])
 }
 
+/// Container as in DataCite's responses.
 fn container<'a>(citation: &Citation<'a>) -> Option<MetadataNode<'a>> {
     let container = citation.container.as_ref()?;
-    let number = container
-        .identifiers
-        .iter()
-        .find(|found| ISSN.contains(&found.kind.as_str()) || ISBN.contains(&found.kind.as_str()));
+    let (number, number_type) = standard_number(container).unzip();
     Some(MetadataNode::object([
+        ("type", Some(MetadataNode::text("Series"))),
         ("title", container.title.map(MetadataNode::text)),
-        ("identifier", number.map(|found| MetadataNode::text(found.text()))),
-        (
-            "identifierType",
-            number.map(|found| MetadataNode::text(identifier_type(found).unwrap_or_default())),
-        ),
+        ("identifier", number.map(MetadataNode::text)),
+        ("identifierType", number_type.map(MetadataNode::text)),
         ("volume", container.volume.map(MetadataNode::text)),
         ("issue", container.issue.map(MetadataNode::text)),
         ("firstPage", container.page.map(MetadataNode::text)),
     ]))
 }
 
+/// Container as a related item, which the schema requires to have a title.
+fn container_item<'a>(citation: &Citation<'a>) -> Option<MetadataNode<'a>> {
+    let container = citation.container.as_ref()?;
+    let title = MetadataNode::object([("title", Some(MetadataNode::text(container.title?)))]);
+    let kind = match citation.work_type.datacite {
+        _ if container.is_periodical() => "Journal",
+        "BookChapter" => "Book",
+        _ => "Other",
+    };
+    let number = standard_number(container).map(|(number, number_type)| {
+        MetadataNode::object([
+            ("relatedItemIdentifier", Some(MetadataNode::text(number))),
+            ("relatedItemIdentifierType", Some(MetadataNode::text(number_type))),
+        ])
+    });
+    Some(MetadataNode::object([
+        ("relatedItemType", Some(MetadataNode::text(kind))),
+        ("relationType", Some(MetadataNode::text("IsPublishedIn"))),
+        ("titles", Some(MetadataNode::Array(vec![title]))),
+        ("relatedItemIdentifier", number),
+        ("volume", container.volume.map(MetadataNode::text)),
+        ("issue", container.issue.map(MetadataNode::text)),
+        ("firstPage", container.page.map(MetadataNode::text)),
+    ]))
+}
+
+/// ISSN or ISBN of the container, and its type.
+fn standard_number<'a>(container: &CitationContainer<'a>) -> Option<(&'a str, &'static str)> {
+    let is_number = |kind: &str| ISSN.contains(&kind) || ISBN.contains(&kind);
+    let found = container.identifiers.iter().find(|found| is_number(found.kind.as_str()))?;
+    Some((found.text(), identifier_type(found)?))
+}
+
 fn identifier(identifier: &CreationIdentifier) -> MetadataNode<'_> {
     MetadataNode::object([
-        ("identifier", Some(MetadataNode::text(identifier.text()))),
-        ("identifierType", Some(MetadataNode::text(identifier.kind.as_str()))),
+        ("alternateIdentifier", Some(MetadataNode::text(identifier.text()))),
+        ("alternateIdentifierType", Some(MetadataNode::text(identifier.kind.as_str()))),
     ])
 }
 
@@ -177,8 +215,10 @@ fn relation(linked: &LinkedCreation) -> Option<&'static str> {
     let of_this = this.and_then(|role| {
         Some(match role {
             "Part" | "Chapter" | "Clip" | "Episode" | "Season" => "IsPartOf",
-            "Derivation" | "Edit" | "Fixation" | "Performance" | "TakesContent" => "IsDerivedFrom",
-            "Translation" => "IsTranslationOf",
+            // Schema 4.5 has no relation for translations.
+            "Derivation" | "Edit" | "Fixation" | "Performance" | "TakesContent" | "Translation" => {
+                "IsDerivedFrom"
+            }
             "Edition" | "Version" => "IsVersionOf",
             "IsSameAs" => "IsIdenticalTo",
             "SupplementalResource" | "AlternateContent" | "PromotionalResource" | "CueSheet" => {
@@ -190,8 +230,9 @@ fn relation(linked: &LinkedCreation) -> Option<&'static str> {
     of_this.or_else(|| {
         Some(match other? {
             "Part" | "Chapter" | "Clip" | "Episode" | "Season" => "HasPart",
-            "Derivation" | "Edit" | "Fixation" | "Performance" | "TakesContent" => "IsSourceOf",
-            "Translation" => "HasTranslation",
+            "Derivation" | "Edit" | "Fixation" | "Performance" | "TakesContent" | "Translation" => {
+                "IsSourceOf"
+            }
             "Edition" | "Version" => "HasVersion",
             "IsSameAs" => "IsIdenticalTo",
             "SupplementalResource" | "AlternateContent" | "PromotionalResource" | "CueSheet" => {

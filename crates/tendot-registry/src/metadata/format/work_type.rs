@@ -11,6 +11,11 @@ pub(super) struct WorkType {
 }
 
 impl WorkType {
+    /// Work type of an article in a periodical.
+    pub(super) fn journal_article() -> &'static Self {
+        Self::from_types(std::iter::once("JournalArticle"))
+    }
+
     /// Work type of the first listed type.
     pub(super) fn from_types<'a>(mut types: impl Iterator<Item = &'a str>) -> &'static Self {
         let row = |kind: &str| WORK_TYPES.iter().find(|(name, _)| *name == kind).map(|(_, kind)| kind);

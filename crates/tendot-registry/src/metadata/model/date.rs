@@ -1,20 +1,23 @@
 //! XML Schema dates and partial dates.
 
 use jiff::civil::Date;
+use serde_json::Value;
 
 use super::text::{plain_text, text_type};
 use crate::metadata::codec::node::MetadataNode;
 use crate::metadata::codec::reader::{MetadataElement, MetadataReader, excerpt};
 use crate::metadata::fault::MetadataFaultCode;
+use crate::metadata::schema::{self, SchemaSet};
 
 text_type! {
     /// `xs:date`.
-    XsdDate, is_date, InvalidDate, "invalid date `{}`; expected YYYY-MM-DD", ["2026-11-16", "1999-01-01Z", "2024-02-29+01:00"]
+    XsdDate, is_date, "^-?[0-9]{4}-[0-9]{2}-[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2})?$", InvalidDate, "invalid date `{}`; expected YYYY-MM-DD", ["2026-11-16", "1999-01-01Z", "2024-02-29+01:00"]
 }
 
 text_type! {
     /// `xs:gYear`, `xs:gYearMonth`, `xs:date` or `xs:dateTime`.
-    XsdPartialDate, is_partial_date, InvalidDate, "invalid date `{}`; expected YYYY, YYYY-MM, YYYY-MM-DD or a date and time",
+    XsdPartialDate, is_partial_date,
+    "^-?[0-9]{4}(-[0-9]{2}(-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(\\.[0-9]+)?)?)?)?(Z|[+-][0-9]{2}:[0-9]{2})?$", InvalidDate, "invalid date `{}`; expected YYYY, YYYY-MM, YYYY-MM-DD or a date and time",
     ["2026", "2026-11", "2026-11-16", "-0044-03-15", "2026-11-16T23:59:59.5Z", "2026-11-16T00:00:00+01:00", "2026+01:00"]
 }
 

@@ -7,11 +7,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use serde_json::{Value, json};
+
 use crate::metadata::codec::node::{MetadataNode, NodeMember, XmlPosition};
 use crate::metadata::codec::reader::{MetadataElement, MetadataReader, excerpt};
 use crate::metadata::codec::xml::KERNEL_NAMESPACE;
 use crate::metadata::fault::MetadataFaultCode;
 use crate::metadata::model::text::is_xml_char;
+use crate::metadata::schema::SchemaSet;
 
 /// Maximum number of extensions of a document.
 pub(in crate::metadata) const MAX_EXTENSIONS: usize = 100;
@@ -177,6 +180,29 @@ impl MetadataElement for ExtensionElement {
             ("attributes", (!attributes.is_empty()).then_some(MetadataNode::Object(attributes))),
             ("content", content),
         ])
+    }
+
+    fn schema(schemas: &mut SchemaSet) -> Value {
+        schemas.recursive("ExtensionElement", |element| {
+            json!({
+                "type": "object",
+                "description": "Element of another namespace",
+                "properties": {
+                    "namespace": {"type": "string", "description": "Namespace; default: that of the parent", "minLength": 1},
+                    "name": {"type": "string", "description": "Local name", "minLength": 1},
+                    "attributes": {"type": "object", "additionalProperties": {"type": "string"}},
+                    "content": {
+                        "description": "Text, or texts and elements",
+                        "oneOf": [
+                            {"type": "string"},
+                            {"type": "array", "items": {"oneOf": [{"type": "string"}, element]}},
+                        ],
+                    },
+                },
+                "required": ["name"],
+                "additionalProperties": false,
+            })
+        })
     }
 
     #[cfg(test)]

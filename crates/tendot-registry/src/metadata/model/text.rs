@@ -7,8 +7,10 @@ const MAX_LANGUAGE_BYTES: usize = 64;
 
 /// Declares a text type with a syntax check.
 macro_rules! text_type {
-    ($(#[$doc:meta])* $name:ident, $is:expr, $code:ident, $message:literal, $examples:expr) => {
-        $(#[$doc])*
+    (
+        $(#[doc = $doc:literal])* $name:ident, $is:expr, $pattern:literal, $code:ident, $message:literal, $examples:expr
+    ) => {
+        $(#[doc = $doc])*
         #[derive(Clone, Debug, Eq, PartialEq)]
         pub(in crate::metadata) struct $name(Box<str>);
 
@@ -32,6 +34,10 @@ macro_rules! text_type {
                 MetadataNode::text(self.as_str())
             }
 
+            fn schema(_: &mut SchemaSet) -> Value {
+                schema::text(concat!($($doc),*).trim(), $pattern)
+            }
+
             #[cfg(test)]
             fn arbitrary(input: &mut crate::metadata::tests::ArbitraryInput) -> Self {
                 Self((*input.of::<&str>(&$examples)).into())
@@ -41,18 +47,21 @@ macro_rules! text_type {
 }
 pub(super) use text_type;
 
+use serde_json::{Value, json};
+
 use crate::metadata::codec::node::MetadataNode;
 use crate::metadata::codec::reader::{MetadataElement, MetadataReader, excerpt};
 use crate::metadata::fault::MetadataFaultCode;
+use crate::metadata::schema::{self, SchemaSet};
 
 text_type! {
     /// Language tag (RFC 5646, as far as XML Schema checks it).
-    LanguageTag, is_language, InvalidLanguage, "invalid language tag `{}`; for example `en` or `pt-BR`", ["en", "pt-BR", "i-navajo"]
+    LanguageTag, is_language, "^[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*$", InvalidLanguage, "invalid language tag `{}`; for example `en` or `pt-BR`", ["en", "pt-BR", "i-navajo"]
 }
 
 text_type! {
     /// Absolute URI.
-    Uri, is_uri, InvalidUri, "invalid URI `{}`", ["https://doi.org/10.1000/182", "urn:isbn:1", "x:\u{E9}&<>'\""]
+    Uri, is_uri, r"^[A-Za-z][A-Za-z0-9+.-]*:\S+$", InvalidUri, "invalid URI `{}`", ["https://doi.org/10.1000/182", "urn:isbn:1", "x:\u{E9}&<>'\""]
 }
 
 /// Text: not empty, trimmed, only XML characters.
@@ -72,6 +81,10 @@ impl MetadataElement for NonEmptyText {
 
     fn to_node(&self) -> MetadataNode<'_> {
         MetadataNode::text(self.as_str())
+    }
+
+    fn schema(_: &mut SchemaSet) -> Value {
+        json!({"type": "string", "pattern": r"\S", "maxLength": MAX_TEXT_BYTES})
     }
 
     #[cfg(test)]
@@ -98,6 +111,10 @@ impl MetadataElement for bool {
         MetadataNode::Bool(*self)
     }
 
+    fn schema(_: &mut SchemaSet) -> Value {
+        json!({"type": "boolean"})
+    }
+
     #[cfg(test)]
     fn arbitrary(input: &mut crate::metadata::tests::ArbitraryInput) -> Self {
         input.next() % 2 == 1
@@ -120,6 +137,10 @@ impl MetadataElement for u32 {
 
     fn to_node(&self) -> MetadataNode<'_> {
         MetadataNode::Integer((*self).into())
+    }
+
+    fn schema(_: &mut SchemaSet) -> Value {
+        json!({"type": "integer", "minimum": 0, "maximum": Self::MAX})
     }
 
     #[cfg(test)]

@@ -4,9 +4,12 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 use crate::metadata::codec::node::MetadataNode;
 use crate::metadata::codec::reader::{MetadataElement, MetadataReader};
 use crate::metadata::fault::MetadataFaultCode;
+use crate::metadata::schema::{self, SchemaSet};
 
 /// Maximum length of a value that is not listed, in bytes.
 const MAX_EXTENSION_BYTES: usize = 64;
@@ -45,6 +48,10 @@ macro_rules! closed_set {
                 MetadataNode::text(self.as_str())
             }
 
+            fn schema(_: &mut SchemaSet) -> Value {
+                schema::closed_set(Self::NAMES)
+            }
+
             #[cfg(test)]
             fn arbitrary(input: &mut crate::metadata::tests::ArbitraryInput) -> Self {
                 *input.of(Self::ALL)
@@ -75,6 +82,10 @@ macro_rules! open_set {
 
             fn to_node(&self) -> MetadataNode<'_> {
                 MetadataNode::text(self.as_str())
+            }
+
+            fn schema(_: &mut SchemaSet) -> Value {
+                schema::open_set(Self::LISTED)
             }
 
             #[cfg(test)]
@@ -284,6 +295,10 @@ impl MetadataElement for TerritoryCode {
 
     fn to_node(&self) -> MetadataNode<'_> {
         MetadataNode::text(self.0)
+    }
+
+    fn schema(_: &mut SchemaSet) -> Value {
+        schema::closed_set(TERRITORIES)
     }
 
     #[cfg(test)]

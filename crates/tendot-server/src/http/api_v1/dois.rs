@@ -17,8 +17,8 @@ use crate::http::HttpServer;
 use crate::http::api_v1::idempotency::{idempotency_key, replay};
 use crate::http::api_v1::schemas::{DoiUpdateForm, NewDoiForm, described};
 use crate::http::api_v1::{
-    ApiError, ApiRequest, ApiResult, JSON, ListItem, ListJson, created_reply, format_millis, json_reply,
-    list_reply, request_budget, with_common_responses, with_paging, with_write_responses,
+    ApiError, ApiRequest, ApiResult, JSON, ListItem, ListJson, MetadataSchema, created_reply, format_millis,
+    json_reply, list_reply, request_budget, with_common_responses, with_paging, with_write_responses,
 };
 use crate::http::handle_api::ValueForm;
 use crate::http::request::conditional::WritePrecondition;
@@ -48,7 +48,7 @@ pub(crate) struct DoiJson<'a> {
     values: &'a [HandleValue<'static>],
     /// Kernel metadata with the element names of kernel XML 2.3.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object)]
+    #[schema(value_type = MetadataSchema)]
     metadata: Option<&'a RawValue>,
     /// Creation time (RFC 3339).
     #[schema(format = DateTime)]

@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use crate::clock::format_millis;
 use crate::http::HttpServer;
 use crate::http::api_v1::redactions::RedactionMarkJson;
-use crate::http::api_v1::{ApiRequest, ApiResult, JSON, malformed, number, request_budget};
+use crate::http::api_v1::{ApiRequest, ApiResult, JSON, MetadataSchema, malformed, number, request_budget};
 use crate::http::handle_api::ValueForm;
 use crate::http::resolve::requested_name::RequestedName;
 use crate::http::response::caching;
@@ -89,7 +89,7 @@ struct SnapshotJson<'a> {
     values: &'a [HandleValue<'static>],
     /// Kernel metadata.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = MetadataSchema)]
     metadata: Option<&'a RawValue>,
     /// Values and metadata were removed from the history.
     #[serde(skip_serializing_if = "Option::is_none")]

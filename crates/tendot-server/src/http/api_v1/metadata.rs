@@ -1,7 +1,11 @@
 //! `/api/v1/metadata/{name}`: metadata of a name, in any format.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use http::StatusCode;
-use tendot_registry::metadata::MetadataFormat;
+use serde_json::Value as Json;
+use tendot_registry::metadata::{MetadataFormat, metadata_schemas};
 use tendot_registry::{Caller, Error};
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -22,24 +26,52 @@ pub(crate) struct MetadataSchema;
 
 impl PartialSchema for MetadataSchema {
     fn schema() -> RefOr<Schema> {
-        let about = "Metadata. Kernel elements have their XML names; repeatable elements are arrays. `extensions` has elements of \
-                     other namespaces.";
-        ObjectBuilder::new().description(Some(about)).into()
+        metadata_schema("Metadata")
     }
 }
+
+/// Schema of a metadata document or of one of its elements, from the registry.
+fn metadata_schema(name: &str) -> RefOr<Schema> {
+    let schema = METADATA_SCHEMAS.get(name).cloned().unwrap_or_default();
+    serde_json::from_value(schema).unwrap_or_default()
+}
+
+static METADATA_SCHEMAS: LazyLock<BTreeMap<String, Json>> = LazyLock::new(metadata_schemas);
 
 impl ToSchema for MetadataSchema {
     fn name() -> std::borrow::Cow<'static, str> {
         "Metadata".into()
+    }
+
+    fn schemas(all: &mut Vec<(String, RefOr<Schema>)>) {
+        all.extend(METADATA_SCHEMAS.keys().map(|name| (name.clone(), metadata_schema(name))));
+    }
+}
+
+/// Schema only: metadata in a JSON format that is defined elsewhere.
+struct ForeignMetadataSchema;
+
+impl PartialSchema for ForeignMetadataSchema {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new().description(Some("Metadata in the format of the media type")).into()
+    }
+}
+
+impl ToSchema for ForeignMetadataSchema {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "ForeignMetadata".into()
     }
 }
 
 /// Adds responses with metadata of all types to an OpenAPI spec.
 pub(crate) fn describe_types(spec: OperationSpec, is_described: impl Fn(&str) -> bool) -> OperationSpec {
     let types = metadata_media_types().filter(|(_, media_type)| is_described(media_type));
-    types.fold(spec, |spec, (_, media_type)| {
-        let is_json = media_type.ends_with("json");
-        if is_json { spec.json_content::<MetadataSchema>(media_type) } else { spec.text_content(media_type) }
+    types.fold(spec, |spec, (format, media_type)| match format {
+        MetadataFormat::KernelJson | MetadataFormat::SystemJson => {
+            spec.json_content::<MetadataSchema>(media_type)
+        }
+        _ if media_type.ends_with("json") => spec.json_content::<ForeignMetadataSchema>(media_type),
+        _ => spec.text_content(media_type),
     })
 }
 
@@ -104,4 +136,18 @@ pub(crate) fn describe() -> PathSpec {
         .problem(StatusCode::NOT_ACCEPTABLE, "No format matches `Accept`")
         .server_problems("Server busy");
     PathSpec::readable(spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A keyword that utoipa's types do not support would be dropped silently.
+    #[test]
+    fn metadata_schemas_round_trip() {
+        assert!(METADATA_SCHEMAS.len() > 20, "{}", METADATA_SCHEMAS.len());
+        for (name, schema) in METADATA_SCHEMAS.iter() {
+            assert_eq!(&serde_json::to_value(metadata_schema(name)).unwrap(), schema, "{name}");
+        }
+    }
 }

@@ -202,7 +202,8 @@ impl HttpServer {
         match json.get("handle") {
             None | Some(serde_json::Value::Null) => {}
             Some(_) if parameters.is_set("mintNewSuffix") => {}
-            Some(serde_json::Value::String(other)) if name_path::strip_form(other).eq_ignore_ascii_case(&name) => {}
+            Some(serde_json::Value::String(other))
+                if name_path::strip_form(other).eq_ignore_ascii_case(&name) => {}
             Some(_) => return protocol_error("handle in the body differs from the path"),
         }
         let values = match values_from_json(&json) {

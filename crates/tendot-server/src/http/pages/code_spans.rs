@@ -22,9 +22,8 @@ impl fmt::Display for CodeSpans {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.0.as_str();
         // A single backtick is text.
-        while let Some((before, (code, after))) = rest
-            .split_once('`')
-            .and_then(|(before, opened)| Some((before, opened.split_once('`')?)))
+        while let Some((before, (code, after))) =
+            rest.split_once('`').and_then(|(before, opened)| Some((before, opened.split_once('`')?)))
         {
             write!(f, "{}<code>{}</code>", escaped(before), escaped(code))?;
             rest = after;

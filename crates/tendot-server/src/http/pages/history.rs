@@ -232,11 +232,12 @@ impl PreviousRecord {
                 Self::Redacted(page_budget.line(reason))
             }
             SnapshotState::Record(snapshot) => {
-                let values = snapshot.values.iter();
-                let rows: Vec<ValueRow> = values
+                let shown = ValueRow::shown(&snapshot.values);
+                let rows: Vec<ValueRow> = shown
+                    .iter()
                     .map_while(|value| page_budget.has_room().then(|| ValueRow::of(value, page_budget)))
                     .collect();
-                let more = snapshot.values.len() - rows.len();
+                let more = shown.len() - rows.len();
                 Self::Record(rows, more)
             }
         }

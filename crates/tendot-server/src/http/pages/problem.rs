@@ -131,7 +131,8 @@ impl RecordResolver {
             }
         };
         problem.name = name.as_str();
-        if let (RecordLookupError::Local(Error::NotResponsible { .. }), Some(path)) = (error, name.unknown_path())
+        if let (RecordLookupError::Local(Error::NotResponsible { .. }), Some(path)) =
+            (error, name.unknown_path())
         {
             problem = errors::unknown_path(path, name);
         }

@@ -156,7 +156,8 @@ impl RecordPage {
         let target = RecordTarget::from_outcome(outcome, &mut page_budget);
         let registration = details.map(|details| RegistrationCard::new(details, &mut page_budget));
         let forms = written_forms(name, &name_kind, &mut page_budget);
-        let rows: Vec<ValueRow> = values
+        let shown = ValueRow::shown(values);
+        let rows: Vec<ValueRow> = shown
             .iter()
             .map_while(|value| page_budget.has_room().then(|| ValueRow::of(value, &mut page_budget)))
             .collect();
@@ -171,7 +172,7 @@ impl RecordPage {
             registration,
             prefix,
             forms,
-            more: values.len() - rows.len(),
+            more: shown.len() - rows.len(),
             is_truncated: page_budget.is_exhausted(),
             rows,
             path: name.path(),

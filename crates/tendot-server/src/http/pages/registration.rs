@@ -114,10 +114,8 @@ impl RegistrationCard {
         let mut add = |label, text: Option<String>| {
             rows.extend(text.map(|text| RegistrationRow { label, text, date: None }));
         };
-        let party = |id: &str, name: Option<&String>| match name {
-            Some(name) => format!("{name} ({id})"),
-            None => id.to_owned(),
-        };
+        // An id tells visitors nothing; it stands only for a name that is missing.
+        let party = |id: &str, name: Option<&String>| name.map_or(id, String::as_str).to_owned();
         let non_empty = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         let (mut title, mut creators) = (None, None);
         if let Some(summary) = &summary {

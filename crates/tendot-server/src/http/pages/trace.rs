@@ -19,7 +19,6 @@ struct TracePage {
     resolves: bool,
     steps: Vec<TraceStepRow>,
     locations: Vec<LocationRow>,
-    duration_us: u64,
     is_truncated: bool,
     path: String,
 }
@@ -86,7 +85,6 @@ pub(crate) fn trace_page(trace: &ResolutionTrace) -> Reply {
             resolves: trace.outcome == TraceOutcome::Resolves,
             steps,
             locations,
-            duration_us: trace.duration_us,
             is_truncated: page_budget.is_exhausted(),
             path: name_path::format(&trace.name),
         },

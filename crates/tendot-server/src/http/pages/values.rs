@@ -1,9 +1,7 @@
 //! Handle values as table rows, by type.
 
 use serde_json::Value as Json;
-use tendot_proto::record::{
-    Admin, AdminPermissions, InterfaceProtocol, KeyComponents, Locations, PublicKey, Site, ValueData,
-};
+use tendot_proto::record::{InterfaceProtocol, KeyComponents, Locations, PublicKey, Site, ValueData};
 use tendot_proto::{HandleValue, Ttl};
 
 use crate::http::pages::page_budget::{PageBudget, truncate_chars};
@@ -46,6 +44,11 @@ pub(super) struct CollapsedText {
 }
 
 impl ValueRow {
+    /// Values that visitors see. How a record is administered is nothing for them; the JSON has all values.
+    pub(super) fn shown<'v, 'a>(values: &'v [HandleValue<'a>]) -> Vec<&'v HandleValue<'a>> {
+        values.iter().filter(|value| !value.value_type.eq_ignore_ascii_case(b"HS_ADMIN")).collect()
+    }
+
     pub(super) fn of(value: &HandleValue<'_>, page_budget: &mut PageBudget) -> Self {
         let json = serde_json::to_value(value).unwrap_or_default();
         let timestamp = json.get("timestamp").and_then(Json::as_str);
@@ -59,7 +62,6 @@ impl ValueRow {
         };
         match value.decode_data() {
             Ok(ValueData::Url(url)) => row.lines.push(url_line("", url.as_str(), page_budget)),
-            Ok(ValueData::Admin(admin)) => row.lines.extend(admin_lines(&admin, page_budget)),
             Ok(ValueData::Site(site)) => {
                 row.lines.extend(site_lines(&site, page_budget));
                 row.add_collapsed("Site as JSON", &pretty_json(&json), page_budget);
@@ -115,39 +117,6 @@ fn url_line(label: &'static str, stored: &str, page_budget: &mut PageBudget) -> 
         }
     }
 }
-
-fn admin_lines(admin: &Admin<'_>, page_budget: &mut PageBudget) -> [ValueLine; 2] {
-    let granted: Vec<&str> = PERMISSION_NAMES
-        .iter()
-        .filter(|(permission, _)| admin.permissions.contains(*permission))
-        .map(|(_, name)| *name)
-        .collect();
-    let permissions = match admin.permissions {
-        all if all.contains(AdminPermissions::ALL) => "all".to_owned(),
-        _ if granted.is_empty() => "none".to_owned(),
-        _ => granted.join(", "),
-    };
-    [
-        ValueLine::new("Administrator", page_budget.line(&admin.reference.to_string())),
-        ValueLine::new("Permissions", page_budget.line(&permissions)),
-    ]
-}
-
-const PERMISSION_NAMES: [(AdminPermissions, &str); 13] = [
-    (AdminPermissions::ADD_HANDLE, "create names"),
-    (AdminPermissions::DELETE_HANDLE, "delete names"),
-    (AdminPermissions::ADD_DERIVED_PREFIX, "create derived prefixes"),
-    (AdminPermissions::DELETE_DERIVED_PREFIX, "delete derived prefixes"),
-    (AdminPermissions::MODIFY_VALUE, "modify values"),
-    (AdminPermissions::REMOVE_VALUE, "remove values"),
-    (AdminPermissions::ADD_VALUE, "add values"),
-    (AdminPermissions::MODIFY_ADMIN, "modify administrators"),
-    (AdminPermissions::REMOVE_ADMIN, "remove administrators"),
-    (AdminPermissions::ADD_ADMIN, "add administrators"),
-    (AdminPermissions::READ_VALUE, "read values"),
-    (AdminPermissions::LIST_HANDLES, "list names"),
-    (AdminPermissions::LIST_DERIVED_PREFIXES, "list derived prefixes"),
-];
 
 fn site_lines(site: &Site<'_>, page_budget: &mut PageBudget) -> Vec<ValueLine> {
     let mut lines = Vec::new();
@@ -244,9 +213,10 @@ fn format_ttl_seconds(seconds: u64) -> String {
     format!("{number} {unit}{}", if number == 1 { "" } else { "s" })
 }
 
-/// `2004-01-21T14:14:17Z` as `2004-01-21 14:14:17 UTC`.
+/// `2004-01-21T14:14:17.123Z` as `2004-01-21 14:14:17 UTC`.
 pub(super) fn format_timestamp(timestamp: &str) -> String {
-    timestamp.replace('T', " ").replace('Z', " UTC")
+    let seconds = timestamp.split_once('.').map_or(timestamp, |(seconds, _)| seconds);
+    format!("{} UTC", seconds.trim_end_matches('Z').replace('T', " "))
 }
 
 #[cfg(test)]

@@ -159,7 +159,8 @@ mod tests {
         for name in ["10.1000/182", "20.500/a b", "0.NA/10.1", "dk/x", "10.1000/", "10.1000", "4263537"] {
             assert!(is_bare_name(name), "{name}");
         }
-        for text in ["", "/x", "Self-organized criticality", "a b/c", "https://example.org/x", "id=10.1/x", "login"]
+        for text in
+            ["", "/x", "Self-organized criticality", "a b/c", "https://example.org/x", "id=10.1/x", "login"]
         {
             assert!(!is_bare_name(text), "{text}");
         }

@@ -135,7 +135,8 @@ mod tests {
         check("abcde", "10/abcde");
         check("10.1000", "10.1000");
         check("10.1000/", "10.1000/");
-        for text in ["Self-organized criticality", "https://example.org/x", "Bak et al., 1987", "doi:", "é"] {
+        for text in ["Self-organized criticality", "https://example.org/x", "Bak et al., 1987", "doi:", "é"]
+        {
             assert_eq!(extract_name(text).unwrap(), None, "{text}");
         }
         assert_eq!(extract_name("doi:dk/caf%E9").unwrap_err().offset(), 10);

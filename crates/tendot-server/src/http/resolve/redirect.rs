@@ -218,8 +218,7 @@ impl RecordResolver {
         let action = parameters.get("action").unwrap_or("redirect");
         if action == "showurls" {
             let mut response = pages::locations_xml(&candidates);
-            let used_values = values.iter().chain(location_set.values()).chain(&namespace_value);
-            let ttl = caching::min_ttl_seconds(used_values, head.now);
+            let ttl = location_set.min_ttl_seconds(values.iter().chain(&namespace_value), head.now);
             let (provenance, dependence) = (context.provenance, ClientDependence::NONE);
             caching::set_freshness(response.headers_mut(), ttl, provenance, dependence, head.now);
             return Ok(RedirectOutcome::Redirect(response));
@@ -365,8 +364,9 @@ fn redirect_to_location(
         CandidateSource::UrlValue(value) => Some(value),
         CandidateSource::Location(_) => None,
     };
-    let used_values = location.location_set.values().iter().chain(url_value).chain(location.namespace);
-    let max_age = caching::min_ttl_seconds(used_values.clone(), head.now);
+    let other_values = url_value.into_iter().chain(location.namespace);
+    let used_values = location.location_set.values().iter().chain(other_values.clone());
+    let max_age = location.location_set.min_ttl_seconds(other_values, head.now);
     let negotiated = if record.has_metadata { ClientDependence::ACCEPT } else { ClientDependence::NONE };
     let (provenance, dependence) = (context.provenance, location.dependence.union(negotiated));
     caching::set_freshness(response.headers_mut(), max_age, provenance, dependence, head.now);

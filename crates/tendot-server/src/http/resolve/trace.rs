@@ -179,7 +179,9 @@ impl HttpServer {
             now: SystemTime::now(),
         };
         let (name, parameters) = (
-            &RequestedName::new(extract_name(text.trim()).unwrap_or_else(|_| text.trim().to_owned())),
+            &RequestedName::new(
+                extract_name(text.trim()).ok().flatten().unwrap_or_else(|| text.trim().to_owned()),
+            ),
             &QueryParams::default(),
         );
         let mut context = LookupContext::new(head, parameters);

@@ -318,13 +318,12 @@ pub(crate) fn problem_for_error(error: &Error) -> Box<Problem<'static>> {
             let detail = "This server is responsible for the prefix, but has no record of this name.";
             problem(status, codes::NOT_FOUND, detail).title("Name not found")
         }
-        Error::NotResponsible { .. } => {
-            problem(StatusCode::NOT_FOUND, codes::NOT_RESPONSIBLE, sentence())
-                .title("Not responsible for this prefix")
-        }
+        Error::NotResponsible { .. } => problem(StatusCode::NOT_FOUND, codes::NOT_RESPONSIBLE, sentence())
+            .title("Not responsible for this prefix"),
         Error::OtherServer => {
             let detail = "Another server of this site is responsible for it.";
-            problem(StatusCode::NOT_FOUND, codes::NOT_RESPONSIBLE, detail).title("Not responsible for this name")
+            problem(StatusCode::NOT_FOUND, codes::NOT_RESPONSIBLE, detail)
+                .title("Not responsible for this name")
         }
         _ if status == StatusCode::INTERNAL_SERVER_ERROR => {
             problem(status, codes::STORE_FAILED, sentence()).title("Server error")

@@ -1,7 +1,7 @@
 //! Builder for OpenAPI operations, used beside each handler; `openapi.rs` combines them.
 
 use http::StatusCode;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use utoipa::ToSchema;
 use utoipa::openapi::path::{
     HttpMethod, Operation as OpenApiOperation, Parameter, ParameterBuilder, ParameterIn, PathItem,
@@ -152,12 +152,14 @@ impl OperationSpec {
 
     fn parameter(mut self, name: &str, location: ParameterIn, description: &str, schema: Schema) -> Self {
         let required = if location == ParameterIn::Path { Required::True } else { Required::False };
+        let example = path_param_example(name).filter(|_| location == ParameterIn::Path);
         let parameter: Parameter = ParameterBuilder::new()
             .name(name)
             .parameter_in(location)
             .required(required.clone())
             .description(Some(description))
             .schema(Some(schema))
+            .example(example)
             .build();
         let parameters = self.operation.parameters.get_or_insert_default();
         let position = if required == Required::True { 0 } else { parameters.len() };
@@ -271,6 +273,20 @@ impl OperationSpec {
         T::schemas(&mut self.schemas);
         Ref::from_schema_name(T::name())
     }
+}
+
+/// Example of a path parameter; names are those of the demo records.
+fn path_param_example(name: &str) -> Option<Json> {
+    let example = match name {
+        "name" => "10.5555/DEMO",
+        "names" => "10.5555/DEMO,10.5555/none",
+        "prefix" => "10.5555",
+        "identity" => "300:0.NA/10.5555",
+        "code" => "EXAMPLE",
+        "id" => "1",
+        _ => return None,
+    };
+    Some(example.into())
 }
 
 /// Schema of a string without NUL.

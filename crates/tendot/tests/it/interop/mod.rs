@@ -1,7 +1,8 @@
-//! Interoperability with pyhandle and schemathesis.
+//! Interoperability with pyhandle, schemathesis and the validators of OpenAPI and DataCite.
 
 mod pyhandle;
 mod schemathesis;
+mod validators;
 
 use std::path::{Path, PathBuf};
 

@@ -8,6 +8,7 @@ mod duplicates;
 mod parties;
 mod redaction;
 mod reports;
+mod root;
 mod tokens;
 
 use std::process::{Command, Output};

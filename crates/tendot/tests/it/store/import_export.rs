@@ -43,6 +43,41 @@ fn recorded_records_round_trip() {
     }
 }
 
+/// A batch file omits what it cannot express, and says so; a dump has everything.
+#[test]
+fn batch_files_omit_what_they_cannot_express() {
+    let store = StoreDir::new();
+    let value = |index: u32, value_type: &str, data: Json| json!({"index": index, "type": value_type, "ttl": 3600, "data": data});
+    let text = |text: &str| json!({"format": "string", "value": text});
+    let records = [
+        json!({"handle": "10.1000/a", "values": [
+            value(1, "URL", text("https://example.org/a b")),
+            value(2, "DESC", text("two\nlines")),
+            value(3, "X", json!({"format": "base64", "value": "/wA="})),
+            value(4, "DESC", text("")),
+            value(5, "HS_VLIST", json!({"format": "vlist", "value": [{"handle": "0.NA/10.1000", "index": 300}]})),
+            value(6, "DESC", text("at the end ")),
+        ]}),
+        json!({"handle": "10.1000/with space", "values": [value(1, "URL", text("https://example.org/"))]}),
+    ];
+    let lines: String = records.iter().map(|record| format!("{record}\n")).collect();
+    store.import(&[&store.dir.write("records.jsonl", lines)], 0);
+    let everything = store.export();
+    let output = store.run(&["export", "--format", "handle-batch"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("omitted 3 values and 0 records"), "{}", stderr(&output));
+    let batch = StoreDir::new();
+    batch.import(&["--format", "handle-batch", &batch.dir.write("batch.txt", &output.stdout)], 0);
+    let kept = &batch.export()["10.1000/a"]["values"];
+    let indexes: Vec<_> = kept.as_array().unwrap().iter().map(|value| value["index"].clone()).collect();
+    assert_eq!(indexes, [1, 4, 5]);
+    assert_eq!(batch.export()["10.1000/with space"]["values"], everything["10.1000/with space"]["values"]);
+    let dump = StoreDir::new();
+    let file = dump.dir.write("dump.json", store.run_ok(&["export", "--format", "handle-net"]));
+    dump.import(&[&file], 0);
+    assert_eq!(dump.export(), everything);
+}
+
 #[test]
 fn all_formats_round_trip() {
     let count = repetitions("TENDOT_TEST_RECORDS", 5_000, 20_000);
@@ -88,6 +123,18 @@ fn all_formats_round_trip() {
     let file = store.dir.write("create.txt", batch);
     assert_eq!(store.import(&[&file], 0), summary(count, 0, 0, 0, 0, 0));
     assert_eq!(store.export(), untimed);
+
+    // The way back to Handle.Net: what is exported can be imported again, and nothing is lost.
+    let dump = StoreDir::new();
+    let file = dump.dir.write("dump.json", store.run_ok(&["export", "--format", "handle-net"]));
+    assert_eq!(dump.import(&[&file], 0), summary(count, 0, 0, 0, 0, 0));
+    assert_eq!(dump.export(), untimed);
+    let homed = fs::read_to_string(&file).unwrap();
+    assert!(homed.starts_with("{\"homedPrefixes\":[\n\"0.NA/10."), "{}", &homed[..200]);
+    let batch = StoreDir::new();
+    let file = batch.dir.write("batch.txt", store.run_ok(&["export", "--format", "handle-batch"]));
+    assert_eq!(batch.import(&[&file], 0), summary(count, 0, 0, 0, 0, 0));
+    assert_eq!(batch.export(), untimed);
 
     // CSV files have no timestamps either, and only URLs.
     let table = dump.run_ok(&["export", "--format", "csv"]);

@@ -1,5 +1,7 @@
 //! Locations of a record: its own, those of included records, and those of its prefix.
 
+use std::time::SystemTime;
+
 use tendot_proto::record::{Locations, Namespace};
 use tendot_proto::{Handle, HandleValue};
 use tendot_registry::{Caller, Error, ResolveQuery};
@@ -8,6 +10,7 @@ use tendot_store::StoreError;
 use crate::http::resolve::locations::selection::RedirectCandidate;
 use crate::http::resolve::lookup::{FoundRecord, LookupContext, RecordLookupError};
 use crate::http::resolve::resolver::RecordResolver;
+use crate::http::response::caching;
 
 /// Records whose locations are combined for one redirect.
 const MAX_INCLUDED_RECORDS: usize = 20;
@@ -24,6 +27,8 @@ pub(crate) struct LocationSet {
     values: Vec<HandleValue<'static>>,
     /// Whether the first one is the record's own.
     has_own: bool,
+    /// Whether the upstream resolver could not be queried for some of them.
+    is_incomplete: bool,
 }
 
 impl LocationSet {
@@ -35,6 +40,16 @@ impl LocationSet {
     /// The record's own locations among the parsed ones.
     pub(crate) fn own_locations<'l, 'a>(&self, parsed: &'l [Locations<'a>]) -> Option<&'l Locations<'a>> {
         if self.has_own { parsed.first() } else { None }
+    }
+
+    /// Seconds for which a selection may be cached: the shortest TTL of these and of the other values used. Zero if locations
+    /// are missing only because the upstream resolver could not be queried.
+    pub(crate) fn min_ttl_seconds<'v, 'a: 'v>(
+        &'v self,
+        others: impl Iterator<Item = &'v HandleValue<'a>>,
+        now: SystemTime,
+    ) -> u64 {
+        if self.is_incomplete { 0 } else { caching::min_ttl_seconds(self.values.iter().chain(others), now) }
     }
 
     /// All values that take part in the selection.
@@ -77,7 +92,9 @@ impl RecordResolver {
                 types: vec![LOCATION_TYPE.as_bytes()],
                 ..ResolveQuery::new(Handle::from(&*handle))
             };
-            let found = store_error_or_none(self.lookup(&query, &Caller::Anonymous, context).await)?;
+            let found = self.lookup(&query, &Caller::Anonymous, context).await;
+            set.is_incomplete |= matches!(found, Err(RecordLookupError::UpstreamUnavailable(_)));
+            let found = store_error_or_none(found)?;
             if let Some(FoundRecord { values, is_referral: false, .. }) = found {
                 for value in values {
                     let Ok(parsed) = Locations::from_bytes(&value.data) else { continue };

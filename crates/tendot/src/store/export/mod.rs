@@ -1,12 +1,14 @@
-//! `tendot export`: writes all records as JSON lines or CSV.
+//! `tendot export`: writes all records as JSON lines, CSV, or in a format of Handle.Net (`record_writer.rs`).
+
+mod record_writer;
 
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
+use record_writer::{Omitted, RecordWriter};
 use tendot_proto::Handle;
-use tendot_proto::record::HandleRecord;
 use tendot_registry::party::is_reserved_prefix;
 use tendot_registry::registration::is_reserved;
 use tendot_store::{AnyStore, NameKey, PostgresSettings, RecordStatus, Store, StoreError, StoredRecord};
@@ -16,23 +18,23 @@ use super::{
     CommandStore, StoreArguments, StoreLocation, command_pool, open_postgres, open_read_only, read_error,
 };
 use crate::atomic_file::AtomicFile;
-use crate::csv::write_field;
-use crate::terminal::{RECORD_PROGRESS, eprint_line, is_stdio, progress_bar};
+use crate::terminal::{RECORD_PROGRESS, eprint_line, eprint_warning, is_stdio, progress_bar};
 use crate::{CliError, CommandStatus, runtime};
 
 /// Export all records of a store
 ///
 /// Writes one JSON object per line, ordered by name, with all values, including non-public ones such as keys and passwords.
-/// Works while a server is running. An existing file is replaced when the export is complete.
+/// `handle-net` and `handle-batch` are read by Handle.Net's tools. Works while a server is running. An existing file is replaced when the export is complete.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   tendot export > records.jsonl
   tendot export --data /var/lib/tendot records.jsonl
   tendot export --format csv | head
+  tendot export --format handle-net dump.json
   tendot export --store postgres://tendot@db.example.org/tendot > records.jsonl
 
-Exit codes: 0 success, 2 error")]
+Exit codes: 0 success, 1 a batch file cannot express some values or records, 2 error")]
 pub(crate) struct ExportArguments {
     /// Output file; `-` is standard output [default: -]
     #[arg(value_name = "FILE")]
@@ -57,6 +59,10 @@ pub(crate) enum ExportFormat {
     Jsonl,
     /// name and first URL; records without a URL are skipped
     Csv,
+    /// JSON dump of Handle.Net, as its `StorageToJson` writes it: homed prefixes and records
+    HandleNet,
+    /// batch file of Handle.Net with a `CREATE` entry per record; only text, lists and administrators
+    HandleBatch,
 }
 
 /// Records read per transaction; short transactions let a concurrent writer reuse old pages.
@@ -88,22 +94,38 @@ fn export_store(
         let size = runtime.block_on(store.name_count()).map_err(|error| read_error(&error))?;
         Ok::<_, CliError>(size.map_or_else(ProgressBar::hidden, |size| progress_bar(size, RECORD_PROGRESS)))
     };
-    match arguments.file.as_deref().filter(|file| !is_stdio(file)) {
+    let omitted = match arguments.file.as_deref().filter(|file| !is_stdio(file)) {
         None => {
             // No progress bar when the records are printed to a terminal.
             let is_terminal = io::stdout().is_terminal();
             let bar = if is_terminal { ProgressBar::hidden() } else { bar()? };
-            write_records(runtime, store, arguments.format, &bar, "standard output", io::stdout().lock())?;
+            write_records(runtime, store, arguments.format, &bar, "standard output", io::stdout().lock())?
         }
         Some(path) => {
             source.ensure_not_store_file(path)?;
             let mut file = AtomicFile::create(path)?;
             let target = format!("`{}`", path.display());
-            write_records(runtime, store, arguments.format, &bar()?, &target, file.file())?;
+            let omitted = write_records(runtime, store, arguments.format, &bar()?, &target, file.file())?;
             file.commit()?;
+            omitted
         }
+    };
+    Ok(report(&omitted))
+}
+
+/// Reports what the format cannot express. A CSV file is meant to have URLs only.
+fn report(omitted: &Omitted) -> CommandStatus {
+    let Omitted { without_url, values, records } = *omitted;
+    if without_url > 0 {
+        eprint_line(format_args!("skipped {without_url} records without a URL"));
     }
-    Ok(CommandStatus::Success)
+    if values == 0 && records == 0 {
+        return CommandStatus::Success;
+    }
+    eprint_warning(&format!(
+        "omitted {values} values and {records} records that a batch file cannot express; `--format handle-net` has all"
+    ));
+    CommandStatus::Negative
 }
 
 fn write_records(
@@ -113,10 +135,23 @@ fn write_records(
     bar: &ProgressBar,
     target: &str,
     output: impl Write,
-) -> Result<(), CliError> {
+) -> Result<Omitted, CliError> {
     let write_error = |error: &io::Error| CliError::io(format!("cannot write {target}"), error);
-    let mut output = BufWriter::with_capacity(1 << 18, output);
-    let mut skipped = 0_u64;
+    let mut writer = RecordWriter::new(format, BufWriter::with_capacity(1 << 18, output));
+    writer.begin().map_err(|error| write_error(&error))?;
+    if matches!(format, ExportFormat::HandleNet) {
+        let mut after: Option<Box<str>> = None;
+        loop {
+            let page = store.list_homed(after.as_deref().map(str::as_bytes), PAGE_RECORDS);
+            let prefixes = runtime.block_on(page).map_err(|error| read_error(&error))?;
+            let Some(last) = prefixes.last() else { break };
+            after = Some(last.clone());
+            for prefix in prefixes.iter().filter(|prefix| !is_reserved_prefix(prefix.as_bytes())) {
+                writer.write_prefix(prefix).map_err(|error| write_error(&error))?;
+            }
+        }
+        writer.end_prefixes().map_err(|error| write_error(&error))?;
+    }
     let mut after = None;
     loop {
         let entries =
@@ -125,19 +160,12 @@ fn write_records(
         after = Some(NameKey::new(&last.name).map_err(|error| CliError::new(error.to_string()))?);
         bar.inc(entries.len() as u64);
         for entry in entries.into_iter().filter(is_exported) {
-            let written = match format {
-                ExportFormat::Jsonl => write_json(&mut output, entry),
-                ExportFormat::Csv => write_csv(&mut output, &entry, &mut skipped),
-            };
-            written.map_err(|error| write_error(&error))?;
+            writer.write(entry).map_err(|error| write_error(&error))?;
         }
     }
-    output.flush().map_err(|error| write_error(&error))?;
+    let omitted = writer.finish().map_err(|error| write_error(&error))?;
     bar.finish_and_clear();
-    if skipped > 0 {
-        eprint_line(format_args!("skipped {skipped} records without a URL"));
-    }
-    Ok(())
+    Ok(omitted)
 }
 
 /// Reads the next records; empty at the end.
@@ -156,23 +184,4 @@ async fn next_page(store: &AnyStore, after: Option<&NameKey>) -> Result<Vec<Stor
 fn is_exported(entry: &StoredRecord) -> bool {
     let is_internal = is_reserved_prefix(Handle::from(&*entry.name).prefix());
     entry.status == RecordStatus::Live && !is_internal && !is_reserved(entry)
-}
-
-fn write_json(output: &mut impl Write, entry: StoredRecord) -> io::Result<()> {
-    let record = HandleRecord { handle: entry.name.as_bytes().into(), values: entry.values };
-    serde_json::to_writer(&mut *output, &record)?;
-    output.write_all(b"\n")
-}
-
-/// Writes the name and its first URL; records without a URL are counted in `skipped`.
-fn write_csv(output: &mut impl Write, entry: &StoredRecord, skipped: &mut u64) -> io::Result<()> {
-    let url = entry.values.iter().find(|value| value.value_type.eq_ignore_ascii_case(b"URL"));
-    let Some(url) = url else {
-        *skipped += 1;
-        return Ok(());
-    };
-    write_field(output, entry.name.as_bytes())?;
-    output.write_all(b",")?;
-    write_field(output, &url.data)?;
-    output.write_all(b"\r\n")
 }
