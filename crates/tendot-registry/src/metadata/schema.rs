@@ -84,13 +84,16 @@ pub(in crate::metadata) fn object(description: &str, members: Vec<SchemaMember>)
         members.iter().filter(|member| member.is_required).map(|member| member.name).collect();
     let properties: Map<String, Value> =
         members.into_iter().map(|member| (member.name.to_owned(), member.schema)).collect();
-    json!({
-        "type": "object",
-        "description": description.trim(),
-        "properties": properties,
-        "required": required,
-        "additionalProperties": false,
-    })
+    let mut schema = Map::from_iter([
+        ("type".to_owned(), json!("object")),
+        ("description".to_owned(), json!(description.trim())),
+        ("properties".to_owned(), properties.into()),
+        ("additionalProperties".to_owned(), json!(false)),
+    ]);
+    if !required.is_empty() {
+        schema.insert("required".to_owned(), json!(required));
+    }
+    schema.into()
 }
 
 /// Member with one of these values.
