@@ -31,7 +31,8 @@ fn values(server: &TestServer, name: &str) -> Vec<(String, Json)> {
 
 fn found_from_the_root(store: StoreKind) {
     let dir = TestDir::new();
-    let start = |dir: &TestDir| TestServer::builder(dir).with_native().envs(store.env()).start();
+    let database = store.env();
+    let start = |dir: &TestDir| TestServer::builder(dir).with_native().envs(database.clone()).start();
     let server = start(&dir);
     assert_eq!(server.get(&format!("/api/handles/{SERVICE_HANDLE}")).status, 400, "published when needed");
     let registry = TestRegistry::with_prefix(dir, server);
