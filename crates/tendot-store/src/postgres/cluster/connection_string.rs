@@ -1,7 +1,7 @@
 //! Parses connection strings.
 
 use std::collections::HashSet;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
@@ -37,7 +37,7 @@ impl ConnectionString {
     /// Parses `postgres://user:password@host:port/database?options`, or the key-value form.
     ///
     /// Besides the driver's options: `sslrootcert`, a CA file; and `sslmode=verify-ca` and `verify-full`, which equal `require`:
-    /// certificate and host name are always verified.
+    /// certificate and host name are always verified. Without `sslmode`, it is `verify-full`, and `prefer` for hosts on loopback.
     ///
     /// Several hosts form one cluster. `target_session_attrs` selects the hosts for reads: `any` (the default) or
     /// `prefer-standby` include standbys, `read-write` or `primary` use the primary only.
@@ -60,6 +60,7 @@ impl ConnectionString {
                 return Err(PostgresOpenError::InvalidConnectionString { reason });
             }
         };
+        let has_ssl_mode = has_option(&address, "sslmode");
         for stricter in ["verify-full", "verify-ca"] {
             address = address.replace(&format!("sslmode={stricter}"), "sslmode=require");
         }
@@ -94,6 +95,12 @@ impl ConnectionString {
         let use_standbys =
             use_standbys && config.get_target_session_attrs() == driver::TargetSessionAttrs::Any;
         let mut hosts = split_hosts(&config);
+        if !has_ssl_mode {
+            // A password or record must not cross a network in the clear because nothing was said about it.
+            for host in hosts.iter_mut().filter(|host| is_remote(&host.config)) {
+                host.config.ssl_mode(driver::SslMode::Require);
+            }
+        }
         // Removes duplicates.
         let mut addresses = HashSet::new();
         hosts.retain(|host| addresses.insert(host.address.clone()));
@@ -114,6 +121,38 @@ fn has_unescaped_at_sign(address: &str) -> bool {
     let schemes = ["postgres://", "postgresql://"];
     let hosts = schemes.iter().find_map(|scheme| address.strip_prefix(scheme)?.split_once('@'));
     hosts.is_some_and(|(_, hosts)| hosts.split('?').next().is_some_and(|hosts| hosts.contains('@')))
+}
+
+/// Whether a connection string has this option: `?name=` in a URL, else ` name=`.
+fn has_option(address: &str, name: &str) -> bool {
+    let is_url = address.starts_with("postgres://") || address.starts_with("postgresql://");
+    let (options, separator) = if is_url {
+        (address.split_once('?').map_or("", |(_, options)| options), '&')
+    } else {
+        (address, ' ')
+    };
+    let mut names = options.split(separator).filter_map(|option| option.split_once('='));
+    names.any(|(key, _)| key.trim() == name)
+}
+
+/// Whether a host is reached over a network: neither a socket nor loopback.
+fn is_remote(config: &Config) -> bool {
+    let is_remote_host = |host: &driver::Host| match host {
+        driver::Host::Tcp(host) => {
+            let address = host.parse::<IpAddr>();
+            let is_loopback_name = || {
+                host.eq_ignore_ascii_case("localhost") || host.to_ascii_lowercase().ends_with(".localhost")
+            };
+            address.map_or_else(|_| !is_loopback_name(), |address| !address.to_canonical().is_loopback())
+        }
+        #[cfg(unix)]
+        driver::Host::Unix(_) => false,
+    };
+    // An address is connected to instead of the name.
+    match config.get_hostaddrs() {
+        [] => config.get_hosts().iter().any(is_remote_host),
+        addresses => addresses.iter().any(|address| !address.to_canonical().is_loopback()),
+    }
 }
 
 /// Removes an option that the driver does not (fully) support, and returns its value.
@@ -236,6 +275,36 @@ mod tests {
         check("mysql://user@host/d", Err("connection string"));
         check("postgres://u@h/d?sslrootcert=%2Fnot%2Fthere.pem", Err("/not/there.pem"));
         check("postgres://u@h/d?sslrootcert=/dev/null", Err("no certificates found"));
+    }
+
+    /// Remote hosts need TLS unless the connection string says otherwise.
+    #[test]
+    fn audit_f16_ssl_mode() {
+        use driver::SslMode::{Disable, Prefer, Require};
+        for (address, expected) in [
+            ("postgres://u@db.example.org/d", Require),
+            ("host=db.example.org user=u dbname=d", Require),
+            ("postgres://u@192.0.2.1/d", Require),
+            ("postgres://u@[2001:db8::1]/d", Require),
+            ("postgres://u:sslmode=@db.example.org/d?application_name=sslmode=disable", Require),
+            ("postgres:///d?user=u&host=db.example.org&hostaddr=127.0.0.1", Prefer),
+            ("postgres:///d?user=u&host=localhost&hostaddr=192.0.2.1", Require),
+            ("postgres://u@localhost/d", Prefer),
+            ("postgres://u@127.0.0.2/d", Prefer),
+            ("postgres://u@[::1]/d", Prefer),
+            ("postgres://u@%2Frun%2Fpostgresql/d", Disable),
+            ("postgres://u@db.example.org/d?sslmode=prefer", Prefer),
+            ("postgres://u@db.example.org/d?connect_timeout=1&sslmode=disable", Disable),
+            ("host=db.example.org user=u dbname=d sslmode=disable", Disable),
+            ("postgres://u@db.example.org/d?sslmode=verify-full", Require),
+            ("postgres://u@127.0.0.1/d?sslmode=verify-ca", Require),
+        ] {
+            let parsed = ConnectionString::parse(address, &PostgresSettings::default()).unwrap();
+            assert_eq!(parsed.hosts[0].config.get_ssl_mode(), expected, "{address}");
+        }
+        let cluster = ConnectionString::parse("postgres://u@localhost,db/d", &PostgresSettings::default());
+        let modes: Vec<_> = cluster.unwrap().hosts.iter().map(|host| host.config.get_ssl_mode()).collect();
+        assert_eq!(modes, [Prefer, Require]);
     }
 
     #[test]
