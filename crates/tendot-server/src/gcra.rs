@@ -36,6 +36,8 @@ pub(crate) struct GcraTable {
     burst_nanos: u64,
     /// Two rows of slots.
     pub(crate) slots: Box<[AtomicU64]>,
+    /// Slot of all keys of a table without slots.
+    shared_slot: AtomicU64,
     /// Randomly seeded, so that clients cannot choose which keys they share slots with.
     hash: RandomState,
 }
@@ -44,15 +46,17 @@ impl GcraTable {
     /// Creates a table with two rows of `slots_per_row` eight-byte slots.
     pub(crate) fn new(slots_per_row: usize, burst_nanos: u64) -> Self {
         let slots = (0..2 * slots_per_row).map(|_| AtomicU64::new(0)).collect();
-        Self { burst_nanos, slots, hash: RandomState::new() }
+        Self { burst_nanos, slots, shared_slot: AtomicU64::new(0), hash: RandomState::new() }
     }
 
     /// Slots of a key, one in each row.
-    pub(crate) fn slots(&self, key: impl Hash) -> [&AtomicU64; 2] {
+    pub(crate) fn slots<'t>(&'t self, key: impl Hash) -> [&'t AtomicU64; 2] {
         let hash = self.hash.hash_one(key);
-        let row = self.slots.len() / 2;
-        let (first, second) = (hash as usize % row, (hash >> 32) as usize % row);
-        [&self.slots[first], &self.slots[row + second]]
+        let (first, second) = self.slots.split_at(self.slots.len() / 2);
+        let slot_in = |row: &'t [AtomicU64], hash: u64| {
+            row.get(hash as usize % row.len().max(1)).unwrap_or(&self.shared_slot)
+        };
+        [slot_in(first, hash), slot_in(second, hash >> 32)]
     }
 
     /// Debt in nanoseconds from now.

@@ -23,7 +23,10 @@ pub(crate) struct LatencyHistogram {
 impl LatencyHistogram {
     pub(crate) fn observe(&self, duration: Duration) {
         let bucket = BUCKETS_MICROS.partition_point(|bound| Duration::from_micros(*bound) < duration);
-        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        // The last bucket has no bound.
+        if let Some(count) = self.buckets.get(bucket) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.sum_nanos.fetch_add(nanos, Ordering::Relaxed);
     }

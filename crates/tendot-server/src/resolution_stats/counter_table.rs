@@ -66,8 +66,8 @@ impl CounterTable {
         Some(false)
     }
 
-    fn set_for(&self, key: CounterKey) -> &[CounterSlot; SLOTS_PER_SET] {
-        &self.sets[key.name_hash as usize % SETS]
+    fn set_for(&self, key: CounterKey) -> &[CounterSlot] {
+        self.sets.get(key.name_hash as usize % SETS).map_or(&[], |set| set.as_slice())
     }
 
     /// Empties all counters and returns their counts.
@@ -89,7 +89,7 @@ impl CounterTable {
 }
 
 /// Adds to the existing counter of a name; returns whether there is one.
-fn add_existing(set: &[CounterSlot; SLOTS_PER_SET], key: CounterKey, count: u64) -> bool {
+fn add_existing(set: &[CounterSlot], key: CounterKey, count: u64) -> bool {
     for counter in set {
         // A concurrent drain changes the generation, so that the exchange fails.
         while let Some(word) = counter.load()

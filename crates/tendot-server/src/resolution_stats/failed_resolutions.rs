@@ -37,7 +37,7 @@ impl FailedResolutions {
     }
 
     pub(crate) fn add(&self, key: CounterKey, name: &str, count: u64) {
-        let shard = &self.shards[key.name_hash as usize % SHARDS];
+        let Some(shard) = self.shards.get(key.name_hash as usize % SHARDS) else { return };
         let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, _, sum)) = shard.names.get_mut(&key.name_hash) {
             *sum = sum.saturating_add(count);

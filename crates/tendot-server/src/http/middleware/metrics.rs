@@ -43,7 +43,7 @@ impl RequestKind {
     ];
 
     pub(crate) fn as_str(self) -> &'static str {
-        Self::LABELS[self as usize].1
+        Self::LABELS.get(self as usize).map_or("", |(_, label)| label)
     }
 }
 
@@ -86,7 +86,9 @@ pub(crate) struct UpstreamMetrics {
 impl UpstreamMetrics {
     /// Counts a query, and its latency if it was sent.
     pub(crate) fn record_query(&self, outcome: UpstreamOutcome, duration: Option<Duration>) {
-        self.queries[outcome as usize].fetch_add(1, Ordering::Relaxed);
+        if let Some(queries) = self.queries.get(outcome as usize) {
+            queries.fetch_add(1, Ordering::Relaxed);
+        }
         if let Some(duration) = duration {
             self.durations.observe(duration);
         }
@@ -147,8 +149,12 @@ impl HttpMetrics {
             .iter()
             .position(|label| *label == status.as_u16())
             .unwrap_or(STATUS_LABELS.len() - 1);
-        self.requests[kind as usize][status].fetch_add(1, Ordering::Relaxed);
-        self.durations[kind as usize].observe(duration);
+        if let Some(requests) = self.requests.get(kind as usize).and_then(|statuses| statuses.get(status)) {
+            requests.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(durations) = self.durations.get(kind as usize) {
+            durations.observe(duration);
+        }
     }
 }
 

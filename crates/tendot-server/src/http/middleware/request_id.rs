@@ -29,14 +29,15 @@ impl RequestIdGenerator {
 
     /// Generates an id.
     pub(crate) fn generate(&self) -> HeaderValue {
-        const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
         // Bijective mixing: distinct numbers stay distinct.
         let mut mixed = self.start.wrapping_add(self.generated.fetch_add(1, Ordering::Relaxed));
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^= mixed >> 31;
-        let digits: [u8; 16] =
-            std::array::from_fn(|index| HEX_DIGITS[usize::from((mixed >> (60 - 4 * index)) as u8 & 15)]);
+        let digits: [u8; 16] = std::array::from_fn(|index| match (mixed >> (60 - 4 * index)) as u8 & 15 {
+            digit @ 0..10 => b'0' + digit,
+            digit => b'a' + digit - 10,
+        });
         HeaderValue::from_bytes(&digits).unwrap_or(HeaderValue::from_static("0"))
     }
 }

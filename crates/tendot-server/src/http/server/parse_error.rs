@@ -21,8 +21,8 @@ pub(crate) fn find_hyper_error(written: &[u8]) -> Option<usize> {
         return None;
     }
     let tail = written.len().saturating_sub(MAX_HYPER_ERROR_LEN);
-    let at = tail + memchr::memmem::rfind(&written[tail..], b"HTTP/1.")?;
-    let (status, mut lines) = split_head(&written[at..])?;
+    let at = tail + memchr::memmem::rfind(written.get(tail..)?, b"HTTP/1.")?;
+    let (status, mut lines) = split_head(written.get(at..)?)?;
     // `100 Continue` is hyper's own, too, and has no headers.
     let is_client_error = status.split(' ').nth(1).is_some_and(|status| status.starts_with('4'));
     (is_client_error && lines.all(|line| HYPER_ERROR_HEADERS.iter().any(|header| line.starts_with(header))))

@@ -75,15 +75,15 @@ fn split_line(line: &[u8]) -> Option<RequestLine<'_>> {
 
 fn split_at_space(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = memchr::memchr(b' ', text)?;
-    Some((&text[..at], &text[at + 1..]))
+    Some((text.get(..at)?, text.get(at + 1..)?))
 }
 
 /// Percent-encodes the characters of a target that a URI cannot contain; existing triplets stay.
 fn encode(target: &[u8]) -> String {
-    let start = target.iter().position(|byte| *byte != b'/').unwrap_or(target.len());
+    let after_slashes = target.iter().skip_while(|byte| **byte == b'/');
     // Two slashes would begin a host name, and browsers read a backslash as a slash.
     let mut encoded = String::from("/");
-    for byte in &target[start..] {
+    for byte in after_slashes {
         match byte {
             b'<' | b'>' | b'`' | b'#' | b'"' | b'\\' | b'^' | b'{' | b'|' | b'}' | 0..=b' ' | 0x7f.. => {
                 let _ = write!(encoded, "%{byte:02X}");

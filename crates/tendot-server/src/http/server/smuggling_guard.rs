@@ -142,7 +142,7 @@ impl HeadValidator {
                     } else {
                         HeadState::InBody(remaining - received as u64)
                     };
-                    bytes = &bytes[received..];
+                    bytes = bytes.get(received..).unwrap_or_default();
                 }
                 HeadState::BeforeHead => {
                     self.state = HeadState::InHead;
@@ -158,14 +158,15 @@ impl HeadValidator {
                         }
                         return None;
                     };
-                    self.buffer_line(&bytes[..end]);
+                    let (line_end, rest) = bytes.split_at(end);
+                    self.buffer_line(line_end);
                     self.lines = self.lines.saturating_add(1);
                     let is_first_line = self.is_first_line;
                     let mut checked = self.check_line();
                     if is_first_line {
                         let partial = std::mem::take(&mut self.partial_request_line);
                         if checked.is_ok() && self.length <= MAX_REQUEST_LINE_BYTES {
-                            checked = self.check_request_line(partial, &bytes[..end]);
+                            checked = self.check_request_line(partial, line_end);
                         }
                     }
                     (self.length, self.ends_with_cr, self.has_controls) = (0, false, false);
@@ -174,7 +175,8 @@ impl HeadValidator {
                         self.state = HeadState::Unparsed;
                         return Some(all.len() - bytes.len() + end);
                     }
-                    bytes = &bytes[end + 1..];
+                    // After the line feed.
+                    bytes = rest.get(1..).unwrap_or_default();
                 }
             }
         }
@@ -205,9 +207,8 @@ impl HeadValidator {
     }
 
     fn buffer_line(&mut self, bytes: &[u8]) {
-        let start = self.length.min(LINE_PREFIX_LEN);
-        let copied = bytes.len().min(LINE_PREFIX_LEN - start);
-        self.line[start..start + copied].copy_from_slice(&bytes[..copied]);
+        let free = self.line.iter_mut().skip(self.length);
+        free.zip(bytes).for_each(|(slot, byte)| *slot = *byte);
         self.length = self.length.saturating_add(bytes.len());
         // Branch-free, so that the loop is vectorized.
         let is_control = |byte: u8| (byte < b' ') & (byte != b'\t') & (byte != b'\r');
@@ -225,7 +226,7 @@ impl HeadValidator {
         if !self.ends_with_cr {
             return Err("line does not end with CRLF".into());
         }
-        let line = &self.line[..self.length.min(LINE_PREFIX_LEN)];
+        let line = self.line.get(..self.length).unwrap_or(&self.line);
         if line == b"\r" {
             // Empty lines before a request are ignored.
             if !self.is_first_line {

@@ -115,7 +115,9 @@ impl<T: AsyncRead + Unpin> AsyncRead for TimeoutStream<T> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut this.stream).poll_read(context, buffer);
         if polled.is_ready() {
-            if let Some(accepted) = this.head_validator.inspect(&buffer.filled()[before..]) {
+            if let Some(accepted) =
+                this.head_validator.inspect(buffer.filled().get(before..).unwrap_or_default())
+            {
                 buffer.set_filled(before + accepted);
                 this.pending_head_end = INVALID_HEAD_END;
                 this.read_head_end(buffer);
@@ -155,7 +157,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<T> {
                 return Poll::Ready(Ok(bytes.len()));
             }
             // Send what precedes it first.
-            Some(before) => &bytes[..before],
+            Some(before) => bytes.get(..before).unwrap_or(bytes),
             None => bytes,
         };
         match Pin::new(&mut self.stream).poll_write(context, bytes) {

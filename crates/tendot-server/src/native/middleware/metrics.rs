@@ -19,7 +19,7 @@ const TRANSPORT_LABELS: [(Transport, &str); 3] =
     [(Transport::Udp, "udp"), (Transport::Tcp, "tcp"), (Transport::Http, "http")];
 
 pub(crate) fn transport_label(transport: Transport) -> &'static str {
-    TRANSPORT_LABELS[transport as usize].1
+    TRANSPORT_LABELS.get(transport as usize).map_or("", |(_, label)| label)
 }
 
 /// Opcodes with their own label; others are counted under the last one.
@@ -107,12 +107,20 @@ impl NativeMetrics {
             .iter()
             .position(|label| *label == code.0)
             .unwrap_or(RESPONSE_CODE_LABELS.len() - 1);
-        self.requests[transport as usize][opcode][code].fetch_add(1, Ordering::Relaxed);
-        self.durations[transport as usize].observe(duration);
+        let requests =
+            self.requests.get(transport as usize).and_then(|opcodes| opcodes.get(opcode)?.get(code));
+        if let Some(requests) = requests {
+            requests.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(durations) = self.durations.get(transport as usize) {
+            durations.observe(duration);
+        }
     }
 
     pub(crate) fn record_drop(&self, reason: DropReason) {
-        self.dropped[reason as usize].fetch_add(1, Ordering::Relaxed);
+        if let Some(dropped) = self.dropped.get(reason as usize) {
+            dropped.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Total number of completed requests.

@@ -40,7 +40,7 @@ impl NormalizedRequest {
     }
 
     fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.length]
+        self.bytes.get(..self.length).unwrap_or_default()
     }
 }
 
