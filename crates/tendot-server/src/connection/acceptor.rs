@@ -93,7 +93,7 @@ impl ConnectionAcceptor {
         CloseSignal(self.phase.subscribe())
     }
 
-    /// Whether the total limit is reached, and connections wait for a permit.
+    /// Whether connections wait because the total limit is reached or file descriptors have run out.
     pub(crate) fn at_capacity(&self) -> watch::Receiver<bool> {
         self.at_capacity.subscribe()
     }
@@ -121,7 +121,9 @@ impl ConnectionAcceptor {
             };
             match accepted {
                 Ok((permit, stream, client)) => {
-                    error_logged = false;
+                    if std::mem::replace(&mut error_logged, false) {
+                        self.at_capacity.send_replace(false);
+                    }
                     admit(permit, stream, client);
                 }
                 // The client closed the connection before it was accepted.
@@ -131,6 +133,8 @@ impl ConnectionAcceptor {
                         tracing::error!(%error, "accept failed; retrying");
                     }
                     error_logged = true;
+                    // File descriptors have run out, most likely: idle connections make room.
+                    self.at_capacity.send_replace(true);
                     sleep(ACCEPT_RETRY_DELAY).await;
                 }
             }

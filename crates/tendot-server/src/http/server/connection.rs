@@ -1,5 +1,6 @@
 //! Serves one connection, and detects idle and stalled clients.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -12,7 +13,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::http::ServerCertificate;
 use crate::http::middleware::client_address::ConnectionPeer;
@@ -99,6 +101,7 @@ async fn serve_stream<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     check.reset();
     let mut is_closing = false;
     let mut last = (0, Instant::now());
+    let mut crowded = pin!(activity.wait_idle_and_crowded(acceptor.connections.at_capacity()));
     loop {
         tokio::select! {
             biased;
@@ -108,6 +111,7 @@ async fn serve_stream<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
                 }
                 return;
             }
+            () = &mut crowded => return,
             () = close_signal.wait(), if !is_closing => {
                 is_closing = true;
                 connection.as_mut().graceful_shutdown();
@@ -131,6 +135,9 @@ async fn serve_stream<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 }
 
 const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Idle time after which a connection is closed while others wait.
+const CROWDED_IDLE_TIMEOUT: Duration = Duration::from_millis(250);
 
 fn respond(
     acceptor: &Arc<HttpAcceptor>,
@@ -188,6 +195,22 @@ impl ConnectionActivity {
     /// Records an event, such as a chunk that was sent.
     pub(super) fn record_event(&self) {
         self.events.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Completes when other connections wait, and this one has been idle for a while since: its client has not sent a whole
+    /// request, or has read its response.
+    async fn wait_idle_and_crowded(&self, mut at_capacity: watch::Receiver<bool>) {
+        loop {
+            // Without a sender, the server has ended.
+            let _ = at_capacity.wait_for(|at_capacity| *at_capacity).await;
+            let events = self.events.load(Ordering::Relaxed);
+            sleep(CROWDED_IDLE_TIMEOUT).await;
+            let is_unused =
+                self.in_flight.load(Ordering::Relaxed) == 0 && self.sending.load(Ordering::Relaxed) == 0;
+            if is_unused && self.events.load(Ordering::Relaxed) == events {
+                return;
+            }
+        }
     }
 
     /// Liveness after `quiet_time` without an event.

@@ -41,6 +41,23 @@ fn attack_h10_five_hundred_slow_clients() {
     }
 }
 
+/// Idle connections are closed first when file descriptors run out: a write does not wait for their timeout.
+#[test]
+fn idle_connections_make_room_for_a_write() {
+    let dir = TestDir::new();
+    let script = format!(
+        "ulimit -n 64; exec {TENDOT} serve --data tendot-data --http 127.0.0.1:0 --native off --set http.limits.idle_timeout=1h"
+    );
+    let mut command = Command::new("sh");
+    let data = dir.path().join("tendot-data");
+    let server = TestServer::from_command(command.args(["-c", &script]).current_dir(dir.path()), &data);
+    let connections: Vec<TcpStream> =
+        (0..300).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
+    // The client's own timeout is far below that of idle connections.
+    assert_eq!(server.request("POST", "/api/prefixes/0.NA/10.5555").send(server.address()).status, 200);
+    drop(connections);
+}
+
 /// At the file descriptor limit the server waits without spinning, and accepts connections again afterwards.
 #[test]
 fn attack_s11_file_descriptor_limit() {
