@@ -165,6 +165,15 @@ pub struct TokenIdentity {
 }
 
 impl TokenIdentity {
+    /// Agency or registrant of the token, such as `registrant:ID`; the same for all its tokens.
+    pub fn party(&self) -> String {
+        match (self.role, &self.subject) {
+            (Role::Agency, Some(code)) => format!("agency:{code}"),
+            (Role::Registrant, Some(id)) => format!("registrant:{id}"),
+            _ => "operator".into(),
+        }
+    }
+
     /// Whether it is an operator token.
     pub fn is_operator(&self) -> bool {
         self.role == Role::Operator
@@ -174,11 +183,7 @@ impl TokenIdentity {
 /// Format of the author in the change log.
 impl fmt::Display for TokenIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.role, &self.subject) {
-            (Role::Agency, Some(code)) => write!(f, "agency:{code}"),
-            (Role::Registrant, Some(id)) => write!(f, "registrant:{id}"),
-            _ => f.write_str("operator"),
-        }
+        f.write_str(&self.party())
     }
 }
 

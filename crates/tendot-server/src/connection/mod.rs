@@ -11,4 +11,4 @@ mod client_limit;
 mod slow_client;
 
 pub(crate) use acceptor::{CloseSignal, ConnectionAcceptor, ConnectionMetrics};
-pub(crate) use slow_client::{LingeringClose, lingering_close, transfer_timeout};
+pub(crate) use slow_client::{LingeringClose, TransferAllowance, lingering_close, transfer_timeout};

@@ -11,6 +11,9 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 /// Minimum transfer rate of a peer in bytes per second, beyond its base timeout.
 const MIN_BYTES_PER_SECOND: u64 = 1 << 10;
 
+/// Minimum rate of a request body in bytes per second, over a sliding window.
+const MIN_BODY_BYTES_PER_SECOND: u64 = 4 << 10;
+
 /// Lingering close: time and bytes for which further input is discarded.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_LINGER_BYTES: usize = 4 << 20;
@@ -18,6 +21,42 @@ const MAX_LINGER_BYTES: usize = 4 << 20;
 /// Timeout of a transfer of so many bytes: `base`, and one second per kilobyte.
 pub(crate) const fn transfer_timeout(base: Duration, bytes: u64) -> Duration {
     base.saturating_add(Duration::from_secs(bytes / MIN_BYTES_PER_SECOND))
+}
+
+/// Time that a client may still take to send: a minimum rate over a sliding window.
+///
+/// Waiting for the client spends the allowance, and what it sends earns time, but never more than the window: a client that
+/// was fast cannot stall for longer later.
+#[derive(Debug)]
+pub(crate) struct TransferAllowance {
+    window: Duration,
+    remaining: Duration,
+}
+
+impl TransferAllowance {
+    pub(crate) const fn new(window: Duration) -> Self {
+        Self { window, remaining: window }
+    }
+
+    /// Timeout of the next part.
+    pub(crate) const fn remaining(&self) -> Duration {
+        self.remaining
+    }
+
+    /// Spends time that was waited.
+    pub(crate) const fn spend(&mut self, waited: Duration) {
+        self.remaining = self.remaining.saturating_sub(waited);
+    }
+
+    /// Earns the time of so many bytes.
+    pub(crate) fn earn_bytes(&mut self, bytes: usize) {
+        let micros = (bytes as u64).saturating_mul(1_000_000) / MIN_BODY_BYTES_PER_SECOND;
+        self.earn(Duration::from_micros(micros));
+    }
+
+    pub(crate) fn earn(&mut self, time: Duration) {
+        self.remaining = self.remaining.saturating_add(time).min(self.window);
+    }
 }
 
 /// Lingering close: discards further input after the sending side was closed, so that the peer can read the last response.
@@ -81,6 +120,28 @@ mod tests {
         assert_eq!(transfer_timeout(base, 1_023), base);
         assert_eq!(transfer_timeout(base, 10 << 10), Duration::from_secs(40));
         assert_eq!(transfer_timeout(Duration::MAX, u64::MAX), Duration::MAX);
+    }
+
+    #[test]
+    fn audit_f4_sliding_window() {
+        let window = Duration::from_secs(10);
+        let mut allowance = TransferAllowance::new(window);
+        // What was sent quickly does not allow a longer pause.
+        allowance.earn_bytes(4 << 20);
+        assert_eq!(allowance.remaining(), window);
+        // The minimum rate can go on for any time; half of it ends after two windows.
+        for _ in 0..1_000 {
+            allowance.spend(Duration::from_secs(1));
+            allowance.earn_bytes(4 << 10);
+        }
+        assert_eq!(allowance.remaining(), window);
+        let exhausted = (1..=100).find(|_| {
+            allowance.spend(Duration::from_secs(1));
+            let is_exhausted = allowance.remaining().is_zero();
+            allowance.earn_bytes(2 << 10);
+            is_exhausted
+        });
+        assert_eq!(exhausted, Some(19));
     }
 
     /// Input is discarded until the peer closes its side, for a limited time and number of bytes.

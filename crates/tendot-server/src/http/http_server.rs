@@ -1,10 +1,11 @@
 //! `HttpServer`: shared state and settings.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use http::HeaderName;
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue};
 use ipnet::IpNet;
 use tendot_proto::trust::TrustAnchors;
 use tendot_registry::Registry;
@@ -38,6 +39,12 @@ pub struct HttpServer {
     /// Names to records and redirects.
     pub(super) resolver: RecordResolver,
     pub(super) proxy_trust: ProxyTrust,
+    /// Whether an untrusted proxy on loopback was logged.
+    pub(super) has_warned_of_proxy: AtomicBool,
+    /// `Strict-Transport-Security` of responses over TLS.
+    pub(super) hsts: Option<HeaderValue>,
+    /// Text of `/.well-known/security.txt`.
+    pub(super) security_txt: RwLock<Option<Bytes>>,
     pub(super) rate_limiter: Option<HttpRateLimiter>,
     pub(super) body_reader: BodyReader,
     pub(super) reverse_lookups: ReverseLookupGate,
@@ -67,6 +74,9 @@ impl HttpServer {
             resolver: RecordResolver::new(Arc::clone(&registry), Arc::clone(&metrics)),
             registry,
             proxy_trust: ProxyTrust::default(),
+            has_warned_of_proxy: AtomicBool::new(false),
+            hsts: None,
+            security_txt: RwLock::default(),
             rate_limiter: None,
             body_reader: BodyReader::new(Duration::from_secs(10)),
             reverse_lookups: ReverseLookupGate::new(Duration::from_secs(10)),
@@ -90,15 +100,40 @@ impl HttpServer {
 
     /// Sets the operator's API token.
     #[must_use]
-    pub fn operator_token(mut self, token: impl Into<Box<str>>) -> Self {
-        self.authenticator.operator_token = Some(token.into());
+    pub fn operator_token(self, token: impl Into<Box<str>>) -> Self {
+        self.replace_operator_token(token);
         self
     }
 
-    /// Sets the trusted proxies, and where plain-text credentials are accepted.
+    /// Replaces the operator's API token; the old one is rejected from now on.
+    pub fn replace_operator_token(&self, token: impl Into<Box<str>>) {
+        let mut current = self.authenticator.operator_token.write().unwrap_or_else(PoisonError::into_inner);
+        *current = Some(token.into());
+    }
+
+    /// Sets the trusted proxies, and whether clients on loopback are trusted.
     #[must_use]
     pub fn proxy_trust(mut self, trust: ProxyTrust) -> Self {
         self.proxy_trust = trust;
+        self
+    }
+
+    /// Serves this text at `/.well-known/security.txt` (RFC 9116). Default: 404.
+    #[must_use]
+    pub fn security_txt(self, text: impl Into<Bytes>) -> Self {
+        self.replace_security_txt(text);
+        self
+    }
+
+    /// Replaces the text at `/.well-known/security.txt`.
+    pub fn replace_security_txt(&self, text: impl Into<Bytes>) {
+        *self.security_txt.write().unwrap_or_else(PoisonError::into_inner) = Some(text.into());
+    }
+
+    /// Sends `Strict-Transport-Security` (RFC 6797) with this `max-age` in responses over TLS. Default: not sent.
+    #[must_use]
+    pub fn hsts_max_age(mut self, max_age: Duration) -> Self {
+        self.hsts = HeaderValue::try_from(format!("max-age={}", max_age.as_secs())).ok();
         self
     }
 
@@ -162,7 +197,7 @@ impl HttpServer {
 
     /// Sets the time a request body may take, in addition to one second per kilobyte.
     #[must_use]
-    pub const fn body_timeout(mut self, timeout: Duration) -> Self {
+    pub fn body_timeout(mut self, timeout: Duration) -> Self {
         self.body_reader = BodyReader::new(timeout);
         self
     }

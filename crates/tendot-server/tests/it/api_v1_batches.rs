@@ -81,7 +81,7 @@ fn batch_results(client: &ApiClient) {
         client.send("POST", "/api/v1/dois/batch", TOKEN, &["Content-Type: text/xml"], b"{}").status,
         415
     );
-    for media_type in ["application/ndjson", "text/plain; charset=utf-8"] {
+    for media_type in ["application/ndjson", "application/jsonl; charset=utf-8"] {
         let response = client.batch(TOKEN, &[&format!("Content-Type: {media_type}")], &body);
         assert_eq!(response[0]["status"], "unchanged", "{media_type}");
     }

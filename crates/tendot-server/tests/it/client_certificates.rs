@@ -1,5 +1,6 @@
 //! Client certificates: the key authenticates a client, the subject of the certificate only selects the record.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der};
@@ -15,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::support::edits::{home_edit, put_edit};
-use crate::support::http_server::{TestServer, allow_plain_loopback, bind, start_at};
+use crate::support::http_server::{TestServer, bind, start_at, trust_loopback};
 
 /// An RSA key in PKCS #8.
 struct ClientKey(Vec<u8>);
@@ -43,11 +44,17 @@ impl ClientKey {
     }
 
     fn certificate(&self, names: &[(DnType, &str)]) -> CertificateDer<'static> {
+        self.certificate_valid_in(names, 1975..4096)
+    }
+
+    fn certificate_valid_in(&self, names: &[(DnType, &str)], years: Range<i32>) -> CertificateDer<'static> {
         let mut parameters = CertificateParams::new(vec!["localhost".into()]).unwrap();
         parameters.distinguished_name = rcgen::DistinguishedName::new();
         for (kind, name) in names {
             parameters.distinguished_name.push(kind.clone(), *name);
         }
+        parameters.not_before = rcgen::date_time_ymd(years.start, 1, 1);
+        parameters.not_after = rcgen::date_time_ymd(years.end, 1, 1);
         parameters.self_signed(&self.pair()).unwrap().der().clone()
     }
 }
@@ -112,7 +119,7 @@ fn attack_a16_name_of_another_client() {
     let start = |tls: ServerCertificate| {
         let edits = vec![put_edit("10.5555/WHO", values.clone()), home_edit("10.5555")];
         start_at(bind(), edits, HttpLimits::default(), Some(Arc::new(tls)), |http| {
-            allow_plain_loopback(http, false)
+            trust_loopback(http, false)
         })
     };
     let load_certificate = || ServerCertificate::load(path("certificate"), path("key")).unwrap();
@@ -137,6 +144,12 @@ fn attack_a16_name_of_another_client() {
     check(&client_key, &common_name("300:10.5555/NOBODY"), HEADER, "401");
     check(&client_key, &common_name("somebody"), HEADER, "401");
     check(&client_key, &[], HEADER, "401");
+    // Expired, and not yet valid (finding F16 of a security audit).
+    for years in [1990..2020, 2100..2200] {
+        let certificate = client_key.certificate_valid_in(&common_name(identity), years.clone());
+        let response = authenticated_identity(&server, &root, Some((&client_key, certificate)), HEADER);
+        assert_eq!(response, "401", "audit_f16: {years:?}");
+    }
     // Browsers send certificates by themselves, also for pages of other sites.
     check(&client_key, &common_name(identity), "X-Other: value", "anonymous");
     assert_eq!(authenticated_identity(&server, &root, None, HEADER), "401");

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 use tendot_server::http::ProxyTrust;
 use tendot_testing::handle_keys::{handle_net_file, private_key};
 
-use crate::support::http_server::allow_plain_loopback;
+use crate::support::http_server::trust_loopback;
 use crate::support::http_session::{HttpSession, SECRET, basic};
 use crate::support::records_server::RecordsServer;
 use crate::support::stores::{StoreKind, over_stores};
@@ -24,6 +24,7 @@ over_stores!(
     attack_a8_identities_are_not_disclosed,
     attack_a12_no_cookies,
     attack_h8_cross_site_credentials,
+    audit_f9_cross_origin_changes,
     attack_a14_removed_key,
     attack_a11_guessing_passwords,
     prefixes,
@@ -37,12 +38,12 @@ const RECORDS: &str = include_str!("../../../../conformance/vectors/handle-net/r
 
 fn start_trusting(store: StoreKind) -> RecordsServer {
     RecordsServer::start_handle_net(store, RECORDS.lines(), |http| {
-        allow_plain_loopback(http, true).operator_token("token")
+        trust_loopback(http, true).operator_token("token")
     })
 }
 
 fn start_untrusting(store: StoreKind) -> RecordsServer {
-    RecordsServer::start_handle_net(store, RECORDS.lines(), |http| allow_plain_loopback(http, false))
+    RecordsServer::start_handle_net(store, RECORDS.lines(), |http| trust_loopback(http, false))
 }
 
 fn admin() -> String {
@@ -267,8 +268,11 @@ fn sessions(store: StoreKind) {
     check(&server, &session.secret_proof("AAAA", "wrong"), "PUT /api/sessions/this", 401, &wrong);
     let incomplete = format!("{}, id=\"301:10.5555/ADMIN\"", session.header());
     check(&server, &incomplete, "PUT /api/sessions/this", 401, &json!({"sessionId": session.id}));
+    // The login renews the id: nobody else knows it.
+    let login = server.request("PUT", "/api/sessions/this", &[&session.secret_proof("AAAA", SECRET)], "");
+    check(&server, &session.header(), "GET /api/sessions/this", 403, &json!({}));
+    let session = HttpSession { id: login.json()["sessionId"].as_str().unwrap().to_owned(), ..session };
     let authenticated = json!({"sessionId": session.id, "authenticated": true, "id": "301:10.5555/ADMIN"});
-    check(&server, &session.secret_proof("AAAA", SECRET), "PUT /api/sessions/this", 200, &authenticated);
     check(&server, &session.header(), "GET /api/sessions/this", 200, &authenticated);
     // A session stays authenticated after a wrong proof.
     let authenticated_with_error = json!({"authenticated": true, "error": "Identity not verified"});
@@ -303,10 +307,12 @@ fn sessions_by_body(store: StoreKind) {
     assert_eq!(request("PUT", "/api/sessions/this", proof("wrong")).0, 401);
     let (status, response) = request("PUT", "/api/sessions/this", proof(SECRET));
     assert_eq!((status, &response["id"]), (200, &json!("301:10.5555/ADMIN")));
+    assert_eq!(request("DELETE", "/api/sessions/this", json!({"sessionId": session.id})).0, 403);
+    let renewed = response["sessionId"].clone();
     assert_eq!(request("POST", "/api/sessions", json!({"sessionId": session.id})).0, 400);
     assert_eq!(request("PUT", "/api/sessions/this", json!({"sessionId": "unknown"})).0, 403);
     assert_eq!(request("PUT", "/api/sessions/this", json!([])).0, 400);
-    assert_eq!(request("DELETE", "/api/sessions/this", json!({"sessionId": session.id})).0, 204);
+    assert_eq!(request("DELETE", "/api/sessions/this", json!({"sessionId": renewed})).0, 204);
     // The server signs the nonce of a client.
     let (status, response) = request("POST", "/api/sessions", json!({"cnonce": "AAECAwQFBgcICQoLDA0ODw=="}));
     assert_eq!((status, &response["serverAlg"]), (201, &json!("SHA-256")));
@@ -485,6 +491,37 @@ fn attack_h8_cross_site_credentials(store: StoreKind) {
     check("none", "navigate", [200, 1]);
 }
 
+/// A page of another port of this host cannot change anything with a password that the browser stored.
+fn audit_f9_cross_origin_changes(store: StoreKind) {
+    let (server, admin) = (start_trusting(store), admin());
+    const JSON: &str = "Content-Type: application/json";
+    const NAME: &str = "/api/handles/10.5555/CROSS";
+    let other_port = "Origin: http://localhost:8081";
+    let record = r#"{"values":[{"index":1,"type":"URL","data":{"format":"string","value":"https://example.org/"}},
+        {"index":100,"type":"HS_ADMIN","data":{"format":"admin","value":{"handle":"10.5555/ADMIN","index":301,"permissions":"111111111111"}}}]}"#;
+    let put = |headers: &[&str]| server.request("PUT", NAME, headers, record).status;
+    assert_eq!(put(&[&admin, JSON, other_port]), 403);
+    assert_eq!(put(&[&admin, JSON, "Origin: null"]), 403);
+    assert_eq!(put(&[&admin, JSON, "Sec-Fetch-Site: same-site", "Sec-Fetch-Mode: cors"]), 403);
+    for simple in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"] {
+        assert_eq!(put(&[&admin, &format!("Content-Type: {simple}")]), 415, "{simple}");
+    }
+    assert_eq!(put(&[&admin]), 415);
+    assert_eq!(server.get(NAME, &[]).status, 404);
+    let transfer = r#"{"name":"10.5555/ONE","to":"x"}"#;
+    let transfer = server.request("POST", "/api/v1/transfers", &[&admin, JSON, other_port], transfer);
+    assert_eq!((transfer.status, &transfer.json()["code"]), (403, &json!("cross-origin")));
+    // Pages of this server, programs, and callers whose credentials no browser stores.
+    assert_eq!(put(&[&admin, JSON, "Origin: http://localhost"]), 201);
+    assert_eq!(put(&[&admin, JSON, "Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: cors"]), 200);
+    assert_eq!(put(&[&admin, JSON]), 200);
+    assert_eq!(put(&["Authorization: Bearer token", JSON, other_port]), 200);
+    assert_eq!(put(&["Authorization: Bearer token", "Content-Type: application/x-www-form-urlencoded"]), 200);
+    assert_eq!(server.request("DELETE", NAME, &[&admin, other_port], "").status, 403);
+    assert_eq!(server.get(NAME, &[]).status, 200);
+    assert_eq!(server.request("DELETE", NAME, &[&admin], "").status, 200);
+}
+
 fn attack_a14_removed_key(store: StoreKind) {
     let server = start_trusting(store);
     let session = HttpSession::create(&server);
@@ -543,7 +580,8 @@ fn attack_a11_guessing_passwords(store: StoreKind) {
 fn prefixes(store: StoreKind) {
     let server = start_trusting(store);
     let session = HttpSession::create(&server);
-    assert_eq!(server.get("/api/sessions/this", &[&session.key_proof("AAAA")]).status, 200);
+    let login = server.get("/api/sessions/this", &[&session.key_proof("AAAA")]).json();
+    let session = HttpSession { id: login["sessionId"].as_str().unwrap().to_owned(), ..session };
     let authorization = session.header();
     let check =
         |target: &str, status, expected: Json| check(&server, &authorization, target, status, &expected);

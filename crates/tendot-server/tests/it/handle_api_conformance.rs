@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value as Json;
 use tendot_testing::http::HttpResponse;
 
-use crate::support::http_server::allow_plain_loopback;
+use crate::support::http_server::trust_loopback;
 use crate::support::http_session::{HttpSession, SECRET};
 use crate::support::records_server::RecordsServer;
 use crate::support::stores::{StoreKind, over_stores};
@@ -36,8 +36,7 @@ fn recorded_exchanges(store: StoreKind) {
             .chain(loaded.iter().chain(&unknown_records).map(String::as_str))
     };
     // The recorded server accepted no credentials over plain HTTP.
-    let start =
-        |trust| RecordsServer::start_handle_net(store, all(), |http| allow_plain_loopback(http, trust));
+    let start = |trust| RecordsServer::start_handle_net(store, all(), |http| trust_loopback(http, trust));
     let (plain_server, tls_server) = (start(false), start(true));
     let mut sessions = Sessions { server: &tls_server, by_recorded_id: HashMap::new() };
     let vectors = include_str!("../../../../conformance/vectors/handle-net/http.jsonl");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tendot_server::http::HttpLimits;
 use tendot_testing::{WAIT_TIMEOUT, wait_until};
 
-use crate::support::http_server::{TestServer, read_text, start, start_default};
+use crate::support::http_server::{TOKEN, TestServer, read_text, start, start_default};
 
 const HEADER_TIMEOUT: Duration = Duration::from_millis(200);
 const IDLE_TIMEOUT: Duration = Duration::from_millis(300);
@@ -78,7 +78,9 @@ fn attack_h10_single_bytes_do_not_extend_the_timeout() {
 fn attack_h10_slow_body() {
     let server = start(short_timeouts(), None, |http| http.body_timeout(HEADER_TIMEOUT));
     let mut stream = server.connect();
-    let head = "PUT /api/handles/10.5555/NEW HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n[";
+    let head = format!(
+        "PUT /api/handles/10.5555/NEW HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 100000\r\n\r\n["
+    );
     stream.write_all(head.as_bytes()).unwrap();
     let response = read_until_server_closes(&stream);
     assert!(response.starts_with("HTTP/1.1 408"), "{response}");
@@ -126,7 +128,11 @@ fn attack_h11_oversized_heads() {
     assert!(read_text(&stream).starts_with("HTTP/1.1 431 "));
     // Fewer header fields than the limit are accepted.
     let allowed_headers: String = (0..90).map(|number| format!("X-{number}: y\r\n")).collect();
-    check(&server, format!("GET /livez HTTP/1.1\r\nConnection: close\r\n{allowed_headers}\r\n"), 200);
+    check(
+        &server,
+        format!("GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{allowed_headers}\r\n"),
+        200,
+    );
 }
 
 #[test]
@@ -134,7 +140,7 @@ fn attack_h12_request_smuggling() {
     let server = start_default();
     let hidden = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n";
     let length = hidden.len();
-    let put = "PUT /api/handles/10.5555/X HTTP/1.1\r\nHost: a\r\n";
+    let put = format!("PUT /api/handles/10.5555/X HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKEN}\r\n");
     for head in [
         format!("{put}Content-Length: {length}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{hidden}"),
         format!("{put}Transfer-Encoding: chunked\r\nContent-Length: {length}\r\n\r\n0\r\n\r\n{hidden}"),

@@ -20,12 +20,14 @@ const RECORDS: [&str; 5] = [
 /// Credentials of `301:10.5555/ADMIN`.
 const BASIC: &str = "Authorization: Basic MzAxJTNBMTAuNTU1NSUyRkFETUlOOm9wZW5zZXNhbWU=";
 
+const JSON: &str = "Content-Type: application/json";
+
 fn put(server: &RecordsServer, name: &str, url: &str) {
     let body = format!(
         r#"{{"values":[{{"index":1,"type":"URL","data":{{"format":"string","value":"{url}"}}}},
         {{"index":100,"type":"HS_ADMIN","data":{{"format":"admin","value":{{"handle":"10.5555/ADMIN","index":301,"permissions":"111111111111"}}}}}}]}}"#
     );
-    let put = server.request("PUT", &format!("/api/handles/{name}"), &[BASIC], &body);
+    let put = server.request("PUT", &format!("/api/handles/{name}"), &[BASIC, JSON], &body);
     assert!(matches!(put.status, 200 | 201), "{put:?}");
 }
 

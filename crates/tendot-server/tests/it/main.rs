@@ -4,6 +4,7 @@ mod support;
 
 mod api_v1;
 mod api_v1_batches;
+mod audit_http;
 mod browser;
 mod change_feed;
 mod client_certificates;

@@ -40,7 +40,7 @@ fn metrics() {
         "tendot_http_requests_total{kind=\"redirect\",code=\"404\"} 1",
         "tendot_http_requests_total{kind=\"redirect\",code=\"400\"} 1",
         "tendot_http_requests_total{kind=\"read\",code=\"200\"} 2",
-        "tendot_http_requests_total{kind=\"write\",code=\"400\"} 1",
+        "tendot_http_requests_total{kind=\"write\",code=\"401\"} 1",
         "tendot_http_request_duration_seconds_count{kind=\"redirect\"} 5",
         "tendot_http_connections_accepted_total 9.0",
         "tendot_http_rate_limited_total 0.0",
@@ -122,7 +122,8 @@ fn attack_h8_credentials_through_proxies() {
     };
     let direct = start_default();
     assert_eq!(write(&direct, ""), 400);
-    assert_eq!(write(&direct, "X-Forwarded-For: 192.0.2.1\nX-Forwarded-Proto: https"), 400);
+    // Without credentials, the empty body is not read.
+    assert_eq!(write(&direct, "X-Forwarded-For: 192.0.2.1\nX-Forwarded-Proto: https"), 403);
     let list = |server: &TestServer, headers: &str| {
         let headers = format!("{headers}\nAuthorization: Bearer {TOKEN}");
         server.request("GET", "/api/prefixes", headers.trim_start()).status

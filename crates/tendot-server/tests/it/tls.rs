@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::support::http_server::{TOKEN, TestServer, allow_plain_loopback, read_text, start};
+use crate::support::http_server::{TOKEN, TestServer, read_text, start, trust_loopback};
 
 /// A self-signed certificate for `localhost` and its key.
 pub(crate) struct CertificateFiles {
@@ -156,7 +156,7 @@ fn http2_is_negotiated() {
 fn credentials_are_accepted_over_tls() {
     let files = CertificateFiles::new();
     let tls = Some(Arc::new(files.load().unwrap()));
-    let server = start(HttpLimits::default(), tls, |http| allow_plain_loopback(http, false));
+    let server = start(HttpLimits::default(), tls, |http| trust_loopback(http, false));
     let put = |token: &str| {
         let body = r#"[{"index":1,"type":"URL","data":"https://example.org/"}]"#;
         let text = format!(

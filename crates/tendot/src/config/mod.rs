@@ -168,7 +168,7 @@ mod tests {
         );
         check(
             "http.trust_loopback = \"maybe\"",
-            "t.toml:1: invalid value `maybe` for `http.trust_loopback`: expected `true` or `false`",
+            "t.toml:1: invalid value `maybe` for `http.trust_loopback`: expected `true`, `false` or `auto`",
         );
         check(
             "http.trusted_proxies = [\"10.0.0.0/8\", \"x\"]",

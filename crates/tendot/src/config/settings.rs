@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::value::{
-    BufferSize, CacheSize, DirectoryCodes, KeyReference, LogFormat, MemorySize, NameLength, PrefixList,
-    RetentionDays, SettingValue, StoreSetting, TomlKind, UpstreamSetting, ValidityDays,
+    BufferSize, CacheSize, DirectoryCodes, KeyReference, LogFormat, LoopbackTrust, MemorySize, NameLength,
+    PrefixList, RetentionDays, SettingValue, StoreSetting, TomlKind, UpstreamSetting, ValidityDays,
 };
 use super::{ConfigError, RawSetting, SettingOrigin, redact};
 use ipnet::IpNet;
@@ -95,8 +95,8 @@ settings! {
         "Networks of proxies whose forwarded headers (client address, scheme, request id) are trusted.";
     forwarded_headers: ForwardedBy = "http.forwarded_headers", "x-forwarded",
         "Headers that trusted proxies send: `x-forwarded` (X-Forwarded-For, X-Forwarded-Proto) or `forwarded` (RFC 7239).";
-    trust_loopback: bool = "http.trust_loopback", "true",
-        "Accept credentials over plain HTTP from loopback.";
+    trust_loopback: LoopbackTrust = "http.trust_loopback", "auto",
+        "Trust clients on loopback: accept their credentials over plain HTTP, let them read /metrics, and exempt them from rate limits. `auto` is `true`, or `false` if `http.trusted_proxies` or `https.address` is set.";
     country_database: Option<PathBuf> = "http.country_database", "",
         "MaxMind DB file with the countries of client addresses, for `country` locations; reloaded when it changes.";
     country_header: Option<HeaderName> = "http.country_header", "",
@@ -104,11 +104,15 @@ settings! {
     location_parameters: Vec<String> = "http.location_parameters", "",
         "Query parameters that prefer a location attribute of the same name, as `locatt=NAME:VALUE` does.";
     metrics_allow: Vec<IpNet> = "http.metrics_allow", "",
-        "Networks that may read /metrics, besides loopback.";
+        "Networks that may read /metrics, besides trusted loopback.";
+    security_txt: Option<PathBuf> = "http.security_txt", "",
+        "File that is served at `/.well-known/security.txt` (RFC 9116): how to report vulnerabilities. Reloaded on SIGHUP.";
+    hsts_days: RetentionDays = "http.hsts_days", "0",
+        "Days for which browsers use only HTTPS for this host, on all its ports (`Strict-Transport-Security`); 0 disables it. Sent over TLS, also through trusted proxies. Browsers remember it.";
     http_response_cache: CacheSize = "http.response_cache_size", "auto",
         "Memory for the HTTP response cache; `auto` is 16MiB, or 256MiB with PostgreSQL.";
     max_connections: u32 = "http.limits.max_connections", "10000",
-        "Maximum number of connections; further ones wait.";
+        "Maximum number of connections; further ones wait, and idle ones are closed.";
     max_connections_per_client: u32 = "http.limits.max_connections_per_client", "256",
         "Maximum number of connections per IPv4 address or IPv6 /64; loopback and trusted proxies have no limit.";
     max_headers: u32 = "http.limits.max_headers", "100",
@@ -118,7 +122,7 @@ settings! {
     header_timeout: Duration = "http.limits.header_timeout", "10s",
         "Timeout for the request head, and for the TLS handshake.";
     body_timeout: Duration = "http.limits.body_timeout", "10s",
-        "Timeout for the request body, plus one second per KiB.";
+        "Timeout for the first byte of a request body, and window over which at least 4 KiB per second must arrive.";
     write_timeout: Duration = "http.limits.write_timeout", "30s",
         "Timeout for the client to read a response, plus one second per KiB.";
     idle_timeout: Duration = "http.limits.idle_timeout", "60s",
@@ -397,7 +401,9 @@ impl ServerSettings {
         ProxyTrust {
             trusted_proxies: self.trusted_proxies.clone(),
             forwarded_by: self.forwarded_headers,
-            allow_plain_loopback: self.trust_loopback,
+            trust_loopback: self
+                .trust_loopback
+                .is_trusted(!self.trusted_proxies.is_empty() || self.https_address.is_some()),
         }
     }
 

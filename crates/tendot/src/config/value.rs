@@ -176,6 +176,33 @@ impl SettingValue for bool {
     }
 }
 
+/// Whether clients on loopback are trusted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum LoopbackTrust {
+    /// Unless a proxy on this machine is likely.
+    Auto,
+    Fixed(bool),
+}
+
+impl LoopbackTrust {
+    /// `auto` depends on whether other clients come through a proxy or over TLS.
+    pub(crate) const fn is_trusted(self, serves_other_clients: bool) -> bool {
+        match self {
+            Self::Auto => !serves_other_clients,
+            Self::Fixed(is_trusted) => is_trusted,
+        }
+    }
+}
+
+impl SettingValue for LoopbackTrust {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            _ => text.parse().map(Self::Fixed).map_err(|_| "expected `true`, `false` or `auto`".into()),
+        }
+    }
+}
+
 impl SettingValue for u32 {
     const KIND: TomlKind = TomlKind::Literal;
 

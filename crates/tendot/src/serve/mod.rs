@@ -1,30 +1,31 @@
 //! `tendot serve`: starts the HTTP and native servers, waits for a signal, and drains in-flight requests.
 //!
 //! `services.rs` builds and runs the servers; `listeners.rs` binds their sockets or takes those of `systemd.rs`;
-//! `operator_token.rs`, `database_status.rs` and `log.rs` are parts of the running server; `demo.rs` loads demo records.
+//! `operator_token.rs`, `security_txt.rs`, `reload.rs`, `database_status.rs` and `log.rs` are parts of the running server; `demo.rs` loads demo records.
 
 mod database_status;
 mod demo;
 mod listeners;
 mod log;
 pub(crate) mod operator_token;
+mod reload;
+mod security_txt;
 mod services;
 mod systemd;
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use clap::Args;
 use demo::load_demo;
 use log::LogWriter;
-use operator_token::read_or_create;
+use operator_token::{OPERATOR_TOKEN_FILE, read_or_create};
+use reload::Reloader;
 use serde::Serialize;
 use services::Services;
 use tendot_proto::Budget;
 use tendot_registry::{CallContext, Caller, Registry};
-use tendot_server::http::ServerCertificate;
 use tendot_store::{AnyStore, EmbeddedStore, MemoryStore};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -38,7 +39,7 @@ use crate::{CliError, CommandStatus, runtime};
 ///
 /// Serves redirects at `/NAME`, records as JSON at `/api/handles/NAME`, the registry API at `/api/v1`, pages, and the
 /// native protocol. The first start creates the operator token, in `operator.token` in the data directory. SIGTERM drains
-/// in-flight requests; SIGHUP reloads the TLS certificate. Settings come from a file, environment variables and flags; see
+/// in-flight requests; SIGHUP reloads the TLS certificate, the operator token and `security.txt`. Settings come from a file, environment variables and flags; see
 /// `tendot config show`.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
@@ -124,7 +125,7 @@ async fn serve(
     if arguments.demo {
         load_demo(services.registry()).await?;
     }
-    let shutdown = shutdown_signal(services.certificate())
+    let shutdown = shutdown_signal(services.reloader())
         .map_err(|error| CliError::io("cannot install signal handlers", &error))?;
     let addresses = services.announce_ready();
     eprint_line(format_args!("ready: {}", addresses.join(" ")));
@@ -138,7 +139,7 @@ async fn serve(
 
 /// Opens the configured store, and reads or creates the operator token in the data directory.
 async fn open_store(settings: &ServerSettings) -> Result<(AnyStore, Option<String>), CliError> {
-    let token = |directory: &Path| read_or_create(&directory.join("operator.token")).map(Some);
+    let token = |directory: &Path| read_or_create(&directory.join(OPERATOR_TOKEN_FILE)).map(Some);
     match (&settings.store, settings.data_dir()) {
         (StoreSetting::Memory, _) | (_, None) => Ok((MemoryStore::new().into(), None)),
         (StoreSetting::Embedded(_), Some(directory)) => {
@@ -166,8 +167,8 @@ async fn refresh_service_handle(registry: &Registry) {
     }
 }
 
-/// Completes on SIGTERM or SIGINT. SIGHUP reloads the certificate.
-fn shutdown_signal(tls: Option<Arc<ServerCertificate>>) -> io::Result<impl Future<Output = ()>> {
+/// Completes on SIGTERM or SIGINT. SIGHUP reloads the certificate, the operator token and `security.txt`.
+fn shutdown_signal(reloader: Reloader) -> io::Result<impl Future<Output = ()>> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hangup = signal(SignalKind::hangup())?;
     Ok(async move {
@@ -175,8 +176,7 @@ fn shutdown_signal(tls: Option<Arc<ServerCertificate>>) -> io::Result<impl Futur
             tokio::select! {
                 _ = terminate.recv() => return,
                 _ = interrupt.recv() => return,
-                // The result is logged.
-                _ = hangup.recv() => drop(tls.as_ref().map(|tls| tls.reload())),
+                _ = hangup.recv() => reloader.reload(),
             }
         }
     })

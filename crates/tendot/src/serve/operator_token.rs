@@ -1,7 +1,8 @@
-//! Operator token: read from its file, or created at the first start.
+//! Operator token: read from its file, or created at the first start; read again on SIGHUP.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::rand;
@@ -10,18 +11,34 @@ use data_encoding::BASE64URL_NOPAD;
 use crate::CliError;
 use crate::atomic_file::AtomicFile;
 
+/// File of the operator token in the data directory.
+pub(super) const OPERATOR_TOKEN_FILE: &str = "operator.token";
+
 /// Reads the operator token, or creates it with mode 0600.
 pub(super) fn read_or_create(path: &Path) -> Result<String, CliError> {
-    let failed = |error| CliError::io(format!("cannot use `{}`", path.display()), &error);
-    let file = match File::open(path) {
+    match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             create(path)?;
-            File::open(path)
+            read(path)
         }
-        opened => opened,
-    };
+        _ => read(path),
+    }
+}
+
+/// Reads the operator token; only its owner and group may have access to the file.
+pub(super) fn read(path: &Path) -> Result<String, CliError> {
+    let failed = |error| CliError::io(format!("cannot use `{}`", path.display()), &error);
+    let file = File::open(path).map_err(failed)?;
+    let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
+    if mode & 0o007 != 0 {
+        let path = path.display();
+        return Err(CliError::new(format!("operator token `{path}` is world-accessible (mode {mode:o})"))
+            .with_hint(format!(
+                "run `chmod 600 {path}`; if others may have read it, delete it to get a new one"
+            )));
+    }
     let mut token = String::new();
-    file.and_then(|file| file.take(4_096).read_to_string(&mut token)).map_err(failed)?;
+    file.take(4_096).read_to_string(&mut token).map_err(failed)?;
     let token = token.trim();
     if token.len() < 16 {
         return Err(CliError::new(format!("no valid token in `{}`", path.display()))

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tendot_registry::{Registry, RegistrySettings, ServiceHandle};
 use tendot_server::http::{self, CountryDatabase, HttpListener, HttpServer, ServerCertificate};
@@ -13,10 +14,12 @@ use tokio::sync::{oneshot, watch};
 
 use super::listeners::{http_listeners, native_sockets};
 use super::log::LogWriter;
+use super::operator_token::OPERATOR_TOKEN_FILE;
+use super::reload::Reloader;
 use super::systemd::InheritedSockets;
-use super::{database_status, systemd};
+use super::{database_status, security_txt, systemd};
 use crate::CliError;
-use crate::config::ServerSettings;
+use crate::config::{ServerSettings, StoreSetting};
 use crate::site::{PublishedEndpoints, load_combined_site, load_or_create_site};
 
 /// HTTP server, native server and maintenance task, with their sockets.
@@ -64,6 +67,9 @@ impl<'a> Services<'a> {
             let countries = CountryDatabase::load(path).map_err(|error| CliError::new(error.to_string()))?;
             http = http.country_database(countries);
         }
+        if let Some(path) = &settings.security_txt {
+            http = http.security_txt(security_txt::read(path)?);
+        }
         if let Some(hosts) = database {
             http = database_status::register_database_status(http, &hosts);
         }
@@ -96,9 +102,16 @@ impl<'a> Services<'a> {
         &self.registry
     }
 
-    /// Certificate of the HTTPS listener, for reloading.
-    pub(super) fn certificate(&self) -> Option<Arc<ServerCertificate>> {
-        self.certificate.clone()
+    /// What SIGHUP reloads.
+    pub(super) fn reloader(&self) -> Reloader {
+        let has_token = !matches!(self.settings.store, StoreSetting::Memory);
+        let directory = self.settings.data_dir().filter(|_| has_token);
+        Reloader {
+            http: Arc::clone(&self.http),
+            certificate: self.certificate.clone(),
+            operator_token: directory.map(|directory| directory.join(OPERATOR_TOKEN_FILE)),
+            security_txt: self.settings.security_txt.clone(),
+        }
     }
 
     /// Makes `/readyz` succeed; returns the URLs of all listeners.
@@ -187,6 +200,9 @@ fn build_http_server(
     }
     if let Some(rates) = settings.rate_limits() {
         http = http.rate_limits(rates);
+    }
+    if settings.hsts_days.0 > 0 {
+        http = http.hsts_max_age(Duration::from_secs(u64::from(settings.hsts_days.0) * 86_400));
     }
     if let Some(certificate) = certificate.cloned() {
         let name = "tendot_tls_certificate_expiry_timestamp_seconds";

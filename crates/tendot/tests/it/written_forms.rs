@@ -216,7 +216,8 @@ fn written_forms_resolve() {
     let records = dir.write("records.jsonl", records);
     dir.run_ok(&["import", &records]);
     dir.write_certificate(&["localhost"]);
-    let server = TestServer::builder(&dir).http(&format!("127.0.0.1:{port}")).with_https().start();
+    let server = TestServer::builder(&dir).http(&format!("127.0.0.1:{port}"));
+    let server = server.with_https().set("http.trust_loopback=true").start();
     let base = format!("http://{}", server.address());
     let secure = format!("https://{}", server.https_address());
 

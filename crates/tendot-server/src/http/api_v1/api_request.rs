@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use http::header::HeaderName;
-use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
 use tendot_proto::Budget;
-use tendot_registry::{CallContext, Caller, RegistryError};
+use tendot_registry::{CallContext, Caller, Error, RegistryError};
 
 use crate::clock::to_unix_millis;
+use crate::http::request::body::RequestBody;
 use crate::http::request::conditional::WritePrecondition;
 use crate::http::request::percent;
 use crate::http::request::query::{QueryParams, number};
@@ -18,7 +18,7 @@ use crate::http::response::errors::{
 };
 use crate::http::response::problem::Problem;
 use crate::http::response::reply::Reply;
-use crate::http::routing::endpoint::Call;
+use crate::http::routing::endpoint::{Call, RequestMethod};
 use crate::http::{HttpServer, REQUEST_BUDGET};
 
 /// Maximum size of a request body.
@@ -103,42 +103,50 @@ impl HttpServer {
     pub(super) async fn parse_api_request<'a>(
         &self,
         call: Call<'a>,
-    ) -> Result<(ApiRequest<'a>, Incoming), Box<ApiError>> {
-        let Call { head, path_param, body, .. } = call;
+    ) -> Result<(ApiRequest<'a>, RequestBody), Box<ApiError>> {
+        let Call { head, method, path_param, body, .. } = call;
         let path_param =
             percent::decode_text(path_param, "path").map_err(|error| malformed(&error.to_string()))?;
         let parameters = QueryParams::parse(head.query).map_err(|error| malformed(&error.to_string()))?;
-        let caller = self.authenticator.authenticate(head).await.map_err(|error| {
+        let (caller, body) = self.authenticator.admit_body(body, head).await.map_err(|error| {
             let reply = authentication_failed(error, head.accepts_credentials);
             Box::new(ApiError::Reply(Box::new(reply)))
         })?;
+        // Before its body is read. Reads are decided by the registry, which does not disclose what exists.
+        if method != RequestMethod::Get && caller == Caller::Anonymous {
+            return Err(RegistryError::from(Error::AuthenticationRequired).into());
+        }
         let now_ms = to_unix_millis(head.now);
         let path_param = path_param.into_owned();
         Ok((ApiRequest { head, caller, now_ms, path_param, parameters }, body))
     }
 
     /// Reads a JSON body.
-    pub(super) async fn read_json<T: DeserializeOwned>(&self, body: Incoming) -> Result<T, Box<ApiError>> {
-        let bytes = self.read_json_bytes(body).await?;
-        // serde would accept an array as the members in order.
-        if bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte == b'[') {
-            return Err(malformed("expected a JSON object, found an array"));
-        }
-        let mut reader = serde_json::Deserializer::from_slice(&bytes);
-        let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-            let pointer = json_pointer(error.path());
-            let problem = malformed_request(&error.inner().to_string());
-            Box::<ApiError>::from(if pointer.is_empty() { problem } else { problem.pointer(pointer) })
-        })?;
-        reader.end().map_err(|error| malformed(&error.to_string()))?;
-        Ok(value)
+    pub(super) async fn read_json<T: DeserializeOwned>(&self, body: RequestBody) -> Result<T, Box<ApiError>> {
+        parse_json(&self.read_json_bytes(body).await?)
     }
 
     /// Reads a body of at most `MAX_BODY_BYTES`.
-    pub(super) async fn read_json_bytes(&self, body: Incoming) -> Result<Bytes, Box<ApiError>> {
+    pub(super) async fn read_json_bytes(&self, body: RequestBody) -> Result<Bytes, Box<ApiError>> {
         let body = self.body_reader.read_text(body, MAX_BODY_BYTES).await;
         Ok(body.map_err(problem_for_body)?.into())
     }
+}
+
+/// Parses a JSON object.
+pub(super) fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Box<ApiError>> {
+    // serde would accept an array as the members in order.
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_some_and(|byte| *byte == b'[') {
+        return Err(malformed("expected a JSON object, found an array"));
+    }
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let pointer = json_pointer(error.path());
+        let problem = malformed_request(&error.inner().to_string());
+        Box::<ApiError>::from(if pointer.is_empty() { problem } else { problem.pointer(pointer) })
+    })?;
+    reader.end().map_err(|error| malformed(&error.to_string()))?;
+    Ok(value)
 }
 
 /// Path in a document as a JSON pointer.

@@ -1,7 +1,6 @@
 //! `/api/v1/dois`: DOIs, one at a time.
 
 use http::StatusCode;
-use hyper::body::Incoming;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use tendot_names::InputForm;
@@ -21,6 +20,7 @@ use crate::http::api_v1::{
     json_reply, list_reply, request_budget, with_common_responses, with_paging, with_write_responses,
 };
 use crate::http::handle_api::ValueForm;
+use crate::http::request::body::RequestBody;
 use crate::http::request::conditional::WritePrecondition;
 use crate::http::request::name_path;
 use crate::http::response::errors::{as_precondition_failed, name_mismatch};
@@ -140,7 +140,7 @@ impl HttpServer {
         Ok(list_reply(names.items.iter().map(DoiItemJson::from).collect(), names.next))
     }
 
-    pub(crate) async fn register_doi(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+    pub(crate) async fn register_doi(&self, request: &ApiRequest<'_>, body: RequestBody) -> ApiResult {
         let bytes = self.read_json_bytes(body).await?;
         let dry_run = request.parameters.is_set("dry-run");
         let idempotent = match idempotency_key(request)?.filter(|_| !dry_run) {
@@ -188,7 +188,7 @@ impl HttpServer {
         Ok(json_reply(&DoiJson::from(&record), record.revision, request))
     }
 
-    pub(crate) async fn update_doi(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+    pub(crate) async fn update_doi(&self, request: &ApiRequest<'_>, body: RequestBody) -> ApiResult {
         let bytes = self.read_json_bytes(body).await?;
         let mut draft = RegistrationRequest::from_json_for(&bytes, &request.path_param)?;
         if request.precondition()? == WritePrecondition::Absent {

@@ -8,6 +8,7 @@ use tendot_registry::IdempotencyKey;
 
 use crate::http::api_v1::api_request::IDEMPOTENCY_KEY;
 use crate::http::api_v1::dois::doi_path;
+use crate::http::api_v1::parties::tokens::token_path;
 use crate::http::api_v1::{ApiError, ApiRequest, malformed};
 use crate::http::response::caching;
 use crate::http::response::reply::{self, Reply, reply};
@@ -15,10 +16,19 @@ use crate::http::response::reply::{self, Reply, reply};
 /// Header that marks a replayed reply.
 pub(crate) const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-/// The `name` member of a stored reply.
+/// Members of a stored reply that identify what was created.
 #[derive(Deserialize)]
-struct StoredName {
-    name: Box<str>,
+struct StoredIdentity {
+    name: Option<Box<str>>,
+    id: Option<Box<str>>,
+}
+
+impl StoredIdentity {
+    /// Path of the DOI or token.
+    fn path(&self) -> Option<String> {
+        let of_token = || self.id.as_deref().map(token_path);
+        self.name.as_deref().map(doi_path).or_else(of_token)
+    }
 }
 
 /// Idempotency key of the request, if it has one.
@@ -32,13 +42,13 @@ pub(crate) fn idempotency_key(request: &ApiRequest<'_>) -> Result<Option<Idempot
     Ok(Some(IdempotencyKey::new(&request.caller, key)?))
 }
 
-/// Reply to a registration that was executed before.
+/// Reply to a request that was executed before.
 pub(crate) fn replay(stored: &RawValue) -> Reply {
     let mut response = reply(StatusCode::CREATED, reply::JSON, stored.get().to_owned());
     let headers = response.headers_mut();
     // The revision was not known when the reply was stored.
-    if let Ok(StoredName { name }) = serde_json::from_str(stored.get())
-        && let Ok(path) = HeaderValue::try_from(doi_path(&name))
+    if let Ok(identity) = serde_json::from_str::<StoredIdentity>(stored.get())
+        && let Some(path) = identity.path().and_then(|path| HeaderValue::try_from(path).ok())
     {
         headers.insert(LOCATION, path);
     }

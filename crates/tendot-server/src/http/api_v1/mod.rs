@@ -17,9 +17,9 @@ mod redactions;
 mod reports;
 mod schemas;
 
-use api_request::{ApiError, ApiRequest, ApiResult, malformed, request_budget};
+use api_request::{ApiError, ApiRequest, ApiResult, malformed, parse_json, request_budget};
 pub(super) use endpoints::API;
-use http::header::{CACHE_CONTROL, HeaderValue, LOCATION};
+use http::header::{HeaderValue, LOCATION};
 use http::{HeaderMap, StatusCode};
 pub(crate) use metadata::{MetadataSchema, describe_types};
 use serde::Serialize;
@@ -95,10 +95,11 @@ impl<T: ListItem> ToSchema for ListJson<T> {
     }
 }
 
+/// Reply with one page of a list; only authenticated callers read lists.
 fn list_reply<T: Serialize>(items: Vec<T>, next: Option<Box<str>>) -> Reply {
     let json = serde_json::to_vec(&ListJson { items, next }).unwrap_or_default();
     let mut response = reply(StatusCode::OK, reply::JSON, json);
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    caching::set_private_no_store(response.headers_mut());
     response
 }
 

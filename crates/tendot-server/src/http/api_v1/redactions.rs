@@ -1,7 +1,6 @@
 //! Redaction of histories: `/api/v1/redactions`.
 
 use http::StatusCode;
-use hyper::body::Incoming;
 use serde::Serialize;
 use tendot_registry::registration::{RedactDoi, Redaction, RedactionMark};
 use utoipa::ToSchema;
@@ -11,6 +10,7 @@ use crate::clock::format_millis;
 use crate::http::HttpServer;
 use crate::http::api_v1::schemas::NewRedactionForm;
 use crate::http::api_v1::{ApiRequest, ApiResult, JSON, json_reply, request_budget, with_write_responses};
+use crate::http::request::body::RequestBody;
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec};
 
 /// Redaction of the history of a DOI.
@@ -46,7 +46,7 @@ impl<'a> From<&'a RedactionMark> for RedactionMarkJson<'a> {
 
 impl HttpServer {
     /// Handles `POST /api/v1/redactions`.
-    pub(crate) async fn redact_doi(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+    pub(crate) async fn redact_doi(&self, request: &ApiRequest<'_>, body: RequestBody) -> ApiResult {
         let command: RedactDoi = self.read_json(body).await?;
         let outcome = self.registry.execute(&command, request.call(&mut request_budget())).await?;
         let Redaction { name, redacted_states, mark } = &outcome.output;

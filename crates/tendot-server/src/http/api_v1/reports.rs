@@ -361,7 +361,7 @@ impl HttpServer {
         }
         let after = request.parameters.get("after").filter(|after| !after.is_empty());
         let is_csv = accept::prefers_csv(request.head.headers);
-        let Some(permit) = self.subscribers.acquire(true) else {
+        let Some(permit) = self.subscribers.limiter.acquire(&request.caller, request.head.client) else {
             return Ok(overloaded("Too many reports and change feeds are being read. Retry later.").into());
         };
         let report_stream = ReportStream {

@@ -1,30 +1,34 @@
 //! Authentication of a request: credentials to caller.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
 use data_encoding::BASE64;
 use subtle::ConstantTimeEq as _;
 use tendot_proto::{Budget, HandleValue, ValueReference};
 use tendot_registry::{Caller, Registry};
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 
-use crate::clock::unix_millis;
+use crate::clock::{to_unix_seconds, unix_millis};
 use crate::http::REQUEST_BUDGET;
 use crate::http::authentication::{
     AuthParams, AuthenticatedKey, AuthenticationError, GuessThrottle, HttpCredentials, HttpSession,
     HttpSessionTable,
 };
+use crate::http::request::body::RequestBody;
 use crate::http::request::percent;
 use crate::http::request::request_head::RequestHead;
 use crate::http::server::x509::CertificateSubject;
 use crate::native::NativeServer;
 
+/// Result of the authentication of a request: credentials are checked before the body is read, and used after it.
+pub(crate) type AuthenticationCell = OnceCell<Result<Caller, AuthenticationError>>;
+
 /// Authenticates requests: turns credentials into a caller.
 #[derive(Debug)]
 pub(crate) struct Authenticator {
     pub(super) registry: Arc<Registry>,
-    pub(in crate::http) operator_token: Option<Box<str>>,
+    pub(in crate::http) operator_token: RwLock<Option<Box<str>>>,
     pub(in crate::http) sessions: HttpSessionTable,
     pub(in crate::http) guess_throttle: GuessThrottle,
     /// Limits concurrent proof verifications to the number of cores.
@@ -39,7 +43,7 @@ impl Authenticator {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             registry,
-            operator_token: None,
+            operator_token: RwLock::default(),
             sessions: HttpSessionTable::default(),
             guess_throttle: GuessThrottle::new(),
             cpu_permits: Arc::new(Semaphore::new(cores)),
@@ -47,11 +51,29 @@ impl Authenticator {
         }
     }
 
-    /// Authenticates a request; `Anonymous` without credentials.
+    /// Authenticates a request, once; `Anonymous` without credentials.
     pub(crate) async fn authenticate(
         &self,
         request: &RequestHead<'_>,
     ) -> Result<Caller, AuthenticationError> {
+        request.authentication.get_or_init(|| self.check_credentials(request)).await.clone()
+    }
+
+    /// Lets authenticated callers use their part of the memory for bodies; an error for invalid credentials.
+    ///
+    /// Called before a body is read: whoever has no valid credentials cannot fill the memory that is reserved for others.
+    pub(crate) async fn admit_body(
+        &self,
+        body: RequestBody,
+        request: &RequestHead<'_>,
+    ) -> Result<(Caller, RequestBody), AuthenticationError> {
+        match self.authenticate(request).await? {
+            Caller::Anonymous => Ok((Caller::Anonymous, body)),
+            caller => Ok((caller, body.authenticated())),
+        }
+    }
+
+    async fn check_credentials(&self, request: &RequestHead<'_>) -> Result<Caller, AuthenticationError> {
         match HttpCredentials::from_request(request)? {
             None => Ok(Caller::Anonymous),
             Some(HttpCredentials::Bearer(token)) => self.authenticate_bearer(token, request).await,
@@ -114,8 +136,8 @@ impl Authenticator {
     ) -> Result<AuthenticatedKey, AuthenticationError> {
         let malformed = AuthenticationError::Malformed;
         let decoded = BASE64.decode(encoded.as_bytes()).map_err(|_| malformed)?;
-        let colon = decoded.iter().position(|byte| *byte == b':').ok_or(malformed)?;
-        let (user, password) = (&decoded[..colon], &decoded[colon + 1..]);
+        let mut parts = decoded.splitn(2, |byte| *byte == b':');
+        let (Some(user), Some(password)) = (parts.next(), parts.next()) else { return Err(malformed) };
         let user = str::from_utf8(user)
             .map_err(|error| AuthenticationError::InvalidUtf8 { offset: error.valid_up_to() })?;
         let user = percent::decode_text(user, "user").map_err(|error| AuthenticationError::from(&error))?;
@@ -144,6 +166,10 @@ impl Authenticator {
     ) -> Result<AuthenticatedKey, AuthenticationError> {
         let subject =
             request.certificate.and_then(CertificateSubject::parse).ok_or(AuthenticationError::Failed)?;
+        // Checked here, not in the handshake: a connection or a resumed session may outlive the certificate.
+        if !subject.is_valid_at(to_unix_seconds(request.now)) {
+            return Err(AuthenticationError::CertificateExpired);
+        }
         let is_match =
             |key: &HandleValue<'_>| *key.value_type == *b"HS_PUBKEY" && subject.matches_public_key(&key.data);
         self.match_key(&ValueReference::parse(&subject.name), is_match, request).await
@@ -165,14 +191,17 @@ impl Authenticator {
         Ok(authenticated)
     }
 
+    fn is_operator_token(&self, token: &str) -> bool {
+        let operator_token = self.operator_token.read().unwrap_or_else(PoisonError::into_inner);
+        operator_token.as_ref().is_some_and(|own| bool::from(own.as_bytes().ct_eq(token.as_bytes())))
+    }
+
     async fn authenticate_bearer(
         &self,
         token: &str,
         request: &RequestHead<'_>,
     ) -> Result<Caller, AuthenticationError> {
-        if let Some(operator_token) = &self.operator_token
-            && bool::from(operator_token.as_bytes().ct_eq(token.as_bytes()))
-        {
+        if self.is_operator_token(token) {
             return Ok(Caller::Operator);
         }
         // Tokens cannot be guessed, so a valid one is never throttled: failed guesses cannot lock its owner out.

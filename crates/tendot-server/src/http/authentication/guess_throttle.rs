@@ -110,12 +110,14 @@ mod tests {
     use http::{HeaderMap, Version};
 
     use super::*;
+    use crate::http::authentication::AuthenticationCell;
 
     /// Of 1,000 guesses per second, one client gets 20 and then one per second; another client is not affected.
     #[test]
     fn attack_a11_guessing() {
         let guess_throttle = GuessThrottle::new();
         let headers = HeaderMap::new();
+        let authentication = AuthenticationCell::default();
         let request = |client: &str| RequestHead {
             query: None,
             headers: &headers,
@@ -125,6 +127,7 @@ mod tests {
             is_proxied: false,
             accepts_credentials: true,
             certificate: None,
+            authentication: &authentication,
             now: SystemTime::UNIX_EPOCH,
         };
         let guess = |client: &str, account: &str, milliseconds: u64| {

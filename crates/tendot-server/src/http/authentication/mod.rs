@@ -25,7 +25,7 @@ mod session_table;
 use std::time::Duration;
 
 pub(crate) use auth_params::{AuthParams, AuthParamsJson, ChallengeAnswer};
-pub(crate) use authenticate::Authenticator;
+pub(crate) use authenticate::{AuthenticationCell, Authenticator};
 pub(crate) use challenge::SERVER_SIGNATURE_ALGORITHM;
 pub(crate) use credentials::{HttpCredentials, is_cross_site_credential};
 pub(super) use guess_throttle::{AuthAttempt, GuessThrottle};
@@ -52,6 +52,8 @@ pub(crate) enum AuthenticationError {
     Replayed,
     #[error("Identity not verified")]
     Failed,
+    #[error("the client certificate is expired or not yet valid")]
+    CertificateExpired,
     #[error("unknown, revoked or expired token")]
     InvalidToken,
     #[error("the key is stored at another server of the site: send the password with each request")]

@@ -181,6 +181,17 @@ impl HttpSessionTable {
         self.lock().mark_authenticated(session.id, |entry| entry.session.authenticated = Some(authenticated));
     }
 
+    /// Gives a session a new id at login: whoever knew the old one is not logged in (session fixation). The old id is unknown
+    /// from now on.
+    pub(crate) fn renew_id(&self, id: HttpSessionId) -> Option<HttpSessionId> {
+        let new_id = HttpSessionId(random_bytes());
+        let mut indexes = self.lock();
+        let mut entry = indexes.remove(id)?;
+        entry.session.id = new_id;
+        indexes.insert(entry);
+        Some(new_id)
+    }
+
     /// Removes a session; returns whether it existed.
     pub(crate) fn remove(&self, id: HttpSessionId) -> bool {
         self.lock().remove(id).is_some()

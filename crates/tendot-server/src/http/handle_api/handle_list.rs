@@ -1,7 +1,6 @@
 //! `/api/handles?prefix=…`: names under a prefix, all or one page.
 
 use http::StatusCode;
-use hyper::body::Incoming;
 use serde::Serialize;
 use tendot_proto::{Budget, Handle, ResponseCode};
 use tendot_registry::{Caller, Error};
@@ -12,12 +11,14 @@ use crate::http::handle_api::handles::{JSON, with_common_errors, with_error};
 use crate::http::handle_api::reply_body::{
     JsonOptions, authentication_error, body_error, empty_handle, json_reply, protocol_error, registry_error,
 };
+use crate::http::request::body::RequestBody;
 use crate::http::request::percent::RequestSyntaxError;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
 use crate::http::response::caching;
 use crate::http::response::errors::error_status;
 use crate::http::response::reply::Reply;
+use crate::http::routing::endpoint::Access;
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, int32_schema, text_schema};
 use crate::http::{HttpServer, MAX_FORM_BYTES};
 
@@ -239,9 +240,14 @@ impl HttpServer {
     /// Query of a request, with the parameters of its body appended.
     pub(crate) async fn merge_body_into_query(
         &self,
-        body: Incoming,
+        mut body: RequestBody,
+        access: Access,
         request: &RequestHead<'_>,
     ) -> Result<String, Reply> {
+        if access != Access::Public {
+            let admitted = self.authenticator.admit_body(body, request).await;
+            (_, body) = admitted.map_err(|error| authentication_error(error, "", request))?;
+        }
         let body = self.body_reader.read_text(body, MAX_FORM_BYTES).await.map_err(body_error)?;
         let mut query = request.query.unwrap_or_default().to_owned();
         let media_type =

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use http::StatusCode;
-use hyper::body::Incoming;
 use tendot_proto::record::values_from_json;
 use tendot_proto::{Budget, Handle, HandleValue, ResponseCode};
 use tendot_registry::{CallContext, Caller, Error, HandleWrite, ResolveQuery};
@@ -16,6 +15,7 @@ use crate::http::handle_api::reply_body::{
 };
 use crate::http::handle_api::schemas::NewRecordForm;
 use crate::http::middleware::response_cache::CachePolicy;
+use crate::http::request::body::RequestBody;
 use crate::http::request::name_path;
 use crate::http::request::percent::RequestSyntaxError;
 use crate::http::request::query::QueryParams;
@@ -183,7 +183,7 @@ impl HttpServer {
     }
 
     /// Handles `PUT /api/handles/{name}`.
-    pub(crate) async fn put_handle(&self, path: &str, request: &RequestHead<'_>, body: Incoming) -> Reply {
+    pub(crate) async fn put_handle(&self, path: &str, request: &RequestHead<'_>, body: RequestBody) -> Reply {
         let (name, parameters) = match parse_handle_and_query(path, request) {
             Ok(read) => read,
             Err(error) => return protocol_error(&error.to_string()),
@@ -191,6 +191,15 @@ impl HttpServer {
         if name.is_empty() {
             return empty_handle();
         }
+        let body = match self.authenticator.admit_body(body, request).await {
+            Ok((Caller::Anonymous, _)) => {
+                let status = write_status(&Error::AuthenticationRequired, request.accepts_credentials);
+                let options = JsonOptions::from_query(&parameters);
+                return registry_error(&Error::AuthenticationRequired, status, &name, &options);
+            }
+            Ok((_, body)) => body,
+            Err(error) => return authentication_error(error, &name, request),
+        };
         let body = match self.body_reader.read_text(body, MAX_RECORD_BYTES).await {
             Ok(body) => body,
             Err(error) => return body_error(error),

@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use http::StatusCode;
 use http::header::{HeaderValue, LOCATION};
-use hyper::body::Incoming;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::{HttpMethod, Required};
@@ -17,6 +16,7 @@ use crate::http::handle_api::handles::JSON;
 use crate::http::handle_api::reply_body::{
     HandleBody, JsonOptions, authentication_error, body_error, json_reply, protocol_error,
 };
+use crate::http::request::body::RequestBody;
 use crate::http::request::request_head::RequestHead;
 use crate::http::response::caching;
 use crate::http::response::reply::{Reply, TEXT, reply};
@@ -50,7 +50,7 @@ struct SessionBody {
 
 impl HttpServer {
     /// Handles `POST /api/sessions`.
-    pub(crate) async fn create_session(&self, body: Incoming, request: &RequestHead<'_>) -> Reply {
+    pub(crate) async fn create_session(&self, body: RequestBody, request: &RequestHead<'_>) -> Reply {
         let (credentials, params) = match self.read_session_params(body, request).await {
             Ok(read) => read,
             Err(rejected) => return rejected,
@@ -91,7 +91,7 @@ impl HttpServer {
         &self,
         method: RequestMethod,
         other: &str,
-        body: Incoming,
+        body: RequestBody,
         request: &RequestHead<'_>,
     ) -> Reply {
         let (credentials, params) = match self.read_session_params(body, request).await {
@@ -142,7 +142,7 @@ impl HttpServer {
     /// Parameters of header and body; sessions are created only where credentials are accepted.
     async fn read_session_params<'h>(
         &self,
-        body: Incoming,
+        body: RequestBody,
         request: &RequestHead<'h>,
     ) -> Result<(Option<HttpCredentials<'h>>, AuthParams), Reply> {
         if !request.accepts_credentials {
@@ -195,6 +195,7 @@ impl HttpServer {
             },
             Ok(authenticated) => {
                 session.authenticated = Some(authenticated);
+                session.id = self.authenticator.sessions.renew_id(session.id).unwrap_or(session.id);
                 return self.session_reply(StatusCode::OK, &session, params, None, request).await;
             }
         };
@@ -283,7 +284,9 @@ pub(crate) fn describe_one() -> PathSpec {
         OperationSpec::new("Get the current session").example_command("curl -s $SERVER/api/sessions/this");
     let get = with_session_responses(get, StatusCode::OK, "Session and authenticated identity");
     let put = || {
-        let spec = OperationSpec::new("Authenticate the session").request_body::<AuthParamsJson>(
+        let spec = OperationSpec::new("Authenticate the session")
+            .description("The authenticated session has a new id, `sessionId` of the reply; the old one is unknown from then on.")
+            .request_body::<AuthParamsJson>(
             JSON,
             PARAMS_DESCRIPTION,
             Required::False,

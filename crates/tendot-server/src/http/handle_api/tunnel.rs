@@ -2,13 +2,13 @@
 
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
-use hyper::body::Incoming;
 use tendot_proto::endpoint::Transport;
 use tendot_proto::{limits, tunnel};
 
 use crate::http::HttpServer;
 use crate::http::middleware::client_address::RemoteClient;
 use crate::http::middleware::metrics::RequestKind;
+use crate::http::request::body::RequestBody;
 use crate::http::response::reply::{Reply, TEXT, reply};
 use crate::http::routing::endpoint::{Endpoint, Operation};
 
@@ -33,7 +33,7 @@ impl HttpServer {
     /// Handles a native message.
     ///
     /// Clients read the body whatever the status is; so it has a length and is never compressed.
-    pub(crate) async fn post_handle_message(&self, body: Incoming, client: &RemoteClient) -> Reply {
+    pub(crate) async fn post_handle_message(&self, body: RequestBody, client: &RemoteClient) -> Reply {
         let Some(native) = &self.native_server else {
             let message = "Handle messages over HTTP are disabled\n";
             return reply(StatusCode::UNSUPPORTED_MEDIA_TYPE, TEXT, message);

@@ -34,20 +34,21 @@ pub enum ForwardedBy {
     Forwarded,
 }
 
-/// Trusted proxies, and where plain-text credentials are accepted.
+/// Trusted proxies, and whether clients on loopback are trusted.
 #[derive(Clone, Debug)]
 pub struct ProxyTrust {
     /// Networks of trusted proxies.
     pub trusted_proxies: Vec<IpNet>,
     /// Header in which they report the client.
     pub forwarded_by: ForwardedBy,
-    /// Whether credentials over plain HTTP are accepted from loopback addresses.
-    pub allow_plain_loopback: bool,
+    /// Whether a client on loopback is on this machine, and not behind a proxy that sends no headers: it may send credentials
+    /// over plain HTTP, read `/metrics`, and is exempt from the rate limits.
+    pub trust_loopback: bool,
 }
 
 impl Default for ProxyTrust {
     fn default() -> Self {
-        Self { trusted_proxies: Vec::new(), forwarded_by: ForwardedBy::default(), allow_plain_loopback: true }
+        Self { trusted_proxies: Vec::new(), forwarded_by: ForwardedBy::default(), trust_loopback: true }
     }
 }
 
@@ -59,6 +60,10 @@ pub(crate) struct RemoteClient {
     pub(crate) is_loopback: bool,
     /// Whether the connection is from a trusted proxy.
     pub(crate) is_proxied: bool,
+    /// Whether an untrusted proxy on loopback forwarded the request.
+    pub(crate) is_untrusted_proxy: bool,
+    /// Whether the client sent the request over TLS.
+    pub(crate) is_encrypted: bool,
     /// Whether credentials are accepted: the transport was secure.
     pub(crate) accepts_credentials: bool,
     /// Client certificate; a proxy's certificate is not its client's.
@@ -75,10 +80,9 @@ impl ProxyTrust {
     pub(crate) fn resolve_client(&self, peer: &ConnectionPeer, headers: &HeaderMap) -> RemoteClient {
         let peer_address = peer.address.to_canonical();
         // A proxy on loopback relays requests from anywhere, whether it is configured as trusted or not.
-        let is_loopback = peer_address.is_loopback()
-            && !headers
-                .keys()
-                .any(|name| [X_FORWARDED_FOR, X_FORWARDED_PROTO, FORWARDED, VIA].contains(name));
+        let is_forwarded = peer_address.is_loopback()
+            && headers.keys().any(|name| [X_FORWARDED_FOR, X_FORWARDED_PROTO, FORWARDED, VIA].contains(name));
+        let is_loopback = self.trust_loopback && peer_address.is_loopback() && !is_forwarded;
         if !is_loopback && self.is_trusted_proxy(peer_address) {
             let (address, is_encrypted) = match self.forwarded_by {
                 ForwardedBy::XForwarded => self.parse_x_forwarded(headers),
@@ -88,6 +92,8 @@ impl ProxyTrust {
                 address: address.unwrap_or(peer_address),
                 is_loopback: false,
                 is_proxied: true,
+                is_untrusted_proxy: false,
+                is_encrypted,
                 accepts_credentials: is_encrypted,
                 certificate: None,
             };
@@ -96,7 +102,9 @@ impl ProxyTrust {
             address: peer_address,
             is_loopback,
             is_proxied: false,
-            accepts_credentials: peer.is_encrypted || (self.allow_plain_loopback && is_loopback),
+            is_untrusted_proxy: is_forwarded,
+            is_encrypted: peer.is_encrypted,
+            accepts_credentials: peer.is_encrypted || is_loopback,
             certificate: peer.certificate.clone(),
         }
     }
@@ -162,13 +170,13 @@ mod tests {
     const NO_PROXIES: ProxyTrust = ProxyTrust {
         trusted_proxies: Vec::new(),
         forwarded_by: ForwardedBy::XForwarded,
-        allow_plain_loopback: true,
+        trust_loopback: true,
     };
 
     fn behind_proxies(forwarded_by: ForwardedBy) -> ProxyTrust {
         let trusted_proxies =
             ["10.0.0.0/8", "127.0.0.1/32", "fd00::/8"].map(|text| text.parse().unwrap()).to_vec();
-        ProxyTrust { trusted_proxies, forwarded_by, allow_plain_loopback: true }
+        ProxyTrust { trusted_proxies, forwarded_by, trust_loopback: true }
     }
 
     #[test]
@@ -185,8 +193,10 @@ mod tests {
         // Loopback proxy that is not trusted.
         check(&NO_PROXIES, "127.0.0.1", "X-Forwarded-For: 192.0.2.1", "127.0.0.1 plain");
         check(&NO_PROXIES, "127.0.0.1", "Via: 1.1 nginx", "127.0.0.1 plain");
-        let without_loopback = ProxyTrust { allow_plain_loopback: false, ..NO_PROXIES };
-        check(&without_loopback, "127.0.0.1", "", "127.0.0.1 loopback plain");
+        let without_loopback = ProxyTrust { trust_loopback: false, ..NO_PROXIES };
+        check(&without_loopback, "127.0.0.1", "", "127.0.0.1 plain");
+        let distrusting = ProxyTrust { trust_loopback: false, ..behind_proxies(ForwardedBy::XForwarded) };
+        check(&distrusting, "127.0.0.1", "", "127.0.0.1 proxied plain");
     }
 
     #[test]

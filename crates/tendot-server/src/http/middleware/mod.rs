@@ -12,6 +12,7 @@
 //! - `access_log.rs`: one line per request
 
 pub(crate) mod access_log;
+pub(crate) mod change_guard;
 pub(crate) mod client_address;
 pub(crate) mod compression;
 pub(crate) mod metrics;

@@ -66,6 +66,11 @@ pub(crate) static API: Api = Api {
             &[page(|_, _| Box::pin(ready(reply(StatusCode::OK, TEXT, static_files::ROBOTS))))],
         ),
         Endpoint::new(
+            &["/.well-known/security.txt"],
+            static_files::describe_security_txt,
+            &[page(|server, _| Box::pin(ready(server.get_security_txt())))],
+        ),
+        Endpoint::new(
             &["/favicon.ico", "/favicon.svg"],
             static_files::describe_favicon,
             &[page(|_, _| Box::pin(ready(static_file("image/svg+xml", static_files::FAVICON))))],

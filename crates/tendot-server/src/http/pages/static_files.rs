@@ -1,10 +1,13 @@
-//! Static files: stylesheet and icon.
+//! Static files: stylesheet, icon, `robots.txt` and `security.txt`.
+
+use std::sync::PoisonError;
 
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{self, HeaderValue};
 
-use crate::http::response::reply::{Reply, reply};
+use crate::http::HttpServer;
+use crate::http::response::reply::{Reply, TEXT, reply};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec};
 
 /// Stylesheet of all pages.
@@ -18,6 +21,26 @@ pub(crate) const ROBOTS: &str = "User-agent: *\nCrawl-delay: 1\n";
 /// OpenAPI spec of `/robots.txt`.
 pub(crate) fn describe_robots() -> PathSpec {
     PathSpec::readable(OperationSpec::text("Pages", "Get robots.txt", "Crawler rules", "text/plain"))
+}
+
+/// OpenAPI spec of `/.well-known/security.txt`.
+pub(crate) fn describe_security_txt() -> PathSpec {
+    let about = "How to report vulnerabilities (RFC 9116)";
+    PathSpec::readable(
+        OperationSpec::text("Pages", "Get security.txt", about, "text/plain")
+            .response(StatusCode::NOT_FOUND, "Not configured")
+            .text_content("text/plain"),
+    )
+}
+
+impl HttpServer {
+    /// Handles `GET /.well-known/security.txt`.
+    pub(crate) fn get_security_txt(&self) -> Reply {
+        match &*self.security_txt.read().unwrap_or_else(PoisonError::into_inner) {
+            Some(text) => reply(StatusCode::OK, TEXT, text.clone()),
+            None => reply(StatusCode::NOT_FOUND, TEXT, "this server has no security.txt\n"),
+        }
+    }
 }
 
 /// OpenAPI spec of the favicon.

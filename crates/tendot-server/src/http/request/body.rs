@@ -1,17 +1,16 @@
 //! Request bodies: bounded in size, total memory and time.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout};
 
-use crate::connection::transfer_timeout;
-
-/// Bytes of all bodies being read.
-const MAX_TOTAL_BODY_BYTES: usize = 256 << 20;
+use crate::client_network::client_network;
+use crate::connection::TransferAllowance;
+use crate::http::request::body_budget::{BodyBudget, BodySender};
 
 /// Reason a request body was rejected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -32,36 +31,59 @@ pub(crate) enum BodyError {
     DecompressionRatio { ratio: usize },
 }
 
-/// Reads request bodies within a byte budget shared by all requests.
+/// Body of a request that is still being received, and its sender.
+#[derive(Debug)]
+pub(crate) struct RequestBody {
+    pub(super) incoming: Incoming,
+    sender: BodySender,
+}
+
+impl RequestBody {
+    /// Body of a caller who is anonymous so far; without a client if a proxy hides it.
+    pub(crate) fn new(incoming: Incoming, client: Option<IpAddr>) -> Self {
+        let sender = BodySender { client: client.map(client_network), is_authenticated: false };
+        Self { incoming, sender }
+    }
+
+    /// Body of an authenticated caller.
+    pub(crate) fn authenticated(self) -> Self {
+        Self { sender: BodySender { is_authenticated: true, ..self.sender }, ..self }
+    }
+}
+
+/// Reads request bodies within a byte budget.
 #[derive(Debug)]
 pub(crate) struct BodyReader {
-    reserved: AtomicUsize,
-    /// Timeout for the first byte, in addition to the minimum transfer rate.
+    budget: BodyBudget,
+    /// Timeout for the first byte, and longest pause; see [`TransferAllowance`].
     pub(crate) timeout: Duration,
 }
 
 impl BodyReader {
-    pub(crate) const fn new(timeout: Duration) -> Self {
-        Self { reserved: AtomicUsize::new(0), timeout }
+    pub(crate) fn new(timeout: Duration) -> Self {
+        Self { budget: BodyBudget::default(), timeout }
     }
 
     /// Reads a whole body of text: JSON or a form.
-    pub(crate) async fn read_text(&self, body: Incoming, limit: usize) -> Result<String, BodyError> {
+    pub(crate) async fn read_text(&self, body: RequestBody, limit: usize) -> Result<String, BodyError> {
         let bytes = Vec::from(self.read(body, limit).await?);
         String::from_utf8(bytes)
             .map_err(|error| BodyError::InvalidUtf8 { offset: error.utf8_error().valid_up_to() })
     }
 
     /// Reads a whole body.
-    pub(crate) async fn read(&self, mut body: Incoming, limit: usize) -> Result<Bytes, BodyError> {
+    pub(crate) async fn read(&self, body: RequestBody, limit: usize) -> Result<Bytes, BodyError> {
+        let RequestBody { incoming: mut body, sender } = body;
         if body.size_hint().lower() > limit as u64 {
             return Err(BodyError::TooLarge { limit });
         }
-        let mut reservation = BodyReservation { total: &self.reserved, reserved: 0 };
-        let (started, mut read) = (Instant::now(), BytesMut::new());
+        let mut reservation = self.budget.reservation(sender);
+        let (mut allowance, mut read) = (TransferAllowance::new(self.timeout), BytesMut::new());
         loop {
-            let deadline = started + transfer_timeout(self.timeout, read.len() as u64);
-            let frame = match timeout_at(deadline, body.frame()).await {
+            let started = Instant::now();
+            let frame = timeout(allowance.remaining(), body.frame()).await;
+            allowance.spend(started.elapsed());
+            let frame = match frame {
                 Err(_) => return Err(BodyError::Timeout),
                 Ok(None) => return Ok(read.freeze()),
                 Ok(Some(Err(_))) => return Err(BodyError::Malformed),
@@ -71,28 +93,11 @@ impl BodyReader {
             if data.len() > limit - read.len() {
                 return Err(BodyError::TooLarge { limit });
             }
-            reservation.reserve(data.len())?;
+            if !reservation.reserve(data.len()) {
+                return Err(BodyError::Overloaded);
+            }
+            allowance.earn_bytes(data.len());
             read.extend_from_slice(&data);
         }
-    }
-}
-
-/// Bytes of the shared budget held by one body; released when dropped.
-struct BodyReservation<'a> {
-    total: &'a AtomicUsize,
-    reserved: usize,
-}
-
-impl BodyReservation<'_> {
-    fn reserve(&mut self, bytes: usize) -> Result<(), BodyError> {
-        self.reserved += bytes;
-        let before = self.total.fetch_add(bytes, Ordering::Relaxed);
-        if before + bytes > MAX_TOTAL_BODY_BYTES { Err(BodyError::Overloaded) } else { Ok(()) }
-    }
-}
-
-impl Drop for BodyReservation<'_> {
-    fn drop(&mut self) {
-        self.total.fetch_sub(self.reserved, Ordering::Relaxed);
     }
 }

@@ -13,8 +13,8 @@ use hyper::body::{Body as _, Frame, Incoming};
 use memchr::{memchr, memchr_iter};
 use tokio::time::{Instant, timeout};
 
-use crate::connection::transfer_timeout;
-use crate::http::request::body::{BodyError, BodyReader};
+use crate::connection::TransferAllowance;
+use crate::http::request::body::{BodyError, BodyReader, RequestBody};
 
 /// Maximum decompression ratio, beyond the first bytes.
 const MAX_DECOMPRESSION_RATIO: usize = 100;
@@ -78,10 +78,11 @@ impl LineTooLong {
 pub(crate) struct BodyLines {
     body: Incoming,
     limits: LineLimits,
-    /// Timeout for the next byte, in addition to the minimum transfer rate.
-    timeout: Duration,
-    /// Time spent waiting for input, and bytes received.
-    wait_time: Duration,
+    /// Time for more input.
+    allowance: TransferAllowance,
+    /// Lines that have extended the allowance.
+    counted_lines: u64,
+    /// Bytes received.
     received: u64,
     decoder: Option<GzipDecoder>,
     decoded: usize,
@@ -94,9 +95,10 @@ impl BodyReader {
     pub(crate) async fn lines(
         &self,
         headers: &HeaderMap,
-        body: Incoming,
+        body: RequestBody,
         limits: LineLimits,
     ) -> Result<BodyLines, BodyError> {
+        let body = body.incoming;
         let decoder = is_gzip(headers)?.then(GzipDecoder::default);
         if decoder.is_none() && body.size_hint().lower() > limits.body as u64 {
             return Err(BodyError::TooLarge { limit: limits.body });
@@ -104,8 +106,8 @@ impl BodyReader {
         let mut lines = BodyLines {
             body,
             limits,
-            timeout: self.timeout,
-            wait_time: Duration::ZERO,
+            allowance: TransferAllowance::new(self.timeout),
+            counted_lines: 0,
             received: 0,
             decoder,
             decoded: 0,
@@ -125,8 +127,8 @@ impl BodyReader {
 impl BodyLines {
     /// Next line, or `None` at the end. After an error, nothing more can be read.
     ///
-    /// Each byte has its timeout, and the client has to send at least a kilobyte or a line per second on average, as long as
-    /// the server is waiting. Cancel-safe.
+    /// As long as the server is waiting, the client has to send at least 4 KiB or a line per second, over a sliding window of
+    /// the timeout. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Result<Option<BodyLine>, BodyError> {
         loop {
             if let Some(line) = self.next_buffered()? {
@@ -135,12 +137,13 @@ impl BodyLines {
             if self.is_finished {
                 return Ok(self.splitter.finish());
             }
-            let allowed =
-                transfer_timeout(self.timeout, self.received) + Duration::from_secs(self.splitter.number);
-            let (started, remaining) =
-                (Instant::now(), allowed.saturating_sub(self.wait_time).min(self.timeout));
-            let frame = timeout(remaining, self.body.frame()).await.map_err(|_| BodyError::Timeout)?;
-            self.wait_time += started.elapsed();
+            let lines = self.splitter.number - self.counted_lines;
+            self.allowance.earn(Duration::from_secs(lines));
+            self.counted_lines = self.splitter.number;
+            let started = Instant::now();
+            let frame = timeout(self.allowance.remaining(), self.body.frame()).await;
+            self.allowance.spend(started.elapsed());
+            let frame = frame.map_err(|_| BodyError::Timeout)?;
             self.receive(frame)?;
         }
     }
@@ -172,6 +175,7 @@ impl BodyLines {
         };
         let Ok(data) = frame.map_err(|_| BodyError::Malformed)?.into_data() else { return Ok(()) };
         self.received += data.len() as u64;
+        self.allowance.earn_bytes(data.len());
         match &mut self.decoder {
             Some(decoder) => decoder.compressed = data,
             None => self.push_decoded(data)?,
@@ -372,6 +376,7 @@ mod tests {
         tokio::spawn(async move {
             let count = move |request: Request<Incoming>| async move {
                 let (parts, body) = request.into_parts();
+                let body = RequestBody::new(body, None);
                 let response = match BodyReader::new(time).lines(&parts.headers, body, limits).await {
                     Err(error) => reply(error.status(), TEXT, error.to_string()),
                     Ok(mut lines) => stream_spooled(StatusCode::OK, TEXT, async move |sink| {

@@ -10,10 +10,12 @@
 //! - `accept.rs`: content negotiation
 //! - `conditional.rs`: `If-Match`, `If-None-Match`, revision ETags
 //! - `body.rs`: bounded request body
+//! - `body_budget.rs`: memory of all bodies, per client and reserved for authenticated callers
 //! - `body_lines.rs`: lines of a streaming body
 
 pub(crate) mod accept;
 pub(crate) mod body;
+pub(crate) mod body_budget;
 pub(crate) mod body_lines;
 pub(crate) mod conditional;
 pub(crate) mod encoding;

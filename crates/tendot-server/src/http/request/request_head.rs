@@ -5,6 +5,8 @@ use std::time::SystemTime;
 
 use http::{HeaderMap, Version, header};
 
+use crate::http::authentication::AuthenticationCell;
+
 /// Head of a request: query, headers, HTTP version and client facts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestHead<'a> {
@@ -22,6 +24,8 @@ pub(crate) struct RequestHead<'a> {
     pub(crate) accepts_credentials: bool,
     /// Client certificate.
     pub(crate) certificate: Option<&'a [u8]>,
+    /// Result of the authentication, once it is known.
+    pub(crate) authentication: &'a AuthenticationCell,
     /// Time of the request.
     pub(crate) now: SystemTime,
 }

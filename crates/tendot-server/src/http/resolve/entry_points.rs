@@ -1,8 +1,8 @@
 //! Other ways to a name: search box, form and OpenURL.
 
-use hyper::body::Incoming;
 use tendot_names::{ErrorKind, InputForm, Parser};
 
+use crate::http::request::body::RequestBody;
 use crate::http::request::name_path;
 use crate::http::request::query::QueryParams;
 use crate::http::request::request_head::RequestHead;
@@ -38,7 +38,7 @@ impl HttpServer {
     }
 
     /// Handles `POST /`: resolves the name in the form field `hdl`, as older proxy pages send it.
-    pub(crate) async fn post_resolve_form(&self, body: Incoming, request: &RequestHead<'_>) -> Reply {
+    pub(crate) async fn post_resolve_form(&self, body: RequestBody, request: &RequestHead<'_>) -> Reply {
         let text = match self.body_reader.read_text(body, MAX_FORM_BYTES).await {
             Ok(text) => text,
             Err(error) => return reply(error.status(), TEXT, format!("{error}\n")),

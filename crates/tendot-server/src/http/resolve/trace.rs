@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 use tendot_proto::HandleValue;
 use utoipa::ToSchema;
 
+use crate::http::authentication::AuthenticationCell;
 use crate::http::handle_api::ValueForm;
 use crate::http::request::accept;
 use crate::http::request::query::QueryParams;
@@ -176,6 +177,7 @@ impl HttpServer {
             is_proxied: false,
             accepts_credentials: false,
             certificate: None,
+            authentication: &AuthenticationCell::default(),
             now: SystemTime::now(),
         };
         let (name, parameters) = (

@@ -41,7 +41,7 @@ error_codes! {
         "send `*` or one ETag; only one of the two headers";
     UNSUPPORTED_MEDIA_TYPE = "unsupported-media-type", [415],
         "unsupported `Content-Type` or `Content-Encoding`",
-        "send batches as `application/x-ndjson` or `text/csv`, uncompressed or as gzip";
+        "send changes as `application/json`, batches as `application/x-ndjson` or `text/csv`, uncompressed or as gzip";
     TOO_LARGE = "too-large", [400, 413],
         "request body, or result of a reverse lookup, too large",
         "send less at once, or use a batch; for a reverse lookup, use a smaller `limit`";
@@ -64,6 +64,9 @@ error_codes! {
     INSECURE_TRANSPORT = "insecure-transport", [403],
         "credentials are required, but not accepted on this connection: plain HTTP, or a cross-site request",
         "use TLS; for a proxy, set `http.trusted_proxies` on the server";
+    CROSS_ORIGIN = "cross-origin", [403],
+        "a change with a password came from a page of another origin",
+        "send the change from a page of this server or from a program, or use an API token";
     FORBIDDEN = "forbidden", [403],
         "the caller is not authorized",
         "ask the operator for permission";

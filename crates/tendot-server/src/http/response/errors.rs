@@ -19,6 +19,7 @@ use crate::clock::format_millis;
 use crate::http::authentication::AuthenticationError;
 use crate::http::compat::reverse_lookup::ReverseLookupError;
 use crate::http::handle_api;
+use crate::http::middleware::change_guard::RefusedChange;
 use crate::http::pages;
 use crate::http::request::accept;
 use crate::http::request::body::BodyError;
@@ -84,16 +85,42 @@ impl ErrorFormat {
 
     /// Reply for a path, query or header that cannot be parsed; as JSON if the API or `Accept` wants it.
     pub(crate) fn syntax_error(self, error: &RequestSyntaxError, headers: &HeaderMap) -> Reply {
-        let message = error.to_string();
+        self.malformed(&error.to_string(), headers)
+    }
+
+    /// Reply for a malformed request; as JSON if the API or `Accept` wants it.
+    pub(crate) fn malformed(self, message: &str, headers: &HeaderMap) -> Reply {
         match self {
-            Self::Problem => malformed_request(&message).into(),
+            Self::Problem => malformed_request(message).into(),
             Self::HandleJson => {
-                handle_api::error_reply(ResponseCode::PROTOCOL_ERROR, StatusCode::BAD_REQUEST, &message)
+                handle_api::error_reply(ResponseCode::PROTOCOL_ERROR, StatusCode::BAD_REQUEST, message)
             }
             Self::Text if accept::prefers_json(headers) => {
-                pages::vary_by_accept(malformed_request(&message).into())
+                pages::vary_by_accept(malformed_request(message).into())
             }
             Self::Text => pages::vary_by_accept(reply(StatusCode::BAD_REQUEST, TEXT, format!("{message}\n"))),
+        }
+    }
+}
+
+impl ErrorFormat {
+    /// Reply for a change that the browser of another site may have sent.
+    pub(crate) fn refused_change(self, refused: &RefusedChange) -> Reply {
+        let (status, code, response_code) = match refused {
+            RefusedChange::CrossOrigin => {
+                (StatusCode::FORBIDDEN, codes::CROSS_ORIGIN, ResponseCode::AUTHENTICATION_FAILED)
+            }
+            RefusedChange::MediaType(_) => (
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                codes::UNSUPPORTED_MEDIA_TYPE,
+                ResponseCode::PROTOCOL_ERROR,
+            ),
+        };
+        match self {
+            Self::Problem | Self::Text => {
+                problem(status, code, format!("{}.", capitalize(&refused.to_string()))).into()
+            }
+            Self::HandleJson => handle_api::error_reply(response_code, status, &refused.to_string()),
         }
     }
 }

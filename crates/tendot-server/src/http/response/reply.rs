@@ -6,6 +6,7 @@ use http::{HeaderMap, Response, StatusCode};
 use tokio::sync::mpsc;
 
 use crate::http::authentication::{AuthenticationError, HttpSessionId};
+use crate::http::middleware::metrics::RequestKind;
 use crate::http::middleware::response_cache::CachePolicy;
 
 /// Reply of a handler: status, headers and body, and facts for the middleware.
@@ -94,8 +95,14 @@ pub(crate) fn add_retry_after(headers: &mut HeaderMap) {
 
 /// Adds the headers of every reply: CORS without credentials, `nosniff`, and `no-cache` for a reply without `Cache-Control`, which
 /// caches would store by their own rules.
-pub(crate) fn add_common_headers(headers: &mut HeaderMap) {
+///
+/// The endpoints for operators have no CORS headers: what a browser on their network may read is not for every page in it.
+pub(crate) fn add_common_headers(headers: &mut HeaderMap, kind: RequestKind) {
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if kind == RequestKind::Operations {
+        return;
+    }
     const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
     let is_challenge = headers.contains_key(header::WWW_AUTHENTICATE);
@@ -103,7 +110,6 @@ pub(crate) fn add_common_headers(headers: &mut HeaderMap) {
         header::ACCESS_CONTROL_EXPOSE_HEADERS,
         if is_challenge { EXPOSED_HEADERS_401 } else { EXPOSED_HEADERS },
     );
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
 const EXPOSED_HEADERS: HeaderValue =

@@ -5,12 +5,15 @@ use std::time::SystemTime;
 use http::header::{self, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 
 use crate::http::HttpServer;
-use crate::http::authentication::is_cross_site_credential;
+use crate::http::authentication::{AuthenticationCell, is_cross_site_credential};
+use crate::http::middleware::change_guard::check_change;
 use crate::http::middleware::client_address::RemoteClient;
+use crate::http::middleware::metrics::RequestKind;
 use crate::http::pages;
+use crate::http::request::body::RequestBody;
 use crate::http::request::encoding;
 use crate::http::request::request_head::{RequestHead, tolerates_stale};
 use crate::http::resolve;
@@ -43,6 +46,7 @@ impl HttpServer {
                 &parts.headers,
             );
         };
+        let authentication = AuthenticationCell::default();
         let head = RequestHead {
             query: parts.uri.query(),
             headers: &parts.headers,
@@ -52,6 +56,7 @@ impl HttpServer {
             is_proxied: client.is_proxied,
             accepts_credentials: client.accepts_credentials && !is_cross_site_credential(&parts.headers),
             certificate: client.certificate.as_deref(),
+            authentication: &authentication,
             now: SystemTime::now(),
         };
         if let Err(error) = encoding::check_target(&parts.uri) {
@@ -61,8 +66,15 @@ impl HttpServer {
                 format => format.syntax_error(&error, &parts.headers),
             };
         }
-        let (head, path_param, method) = (&head, route.path_param(path), operation.method);
-        let call = Call { head, client, method, path_param, body };
+        if operation.kind == RequestKind::Write
+            && let Err(refused) = check_change(&parts.headers, parts.uri.authority(), !body.is_end_stream())
+        {
+            return route.api.errors.refused_change(&refused);
+        }
+        let (head, path_param) = (&head, route.path_param(path));
+        let (method, access, body) =
+            (operation.method, operation.access, RequestBody::new(body, head.client));
+        let call = Call { head, client, method, access, path_param, body };
         let handled = async {
             let reply = self.handle(endpoint, operation, call).await;
             if method == RequestMethod::Get { self.resolver.cache_response(path, reply).await } else { reply }

@@ -4,11 +4,11 @@
 use std::pin::Pin;
 
 use http::{HeaderValue, Method};
-use hyper::body::Incoming;
 
 use crate::http::HttpServer;
 use crate::http::middleware::client_address::RemoteClient;
 use crate::http::middleware::metrics::RequestKind;
+use crate::http::request::body::RequestBody;
 use crate::http::request::request_head::RequestHead;
 use crate::http::response::errors::ErrorFormat;
 use crate::http::response::reply::Reply;
@@ -189,9 +189,10 @@ pub(crate) struct Call<'a> {
     pub(crate) head: &'a RequestHead<'a>,
     pub(crate) client: &'a RemoteClient,
     pub(crate) method: RequestMethod,
+    pub(crate) access: Access,
     /// Parameter of the path, not decoded; for a name, the whole path.
     pub(crate) path_param: &'a str,
-    pub(crate) body: Incoming,
+    pub(crate) body: RequestBody,
 }
 
 /// Makes a [`Handler`] for a method that takes its parameters also from the body, a form or JSON: they are added to the query.
@@ -200,7 +201,7 @@ macro_rules! form_handler {
         |$server, call| {
             Box::pin(async move {
                 let $path_param = call.path_param;
-                let query = match $server.merge_body_into_query(call.body, call.head).await {
+                let query = match $server.merge_body_into_query(call.body, call.access, call.head).await {
                     Ok(query) => query,
                     Err(rejected) => return rejected,
                 };

@@ -1,5 +1,7 @@
 //! Expiry, subject and RSA key of X.509 certificates (RFC 5280, section 4.1).
 
+use std::ops::RangeInclusive;
+
 use tendot_proto::record::{KeyComponents, PublicKey};
 use x509_cert::Certificate;
 use x509_cert::der::asn1::{AnyRef, ObjectIdentifier, UintRef};
@@ -19,11 +21,13 @@ pub(crate) fn not_after(certificate: &[u8]) -> Option<u64> {
     Some(certificate.tbs_certificate.validity.not_after.to_unix_duration().as_secs())
 }
 
-/// Subject name and RSA public key of a certificate.
+/// Subject name, validity and RSA public key of a certificate.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct CertificateSubject {
     /// User id, or else common name: `300:0.NA/10.1000`.
     pub(crate) name: String,
+    /// First and last second of its validity, in Unix time.
+    validity: RangeInclusive<u64>,
     /// Modulus and exponent, without leading zeros.
     modulus: Vec<u8>,
     exponent: Vec<u8>,
@@ -39,7 +43,15 @@ impl CertificateSubject {
             return None;
         }
         let (modulus, exponent) = rsa_components(key.subject_public_key.as_bytes()?).ok()?;
-        Some(Self { name, modulus, exponent })
+        let validity = certificate.validity;
+        let validity = validity.not_before.to_unix_duration().as_secs()
+            ..=validity.not_after.to_unix_duration().as_secs();
+        Some(Self { name, validity, modulus, exponent })
+    }
+
+    /// Whether the certificate is valid at this time, in Unix seconds.
+    pub(crate) fn is_valid_at(&self, now: u64) -> bool {
+        self.validity.contains(&now)
     }
 
     /// Whether the data of an `HS_PUBKEY` value is this key.

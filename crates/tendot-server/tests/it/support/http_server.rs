@@ -40,8 +40,8 @@ pub(crate) fn bind() -> TcpListener {
 }
 
 /// Sets whether credentials over plain HTTP are accepted from loopback.
-pub(crate) fn allow_plain_loopback(http: HttpServer, allow_plain_loopback: bool) -> HttpServer {
-    http.proxy_trust(ProxyTrust { allow_plain_loopback, ..ProxyTrust::default() })
+pub(crate) fn trust_loopback(http: HttpServer, trust_loopback: bool) -> HttpServer {
+    http.proxy_trust(ProxyTrust { trust_loopback, ..ProxyTrust::default() })
 }
 
 /// A server in memory: `10.5555/ONE` redirects to a page, and `10.5555/LARGE` is a record of 2 MB.

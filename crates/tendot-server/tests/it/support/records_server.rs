@@ -12,7 +12,7 @@ use tendot_store::AnyStore;
 use tendot_testing::http::{HttpRequest, HttpResponse};
 
 use super::edits::{home_edit, put_edit};
-use super::http_server::{TestServer, allow_plain_loopback, bind, start_http};
+use super::http_server::{TestServer, bind, start_http, trust_loopback};
 use super::native_server::recorded_site;
 use super::stores::StoreKind;
 
@@ -30,7 +30,7 @@ impl RecordsServer {
     ) -> Self {
         let store = Arc::new(store.open());
         let registry = Arc::new(Registry::with_shared_store(Arc::clone(&store), RegistrySettings::default()));
-        Self::serve(store, records, allow_plain_loopback(HttpServer::new(registry), is_loopback_trusted))
+        Self::serve(store, records, trust_loopback(HttpServer::new(registry), is_loopback_trusted))
     }
 
     /// A server that is the site of the recorded Handle.Net server, whose administrator was `300:0.NA/10.5555`.

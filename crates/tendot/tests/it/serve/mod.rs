@@ -7,6 +7,7 @@ mod demo;
 mod limits;
 mod log;
 mod native;
+mod operator_token;
 mod shutdown;
 mod site;
 mod systemd;

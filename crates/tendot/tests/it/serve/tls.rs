@@ -7,7 +7,8 @@ fn http_and_https_together() {
     let dir = TestDir::new();
     dir.write_certificate(&["localhost"]);
     dir.set_mode("key.pem", 0o644);
-    let builder = TestServer::builder(&dir).demo().in_memory().with_https();
+    let builder =
+        TestServer::builder(&dir).demo().in_memory().with_https().set("http.metrics_allow=127.0.0.1");
     let (code, _, stderr) = text_output(&mut builder.clone().http("off").command());
     assert!(code == Some(2) && stderr.contains("chmod 600"), "{stderr}");
     dir.set_mode("key.pem", 0o600);

@@ -6,7 +6,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
-use hyper::body::Incoming;
 use tendot_registry::batch::{
     BatchError, BatchJournal, BatchOutput, BatchRun, OutputClosed, ReplayError, ReplayPlan,
 };
@@ -21,7 +20,7 @@ use crate::http::api_v1::batch::row_reader::RowReader;
 use crate::http::api_v1::idempotency::{IDEMPOTENCY_REPLAYED, idempotency_key};
 use crate::http::api_v1::schemas::{BatchLineForm, NewDoiForm};
 use crate::http::api_v1::{ApiError, ApiRequest, ApiResult, request_budget, with_write_responses};
-use crate::http::request::body::BodyError;
+use crate::http::request::body::{BodyError, RequestBody};
 use crate::http::request::body_lines::LineLimits;
 use crate::http::response::caching;
 use crate::http::response::errors::{problem_for_body, unsupported_media_type};
@@ -35,7 +34,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl HttpServer {
     /// Handles `POST /api/v1/dois/batch`.
-    pub(crate) async fn post_batch(&self, request: ApiRequest<'_>, body: Incoming) -> ApiResult {
+    pub(crate) async fn post_batch(&self, request: ApiRequest<'_>, body: RequestBody) -> ApiResult {
         let headers = request.head.headers;
         let is_csv = is_csv(headers.get(CONTENT_TYPE))?;
         let dry_run = request.parameters.is_set("dry-run");
@@ -129,7 +128,6 @@ fn is_csv(content_type: Option<&HeaderValue>) -> Result<bool, Box<ApiError>> {
         | "application/ndjson"
         | "application/jsonl"
         | "application/json"
-        | "text/plain"
         | "application/x-www-form-urlencoded" => Ok(false),
         CSV => Ok(true),
         _ => {

@@ -248,7 +248,7 @@ impl HttpServer {
         let is_event_stream = accept::prefers_event_stream(request.head.headers);
         let caller = request.caller;
         let is_private = caller != Caller::Anonymous;
-        let Some(permit) = self.subscribers.acquire(is_private) else {
+        let Some(permit) = self.subscribers.limiter.acquire(&caller, request.head.client) else {
             return Err(overloaded("Too many change-feed subscribers. Retry later.").into());
         };
         // Subscribed before the first read, so that no change is missed.

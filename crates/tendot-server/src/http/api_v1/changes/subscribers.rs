@@ -1,17 +1,13 @@
-//! Subscribers of the change feed: limits, and one shared task that polls the log while there are any.
+//! Subscribers of the change feed: one shared task that polls the log while there are any.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tendot_registry::{LogHeadTracker, Registry};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::time::sleep;
 
-/// Concurrent streamed responses.
-const MAX_SUBSCRIBERS: usize = 256;
-
-/// Concurrent streamed responses of anonymous callers, so that authenticated callers are not blocked.
-const MAX_ANONYMOUS_SUBSCRIBERS: usize = 192;
+use crate::http::api_v1::changes::subscriber_limit::SubscriberLimiter;
 
 /// Concurrent readers of the backlog.
 const MAX_BACKLOG_READERS: usize = 2;
@@ -22,11 +18,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Delay after a store failure, or after the log seems truncated.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Limits and shared poller for clients of the change feed.
+/// Limiter and shared poller for clients of the change feed.
 #[derive(Clone, Debug)]
 pub(crate) struct Subscribers {
-    permits: Arc<Semaphore>,
-    anonymous_permits: Arc<Semaphore>,
+    pub(crate) limiter: Arc<SubscriberLimiter>,
     /// Permits for reading the backlog.
     pub(crate) backlog_permits: Arc<Semaphore>,
     /// Last position of the log.
@@ -43,30 +38,15 @@ pub(crate) struct LogPosition {
     pub(crate) truncations: u64,
 }
 
-/// Permit for one streamed response.
-#[derive(Debug)]
-pub(crate) struct SubscriberPermit {
-    _permit: OwnedSemaphorePermit,
-    _anonymous: Option<OwnedSemaphorePermit>,
-}
-
 impl Subscribers {
     pub(crate) fn new() -> Self {
         Self {
-            permits: Arc::new(Semaphore::new(MAX_SUBSCRIBERS)),
-            anonymous_permits: Arc::new(Semaphore::new(MAX_ANONYMOUS_SUBSCRIBERS)),
+            limiter: Arc::default(),
             backlog_permits: Arc::new(Semaphore::new(MAX_BACKLOG_READERS)),
             position: watch::Sender::default(),
             is_polling: Arc::default(),
             shutdown: watch::Sender::new(false),
         }
-    }
-
-    /// Permit for a subscriber; `None` if there are too many.
-    pub(crate) fn acquire(&self, is_authenticated: bool) -> Option<SubscriberPermit> {
-        let acquire = |permits: &Arc<Semaphore>| Arc::clone(permits).try_acquire_owned().ok();
-        let anonymous = if is_authenticated { None } else { Some(acquire(&self.anonymous_permits)?) };
-        Some(SubscriberPermit { _permit: acquire(&self.permits)?, _anonymous: anonymous })
     }
 
     /// Receiver that is notified of changes in the store.

@@ -1,7 +1,6 @@
 //! Agencies: `/api/v1/agencies`.
 
 use http::StatusCode;
-use hyper::body::Incoming;
 use serde::Serialize;
 use tendot_registry::ResultPage;
 use tendot_registry::party::{Agency, CreateAgency, MetadataPolicy, PrefixRange, UpdateAgency, Versioned};
@@ -14,6 +13,7 @@ use crate::http::api_v1::{
     ApiRequest, ApiResult, JSON, ListItem, ListJson, created_reply, format_millis, json_reply, list_reply,
     request_budget, with_common_responses, with_paging, with_write_responses,
 };
+use crate::http::request::body::RequestBody;
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, enum_schema, text_schema};
 
 /// Registration agency.
@@ -91,7 +91,7 @@ impl HttpServer {
         Ok(list_reply(items.iter().map(|stored| AgencyJson::from(&stored.value)).collect(), next))
     }
 
-    pub(crate) async fn create_agency(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+    pub(crate) async fn create_agency(&self, request: &ApiRequest<'_>, body: RequestBody) -> ApiResult {
         let command: CreateAgency = self.read_json(body).await?;
         let outcome = self.registry.execute(&command, request.call(&mut request_budget())).await?;
         let path = format!("/api/v1/agencies/{}", outcome.output.code);
@@ -104,7 +104,7 @@ impl HttpServer {
         Ok(json_reply(&AgencyJson::from(&agency), revision, request))
     }
 
-    pub(crate) async fn update_agency(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+    pub(crate) async fn update_agency(&self, request: &ApiRequest<'_>, body: RequestBody) -> ApiResult {
         let update: UpdateAgency = self.read_json(body).await?;
         let command = UpdateAgency {
             code: request.path_param.as_str().into(),

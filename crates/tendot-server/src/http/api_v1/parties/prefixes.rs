@@ -1,7 +1,6 @@
 //! Prefixes: `/api/v1/prefixes`.
 
 use http::StatusCode;
-use hyper::body::Incoming;
 use serde::Serialize;
 use tendot_registry::ResultPage;
 use tendot_registry::party::{AllocatePrefix, Prefix, PrefixPolicy, UpdatePrefix, Versioned};
@@ -14,6 +13,7 @@ use crate::http::api_v1::{
     ApiRequest, ApiResult, JSON, ListItem, ListJson, created_reply, format_millis, json_reply, list_reply,
     request_budget, with_common_responses, with_paging, with_write_responses,
 };
+use crate::http::request::body::RequestBody;
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
 
 /// Allocated prefix.
@@ -62,7 +62,7 @@ impl HttpServer {
         Ok(list_reply(items.iter().map(|stored| PrefixJson::from(&stored.value)).collect(), next))
     }
 
-    pub(crate) async fn allocate_prefix(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+    pub(crate) async fn allocate_prefix(&self, request: &ApiRequest<'_>, body: RequestBody) -> ApiResult {
         let command: AllocatePrefix = self.read_json(body).await?;
         let outcome = self.registry.execute(&command, request.call(&mut request_budget())).await?;
         let path = format!("/api/v1/prefixes/{}", outcome.output.prefix);
@@ -75,7 +75,7 @@ impl HttpServer {
         Ok(json_reply(&PrefixJson::from(&prefix), revision, request))
     }
 
-    pub(crate) async fn update_prefix(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+    pub(crate) async fn update_prefix(&self, request: &ApiRequest<'_>, body: RequestBody) -> ApiResult {
         let update: UpdatePrefix = self.read_json(body).await?;
         let command = UpdatePrefix {
             prefix: request.path_param.as_str().into(),

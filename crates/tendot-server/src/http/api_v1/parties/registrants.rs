@@ -1,7 +1,6 @@
 //! Registrants: `/api/v1/registrants`.
 
 use http::StatusCode;
-use hyper::body::Incoming;
 use serde::Serialize;
 use tendot_registry::ResultPage;
 use tendot_registry::party::{CreateRegistrant, Registrant, UpdateRegistrant, Versioned};
@@ -14,6 +13,7 @@ use crate::http::api_v1::{
     ApiRequest, ApiResult, JSON, ListItem, ListJson, created_reply, format_millis, json_reply, list_reply,
     request_budget, with_common_responses, with_paging, with_write_responses,
 };
+use crate::http::request::body::RequestBody;
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, text_schema};
 use crate::random::random_bytes;
 
@@ -65,7 +65,7 @@ impl HttpServer {
         Ok(list_reply(items.iter().map(|stored| RegistrantJson::from(&stored.value)).collect(), next))
     }
 
-    pub(crate) async fn create_registrant(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+    pub(crate) async fn create_registrant(&self, request: &ApiRequest<'_>, body: RequestBody) -> ApiResult {
         let parsed: CreateRegistrant = self.read_json(body).await?;
         let command = CreateRegistrant { random_bytes: random_bytes(), ..parsed };
         let outcome = self.registry.execute(&command, request.call(&mut request_budget())).await?;
@@ -85,7 +85,7 @@ impl HttpServer {
         Ok(json_reply(&RegistrantJson::from(&registrant), revision, request))
     }
 
-    pub(crate) async fn update_registrant(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+    pub(crate) async fn update_registrant(&self, request: &ApiRequest<'_>, body: RequestBody) -> ApiResult {
         let update: UpdateRegistrant = self.read_json(body).await?;
         let command = UpdateRegistrant {
             id: request.path_param.as_str().into(),

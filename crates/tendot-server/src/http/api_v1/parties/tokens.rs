@@ -4,21 +4,23 @@ use std::borrow::Cow;
 
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, HeaderValue};
-use hyper::body::Incoming;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tendot_registry::ResultPage;
+use serde_json::value::to_raw_value;
 use tendot_registry::party::{ApiToken, CreateToken, RevokeToken, Role, Scope, TokenRevocation};
+use tendot_registry::{IdempotentOutcome, ResultPage};
 use utoipa::openapi::schema::Type;
 use utoipa::openapi::{HttpMethod, ObjectBuilder, RefOr, Required, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::http::HttpServer;
+use crate::http::api_v1::idempotency::{idempotency_key, replay};
 use crate::http::api_v1::schemas::{NewTokenForm, described};
 use crate::http::api_v1::{
     ApiError, ApiRequest, ApiResult, JSON, ListItem, ListJson, created_reply, format_millis, list_reply,
-    request_budget, with_common_responses, with_paging, with_write_responses,
+    parse_json, request_budget, with_common_responses, with_paging, with_write_responses,
 };
+use crate::http::request::body::RequestBody;
 use crate::http::response::errors::invalid_timestamp;
 use crate::http::response::reply::{self, reply};
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, array_schema, enum_schema, text_schema};
@@ -100,17 +102,40 @@ struct CreatedTokenJson<'a> {
     token: String,
 }
 
+/// Reply to a repeated request: the secret is not stored.
+#[derive(Serialize)]
+struct ReplayedTokenJson<'a> {
+    #[serde(flatten)]
+    stored: TokenJson<'a>,
+    hint: &'static str,
+}
+
+impl<'a> From<&'a ApiToken> for ReplayedTokenJson<'a> {
+    fn from(token: &'a ApiToken) -> Self {
+        let hint = "the secret was sent once and is not stored; if it was lost, revoke this token and create another one with \
+                    another `Idempotency-Key`";
+        Self { stored: TokenJson::from(token), hint }
+    }
+}
+
+/// Path of a token.
+pub(in crate::http::api_v1) fn token_path(id: &str) -> String {
+    format!("/api/v1/tokens/{id}")
+}
+
 impl PartialSchema for CreatedTokenJson<'_> {
     /// One object: a flattened member would be described as two of which each has to match.
     fn schema() -> RefOr<Schema> {
         let RefOr::T(Schema::Object(mut schema)) = TokenJson::schema() else {
             return RefOr::T(Schema::default());
         };
-        let token = ObjectBuilder::new()
-            .schema_type(Type::String)
-            .description(Some("Secret, for `Authorization: Bearer …`; not shown again"));
+        let token = ObjectBuilder::new().schema_type(Type::String).description(Some(
+            "Secret, for `Authorization: Bearer …`; not shown again, also not in a replayed reply",
+        ));
+        let hint =
+            ObjectBuilder::new().schema_type(Type::String).description(Some("Advice, in a replayed reply"));
         schema.properties.insert("token".into(), token.into());
-        schema.required.push("token".into());
+        schema.properties.insert("hint".into(), hint.into());
         schema.description = Some("New token with its secret".into());
         RefOr::T(Schema::Object(schema))
     }
@@ -160,8 +185,18 @@ impl HttpServer {
         Ok(list_reply(items.iter().map(|stored| TokenJson::from(&stored.value)).collect(), next))
     }
 
-    pub(crate) async fn create_token(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
-        let new_token: NewTokenJson = self.read_json(body).await?;
+    pub(crate) async fn create_token(&self, request: &ApiRequest<'_>, body: RequestBody) -> ApiResult {
+        let bytes = self.read_json_bytes(body).await?;
+        let idempotent = match idempotency_key(request)? {
+            Some(key) => Some(self.registry.load_idempotent_request(key, "POST /tokens", &bytes).await?),
+            None => None,
+        };
+        if let Some(idempotent) = &idempotent
+            && let Some(stored) = idempotent.stored_reply(request.now_ms)?
+        {
+            return Ok(replay(&stored));
+        }
+        let new_token: NewTokenJson = parse_json(&bytes)?;
         let expires = new_token.expires.as_deref().map(parse_timestamp).transpose()?;
         let command = CreateToken {
             role: new_token.role,
@@ -172,10 +207,21 @@ impl HttpServer {
             label: new_token.label,
             random_bytes: random_bytes(),
         };
-        let outcome = self.registry.execute(&command, request.call(&mut request_budget())).await?;
+        let mut budget = request_budget();
+        let call = request.call(&mut budget);
+        let outcome = match &idempotent {
+            None => self.registry.execute(&command, call).await?,
+            Some(idempotent) => {
+                let reply = |token: &ApiToken| to_raw_value(&ReplayedTokenJson::from(token)).ok();
+                match self.registry.execute_idempotent(&command, call, idempotent, reply).await? {
+                    IdempotentOutcome::Executed(outcome) => outcome,
+                    IdempotentOutcome::Replayed(stored) => return Ok(replay(&stored)),
+                }
+            }
+        };
         let stored = TokenJson::from(&outcome.output);
         let created = CreatedTokenJson { stored, token: command.plaintext() };
-        let path = format!("/api/v1/tokens/{}", outcome.output.id);
+        let path = token_path(&outcome.output.id);
         Ok(created_reply(&created, outcome.revision, &path, request.head.headers))
     }
 
@@ -206,12 +252,14 @@ pub(crate) fn describe() -> PathSpec {
         .description(
             "`subject` is an agency code or a registrant id, absent for the operator. The secret is shown once. Without \
              `scopes`, the token has all scopes of its role. A token that is created with another one expires at the same \
-             time at the latest.",
+             time at the latest. With `Idempotency-Key`, a repeated request creates no second token: its reply has the \
+             `id`, no `token`, and a hint, for 24 hours.",
         )
         .request_body::<NewTokenForm>(JSON, "Role, scopes, expiry", Required::True)
         .response(StatusCode::CREATED, "The token; send `token` as `Authorization: Bearer …`")
         .json_content::<CreatedTokenJson<'_>>(JSON)
         .response_header("Location", "URL of the token")
+        .response_header("Idempotency-Replayed", "`true` for a replayed response")
         .response_header("ETag", "Revision");
     PathSpec::readable(get).with_method(HttpMethod::Post, post)
 }

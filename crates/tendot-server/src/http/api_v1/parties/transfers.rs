@@ -1,7 +1,6 @@
 //! Transfers: `/api/v1/transfers`.
 
 use http::StatusCode;
-use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
 use tendot_registry::ResultPage;
 use tendot_registry::party::Versioned;
@@ -17,6 +16,7 @@ use crate::http::api_v1::{
     ApiRequest, ApiResult, JSON, ListItem, ListJson, created_reply, format_millis, json_reply, list_reply,
     malformed, request_budget, with_common_responses, with_paging, with_write_responses,
 };
+use crate::http::request::body::RequestBody;
 use crate::http::routing::operation_spec::{OperationSpec, PathSpec, enum_schema, text_schema};
 use crate::random::random_bytes;
 
@@ -124,7 +124,7 @@ impl HttpServer {
         Ok(list_reply(transfers.collect(), next))
     }
 
-    pub(crate) async fn propose_transfer(&self, request: &ApiRequest<'_>, body: Incoming) -> ApiResult {
+    pub(crate) async fn propose_transfer(&self, request: &ApiRequest<'_>, body: RequestBody) -> ApiResult {
         let proposal: NewTransferJson = self.read_json(body).await?;
         let subject = match (proposal.names, proposal.prefix, proposal.agency) {
             (Some(names), None, None) => TransferSubject::Names(names),
