@@ -54,7 +54,7 @@ fn create(path: &Path) -> Result<(), CliError> {
 
 /// Replaces the operator token in the data directory by a new one; fails if there is none. Returns its file.
 pub(crate) fn rotate(data_dir: &Path) -> Result<PathBuf, CliError> {
-    let path = data_dir.join("operator.token");
+    let path = data_dir.join(OPERATOR_TOKEN_FILE);
     if !path.exists() {
         return Err(CliError::new(format!("no operator token `{}`", path.display()))
             .with_hint("set the data directory of the server with `--data DIR`"));
