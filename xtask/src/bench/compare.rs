@@ -139,7 +139,7 @@ fn register(http: SocketAddr, data: &Path, names: usize) -> Result<()> {
     };
     post("agencies", json!({"code": "BENCH", "name": "Benchmark"}))?;
     let registrant = post("registrants", json!({"agency": "BENCH", "name": "Benchmark"}))?["id"].clone();
-    let prefix = post("prefixes", json!({"registrant": registrant}))?["prefix"].clone();
+    let prefix = post("prefixes", json!({"registrant": registrant, "test": true}))?["prefix"].clone();
     let prefix = prefix.as_str().context("no prefix")?;
     for number in 0..names {
         post("dois", json!({"name": format!("{prefix}/{number}"), "url": "https://example.org/"}))?;

@@ -109,6 +109,14 @@ impl RegistryError {
         Self::invalid(codes::MISSING, "/metadata", format!("prefix {prefix} requires kernel metadata"))
     }
 
+    /// Error: invalid metadata, with the message and pointer of the first fault.
+    pub fn invalid_metadata(faults: Vec<MetadataFault>) -> Self {
+        let (pointer, detail) = faults
+            .first()
+            .map_or_else(Default::default, |fault| (fault.pointer.clone(), fault.message.clone()));
+        Self { faults, ..Self::invalid(codes::INVALID_METADATA, &pointer, detail) }
+    }
+
     pub(crate) fn not_found(what: &str, id: &str) -> Self {
         Self::new(codes::NOT_FOUND, format!("{what} not found: `{id}`"))
     }

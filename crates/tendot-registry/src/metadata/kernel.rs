@@ -196,7 +196,7 @@ impl KernelMetadata {
         self.with_extensions([("primaryReferentType", Some(kind)), (name, Some(referent))])
     }
 
-    fn from_node(
+    pub(super) fn from_node(
         node: MetadataNode<'_>,
         syntax: DocumentSyntax,
         expected: ExpectedDoi<'_>,

@@ -1,11 +1,12 @@
 //! Kernel metadata of a DOI: parsed, validated and rendered. No store, no I/O.
 //!
-//! - `kernel`: the document; `system_metadata`: the reduced view of ISO 26324:2025; `fault`: errors in documents;
+//! - `basic`: documents from title, creators, date and type; `kernel`: the document; `system_metadata`: the reduced view of ISO 26324:2025; `fault`: errors in documents;
 //! - `model`: elements and their values, in the sequence of kernel XML 2.3;
 //! - `codec`: reading and writing of JSON and XML;
 //! - `schema`: JSON schemas of documents;
 //! - `format`: output formats such as CSL JSON and BibTeX.
 
+mod basic;
 mod codec;
 mod fault;
 mod format;
@@ -16,6 +17,7 @@ mod system_metadata;
 #[cfg(test)]
 mod tests;
 
+pub use basic::BasicMetadata;
 pub use fault::{MetadataFault, MetadataFaultCode};
 pub use format::{CitationSummary, MetadataFormat};
 pub(crate) use kernel::ExpectedDoi;

@@ -50,10 +50,10 @@ pub struct AgencyClosure {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MetadataPolicy {
-    /// Required for registration.
+    /// Required for registration (ISO 26324).
+    #[default]
     Required,
     /// Optional.
-    #[default]
     Optional,
 }
 

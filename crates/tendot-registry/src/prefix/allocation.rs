@@ -117,9 +117,12 @@ impl PrefixAllocation {
             .try_for_each(|url| self.check_host_allowed(url.as_bytes(), pointer))
     }
 
-    /// Whether registrations must include metadata.
+    /// Whether registrations must include metadata: by the policy of the prefix, else not for a test prefix, else by that of the
+    /// agency.
     pub(crate) fn requires_metadata(&self) -> bool {
-        self.prefix.policy.metadata.unwrap_or(self.agency.metadata_policy) == MetadataPolicy::Required
+        let inherited =
+            if self.prefix.is_test { MetadataPolicy::Optional } else { self.agency.metadata_policy };
+        self.prefix.policy.metadata.unwrap_or(inherited) == MetadataPolicy::Required
     }
 
     pub(crate) fn rejects_confusable(&self) -> bool {

@@ -81,7 +81,15 @@ pub(crate) fn build(
         None => previous.and_then(|previous| previous.metadata.clone()),
     };
     if next == RegistrationState::Registered {
-        check_registrable(context, &values, metadata.is_some())?;
+        check_target(&values)?;
+        // An imported name without metadata can be changed without adding any.
+        let had_none = previous.is_some_and(|previous| {
+            previous.state == RegistrationState::Registered && previous.metadata.is_none()
+        });
+        if metadata.is_none() && !had_none && context.allocation.requires_metadata() {
+            return Err(RegistryError::metadata_required(&context.allocation.prefix.prefix)
+                .with_hint("set `\"state\": \"reserved\"` to add it later"));
+        }
     }
     let text = |metadata: &Option<Box<RawValue>>| metadata.as_ref().map(|metadata| metadata.get().to_owned());
     let same_metadata = previous.is_some_and(|previous| text(&previous.metadata) == text(&metadata));
@@ -231,12 +239,8 @@ fn check_given_value(
     context.allocation.check_value_hosts(value, pointer)
 }
 
-/// Checks that a registered name has a target, and metadata if required.
-fn check_registrable(
-    context: &BuildContext<'_>,
-    values: &[HandleValue<'_>],
-    has_metadata: bool,
-) -> Result<(), RegistryError> {
+/// Checks that a registered name has a target.
+fn check_target(values: &[HandleValue<'_>]) -> Result<(), RegistryError> {
     let is_target = |value: &HandleValue<'_>| {
         value.has_type("URL") || value.has_type("10320/loc") || value.has_type("HS_ALIAS")
     };
@@ -247,10 +251,6 @@ fn check_registrable(
             "a registered name needs a URL, 10320/loc or HS_ALIAS value",
         )
         .with_hint("set `\"state\": \"reserved\"` to add it later"));
-    }
-    if context.allocation.requires_metadata() && !has_metadata {
-        return Err(RegistryError::metadata_required(&context.allocation.prefix.prefix)
-            .with_hint("set `\"state\": \"reserved\"` to add it later"));
     }
     Ok(())
 }

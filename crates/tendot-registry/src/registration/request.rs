@@ -8,10 +8,10 @@ use serde_path_to_error::Segment;
 use tendot_names::{ErrorKind, InputForm, Parser, SyntaxRules};
 use tendot_proto::HandleValue;
 
-use crate::metadata::{ExpectedDoi, KernelMetadata, MetadataFault};
+use crate::metadata::{ExpectedDoi, KernelMetadata};
 use crate::registration::RegistrationState;
 use crate::validate::UniqueKeys;
-use crate::{RegistryError, codes};
+use crate::RegistryError;
 
 /// Request to register or update a DOI, as JSON.
 ///
@@ -168,21 +168,16 @@ fn parse_metadata(json: &str, expected: ExpectedDoi<'_>) -> Result<Box<RawValue>
             .map_err(|error| RegistryError::malformed(error.to_string()).with_pointer("/metadata"))?;
         // The faults have XML paths.
         KernelMetadata::parse_xml(&xml, expected)
-            .map_err(|faults| invalid_metadata("/metadata".into(), faults))?
+            .map_err(|faults| RegistryError::invalid_metadata(faults).with_pointer("/metadata"))?
     } else {
         KernelMetadata::parse_json(json.as_bytes(), expected).map_err(|mut faults| {
             for fault in &mut faults {
                 fault.pointer.insert_str(0, "/metadata");
             }
-            invalid_metadata(faults.first().map(|fault| fault.pointer.clone()).unwrap_or_default(), faults)
+            RegistryError::invalid_metadata(faults)
         })?
     };
     RawValue::from_string(kernel.to_json()).map_err(|error| RegistryError::malformed(error.to_string()))
-}
-
-fn invalid_metadata(pointer: String, faults: Vec<MetadataFault>) -> RegistryError {
-    let detail = faults.first().map_or_else(String::new, |fault| fault.message.clone());
-    RegistryError { faults, ..RegistryError::invalid(codes::INVALID_METADATA, &pointer, detail) }
 }
 
 #[cfg(test)]

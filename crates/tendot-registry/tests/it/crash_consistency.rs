@@ -49,7 +49,7 @@ fn writer_process() {
         transfer(&fixture.registry, TransferSubject::Prefix(PREFIX_A1_OTHER.into()), to, round, 2);
         report(&format!("prefix {round}"));
         let code = agency_code(round);
-        let agency_json = format!(r#"{{"code": "{code}", "name": "An agency"}}"#);
+        let agency_json = format!(r#"{{"code": "{code}", "name": "An agency", "metadata": "optional"}}"#);
         fixture.execute_as_operator(&serde_json::from_str::<CreateAgency>(&agency_json).unwrap());
         for number in 0..3 {
             let agency = Some(code.as_str().into());

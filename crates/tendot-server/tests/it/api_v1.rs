@@ -12,6 +12,7 @@ over_all_stores!(
     conditional_requests,
     idempotency_keys,
     metadata,
+    metadata_is_required_by_default,
     reserved_names,
     retired_names,
     policies,
@@ -393,6 +394,46 @@ fn metadata(client: &ApiClient) {
     assert_eq!(response["pointer"], "/metadata");
     client.check("PUT", "/dois/10.70000/m", TOKEN, &json!({"metadata": null}), (422, "missing"));
     client.check("PUT", "/dois/10.70000/m", TOKEN, &json!({"metadata": kernel_json("Other")}), (200, ""));
+}
+
+/// Metadata is required when a name is registered, but not under a test prefix, or if a policy makes it optional. A registered name
+/// without metadata can be changed.
+fn metadata_is_required_by_default(client: &ApiClient) {
+    let agency = client.create("/agencies", &json!({"code": "ISO", "name": "Default policy"}));
+    assert_eq!(agency["metadata"], "required");
+    let registrant = client.create("/registrants", &json!({"agency": "ISO", "name": "Press"}))["id"].clone();
+    let prefix = |prefix: &str, extra: Json| {
+        let mut body = json!({"registrant": registrant, "prefix": prefix});
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        client.create("/prefixes", &body);
+    };
+    prefix("10.70000", json!({}));
+    prefix("10.70001", json!({"test": true}));
+    prefix("10.70002", json!({"policy": {"metadata": "optional"}}));
+    prefix("10.70003", json!({"test": true, "policy": {"metadata": "required"}}));
+    let bare = |prefix: &str| json!({"name": format!("{prefix}/a"), "url": "https://example.org/"});
+    for prefix in ["10.70000", "10.70003"] {
+        let refused = client.check("POST", "/dois", TOKEN, &bare(prefix), (422, "missing"));
+        assert_eq!(refused["pointer"], "/metadata");
+    }
+    for prefix in ["10.70001", "10.70002"] {
+        client.create("/dois", &bare(prefix));
+    }
+    let reserved = json!({"name": "10.70000/b", "state": "reserved"});
+    client.create("/dois", &reserved);
+    let register = json!({"state": "registered", "url": "https://example.org/"});
+    client.check("PUT", "/dois/10.70000/b", TOKEN, &register, (422, "missing"));
+    let described = json!({"state": "registered", "url": "https://example.org/", "metadata": kernel_json("B")});
+    client.check("PUT", "/dois/10.70000/b", TOKEN, &described, (200, ""));
+    client.check("PUT", "/dois/10.70000/b", TOKEN, &json!({"metadata": null}), (422, "missing"));
+    client.check(
+        "PUT",
+        "/prefixes/10.70002",
+        TOKEN,
+        &json!({"policy": {"metadata": "required"}}),
+        (200, ""),
+    );
+    client.check("PUT", "/dois/10.70002/a", TOKEN, &json!({"url": "https://example.org/2"}), (200, ""));
 }
 
 fn reserved_names(client: &ApiClient) {

@@ -24,7 +24,7 @@ struct DuplicateFixture {
 impl DuplicateFixture {
     fn new(store: StoreKind) -> Self {
         let client = ApiClient::start(store.open());
-        client.create("/agencies", &json!({"code": "LIB", "name": "The library"}));
+        client.create("/agencies", &json!({"code": "LIB", "name": "The library", "metadata": "optional"}));
         let registrant =
             client.create("/registrants", &json!({"agency": "LIB", "name": "Press"}))["id"].clone();
         let fixture = Self { client, registrant };

@@ -16,7 +16,7 @@ over_stores!(
 
 fn start(store: StoreKind) -> ApiClient {
     let client = ApiClient::start(store.open());
-    client.create("/agencies", &json!({"code": "LIB", "name": "The library"}));
+    client.create("/agencies", &json!({"code": "LIB", "name": "The library", "metadata": "optional"}));
     let registrant = client.create("/registrants", &json!({"agency": "LIB", "name": "Press"}))["id"].clone();
     client.create("/prefixes", &json!({"registrant": registrant, "prefix": "10.70000"}));
     client

@@ -64,7 +64,7 @@ impl ReportFixtures {
         };
         let id = |created: Json| created["id"].as_str().unwrap().to_owned();
         for code in ["ONE", "TWO"] {
-            fixtures.create("agencies", json!({"code": code, "name": code}));
+            fixtures.create("agencies", json!({"code": code, "name": code, "metadata": "optional"}));
         }
         fixtures.registrant = id(fixtures.create("registrants", json!({"agency": "ONE", "name": "A press"})));
         let other = id(fixtures.create("registrants", json!({"agency": "ONE", "name": "Another"})));

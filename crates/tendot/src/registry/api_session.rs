@@ -257,7 +257,10 @@ impl ApiSession {
                 let existing = problem.existing.as_ref().filter(|_| problem.hint.is_some());
                 existing.map(|name| format!("update it with `tendot doi update '{}'`", escape_control(name)))
             }
-            (MISSING, _) if problem.hint.is_some() => Some("use `--reserve` to add metadata later".into()),
+            (MISSING, _) if problem.pointer.as_deref() == Some("/metadata") => Some(MISSING_METADATA_HINT.into()),
+            (MISSING, _) if problem.pointer.as_deref() == Some("/url") => {
+                Some("set `--url`, or use `--reserve` to add it later".into())
+            }
             (KEY_REUSED, _) => {
                 let hint = "the idempotency key was already used with different content; use another `--idempotency-key`";
                 Some(hint.into())
@@ -312,6 +315,9 @@ const KEY_REUSED: &str = codes::KEY_REUSED.code;
 
 const MISSING_TOKEN_HINT: &str = "set `--token-file`, `--token` or TENDOT_TOKEN; the operator token is in `operator.token` in the \
                                   server's data directory (default `tendot-data`)";
+
+const MISSING_METADATA_HINT: &str = "describe it with `--title`, `--creator` and `--type`, or with `--metadata FILE`; or add metadata later \
+                                     with `--reserve`";
 
 /// Problem as text: message, JSON pointer and code (RFC 9457).
 fn format_problem(problem: &RegistryProblem) -> String {

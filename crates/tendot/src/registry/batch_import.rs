@@ -34,7 +34,8 @@ Examples:
   make-names | tendot doi import -
 
 An NDJSON line has the members \"name\" or \"prefix\", \"url\", \"values\", \"metadata\" and \"state\". The first row of a CSV
-file names the columns: name, prefix, url, state and metadata (JSON).
+file names the columns: name, prefix, url, state, and metadata (JSON) or title, creator (several separated by `;`), date
+and type. Fields are separated by commas, semicolons or tabs. Names may be in any written form.
 
 Exit codes: 0 success, 1 some lines were refused, 2 error")]
 pub(crate) struct DoiImportArguments {

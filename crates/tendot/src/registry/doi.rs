@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
-use tendot_registry::metadata::{KernelMetadata, MetadataFault};
+use tendot_registry::metadata::{BasicMetadata, KernelMetadata, MetadataFault};
 
 use super::batch_import::{DoiImportArguments, import};
 use super::{ApiConnectionArguments, ApiSession, ListArguments, ResourceKind, json_object};
@@ -22,6 +22,7 @@ use crate::{CliError, CommandStatus};
 #[command(after_long_help = "\
 Examples:
   tendot doi create 10.70000/abc --url https://example.org/abc --metadata abc.json
+  tendot doi create 10.70000/abd --url https://example.org/abd --title Criticality --creator 'Bak, Per' --type Article
   NAME=$(tendot doi create --prefix 10.70000 --url https://example.org/new)
   tendot doi update 10.70000/abc --url https://example.org/moved
   tendot doi import names.csv --report report.csv
@@ -121,12 +122,54 @@ pub(crate) struct RegistrationArguments {
     /// Kernel metadata file, JSON or XML; `-` is standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) metadata: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) basic: BasicMetadataArguments,
     /// Additional handle value, such as `3:EMAIL:doi@example.org`, or a JSON object; repeatable
     #[arg(long = "value", value_name = "INDEX:TYPE:DATA")]
     pub(crate) values: Vec<String>,
     /// Validate without writing
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+/// Fields that kernel metadata is made from, instead of a file.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct BasicMetadataArguments {
+    /// Title; the metadata is made from `--title`, `--creator`, `--type` and `--date`
+    #[arg(long, value_name = "TEXT", conflicts_with = "metadata")]
+    pub(crate) title: Option<String>,
+    /// Creator, such as `Bak, Per`; repeatable
+    #[arg(long = "creator", value_name = "NAME", conflicts_with = "metadata")]
+    pub(crate) creators: Vec<String>,
+    /// Date of creation: YYYY, YYYY-MM or YYYY-MM-DD
+    #[arg(long, value_name = "DATE", conflicts_with = "metadata")]
+    pub(crate) date: Option<String>,
+    /// Type, such as `Article`, `Book`, `Dataset`, `Film` or `Report`
+    #[arg(long = "type", value_name = "TYPE", conflicts_with = "metadata")]
+    pub(crate) creation_type: Option<String>,
+}
+
+impl BasicMetadataArguments {
+    /// Kernel metadata, if a field is given.
+    fn to_json(&self) -> Result<Option<Json>, CliError> {
+        let fields = BasicMetadata {
+            title: self.title.as_deref(),
+            creators: self.creators.iter().map(String::as_str).collect(),
+            date: self.date.as_deref(),
+            creation_type: self.creation_type.as_deref(),
+        };
+        if fields.is_empty() {
+            return Ok(None);
+        }
+        let kernel = fields.to_kernel().map_err(|faults| {
+            let faults: Vec<_> = faults.iter().map(|fault| escape_control(&fault.message)).collect();
+            CliError::new(format!("incomplete or invalid metadata: {}", faults.join("; ")))
+                .with_hint("metadata needs `--title`, `--creator` and `--type`; `--metadata FILE` takes all elements")
+        })?;
+        serde_json::from_str(&kernel.to_json())
+            .map(Some)
+            .map_err(|error| CliError::new(format!("invalid metadata: {error}")))
+    }
 }
 
 /// Maximum size of a metadata file, the limit of the server.
@@ -203,7 +246,10 @@ fn registration_fields(
 ) -> Result<[(&'static str, Option<Json>); 3], CliError> {
     let values: Result<Vec<_>, _> =
         registration.values.iter().map(|value| parse_value_argument(value)).collect();
-    let metadata = registration.metadata.as_deref().map(read_metadata_file).transpose()?;
+    let metadata = match &registration.metadata {
+        Some(file) => Some(read_metadata_file(file)?),
+        None => registration.basic.to_json()?,
+    };
     Ok([
         ("url", registration.url.as_deref().map(Into::into)),
         ("values", Some(values?).filter(|values| !values.is_empty()).map(Json::Array)),

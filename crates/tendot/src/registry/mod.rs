@@ -55,7 +55,7 @@ pub(crate) struct ListArguments {
 /// Metadata policy of an agency or prefix.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum MetadataPolicyArgument {
-    /// registration requires metadata
+    /// registration requires metadata (default)
     Required,
     /// metadata may be added later
     Optional,

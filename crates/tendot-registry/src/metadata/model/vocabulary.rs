@@ -123,6 +123,13 @@ fn listed_or_extension(
     Some(Cow::Owned(text.to_owned()))
 }
 
+impl CreationType {
+    /// Listed value that equals the text, ASCII case-insensitive, or the text itself.
+    pub(in crate::metadata) fn listed_spelling(text: &str) -> &str {
+        Self::LISTED.iter().find(|listed| listed.eq_ignore_ascii_case(text)).copied().unwrap_or(text)
+    }
+}
+
 closed_set! {
     /// Allowed values of `primaryReferentType`. `Place` is in the schema, but not in its list.
     PrimaryReferentType:

@@ -202,7 +202,7 @@ impl RegistryModel {
 
     fn new_agency(&mut self, number: usize) {
         let code = format!("agency{number}");
-        let new = format!(r#"{{"code": "{code}", "name": "An agency"}}"#);
+        let new = format!(r#"{{"code": "{code}", "name": "An agency", "metadata": "optional"}}"#);
         self.execute_as_operator(&serde_json::from_str::<CreateAgency>(&new).unwrap());
         self.agencies.insert(code.clone(), false);
         self.new_token(ModelActor::Agency(code));

@@ -167,7 +167,8 @@ impl ApiClient {
     pub(crate) fn create_fixtures(&self) -> Fixtures {
         let mut fixtures = Fixtures::default();
         for code in ["A", "B"] {
-            self.create("/agencies", &json!({"code": code, "name": format!("Agency {code}")}));
+            let name = format!("Agency {code}");
+            self.create("/agencies", &json!({"code": code, "name": name, "metadata": "optional"}));
             let registrant = json!({"agency": code, "name": format!("Press {code}")});
             let created = self.create("/registrants", &registrant);
             let id = created["id"].as_str().unwrap().to_owned();

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use tendot_proto::Budget;
-use tendot_registry::party::{AllocatePrefix, CreateAgency, CreateRegistrant, PrefixPolicy};
+use tendot_registry::party::{AllocatePrefix, CreateAgency, CreateRegistrant, MetadataPolicy, PrefixPolicy};
 use tendot_registry::registration::{RegisterDoi, RegistrationRequest, RetireDoi, UpdateDoi};
 use tendot_registry::transfer::{ProposeTransfer, TransferSubject};
 use tendot_registry::{CallContext, Caller, Command, Registry};
@@ -37,7 +37,7 @@ impl PartyFixtures {
             let agency = CreateAgency {
                 code: code.into(),
                 name: name.into(),
-                metadata_policy: Default::default(),
+                metadata_policy: MetadataPolicy::Optional,
                 prefix_range: None,
                 locations: None,
             };

@@ -17,7 +17,7 @@ fn post(server: &TestServer, path: &str, body: &Json) -> Json {
 
 /// Allocates the prefix 10.70000 to a registrant.
 fn create_prefix(server: &TestServer) {
-    post(server, "agencies", &json!({"code": "LIB", "name": "Library"}));
+    post(server, "agencies", &json!({"code": "LIB", "name": "Library", "metadata": "optional"}));
     let registrant = post(server, "registrants", &json!({"agency": "LIB", "name": "Press"}));
     post(server, "prefixes", &json!({"registrant": registrant["id"]}));
 }

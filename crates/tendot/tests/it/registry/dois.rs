@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{TestRegistry, normalize};
 use crate::support::{StoreKind, tests_per_store};
 
-tests_per_store!(dois);
+tests_per_store!(dois, metadata_from_flags);
 
 const METADATA: &str = r#"{"primaryReferentType":"Creation","referentCreation":{
     "name":[{"value":"Self-organized criticality","type":"Title","primaryLanguage":"en"}],"structuralType":"Digital",
@@ -137,4 +137,36 @@ fn retire(registry: &TestRegistry) {
         table.lines().nth(2).unwrap().ends_with("update     operator  https://example.org/soc"),
         "{table}"
     );
+}
+
+/// The common fields as flags and as columns of a table; faults name the flag or column.
+fn metadata_from_flags(store: StoreKind) {
+    let registry = TestRegistry::start(store);
+    registry.run_ok(&["agency", "update", "LIB", "--metadata", "required"]);
+    let create = |name: &'static str| ["doi", "create", name, "--url", "https://example.org/a"];
+    registry.run_error(&create("10.70000/a"), 1, "hint: describe it with `--title`, `--creator` and `--type`");
+    let flags = ["--title", "Sand", "--creator", "Bak, Per", "--creator", "Tang, Chao", "--date", "1987"];
+    let incomplete = [&create("10.70000/a")[..], &flags].concat();
+    registry.run_error(&incomplete, 2, "error: incomplete or invalid metadata: missing type\n");
+    registry.run_ok(&[&incomplete[..], &["--type", "article"]].concat());
+    let creation = registry.json(&["doi", "show", "10.70000/a"])[0]["metadata"]["referentCreation"].clone();
+    assert_eq!(creation["name"], json!([{"value": "Sand", "type": "Title"}]));
+    assert_eq!(creation["principalAgent"][1]["name"]["value"], "Tang, Chao");
+    assert_eq!((&creation["type"], &creation["creationDate"]["date"]), (&json!(["Article"]), &json!("1987")));
+    registry.dir.write("a.json", METADATA);
+    let both = [&create("10.70000/b")[..], &["--title", "T", "--metadata", "a.json"]].concat();
+    registry.run_error(&both, 2, "cannot be used with");
+    registry.run_ok(&["doi", "create", "10.70000/c", "--reserve"]);
+    let register = ["doi", "update", "10.70000/c", "--register", "--url", "https://example.org/c"];
+    let described = ["--title", "C", "--creator", "D", "--type", "Book"];
+    assert_eq!(registry.json(&[&register[..], &described].concat())[0]["state"], "registered");
+    // Header names decide; a byte order mark, semicolons and written forms are accepted.
+    let table = "\u{feff}URL;Title;DOI;Creator;Type\r\nhttps://example.org/t;T;https://doi.org/10.70000/t%23;\"A; B\";Book\r\n\
+                 https://example.org/u;U;doi:10.70000/u;;Book\r\n";
+    registry.dir.write("table.csv", table);
+    let imported = registry.run(&["doi", "import", "table.csv"]);
+    let stderr = String::from_utf8_lossy(&imported.stderr);
+    assert!(stderr.contains("missing creator (invalid-metadata)") && stderr.contains("1 created,"), "{stderr}");
+    let table = registry.json(&["doi", "show", "10.70000/t#"]);
+    assert_eq!(table[0]["metadata"]["referentCreation"]["principalAgent"][1]["name"]["value"], "B");
 }

@@ -36,7 +36,7 @@ impl TestRegistry {
     /// Adds agency, registrant and prefix to a server.
     fn with_prefix(dir: TestDir, server: TestServer) -> Self {
         let mut registry = Self::of(dir, server);
-        registry.run_ok(&["agency", "create", "LIB", "The library"]);
+        registry.run_ok(&["agency", "create", "LIB", "The library", "--metadata", "optional"]);
         registry.registrant =
             registry.run_ok(&["registrant", "create", "--agency", "LIB", "Press", "--contact", "a@b.org"]);
         assert_eq!(registry.run_ok(&["prefix", "create", "--registrant", &registry.registrant]), "10.70000");

@@ -53,7 +53,7 @@ fn statistics_survive_restart() {
         let request = server.request("POST", &format!("/api/v1/{path}")).json(&body);
         request.send(server.address()).json()
     };
-    post("agencies", json!({"code": "A", "name": "A"}));
+    post("agencies", json!({"code": "A", "name": "A", "metadata": "optional"}));
     let registrant = post("registrants", json!({"agency": "A", "name": "B"}));
     post("prefixes", json!({"registrant": registrant["id"], "prefix": "10.70000"}));
     post("dois", json!({"name": "10.70000/x", "url": "https://example.org/"}));

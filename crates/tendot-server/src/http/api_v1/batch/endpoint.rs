@@ -140,8 +140,9 @@ fn is_csv(content_type: Option<&HeaderValue>) -> Result<bool, Box<ApiError>> {
 pub(crate) fn describe() -> PathSpec {
     let post = with_write_responses(OperationSpec::new("Register or update many DOIs"))
         .description(
-            "One registration per line, as NDJSON or as CSV with the columns name, prefix, url, state and metadata; existing \
-             DOIs are updated. Each non-empty line gets a result line, in order, when it is durable; a refused line does \
+            "One registration per line, as NDJSON or as CSV; existing DOIs are updated. The first row of CSV names the \
+             columns: name, prefix, url, state, and metadata (JSON) or title, creator (several separated by `;`), date and \
+             type; fields are separated by commas, semicolons or tabs. Each non-empty line gets a result line, in order, when it is durable; a refused line does \
              not affect others. With `Idempotency-Key`, resending an interrupted batch resumes it, for 24 hours. A dry run \
              validates groups of up to 1,000 lines independently.",
         )
