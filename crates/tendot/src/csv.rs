@@ -5,12 +5,13 @@ use std::io::{self, BufRead, Write};
 use crate::CliError;
 
 /// Maximum size of a row: the longest name and URL, and a margin.
-const MAX_ROW_BYTES: usize = 2 << 20;
+pub(crate) const MAX_ROW_BYTES: usize = 2 << 20;
 
 /// RFC 4180 reader that refuses malformed and overlong rows, and goes on with the next one.
 pub(crate) struct CsvReader<R> {
     name: String,
     reader: R,
+    delimiter: u8,
     line: u64,
 }
 
@@ -32,8 +33,8 @@ enum CsvState {
 
 impl<R: BufRead> CsvReader<R> {
     /// Reader of the input with this name, which appears in errors.
-    pub(crate) const fn new(name: String, reader: R) -> Self {
-        Self { name, reader, line: 1 }
+    pub(crate) const fn new(name: String, reader: R, delimiter: u8) -> Self {
+        Self { name, reader, delimiter, line: 1 }
     }
 
     /// Returns the next row; a malformed row is skipped to the end of its line.
@@ -64,7 +65,9 @@ impl<R: BufRead> CsvReader<R> {
                         fault.get_or_insert_with(|| "carriage return outside quotes".into());
                     }
                 }
-                (CsvState::FieldStart | CsvState::Unquoted | CsvState::QuoteInQuoted, Some(b',')) => {
+                (CsvState::FieldStart | CsvState::Unquoted | CsvState::QuoteInQuoted, Some(byte))
+                    if byte == self.delimiter =>
+                {
                     row.push(std::mem::take(&mut field));
                     state = CsvState::FieldStart;
                 }
@@ -167,7 +170,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &[(u64, Result<&[&str], &str>)]) {
-        let mut rows = CsvReader::new("text".into(), text.as_bytes());
+        let mut rows = CsvReader::new("text".into(), text.as_bytes(), b',');
         for (line, row) in expected {
             let found = rows.next_row().unwrap().unwrap();
             assert_eq!(found.line, *line, "{text}");

@@ -43,7 +43,7 @@ pub(crate) struct DoiImportArguments {
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Input format [default: csv for *.csv, otherwise ndjson]
+    /// Input format [default: csv for *.csv and *.tsv, otherwise ndjson]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<BatchFormat>,
 
@@ -174,7 +174,9 @@ fn ensure_report_is_not_input(arguments: &DoiImportArguments) -> Result<(), CliE
 
 impl BatchSource {
     fn open(path: &Path, format: Option<BatchFormat>) -> Result<Self, CliError> {
-        let is_csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
+        let is_csv = path.extension().is_some_and(|extension| {
+            extension.eq_ignore_ascii_case("csv") || extension.eq_ignore_ascii_case("tsv")
+        });
         let format = format.unwrap_or(if is_csv { BatchFormat::Csv } else { BatchFormat::Ndjson });
         if is_stdio(path) {
             return Ok(Self { name: "standard input".into(), file: None, size: 0, format });

@@ -49,16 +49,18 @@ pub(crate) fn check_record(record: &HandleRecord<'_>, options: CheckOptions) -> 
             warnings.extend(url_warning(value).map(|warning| format!("URL at index {index} {warning}")));
         }
     }
-    let looks_like_url = ["doi:", "hdl:", "http:", "https:", "urn:", "info:"].iter().any(|start| {
-        handle
-            .as_bytes()
-            .split_at_checked(start.len())
-            .is_some_and(|(beginning, _)| beginning.eq_ignore_ascii_case(start.as_bytes()))
-    });
-    if looks_like_url {
-        warnings.push("name looks like a URL; imported as written".into());
+    if looks_like_url(handle.as_bytes()) {
+        warnings.push("name looks like a URL; imported as written, and its prefix is not homed".into());
     }
     Ok(warnings)
+}
+
+/// True if a text begins with the scheme of a web address or of a written form of a name.
+pub(super) fn looks_like_url(text: &[u8]) -> bool {
+    ["doi:", "hdl:", "http:", "https:", "urn:", "info:"].iter().any(|scheme| {
+        text.split_at_checked(scheme.len())
+            .is_some_and(|(beginning, _)| beginning.eq_ignore_ascii_case(scheme.as_bytes()))
+    })
 }
 
 /// Checks a name under a DOI prefix: the grammar, and what is rarely meant.

@@ -9,7 +9,7 @@ use tendot_registry::{Error, HashPartition};
 use tendot_store::{ImportBatch, NameKey};
 
 use super::ImportItem;
-use super::check::{CheckOptions, check_record};
+use super::check::{CheckOptions, check_record, looks_like_url};
 use super::report::{MAX_PRINTED_NOTES, MAX_PRINTED_REFUSALS, MAX_PRINTED_WARNINGS};
 use crate::handle::batch_language::BatchOperation;
 use crate::terminal::quote_input;
@@ -160,7 +160,9 @@ impl ImportChunk {
             return self.refuse(line, || format!("`{}`: {error}", quote_input(&record.handle)));
         }
         let prefix = name.split('/').next().unwrap_or_default();
-        if !self.options.home_prefixes || self.prefixes.contains(prefix) {
+        // `https:` is not a prefix that anybody was given.
+        let is_homed = self.options.home_prefixes && !looks_like_url(name.as_bytes());
+        if !is_homed || self.prefixes.contains(prefix) {
             return;
         }
         match NameKey::from_prefix(prefix) {

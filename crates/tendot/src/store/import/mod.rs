@@ -42,7 +42,7 @@ use crate::{CliError, CommandStatus, runtime};
 /// Import records into a store
 ///
 /// Accepts any handle name, with a warning if it is under a `10.` prefix and not a valid DOI. The formats of records are read
-/// literally; in a CSV file, DOI names in a written form such as `https://doi.org/…` are decoded. Preserves timestamps and the order of values, and homes the prefix of every record. A line that is
+/// literally; in a CSV file, names in a written form such as `https://doi.org/…` are decoded. Preserves timestamps and the order of values, and homes the prefix of every record. A line that is
 /// not a record, or could break a response, is refused and reported; the other records are imported. Stop the server first,
 /// unless the store is PostgreSQL.
 #[derive(Args, Debug)]
@@ -55,7 +55,10 @@ Examples:
   tendot import --format handle-batch changes.txt
   tendot import --store postgres://tendot@db.example.org/tendot records.jsonl
 
-The default format depends on the file name: csv for *.csv, handle-batch for *.txt, handle-net for *.json with a
+The header row of a CSV file names its columns: name (or doi, handle) and url; without one they are name,url. Fields are
+separated by commas, semicolons or tabs.
+
+The default format depends on the file name: csv for *.csv and *.tsv, handle-batch for *.txt, handle-net for *.json with a
 Handle.Net dump, otherwise jsonl.
 
 Exit codes: 0 success, 1 some records were refused, 2 error (run the same command again to import the rest)")]

@@ -68,7 +68,7 @@ impl ImportSource {
 pub(crate) enum ImportFormat {
     /// one JSON object per line: `{"handle": …, "values": […]}`
     Jsonl,
-    /// rows of name,url
+    /// rows of name,url; a header row names the columns, separated by commas, semicolons or tabs
     Csv,
     /// Handle.Net JSON dump (`homedPrefixes`, `handleRecords`)
     HandleNet,
@@ -81,7 +81,7 @@ impl ImportFormat {
     pub(crate) fn detect(path: &Path, source: &mut ImportSource) -> Result<Self, CliError> {
         let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
         Ok(match extension.to_str() {
-            Some("csv") => Self::Csv,
+            Some("csv" | "tsv") => Self::Csv,
             Some("txt") => Self::HandleBatch,
             Some("json") if is_handle_net_dump(source.peek()?) => Self::HandleNet,
             _ => Self::Jsonl,

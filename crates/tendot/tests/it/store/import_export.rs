@@ -409,7 +409,7 @@ fn written_forms_in_csv_are_decoded() {
         ("doi:10.1000/c%23d", "10.1000/c#d"),
         ("urn:doi:10.1000/ef", "10.1000/ef"),
         ("10.1000/g%23h", "10.1000/g%23h"),
-        ("hdl:20.500/x", "hdl:20.500/x"),
+        ("hdl:20.500/x%20y", "20.500/x y"),
         ("20.500/100%25", "20.500/100%25"),
     ];
     let store = StoreDir::new();
@@ -418,12 +418,12 @@ fn written_forms_in_csv_are_decoded() {
     let output = store.run(&["import", "--json", &table]);
     let summary: Json = serde_json::from_slice(&output.stdout).unwrap();
     let counts = ["created", "decoded", "warnings", "refused"].map(|count| summary[count].as_u64());
-    assert_eq!(counts, [Some(6), Some(3), Some(2), Some(0)], "{summary}");
+    assert_eq!(counts, [Some(6), Some(4), Some(1), Some(0)], "{summary}");
     let messages = stderr(&output);
     for expected in [
         "line 2: `https://doi.org/10.1000/a%23b` read as `10.1000/a#b` (form: proxy-url)\n",
         "line 5: `10.1000/g%23h`: name looks percent-encoded; imported as written\n",
-        "line 6: `hdl:20.500/x`: name looks like a URL; imported as written\n",
+        "line 6: `hdl:20.500/x%20y` read as `20.500/x y` (form: hdl)\n",
     ] {
         assert!(messages.contains(expected), "{expected}\n{messages}");
     }
@@ -445,7 +445,42 @@ fn written_forms_in_csv_are_decoded() {
         let file = store.dir.write(file, text);
         assert_eq!(store.import(&[&file], 0), summary_of_one(1), "{file}");
         assert_eq!(store.export().into_keys().collect::<Vec<_>>(), [written], "{file}");
+        let messages = stderr(&store.run(&["import", &file]));
+        assert!(messages.contains("imported as written, and its prefix is not homed\n"), "{messages}");
+        let data = EmbeddedStore::open(&store.dir.file("data")).unwrap();
+        assert!(!block_on(data.is_homed(b"https:")).unwrap(), "{file}");
     }
+}
+
+/// The header row decides on the columns and on the delimiter, and other columns are ignored with a note.
+#[test]
+fn csv_header_names_decide() {
+    let records = ["10.1000/a", "10.1000/b#c"];
+    for (file, table) in [
+        ("a.csv", "\u{feff}url,name\nhttps://example.org/1,10.1000/a\nhttps://example.org/2,doi:10.1000/b%23c\n"),
+        ("a.csv", "Year;URL;\"DOI\"\n1999;https://example.org/1,2;10.1000/a\n;https://example.org/2;10.1000/b#c\n"),
+        ("a.tsv", "handle\turl\n10.1000/a\thttps://example.org/1\nhdl:10.1000/b%23c\thttps://example.org/2\n"),
+        ("a.csv", "10.1000/a;https://example.org/1\n10.1000/b#c;https://example.org/2,3\n"),
+    ] {
+        let store = StoreDir::new();
+        let file = store.dir.write(file, table);
+        let output = store.run(&["import", &file]);
+        assert_eq!(output.status.code(), Some(0), "{table}: {}", stderr(&output));
+        assert_eq!(stderr(&output).contains("ignored columns: `Year`\n"), table.contains("Year"), "{table}");
+        let exported = store.export();
+        assert_eq!(exported.keys().collect::<Vec<_>>(), records, "{table}");
+    }
+    let store = StoreDir::new();
+    let check = |table: &str, code: i32, message: &str| {
+        let file = store.dir.write("a.csv", table);
+        let output = store.run(&["import", &file]);
+        assert_eq!(output.status.code(), Some(code), "{table}");
+        assert!(stderr(&output).contains(message), "{table}: {}", stderr(&output));
+    };
+    check("url,title\nhttps://example.org/,T\n", 2, "has no column `name`\n");
+    check("doi,name,url\n", 2, "has more than one column `name`\n");
+    check("https://example.org/1,10.1000/a\n", 1, "line 1: invalid name `https://example.org/1`: ");
+    assert!(store.export().is_empty());
 }
 
 /// Summary of an import of one new record.
