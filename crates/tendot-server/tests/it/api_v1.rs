@@ -23,6 +23,7 @@ over_all_stores!(
     audit_f7_revocation_cascades,
     audit_f8_revocation_lists_proposals,
     audit_f12_log_names_token_and_client,
+    unknown_query_parameters,
 );
 
 /// A registrant's token creates another, which expires with it and is revoked with it.
@@ -703,4 +704,24 @@ fn malformed_requests(client: &ApiClient) {
     assert_eq!((response.status, response.header("allow").is_some()), (405, true));
     let response = client.send("GET", "/api/v1/nothing", "", &[], b"");
     assert_eq!(response.status, 404);
+}
+
+/// A parameter that an operation does not have is refused with a suggestion, on reads and writes, before anything is written.
+fn unknown_query_parameters(client: &ApiClient) {
+    client.create_fixtures();
+    let body = json!({"name": "10.70000/q", "url": "https://example.org/"});
+    let check = |method: &str, path: &str, body: &Json, hint: &str| {
+        let refused = client.check(method, path, TOKEN, body, (400, "unknown-parameter"));
+        assert_eq!(refused["hint"], hint, "{path}: {refused}");
+    };
+    let filters = "query parameters of this operation: `prefix`, `registrant`, `after`, `limit`";
+    check("GET", "/dois?query=x", &Json::Null, filters);
+    check("GET", "/dois?limit=1&prefx=10.70000", &Json::Null, "did you mean `prefix`?");
+    check("GET", "/changes?limits=1", &Json::Null, "did you mean `limit`?");
+    check("GET", "/agencies/A?limit=1", &Json::Null, "this operation has no query parameters");
+    check("POST", "/dois?dry_run", &body, "did you mean `dry-run`?");
+    check("POST", "/dois/batch?dryrun=true", &body, "did you mean `dry-run`?");
+    check("DELETE", "/dois/10.70000/q?force", &Json::Null, "query parameters of this operation: `dry-run`");
+    client.check("GET", "/dois/10.70000/q", "", &Json::Null, (404, "not-found"));
+    client.check("POST", "/dois?dry-run", TOKEN, &body, (200, ""));
 }

@@ -7,6 +7,7 @@ use tendot_proto::Budget;
 use tendot_registry::{CallContext, Caller, Error, RegistryError};
 
 use crate::clock::to_unix_millis;
+use crate::http::api_v1::query_parameters::check_query_parameters;
 use crate::http::request::body::RequestBody;
 use crate::http::request::conditional::WritePrecondition;
 use crate::http::request::percent;
@@ -104,7 +105,7 @@ impl HttpServer {
         &self,
         call: Call<'a>,
     ) -> Result<(ApiRequest<'a>, RequestBody), Box<ApiError>> {
-        let Call { head, method, path_param, body, .. } = call;
+        let Call { head, endpoint, method, path_param, body, .. } = call;
         let path_param =
             percent::decode_text(path_param, "path").map_err(|error| malformed(&error.to_string()))?;
         let parameters = QueryParams::parse(head.query).map_err(|error| malformed(&error.to_string()))?;
@@ -116,6 +117,7 @@ impl HttpServer {
         if method != RequestMethod::Get && caller == Caller::Anonymous {
             return Err(RegistryError::from(Error::AuthenticationRequired).into());
         }
+        check_query_parameters(endpoint, method, &parameters)?;
         let now_ms = to_unix_millis(head.now);
         let path_param = path_param.into_owned();
         Ok((ApiRequest { head, caller, now_ms, path_param, parameters }, body))

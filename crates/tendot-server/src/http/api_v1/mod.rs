@@ -13,6 +13,7 @@ mod history;
 mod idempotency;
 mod metadata;
 pub(crate) mod parties;
+mod query_parameters;
 mod redactions;
 mod reports;
 mod schemas;

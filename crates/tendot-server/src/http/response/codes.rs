@@ -36,6 +36,9 @@ error_codes! {
     MALFORMED = "malformed", [400],
         "invalid path, query, header or body",
         "correct what `detail` and `pointer` name; `/docs` lists members and parameters";
+    UNKNOWN_PARAMETER = "unknown-parameter", [400],
+        "a query parameter that the operation does not have",
+        "correct it as `hint` says; `/docs` lists the parameters";
     INVALID_PRECONDITION = "invalid-precondition", [400],
         "invalid `If-Match` or `If-None-Match`",
         "send `*` or one ETag; only one of the two headers";

@@ -74,7 +74,7 @@ impl HttpServer {
         let (head, path_param) = (&head, route.path_param(path));
         let (method, access, body) =
             (operation.method, operation.access, RequestBody::new(body, head.client));
-        let call = Call { head, client, method, access, path_param, body };
+        let call = Call { head, client, endpoint, method, access, path_param, body };
         let handled = async {
             let reply = self.handle(endpoint, operation, call).await;
             if method == RequestMethod::Get { self.resolver.cache_response(path, reply).await } else { reply }

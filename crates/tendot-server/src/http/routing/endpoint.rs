@@ -91,7 +91,7 @@ impl Endpoint {
 }
 
 /// Method with a handler.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum RequestMethod {
     /// GET and HEAD.
     Get,
@@ -188,6 +188,7 @@ pub(crate) type Handler = for<'a> fn(&'a HttpServer, Call<'a>) -> ReplyFuture<'a
 pub(crate) struct Call<'a> {
     pub(crate) head: &'a RequestHead<'a>,
     pub(crate) client: &'a RemoteClient,
+    pub(crate) endpoint: &'static Endpoint,
     pub(crate) method: RequestMethod,
     pub(crate) access: Access,
     /// Parameter of the path, not decoded; for a name, the whole path.
